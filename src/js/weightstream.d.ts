@@ -1,0 +1,215 @@
+/**
+ * weightstream brings machine-learning model weights from a URL into a web app:
+ * one tensor on demand or all of them in one stream, verified, in bounded memory.
+ *
+ * Ranges are half-open everywhere: `[start, end)`, in bytes unless another unit is named.
+ */
+
+/** A typed array of the kind that a tensor's dtype asks for. */
+export type TensorData =
+  | Float32Array<ArrayBufferLike> | Float64Array<ArrayBufferLike>
+  | Int8Array<ArrayBufferLike> | Uint8Array<ArrayBufferLike>
+  | Int16Array<ArrayBufferLike> | Uint16Array<ArrayBufferLike>
+  | Int32Array<ArrayBufferLike> | Uint32Array<ArrayBufferLike>
+  | BigInt64Array<ArrayBufferLike> | BigUint64Array<ArrayBufferLike>;
+
+/**
+ * Bytes that your own code provides, for instance from a bundle or a database.
+ * An `ArrayBuffer` is one already.
+ */
+export interface ByteSource {
+  readonly byteLength: number;
+  /** The bytes `[start, end)`, exactly as many as asked for. */
+  slice(start: number, end: number): ArrayBuffer | Promise<ArrayBuffer>;
+}
+
+/**
+ * Where a model comes from. For a model in several local files, give them all:
+ * the first is the one to open (its manifest), the others are found by name.
+ */
+export type Source = string | URL | Blob | ByteSource | readonly File[];
+
+export interface OpenOptions {
+  /** Aborts the opening. Later calls take signals of their own. */
+  signal?: AbortSignal;
+  /** Called in place of `globalThis.fetch`. */
+  fetch?: typeof globalThis.fetch;
+  /** Sent with every request to the origin of the URL that you opened, and to no other. */
+  headers?: Record<string, string>;
+  /** As in `fetch`: sent to the origin of the URL that you opened, and to no other. */
+  credentials?: RequestCredentials;
+  /** Called while bytes arrive, at most ten times a second, and once at the end of each operation. */
+  onProgress?: (event: LoadProgress) => void;
+  /** Check whatever the format allows for the bytes that are read. Default: `true`. */
+  verify?: boolean;
+  /** How many connections one operation may use at once, 1 to 16. Default: 4. */
+  concurrency?: number;
+  /** Two wanted ranges closer than this many bytes are read as one. Default: 1 MiB. */
+  coalesceGap?: number;
+}
+
+/** A range of a file that has arrived: which bytes, of which file, over which connection. */
+export interface ArrivedRange {
+  /** The file's place in the model: the `shard` of its tensors. */
+  readonly shard: number;
+  readonly start: number;
+  readonly end: number;
+  /** A small number: which of the operation's connections brought it. */
+  readonly connection: number;
+}
+
+export interface LoadProgress {
+  /** The operation that makes progress. */
+  readonly type: "loadTensor" | "tensors" | "prefetch" | "verify";
+  /** Payload bytes that have arrived: those of the tensors as the file stores them. */
+  readonly loaded: number;
+  /** Payload bytes that the operation needs in all. */
+  readonly total: number;
+  readonly bytesPerSecond: number;
+  /** An estimate, absent until there is something to base it on. */
+  readonly secondsLeft?: number;
+  /** The tensor whose bytes came last. */
+  readonly tensor?: string;
+  /** Whether the bytes came from a cache rather than from the source. */
+  readonly fromCache: boolean;
+  /** The last event of the operation. */
+  readonly done: boolean;
+  /** What has arrived since the event before this one. */
+  readonly ranges: readonly ArrivedRange[];
+}
+
+export interface Metadata {
+  /** `"apr"`, `"safetensors"` … */
+  readonly format: string;
+  /** The version of the format, as the file states it. */
+  readonly version: string;
+  /** What the model says of itself. Integers beyond 2^53 are bigints. */
+  readonly metadata: Record<string, unknown>;
+}
+
+export interface ComponentInfo {
+  /** `"data"` for a dense tensor; `"values"`, `"indices"`, `"indptr"` … for a sparse one. */
+  readonly role: string;
+  readonly dtype: string;
+  /** Bytes once decoded; `undefined` where the file does not say. */
+  readonly byteLength: number | undefined;
+  /** Bytes as stored. */
+  readonly storedByteLength: number;
+  /** `"raw"`, `"lz4"` … */
+  readonly encoding: string;
+}
+
+export interface TensorInfo {
+  readonly name: string;
+  /** As SafeTensors and GGUF spell it: `"F32"`, `"BF16"`, `"Q8_0"` … */
+  readonly dtype: string;
+  /** Row-major: outermost dimension first. */
+  readonly shape: readonly number[];
+  /** `"dense"`, `"sparse_csr"`, `"sparse_coo"` … */
+  readonly layout: string;
+  /** Bytes of the tensor once decoded, over all its components. */
+  readonly byteLength: number;
+  /** Which file of the model holds it, counted from 0. */
+  readonly shard: number;
+  readonly components: readonly ComponentInfo[];
+}
+
+export interface TensorComponent {
+  readonly dtype: string;
+  readonly data: TensorData;
+}
+
+/** How a tensor's bytes were checked; `null` where the format has nothing to check them by. */
+export type Verified = "crc32" | "crc32c" | "sha256" | "blake3" | null;
+
+export interface Tensor {
+  readonly name: string;
+  readonly dtype: string;
+  /** With `rows`, the shape of what was loaded. */
+  readonly shape: readonly number[];
+  readonly layout: string;
+  /**
+   * A typed array over a buffer that is yours and exactly as long as the tensor.
+   * 16-bit floats come as `Uint16Array`, quantized blocks as `Uint8Array`.
+   * `undefined` for a tensor of several components: see `components`.
+   */
+  readonly data: TensorData | undefined;
+  readonly components: ReadonlyMap<string, TensorComponent>;
+  readonly verified: Verified;
+}
+
+export interface LoadTensorOptions {
+  signal?: AbortSignal;
+  /** Write the bytes here instead of into a new buffer. Must be exactly as long as what is loaded. */
+  into?: ArrayBufferLike | ArrayBufferView;
+  /** Only rows `[first, end)` of the outermost dimension. */
+  rows?: readonly [first: number, end: number];
+}
+
+export interface TensorsOptions {
+  /** Only these. Default: all. */
+  names?: Iterable<string>;
+  signal?: AbortSignal;
+}
+
+/** What has been done so far, over the whole life of a loader. */
+export interface LoaderStats {
+  readonly requests: number;
+  /** Body bytes that came from the source, headers and indexes included. */
+  readonly bytesReceived: number;
+  /** Bytes of tensors that were handed out. */
+  readonly bytesDecoded: number;
+  /** The size of the WebAssembly memory now. It never shrinks, so this is its peak. */
+  readonly wasmMemoryBytes: number;
+}
+
+export class StreamingLoader implements Disposable {
+  private constructor();
+  /** Reads the head of the model: a request or two, whatever its size. */
+  static open(source: Source, options?: OpenOptions): Promise<StreamingLoader>;
+  loadMetadata(): Promise<Metadata>;
+  /** Every tensor of the model, in file order. Reads the heads of all its files. */
+  loadIndex(): Promise<readonly TensorInfo[]>;
+  /** Loads one tensor, reading only its bytes. */
+  loadTensor(name: string, options?: LoadTensorOptions): Promise<Tensor>;
+  /** Starts loading tensors that `loadTensor` will be asked for soon. Errors surface there. */
+  prefetch(names: Iterable<string>): void;
+  /**
+   * Loads many tensors in few long requests and yields each as it completes, in file order within
+   * a file. Over the whole model it also checks the checksums of the files, and throws at the end
+   * where one does not match.
+   */
+  tensors(options?: TensorsOptions): AsyncIterableIterator<Tensor>;
+  /** Reads and checks the whole model, keeping nothing. Resolves to what was checked by. */
+  verify(options?: { signal?: AbortSignal }): Promise<Verified>;
+  readonly stats: LoaderStats;
+  /** Stops what is running and frees the memory. Calling it twice is harmless. */
+  close(): void;
+  [Symbol.dispose](): void;
+}
+
+/** Stable codes of {@link LoadError}. */
+export type LoadErrorCode =
+  | "NETWORK" | "HTTP" | "RANGE_UNSUPPORTED" | "CHANGED" | "TRUNCATED" | "CHECKSUM" | "FORMAT"
+  | "LIMIT" | "UNSUPPORTED" | "NOT_FOUND" | "INVALID_ARGUMENT" | "CLOSED" | "INTERNAL";
+
+/** The one error class. Its message says what was wrong, where, and what to do about it. */
+export class LoadError extends Error {
+  private constructor();
+  readonly name: "LoadError";
+  readonly code: LoadErrorCode;
+  /** The file it happened in. */
+  readonly url: string | undefined;
+  readonly tensor: string | undefined;
+  /** The bytes `[start, end)` of the file that it is about. */
+  readonly range: readonly [start: number, end: number] | undefined;
+  /** The HTTP status, where there was one. */
+  readonly status: number | undefined;
+  readonly cause?: unknown;
+}
+
+/**
+ * Makes the WebAssembly module ready. `StreamingLoader.open` does it by itself; call this first where the
+ * `.wasm` file lies elsewhere or its bytes are at hand.
+ */
+export function init(source?: string | URL | Request | Response | BufferSource | WebAssembly.Module): Promise<void>;

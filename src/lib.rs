@@ -1,9 +1,11 @@
 //! weightstream
-mod fields;
 pub mod codec;
 pub mod dtype;
 pub mod error;
+mod fields;
 pub mod format;
 pub mod index;
+pub mod loader;
 pub mod plan;
+pub mod source;
 pub mod window;

@@ -1,0 +1,2 @@
+#[cfg(not(target_arch = "wasm32"))]
+pub mod serve;

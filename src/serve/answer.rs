@@ -51,8 +51,8 @@ fn preflight(request: &Request) -> Response {
         .with("Access-Control-Max-Age", PREFLIGHT_SECONDS)
 }
 
-/// The file is opened once, and its length, validators and bytes all come from that handle: should another file take its name
-/// meanwhile, the two are never mixed.
+/// The file is opened once, and its length, validators and bytes all come from that handle: should
+/// another file take its name meanwhile, the two are never mixed.
 fn file(path: &Path, request: &Request) -> io::Result<Response> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;

@@ -1,4 +1,5 @@
-//! One connection: requests are read and answered, one after the other, until either side has had enough.
+//! One connection: requests are read and answered, one after the other, until either side has had
+//! enough.
 
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
@@ -7,13 +8,32 @@ use std::time::{Duration, Instant};
 
 use super::request::{Heads, Next, Request};
 use super::response::Response;
-use super::{Exchange, Shared, answer};
+use super::{Shared, answer};
 
 /// How much of what a refused client goes on sending is read and thrown away, and for how long.
 const LINGER_BYTES: u64 = 1024 * 1024;
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Serves `stream` until it ends. A client that goes away, at whatever moment, is no error of the server: nothing is reported.
+/// One request and what became of it, for a log.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// The method, such as `GET`.
+    pub method: String,
+    /// The path as it was asked for, still percent-encoded, without the query.
+    pub path: String,
+    /// The `Range` header as it came.
+    pub range: Option<String>,
+    /// The status of the response.
+    pub status: u16,
+    /// The bytes of the body that were handed to the system; fewer than promised if the client went
+    /// away.
+    pub bytes_sent: u64,
+    /// From the end of the request's head to the end of the response.
+    pub elapsed: Duration,
+}
+
+/// Serves `stream` until it ends. A client that goes away, at whatever moment, is no error of the
+/// server: nothing is reported.
 pub(super) fn serve(stream: &TcpStream, shared: &Shared) {
     let _ = converse(stream, shared);
 }
@@ -67,8 +87,9 @@ fn respond(stream: &TcpStream, shared: &Shared, request: &Request) -> io::Result
     sent
 }
 
-/// Closing a socket that holds unread bytes resets the connection, which can destroy the response before the client has read it;
-/// so the sending side is closed first and the rest of the request is read (RFC 9112, section 9.6).
+/// Closing a socket that holds unread bytes resets the connection, which can destroy the response
+/// before the client has read it; so the sending side is closed first and the rest of the request
+/// is read (RFC 9112, section 9.6).
 fn linger(stream: &TcpStream) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     let deadline = Instant::now() + LINGER;

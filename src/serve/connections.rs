@@ -1,20 +1,18 @@
-//! The connections that are open: how many there may be, and how they all end when the server stops.
+//! The connections that are open: how many there may be, and how they all end when the server
+//! stops.
 
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Each connection costs a thread: a client that opens them without end must not exhaust the machine. Those beyond wait in
-/// the listen queue until one ends.
-const MAX_CONNECTIONS: usize = 256;
-
-/// How long a stopping server waits for its connections. Their sockets are shut, so only a slow `on_request` could hold one.
+/// How long a stopping server waits for its connections. Their sockets are shut, so only a slow
+/// `on_request` could hold one.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The set of open connections.
-#[derive(Default)]
 pub(super) struct Connections {
+    limit: usize,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -27,9 +25,19 @@ struct State {
 }
 
 impl Connections {
-    /// Takes a new connection in, as soon as there is room; `None` once the server has been stopped.
+    /// Room for at most `limit` at a time.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Takes a new connection in, as soon as there is room; `None` once the server has been
+    /// stopped.
     pub(super) fn admit(&self, stream: TcpStream) -> Option<u64> {
-        let full = |state: &mut State| !state.closed && state.open.len() >= MAX_CONNECTIONS;
+        let full = |state: &mut State| !state.closed && state.open.len() >= self.limit;
         let mut state = self
             .changed
             .wait_while(self.lock(), full)
@@ -87,5 +95,34 @@ impl Drop for Departure<'_> {
     fn drop(&mut self) {
         self.connections.lock().open.remove(&self.id);
         self.connections.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn admits_another_connection_only_when_one_has_ended() -> io::Result<()> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let connect = || TcpStream::connect(listener.local_addr()?);
+        let connections = Connections::new(1);
+        let (first, second) = (connect()?, connect()?);
+        assert_eq!(connections.admit(first), Some(0));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| connections.admit(second));
+            connections.attend(0, |_| {
+                thread::sleep(Duration::from_millis(20));
+                assert!(!waiting.is_finished());
+            });
+            assert_eq!(waiting.join().ok(), Some(Some(1)));
+        });
+        connections.close();
+        assert_eq!(connections.admit(connect()?), None);
+        Ok(())
     }
 }

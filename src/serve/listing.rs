@@ -51,7 +51,11 @@ fn page(rows: &[String]) -> String {
     let rows = rows.concat();
     format!(
         "<!doctype html>\n<meta charset=\"utf-8\">\n<title>weightstream serve</title>\n\
-         <style>body {{ font: 16px/1.5 system-ui; margin: 2rem }} td {{ padding-right: 2rem }} td + td {{ text-align: right }}</style>\n\
+         <style>\n\
+         body {{ font: 16px/1.5 system-ui; margin: 2rem }}\n\
+         td {{ padding-right: 2rem }}\n\
+         td + td {{ text-align: right }}\n\
+         </style>\n\
          <table>\n{rows}</table>\n"
     )
 }

@@ -1,7 +1,9 @@
-//! A range server for model files: what `weightstream serve DIR` runs, and what the project's own browser tests load from.
+//! A range server for model files: what `weightstream serve DIR` runs, and what the project's own
+//! browser tests load from.
 //!
-//! HTTP/1.1 with keep-alive, one thread a connection. It answers `Range`, conditional requests and CORS preflights as a web app
-//! expects them, and file bodies go from the page cache to the socket through `sendfile` where the system has it.
+//! HTTP/1.1 with keep-alive, one thread a connection. It answers `Range`, conditional requests and
+//! CORS preflights as a web app expects them, and file bodies go from the page cache to the socket
+//! through `sendfile` where the system has it.
 //!
 //! ```no_run
 //! # fn main() -> std::io::Result<()> {
@@ -13,8 +15,9 @@
 //! # }
 //! ```
 //!
-//! Every file below a mounted folder is readable by every page that can reach the server (`Access-Control-Allow-Origin: *`);
-//! therefore names that begin with a dot are never served, and neither is a symbolic link that leads out of its folder.
+//! Every file below a mounted folder is readable by every page that can reach the server
+//! (`Access-Control-Allow-Origin: *`); therefore names that begin with a dot are never served, and
+//! neither is a symbolic link that leads out of its folder.
 
 mod answer;
 mod connection;
@@ -36,16 +39,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+pub use connection::Exchange;
 use connections::Connections;
 use site::Site;
 
 /// How long a connection may keep the server waiting, unless [`Server::timeout`] says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The pause after a failed `accept`. It fails when the process is out of file descriptors; trying again at once would only burn the processor.
+/// Each connection costs a thread: a client that opens them without end must not exhaust the
+/// machine. Those beyond wait in the listen queue until one ends.
+const MAX_CONNECTIONS: usize = 256;
+
+/// The pause after a failed `accept`. It fails when the process is out of file descriptors; trying
+/// again at once would only burn the processor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// A connection's thread parses a head of 16 KiB and walks a few paths; the default stack of 2 MiB would be reserved for nothing.
+/// A connection's thread parses a head of 16 KiB and walks a few paths; the default stack of 2 MiB
+/// would be reserved for nothing.
 const STACK_BYTES: usize = 256 * 1024;
 
 type OnRequest = dyn Fn(&Exchange) + Send + Sync;
@@ -66,23 +76,24 @@ impl Server {
         Self::default()
     }
 
-    /// Serves the folder (or the one file) at `path` under the URL path `prefix`. Of several mounts that match, the one with
-    /// the longest prefix answers; `"/"` matches everything.
+    /// Serves the folder (or the one file) at `path` under the URL path `prefix`. Of several mounts
+    /// that match, the one with the longest prefix answers; `"/"` matches everything.
     #[must_use]
     pub fn mount(mut self, prefix: &str, path: impl Into<PathBuf>) -> Self {
         self.mounts.push((prefix.to_owned(), path.into()));
         self
     }
 
-    /// Whether pages served from here are cross-origin isolated (COOP and COEP), which `SharedArrayBuffer` demands.
+    /// Whether pages served from here are cross-origin isolated (COOP and COEP), which
+    /// `SharedArrayBuffer` demands.
     #[must_use]
     pub fn isolated(mut self, isolated: bool) -> Self {
         self.isolated = isolated;
         self
     }
 
-    /// How long a connection may keep the server waiting, for a whole request head or for room to send more of a body,
-    /// before it is closed. 60 seconds by default.
+    /// How long a connection may keep the server waiting, for a whole request head or for room to
+    /// send more of a body, before it is closed. 60 seconds by default.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -96,7 +107,8 @@ impl Server {
         self
     }
 
-    /// Opens the port (0 takes a free one). From here on clients can connect; they are answered once the server runs.
+    /// Opens the port (0 takes a free one). From here on clients can connect; they are answered
+    /// once the server runs.
     ///
     /// # Errors
     /// If a mounted path does not exist, or the address cannot be bound.
@@ -109,7 +121,7 @@ impl Server {
             isolated: self.isolated,
             timeout: self.timeout.unwrap_or(TIMEOUT),
             on_request: self.on_request,
-            connections: Connections::default(),
+            connections: Connections::new(MAX_CONNECTIONS),
             requests: AtomicU64::new(0),
             bytes_sent: AtomicU64::new(0),
         };
@@ -197,20 +209,22 @@ impl Running {
         self.shared.requests.load(Ordering::Relaxed)
     }
 
-    /// The bytes of bodies handed to the system for sending so far, heads not counted. It may lag behind what a client has
-    /// just received; after [`Running::stop`] it is exact.
+    /// The bytes of bodies handed to the system for sending so far, heads not counted. It may lag
+    /// behind what a client has just received; after [`Running::stop`] it is exact.
     #[must_use]
     pub fn bytes_sent(&self) -> u64 {
         self.shared.bytes_sent.load(Ordering::Relaxed)
     }
 
-    /// Closes the port and every connection, also in the middle of a body. Returns when they are closed; a second call does nothing.
+    /// Closes the port and every connection, also in the middle of a body. Returns when they are
+    /// closed; a second call does nothing.
     pub fn stop(&mut self) {
         let Some(acceptor) = self.acceptor.take() else {
             return;
         };
         self.shared.connections.close();
-        // `accept` cannot be interrupted: a last connection wakes it, and it finds the doors closed.
+        // `accept` cannot be interrupted: a last connection wakes it, and it finds the doors
+        // closed.
         let woken = TcpStream::connect_timeout(&reachable(self.address), Duration::from_secs(1));
         if woken.is_ok() || acceptor.is_finished() {
             let _ = acceptor.join();
@@ -231,23 +245,6 @@ impl fmt::Debug for Running {
             .field("address", &self.address)
             .finish_non_exhaustive()
     }
-}
-
-/// One request and what became of it, for a log.
-#[derive(Debug, Clone)]
-pub struct Exchange {
-    /// The method, such as `GET`.
-    pub method: String,
-    /// The path as it was asked for, still percent-encoded, without the query.
-    pub path: String,
-    /// The `Range` header as it came.
-    pub range: Option<String>,
-    /// The status of the response.
-    pub status: u16,
-    /// The bytes of the body that were handed to the system; fewer than promised if the client went away.
-    pub bytes_sent: u64,
-    /// From the end of the request's head to the end of the response.
-    pub elapsed: Duration,
 }
 
 /// What all connections of one server have in common.

@@ -12,8 +12,9 @@ pub(super) enum Selection {
     Unsatisfiable,
 }
 
-/// Reads a `Range` header for a file of `byte_length` bytes. A malformed one is ignored, as is another unit than bytes, and a
-/// request for several ranges is answered with the whole, all of which the RFC allows.
+/// Reads a `Range` header for a file of `byte_length` bytes. A malformed one is ignored, as is
+/// another unit than bytes, and a request for several ranges is answered with the whole, all of
+/// which the RFC allows.
 pub(super) fn select(header: &str, byte_length: u64) -> Selection {
     let Some((first, last)) = split(header) else {
         return Selection::Whole;

@@ -45,7 +45,8 @@ pub(super) enum Next {
     End,
 }
 
-/// The request heads of one connection, in order. Bytes that came with a head but belong to the next one are kept for it.
+/// The request heads of one connection, in order. Bytes that came with a head but belong to the
+/// next one are kept for it.
 pub(super) struct Heads<'a> {
     stream: &'a TcpStream,
     timeout: Duration,
@@ -61,26 +62,24 @@ impl<'a> Heads<'a> {
         }
     }
 
-    /// Reads the next head. The whole of it must come within the timeout: a client that sends a byte now and then does not hold
-    /// its thread for ever.
+    /// Reads the next head. The whole of it must come within the timeout: a client that sends a
+    /// byte now and then does not hold its thread for ever.
     pub(super) fn next(&mut self) -> io::Result<Next> {
         let deadline = Instant::now() + self.timeout;
         loop {
-            if !self.buffer.is_empty() {
-                match parse(&self.buffer) {
-                    Parsed::Complete(request, byte_length) => {
-                        self.buffer.drain(..byte_length);
-                        return Ok(Next::Request(request));
-                    }
-                    Parsed::Refused(status, why) => return Ok(Next::Refused(status, why)),
-                    Parsed::Partial if self.buffer.len() >= MAX_HEAD_BYTES => {
-                        return Ok(Next::Refused(
-                            431,
-                            "the request's head is longer than 16 KiB",
-                        ));
-                    }
-                    Parsed::Partial => {}
+            match parse(&self.buffer) {
+                Parsed::Complete(request, byte_length) if byte_length <= MAX_HEAD_BYTES => {
+                    self.buffer.drain(..byte_length);
+                    return Ok(Next::Request(request));
                 }
+                Parsed::Refused(status, why) => return Ok(Next::Refused(status, why)),
+                _ if self.buffer.len() > MAX_HEAD_BYTES => {
+                    return Ok(Next::Refused(
+                        431,
+                        "the request's head is longer than 16 KiB",
+                    ));
+                }
+                _ => {}
             }
             if !self.read_more(deadline)? {
                 let silent = self.buffer.is_empty();
@@ -100,27 +99,18 @@ impl<'a> Heads<'a> {
             return Ok(false);
         }
         self.stream.set_read_timeout(Some(patience))?;
-        let room = MAX_HEAD_BYTES.saturating_sub(self.buffer.len());
-        let had = self.buffer.len();
-        self.buffer.resize(MAX_HEAD_BYTES, 0);
-        let read = match self.buffer.get_mut(had..) {
-            Some(free) => (&*self.stream).read(free),
-            None => Ok(0),
-        };
-        self.buffer
-            .truncate(had + read.as_ref().map_or(0, |count| *count).min(room));
-        match read {
-            Ok(count) => Ok(count > 0),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(true),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-                ) =>
-            {
-                Ok(false)
+        let mut piece = [0; 4096];
+        match (&*self.stream).read(&mut piece) {
+            Ok(count) => {
+                self.buffer
+                    .extend_from_slice(piece.get(..count).unwrap_or_default());
+                Ok(count > 0)
             }
-            Err(error) => Err(error),
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted => Ok(true),
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Ok(false),
+                _ => Err(error),
+            },
         }
     }
 }
@@ -169,7 +159,8 @@ fn parse(bytes: &[u8]) -> Parsed {
     Parsed::Complete(request, byte_length)
 }
 
-/// Path and query of a target, which a proxy's client gives as a whole URL (RFC 9112, section 3.2.2).
+/// Path and query of a target, which a proxy's client gives as a whole URL (RFC 9112, section
+/// 3.2.2).
 fn split_target(target: &str) -> (String, String) {
     let local = match target.strip_prefix("http://") {
         Some(rest) => rest
@@ -191,7 +182,8 @@ fn asks_to_close(request: &Request) -> bool {
         .any(|option| option.trim().eq_ignore_ascii_case("close"))
 }
 
-/// A body is not read; the connection ends after the response, lest the body be taken for the next request.
+/// A body is not read; the connection ends after the response, lest the body be taken for the next
+/// request.
 fn has_body(request: &Request) -> bool {
     request.header("transfer-encoding").is_some()
         || request

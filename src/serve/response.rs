@@ -59,7 +59,8 @@ impl Response {
         self
     }
 
-    /// COEP by `require-corp`, since not every browser knows `credentialless`; all responses here carry CORP.
+    /// COEP by `require-corp`, since not every browser knows `credentialless`; all responses here
+    /// carry CORP.
     pub(super) fn isolated(self, isolated: bool) -> Self {
         if isolated {
             self.with("Cross-Origin-Opener-Policy", "same-origin")
@@ -75,7 +76,8 @@ impl Response {
         self
     }
 
-    /// Writes the response to a request of this method, counting the bytes of its body as they go out.
+    /// Writes the response to a request of this method, counting the bytes of its body as they go
+    /// out.
     pub(super) fn send(
         &self,
         mut stream: &TcpStream,

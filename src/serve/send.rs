@@ -5,7 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::TcpStream;
 use std::ops::Range;
 
-/// A body up to here is read and sent in one piece with its head: one call and one packet the fewer.
+/// A body up to here is read and sent in one piece with its head: one call and one packet the
+/// fewer.
 const SMALL_BYTES: u64 = 32 * 1024;
 
 /// The most that one call sends, so that the count of bytes sent follows a long body.
@@ -14,8 +15,8 @@ const STEP_BYTES: u64 = 4 * 1024 * 1024;
 /// What is copied at a time where there is no `sendfile`.
 const COPY_BYTES: u64 = 256 * 1024;
 
-/// Sends `head` and then the bytes of `file` in `range`. If the file was cut short meanwhile, that is an error, and the connection must end: the
-/// length is already promised.
+/// Sends `head` and then the bytes of `file` in `range`. If the file was cut short meanwhile, that
+/// is an error, and the connection must end: the length is already promised.
 pub(super) fn send_file(
     mut stream: &TcpStream,
     mut head: Vec<u8>,

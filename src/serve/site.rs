@@ -31,7 +31,8 @@ pub(super) enum Found {
     Folder(PathBuf),
     /// The top, where nothing is mounted: the mounts.
     Mounts(Vec<String>),
-    /// A folder named without the slash at its end, against which the links of its page would resolve wrongly.
+    /// A folder named without the slash at its end, against which the links of its page would
+    /// resolve wrongly.
     Redirect(String),
     /// A symbolic link leads out of the mounted folder.
     Outside,
@@ -132,8 +133,9 @@ enum Kind {
     Outside,
 }
 
-/// The decoded names of a path, or `None` if one of them is not the name of a visible file: `..`, a hidden name, or one that holds a
-/// separator or a NUL. Browsers resolve `..` before they ask, so whoever sends it is up to something.
+/// The decoded names of a path, or `None` if one of them is not the name of a visible file: `..`, a
+/// hidden name, or one that holds a separator or a NUL. Browsers resolve `..` before they ask, so
+/// whoever sends it is up to something.
 fn segments(path: &str) -> Option<Vec<String>> {
     let named = path.split('/').filter(|segment| !segment.is_empty());
     named
@@ -149,11 +151,13 @@ fn segments(path: &str) -> Option<Vec<String>> {
 
 pub(super) fn is_visible_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
-    let plain = matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name);
-    plain && !name.starts_with('.') && !name.contains('\0')
+    let plain = components.next() == Some(Component::Normal(name.as_ref()));
+    let alone = components.next().is_none();
+    plain && alone && !name.starts_with('.') && !name.contains('\0')
 }
 
-/// The path of a URL that leads to these names. It begins with exactly one slash: two would name another host.
+/// The path of a URL that leads to these names. It begins with exactly one slash: two would name
+/// another host.
 fn url_path(segments: &[String]) -> String {
     format!(
         "/{}",

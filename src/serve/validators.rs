@@ -1,4 +1,5 @@
-//! What tells one state of a file from another, and the conditional requests that ask for it (RFC 9110, sections 8.8 and 13).
+//! What tells one state of a file from another, and the conditional requests that ask for it (RFC
+//! 9110, sections 8.8 and 13).
 
 use std::fs::Metadata;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,10 +8,12 @@ use super::request::Request;
 
 /// The validators of an open file.
 pub(super) struct Validators {
-    /// Strong, and the same after a restart of the server: length, time of change in nanoseconds, and on Unix the inode, which
-    /// tells apart two files that took the same name within one tick of the clock.
+    /// Strong, and the same after a restart of the server: length, time of change in nanoseconds,
+    /// and on Unix the inode, which tells apart two files that took the same name within one tick
+    /// of the clock.
     pub(super) etag: String,
-    /// In whole seconds, as the header says it; `None` for times which a `Last-Modified` may not say: before 1970 or in the future.
+    /// In whole seconds, as the header says it; `None` for times which a `Last-Modified` may not
+    /// say: before 1970 or in the future.
     modified: Option<SystemTime>,
 }
 
@@ -71,8 +74,9 @@ impl Validators {
         }
     }
 
-    /// Whether a `Range` counts: without `If-Range`, or if that names exactly this state of the file. A date does so only once its second is over,
-    /// since the file could have changed again within it (section 8.8.2.2).
+    /// Whether a `Range` counts: without `If-Range`, or if that names exactly this state of the
+    /// file. A date does so only once its second is over, since the file could have changed again
+    /// within it (section 8.8.2.2).
     pub(super) fn heeds_range(&self, request: &Request) -> bool {
         let Some(condition) = request.header("if-range") else {
             return true;
@@ -98,8 +102,9 @@ fn inode(_: &Metadata) -> u64 {
     0
 }
 
-/// Whether a list of entity tags holds one that `matches`; `*` matches whatever exists. `None` without such a header.
-/// Our own tags hold no comma, so a foreign one that does and is cut in two cannot look like ours.
+/// Whether a list of entity tags holds one that `matches`; `*` matches whatever exists. `None`
+/// without such a header. Our own tags hold no comma, so a foreign one that does and is cut in two
+/// cannot look like ours.
 fn any_tag(request: &Request, name: &str, matches: impl Fn(&str) -> bool) -> Option<bool> {
     request.header(name)?;
     Some(

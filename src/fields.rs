@@ -58,7 +58,6 @@ impl<'a> Fields<'a> {
         self.base + self.at as u64
     }
 
-
     /// The bytes from `start` to here, for errors about what was just read.
     pub(crate) fn since(&self, start: u64) -> Range<u64> {
         start..self.position()

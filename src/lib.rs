@@ -37,6 +37,8 @@ pub mod index;
 mod js;
 pub mod loader;
 pub mod plan;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod serve;
 pub mod source;
 pub mod window;
 

@@ -1,1 +1,43 @@
-fn main() {}
+//! The project's chores: `cargo xtask <chore>`. They find or install whatever they need by themselves.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::places::Places;
+
+mod apt;
+mod browser;
+mod cargo_tools;
+mod command;
+mod npm;
+mod places;
+mod setup;
+mod wasm_sysroot;
+mod wasm_target;
+
+/// The chores of the weightstream project.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+enum Chore {
+    /// Find or install every tool: wasm32 target, wasm-bindgen, wasm-pack, npm tools, Chromium.
+    Setup,
+}
+
+fn main() -> ExitCode {
+    match run(Chore::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: Chore) -> Result<()> {
+    let places = Places::find()?;
+    match chore {
+        Chore::Setup => setup::all(&places),
+    }
+}

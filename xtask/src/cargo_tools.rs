@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::places::Places;
+use crate::project::Project;
 use crate::{command, setup};
 
 /// Two slow cores need some four minutes for the largest tool.
@@ -16,18 +16,18 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(1500);
 const WASM_PACK_VERSION: &str = "0.15.1";
 
 /// The folder with `wasm-bindgen` and `wasm-bindgen-test-runner`. Their version must be that of the library.
-pub(crate) fn wasm_bindgen(places: &Places) -> Result<PathBuf> {
-    let version = locked_version(places, "wasm-bindgen")?;
-    installed(places, "wasm-bindgen-cli", "wasm-bindgen", &version)
+pub(crate) fn wasm_bindgen(project: &Project) -> Result<PathBuf> {
+    let version = locked_version(project, "wasm-bindgen")?;
+    installed(project, "wasm-bindgen-cli", "wasm-bindgen", &version)
 }
 
 /// The folder with `wasm-pack`.
-pub(crate) fn wasm_pack(places: &Places) -> Result<PathBuf> {
-    installed(places, "wasm-pack", "wasm-pack", WASM_PACK_VERSION)
+pub(crate) fn wasm_pack(project: &Project) -> Result<PathBuf> {
+    installed(project, "wasm-pack", "wasm-pack", WASM_PACK_VERSION)
 }
 
-fn installed(places: &Places, package: &str, program: &str, version: &str) -> Result<PathBuf> {
-    let folder = places.tools.join(format!("{package}-{version}"));
+fn installed(project: &Project, package: &str, program: &str, version: &str) -> Result<PathBuf> {
+    let folder = project.tools.join(format!("{package}-{version}"));
     let bin = folder.join("bin");
     let find = || {
         let says = command::output(Command::new(bin.join(program)).arg("--version")).ok()?;
@@ -60,8 +60,8 @@ fn installed(places: &Places, package: &str, program: &str, version: &str) -> Re
     Ok(bin)
 }
 
-fn locked_version(places: &Places, package: &str) -> Result<String> {
-    let lock = fs::read_to_string(places.root.join("Cargo.lock"))?;
+fn locked_version(project: &Project, package: &str) -> Result<String> {
+    let lock = fs::read_to_string(project.root.join("Cargo.lock"))?;
     let name = format!("name = \"{package}\"");
     let mut after = lock.lines().skip_while(|line| *line != name);
     let version = after

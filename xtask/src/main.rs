@@ -5,14 +5,15 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-use crate::places::Places;
+use crate::project::Project;
 
 mod apt;
 mod browser;
 mod cargo_tools;
 mod command;
 mod npm;
-mod places;
+mod package;
+mod project;
 mod setup;
 mod wasm_sysroot;
 mod wasm_target;
@@ -23,6 +24,8 @@ mod wasm_target;
 enum Chore {
     /// Find or install every tool: wasm32 target, wasm-bindgen, wasm-pack, npm tools, Chromium.
     Setup,
+    /// Build the npm package into pkg/.
+    Build,
 }
 
 fn main() -> ExitCode {
@@ -36,8 +39,9 @@ fn main() -> ExitCode {
 }
 
 fn run(chore: Chore) -> Result<()> {
-    let places = Places::find()?;
+    let project = Project::find()?;
     match chore {
-        Chore::Setup => setup::all(&places),
+        Chore::Setup => setup::all(&project),
+        Chore::Build => package::build(&project).map(drop),
     }
 }

@@ -8,27 +8,27 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::places::Places;
+use crate::project::Project;
 use crate::{apt, command, setup};
 
 const MANIFESTS: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 
 /// The `node_modules` folder with the tools.
-pub(crate) fn ready(places: &Places) -> Result<PathBuf> {
+pub(crate) fn ready(project: &Project) -> Result<PathBuf> {
     node()?;
-    let pins = places.root.join("tests/package");
+    let pins = project.root.join("tests/package");
     // A folder for each set of pins: clones with other versions do not disturb one another.
-    let folder = places
+    let folder = project
         .tools
         .join(format!("npm-{:016x}", fingerprint(&pins)?));
     let find = || folder.is_dir().then(|| folder.display().to_string());
     let install = || {
-        fs::create_dir_all(&places.tools)?;
+        fs::create_dir_all(&project.tools)?;
         // Installed beside its place and moved there at the end: an installation cut off half way is never taken for one.
         let build = tempfile::Builder::new()
             .prefix("npm-")
-            .tempdir_in(&places.tools)?;
+            .tempdir_in(&project.tools)?;
         for name in MANIFESTS {
             fs::copy(pins.join(name), build.path().join(name))?;
         }

@@ -8,24 +8,24 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::places::Places;
+use crate::project::Project;
 use crate::{browser, cargo_tools, npm, wasm_target};
 
 /// Finds or installs every tool. What takes long (apt, two cargo installs, npm) runs at the same time.
-pub(crate) fn all(places: &Places) -> Result<()> {
+pub(crate) fn all(project: &Project) -> Result<()> {
     let start = Instant::now();
-    let parts: [fn(&Places) -> Result<()>; 6] = [
-        |places| wasm_target::ready(places).map(drop),
-        |places| cargo_tools::wasm_bindgen(places).map(drop),
-        |places| cargo_tools::wasm_pack(places).map(drop),
-        |places| npm::ready(places).map(drop),
+    let parts: [fn(&Project) -> Result<()>; 6] = [
+        |project| wasm_target::ready(project).map(drop),
+        |project| cargo_tools::wasm_bindgen(project).map(drop),
+        |project| cargo_tools::wasm_pack(project).map(drop),
+        |project| npm::ready(project).map(drop),
         |_| browser::chromium().map(drop),
         |_| browser::chromedriver().map(drop),
     ];
     let failures: Vec<_> = thread::scope(|scope| {
         let running: Vec<_> = parts
             .iter()
-            .map(|part| scope.spawn(|| part(places)))
+            .map(|part| scope.spawn(|| part(project)))
             .collect();
         let ended = running.into_iter().map(|part| {
             part.join()
@@ -42,7 +42,7 @@ pub(crate) fn all(places: &Places) -> Result<()> {
     eprintln!(
         "setup: all there after {:.1} s, in {}",
         start.elapsed().as_secs_f64(),
-        places.tools.display()
+        project.tools.display()
     );
     Ok(())
 }

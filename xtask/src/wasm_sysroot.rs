@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::places::Places;
+use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{apt, command};
 
@@ -24,26 +24,26 @@ const RECIPE: u32 = 1;
 const BUILD_LIMIT: Duration = Duration::from_secs(900);
 
 /// The sysroot. Its `bin` has a rustc, rustdoc, cargo and clippy that use it.
-pub(crate) fn folder(places: &Places) -> PathBuf {
-    places.tools.join("wasm-sysroot")
+pub(crate) fn folder(project: &Project) -> PathBuf {
+    project.tools.join("wasm-sysroot")
 }
 
 /// A standard library fits only the very compiler that built it; an update of Debian's makes it stale.
-pub(crate) fn is_current(places: &Places) -> bool {
-    let stamp = fs::read_to_string(folder(places).join("stamp"));
+pub(crate) fn is_current(project: &Project) -> bool {
+    let stamp = fs::read_to_string(folder(project).join("stamp"));
     stamp.is_ok_and(|stamp| Compiler::ask().is_ok_and(|compiler| compiler.stamp() == stamp))
 }
 
-pub(crate) fn install(places: &Places) -> Result<()> {
+pub(crate) fn install(project: &Project) -> Result<()> {
     apt::install(&["rustc-web", "cargo-web", "rust-web-src", "rust-web-clippy"])?;
     let compiler = Compiler::ask()?;
     // A linker older than the compiler's LLVM may refuse its object files.
     apt::install(&[&compiler.linker()])?;
 
-    fs::create_dir_all(&places.tools)?;
+    fs::create_dir_all(&project.tools)?;
     let work = tempfile::Builder::new()
         .prefix("wasm-sysroot-")
-        .tempdir_in(&places.tools)?;
+        .tempdir_in(&project.tools)?;
     eprintln!("setup: building the standard library for {TARGET}, half a minute or so");
     let libraries = build_libraries(work.path())?;
 
@@ -59,10 +59,10 @@ pub(crate) fn install(places: &Places) -> Result<()> {
         }
     }
     add_host_parts(&sysroot, &compiler)?;
-    add_programs(&sysroot, &folder(places))?;
+    add_programs(&sysroot, &folder(project))?;
     fs::write(sysroot.join("stamp"), compiler.stamp())?;
 
-    let old = folder(places);
+    let old = folder(project);
     if old.exists() {
         fs::remove_dir_all(&old)?;
     }
@@ -149,23 +149,24 @@ fn add_host_parts(sysroot: &Path, compiler: &Compiler) -> Result<()> {
 fn add_programs(sysroot: &Path, final_place: &Path) -> Result<()> {
     let bin = sysroot.join("bin");
     fs::create_dir(&bin)?;
-    for program in ["rustc", "rustdoc"] {
-        let script = format!(
-            "#!/bin/sh\nexec /usr/bin/{program} --sysroot '{}' \"$@\"\n",
-            final_place.display()
-        );
-        fs::write(bin.join(program), script)?;
-        fs::set_permissions(bin.join(program), PermissionsExt::from_mode(0o755))?;
+    symlink(CARGO, bin.join("cargo"))?;
+    let place = final_place.display();
+    let programs = [
+        ("rustc", format!("exec /usr/bin/rustc --sysroot '{place}'")),
+        (
+            "rustdoc",
+            format!("exec /usr/bin/rustdoc --sysroot '{place}'"),
+        ),
+        // Runs a driver of its own in place of rustc, which goes by a variable.
+        (
+            "cargo-clippy",
+            format!("SYSROOT='{place}' exec /usr/bin/cargo-clippy"),
+        ),
+    ];
+    for (program, command) in programs {
+        let path = bin.join(program);
+        fs::write(&path, format!("#!/bin/sh\n{command} \"$@\"\n"))?;
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o755))?;
     }
-    for program in ["cargo", "cargo-clippy"] {
-        symlink(Path::new("/usr/bin").join(program), bin.join(program))?;
-    }
-    // Clippy's driver takes the place of rustc and, unlike it, can be told its sysroot by a variable.
-    let script = format!(
-        "#!/bin/sh\nSYSROOT='{}' exec /usr/bin/clippy-driver \"$@\"\n",
-        final_place.display()
-    );
-    fs::write(bin.join("clippy-driver"), script)?;
-    fs::set_permissions(bin.join("clippy-driver"), PermissionsExt::from_mode(0o755))?;
     Ok(())
 }

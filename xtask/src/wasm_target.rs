@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 
-use crate::places::Places;
+use crate::project::Project;
 use crate::{command, setup, wasm_sysroot};
 
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
@@ -25,7 +25,7 @@ pub(crate) struct Toolchain {
 
 /// The ordinary toolchain with rustup's standard library; where rustup cannot download that, Debian's with one of our
 /// own making. `WEIGHTSTREAM_WASM_ROUTE` (`rustup` or `debian`) allows only one of them.
-pub(crate) fn ready(places: &Places) -> Result<Toolchain> {
+pub(crate) fn ready(project: &Project) -> Result<Toolchain> {
     let route = env::var("WEIGHTSTREAM_WASM_ROUTE").ok();
     let allowed = |name: &str| route.as_deref().is_none_or(|route| route == name);
     if !allowed("rustup") && !allowed("debian") {
@@ -34,13 +34,13 @@ pub(crate) fn ready(places: &Places) -> Result<Toolchain> {
 
     let ordinary = Toolchain { bin: None };
     let private = Toolchain {
-        bin: Some(wasm_sysroot::folder(places).join("bin")),
+        bin: Some(wasm_sysroot::folder(project).join("bin")),
     };
     let find = || {
         if allowed("rustup") && ordinary.works() {
             return Some(ordinary.clone());
         }
-        (allowed("debian") && wasm_sysroot::is_current(places) && private.works())
+        (allowed("debian") && wasm_sysroot::is_current(project) && private.works())
             .then(|| private.clone())
     };
     let install = || {
@@ -53,7 +53,7 @@ pub(crate) fn ready(places: &Places) -> Result<Toolchain> {
                 }
             }
         }
-        wasm_sysroot::install(places)
+        wasm_sysroot::install(project)
             .with_context(|| format!("install the target by hand: rustup target add {TARGET}"))
     };
     setup::ready("wasm32 target", find, install)
@@ -79,6 +79,10 @@ impl Toolchain {
     pub(crate) fn select_for(&self, command: &mut Command, folders: &[&Path]) -> Result<()> {
         let first = folders.iter().copied().chain(self.bin.as_deref());
         command.env("PATH", command::path_starting_with(first)?);
+        // These would take the place of the flags in .cargo/config.toml.
+        command
+            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS");
         if self.bin.is_some() {
             // Cargo takes its compiler past PATH when rustup's proxy has set these.
             command

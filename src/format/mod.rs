@@ -1,0 +1,97 @@
+//! The formats, a file each, all alike: `recognises` looks at the first bytes, `parse` turns a
+//! [`Window`] into an [`Index`] or a [`Manifest`](crate::index::Manifest), `checksums` names what the
+//! whole file can be checked by.
+
+pub mod apr;
+mod json;
+pub mod safetensors;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Parsed;
+use crate::window::{Stop, Window};
+use std::ops::Range;
+
+/// Magics and first fields fit in this many bytes.
+const SNIFF_BYTES: u64 = 16;
+
+/// A document that names the files of a model is read whole; one for 100,000 tensors has some 10 MB.
+/// Stops a manifest that would fill the memory.
+pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
+
+/// A format that weightstream reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// APR v2.
+    Apr,
+    /// SafeTensors.
+    SafeTensors,
+    /// A JSON document that names the files of a model, of whichever format.
+    Manifest,
+}
+
+/// A checksum over a stretch of a file, which can be told only once all of the stretch was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StretchChecksum {
+    /// The bytes it covers.
+    pub over: Range<u64>,
+    /// The CRC-32/IEEE that they should have.
+    pub crc32: u32,
+}
+
+/// Which format the file's first bytes belong to.
+///
+/// # Errors
+/// `UNSUPPORTED` for bytes of no format that weightstream reads.
+pub fn recognise(window: &Window) -> Result<Format, Stop> {
+    let sniff_end = window.file_length().unwrap_or(SNIFF_BYTES).min(SNIFF_BYTES);
+    let head = window.get(0..sniff_end)?;
+    if apr::recognises(head) {
+        Ok(Format::Apr)
+    } else if safetensors::recognises(head) {
+        Ok(Format::SafeTensors)
+    } else if json::recognises(head) {
+        Ok(Format::Manifest)
+    } else {
+        Err(unrecognised(head).into())
+    }
+}
+
+/// Reads the file's header and index.
+///
+/// # Errors
+/// [`Stop::Need`] until the bytes are there; what is wrong with the file otherwise. A count in the file
+/// never makes this allocate more than the file's own size.
+pub fn parse(window: &Window) -> Result<Parsed, Stop> {
+    match recognise(window)? {
+        Format::Apr => Ok(Parsed::File(apr::parse(window)?)),
+        Format::SafeTensors => Ok(Parsed::File(safetensors::parse(window)?)),
+        Format::Manifest => json::parse_manifest(window),
+    }
+}
+
+/// What the whole file can be checked by: empty where its format keeps no checksum of the file.
+///
+/// # Errors
+/// As for [`parse`]; the window must know the file's length.
+pub fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+    match recognise(window)? {
+        Format::Apr => Ok(vec![apr::checksum(window)?]),
+        Format::SafeTensors | Format::Manifest => Ok(Vec::new()),
+    }
+}
+
+fn unrecognised(head: &[u8]) -> Error {
+    let shown: String = head.iter().take(8).map(|byte| byte.escape_ascii().to_string()).collect();
+    let error = match head {
+        [] => Error::new(ErrorKind::Truncated, "the file is empty"),
+        _ if head.trim_ascii_start().starts_with(b"<") => {
+            let what = format!("this is a web page (it begins with `{shown}`), not a model");
+            return Error::new(ErrorKind::Unsupported, what).at(0..head.len() as u64).advise(
+                "Check the URL: the server may have answered with an error page or a log-in page.",
+            );
+        }
+        _ => Error::new(ErrorKind::Unsupported, format!("no known model format begins with `{shown}`")),
+    };
+    error.at(0..head.len() as u64)
+}

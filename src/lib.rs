@@ -6,4 +6,6 @@ pub mod error;
 pub mod format;
 pub mod index;
 pub mod plan;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod serve;
 pub mod window;

@@ -12,12 +12,17 @@ mod browser;
 mod cargo_tools;
 mod chromium;
 mod command;
+mod demo;
 mod devtools;
+mod expected;
+mod headless;
+mod model;
 mod npm;
 mod package;
 mod page;
 mod project;
 mod setup;
+mod synthetic;
 mod wasm_sysroot;
 mod wasm_target;
 
@@ -29,6 +34,17 @@ enum Chore {
     Setup,
     /// Build the npm package into pkg/.
     Build,
+    /// Fetch the demo model's weights and convert them.
+    Model,
+    /// Build and serve the demo page; its address goes to standard output.
+    Demo {
+        /// Load the whole model in a headless browser instead, compare every tensor and end.
+        #[arg(long, conflicts_with = "port")]
+        headless: bool,
+        /// Serve on this port only.
+        #[arg(long)]
+        port: Option<u16>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -46,5 +62,11 @@ fn run(chore: Chore) -> Result<()> {
     match chore {
         Chore::Setup => setup::all(&project),
         Chore::Build => package::build(&project).map(drop),
+        Chore::Model => model::ready(&project).map(drop),
+        Chore::Demo { headless: true, .. } => headless::run(&project),
+        Chore::Demo {
+            headless: false,
+            port,
+        } => demo::run(&project, port),
     }
 }

@@ -64,14 +64,20 @@ impl ErrorKind {
     /// What to do about it, where the place that raised the error had nothing more exact to say.
     fn advice(self) -> &'static str {
         match self {
-            ErrorKind::Network => "Check the connection and whether the server allows this origin (CORS), then try again.",
+            ErrorKind::Network => {
+                "Check the connection and whether the server allows this origin (CORS), then try again."
+            }
             ErrorKind::Http => "Check the URL and the permission to read it.",
-            ErrorKind::RangeUnsupported => "Serve the file from a host that answers Range requests as HTTP defines them.",
+            ErrorKind::RangeUnsupported => {
+                "Serve the file from a host that answers Range requests as HTTP defines them."
+            }
             ErrorKind::Changed => "Open the model again to load its new version.",
             ErrorKind::Truncated => "The file was probably not copied or uploaded whole: replace it.",
             ErrorKind::Checksum => "The bytes were damaged on the way or in storage: fetch or upload the file again.",
             ErrorKind::Format => "The file is damaged or was written by a faulty tool: make it again.",
-            ErrorKind::Limit => "If the file is trusted, convert it with `weightstream convert`; otherwise do not load it.",
+            ErrorKind::Limit => {
+                "If the file is trusted, convert it with `weightstream convert`; otherwise do not load it."
+            }
             ErrorKind::Unsupported => "Convert the model to a format that weightstream reads.",
             ErrorKind::NotFound => "Check the spelling; the index lists what there is.",
             ErrorKind::InvalidArgument => "Correct the call.",

@@ -1,11 +1,13 @@
 //! weightstream
-mod fields;
 pub mod codec;
 pub mod dtype;
 pub mod error;
+mod fields;
 pub mod format;
 pub mod index;
+pub mod loader;
 pub mod plan;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod serve;
+pub mod source;
 pub mod window;

@@ -92,7 +92,10 @@ impl Lz4Blocks {
             return Err(malformed("its last LZ4 block is not whole"));
         }
         if self.decoded_left > 0 {
-            return Err(malformed(format!("its LZ4 blocks decode to {} bytes less than the index says", self.decoded_left)));
+            return Err(malformed(format!(
+                "its LZ4 blocks decode to {} bytes less than the index says",
+                self.decoded_left
+            )));
         }
         Ok(())
     }

@@ -95,7 +95,8 @@ pub fn parse(window: &Window) -> Result<Index, Stop> {
 /// # Errors
 /// `TRUNCATED` where the footer is not at the file's end, or states another length.
 pub fn checksum(window: &Window) -> Result<StretchChecksum, Stop> {
-    let length = window.file_length().ok_or_else(|| Error::new(ErrorKind::Internal, "the file's length is not known"))?;
+    let length =
+        window.file_length().ok_or_else(|| Error::new(ErrorKind::Internal, "the file's length is not known"))?;
     let start = length.checked_sub(FOOTER_BYTES).ok_or_else(|| {
         Error::new(ErrorKind::Truncated, format!("the file has {length} bytes, too few for its footer"))
     })?;
@@ -241,16 +242,15 @@ fn parse_shard(shard: &Value) -> Result<Part> {
     let path = shard.get("file").and_then(Value::as_str).ok_or_else(|| malformed("a shard has no `file`"))?;
     let byte_length = match shard.get("size") {
         None | Some(Value::Null) => None,
-        Some(size) => {
-            Some(size.as_u64().ok_or_else(|| malformed(format!("the size of shard \"{path}\" is {size}")))?)
-        }
+        Some(size) => Some(size.as_u64().ok_or_else(|| malformed(format!("the size of shard \"{path}\" is {size}")))?),
     };
-    let crc32 = match shard.get("crc32") {
-        None | Some(Value::Null) => None,
-        Some(crc32) => Some(parse_crc32(crc32).ok_or_else(|| {
-            malformed(format!("the crc32 of shard \"{path}\" is {crc32}, not 8 hexadecimal digits"))
-        })?),
-    };
+    let crc32 =
+        match shard.get("crc32") {
+            None | Some(Value::Null) => None,
+            Some(crc32) => Some(parse_crc32(crc32).ok_or_else(|| {
+                malformed(format!("the crc32 of shard \"{path}\" is {crc32}, not 8 hexadecimal digits"))
+            })?),
+        };
     Ok(Part { path: json::part_path(path)?, byte_length, crc32 })
 }
 

@@ -87,9 +87,9 @@ fn unrecognised(head: &[u8]) -> Error {
         [] => Error::new(ErrorKind::Truncated, "the file is empty"),
         _ if head.trim_ascii_start().starts_with(b"<") => {
             let what = format!("this is a web page (it begins with `{shown}`), not a model");
-            return Error::new(ErrorKind::Unsupported, what).at(0..head.len() as u64).advise(
-                "Check the URL: the server may have answered with an error page or a log-in page.",
-            );
+            return Error::new(ErrorKind::Unsupported, what)
+                .at(0..head.len() as u64)
+                .advise("Check the URL: the server may have answered with an error page or a log-in page.");
         }
         _ => Error::new(ErrorKind::Unsupported, format!("no known model format begins with `{shown}`")),
     };

@@ -20,7 +20,7 @@ const MAX_WASM_MEMORY_BYTES: u64 = 8 << 20;
 /// The head of a file (its metadata and index) takes no more requests than this.
 const MAX_REQUESTS_OF_HEAD: u64 = 3;
 
-/// And its data come in no more pieces than there are connections by default.
+/// And the data of a shard come in no more pieces than there are connections by default.
 const MAX_REQUESTS_OF_DATA: u64 = 4;
 
 /// What the page tells of its load, in `window.weightstreamReport`.
@@ -60,7 +60,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     );
     let files = demo.model.files()? as u64;
     let requests = demo.traffic.requests();
-    let allowed = files * (MAX_REQUESTS_OF_HEAD + MAX_REQUESTS_OF_DATA);
+    let allowed = files * MAX_REQUESTS_OF_HEAD + (files - 1) * MAX_REQUESTS_OF_DATA;
     ensure!(
         requests <= allowed,
         "{requests} requests for {files} files; at most {allowed} should do"

@@ -20,10 +20,7 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
     if command::in_path("apt-get").is_none() {
         bail!("there is no apt-get here; install by hand what Debian calls {list}");
     }
-    let mut fresh = LISTS_ARE_FRESH
-        .lock()
-        .ok()
-        .context("another apt-get run panicked")?;
+    let mut fresh = LISTS_ARE_FRESH.lock().ok().context("another apt-get run panicked")?;
     if !*fresh {
         apt_get(&["update"])?;
         *fresh = true;
@@ -42,9 +39,7 @@ fn apt_get(args: &[&str]) -> Result<()> {
         sudo.args(["-n", "apt-get"]);
         sudo
     };
-    apt.args(["-q", "-o", "DPkg::Lock::Timeout=300"])
-        .args(args)
-        .env("DEBIAN_FRONTEND", "noninteractive");
+    apt.args(["-q", "-o", "DPkg::Lock::Timeout=300"]).args(args).env("DEBIAN_FRONTEND", "noninteractive");
     command::quiet(&mut apt, LIMIT)
 }
 

@@ -49,14 +49,7 @@ impl std::fmt::Display for Working {
 }
 
 fn working(program: &str) -> Option<Working> {
-    let path = if Path::new(program).is_absolute() {
-        program.into()
-    } else {
-        command::in_path(program)?
-    };
+    let path = if Path::new(program).is_absolute() { program.into() } else { command::in_path(program)? };
     let version = command::output(Command::new(&path).arg("--version")).ok()?;
-    Some(Working {
-        path,
-        version: version.trim().to_owned(),
-    })
+    Some(Working { path, version: version.trim().to_owned() })
 }

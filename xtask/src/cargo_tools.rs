@@ -36,23 +36,11 @@ fn installed(project: &Project, package: &str, program: &str, version: &str) -> 
     let install = || {
         let build = folder.join("build");
         let mut cargo = Command::new("cargo");
-        cargo
-            .args([
-                "install",
-                "--locked",
-                package,
-                "--version",
-                version,
-                "--root",
-            ])
-            .arg(&folder);
+        cargo.args(["install", "--locked", package, "--version", version, "--root"]).arg(&folder);
         // A build folder of its own: sharing the clone's would make the installs wait for one another's lock.
         cargo.arg("--target-dir").arg(&build);
         // The person's flags are for their own builds, not for our tools.
-        cargo
-            .env_remove("RUSTFLAGS")
-            .env_remove("CARGO_ENCODED_RUSTFLAGS")
-            .env_remove("CARGO_BUILD_TARGET");
+        cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CARGO_BUILD_TARGET");
         command::quiet(&mut cargo, INSTALL_LIMIT)?;
         Ok(fs::remove_dir_all(&build)?)
     };
@@ -64,10 +52,6 @@ fn locked_version(project: &Project, package: &str) -> Result<String> {
     let lock = fs::read_to_string(project.root.join("Cargo.lock"))?;
     let name = format!("name = \"{package}\"");
     let mut after = lock.lines().skip_while(|line| *line != name);
-    let version = after
-        .nth(1)
-        .and_then(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
-    Ok(version
-        .with_context(|| format!("Cargo.lock names no version of {package}"))?
-        .to_owned())
+    let version = after.nth(1).and_then(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    Ok(version.with_context(|| format!("Cargo.lock names no version of {package}"))?.to_owned())
 }

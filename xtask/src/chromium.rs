@@ -49,11 +49,8 @@ impl Chromium {
 
     /// A new tab, empty.
     pub(crate) fn new_page(&mut self) -> Result<Page<'_>> {
-        let text =
-            |value: Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        let created =
-            self.devtools
-                .call(None, "Target.createTarget", json!({ "url": "about:blank" }))?;
+        let text = |value: Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let created = self.devtools.call(None, "Target.createTarget", json!({ "url": "about:blank" }))?;
         let target = text(created, "targetId").context("the browser opened no tab")?;
         let attach = json!({ "targetId": target, "flatten": true });
         let attached = self.devtools.call(None, "Target.attachToTarget", attach)?;
@@ -79,22 +76,12 @@ struct Process {
 
 impl Process {
     fn start(program: &Path) -> Result<Process> {
-        let profile = tempfile::Builder::new()
-            .prefix("weightstream-chromium-")
-            .tempdir()?;
+        let profile = tempfile::Builder::new().prefix("weightstream-chromium-").tempdir()?;
         let log = File::create(profile.path().join("stderr"))?;
         let mut command = Command::new(program);
-        command
-            .args(FLAGS)
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            .arg("about:blank");
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log);
-        let child = command
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
+        command.args(FLAGS).arg(format!("--user-data-dir={}", profile.path().display())).arg("about:blank");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
         Ok(Process { child, profile })
     }
 
@@ -112,11 +99,7 @@ impl Process {
             }
             sleep(Duration::from_millis(20));
         }
-        bail!(
-            "Chromium opened no debugging port within {} s; {}",
-            START_LIMIT.as_secs(),
-            self.said()
-        )
+        bail!("Chromium opened no debugging port within {} s; {}", START_LIMIT.as_secs(), self.said())
     }
 
     fn said(&self) -> String {

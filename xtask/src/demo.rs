@@ -47,17 +47,11 @@ pub(crate) fn run(project: &Project, port: Option<u16>) -> Result<()> {
     let bound = match port {
         Some(port) => server.bind(("127.0.0.1", port))?,
         None => match server.bind(("127.0.0.1", USUAL_PORT)) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                site(project)?.0.bind("127.0.0.1:0")?
-            }
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => site(project)?.0.bind("127.0.0.1:0")?,
             bound => bound?,
         },
     };
-    eprintln!(
-        "demo: {} tensors in {}",
-        model.expected.len(),
-        model.folder.display()
-    );
+    eprintln!("demo: {} tensors in {}", model.expected.len(), model.folder.display());
     println!("{}/", bound.url());
     eprintln!("demo: open this address in a browser; Ctrl-C ends the server");
     bound.run();
@@ -73,17 +67,11 @@ impl Demo {
         let server = server.on_request(move |exchange| {
             if exchange.path.starts_with(MODELS) {
                 counted.requests.fetch_add(1, Ordering::Relaxed);
-                counted
-                    .bytes
-                    .fetch_add(exchange.bytes_sent, Ordering::Relaxed);
+                counted.bytes.fetch_add(exchange.bytes_sent, Ordering::Relaxed);
             }
         });
         let bound: Bound = server.bind("127.0.0.1:0")?;
-        Ok(Demo {
-            server: bound.spawn(),
-            model,
-            traffic,
-        })
+        Ok(Demo { server: bound.spawn(), model, traffic })
     }
 
     /// An address of the page.

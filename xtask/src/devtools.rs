@@ -29,24 +29,14 @@ pub(crate) struct Event {
 impl DevTools {
     /// `path` is that of the browser's own endpoint, as it writes it into `DevToolsActivePort`.
     pub(crate) fn connect(port: u16, path: &str) -> Result<DevTools> {
-        let stream =
-            TcpStream::connect(("127.0.0.1", port)).context("the browser's debugging port")?;
+        let stream = TcpStream::connect(("127.0.0.1", port)).context("the browser's debugging port")?;
         let (socket, _) = tungstenite::client(format!("ws://127.0.0.1:{port}{path}"), stream)?;
         socket.get_ref().set_read_timeout(Some(READ_TICK))?;
-        Ok(DevTools {
-            socket,
-            last_id: 0,
-            events: VecDeque::new(),
-        })
+        Ok(DevTools { socket, last_id: 0, events: VecDeque::new() })
     }
 
     /// Calls a method, of the browser itself or of an attached target's session.
-    pub(crate) fn call(
-        &mut self,
-        session: Option<&str>,
-        method: &str,
-        params: Value,
-    ) -> Result<Value> {
+    pub(crate) fn call(&mut self, session: Option<&str>, method: &str, params: Value) -> Result<Value> {
         self.last_id += 1;
         let mut message = json!({ "id": self.last_id, "method": method, "params": params });
         if let (Some(session), Some(fields)) = (session, message.as_object_mut()) {
@@ -69,10 +59,7 @@ impl DevTools {
             }
             return Ok(answer.get("result").cloned().unwrap_or_default());
         }
-        bail!(
-            "{method}: the browser did not answer within {} s",
-            CALL_LIMIT.as_secs()
-        )
+        bail!("{method}: the browser did not answer within {} s", CALL_LIMIT.as_secs())
     }
 
     /// The events so far that were not yet taken.
@@ -94,10 +81,7 @@ impl DevTools {
         let message: Value = serde_json::from_str(&text)?;
         if let Some(method) = message.get("method").and_then(Value::as_str) {
             let params = message.get("params").cloned().unwrap_or_default();
-            self.events.push_back(Event {
-                method: method.to_owned(),
-                params,
-            });
+            self.events.push_back(Event { method: method.to_owned(), params });
         }
         Ok(Some(message))
     }

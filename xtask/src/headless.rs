@@ -1,7 +1,6 @@
 //! `cargo xtask demo --headless`: the page loads the whole model in a real browser, and every tensor is compared.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
@@ -9,10 +8,8 @@ use serde::Deserialize;
 use crate::chromium::Chromium;
 use crate::demo::Demo;
 use crate::expected::ExpectedTensor;
+use crate::page::SOON;
 use crate::project::Project;
-
-/// Enough for two slow cores that are busy with something else.
-const LOAD_LIMIT: Duration = Duration::from_secs(180);
 
 /// The promise of bounded memory, whatever the size of the model.
 const MAX_WASM_MEMORY_BYTES: u64 = 8 << 20;
@@ -54,17 +51,11 @@ pub(crate) fn run(project: &Project) -> Result<()> {
 
     let stats = report.stats.context("the page reports no stats")?;
     let memory = stats.wasm_memory_bytes;
-    ensure!(
-        memory <= MAX_WASM_MEMORY_BYTES,
-        "the WebAssembly memory grew to {memory} bytes"
-    );
+    ensure!(memory <= MAX_WASM_MEMORY_BYTES, "the WebAssembly memory grew to {memory} bytes");
     let files = demo.model.files()? as u64;
     let requests = demo.traffic.requests();
     let allowed = files * MAX_REQUESTS_OF_HEAD + (files - 1) * MAX_REQUESTS_OF_DATA;
-    ensure!(
-        requests <= allowed,
-        "{requests} requests for {files} files; at most {allowed} should do"
-    );
+    ensure!(requests <= allowed, "{requests} requests for {files} files; at most {allowed} should do");
 
     let megabytes = |bytes: u64| bytes as f64 / 1e6;
     println!(
@@ -83,55 +74,25 @@ fn load_everything(demo: &Demo) -> Result<Report> {
     let mut browser = Chromium::launch()?;
     let mut page = browser.new_page()?;
     page.open(&demo.page(&format!("?model={}&load=all&sha256=1", demo.manifest())))?;
-    page.wait_for(
-        "the page to load every tensor",
-        LOAD_LIMIT,
-        "window.weightstreamReport",
-    )?;
+    page.wait_for("the report of the load", SOON, "window.weightstreamReport")?;
     let report = page.evaluate("window.weightstreamReport")?;
     let report = serde_json::from_value(report).context("the page's report is not as agreed")?;
     let complaints = page.take_complaints()?;
-    ensure!(
-        complaints.is_empty(),
-        "the console says: {}",
-        complaints.join("; ")
-    );
+    ensure!(complaints.is_empty(), "the console says: {}", complaints.join("; "));
     Ok(report)
 }
 
 /// Names the first tensors that are not what the original file holds.
 pub(crate) fn compare(arrived: &[ExpectedTensor], expected: &[ExpectedTensor]) -> Result<()> {
-    let by_name: BTreeMap<_, _> = arrived
-        .iter()
-        .map(|tensor| (&tensor.name, tensor))
-        .collect();
-    let wrong = expected
-        .iter()
-        .filter_map(|expected| match by_name.get(&expected.name) {
-            None => Some(format!("{} did not arrive", expected.name)),
-            Some(arrived) if *arrived != expected => {
-                Some(format!("expected {expected:?}, got {arrived:?}"))
-            }
-            Some(_) => None,
-        });
+    let by_name: BTreeMap<_, _> = arrived.iter().map(|tensor| (&tensor.name, tensor)).collect();
+    let wrong = expected.iter().filter_map(|expected| match by_name.get(&expected.name) {
+        None => Some(format!("{} did not arrive", expected.name)),
+        Some(arrived) if *arrived != expected => Some(format!("expected {expected:?}, got {arrived:?}")),
+        Some(_) => None,
+    });
     let wrong: Vec<_> = wrong.collect();
-    let some = wrong
-        .iter()
-        .take(3)
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join("\n");
-    ensure!(
-        wrong.is_empty(),
-        "{} of {} tensors are wrong:\n{some}",
-        wrong.len(),
-        expected.len()
-    );
-    ensure!(
-        arrived.len() == expected.len(),
-        "{} tensors arrived, not {}",
-        arrived.len(),
-        expected.len()
-    );
+    let some = wrong.iter().take(3).map(String::as_str).collect::<Vec<_>>().join("\n");
+    ensure!(wrong.is_empty(), "{} of {} tensors are wrong:\n{some}", wrong.len(), expected.len());
+    ensure!(arrived.len() == expected.len(), "{} tensors arrived, not {}", arrived.len(), expected.len());
     Ok(())
 }

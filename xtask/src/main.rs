@@ -1,5 +1,6 @@
 //! The project's chores: `cargo xtask <chore>`. They find or install whatever they need by themselves.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -19,9 +20,13 @@ mod headless;
 mod model;
 mod npm;
 mod package;
+mod package_test;
 mod page;
+mod page_test;
 mod project;
+mod screenshot;
 mod setup;
+mod suite;
 mod synthetic;
 mod wasm_sysroot;
 mod wasm_target;
@@ -45,6 +50,21 @@ enum Chore {
         #[arg(long)]
         port: Option<u16>,
     },
+    /// Run every check that must hold, or only the steps that are named.
+    Test { steps: Vec<String> },
+    /// Write a picture of the demo page with the loaded model.
+    Screenshot {
+        #[arg(long)]
+        dark: bool,
+        /// In a window of 390 x 844 instead of 1280 x 900.
+        #[arg(long)]
+        phone: bool,
+        /// The page to its end, not only what the window shows.
+        #[arg(long)]
+        whole: bool,
+        /// The PNG file.
+        out: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -64,9 +84,11 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Build => package::build(&project).map(drop),
         Chore::Model => model::ready(&project).map(drop),
         Chore::Demo { headless: true, .. } => headless::run(&project),
-        Chore::Demo {
-            headless: false,
-            port,
-        } => demo::run(&project, port),
+        Chore::Demo { headless: false, port } => demo::run(&project, port),
+        Chore::Test { steps } => suite::run(&project, &steps),
+        Chore::Screenshot { dark, phone, whole, out } => {
+            let window = if phone { page::PHONE } else { page::DESKTOP };
+            screenshot::take(&project, window, dark, whole, &out)
+        }
     }
 }

@@ -19,23 +19,18 @@ pub(crate) fn ready(project: &Project) -> Result<PathBuf> {
     node()?;
     let pins = project.root.join("tests/package");
     // A folder for each set of pins: clones with other versions do not disturb one another.
-    let folder = project
-        .tools
-        .join(format!("npm-{:016x}", fingerprint(&pins)?));
+    let folder = project.tools.join(format!("npm-{:016x}", fingerprint(&pins)?));
     let find = || folder.is_dir().then(|| folder.display().to_string());
     let install = || {
         fs::create_dir_all(&project.tools)?;
         // Installed beside its place and moved there at the end: an installation cut off half way is never taken for one.
-        let build = tempfile::Builder::new()
-            .prefix("npm-")
-            .tempdir_in(&project.tools)?;
+        let build = tempfile::Builder::new().prefix("npm-").tempdir_in(&project.tools)?;
         for name in MANIFESTS {
             fs::copy(pins.join(name), build.path().join(name))?;
         }
         // None of the tools needs an install script, so none is run.
         let mut npm = Command::new("npm");
-        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])
-            .current_dir(build.path());
+        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(build.path());
         command::quiet(&mut npm, INSTALL_LIMIT)?;
         Ok(fs::rename(build.path(), &folder)?)
     };
@@ -61,18 +56,14 @@ fn node() -> Result<String> {
         let npm = command::in_path("npm")?;
         (major >= OLDEST_NODE).then(|| format!("{}, {}", version.trim(), npm.display()))
     };
-    setup::ready(&format!("node, {OLDEST_NODE} or newer"), find, || {
-        apt::install(&["nodejs", "npm"])
-    })
+    setup::ready(&format!("node, {OLDEST_NODE} or newer"), find, || apt::install(&["nodejs", "npm"]))
 }
 
 fn fingerprint(pins: &Path) -> Result<u64> {
     let mut hasher = DefaultHasher::new();
     for name in MANIFESTS {
         let path = pins.join(name);
-        fs::read(&path)
-            .with_context(|| format!("cannot read {}", path.display()))?
-            .hash(&mut hasher);
+        fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?.hash(&mut hasher);
     }
     Ok(hasher.finish())
 }

@@ -53,15 +53,9 @@ pub(crate) fn build(project: &Project) -> Result<PathBuf> {
     }
     fs::create_dir(&package)?;
     for name in files(&manifest)? {
-        let sources = [
-            built.join(name),
-            project.root.join("src/js").join(name),
-            project.root.join(name),
-        ];
+        let sources = [built.join(name), project.root.join("src/js").join(name), project.root.join(name)];
         let source = sources.iter().find(|source| source.is_file());
-        let source = source.with_context(|| {
-            format!("pkg.json lists {name}, which is neither built nor written")
-        })?;
+        let source = source.with_context(|| format!("pkg.json lists {name}, which is neither built nor written"))?;
         fs::copy(source, package.join(name))?;
     }
     fs::copy(project.root.join("pkg.json"), package.join("package.json"))?;
@@ -84,42 +78,21 @@ pub(crate) fn sizes(package: &Path) -> Result<Sizes> {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(&module)?;
     let mut brotli = Vec::new();
-    let params = brotli::enc::BrotliEncoderParams {
-        quality: 11,
-        lgwin: 22,
-        ..Default::default()
-    };
+    let params = brotli::enc::BrotliEncoderParams { quality: 11, lgwin: 22, ..Default::default() };
     brotli::BrotliCompress(&mut module.as_slice(), &mut brotli, &params)?;
-    Ok(Sizes {
-        raw: module.len(),
-        gzip: gzip.finish()?.len(),
-        brotli: brotli.len(),
-    })
+    Ok(Sizes { raw: module.len(), gzip: gzip.finish()?.len(), brotli: brotli.len() })
 }
 
 /// The names of the package's files besides `package.json`.
 pub(crate) fn files(manifest: &Value) -> Result<Vec<&str>> {
-    let names = manifest
-        .get("files")
-        .and_then(Value::as_array)
-        .context("pkg.json has no list `files`")?;
-    names
-        .iter()
-        .map(|name| {
-            name.as_str()
-                .context("pkg.json: a file's name is not a string")
-        })
-        .collect()
+    let names = manifest.get("files").and_then(Value::as_array).context("pkg.json has no list `files`")?;
+    names.iter().map(|name| name.as_str().context("pkg.json: a file's name is not a string")).collect()
 }
 
 /// `pkg.json`, the npm manifest.
 pub(crate) fn manifest(project: &Project) -> Result<Value> {
-    let manifest: Value =
-        serde_json::from_reader(File::open(project.root.join("pkg.json"))?).context("pkg.json")?;
-    let version = manifest
-        .get("version")
-        .and_then(Value::as_str)
-        .unwrap_or("missing");
+    let manifest: Value = serde_json::from_reader(File::open(project.root.join("pkg.json"))?).context("pkg.json")?;
+    let version = manifest.get("version").and_then(Value::as_str).unwrap_or("missing");
     ensure!(
         version == project.version,
         "pkg.json says version {version}, Cargo.toml {}: make them equal",
@@ -130,14 +103,9 @@ pub(crate) fn manifest(project: &Project) -> Result<Value> {
 
 fn compile(project: &Project) -> Result<PathBuf> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
-    cargo
-        .args(["build", "--release", "--lib", "--target", TARGET])
-        .current_dir(&project.root);
+    cargo.args(["build", "--release", "--lib", "--target", TARGET]).current_dir(&project.root);
     command::run(&mut cargo)?;
-    Ok(project
-        .target
-        .join(TARGET)
-        .join("release/weightstream.wasm"))
+    Ok(project.target.join(TARGET).join("release/weightstream.wasm"))
 }
 
 fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
@@ -145,23 +113,13 @@ fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
         fs::remove_dir_all(built)?;
     }
     let mut bindgen = Command::new(cargo_tools::wasm_bindgen(project)?.join("wasm-bindgen"));
-    bindgen.args([
-        "--target",
-        "web",
-        "--no-typescript",
-        "--out-name",
-        "weightstream_glue",
-        "--out-dir",
-    ]);
+    bindgen.args(["--target", "web", "--no-typescript", "--out-name", "weightstream_glue", "--out-dir"]);
     command::run(bindgen.arg(built).arg(module))?;
 
     fs::rename(built.join(MODULE_OF_GLUE), built.join(MODULE))?;
     let glue = built.join("weightstream_glue.js");
     let text = fs::read_to_string(&glue)?;
-    ensure!(
-        text.contains(MODULE_OF_GLUE),
-        "the glue that wasm-bindgen wrote does not name its module"
-    );
+    ensure!(text.contains(MODULE_OF_GLUE), "the glue that wasm-bindgen wrote does not name its module");
     Ok(fs::write(glue, text.replace(MODULE_OF_GLUE, MODULE))?)
 }
 
@@ -170,20 +128,13 @@ fn optimise(project: &Project, module: &Path) -> Result<()> {
     let node_modules = match npm::ready(project) {
         Ok(folder) => folder,
         Err(error) => {
-            eprintln!(
-                "build: {MODULE} stays as the compiler made it, for want of wasm-opt: {error:#}"
-            );
+            eprintln!("build: {MODULE} stays as the compiler made it, for want of wasm-opt: {error:#}");
             return Ok(());
         }
     };
     let optimised = module.with_extension("optimised");
     let mut wasm_opt = npm::tool(&node_modules, "binaryen/bin/wasm-opt");
-    wasm_opt
-        .arg("-O3")
-        .args(FEATURES)
-        .arg(module)
-        .arg("-o")
-        .arg(&optimised);
+    wasm_opt.arg("-O3").args(FEATURES).arg(module).arg("-o").arg(&optimised);
     command::quiet(&mut wasm_opt, WASM_OPT_LIMIT)?;
     fs::rename(optimised, module).map_err(|error: io::Error| error.into())
 }

@@ -10,8 +10,23 @@ use serde_json::{Value, json};
 
 use crate::devtools::DevTools;
 
-/// How long a page may take for what it does at once: to load, to show what a click asked for.
+/// How long a page may take for what it does at once: to show what a click asked for.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+/// A page that loads a model as it opens is not loaded before the model is, on two slow cores that have other work.
+pub(crate) const LOAD_LIMIT: Duration = Duration::from_secs(180);
+
+/// The size of the window in CSS pixels, and how many pixels of the device make one.
+#[derive(Clone, Copy)]
+pub(crate) struct Window {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) scale: u32,
+    pub(crate) is_phone: bool,
+}
+
+pub(crate) const DESKTOP: Window = Window { width: 1280, height: 900, scale: 2, is_phone: false };
+pub(crate) const PHONE: Window = Window { width: 390, height: 844, scale: 2, is_phone: true };
 
 pub(crate) struct Page<'a> {
     devtools: &'a mut DevTools,
@@ -21,17 +36,8 @@ pub(crate) struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    pub(crate) fn new(
-        devtools: &'a mut DevTools,
-        target: String,
-        session: String,
-    ) -> Result<Page<'a>> {
-        let mut page = Page {
-            devtools,
-            target,
-            session,
-            complaints: Vec::new(),
-        };
+    pub(crate) fn new(devtools: &'a mut DevTools, target: String, session: String) -> Result<Page<'a>> {
+        let mut page = Page { devtools, target, session, complaints: Vec::new() };
         for domain in ["Page", "Runtime", "Log"] {
             page.call(&format!("{domain}.enable"), json!({}))?;
         }
@@ -48,18 +54,12 @@ impl<'a> Page<'a> {
         if let Some(error) = answer.get("errorText").and_then(Value::as_str) {
             bail!("{url} does not open: {error}");
         }
-        // A link to another place in the same document loads nothing anew.
-        self.wait_for(
-            "the page to load",
-            SOON,
-            "document.readyState === 'complete' && location.href !== 'about:blank'",
-        )
+        self.wait_for(&format!("{url} to load"), LOAD_LIMIT, "document.readyState === 'complete'")
     }
 
     /// The value of a JavaScript expression; of what it resolves to, if it is a promise.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Result<Value> {
-        let params =
-            json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
+        let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let answer = self.call("Runtime.evaluate", params)?;
         if let Some(thrown) = answer.get("exceptionDetails") {
             bail!("`{expression}` throws {}", exception(thrown));
@@ -100,13 +100,10 @@ impl<'a> Page<'a> {
                 return [x, y];
             }})()"
         ))?;
-        ensure!(
-            point.is_array(),
-            "cannot click {selector}: it {}",
-            point.as_str().unwrap_or("has no place")
-        );
+        ensure!(point.is_array(), "cannot click {selector}: it {}", point.as_str().unwrap_or("has no place"));
         for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
-            let params = json!({ "type": kind, "x": point.get(0), "y": point.get(1), "button": "left", "clickCount": 1 });
+            let params =
+                json!({ "type": kind, "x": point.get(0), "y": point.get(1), "button": "left", "clickCount": 1 });
             self.call("Input.dispatchMouseEvent", params)?;
         }
         Ok(())
@@ -121,7 +118,8 @@ impl<'a> Page<'a> {
     }
 
     pub(crate) fn press_enter(&mut self) -> Result<()> {
-        let key = |kind| json!({ "type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13 });
+        let key =
+            |kind| json!({ "type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13 });
         self.call("Input.dispatchKeyEvent", key("keyDown"))?;
         self.call("Input.dispatchKeyEvent", key("keyUp"))?;
         Ok(())
@@ -131,13 +129,8 @@ impl<'a> Page<'a> {
     pub(crate) fn choose_files(&mut self, selector: &str, files: &[PathBuf]) -> Result<()> {
         let params = json!({ "expression": format!("document.querySelector({selector:?})") });
         let input = self.call("Runtime.evaluate", params)?;
-        let object = input
-            .pointer("/result/objectId")
-            .with_context(|| format!("{selector} is not there"))?;
-        self.call(
-            "DOM.setFileInputFiles",
-            json!({ "objectId": object, "files": files }),
-        )?;
+        let object = input.pointer("/result/objectId").with_context(|| format!("{selector} is not there"))?;
+        self.call("DOM.setFileInputFiles", json!({ "objectId": object, "files": files }))?;
         Ok(())
     }
 
@@ -146,47 +139,31 @@ impl<'a> Page<'a> {
         let middle = self.evaluate("[innerWidth / 2, innerHeight / 2]")?;
         let data = json!({ "items": [], "files": files, "dragOperationsMask": 1 });
         for kind in ["dragEnter", "dragOver", "drop"] {
-            let params =
-                json!({ "type": kind, "x": middle.get(0), "y": middle.get(1), "data": data });
+            let params = json!({ "type": kind, "x": middle.get(0), "y": middle.get(1), "data": data });
             self.call("Input.dispatchDragEvent", params)?;
         }
         Ok(())
     }
 
-    /// A window of this size in CSS pixels; `scale` device pixels to each.
-    pub(crate) fn set_viewport(
-        &mut self,
-        width: u32,
-        height: u32,
-        scale: u32,
-        phone: bool,
-    ) -> Result<()> {
-        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": scale, "mobile": phone });
+    pub(crate) fn set_window(&mut self, window: Window) -> Result<()> {
+        let Window { width, height, scale, is_phone } = window;
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": scale, "mobile": is_phone });
         self.call("Emulation.setDeviceMetricsOverride", metrics)?;
-        self.call(
-            "Emulation.setTouchEmulationEnabled",
-            json!({ "enabled": phone }),
-        )?;
+        self.call("Emulation.setTouchEmulationEnabled", json!({ "enabled": is_phone }))?;
         Ok(())
     }
 
     pub(crate) fn set_dark(&mut self, dark: bool) -> Result<()> {
         let value = if dark { "dark" } else { "light" };
         let feature = json!({ "name": "prefers-color-scheme", "value": value });
-        self.call(
-            "Emulation.setEmulatedMedia",
-            json!({ "features": [feature] }),
-        )?;
+        self.call("Emulation.setEmulatedMedia", json!({ "features": [feature] }))?;
         Ok(())
     }
 
-    /// Writes what the window shows as a PNG file.
-    pub(crate) fn screenshot(&mut self, path: &Path) -> Result<()> {
-        let shot = self.call("Page.captureScreenshot", json!({ "format": "png" }))?;
-        let data = shot
-            .get("data")
-            .and_then(Value::as_str)
-            .context("the browser gave no picture")?;
+    /// Writes what the window shows as a PNG file; with `whole`, also what one would have to scroll to.
+    pub(crate) fn screenshot(&mut self, whole: bool, path: &Path) -> Result<()> {
+        let shot = self.call("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": whole }))?;
+        let data = shot.get("data").and_then(Value::as_str).context("the browser gave no picture")?;
         let png = data_encoding::BASE64.decode(data.as_bytes())?;
         fs::write(path, png).with_context(|| format!("cannot write {}", path.display()))
     }
@@ -200,38 +177,21 @@ impl<'a> Page<'a> {
     fn fail_if_crashed(&mut self) -> Result<()> {
         for event in self.devtools.take_events()? {
             let params = &event.params;
-            let text = |place| {
-                params
-                    .pointer(place)
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-            };
+            let text = |place| params.pointer(place).and_then(Value::as_str).unwrap_or_default();
             match event.method.as_str() {
                 "Inspector.targetCrashed" => bail!("the tab crashed"),
                 "Runtime.exceptionThrown" => {
-                    self.complaints.push(exception(
-                        params.get("exceptionDetails").unwrap_or_default(),
-                    ));
+                    self.complaints.push(exception(params.get("exceptionDetails").unwrap_or_default()));
                 }
-                "Runtime.consoleAPICalled"
-                    if matches!(text("/type"), "error" | "warning" | "assert") =>
-                {
-                    let args = params
-                        .get("args")
-                        .and_then(Value::as_array)
-                        .map(Vec::as_slice)
-                        .unwrap_or_default();
-                    let words = args
-                        .iter()
-                        .filter_map(|arg| arg.get("description").or(arg.get("value")));
-                    let words: Vec<_> = words
-                        .map(|word| word.as_str().map_or(word.to_string(), str::to_owned))
-                        .collect();
+                "Runtime.consoleAPICalled" if matches!(text("/type"), "error" | "warning" | "assert") => {
+                    let args = params.get("args").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                    let words = args.iter().filter_map(|arg| arg.get("description").or(arg.get("value")));
+                    let words: Vec<_> =
+                        words.map(|word| word.as_str().map_or(word.to_string(), str::to_owned)).collect();
                     self.complaints.push(words.join(" "));
                 }
                 "Log.entryAdded" if matches!(text("/entry/level"), "error" | "warning") => {
-                    self.complaints
-                        .push(format!("{} {}", text("/entry/text"), text("/entry/url")));
+                    self.complaints.push(format!("{} {}", text("/entry/text"), text("/entry/url")));
                 }
                 _ => {}
             }
@@ -242,19 +202,13 @@ impl<'a> Page<'a> {
 
 impl Drop for Page<'_> {
     fn drop(&mut self) {
-        let _ = self.devtools.call(
-            None,
-            "Target.closeTarget",
-            json!({ "targetId": self.target }),
-        );
+        let _ = self.devtools.call(None, "Target.closeTarget", json!({ "targetId": self.target }));
     }
 }
 
 /// The first line of what was thrown: without the stack.
 fn exception(details: &Value) -> String {
-    let description = details
-        .pointer("/exception/description")
-        .or(details.pointer("/exception/value"));
+    let description = details.pointer("/exception/description").or(details.pointer("/exception/value"));
     let text = description.or(details.get("text")).unwrap_or(details);
     text.as_str().map_or(text.to_string(), str::to_owned)
 }

@@ -24,35 +24,16 @@ pub(crate) struct Project {
 impl Project {
     pub(crate) fn find() -> Result<Project> {
         let manifest = env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
-        let root = PathBuf::from(manifest)
-            .parent()
-            .context("xtask lies in no folder")?
-            .to_path_buf();
+        let root = PathBuf::from(manifest).parent().context("xtask lies in no folder")?.to_path_buf();
         let mut cargo = Command::new("cargo");
-        cargo
-            .args(["metadata", "--no-deps", "--format-version=1"])
-            .current_dir(&root);
+        cargo.args(["metadata", "--no-deps", "--format-version=1"]).current_dir(&root);
         let metadata: Value = serde_json::from_str(&command::output(&mut cargo)?)?;
         let text = |value: Option<&Value>| Some(value?.as_str()?.to_owned());
-        let target = text(metadata.get("target_directory"))
-            .context("cargo metadata names no target folder")?;
-        let packages = metadata
-            .get("packages")
-            .and_then(Value::as_array)
-            .context("cargo metadata lists no package")?;
-        let library = packages.iter().find(|package| {
-            package
-                .get("name")
-                .is_some_and(|name| name == "weightstream")
-        });
-        let version = text(library.and_then(|library| library.get("version")))
-            .context("there is no weightstream")?;
-        Ok(Project {
-            root,
-            target: target.into(),
-            tools: tools_folder()?,
-            version,
-        })
+        let target = text(metadata.get("target_directory")).context("cargo metadata names no target folder")?;
+        let packages = metadata.get("packages").and_then(Value::as_array).context("cargo metadata lists no package")?;
+        let library = packages.iter().find(|package| package.get("name").is_some_and(|name| name == "weightstream"));
+        let version = text(library.and_then(|library| library.get("version"))).context("there is no weightstream")?;
+        Ok(Project { root, target: target.into(), tools: tools_folder()?, version })
     }
 }
 
@@ -62,9 +43,7 @@ fn tools_folder() -> Result<PathBuf> {
     }
     let cache = match env::var_os("XDG_CACHE_HOME") {
         Some(cache) => PathBuf::from(cache),
-        None => env::home_dir()
-            .context("there is no home folder: set WEIGHTSTREAM_HOME")?
-            .join(".cache"),
+        None => env::home_dir().context("there is no home folder: set WEIGHTSTREAM_HOME")?.join(".cache"),
     };
     Ok(cache.join("weightstream"))
 }

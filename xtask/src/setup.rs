@@ -23,14 +23,8 @@ pub(crate) fn all(project: &Project) -> Result<()> {
         |_| browser::chromedriver().map(drop),
     ];
     let failures: Vec<_> = thread::scope(|scope| {
-        let running: Vec<_> = parts
-            .iter()
-            .map(|part| scope.spawn(|| part(project)))
-            .collect();
-        let ended = running.into_iter().map(|part| {
-            part.join()
-                .unwrap_or_else(|_| bail!("a part of setup panicked"))
-        });
+        let running: Vec<_> = parts.iter().map(|part| scope.spawn(|| part(project))).collect();
+        let ended = running.into_iter().map(|part| part.join().unwrap_or_else(|_| bail!("a part of setup panicked")));
         ended.filter_map(Result::err).collect()
     });
     for failure in &failures {
@@ -39,11 +33,7 @@ pub(crate) fn all(project: &Project) -> Result<()> {
     if !failures.is_empty() {
         bail!("{} of {} tools are missing", failures.len(), parts.len());
     }
-    eprintln!(
-        "setup: all there after {:.1} s, in {}",
-        start.elapsed().as_secs_f64(),
-        project.tools.display()
-    );
+    eprintln!("setup: all there after {:.1} s, in {}", start.elapsed().as_secs_f64(), project.tools.display());
     Ok(())
 }
 
@@ -56,29 +46,20 @@ pub(crate) fn ready<T: Display>(
     let start = Instant::now();
     if let Some(tool) = find() {
         if first_time(name) {
-            eprintln!(
-                "setup: {name}: found in {:.1} s ({tool})",
-                start.elapsed().as_secs_f64()
-            );
+            eprintln!("setup: {name}: found in {:.1} s ({tool})", start.elapsed().as_secs_f64());
         }
         return Ok(tool);
     }
     eprintln!("setup: {name}: installing …");
     install().with_context(|| format!("{name} could not be installed"))?;
-    let tool = find().with_context(|| {
-        format!("{name} was installed, and yet it is not found or does not work")
-    })?;
+    let tool = find().with_context(|| format!("{name} was installed, and yet it is not found or does not work"))?;
     first_time(name);
-    eprintln!(
-        "setup: {name}: installed in {:.1} s ({tool})",
-        start.elapsed().as_secs_f64()
-    );
+    eprintln!("setup: {name}: installed in {:.1} s ({tool})", start.elapsed().as_secs_f64());
     Ok(tool)
 }
 
 /// Chores that build on one another ask for the same tools; one line about each is enough.
 fn first_time(name: &str) -> bool {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    SAID.lock()
-        .is_ok_and(|mut said| said.insert(name.to_owned()))
+    SAID.lock().is_ok_and(|mut said| said.insert(name.to_owned()))
 }

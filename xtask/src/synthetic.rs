@@ -33,8 +33,7 @@ pub(crate) fn write(folder: &Path) -> Result<()> {
     for tensor in &tensors {
         let start = end;
         end += tensor.byte_length();
-        let entry =
-            json!({ "dtype": tensor.dtype(), "shape": tensor.shape, "data_offsets": [start, end] });
+        let entry = json!({ "dtype": tensor.dtype(), "shape": tensor.shape, "data_offsets": [start, end] });
         header.insert(tensor.name.clone(), entry);
     }
     let mut header = serde_json::to_vec(&header)?;
@@ -48,9 +47,7 @@ pub(crate) fn write(folder: &Path) -> Result<()> {
         for index in 0..tensor.shape.iter().product() {
             match tensor.filling {
                 Filling::Positions => file.write_all(&u64::to_le_bytes(index))?,
-                Filling::Around(mean) => {
-                    file.write_all(&(mean + 0.04 * random.normal()).to_le_bytes())?
-                }
+                Filling::Around(mean) => file.write_all(&(mean + 0.04 * random.normal()).to_le_bytes())?,
             }
         }
     }
@@ -90,43 +87,13 @@ impl Tensor {
 /// In the order of the real file.
 fn tensors() -> Vec<Tensor> {
     let mut all = Vec::new();
-    let mut add = |name: String, shape: &[u64], filling| {
-        all.push(Tensor {
-            name,
-            shape: shape.to_vec(),
-            filling,
-        })
-    };
-    add(
-        "embeddings.position_ids".into(),
-        &[1, POSITIONS],
-        Filling::Positions,
-    );
-    add(
-        "embeddings.LayerNorm.bias".into(),
-        &[HIDDEN],
-        Filling::Around(0.0),
-    );
-    add(
-        "embeddings.LayerNorm.weight".into(),
-        &[HIDDEN],
-        Filling::Around(1.0),
-    );
-    add(
-        "embeddings.position_embeddings.weight".into(),
-        &[POSITIONS, HIDDEN],
-        Filling::Around(0.0),
-    );
-    add(
-        "embeddings.token_type_embeddings.weight".into(),
-        &[2, HIDDEN],
-        Filling::Around(0.0),
-    );
-    add(
-        "embeddings.word_embeddings.weight".into(),
-        &[VOCABULARY, HIDDEN],
-        Filling::Around(0.0),
-    );
+    let mut add = |name: String, shape: &[u64], filling| all.push(Tensor { name, shape: shape.to_vec(), filling });
+    add("embeddings.position_ids".into(), &[1, POSITIONS], Filling::Positions);
+    add("embeddings.LayerNorm.bias".into(), &[HIDDEN], Filling::Around(0.0));
+    add("embeddings.LayerNorm.weight".into(), &[HIDDEN], Filling::Around(1.0));
+    add("embeddings.position_embeddings.weight".into(), &[POSITIONS, HIDDEN], Filling::Around(0.0));
+    add("embeddings.token_type_embeddings.weight".into(), &[2, HIDDEN], Filling::Around(0.0));
+    add("embeddings.word_embeddings.weight".into(), &[VOCABULARY, HIDDEN], Filling::Around(0.0));
     for layer in 0..LAYERS {
         let parts = [
             ("attention.output.LayerNorm", HIDDEN, None),
@@ -142,21 +109,13 @@ fn tensors() -> Vec<Tensor> {
             let name = format!("encoder.layer.{layer}.{part}");
             add(format!("{name}.bias"), &[outputs], Filling::Around(0.0));
             match inputs {
-                Some(inputs) => add(
-                    format!("{name}.weight"),
-                    &[outputs, inputs],
-                    Filling::Around(0.0),
-                ),
+                Some(inputs) => add(format!("{name}.weight"), &[outputs, inputs], Filling::Around(0.0)),
                 None => add(format!("{name}.weight"), &[outputs], Filling::Around(1.0)),
             }
         }
     }
     add("pooler.dense.bias".into(), &[HIDDEN], Filling::Around(0.0));
-    add(
-        "pooler.dense.weight".into(),
-        &[HIDDEN, HIDDEN],
-        Filling::Around(0.0),
-    );
+    add("pooler.dense.weight".into(), &[HIDDEN, HIDDEN], Filling::Around(0.0));
     all
 }
 
@@ -171,10 +130,7 @@ impl Random {
     }
 
     fn uniform(&mut self) -> f32 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 40) as f32 / (1_u64 << 24) as f32
     }
 }

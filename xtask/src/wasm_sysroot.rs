@@ -41,9 +41,7 @@ pub(crate) fn install(project: &Project) -> Result<()> {
     apt::install(&[&compiler.linker()])?;
 
     fs::create_dir_all(&project.tools)?;
-    let work = tempfile::Builder::new()
-        .prefix("wasm-sysroot-")
-        .tempdir_in(&project.tools)?;
+    let work = tempfile::Builder::new().prefix("wasm-sysroot-").tempdir_in(&project.tools)?;
     eprintln!("setup: building the standard library for {TARGET}, half a minute or so");
     let libraries = build_libraries(work.path())?;
 
@@ -78,10 +76,7 @@ impl Compiler {
     }
 
     fn field(&self, name: &str) -> Result<&str> {
-        let value = self
-            .0
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        let value = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         value.with_context(|| format!("{RUSTC} -vV names no {name}"))
     }
 
@@ -104,10 +99,7 @@ fn build_libraries(work: &Path) -> Result<PathBuf> {
 
     let target = work.join("target");
     let mut cargo = Command::new(CARGO);
-    cargo
-        .args(["build", "--release", "--target", TARGET, "--target-dir"])
-        .arg(&target)
-        .current_dir(work);
+    cargo.args(["build", "--release", "--target", TARGET, "--target-dir"]).arg(&target).current_dir(work);
     // `rustc --test` links `test`; tests in the browser need it too.
     cargo.arg("-Zbuild-std=std,panic_abort,panic_unwind,proc_macro,test");
     // Lets a stable cargo take -Zbuild-std, here and nowhere else.
@@ -115,13 +107,7 @@ fn build_libraries(work: &Path) -> Result<PathBuf> {
     // Bitcode in the library is what `lto = true` works on, as in the official one.
     cargo.env("RUSTFLAGS", "-Cembed-bitcode=yes");
     // The caller's toolchain and flags must not get into the library.
-    for name in [
-        "RUSTUP_TOOLCHAIN",
-        "CARGO_BUILD_TARGET",
-        "RUSTC_WRAPPER",
-        "CARGO_ENCODED_RUSTFLAGS",
-        "CARGO",
-    ] {
+    for name in ["RUSTUP_TOOLCHAIN", "CARGO_BUILD_TARGET", "RUSTC_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "CARGO"] {
         cargo.env_remove(name);
     }
     command::quiet(&mut cargo, BUILD_LIMIT)?;
@@ -133,15 +119,9 @@ fn add_host_parts(sysroot: &Path, compiler: &Compiler) -> Result<()> {
     let host = compiler.field("host")?;
     let rustlib = sysroot.join("lib/rustlib");
     fs::create_dir_all(rustlib.join(host).join("bin"))?;
-    symlink(
-        Path::new("/usr/lib/rustlib").join(host).join("lib"),
-        rustlib.join(host).join("lib"),
-    )?;
+    symlink(Path::new("/usr/lib/rustlib").join(host).join("lib"), rustlib.join(host).join("lib"))?;
     // The name and place at which rustc looks for its linker first.
-    symlink(
-        Path::new("/usr/bin").join(compiler.linker()),
-        rustlib.join(host).join("bin/rust-lld"),
-    )?;
+    symlink(Path::new("/usr/bin").join(compiler.linker()), rustlib.join(host).join("bin/rust-lld"))?;
     Ok(())
 }
 
@@ -153,15 +133,9 @@ fn add_programs(sysroot: &Path, final_place: &Path) -> Result<()> {
     let place = final_place.display();
     let programs = [
         ("rustc", format!("exec /usr/bin/rustc --sysroot '{place}'")),
-        (
-            "rustdoc",
-            format!("exec /usr/bin/rustdoc --sysroot '{place}'"),
-        ),
+        ("rustdoc", format!("exec /usr/bin/rustdoc --sysroot '{place}'")),
         // Runs a driver of its own in place of rustc, which goes by a variable.
-        (
-            "cargo-clippy",
-            format!("SYSROOT='{place}' exec /usr/bin/cargo-clippy"),
-        ),
+        ("cargo-clippy", format!("SYSROOT='{place}' exec /usr/bin/cargo-clippy")),
     ];
     for (program, command) in programs {
         let path = bin.join(program);

@@ -33,15 +33,12 @@ pub(crate) fn ready(project: &Project) -> Result<Toolchain> {
     }
 
     let ordinary = Toolchain { bin: None };
-    let private = Toolchain {
-        bin: Some(wasm_sysroot::folder(project).join("bin")),
-    };
+    let private = Toolchain { bin: Some(wasm_sysroot::folder(project).join("bin")) };
     let find = || {
         if allowed("rustup") && ordinary.works() {
             return Some(ordinary.clone());
         }
-        (allowed("debian") && wasm_sysroot::is_current(project) && private.works())
-            .then(|| private.clone())
+        (allowed("debian") && wasm_sysroot::is_current(project) && private.works()).then(|| private.clone())
     };
     let install = || {
         if allowed("rustup") {
@@ -62,9 +59,7 @@ pub(crate) fn ready(project: &Project) -> Result<Toolchain> {
 fn add_with_rustup() -> Result<()> {
     let mut rustup = Command::new("rustup");
     // Without this, a refused connection comes with thirty lines of stack.
-    rustup
-        .args(["target", "add", TARGET])
-        .env("RUST_BACKTRACE", "0");
+    rustup.args(["target", "add", TARGET]).env("RUST_BACKTRACE", "0");
     command::quiet(&mut rustup, RUSTUP_LIMIT)
 }
 
@@ -80,15 +75,10 @@ impl Toolchain {
         let first = folders.iter().copied().chain(self.bin.as_deref());
         command.env("PATH", command::path_starting_with(first)?);
         // These would take the place of the flags in .cargo/config.toml.
-        command
-            .env_remove("RUSTFLAGS")
-            .env_remove("CARGO_ENCODED_RUSTFLAGS");
+        command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
         if self.bin.is_some() {
             // Cargo takes its compiler past PATH when rustup's proxy has set these.
-            command
-                .env_remove("RUSTUP_TOOLCHAIN")
-                .env_remove("CARGO")
-                .env_remove("RUSTC");
+            command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC");
         }
         Ok(())
     }
@@ -114,16 +104,9 @@ impl Toolchain {
 
 impl std::fmt::Display for Toolchain {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        let program = self
-            .bin
-            .as_ref()
-            .map_or("rustc".into(), |bin| bin.join("rustc"));
+        let program = self.bin.as_ref().map_or("rustc".into(), |bin| bin.join("rustc"));
         let version = command::output(Command::new(program).arg("--version")).unwrap_or_default();
-        let whose = if self.bin.is_some() {
-            "Debian's toolchain"
-        } else {
-            "the ordinary toolchain"
-        };
+        let whose = if self.bin.is_some() { "Debian's toolchain" } else { "the ordinary toolchain" };
         write!(f, "{whose}, {}", version.trim())
     }
 }

@@ -80,6 +80,8 @@ impl Process {
         let log = File::create(profile.path().join("stderr"))?;
         let mut command = Command::new(program);
         command.args(FLAGS).arg(format!("--user-data-dir={}", profile.path().display())).arg("about:blank");
+        // Whatever else it leaves in the temporary folder goes with the profile.
+        command.env("TMPDIR", profile.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
         Ok(Process { child, profile })

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::chromium::Chromium;
 use crate::demo::Demo;
 use crate::expected::ExpectedTensor;
-use crate::page::SOON;
+use crate::page::LOAD_LIMIT;
 use crate::project::Project;
 
 /// The promise of bounded memory, whatever the size of the model.
@@ -74,7 +74,7 @@ fn load_everything(demo: &Demo) -> Result<Report> {
     let mut browser = Chromium::launch()?;
     let mut page = browser.new_page()?;
     page.open(&demo.page(&format!("?model={}&load=all&sha256=1", demo.manifest())))?;
-    page.wait_for("the report of the load", SOON, "window.weightstreamReport")?;
+    page.wait_for("the report of the load", LOAD_LIMIT, "window.weightstreamReport")?;
     let report = page.evaluate("window.weightstreamReport")?;
     let report = serde_json::from_value(report).context("the page's report is not as agreed")?;
     let complaints = page.take_complaints()?;

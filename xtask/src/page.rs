@@ -13,7 +13,7 @@ use crate::devtools::DevTools;
 /// How long a page may take for what it does at once: to show what a click asked for.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-/// A page that loads a model as it opens is not loaded before the model is, on two slow cores that have other work.
+/// How long a page may take to load a whole model, on two slow cores that have other work.
 pub(crate) const LOAD_LIMIT: Duration = Duration::from_secs(180);
 
 /// The size of the window in CSS pixels, and how many pixels of the device make one.
@@ -54,7 +54,7 @@ impl<'a> Page<'a> {
         if let Some(error) = answer.get("errorText").and_then(Value::as_str) {
             bail!("{url} does not open: {error}");
         }
-        self.wait_for(&format!("{url} to load"), LOAD_LIMIT, "document.readyState === 'complete'")
+        self.wait_for(&format!("{url} to load"), SOON, "document.readyState === 'complete'")
     }
 
     /// The value of a JavaScript expression; of what it resolves to, if it is a promise.

@@ -5,10 +5,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Result;
+use serde_json::json;
 
 use crate::chromium::Chromium;
 use crate::demo::Demo;
-use crate::page::{SOON, Window};
+use crate::page::{LOAD_LIMIT, SOON, Window};
 use crate::project::Project;
 
 /// A weight matrix: it has the more telling histogram and heat map.
@@ -24,7 +25,9 @@ pub(crate) fn take(project: &Project, window: Window, dark: bool, whole: bool, o
     let mut page = browser.new_page()?;
     page.set_window(window)?;
     page.set_dark(dark)?;
+    page.call("Emulation.setScrollbarsHidden", json!({ "hidden": true }))?;
     page.open(&demo.page(&format!("?model={}&load=all", demo.manifest())))?;
+    page.wait_for("every tensor to be loaded", LOAD_LIMIT, "window.weightstreamReport")?;
     page.click(&format!("[data-tensor='{TENSOR}']"))?;
     page.wait_for("the tensor to be drawn", SOON, "document.querySelector('#heatmap')")?;
     page.evaluate("scrollTo(0, 0)")?;

@@ -7,5 +7,7 @@ pub mod format;
 pub mod index;
 pub mod loader;
 pub mod plan;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod serve;
 pub mod source;
 pub mod window;

@@ -5,12 +5,12 @@
 //! file, a tensor's from `data_offset`. A tensor is compressed where its `raw_size` is not 0. Its `size`
 //! counts the blocks with their headers.
 
-use super::{StretchChecksum, json};
+use super::{Stated, StretchChecksum, json};
 use crate::codec::lz4;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::index::{Component, Encoding, Index, Manifest, Metadata, Part, Tensor, check_tensors};
+use crate::index::{Component, Digest, Encoding, Index, Manifest, Metadata, Part, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -90,18 +90,28 @@ pub fn parse(window: &Window) -> Result<Index, Stop> {
     Ok(Index { format: NAME, version: header.version, metadata, tensors, warnings })
 }
 
-/// Reads the footer: the CRC32 of all bytes before it.
+/// The footer's CRC32 of all bytes before the footer.
+pub fn checksums(window: &Window) -> Vec<StretchChecksum> {
+    let footer = window.file_length().and_then(|length| length.checked_sub(FOOTER_BYTES));
+    let footer = footer.map(|start| StretchChecksum {
+        over: 0..start,
+        stated: Stated::Crc32At(start),
+        by: "the footer".to_owned(),
+    });
+    footer.into_iter().collect()
+}
+
+/// Checks the footer's magic and the length that it states.
 ///
 /// # Errors
 /// `TRUNCATED` where the footer is not at the file's end, or states another length.
-pub fn checksum(window: &Window) -> Result<StretchChecksum, Stop> {
-    let length =
-        window.file_length().ok_or_else(|| Error::new(ErrorKind::Internal, "the file's length is not known"))?;
+pub fn check_tail(window: &Window) -> Result<(), Stop> {
+    let Some(length) = window.file_length() else { return Ok(()) };
     let start = length.checked_sub(FOOTER_BYTES).ok_or_else(|| {
         Error::new(ErrorKind::Truncated, format!("the file has {length} bytes, too few for its footer"))
     })?;
     let mut fields = Fields::new(window.get(start..length)?, start, "the footer");
-    let crc32 = fields.u32()?;
+    fields.u32()?; // the CRC32: see `checksums`
     let magic: [u8; 4] = fields.array()?;
     let stated_length = fields.u64()?;
     if magic != MAGIC_END {
@@ -112,7 +122,7 @@ pub fn checksum(window: &Window) -> Result<StretchChecksum, Stop> {
         let what = format!("the footer says {stated_length} bytes, but the file has {length}");
         return Err(Error::new(ErrorKind::Truncated, what).at(start..length).into());
     }
-    Ok(StretchChecksum { over: 0..start, crc32 })
+    Ok(())
 }
 
 /// Whether a JSON document is a manifest of APR shards.
@@ -244,14 +254,14 @@ fn parse_shard(shard: &Value) -> Result<Part> {
         None | Some(Value::Null) => None,
         Some(size) => Some(size.as_u64().ok_or_else(|| malformed(format!("the size of shard \"{path}\" is {size}")))?),
     };
-    let crc32 =
+    let digest =
         match shard.get("crc32") {
             None | Some(Value::Null) => None,
             Some(crc32) => Some(parse_crc32(crc32).ok_or_else(|| {
                 malformed(format!("the crc32 of shard \"{path}\" is {crc32}, not 8 hexadecimal digits"))
             })?),
         };
-    Ok(Part { path: json::part_path(path)?, byte_length, crc32 })
+    Ok(Part { path: json::part_path(path)?, byte_length, digest: digest.map(Digest::Crc32) })
 }
 
 /// The specification shows `"crc32": "..."` and leaves its form open: hexadecimal, with or without `0x`, or a number.

@@ -1,13 +1,13 @@
 //! The formats, a file each, all alike: `recognises` looks at the first bytes, `parse` turns a
-//! [`Window`] into an [`Index`] or a [`Manifest`](crate::index::Manifest), `checksums` names what the
-//! whole file can be checked by.
+//! [`Window`] into an [`Index`](crate::index::Index) or a [`Manifest`](crate::index::Manifest), `checksums`
+//! names what stretches of the file can be checked by, `check_tail` tells a whole file from a cut one.
 
 pub mod apr;
 mod json;
 pub mod safetensors;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Parsed;
+use crate::index::{Digest, Parsed};
 use crate::window::{Stop, Window};
 use std::ops::Range;
 
@@ -35,8 +35,19 @@ pub enum Format {
 pub struct StretchChecksum {
     /// The bytes it covers.
     pub over: Range<u64>,
-    /// The CRC-32/IEEE that they should have.
-    pub crc32: u32,
+    /// What they should have.
+    pub stated: Stated,
+    /// What errors call whoever states it: "the footer".
+    pub by: String,
+}
+
+/// Where a file states a checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stated {
+    /// In what was read already.
+    Digest(Digest),
+    /// A CRC-32/IEEE, little-endian, at this offset, which may come last of all.
+    Crc32At(u64),
 }
 
 /// Which format the file's first bytes belong to.
@@ -70,14 +81,26 @@ pub fn parse(window: &Window) -> Result<Parsed, Stop> {
     }
 }
 
-/// What the whole file can be checked by: empty where its format keeps no checksum of the file.
+/// What stretches of the file can be checked by: empty where its format keeps no such checksums.
+/// Needs the head and the file's length, but not its tail.
 ///
 /// # Errors
-/// As for [`parse`]; the window must know the file's length.
+/// As for [`parse`].
 pub fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     match recognise(window)? {
-        Format::Apr => Ok(vec![apr::checksum(window)?]),
+        Format::Apr => Ok(apr::checksums(window)),
         Format::SafeTensors | Format::Manifest => Ok(Vec::new()),
+    }
+}
+
+/// Checks the marks at the end of the file, where its format has some: they tell a whole file from a cut one.
+///
+/// # Errors
+/// `TRUNCATED` where the end is not the end; as for [`parse`] otherwise.
+pub fn check_tail(window: &Window) -> Result<(), Stop> {
+    match recognise(window)? {
+        Format::Apr => apr::check_tail(window),
+        Format::SafeTensors | Format::Manifest => Ok(()),
     }
 }
 

@@ -78,7 +78,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
         let path = path.as_str().ok_or_else(|| malformed("its file in weight_map is no string").in_tensor(name))?;
         let path = json::part_path(path).map_err(|e| e.in_tensor(name))?;
         let part = *part_of_path.entry(path).or_insert_with_key(|path| {
-            parts.push(Part { path: path.clone(), byte_length: None, crc32: None });
+            parts.push(Part { path: path.clone(), byte_length: None, digest: None });
             parts.len() - 1
         });
         tensor_parts.insert(name.clone(), part);

@@ -1,7 +1,7 @@
 //! One file of a model, read bit by bit: its known bytes, and readings that continue from them.
 
 use super::stats::Stats;
-use crate::codec::crc32::{self, Crc32Parts};
+use super::whole::Sums;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Body, Buffer, Source, answer::Identity};
 use crate::window::{Stop, Window};
@@ -25,8 +25,8 @@ pub(crate) struct ModelFile<S: Source> {
     /// The rest of a body from a server that ignores ranges, kept so that the file is sent only once.
     parked: RefCell<Option<(u64, S::Body)>>,
     filling: Mutex<()>,
-    /// The CRCs of what was read, while the whole file is being checked.
-    pub(crate) crc32: RefCell<Crc32Parts>,
+    /// What is being computed while the whole file is read.
+    pub(crate) sums: RefCell<Sums>,
     stats: Rc<Stats>,
 }
 
@@ -38,7 +38,7 @@ impl<S: Source> ModelFile<S> {
             identity: RefCell::default(),
             parked: RefCell::default(),
             filling: Mutex::new(()),
-            crc32: RefCell::default(),
+            sums: RefCell::default(),
             stats,
         }
     }
@@ -86,23 +86,6 @@ impl<S: Source> ModelFile<S> {
     pub(crate) fn finish(&self, reading: Reading<S::Body>) {
         if let Some(Remote { body, position, whole: true, .. }) = reading.remote {
             *self.parked.borrow_mut() = Some((position, body));
-        }
-    }
-
-    /// The CRC32 of `range`, if all of it was read: on streams, or as known bytes.
-    pub(crate) fn crc32_over(&self, range: &Range<u64>) -> Option<u32> {
-        let mut parts = self.crc32.borrow_mut();
-        loop {
-            let missing = parts.missing(range);
-            if missing.is_empty() {
-                return parts.over(range);
-            }
-            let window = self.window.borrow();
-            let known = window.known_from(missing.start, missing.end);
-            if known.is_empty() {
-                return None;
-            }
-            parts.add(missing.start..missing.start + known.len() as u64, crc32::checksum(known));
         }
     }
 

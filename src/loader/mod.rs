@@ -25,7 +25,7 @@ use futures::lock::Mutex;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use operation::{Operation, Order, rows_of};
 use run::RunReader;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -111,6 +111,8 @@ pub struct Loader<S: Source> {
     /// Loads that run, by name: a second caller joins the first.
     loading: RefCell<HashMap<String, WeakLoad<BufferOf<S>>>>,
     prefetched: RefCell<HashMap<String, oneshot::Receiver<Loaded<BufferOf<S>>>>>,
+    /// The algorithm that every file as a whole was checked by, when all of it was last read.
+    verified_by: Cell<Option<&'static str>>,
 }
 
 struct Shard<S: Source> {
@@ -149,8 +151,8 @@ impl<S: Source> Loader<S> {
                 (Some(manifest), shards)
             }
         };
-        let (loading, prefetched) = Default::default();
-        Ok(Loader { manifest, shards, options, stats, loading, prefetched })
+        let (loading, prefetched, verified_by) = Default::default();
+        Ok(Loader { manifest, shards, options, stats, loading, prefetched, verified_by })
     }
 
     /// Counters over the life of the loader.
@@ -292,11 +294,7 @@ impl<S: Source> Loader<S> {
         let tensors = self.load_index().await?;
         let mut stream = Box::pin(self.stream(tensors, false, true, observer));
         while stream.try_next().await?.is_some() {}
-        let mut checked = !self.shards.is_empty();
-        for shard in &self.shards {
-            checked &= whole::has_checksum(&shard.file, shard.part.as_ref()).await?;
-        }
-        Ok(checked.then_some("crc32"))
+        Ok(self.verified_by.get())
     }
 
     /// Forgets what was prefetched, which stops its requests once nothing else runs.
@@ -352,11 +350,13 @@ impl<S: Source> Loader<S> {
         whole: bool,
         observer: Rc<dyn Observer>,
     ) -> impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S> {
-        let operation = Rc::new(Operation::new(orders, keeps, whole, observer, Rc::clone(&self.stats)));
+        let verify = whole || self.options.verify;
+        let operation = Rc::new(Operation::new(orders, keeps, whole, verify, observer, Rc::clone(&self.stats)));
         let mut wanted = operation.wanted();
+        let mut begun = Ok(());
         if whole {
-            let files = self.shards.iter().map(|shard| shard.file.length());
-            whole::add_gaps(&mut wanted, files);
+            begun = self.shards.iter().try_for_each(|shard| whole::begin(&shard.file, shard.part.as_ref()));
+            whole::add_gaps(&mut wanted, self.shards.iter().map(|shard| shard.file.length()));
         }
         let runs = plan::plan(wanted, self.options.coalesce_gap_bytes);
         let files: Vec<_> = self.shards.iter().map(|shard| Rc::clone(&shard.file)).collect();
@@ -369,15 +369,19 @@ impl<S: Source> Loader<S> {
             stream::try_unfold(reader, step).boxed_local()
         });
         let loader = Rc::clone(self);
-        let check = async move { if whole { loader.check_files().await } else { Ok(()) } };
+        let check = async move { if whole { loader.finish_files().await } else { Ok(()) } };
         let check = stream::once(check).filter_map(async |outcome: Result<()>| outcome.err().map(Err));
-        stream::iter(streams).flatten_unordered(self.options.concurrency).chain(check)
+        let begun = stream::iter(begun.err().map(Err));
+        begun.chain(stream::iter(streams).flatten_unordered(self.options.concurrency)).chain(check)
     }
 
-    async fn check_files(&self) -> Result<()> {
+    async fn finish_files(&self) -> Result<()> {
+        let mut algorithms = Vec::new();
         for shard in &self.shards {
-            whole::check(&shard.file, shard.part.as_ref()).await?;
+            algorithms.push(whole::finish(&shard.file).await?);
         }
+        let first = algorithms.first().copied().flatten();
+        self.verified_by.set(first.filter(|_| algorithms.iter().all(|algorithm| *algorithm == first)));
         Ok(())
     }
 
@@ -452,7 +456,7 @@ impl<B: Buffer> Loaded<B> {
 /// A file so small that its footer came with the head is checked at once for being whole.
 fn check_footer<S: Source>(file: &ModelFile<S>) -> Result<()> {
     if file.length().is_some() {
-        file.glance(format::checksums)?;
+        file.glance(format::check_tail)?;
     }
     Ok(())
 }

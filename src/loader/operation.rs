@@ -1,5 +1,6 @@
 //! One call's work: which tensors it loads, what has arrived of them, who watches.
 
+use super::run::Received;
 use super::stats::{Arrived, Observer, Stats};
 use super::{Loaded, LoadedComponent};
 use crate::codec::lz4;
@@ -43,6 +44,8 @@ pub(crate) struct Operation<S: Source> {
     keeps: bool,
     /// Whether all bytes of all files are read, so that their checksums can be told.
     pub(crate) whole: bool,
+    /// Whether the digests that components have are checked.
+    pub(crate) verify: bool,
     observer: Rc<dyn Observer>,
     connections: RefCell<Vec<bool>>,
     stats: Rc<Stats>,
@@ -51,6 +54,7 @@ pub(crate) struct Operation<S: Source> {
 struct Assembly<B> {
     order: Order<B>,
     received: Vec<Option<LoadedComponent<B>>>,
+    verified: Vec<Option<&'static str>>,
 }
 
 impl<S: Source> Operation<S> {
@@ -58,13 +62,17 @@ impl<S: Source> Operation<S> {
         orders: Vec<Order<<S::Body as Body>::Buffer>>,
         keeps: bool,
         whole: bool,
+        verify: bool,
         observer: Rc<dyn Observer>,
         stats: Rc<Stats>,
     ) -> Self {
-        let assemble =
-            |order: Order<_>| Assembly { received: order.tensor.components.iter().map(|_| None).collect(), order };
+        let assemble = |order: Order<_>| Assembly {
+            received: order.tensor.components.iter().map(|_| None).collect(),
+            verified: Vec::new(),
+            order,
+        };
         let orders = RefCell::new(orders.into_iter().map(assemble).collect());
-        Operation { orders, keeps, whole, observer, connections: RefCell::default(), stats }
+        Operation { orders, keeps, whole, verify, observer, connections: RefCell::default(), stats }
     }
 
     /// The bytes that the orders need, and tells the observer how many.
@@ -112,13 +120,14 @@ impl<S: Source> Operation<S> {
         &self,
         order: usize,
         component: usize,
-        buffer: Option<<S::Body as Body>::Buffer>,
+        received: Received<<S::Body as Body>::Buffer>,
     ) -> Result<Option<Loaded<<S::Body as Body>::Buffer>>> {
-        let Some(buffer) = buffer else { return Ok(None) };
+        let Received { buffer: Some(buffer), verified } = received else { return Ok(None) };
         self.stats.count_decoded(buffer.byte_length());
         let mut orders = self.orders.borrow_mut();
         let assembly = orders.get_mut(order).ok_or_else(unplanned)?;
         let part = assembly.order.tensor.components.get(component).ok_or_else(unplanned)?;
+        assembly.verified.push(verified);
         let arrived = LoadedComponent { role: part.role.clone(), dtype: part.dtype.clone(), buffer };
         *assembly.received.get_mut(component).ok_or_else(unplanned)? = Some(arrived);
         if assembly.received.iter().any(Option::is_none) {
@@ -127,7 +136,7 @@ impl<S: Source> Operation<S> {
         let components = std::mem::take(&mut assembly.received).into_iter().flatten().collect();
         let tensor = Rc::clone(&assembly.order.tensor);
         let shape = assembly.order.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
-        Ok(Some(Loaded { tensor, shape, components, verified: None }))
+        Ok(Some(Loaded { tensor, shape, components, verified: common(&assembly.verified) }))
     }
 
     pub(crate) fn arrived(&self, shard: usize, range: Range<u64>, connection: Option<usize>, tensor: Option<&str>) {
@@ -191,6 +200,12 @@ fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
             start..end.min(start.saturating_add(lz4::max_stored_length(rows.bytes.end)))
         }
     }
+}
+
+/// The algorithm that all components were checked by.
+fn common(verified: &[Option<&'static str>]) -> Option<&'static str> {
+    let first = verified.first().copied().flatten();
+    if verified.iter().all(|algorithm| *algorithm == first) { first } else { None }
 }
 
 fn unplanned() -> Error {

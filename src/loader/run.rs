@@ -4,8 +4,9 @@ use super::Loaded;
 use super::file::{ModelFile, Reading, cut};
 use super::operation::{Operation, Purpose};
 use crate::codec::Decoder;
+use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Component;
+use crate::index::{Component, ComponentDigest, DigestedBytes};
 use crate::plan::{Run, Wanted};
 use crate::source::{Body, Buffer, Source};
 use std::ops::Range;
@@ -63,26 +64,23 @@ impl<S: Source> RunReader<S> {
                     Some(part) => self.component(reading, wanted, order, part).await,
                     None => Err(Error::new(ErrorKind::Internal, "a component that is not there was planned")),
                 };
-                let buffer = received.map_err(|e| self.place(e.in_tensor(&tensor.name)))?;
-                self.operation.deliver(order, component, buffer)
+                let received = received.map_err(|e| self.place(e.in_tensor(&tensor.name)))?;
+                self.operation.deliver(order, component, received)
             }
         }
     }
 
-    /// Reads on to `end` for nobody. The file's tail is remembered rather than summed up: it holds the
-    /// checksum, and the checksum's own stretch ends somewhere in it.
+    /// Reads on to `end` for nobody. The file's tail is remembered: its checksum may be there.
     async fn pass_over(&self, reading: &mut Reading<S::Body>, end: u64, file_length: Option<u64>) -> Result<()> {
-        let (start, is_tail) = (reading.position, file_length == Some(end));
-        let mut crc32 = crc32fast::Hasher::new();
+        let start = reading.position;
         while reading.position < end {
             let at = reading.position;
             let chunk = reading.chunk(end - at).await?.ok_or_else(|| cut(start, at, end))?;
             if self.operation.whole {
                 chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
-                    if is_tail {
+                    self.file.sums.borrow_mut().update(at, bytes);
+                    if file_length == Some(end) {
                         self.file.remember(at, bytes);
-                    } else {
-                        crc32.update(bytes);
                     }
                     Ok(())
                 })?;
@@ -90,35 +88,36 @@ impl<S: Source> RunReader<S> {
             let length = chunk.length;
             self.operation.arrived(self.run.shard, at..at + length, self.connection, None);
         }
-        if self.operation.whole && !is_tail {
-            self.file.crc32.borrow_mut().add(start..end, crc32.finalize());
-        }
         Ok(())
     }
 
-    /// Reads one component into its buffer; `None` where nothing is kept.
+    /// Reads one component, decodes and digests it as it comes, and gives its buffer and what it was verified by.
     async fn component(
         &self,
         reading: &mut Reading<S::Body>,
         wanted: &Wanted<Purpose>,
         order: usize,
         component: &Component,
-    ) -> Result<Option<<S::Body as Body>::Buffer>> {
+    ) -> Result<Received<<S::Body as Body>::Buffer>> {
         let (tensor, keep) = (self.operation.tensor(order)?, self.operation.keep(order, component)?);
-        let mut crc32 = self.operation.whole.then(crc32fast::Hasher::new);
+        let is_complete = wanted.range == component.range && keep == (0..component.decoded_length.unwrap_or(keep.end));
         let mut buffer = self.operation.buffer(order, &keep)?;
         let mut decoder = Decoder::new(component);
+        let mut checks = Checks::new(self, component, is_complete);
         let mut decoded_position = 0;
-        while reading.position < wanted.range.end && decoded_position < keep.end.max(1) {
+        while reading.position < wanted.range.end && (decoder.is_none() || decoded_position < keep.end) {
             let (at, left) = (reading.position, wanted.range.end - reading.position);
             let ended = || cut(wanted.range.start, at, wanted.range.end);
             let count = match (&mut buffer, &mut decoder) {
                 (Some(buffer), None) => {
                     let into = at - wanted.range.start;
                     let count = reading.read(buffer, into..into + left).await?;
-                    if let Some(crc32) = &mut crc32 {
+                    if checks.is_needed() {
+                        let mut at = at;
                         buffer.inspect(into..into + count, &mut |bytes| {
-                            crc32.update(bytes);
+                            checks.stored(at, bytes);
+                            checks.decoded(bytes);
+                            at += bytes.len() as u64;
                             Ok(())
                         })?;
                     }
@@ -126,12 +125,16 @@ impl<S: Source> RunReader<S> {
                 }
                 (buffer, decoder) => {
                     let chunk = reading.chunk(left).await?.ok_or_else(ended)?;
+                    let mut at = at;
                     chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
-                        if let Some(crc32) = &mut crc32 {
-                            crc32.update(bytes);
-                        }
-                        let Some(decoder) = decoder else { return Ok(()) };
+                        checks.stored(at, bytes);
+                        at += bytes.len() as u64;
+                        let Some(decoder) = decoder else {
+                            checks.decoded(bytes);
+                            return Ok(());
+                        };
                         decoder.push(bytes, &mut |decoded| {
+                            checks.decoded(decoded);
                             let start = decoded_position;
                             decoded_position += decoded.len() as u64;
                             match buffer {
@@ -149,13 +152,10 @@ impl<S: Source> RunReader<S> {
             self.operation.arrived(self.run.shard, at..at + count, self.connection, Some(&tensor.name));
         }
         match decoder {
-            Some(decoder) if Some(keep.end) == component.decoded_length => decoder.finish()?,
+            Some(decoder) if is_complete => decoder.finish()?,
             _ => {}
         }
-        if let Some(crc32) = crc32 {
-            self.file.crc32.borrow_mut().add(wanted.range.clone(), crc32.finalize());
-        }
-        Ok(buffer)
+        Ok(Received { buffer, verified: checks.finish()? })
     }
 
     fn place(&self, error: Error) -> Error {
@@ -167,6 +167,55 @@ impl<S: Source> Drop for RunReader<S> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection {
             self.operation.return_connection(connection);
+        }
+    }
+}
+
+/// A component that has arrived.
+pub(crate) struct Received<B> {
+    /// `None` where nothing is kept.
+    pub(crate) buffer: Option<B>,
+    pub(crate) verified: Option<&'static str>,
+}
+
+/// What the bytes of a component are checked by as they go by.
+struct Checks<'a, S: Source> {
+    file: Option<&'a ModelFile<S>>,
+    own: Option<(ComponentDigest, Hasher)>,
+}
+
+impl<'a, S: Source> Checks<'a, S> {
+    fn new(reader: &'a RunReader<S>, component: &Component, is_complete: bool) -> Self {
+        let own = component.digest.filter(|_| is_complete && reader.operation.verify);
+        Checks {
+            file: reader.operation.whole.then_some(&reader.file),
+            own: own.map(|stated| (stated, Hasher::new(stated.digest))),
+        }
+    }
+
+    fn is_needed(&self) -> bool {
+        self.file.is_some() || self.own.is_some()
+    }
+
+    fn stored(&mut self, at: u64, bytes: &[u8]) {
+        if let Some(file) = self.file {
+            file.sums.borrow_mut().update(at, bytes);
+        }
+        if let Some((ComponentDigest { over: DigestedBytes::Stored, .. }, hasher)) = &mut self.own {
+            hasher.update(bytes);
+        }
+    }
+
+    fn decoded(&mut self, bytes: &[u8]) {
+        if let Some((ComponentDigest { over: DigestedBytes::Decoded, .. }, hasher)) = &mut self.own {
+            hasher.update(bytes);
+        }
+    }
+
+    fn finish(self) -> Result<Option<&'static str>> {
+        match self.own {
+            Some((stated, hasher)) => digest::compare(hasher.finish(), stated.digest).map(Some),
+            None => Ok(None),
         }
     }
 }

@@ -6,7 +6,7 @@ import { counted } from "./format.js";
 const MAX_ITEMS = 8;
 const MAX_CHARACTERS = 300;
 // A vocabulary or a tokenizer may sit in here: the page shows the first terms.
-const MAX_TERMS = 400;
+const MAX_TERMS = 150;
 
 export function showMetadata(list, { format, version, metadata }) {
   const pairs = [["format", `${format} ${version}`.trim()]];

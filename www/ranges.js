@@ -37,7 +37,10 @@ export class RangesPicture {
       stored.set(tensor.shard, (stored.get(tensor.shard) ?? 0) + length);
     }
     const shards = [...stored.keys()].sort((a, b) => a - b);
-    this.#figure.classList.toggle("low", shards.length > MAX_TALL_LANES);
+    const low = shards.length > MAX_TALL_LANES;
+    this.#figure.classList.toggle("low", low);
+    // Low lanes may scroll, which must be possible without a pointer.
+    this.#part(".lanes").tabIndex = low ? 0 : -1;
     this.#lanes = new Map(shards.map((shard) => [shard, this.#makeLane(shard, stored.get(shard), shards.length)]));
     this.#part(".lanes").replaceChildren(...[...this.#lanes.values()].map((lane) => lane.item));
     this.begin();

@@ -63,6 +63,6 @@ function checkedText(verified) {
 
 function checkedMark(verified) {
   if (verified === undefined) return element("span", { class: "not-yet", "aria-label": "not loaded yet" }, "–");
-  if (verified === null) return element("span", { title: "The format holds no checksum of this tensor alone" }, "loaded");
+  if (verified === null) return element("span", { title: "There is no checksum of this tensor alone; a load of everything checks those of the files" }, "loaded");
   return element("span", { class: "sound" }, verified);
 }

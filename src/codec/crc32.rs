@@ -1,0 +1,97 @@
+//! CRC-32/IEEE of a file whose parts are read in any order, some more than once.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The CRC-32/IEEE of `bytes`.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
+/// The CRCs of the parts of a file that were read so far.
+#[derive(Debug, Default)]
+pub struct Crc32Parts {
+    /// By where they begin: where they end, and their CRC. Disjoint.
+    parts: BTreeMap<u64, (u64, u32)>,
+}
+
+impl Crc32Parts {
+    /// Adds a part. One that overlaps what is known already adds nothing.
+    pub fn add(&mut self, range: Range<u64>, crc32: u32) {
+        if !range.is_empty() && self.missing(&range) == range {
+            self.parts.insert(range.start, (range.end, crc32));
+        }
+    }
+
+    /// The first stretch of `range` that no part covers; empty where all of it is covered.
+    pub fn missing(&self, range: &Range<u64>) -> Range<u64> {
+        let mut start = range.start;
+        if let Some((_, &(end, _))) = self.parts.range(..=start).next_back() {
+            start = start.max(end);
+        }
+        for (&next, &(end, _)) in self.parts.range(start..range.end) {
+            if next > start {
+                return start..next;
+            }
+            start = end;
+        }
+        start.min(range.end)..range.end
+    }
+
+    /// The CRC of `range`, where parts that begin and end at its ends cover it without a hole.
+    pub fn over(&self, range: &Range<u64>) -> Option<u32> {
+        let (mut position, mut crc) = (range.start, 0);
+        for (&start, &(end, part)) in self.parts.range(range.start..range.end) {
+            if start != position {
+                return None;
+            }
+            crc = combine(crc, part, end - start);
+            position = end;
+        }
+        (position == range.end).then_some(crc)
+    }
+}
+
+/// The CRC of two neighbours; `second_length` is the bytes of the second.
+pub fn combine(first: u32, second: u32, second_length: u64) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(first);
+    hasher.combine(&crc32fast::Hasher::new_with_initial_len(second, second_length));
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn parts_in_any_order_combine_to_the_crc_of_the_whole(
+            data in proptest::collection::vec(any::<u8>(), 1..500),
+            cuts in proptest::collection::vec(0usize..500, 0..12),
+            order in any::<u64>(),
+        ) {
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut % data.len()).chain([0, data.len()]).collect();
+            cuts.sort_unstable();
+            let mut pieces: Vec<_> = cuts.windows(2).map(|w| w[0]..w[1]).collect();
+            pieces.sort_by_key(|piece| (piece.start as u64).wrapping_mul(order | 1));
+            let mut parts = Crc32Parts::default();
+            for piece in pieces.iter().chain(&pieces) {
+                parts.add(piece.start as u64..piece.end as u64, checksum(&data[piece.clone()]));
+            }
+            let whole = 0..data.len() as u64;
+            prop_assert_eq!(parts.over(&whole), Some(checksum(&data)));
+            prop_assert!(parts.missing(&whole).is_empty());
+        }
+    }
+
+    #[test]
+    fn says_what_is_missing() {
+        let mut parts = Crc32Parts::default();
+        parts.add(10..20, 1);
+        parts.add(30..40, 2);
+        assert_eq!(parts.missing(&(0..40)), 0..10);
+        assert_eq!(parts.missing(&(10..40)), 20..30);
+        assert_eq!(parts.over(&(10..40)), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! Decoders and checksums: bytes in, bytes out, no I/O.
+
+pub mod crc32;
+pub mod digest;
+pub mod lz4;
+
+use crate::error::Result;
+use crate::index::{Component, Encoding};
+
+/// An incremental decoder of one component.
+#[derive(Debug)]
+pub enum Decoder {
+    /// [`Encoding::Lz4Blocks`].
+    Lz4(lz4::Lz4Blocks),
+}
+
+impl Decoder {
+    /// The decoder of a component; `None` where its bytes are stored as they are.
+    pub fn new(component: &Component) -> Option<Decoder> {
+        match component.encoding {
+            Encoding::Raw => None,
+            Encoding::Lz4Blocks => {
+                let stored = component.range.end - component.range.start;
+                Some(Decoder::Lz4(lz4::Lz4Blocks::new(stored, component.decoded_length.unwrap_or(0))))
+            }
+        }
+    }
+
+    /// Takes the next stored bytes, cut anywhere, and calls `emit` with decoded bytes, in order.
+    ///
+    /// # Errors
+    /// `FORMAT` where the bytes cannot be decoded; those of `emit`.
+    pub fn push(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match self {
+            Decoder::Lz4(decoder) => decoder.push(input, emit),
+        }
+    }
+
+    /// Must be called after the last stored byte.
+    ///
+    /// # Errors
+    /// `FORMAT` where less came out than was claimed.
+    pub fn finish(&self) -> Result<()> {
+        match self {
+            Decoder::Lz4(decoder) => decoder.finish(),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Element types, spelled as SafeTensors and GGUF spell them, with their sizes.
+
+use crate::error::{Result, malformed};
+use std::fmt;
+
+/// The kind of JavaScript typed array (or native slice) that shows a dtype's elements best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it all")]
+pub enum ArrayKind {
+    F32,
+    F64,
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+}
+
+macro_rules! dtypes {
+    ($($variant:ident $name:literal $elements:literal $bytes:literal $array:ident;)*) => {
+        /// The type of a tensor's elements. Quantized types are stored in blocks of several elements.
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        #[allow(non_camel_case_types, missing_docs, reason = "the field's own spelling")]
+        #[non_exhaustive]
+        pub enum Dtype {
+            $($variant,)*
+            /// A dtype that weightstream has no size for: its tensors load as raw bytes.
+            Other(Box<str>),
+        }
+
+        impl Dtype {
+            /// Every dtype with a size, in the order of the table.
+            pub const ALL: &'static [Dtype] = &[$(Dtype::$variant,)*];
+
+            /// The dtype's name, as SafeTensors or GGUF spell it.
+            pub fn name(&self) -> &str {
+                match self {
+                    $(Dtype::$variant => $name,)*
+                    Dtype::Other(name) => name,
+                }
+            }
+
+            /// The dtype of that name; any other name gives [`Dtype::Other`].
+            pub fn from_name(name: &str) -> Dtype {
+                match name {
+                    $($name => Dtype::$variant,)*
+                    other => Dtype::Other(other.into()),
+                }
+            }
+
+            /// How elements are stored: so many of them in so many bytes. `None` where the size is not known.
+            pub fn block(&self) -> Option<Block> {
+                match self {
+                    $(Dtype::$variant => Some(Block { elements: $elements, bytes: $bytes }),)*
+                    Dtype::Other(_) => None,
+                }
+            }
+
+            /// The typed array that shows the elements.
+            pub fn array_kind(&self) -> ArrayKind {
+                match self {
+                    $(Dtype::$variant => ArrayKind::$array,)*
+                    Dtype::Other(_) => ArrayKind::U8,
+                }
+            }
+        }
+    };
+}
+
+// name, elements per block, bytes per block, typed array. Block sizes of the quantized types: ggml's
+// `ggml-common.h`, as the GGUF specification lists them. 16-bit floats show as U16: JavaScript's own
+// Float16Array is too young to hand out.
+dtypes! {
+    F64 "F64" 1 8 F64;
+    F32 "F32" 1 4 F32;
+    F16 "F16" 1 2 U16;
+    BF16 "BF16" 1 2 U16;
+    I64 "I64" 1 8 I64;
+    I32 "I32" 1 4 I32;
+    I16 "I16" 1 2 I16;
+    I8 "I8" 1 1 I8;
+    U64 "U64" 1 8 U64;
+    U32 "U32" 1 4 U32;
+    U16 "U16" 1 2 U16;
+    U8 "U8" 1 1 U8;
+    Bool "BOOL" 1 1 U8;
+    C64 "C64" 1 8 F32;
+    C128 "C128" 1 16 F64;
+    F8_E4M3 "F8_E4M3" 1 1 U8;
+    F8_E5M2 "F8_E5M2" 1 1 U8;
+    F8_E8M0 "F8_E8M0" 1 1 U8;
+    F8_E4M3FNUZ "F8_E4M3FNUZ" 1 1 U8;
+    F8_E5M2FNUZ "F8_E5M2FNUZ" 1 1 U8;
+    F4 "F4" 2 1 U8;
+    F6_E2M3 "F6_E2M3" 4 3 U8;
+    F6_E3M2 "F6_E3M2" 4 3 U8;
+    Q4_0 "Q4_0" 32 18 U8;
+    Q4_1 "Q4_1" 32 20 U8;
+    Q5_0 "Q5_0" 32 22 U8;
+    Q5_1 "Q5_1" 32 24 U8;
+    Q8_0 "Q8_0" 32 34 U8;
+    Q8_1 "Q8_1" 32 40 U8;
+    Q2_K "Q2_K" 256 84 U8;
+    Q3_K "Q3_K" 256 110 U8;
+    Q4_K "Q4_K" 256 144 U8;
+    Q5_K "Q5_K" 256 176 U8;
+    Q6_K "Q6_K" 256 210 U8;
+    Q8_K "Q8_K" 256 292 U8;
+    IQ2_XXS "IQ2_XXS" 256 66 U8;
+    IQ2_XS "IQ2_XS" 256 74 U8;
+    IQ2_S "IQ2_S" 256 82 U8;
+    IQ3_XXS "IQ3_XXS" 256 98 U8;
+    IQ3_S "IQ3_S" 256 110 U8;
+    IQ1_S "IQ1_S" 256 50 U8;
+    IQ1_M "IQ1_M" 256 56 U8;
+    IQ4_NL "IQ4_NL" 32 18 U8;
+    IQ4_XS "IQ4_XS" 256 136 U8;
+    TQ1_0 "TQ1_0" 256 54 U8;
+    TQ2_0 "TQ2_0" 256 66 U8;
+    MXFP4 "MXFP4" 32 17 U8;
+    NVFP4 "NVFP4" 64 36 U8;
+}
+
+/// The smallest stretch of a dtype that stands on its own: `elements` elements in `bytes` bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Elements in a block.
+    pub elements: u64,
+    /// Bytes of a block.
+    pub bytes: u64,
+}
+
+impl Dtype {
+    /// Bytes that `elements` elements take, or `None` for a dtype of unknown size.
+    ///
+    /// # Errors
+    /// `FORMAT` where the elements do not fill whole blocks, or the size does not fit 64 bits.
+    pub fn byte_length(&self, elements: u64) -> Result<Option<u64>> {
+        let Some(block) = self.block() else { return Ok(None) };
+        if !elements.is_multiple_of(block.elements) {
+            return Err(malformed(format!(
+                "{elements} elements do not fill whole blocks of {} ({self})",
+                block.elements
+            )));
+        }
+        match (elements / block.elements).checked_mul(block.bytes) {
+            Some(bytes) => Ok(Some(bytes)),
+            None => Err(malformed(format!("{elements} elements of {self} are more than 2^64 bytes"))),
+        }
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The number of elements of a shape: 1 for a scalar.
+///
+/// # Errors
+/// `FORMAT` where the product does not fit 64 bits, even if another dimension is zero: no tool writes
+/// such a shape, and code that multiplies in another order would overflow.
+pub fn element_count(shape: &[u64]) -> Result<u64> {
+    let nonzero = shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim.max(1)));
+    match nonzero {
+        Some(product) => Ok(if shape.contains(&0) { 0 } else { product }),
+        None => Err(malformed(format!("the shape {shape:?} has more than 2^64 elements"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_their_dtype() {
+        for dtype in Dtype::ALL {
+            assert_eq!(&Dtype::from_name(dtype.name()), dtype);
+        }
+        assert_eq!(Dtype::from_name("Z9"), Dtype::Other("Z9".into()));
+    }
+
+    #[test]
+    fn counts_bytes_in_whole_blocks() {
+        assert_eq!(Dtype::F32.byte_length(3), Ok(Some(12)));
+        assert_eq!(Dtype::Q8_0.byte_length(64), Ok(Some(68)));
+        assert_eq!(Dtype::F4.byte_length(6), Ok(Some(3)));
+        assert_eq!(Dtype::Other("x".into()).byte_length(6), Ok(None));
+        assert!(Dtype::Q8_0.byte_length(33).is_err());
+        assert!(Dtype::F64.byte_length(1 << 61).is_err());
+    }
+
+    #[test]
+    fn refuses_a_shape_whose_product_overflows() {
+        assert_eq!(element_count(&[]), Ok(1));
+        assert_eq!(element_count(&[3, 0, 5]), Ok(0));
+        assert!(element_count(&[1 << 33, 1 << 33]).is_err());
+        assert!(element_count(&[1 << 33, 0, 1 << 33]).is_err());
+    }
+}

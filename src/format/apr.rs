@@ -1,0 +1,268 @@
+//! APR v2 as its specification (APR-FORMAT-002) lays it out: a 32-byte header, JSON metadata, a binary
+//! index, aligned tensors, a 16-byte footer; and the manifest of a model in several such files.
+//!
+//! The specification leaves some things open; what is read here: offsets count from the start of the
+//! file, a tensor's from `data_offset`. A tensor is compressed where its `raw_size` is not 0. Its `size`
+//! counts the blocks with their headers.
+
+use super::{Format, Stated, StretchChecksum, json};
+use crate::codec::lz4;
+use crate::dtype::{Dtype, element_count};
+use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::fields::Fields;
+use crate::index::{Component, Digest, Encoding, Index, Manifest, Metadata, Parsed, Part, Tensor, check_tensors};
+use crate::window::{Stop, Window};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// The format.
+pub const FORMAT: Format = Format { name: "apr", recognises, parse, checksums, check_tail };
+
+/// The first four bytes.
+pub const MAGIC: [u8; 4] = *b"APR2";
+/// The magic of the footer.
+pub const MAGIC_END: [u8; 4] = *b"2RPA";
+/// Bytes of the header.
+pub const HEADER_BYTES: u64 = 32;
+/// Bytes of the footer.
+pub const FOOTER_BYTES: u64 = 16;
+/// Bytes of the index before its first entry.
+pub const INDEX_HEADER_BYTES: u64 = 8;
+/// The specification's limit on dimensions.
+pub const MAX_DIMS: u8 = 8;
+
+/// The header's feature flags.
+#[allow(missing_docs, reason = "named as the specification names them")]
+pub mod flags {
+    pub const COMPRESSED: u32 = 1;
+    pub const ALIGNED_64: u32 = 1 << 1;
+    pub const ALIGNED_32: u32 = 1 << 2;
+    pub const SHARDED: u32 = 1 << 3;
+    pub const ENCRYPTED: u32 = 1 << 4;
+    pub const SIGNED: u32 = 1 << 5;
+    pub const QUANTIZED: u32 = 1 << 6;
+    pub const STREAMING: u32 = 1 << 7;
+}
+
+const DTYPES: &[(u8, Dtype)] = &[
+    (0, Dtype::F32),
+    (1, Dtype::F16),
+    (2, Dtype::BF16),
+    (3, Dtype::I8),
+    (4, Dtype::I16),
+    (5, Dtype::I32),
+    (6, Dtype::I64),
+    (7, Dtype::U8),
+    (16, Dtype::Q8_0),
+    (17, Dtype::Q4_0),
+    (18, Dtype::Q4_1),
+    (19, Dtype::Q5_0),
+    (20, Dtype::Q5_1),
+];
+
+/// The code of a dtype, if the specification's table has it.
+pub fn dtype_code(dtype: &Dtype) -> Option<u8> {
+    DTYPES.iter().find(|(_, d)| d == dtype).map(|(code, _)| *code)
+}
+
+fn recognises(head: &[u8]) -> bool {
+    head.starts_with(&MAGIC)
+}
+
+fn parse(window: &Window) -> Result<Parsed, Stop> {
+    let header = parse_header(window)?;
+    let metadata_bytes = window.get(header.metadata.clone())?;
+    let metadata = json::parse_object(metadata_bytes, header.metadata.start, "the metadata")?;
+    let index_bytes = window.get(header.index.clone())?;
+    let mut tensors = parse_index(index_bytes, &header)?;
+    let data_end = window.file_length().map(|length| length.saturating_sub(FOOTER_BYTES));
+    check_tensors(&mut tensors, data_end)?;
+    let mut warnings = Vec::new();
+    if header.flags & flags::SIGNED != 0 {
+        warnings.push("the file is signed, but the format does not say how: the signature was not checked".to_owned());
+    }
+    Ok(Parsed::File(Index { format: FORMAT.name, version: header.version, metadata, tensors, warnings }))
+}
+
+/// The footer's CRC32 of all bytes before the footer.
+fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+    let footer = window.file_length().and_then(|length| length.checked_sub(FOOTER_BYTES));
+    let footer = footer.map(|start| StretchChecksum {
+        over: 0..start,
+        stated: Stated::Crc32At(start),
+        by: "the footer".to_owned(),
+    });
+    Ok(footer.into_iter().collect())
+}
+
+/// Checks the footer's magic and the length that it states.
+fn check_tail(window: &Window) -> Result<(), Stop> {
+    let Some(length) = window.file_length() else { return Ok(()) };
+    let start = length.checked_sub(FOOTER_BYTES).ok_or_else(|| {
+        Error::new(ErrorKind::Truncated, format!("the file has {length} bytes, too few for its footer"))
+    })?;
+    let mut fields = Fields::new(window.get(start..length)?, start, "the footer");
+    fields.u32()?; // the CRC32: see `checksums`
+    let magic: [u8; 4] = fields.array()?;
+    let stated_length = fields.u64()?;
+    if magic != MAGIC_END {
+        let what = "the file does not end with the footer's `2RPA`";
+        return Err(Error::new(ErrorKind::Truncated, what).at(start..length).into());
+    }
+    if stated_length != length {
+        let what = format!("the footer says {stated_length} bytes, but the file has {length}");
+        return Err(Error::new(ErrorKind::Truncated, what).at(start..length).into());
+    }
+    Ok(())
+}
+
+/// Whether a JSON document is a manifest of APR shards.
+pub fn is_manifest(document: &Map<String, Value>) -> bool {
+    document.get("shards").is_some_and(Value::is_array)
+}
+
+/// Reads a manifest (specification, "Sharding").
+///
+/// # Errors
+/// `FORMAT` where a shard has no name inside the folder, the count is wrong, or a tensor is mapped to no shard.
+pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
+    let version = document.get("apr_version").and_then(Value::as_str).unwrap_or("2.0.0").to_owned();
+    let shards = document.get("shards").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if let Some(count) = document.get("shard_count")
+        && count.as_u64() != Some(shards.len() as u64)
+    {
+        return Err(malformed(format!("the manifest says {count} shards but lists {}", shards.len())));
+    }
+    let parts = shards.iter().map(parse_shard).collect::<Result<Vec<_>>>()?;
+    let mut tensor_parts = HashMap::new();
+    for (name, shard) in document.get("tensor_shard_map").and_then(Value::as_object).into_iter().flatten() {
+        let part = shard.as_u64().and_then(|s| usize::try_from(s).ok()).filter(|part| *part < parts.len());
+        let part = part.ok_or_else(|| {
+            malformed(format!("the manifest maps it to shard {shard} of {}", parts.len())).in_tensor(name)
+        })?;
+        tensor_parts.insert(name.clone(), part);
+    }
+    let own_keys = ["apr_version", "sharded", "shard_count", "shards", "tensor_shard_map"];
+    let metadata = document.iter().filter(|(key, _)| !own_keys.contains(&key.as_str()));
+    let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect::<Metadata>();
+    Ok(Manifest { format: FORMAT.name, version, metadata, parts, tensor_parts })
+}
+
+struct Header {
+    version: String,
+    flags: u32,
+    metadata: Range<u64>,
+    index: Range<u64>,
+    data_offset: u64,
+}
+
+fn parse_header(window: &Window) -> Result<Header, Stop> {
+    let mut fields = Fields::new(window.get(0..HEADER_BYTES)?, 0, "the header");
+    fields.array::<4>()?;
+    let (major, minor) = (fields.u16()?, fields.u16()?);
+    if major != 2 {
+        let what = format!("APR version {major}.{minor}; weightstream reads version 2");
+        return Err(Error::new(ErrorKind::Unsupported, what).at(4..8).into());
+    }
+    let flags = fields.u32()?;
+    if flags & flags::ENCRYPTED != 0 {
+        let error = Error::new(ErrorKind::Unsupported, "the file is encrypted").at(8..12);
+        return Err(error.advise("Decrypt it with the tool that encrypted it.").into());
+    }
+    let mut section = || Ok::<_, Error>(u64::from(fields.u32()?));
+    let (metadata_offset, metadata_size) = (section()?, section()?);
+    let (index_offset, index_size) = (section()?, section()?);
+    let data_offset = section()?;
+    let header = Header {
+        version: format!("{major}.{minor}"),
+        flags,
+        metadata: metadata_offset..metadata_offset + metadata_size,
+        index: index_offset..index_offset + index_size,
+        data_offset,
+    };
+    let in_order = HEADER_BYTES <= header.metadata.start
+        && header.metadata.end <= header.index.start
+        && header.index.end <= data_offset;
+    if !in_order {
+        let what = format!(
+            "the sections overlap: metadata {:?}, index {:?}, data from {data_offset}",
+            header.metadata, header.index
+        );
+        return Err(malformed(what).at(0..HEADER_BYTES).into());
+    }
+    Ok(header)
+}
+
+fn parse_index(bytes: &[u8], header: &Header) -> Result<Vec<Tensor>> {
+    let mut fields = Fields::new(bytes, header.index.start, "the tensor index");
+    let tensor_count = fields.u32()?;
+    fields.u32()?;
+    let mut tensors = Vec::new(); // grows with the entries that are there, never by the count
+    for _ in 0..tensor_count {
+        let start = fields.position();
+        let name_length = fields.u16()?;
+        let name = fields.utf8(usize::from(name_length))?;
+        let tensor = parse_entry(&mut fields, name, header.data_offset);
+        tensors.push(tensor.map_err(|e| e.at(fields.since(start)).in_tensor(name))?);
+    }
+    Ok(tensors)
+}
+
+fn parse_entry(fields: &mut Fields, name: &str, data_offset: u64) -> Result<Tensor> {
+    let code = fields.u8()?;
+    let dtype = match DTYPES.iter().find(|(c, _)| *c == code) {
+        Some((_, dtype)) => dtype.clone(),
+        None => Dtype::Other(format!("APR_{code}").into()),
+    };
+    let dims = fields.u8()?;
+    if dims > MAX_DIMS {
+        return Err(malformed(format!("it has {dims} dimensions; the format allows {MAX_DIMS}")));
+    }
+    let shape = (0..dims).map(|_| fields.u64()).collect::<Result<Vec<_>>>()?;
+    let (offset, size, raw_size) = (fields.u64()?, fields.u64()?, fields.u64()?);
+    fields.u32()?; // flags: the specification defines no bits
+    let start = data_offset.checked_add(offset);
+    let range = start.and_then(|start| Some(start..start.checked_add(size)?));
+    let range = range.ok_or_else(|| malformed(format!("its offset {offset} and size {size} leave 64 bits")))?;
+
+    let expected = dtype.byte_length(element_count(&shape)?)?;
+    let decoded_length = if raw_size == 0 { size } else { raw_size };
+    if expected.is_some_and(|expected| expected != decoded_length) {
+        return Err(malformed(format!("its {decoded_length} bytes are not those of {dtype} {shape:?}")));
+    }
+    let mut data = Component::raw(dtype.clone(), range);
+    if raw_size != 0 {
+        lz4::check_lengths(size, raw_size)?;
+        data.encoding = Encoding::Lz4Blocks;
+        data.decoded_length = Some(raw_size);
+    }
+    Ok(Tensor::dense(name.to_owned(), dtype, shape, data))
+}
+
+fn parse_shard(shard: &Value) -> Result<Part> {
+    let path = shard.get("file").and_then(Value::as_str).ok_or_else(|| malformed("a shard has no `file`"))?;
+    let byte_length = match shard.get("size") {
+        None | Some(Value::Null) => None,
+        Some(size) => Some(size.as_u64().ok_or_else(|| malformed(format!("the size of shard \"{path}\" is {size}")))?),
+    };
+    let digest =
+        match shard.get("crc32") {
+            None | Some(Value::Null) => None,
+            Some(crc32) => Some(parse_crc32(crc32).ok_or_else(|| {
+                malformed(format!("the crc32 of shard \"{path}\" is {crc32}, not 8 hexadecimal digits"))
+            })?),
+        };
+    Ok(Part { path: json::part_path(path)?, byte_length, digest: digest.map(Digest::Crc32) })
+}
+
+/// The specification shows `"crc32": "..."` and leaves its form open: hexadecimal, with or without `0x`, or a number.
+fn parse_crc32(value: &Value) -> Option<u32> {
+    match value {
+        Value::String(text) => {
+            let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
+            u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() <= 8 && !digits.starts_with('+'))
+        }
+        other => other.as_u64().and_then(|n| u32::try_from(n).ok()),
+    }
+}

@@ -1,0 +1,97 @@
+//! JSON as formats use it: documents that name the files of a model, and objects whose keys must be unique.
+
+use super::{Format, MAX_MANIFEST_BYTES, apr, no_checksums, no_tail, safetensors};
+use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::index::Parsed;
+use crate::window::{Stop, Window};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// A JSON document that names the files of a model, of whichever format.
+pub(super) const FORMAT: Format =
+    Format { name: "manifest", recognises, parse: parse_manifest, checksums: no_checksums, check_tail: no_tail };
+
+/// Whether the file is a JSON object. No binary format begins like one: SafeTensors has NULs in its first 8 bytes.
+fn recognises(head: &[u8]) -> bool {
+    head.trim_ascii_start().starts_with(b"{") && !head.contains(&0)
+}
+
+fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
+    let document = parse_object(window.get_all(MAX_MANIFEST_BYTES)?, 0, "the manifest")?;
+    if apr::is_manifest(&document) {
+        Ok(Parsed::Manifest(apr::parse_manifest(&document)?))
+    } else if safetensors::is_manifest(&document) {
+        Ok(Parsed::Manifest(safetensors::parse_manifest(&document)?))
+    } else {
+        let what = "this is a JSON file, but not one that names the files of a model";
+        Err(Error::new(ErrorKind::Unsupported, what).into())
+    }
+}
+
+/// Parses an object that begins at `start` in the file; errors call it `what`.
+pub(super) fn parse_object(bytes: &[u8], start: u64, what: &str) -> Result<Map<String, Value>> {
+    serde_json::from_slice(bytes).map_err(|e| invalid(e, bytes, start, what))
+}
+
+/// As [`parse_object`], but a key that occurs twice is kept twice, so that the caller can refuse it.
+pub(super) fn parse_entries(bytes: &[u8], start: u64, what: &str) -> Result<Vec<(String, Value)>> {
+    let Entries(entries) = serde_json::from_slice(bytes).map_err(|e| invalid(e, bytes, start, what))?;
+    Ok(entries)
+}
+
+/// A part's path as a manifest names it, if it stays in the manifest's folder.
+///
+/// Paths are file names, not URLs: whoever makes a URL of one must escape it.
+pub(super) fn part_path(path: &str) -> Result<String> {
+    let leads_out = path.split(['/', '\\']).any(|segment| segment == "..");
+    let absolute = path.starts_with(['/', '\\']) || path.split('/').next().is_some_and(|s| s.contains(':'));
+    if path.is_empty() || leads_out || absolute || path.contains(['\\', '\0']) {
+        let error = malformed(format!("the manifest names the file \"{path}\", which is not inside its folder"));
+        return Err(error.advise("Do not load this model unless you trust it; its manifest must name files beside it."));
+    }
+    Ok(path.to_owned())
+}
+
+struct Entries(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Entries;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+fn invalid(error: serde_json::Error, bytes: &[u8], start: u64, what: &str) -> Error {
+    malformed(format!("{what} is not valid JSON: {error}")).at(start..start + bytes.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_stays_in_its_folder() {
+        for good in ["a.apr", "shards/a.apr", "a..b", "%2e%2e/a", "ü 1.apr"] {
+            assert!(part_path(good).is_ok(), "{good}");
+        }
+        for bad in
+            ["", "../a", "a/../../b", "/a", "\\a", "a\\b", "..", "file:///x", "https://h/x", "//h/x", "data:,x", "C:/x"]
+        {
+            assert!(part_path(bad).is_err(), "{bad}");
+        }
+    }
+}

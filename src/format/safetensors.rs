@@ -1,0 +1,135 @@
+//! SafeTensors: a u64 length, a JSON header of that length, then the tensors without a gap.
+//!
+//! Source: the `safetensors` package 0.8 and its documentation. Where the two are silent, what its
+//! reader accepts: white space round the header, any alignment, names in any order.
+
+use super::{Format, json, no_checksums, no_tail};
+use crate::dtype::{Dtype, element_count};
+use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::index::{Component, Index, Manifest, Metadata, Parsed, Part, Tensor, check_tensors};
+use crate::window::{Stop, Window};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// The format.
+pub const FORMAT: Format =
+    Format { name: "safetensors", recognises, parse, checksums: no_checksums, check_tail: no_tail };
+
+/// The limit of the `safetensors` package. Stops a length that would make the reader fetch the whole file as a header.
+pub const MAX_HEADER_BYTES: u64 = 100_000_000;
+
+/// Whether the file begins with a header length and an object.
+fn recognises(head: &[u8]) -> bool {
+    let Some((length, rest)) = head.split_first_chunk::<8>() else { return false };
+    let begins_an_object = matches!(rest.first(), Some(b'{' | b' ' | b'\n' | b'\t' | b'\r'));
+    // A longer header is recognised too, so that `parse` can say what is wrong with it; but 8 bytes of
+    // text are never a length.
+    begins_an_object && u64::from_le_bytes(*length) < 1 << 56
+}
+
+fn parse(window: &Window) -> Result<Parsed, Stop> {
+    let header_length = window.get(0..8)?.try_into().map(u64::from_le_bytes).unwrap_or(0);
+    if header_length > MAX_HEADER_BYTES {
+        let what = format!("the header claims {header_length} bytes, more than the format's {MAX_HEADER_BYTES}");
+        return Err(Error::new(ErrorKind::Limit, what).at(0..8).into());
+    }
+    let data_start = 8 + header_length;
+    let entries = json::parse_entries(window.get(8..data_start)?, 8, "the header")?;
+
+    let mut metadata = Metadata::new();
+    let mut tensors = Vec::new();
+    for (name, value) in entries {
+        if name == "__metadata__" {
+            metadata = parse_metadata(value)?;
+        } else {
+            tensors.push(parse_tensor(&name, &value, data_start).map_err(|e| e.in_tensor(&name))?);
+        }
+    }
+    check_tensors(&mut tensors, window.file_length())?;
+    let data_end = check_no_gaps(&tensors, data_start)?;
+    if let Some(length) = window.file_length()
+        && length > data_end
+    {
+        let what = format!("{} bytes follow the last tensor", length - data_end);
+        return Err(malformed(what).at(data_end..length).into());
+    }
+    Ok(Parsed::File(Index { format: FORMAT.name, version: "1".into(), metadata, tensors, warnings: Vec::new() }))
+}
+
+/// Whether a JSON document is a `model.safetensors.index.json`.
+pub fn is_manifest(document: &Map<String, Value>) -> bool {
+    document.get("weight_map").is_some_and(Value::is_object)
+}
+
+/// Reads a `model.safetensors.index.json`. Its `total_size` is ignored: tools write it wrong or not at all.
+///
+/// # Errors
+/// `FORMAT` where a value of `weight_map` is no path inside the folder.
+pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut part_of_path: HashMap<String, usize> = HashMap::new();
+    let mut tensor_parts = HashMap::new();
+    for (name, path) in document.get("weight_map").and_then(Value::as_object).into_iter().flatten() {
+        let path = path.as_str().ok_or_else(|| malformed("its file in weight_map is no string").in_tensor(name))?;
+        let path = json::part_path(path).map_err(|e| e.in_tensor(name))?;
+        let part = *part_of_path.entry(path).or_insert_with_key(|path| {
+            parts.push(Part { path: path.clone(), byte_length: None, digest: None });
+            parts.len() - 1
+        });
+        tensor_parts.insert(name.clone(), part);
+    }
+    let metadata = document.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    Ok(Manifest { format: FORMAT.name, version: "1".into(), metadata, parts, tensor_parts })
+}
+
+fn parse_metadata(value: Value) -> Result<Metadata> {
+    match value {
+        Value::Object(map) if map.values().all(Value::is_string) => Ok(map),
+        _ => Err(malformed("`__metadata__` is not an object of strings")),
+    }
+}
+
+fn parse_tensor(name: &str, value: &Value, data_start: u64) -> Result<Tensor> {
+    let dtype = value.get("dtype").and_then(Value::as_str).ok_or_else(|| malformed("it has no `dtype`"))?;
+    let dtype = Dtype::from_name(dtype);
+    let shape = integers(value.get("shape")).ok_or_else(|| malformed("its `shape` is not a list of sizes"))?;
+    let Some(&[start, end]) = integers(value.get("data_offsets")).as_deref() else {
+        return Err(malformed("its `data_offsets` are not two offsets"));
+    };
+    let range = file_range(start, end, data_start)
+        .ok_or_else(|| malformed(format!("its `data_offsets` [{start}, {end}] are no range of a file")))?;
+    let expected = dtype.byte_length(element_count(&shape)?)?;
+    if expected.is_some_and(|expected| expected != end - start) {
+        let what = format!("its {} bytes are not those of {dtype} {shape:?}", end - start);
+        return Err(malformed(what).at(range));
+    }
+    let data = Component::raw(dtype.clone(), range);
+    Ok(Tensor::dense(name.to_owned(), dtype, shape, data))
+}
+
+fn file_range(start: u64, end: u64, data_start: u64) -> Option<Range<u64>> {
+    if start > end {
+        return None;
+    }
+    Some(data_start.checked_add(start)?..data_start.checked_add(end)?)
+}
+
+fn integers(value: Option<&Value>) -> Option<Vec<u64>> {
+    value?.as_array()?.iter().map(Value::as_u64).collect()
+}
+
+/// The format allows no gap between tensors; gives where the last one ends.
+fn check_no_gaps(tensors: &[Tensor], data_start: u64) -> Result<u64> {
+    let mut ranges: Vec<_> = tensors.iter().flat_map(|t| t.components.iter().map(move |c| (t, &c.range))).collect();
+    ranges.sort_by_key(|(_, range)| (range.start, range.end));
+    let mut end = data_start;
+    for (tensor, range) in ranges {
+        if range.start != end {
+            let what = format!("it begins {} bytes behind the tensor before it", range.start.abs_diff(end));
+            return Err(malformed(what).at(end.min(range.start)..range.start.max(end)).in_tensor(&tensor.name));
+        }
+        end = range.end;
+    }
+    Ok(end)
+}

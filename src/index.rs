@@ -1,0 +1,240 @@
+//! The vocabulary that all formats share: logical tensors, made of physical components.
+
+use crate::dtype::Dtype;
+use crate::error::{Error, ErrorKind, Result, malformed};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// What the model says of itself: a JSON object, in the order of the file.
+pub type Metadata = Map<String, Value>;
+
+/// What one file holds.
+#[derive(Debug, Clone)]
+pub struct Index {
+    /// The format's name: `"apr"`, `"safetensors"` …
+    pub format: &'static str,
+    /// The version of the format, as the file states it.
+    pub version: String,
+    /// What the model says of itself.
+    pub metadata: Metadata,
+    /// In file order: ascending offsets of their first byte.
+    pub tensors: Vec<Tensor>,
+    /// Things a user may want to know that are no reason to refuse the file.
+    pub warnings: Vec<String>,
+}
+
+/// A named array: what a user asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tensor {
+    /// Unique within a model; any UTF-8.
+    pub name: String,
+    /// The type of the elements.
+    pub dtype: Dtype,
+    /// Row-major, outermost dimension first; empty for a scalar.
+    pub shape: Vec<u64>,
+    /// How the components make up the tensor.
+    pub layout: Layout,
+    /// The stretches of the file that hold it: one called `data` for a dense tensor.
+    pub components: Vec<Component>,
+    /// What else the format says of this tensor (quantization, `param_id` …).
+    pub attributes: Metadata,
+    /// Which file of the model holds it, counted from 0.
+    pub shard: usize,
+}
+
+/// How a tensor is laid out in its components.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Layout {
+    /// One component, `data`, row by row.
+    Dense,
+    /// Compressed sparse rows: `values`, `indices`, `indptr`.
+    SparseCsr,
+    /// Coordinates: `values`, `coords`.
+    SparseCoo,
+    /// A layout that weightstream lists and loads by components without interpreting it.
+    Other(Box<str>),
+}
+
+impl Layout {
+    /// The layout's name, as zTensor spells it.
+    pub fn name(&self) -> &str {
+        match self {
+            Layout::Dense => "dense",
+            Layout::SparseCsr => "sparse_csr",
+            Layout::SparseCoo => "sparse_coo",
+            Layout::Other(name) => name,
+        }
+    }
+}
+
+/// A stretch of a file that holds a tensor, or a part of one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Component {
+    /// What it is to the tensor: `data`, `values`, `indices` …
+    pub role: Box<str>,
+    /// The type of its elements.
+    pub dtype: Dtype,
+    /// The stored bytes, from the start of the file.
+    pub range: Range<u64>,
+    /// How the stored bytes become elements.
+    pub encoding: Encoding,
+    /// Bytes once decoded; `None` where the format does not say (zstd without a length).
+    pub decoded_length: Option<u64>,
+    /// What the bytes can be checked by.
+    pub digest: Option<ComponentDigest>,
+}
+
+/// How stored bytes become elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// As they are.
+    Raw,
+    /// APR v2's LZ4: blocks of at most 64 KiB, each behind its stored length as a u32.
+    Lz4Blocks,
+}
+
+impl Encoding {
+    /// The encoding's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Encoding::Raw => "raw",
+            Encoding::Lz4Blocks => "lz4",
+        }
+    }
+}
+
+/// A checksum as a file states it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Digest {
+    /// CRC-32/IEEE.
+    Crc32(u32),
+    /// CRC-32C (Castagnoli).
+    Crc32c(u32),
+    /// SHA-256.
+    Sha256([u8; 32]),
+    /// BLAKE3 with its ordinary 256-bit output.
+    Blake3([u8; 32]),
+}
+
+/// What a component's bytes can be checked by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ComponentDigest {
+    /// What they should have.
+    pub digest: Digest,
+    /// Which bytes it is over.
+    pub over: DigestedBytes,
+}
+
+/// Which bytes of a component a digest is over. They are the same where the component is stored raw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DigestedBytes {
+    /// The bytes as stored.
+    Stored,
+    /// The bytes once decoded.
+    Decoded,
+}
+
+impl Tensor {
+    /// A dense tensor of one component.
+    pub fn dense(name: String, dtype: Dtype, shape: Vec<u64>, data: Component) -> Self {
+        let (layout, attributes) = (Layout::Dense, Metadata::new());
+        Tensor { name, dtype, shape, layout, components: vec![data], attributes, shard: 0 }
+    }
+
+    /// Bytes once decoded, over all components; `None` where one of them does not say.
+    pub fn byte_length(&self) -> Option<u64> {
+        self.components.iter().try_fold(0u64, |sum, c| sum.checked_add(c.decoded_length?))
+    }
+
+    /// Bytes as the file stores them, over all components.
+    pub fn stored_length(&self) -> u64 {
+        self.components.iter().map(|c| c.range.end - c.range.start).sum()
+    }
+
+    /// Where the tensor begins in its file.
+    pub fn first_byte(&self) -> u64 {
+        self.components.iter().map(|c| c.range.start).min().unwrap_or(0)
+    }
+}
+
+impl Component {
+    /// Raw bytes called `data`, as long as they are stored.
+    pub fn raw(dtype: Dtype, range: Range<u64>) -> Self {
+        let decoded_length = Some(range.end - range.start);
+        Component { role: "data".into(), dtype, range, encoding: Encoding::Raw, decoded_length, digest: None }
+    }
+}
+
+/// A small document that names the files of a model.
+#[derive(Debug, Clone)]
+pub struct Manifest {
+    /// The format of the manifest's files.
+    pub format: &'static str,
+    /// The version, as the manifest states it.
+    pub version: String,
+    /// What the manifest says of the model.
+    pub metadata: Metadata,
+    /// The files, in the manifest's order: a tensor's `shard` counts them.
+    pub parts: Vec<Part>,
+    /// Which file holds which tensor, where the manifest says.
+    pub tensor_parts: HashMap<String, usize>,
+}
+
+/// One file of a model in several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Relative to the manifest; checked to stay in its folder.
+    pub path: String,
+    /// Length in bytes, where the manifest says.
+    pub byte_length: Option<u64>,
+    /// A checksum of the file, where the manifest has one.
+    pub digest: Option<Digest>,
+}
+
+/// What a file turned out to be.
+#[derive(Debug, Clone)]
+pub enum Parsed {
+    /// A file of tensors.
+    File(Index),
+    /// A document that names files of tensors.
+    Manifest(Manifest),
+}
+
+/// Brings an index's tensors into file order and checks what must hold in every format: unique names,
+/// components inside the file (before `data_end`) that do not overlap.
+///
+/// # Errors
+/// `FORMAT` for a duplicate name or an overlap, `TRUNCATED` for a component beyond the file's end.
+pub(crate) fn check_tensors(tensors: &mut [Tensor], data_end: Option<u64>) -> Result<()> {
+    tensors.sort_by_key(Tensor::first_byte);
+    let mut names = std::collections::HashSet::with_capacity(tensors.len());
+    for tensor in tensors.iter() {
+        if !names.insert(tensor.name.as_str()) {
+            return Err(malformed("the name occurs twice").in_tensor(&tensor.name));
+        }
+    }
+    let components = || tensors.iter().flat_map(|t| t.components.iter().map(move |c| (t, &c.range)));
+    if let Some(data_end) = data_end {
+        for (tensor, range) in components() {
+            if range.end > data_end {
+                let what = format!("its bytes reach to {}, but the file's tensors end at {data_end}", range.end);
+                return Err(Error::new(ErrorKind::Truncated, what).at(range.clone()).in_tensor(&tensor.name));
+            }
+        }
+    }
+    let mut ranges: Vec<_> = components().filter(|(_, range)| !range.is_empty()).collect();
+    ranges.sort_by_key(|(_, range)| range.start);
+    for pair in ranges.windows(2) {
+        if let [(first, a), (second, b)] = pair
+            && b.start < a.end
+        {
+            let what = format!("its bytes overlap those of \"{}\" (bytes {} to {})", first.name, a.start, a.end);
+            return Err(malformed(what).at((*b).clone()).in_tensor(&second.name));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! The bytes of a file that are known so far, for parsers that read as if all of them were.
+
+use crate::error::{Error, ErrorKind};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// Why a parse ended early.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stop {
+    /// These bytes are needed first: fetch them (or more), insert them, and parse again from the start.
+    Need(Range<u64>),
+    /// The file cannot be read.
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+/// The known pieces of one file.
+///
+/// A parser asks for ranges and gets the bytes, or stops with [`Stop::Need`]. So it is straight-line
+/// code that works alike over mmap (which never stops), over Range requests (which stop once or twice)
+/// and over a body that streams in.
+#[derive(Debug, Default)]
+pub struct Window<'a> {
+    file_length: Option<u64>,
+    /// Disjoint, never adjacent, in ascending order of their start.
+    pieces: Vec<(u64, Cow<'a, [u8]>)>,
+}
+
+impl<'a> Window<'a> {
+    /// A window on nothing yet. `file_length` is in bytes, where it is known.
+    pub fn new(file_length: Option<u64>) -> Self {
+        Window { file_length, pieces: Vec::new() }
+    }
+
+    /// A window on a whole file in memory or mapped into it; nothing is copied.
+    pub fn whole(bytes: &'a [u8]) -> Self {
+        Window { file_length: Some(bytes.len() as u64), pieces: vec![(0, Cow::Borrowed(bytes))] }
+    }
+
+    /// The length of the file in bytes, once it is known.
+    pub fn file_length(&self) -> Option<u64> {
+        self.file_length
+    }
+
+    /// States the length of the file, in bytes.
+    pub fn set_file_length(&mut self, length: u64) {
+        self.file_length = Some(length);
+    }
+
+    /// The bytes of `range`.
+    ///
+    /// # Errors
+    /// [`Stop::Need`] where they are not known yet, `TRUNCATED` where the file ends before them.
+    pub fn get(&self, range: Range<u64>) -> Result<&[u8], Stop> {
+        if let Some(length) = self.file_length
+            && range.end > length
+        {
+            let what = format!("the file has {length} bytes but should go on to byte {}", range.end);
+            return Err(Error::new(ErrorKind::Truncated, what).at(range).into());
+        }
+        self.known(&range).ok_or(Stop::Need(range))
+    }
+
+    /// All bytes of the file, for formats that are one document, up to `limit` bytes.
+    ///
+    /// # Errors
+    /// `LIMIT` where the file is longer than that; [`Stop::Need`] as for [`Window::get`].
+    pub fn get_all(&self, limit: u64) -> Result<&[u8], Stop> {
+        let known = self.known_prefix();
+        let end = self.file_length.unwrap_or(known.saturating_mul(2).max(1 << 16));
+        if end > limit {
+            let what = format!("the document is longer than the {limit} bytes that weightstream reads of its kind");
+            return Err(Error::new(ErrorKind::Limit, what).into());
+        }
+        match self.file_length {
+            Some(_) => self.get(0..end),
+            None => Err(Stop::Need(0..end)),
+        }
+    }
+
+    /// Adds bytes that begin at `start`. Where they overlap what is known, what is known stays.
+    pub fn insert(&mut self, start: u64, bytes: &[u8]) {
+        let end = start.saturating_add(bytes.len() as u64);
+        let mut at = start;
+        while at < end {
+            let next_known = self.pieces.iter().find(|(s, piece)| s + piece.len() as u64 > at);
+            let gap_end = match next_known {
+                Some((s, piece)) if *s <= at => {
+                    at = s + piece.len() as u64;
+                    continue;
+                }
+                Some((s, _)) => end.min(*s),
+                None => end,
+            };
+            if let Some(new) = bytes.get((at - start) as usize..(gap_end - start) as usize) {
+                self.add_disjoint(at, new);
+            }
+            at = gap_end;
+        }
+    }
+
+    /// The first stretch of `range` that is not known; empty where all of it is.
+    pub fn missing(&self, range: &Range<u64>) -> Range<u64> {
+        let mut start = range.start;
+        for (s, piece) in &self.pieces {
+            let end = s + piece.len() as u64;
+            if *s <= start && start < end {
+                start = end;
+            } else if *s > start {
+                return start..range.end.min(*s).max(start);
+            }
+        }
+        start.min(range.end)..range.end
+    }
+
+    /// How many bytes are known without a hole from the start of the file.
+    pub fn known_prefix(&self) -> u64 {
+        match self.pieces.first() {
+            Some((0, piece)) => piece.len() as u64,
+            _ => 0,
+        }
+    }
+
+    /// The bytes that are known from `start` on, without a hole and not beyond `end`.
+    pub fn known_from(&self, start: u64, end: u64) -> &[u8] {
+        let missing = self.missing(&(start..end));
+        self.known(&(start..missing.start)).unwrap_or_default()
+    }
+
+    /// The bytes of `range`, where all of them are known.
+    pub fn known(&self, range: &Range<u64>) -> Option<&[u8]> {
+        if range.is_empty() {
+            return Some(&[]);
+        }
+        let (start, piece) = self.pieces.iter().rev().find(|(start, _)| *start <= range.start)?;
+        piece.get(usize::try_from(range.start - start).ok()?..usize::try_from(range.end - start).ok()?)
+    }
+
+    fn add_disjoint(&mut self, start: u64, bytes: &[u8]) {
+        let position = self.pieces.partition_point(|(s, _)| *s < start);
+        let joins_before =
+            position > 0 && self.pieces.get(position - 1).is_some_and(|(s, piece)| s + piece.len() as u64 == start);
+        let joined = if joins_before {
+            if let Some((_, piece)) = self.pieces.get_mut(position - 1) {
+                piece.to_mut().extend_from_slice(bytes);
+            }
+            position - 1
+        } else {
+            self.pieces.insert(position, (start, Cow::Owned(bytes.to_vec())));
+            position
+        };
+        let end = start + bytes.len() as u64;
+        if self.pieces.get(joined + 1).is_some_and(|(s, _)| *s == end) {
+            let (_, after) = self.pieces.remove(joined + 1);
+            if let Some((_, piece)) = self.pieces.get_mut(joined) {
+                piece.to_mut().extend_from_slice(&after);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn stops_where_bytes_are_not_known_yet() {
+        let mut window = Window::new(Some(10));
+        assert_eq!(window.get(2..6), Err(Stop::Need(2..6)));
+        window.insert(0, b"01234567");
+        assert_eq!(window.get(2..6), Ok(&b"2345"[..]));
+        assert_eq!(window.missing(&(4..10)), 8..10);
+    }
+
+    #[test]
+    fn calls_a_file_truncated_that_ends_before_what_it_promises() {
+        let window = Window::whole(b"abc");
+        assert!(matches!(window.get(1..4), Err(Stop::Failed(e)) if e.kind == ErrorKind::Truncated));
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_of_overlapping_inserts_gives_the_same_bytes(
+            inserts in proptest::collection::vec((0usize..200, 0usize..60), 1..20),
+            ask in (0u64..200, 0u64..80),
+        ) {
+            let file: Vec<u8> = (0..=255).collect();
+            let mut window = Window::new(Some(256));
+            let mut known = [false; 256];
+            for (start, length) in inserts {
+                let end = (start + length).min(256);
+                window.insert(start as u64, &file[start..end]);
+                known[start..end].fill(true);
+            }
+            let range = ask.0..(ask.0 + ask.1).min(256);
+            let all_known = known[range.start as usize..range.end as usize].iter().all(|&k| k);
+            match window.get(range.clone()) {
+                Ok(bytes) => {
+                    prop_assert!(all_known);
+                    prop_assert_eq!(bytes, &file[range.start as usize..range.end as usize]);
+                }
+                Err(stop) => {
+                    prop_assert_eq!(stop, Stop::Need(range.clone()));
+                    prop_assert!(!all_known);
+                }
+            }
+            let missing = window.missing(&range);
+            prop_assert_eq!(missing.is_empty(), all_known);
+            prop_assert!(known[missing.start as usize..missing.end as usize].iter().all(|&k| !k));
+        }
+    }
+}

@@ -141,7 +141,10 @@ impl Dtype {
     pub fn byte_length(&self, elements: u64) -> Result<Option<u64>> {
         let Some(block) = self.block() else { return Ok(None) };
         if !elements.is_multiple_of(block.elements) {
-            return Err(malformed(format!("{elements} elements do not fill whole blocks of {} ({self})", block.elements)));
+            return Err(malformed(format!(
+                "{elements} elements do not fill whole blocks of {} ({self})",
+                block.elements
+            )));
         }
         match (elements / block.elements).checked_mul(block.bytes) {
             Some(bytes) => Ok(Some(bytes)),
@@ -169,7 +172,7 @@ pub fn element_count(shape: &[u64]) -> Result<u64> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

@@ -64,14 +64,20 @@ impl ErrorKind {
     /// What to do about it, where the place that raised the error had nothing more exact to say.
     fn advice(self) -> &'static str {
         match self {
-            ErrorKind::Network => "Check the connection and whether the server allows this origin (CORS), then try again.",
+            ErrorKind::Network => {
+                "Check the connection and whether the server allows this origin (CORS), then try again."
+            }
             ErrorKind::Http => "Check the URL and the permission to read it.",
-            ErrorKind::RangeUnsupported => "Serve the file from a host that answers Range requests as HTTP defines them.",
+            ErrorKind::RangeUnsupported => {
+                "Serve the file from a host that answers Range requests as HTTP defines them."
+            }
             ErrorKind::Changed => "Open the model again to load its new version.",
             ErrorKind::Truncated => "The file was probably not copied or uploaded whole: replace it.",
             ErrorKind::Checksum => "The bytes were damaged on the way or in storage: fetch or upload the file again.",
             ErrorKind::Format => "The file is damaged or was written by a faulty tool: make it again.",
-            ErrorKind::Limit => "If the file is trusted, convert it with `weightstream convert`; otherwise do not load it.",
+            ErrorKind::Limit => {
+                "If the file is trusted, convert it with `weightstream convert`; otherwise do not load it."
+            }
             ErrorKind::Unsupported => "Convert the model to a format that weightstream reads.",
             ErrorKind::NotFound => "Check the spelling; the index lists what there is.",
             ErrorKind::InvalidArgument => "Correct the call.",
@@ -86,7 +92,7 @@ impl ErrorKind {
 ///
 /// The places (`url`, `tensor`, `range`, `status`) are filled in by whoever knows them as the error
 /// passes: the parser knows the bytes, the loader the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Error {
     /// The kind of fault.
     pub kind: ErrorKind,
@@ -97,7 +103,7 @@ pub struct Error {
 }
 
 /// Where an error happened, as far as it is known.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Place {
     /// The URL or path of the file.
     pub url: Option<String>,
@@ -109,6 +115,9 @@ pub struct Place {
     pub status: Option<u16>,
     /// What to do, where it is more exact than the kind's general advice.
     pub advice: Option<String>,
+    /// The JavaScript exception behind it.
+    #[cfg(target_arch = "wasm32")]
+    pub cause: Option<wasm_bindgen::JsValue>,
 }
 
 impl Error {
@@ -160,7 +169,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { url, tensor, range, status, advice } = &*self.place;
+        let Place { url, tensor, range, status, advice, .. } = &*self.place;
         if let Some(url) = url {
             write!(f, "{url}: ")?;
         }
@@ -192,7 +201,7 @@ impl From<std::io::Error> for Error {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

@@ -49,19 +49,13 @@ impl<'a> Fields<'a> {
     pub(crate) fn utf8(&mut self, length: usize) -> Result<&'a str> {
         let start = self.position();
         let bytes = self.take(length)?;
-        std::str::from_utf8(bytes).map_err(|_| {
-            malformed(format!("a name in {} is not UTF-8", self.section)).at(start..start + length as u64)
-        })
+        std::str::from_utf8(bytes)
+            .map_err(|_| malformed(format!("a name in {} is not UTF-8", self.section)).at(start..start + length as u64))
     }
 
     /// Where the next field begins in the file.
     pub(crate) fn position(&self) -> u64 {
         self.base + self.at as u64
-    }
-
-    /// How many bytes are left.
-    pub(crate) fn remaining(&self) -> usize {
-        self.bytes.len() - self.at
     }
 
     /// The bytes from `start` to here, for errors about what was just read.

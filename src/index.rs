@@ -83,7 +83,7 @@ pub struct Component {
     /// Bytes once decoded; `None` where the format does not say (zstd without a length).
     pub decoded_length: Option<u64>,
     /// What the bytes can be checked by.
-    pub digest: Option<Digest>,
+    pub digest: Option<ComponentDigest>,
 }
 
 /// How stored bytes become elements.
@@ -106,21 +106,36 @@ impl Encoding {
     }
 }
 
-/// A checksum that a format keeps for a component or a file.
+/// A checksum as a file states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Digest {
-    /// CRC-32/IEEE over the stored bytes.
+    /// CRC-32/IEEE.
     Crc32(u32),
+    /// CRC-32C (Castagnoli).
+    Crc32c(u32),
+    /// SHA-256.
+    Sha256([u8; 32]),
+    /// BLAKE3 with its ordinary 256-bit output.
+    Blake3([u8; 32]),
 }
 
-impl Digest {
-    /// The algorithm, as `verified` spells it.
-    pub fn algorithm(self) -> &'static str {
-        match self {
-            Digest::Crc32(_) => "crc32",
-        }
-    }
+/// What a component's bytes can be checked by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ComponentDigest {
+    /// What they should have.
+    pub digest: Digest,
+    /// Which bytes it is over.
+    pub over: DigestedBytes,
+}
+
+/// Which bytes of a component a digest is over. They are the same where the component is stored raw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DigestedBytes {
+    /// The bytes as stored.
+    Stored,
+    /// The bytes once decoded.
+    Decoded,
 }
 
 impl Tensor {
@@ -177,7 +192,7 @@ pub struct Part {
     /// Length in bytes, where the manifest says.
     pub byte_length: Option<u64>,
     /// A checksum of the file, where the manifest has one.
-    pub crc32: Option<u32>,
+    pub digest: Option<Digest>,
 }
 
 /// What a file turned out to be.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// Why a parse ended early.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Stop {
     /// These bytes are needed first: fetch them (or more), insert them, and parse again from the start.
     Need(Range<u64>),
@@ -126,6 +126,12 @@ impl<'a> Window<'a> {
         }
     }
 
+    /// The bytes that are known from `start` on, without a hole and not beyond `end`.
+    pub fn known_from(&self, start: u64, end: u64) -> &[u8] {
+        let missing = self.missing(&(start..end));
+        self.known(&(start..missing.start)).unwrap_or_default()
+    }
+
     /// The bytes of `range`, where all of them are known.
     pub fn known(&self, range: &Range<u64>) -> Option<&[u8]> {
         if range.is_empty() {
@@ -137,8 +143,8 @@ impl<'a> Window<'a> {
 
     fn add_disjoint(&mut self, start: u64, bytes: &[u8]) {
         let position = self.pieces.partition_point(|(s, _)| *s < start);
-        let joins_before = position > 0
-            && self.pieces.get(position - 1).is_some_and(|(s, piece)| s + piece.len() as u64 == start);
+        let joins_before =
+            position > 0 && self.pieces.get(position - 1).is_some_and(|(s, piece)| s + piece.len() as u64 == start);
         let joined = if joins_before {
             if let Some((_, piece)) = self.pieces.get_mut(position - 1) {
                 piece.to_mut().extend_from_slice(bytes);
@@ -158,7 +164,7 @@ impl<'a> Window<'a> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -92,7 +92,10 @@ impl Lz4Blocks {
             return Err(malformed("its last LZ4 block is not whole"));
         }
         if self.decoded_left > 0 {
-            return Err(malformed(format!("its LZ4 blocks decode to {} bytes less than the index says", self.decoded_left)));
+            return Err(malformed(format!(
+                "its LZ4 blocks decode to {} bytes less than the index says",
+                self.decoded_left
+            )));
         }
         Ok(())
     }
@@ -130,7 +133,7 @@ fn split_block(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     Ok(bytes.get(LENGTH_BYTES..).and_then(|rest| rest.split_at_checked(length)))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

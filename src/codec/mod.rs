@@ -1,6 +1,7 @@
 //! Decoders and checksums: bytes in, bytes out, no I/O.
 
 pub mod crc32;
+pub mod digest;
 pub mod lz4;
 
 use crate::error::Result;

@@ -1,0 +1,130 @@
+//! Digests computed as bytes go by, and compared with what the file states.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Digest;
+use sha2::Digest as _;
+
+/// Computes a digest over bytes that come in pieces.
+#[derive(Debug, Clone)]
+pub struct Hasher(State);
+
+#[derive(Debug, Clone)]
+enum State {
+    Crc32(crc32fast::Hasher),
+    Crc32c(u32),
+    Sha256(Box<sha2::Sha256>),
+    Blake3(Box<blake3::Hasher>),
+}
+
+impl Hasher {
+    /// A hasher of the same algorithm as `like`.
+    pub fn new(like: Digest) -> Self {
+        Hasher(match like {
+            Digest::Crc32(_) => State::Crc32(crc32fast::Hasher::new()),
+            Digest::Crc32c(_) => State::Crc32c(0),
+            Digest::Sha256(_) => State::Sha256(Box::default()),
+            Digest::Blake3(_) => State::Blake3(Box::default()),
+        })
+    }
+
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        match &mut self.0 {
+            State::Crc32(hasher) => hasher.update(bytes),
+            State::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, bytes),
+            State::Sha256(hasher) => hasher.update(bytes),
+            State::Blake3(hasher) => {
+                hasher.update(bytes);
+            }
+        }
+    }
+
+    /// The digest of all bytes taken.
+    pub fn finish(self) -> Digest {
+        match self.0 {
+            State::Crc32(hasher) => Digest::Crc32(hasher.finalize()),
+            State::Crc32c(crc) => Digest::Crc32c(crc),
+            State::Sha256(hasher) => Digest::Sha256(hasher.finalize().into()),
+            State::Blake3(hasher) => Digest::Blake3(hasher.finalize().into()),
+        }
+    }
+}
+
+/// Compares a computed digest with the stated one, and gives the name of the algorithm.
+///
+/// # Errors
+/// `CHECKSUM` where they differ.
+pub fn compare(computed: Digest, stated: Digest) -> Result<&'static str> {
+    if computed == stated {
+        return Ok(computed.algorithm());
+    }
+    let what = format!("the bytes have the {} {computed}, but should have {stated}", computed.algorithm());
+    Err(Error::new(ErrorKind::Checksum, what))
+}
+
+/// The digest of all of `bytes`, by the algorithm of `like`.
+pub fn digest_of(bytes: &[u8], like: Digest) -> Digest {
+    match like {
+        Digest::Crc32(_) => Digest::Crc32(crc32fast::hash(bytes)),
+        Digest::Crc32c(_) => Digest::Crc32c(crc32c::crc32c(bytes)),
+        Digest::Sha256(_) => Digest::Sha256(sha2::Sha256::digest(bytes).into()),
+        Digest::Blake3(_) => Digest::Blake3(blake3::hash(bytes).into()),
+    }
+}
+
+impl Digest {
+    /// The algorithm, as `verified` spells it.
+    pub fn algorithm(self) -> &'static str {
+        match self {
+            Digest::Crc32(_) => "crc32",
+            Digest::Crc32c(_) => "crc32c",
+            Digest::Sha256(_) => "sha256",
+            Digest::Blake3(_) => "blake3",
+        }
+    }
+}
+
+/// In hexadecimal.
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Digest::Crc32(crc) | Digest::Crc32c(crc) => write!(f, "{crc:08x}"),
+            Digest::Sha256(bytes) | Digest::Blake3(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+        }
+    }
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+
+    fn hex<const N: usize>(text: &str) -> [u8; N] {
+        std::array::from_fn(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap())
+    }
+
+    /// The check values of the algorithms' own catalogues and test vectors.
+    #[test]
+    fn computes_what_the_algorithms_publish() {
+        let published = [
+            (&b"123456789"[..], Digest::Crc32(0xcbf4_3926)),
+            (b"123456789", Digest::Crc32c(0xe306_9283)),
+            (b"abc", Digest::Sha256(hex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"))),
+            (b"", Digest::Blake3(hex("af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"))),
+        ];
+        for (bytes, stated) in published {
+            let mut hasher = Hasher::new(stated);
+            for piece in bytes.chunks(2) {
+                hasher.update(piece);
+            }
+            assert_eq!(compare(hasher.finish(), stated), Ok(stated.algorithm()));
+            assert_eq!(digest_of(bytes, stated), stated);
+        }
+    }
+
+    #[test]
+    fn refuses_bytes_of_another_digest() {
+        let error = compare(Digest::Crc32(0), Digest::Crc32(1)).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Checksum);
+        assert!(error.what.contains("crc32 00000000, but should have 00000001"), "{}", error.what);
+    }
+}

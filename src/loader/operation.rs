@@ -1,0 +1,213 @@
+//! One call's work: which tensors it loads, what has arrived of them, who watches.
+
+use super::run::Received;
+use super::stats::{Arrived, Observer, Stats};
+use super::{Loaded, LoadedComponent};
+use crate::codec::lz4;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Component, Encoding, Layout, Tensor};
+use crate::plan::Wanted;
+use crate::source::{Body, Buffer, Source};
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// What the bytes of a run are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A component of the tensor of an order.
+    Component { order: usize, component: usize },
+    /// Nobody's bytes, read because the whole file is to be checked.
+    Gap,
+}
+
+/// A tensor to load.
+pub(crate) struct Order<B> {
+    pub(crate) tensor: Rc<Tensor>,
+    /// Which rows, with the bytes that they take once decoded; `None` for all.
+    pub(crate) rows: Option<Rows>,
+    /// Where to put the bytes, if the caller said.
+    pub(crate) into: Option<B>,
+}
+
+/// Rows of a dense tensor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rows {
+    pub(crate) shape: Vec<u64>,
+    pub(crate) bytes: Range<u64>,
+}
+
+/// The state that the runs of one call share.
+pub(crate) struct Operation<S: Source> {
+    orders: RefCell<Vec<Assembly<<S::Body as Body>::Buffer>>>,
+    /// Whether buffers are filled; if not, bytes are only decoded and checked.
+    keeps: bool,
+    /// Whether all bytes of all files are read, so that their checksums can be told.
+    pub(crate) whole: bool,
+    /// Whether the digests that components have are checked.
+    pub(crate) verify: bool,
+    observer: Rc<dyn Observer>,
+    connections: RefCell<Vec<bool>>,
+    stats: Rc<Stats>,
+}
+
+struct Assembly<B> {
+    order: Order<B>,
+    received: Vec<Option<LoadedComponent<B>>>,
+    verified: Vec<Option<&'static str>>,
+}
+
+impl<S: Source> Operation<S> {
+    pub(crate) fn new(
+        orders: Vec<Order<<S::Body as Body>::Buffer>>,
+        keeps: bool,
+        whole: bool,
+        verify: bool,
+        observer: Rc<dyn Observer>,
+        stats: Rc<Stats>,
+    ) -> Self {
+        let assemble = |order: Order<_>| Assembly {
+            received: order.tensor.components.iter().map(|_| None).collect(),
+            verified: Vec::new(),
+            order,
+        };
+        let orders = RefCell::new(orders.into_iter().map(assemble).collect());
+        Operation { orders, keeps, whole, verify, observer, connections: RefCell::default(), stats }
+    }
+
+    /// The bytes that the orders need, and tells the observer how many.
+    pub(crate) fn wanted(&self) -> Vec<Wanted<Purpose>> {
+        let mut wanted = Vec::new();
+        for (order, assembly) in self.orders.borrow().iter().enumerate() {
+            let Order { tensor, rows, .. } = &assembly.order;
+            for (component, part) in tensor.components.iter().enumerate() {
+                let range = stored_range(part, rows.as_ref());
+                wanted.push(Wanted { shard: tensor.shard, range, purpose: Purpose::Component { order, component } });
+            }
+        }
+        self.observer.expects(wanted.iter().map(|w| w.range.end - w.range.start).sum());
+        wanted
+    }
+
+    pub(crate) fn tensor(&self, order: usize) -> Result<Rc<Tensor>> {
+        let orders = self.orders.borrow();
+        orders.get(order).map(|assembly| Rc::clone(&assembly.order.tensor)).ok_or_else(unplanned)
+    }
+
+    /// Which decoded bytes of the component are kept.
+    pub(crate) fn keep(&self, order: usize, component: &Component) -> Result<Range<u64>> {
+        let orders = self.orders.borrow();
+        match &orders.get(order).ok_or_else(unplanned)?.order.rows {
+            Some(rows) => Ok(rows.bytes.clone()),
+            None => Ok(0..component.decoded_length.unwrap_or(0)),
+        }
+    }
+
+    /// The buffer for a component of which `keep` is kept: allocated only now that its bytes are on their way.
+    pub(crate) fn buffer(&self, order: usize, keep: &Range<u64>) -> Result<Option<<S::Body as Body>::Buffer>> {
+        if !self.keeps {
+            return Ok(None);
+        }
+        let given = self.orders.borrow_mut().get_mut(order).and_then(|assembly| assembly.order.into.take());
+        match given {
+            Some(buffer) => Ok(Some(buffer)),
+            None => <S::Body as Body>::Buffer::allocate(keep.end - keep.start).map(Some),
+        }
+    }
+
+    /// Takes a component that has arrived, and gives the tensor if it was the last one.
+    pub(crate) fn deliver(
+        &self,
+        order: usize,
+        component: usize,
+        received: Received<<S::Body as Body>::Buffer>,
+    ) -> Result<Option<Loaded<<S::Body as Body>::Buffer>>> {
+        let Received { buffer: Some(buffer), verified } = received else { return Ok(None) };
+        self.stats.count_decoded(buffer.byte_length());
+        let mut orders = self.orders.borrow_mut();
+        let assembly = orders.get_mut(order).ok_or_else(unplanned)?;
+        let part = assembly.order.tensor.components.get(component).ok_or_else(unplanned)?;
+        assembly.verified.push(verified);
+        let arrived = LoadedComponent { role: part.role.clone(), dtype: part.dtype.clone(), buffer };
+        *assembly.received.get_mut(component).ok_or_else(unplanned)? = Some(arrived);
+        if assembly.received.iter().any(Option::is_none) {
+            return Ok(None);
+        }
+        let components = std::mem::take(&mut assembly.received).into_iter().flatten().collect();
+        let tensor = Rc::clone(&assembly.order.tensor);
+        let shape = assembly.order.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
+        Ok(Some(Loaded { tensor, shape, components, verified: common(&assembly.verified) }))
+    }
+
+    pub(crate) fn arrived(&self, shard: usize, range: Range<u64>, connection: Option<usize>, tensor: Option<&str>) {
+        self.observer.arrived(Arrived { shard, range, connection: connection.unwrap_or(0), tensor });
+    }
+
+    /// The lowest number that no running connection of this operation has.
+    pub(crate) fn take_connection(&self) -> usize {
+        let mut connections = self.connections.borrow_mut();
+        if let Some(free) = connections.iter().position(|taken| !taken) {
+            if let Some(taken) = connections.get_mut(free) {
+                *taken = true;
+            }
+            return free;
+        }
+        connections.push(true);
+        connections.len() - 1
+    }
+
+    pub(crate) fn return_connection(&self, connection: usize) {
+        if let Some(taken) = self.connections.borrow_mut().get_mut(connection) {
+            *taken = false;
+        }
+    }
+}
+
+/// The rows `[first, end)` of a dense tensor.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` where the tensor has no such rows, or its rows are no whole bytes or blocks.
+pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
+    let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name));
+    let Some((&row_count, row_shape)) = tensor.shape.split_first() else {
+        return refuse("a scalar has no rows".to_owned());
+    };
+    if rows.start > rows.end || rows.end > row_count {
+        return refuse(format!("it has {row_count} rows, so there are no rows {} to {}", rows.start, rows.end));
+    }
+    let (Layout::Dense, [component]) = (&tensor.layout, tensor.components.as_slice()) else {
+        return refuse(format!("rows are for dense tensors, and its layout is {}", tensor.layout.name()));
+    };
+    let row_bytes = crate::dtype::element_count(row_shape).and_then(|count| component.dtype.byte_length(count));
+    let Ok(Some(row_bytes)) = row_bytes else {
+        return refuse(format!("a row of it is not a whole number of {} blocks", component.dtype));
+    };
+    let mut shape = tensor.shape.clone();
+    if let Some(first) = shape.first_mut() {
+        *first = rows.end - rows.start;
+    }
+    Ok(Rows { shape, bytes: rows.start * row_bytes..rows.end * row_bytes })
+}
+
+/// The bytes to ask for: of a raw tensor just the rows, of a compressed one the blocks up to them at the most.
+fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
+    let Range { start, end } = component.range.clone();
+    match (rows, component.encoding) {
+        (None, _) => start..end,
+        (Some(rows), Encoding::Raw) => start + rows.bytes.start..start + rows.bytes.end,
+        (Some(rows), _) if rows.bytes.is_empty() => start..start,
+        (Some(rows), Encoding::Lz4Blocks) => {
+            start..end.min(start.saturating_add(lz4::max_stored_length(rows.bytes.end)))
+        }
+    }
+}
+
+/// The algorithm that all components were checked by.
+fn common(verified: &[Option<&'static str>]) -> Option<&'static str> {
+    let first = verified.first().copied().flatten();
+    if verified.iter().all(|algorithm| *algorithm == first) { first } else { None }
+}
+
+fn unplanned() -> Error {
+    Error::new(ErrorKind::Internal, "a tensor arrived that was not planned")
+}

@@ -1,0 +1,232 @@
+//! One long read that feeds many tensors.
+
+use super::Loaded;
+use super::file::{ModelFile, Reading, cut};
+use super::operation::{Operation, Purpose};
+use crate::codec::Decoder;
+use crate::codec::digest::{self, Hasher};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Component, ComponentDigest, DigestedBytes};
+use crate::plan::{Run, Wanted};
+use crate::source::{Body, Buffer, Source};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Reads a [`Run`] and yields each tensor as its last byte arrives.
+pub(crate) struct RunReader<S: Source> {
+    operation: Rc<Operation<S>>,
+    file: Rc<ModelFile<S>>,
+    run: Run<Purpose>,
+    next: usize,
+    reading: Option<Reading<S::Body>>,
+    connection: Option<usize>,
+}
+
+impl<S: Source> RunReader<S> {
+    pub(crate) fn new(operation: Rc<Operation<S>>, file: Rc<ModelFile<S>>, run: Run<Purpose>) -> Self {
+        RunReader { operation, file, run, next: 0, reading: None, connection: None }
+    }
+
+    /// The next tensor that is complete; `None` at the end of the run.
+    pub(crate) async fn next(&mut self) -> Result<Option<Loaded<<S::Body as Body>::Buffer>>> {
+        let mut reading = match self.reading.take() {
+            Some(reading) => reading,
+            None => {
+                self.connection = Some(self.operation.take_connection());
+                self.file.start(self.run.range.clone()).await.map_err(|e| self.place(e))?
+            }
+        };
+        while let Some(wanted) = self.run.wanted.get(self.next).cloned() {
+            self.next += 1;
+            self.pass_over(&mut reading, wanted.range.start, None).await.map_err(|e| self.place(e))?;
+            if let Some(loaded) = self.receive(&mut reading, &wanted).await? {
+                self.reading = Some(reading);
+                return Ok(Some(loaded));
+            }
+        }
+        self.file.finish(reading);
+        Ok(None)
+    }
+
+    async fn receive(
+        &self,
+        reading: &mut Reading<S::Body>,
+        wanted: &Wanted<Purpose>,
+    ) -> Result<Option<Loaded<<S::Body as Body>::Buffer>>> {
+        match wanted.purpose {
+            Purpose::Gap => {
+                self.pass_over(reading, wanted.range.end, self.file.length()).await.map_err(|e| self.place(e))?;
+                Ok(None)
+            }
+            Purpose::Component { order, component } => {
+                let tensor = self.operation.tensor(order)?;
+                let received = match tensor.components.get(component) {
+                    Some(part) => self.component(reading, wanted, order, part).await,
+                    None => Err(Error::new(ErrorKind::Internal, "a component that is not there was planned")),
+                };
+                let received = received.map_err(|e| self.place(e.in_tensor(&tensor.name)))?;
+                self.operation.deliver(order, component, received)
+            }
+        }
+    }
+
+    /// Reads on to `end` for nobody. The file's tail is remembered: its checksum may be there.
+    async fn pass_over(&self, reading: &mut Reading<S::Body>, end: u64, file_length: Option<u64>) -> Result<()> {
+        let start = reading.position;
+        while reading.position < end {
+            let at = reading.position;
+            let chunk = reading.chunk(end - at).await?.ok_or_else(|| cut(start, at, end))?;
+            if self.operation.whole {
+                chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
+                    self.file.sums.borrow_mut().update(at, bytes);
+                    if file_length == Some(end) {
+                        self.file.remember(at, bytes);
+                    }
+                    Ok(())
+                })?;
+            }
+            let length = chunk.length;
+            self.operation.arrived(self.run.shard, at..at + length, self.connection, None);
+        }
+        Ok(())
+    }
+
+    /// Reads one component, decodes and digests it as it comes, and gives its buffer and what it was verified by.
+    async fn component(
+        &self,
+        reading: &mut Reading<S::Body>,
+        wanted: &Wanted<Purpose>,
+        order: usize,
+        component: &Component,
+    ) -> Result<Received<<S::Body as Body>::Buffer>> {
+        let (tensor, keep) = (self.operation.tensor(order)?, self.operation.keep(order, component)?);
+        let is_complete = wanted.range == component.range && keep == (0..component.decoded_length.unwrap_or(keep.end));
+        let mut buffer = self.operation.buffer(order, &keep)?;
+        let mut decoder = Decoder::new(component);
+        let mut checks = Checks::new(self, component, is_complete);
+        let mut decoded_position = 0;
+        while reading.position < wanted.range.end && (decoder.is_none() || decoded_position < keep.end) {
+            let (at, left) = (reading.position, wanted.range.end - reading.position);
+            let ended = || cut(wanted.range.start, at, wanted.range.end);
+            let count = match (&mut buffer, &mut decoder) {
+                (Some(buffer), None) => {
+                    let into = at - wanted.range.start;
+                    let count = reading.read(buffer, into..into + left).await?;
+                    if checks.is_needed() {
+                        let mut at = at;
+                        buffer.inspect(into..into + count, &mut |bytes| {
+                            checks.stored(at, bytes);
+                            checks.decoded(bytes);
+                            at += bytes.len() as u64;
+                            Ok(())
+                        })?;
+                    }
+                    count
+                }
+                (buffer, decoder) => {
+                    let chunk = reading.chunk(left).await?.ok_or_else(ended)?;
+                    let mut at = at;
+                    chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
+                        checks.stored(at, bytes);
+                        at += bytes.len() as u64;
+                        let Some(decoder) = decoder else {
+                            checks.decoded(bytes);
+                            return Ok(());
+                        };
+                        decoder.push(bytes, &mut |decoded| {
+                            checks.decoded(decoded);
+                            let start = decoded_position;
+                            decoded_position += decoded.len() as u64;
+                            match buffer {
+                                Some(buffer) => write_kept(buffer, &keep, start, decoded),
+                                None => Ok(()),
+                            }
+                        })
+                    })?;
+                    chunk.length
+                }
+            };
+            if count == 0 {
+                return Err(ended());
+            }
+            self.operation.arrived(self.run.shard, at..at + count, self.connection, Some(&tensor.name));
+        }
+        match decoder {
+            Some(decoder) if is_complete => decoder.finish()?,
+            _ => {}
+        }
+        Ok(Received { buffer, verified: checks.finish()? })
+    }
+
+    fn place(&self, error: Error) -> Error {
+        error.in_file(self.file.source.name())
+    }
+}
+
+impl<S: Source> Drop for RunReader<S> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection {
+            self.operation.return_connection(connection);
+        }
+    }
+}
+
+/// A component that has arrived.
+pub(crate) struct Received<B> {
+    /// `None` where nothing is kept.
+    pub(crate) buffer: Option<B>,
+    pub(crate) verified: Option<&'static str>,
+}
+
+/// What the bytes of a component are checked by as they go by.
+struct Checks<'a, S: Source> {
+    file: Option<&'a ModelFile<S>>,
+    own: Option<(ComponentDigest, Hasher)>,
+}
+
+impl<'a, S: Source> Checks<'a, S> {
+    fn new(reader: &'a RunReader<S>, component: &Component, is_complete: bool) -> Self {
+        let own = component.digest.filter(|_| is_complete && reader.operation.verify);
+        Checks {
+            file: reader.operation.whole.then_some(&reader.file),
+            own: own.map(|stated| (stated, Hasher::new(stated.digest))),
+        }
+    }
+
+    fn is_needed(&self) -> bool {
+        self.file.is_some() || self.own.is_some()
+    }
+
+    fn stored(&mut self, at: u64, bytes: &[u8]) {
+        if let Some(file) = self.file {
+            file.sums.borrow_mut().update(at, bytes);
+        }
+        if let Some((ComponentDigest { over: DigestedBytes::Stored, .. }, hasher)) = &mut self.own {
+            hasher.update(bytes);
+        }
+    }
+
+    fn decoded(&mut self, bytes: &[u8]) {
+        if let Some((ComponentDigest { over: DigestedBytes::Decoded, .. }, hasher)) = &mut self.own {
+            hasher.update(bytes);
+        }
+    }
+
+    fn finish(self) -> Result<Option<&'static str>> {
+        match self.own {
+            Some((stated, hasher)) => digest::compare(hasher.finish(), stated.digest).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Writes what is to be kept of `decoded`, which begins at decoded byte `start`.
+fn write_kept<B: Buffer>(buffer: &mut B, keep: &Range<u64>, start: u64, decoded: &[u8]) -> Result<()> {
+    let first = keep.start.max(start);
+    let last = keep.end.min(start + decoded.len() as u64);
+    if first >= last {
+        return Ok(());
+    }
+    let kept = decoded.get((first - start) as usize..(last - start) as usize).unwrap_or_default();
+    buffer.write(first - keep.start, kept)
+}

@@ -1,0 +1,68 @@
+//! What a loader has done so far, and how it tells while it works.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+/// Counters over the life of a loader.
+#[derive(Debug, Default)]
+pub struct Stats {
+    requests: Cell<u64>,
+    bytes_received: Cell<u64>,
+    bytes_decoded: Cell<u64>,
+}
+
+impl Stats {
+    /// Requests made to sources.
+    pub fn requests(&self) -> u64 {
+        self.requests.get()
+    }
+
+    /// Body bytes that came from sources, heads included.
+    pub fn bytes_received(&self) -> u64 {
+        self.bytes_received.get()
+    }
+
+    /// Bytes of tensors that were handed out.
+    pub fn bytes_decoded(&self) -> u64 {
+        self.bytes_decoded.get()
+    }
+
+    pub(crate) fn count_request(&self) {
+        self.requests.set(self.requests.get() + 1);
+    }
+
+    pub(crate) fn count_received(&self, bytes: u64) {
+        self.bytes_received.set(self.bytes_received.get() + bytes);
+    }
+
+    pub(crate) fn count_decoded(&self, bytes: u64) {
+        self.bytes_decoded.set(self.bytes_decoded.get() + bytes);
+    }
+}
+
+/// Bytes that have just arrived.
+#[derive(Debug, Clone)]
+pub struct Arrived<'a> {
+    /// Which file of the model.
+    pub shard: usize,
+    /// Which bytes of it.
+    pub range: Range<u64>,
+    /// Which of the operation's connections brought them, counted from 0.
+    pub connection: usize,
+    /// The tensor that they belong to; `None` for bytes between tensors, which are no payload.
+    pub tensor: Option<&'a str>,
+}
+
+/// Who watches an operation.
+pub trait Observer {
+    /// The operation needs so many payload bytes: those of its tensors as the files store them.
+    fn expects(&self, payload_bytes: u64);
+    /// Bytes have arrived.
+    fn arrived(&self, arrived: Arrived<'_>);
+}
+
+/// Nobody watches.
+impl Observer for () {
+    fn expects(&self, _: u64) {}
+    fn arrived(&self, _: Arrived<'_>) {}
+}

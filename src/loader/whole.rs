@@ -1,0 +1,135 @@
+//! The checksums of whole files, told once all of a file was read.
+
+use super::file::ModelFile;
+use super::operation::Purpose;
+use crate::codec::digest::{self, Hasher};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{self, Stated, StretchChecksum};
+use crate::index::{Digest, Part};
+use crate::plan::Wanted;
+use crate::source::Source;
+use std::ops::Range;
+
+/// Digests of stretches of a file, computed while the file is read from its start to its end.
+#[derive(Debug, Default)]
+pub(crate) struct Sums(Vec<Sum>);
+
+#[derive(Debug)]
+struct Sum {
+    checksum: StretchChecksum,
+    hasher: Hasher,
+    /// Up to where bytes were taken.
+    position: u64,
+}
+
+impl Sums {
+    fn new(checksums: Vec<StretchChecksum>) -> Self {
+        let begin = |checksum: StretchChecksum| {
+            let like = match checksum.stated {
+                Stated::Digest(digest) => digest,
+                Stated::Crc32At(_) => Digest::Crc32(0),
+            };
+            Sum { hasher: Hasher::new(like), position: checksum.over.start, checksum }
+        };
+        Sums(checksums.into_iter().map(begin).collect())
+    }
+
+    /// Takes bytes that begin at `start`, each byte of the file once and in order.
+    pub(crate) fn update(&mut self, start: u64, bytes: &[u8]) {
+        let end = start + bytes.len() as u64;
+        for Sum { checksum, hasher, position } in &mut self.0 {
+            let (from, to) = (start.max(*position), end.min(checksum.over.end));
+            if from == *position && from < to {
+                hasher.update(bytes.get((from - start) as usize..(to - start) as usize).unwrap_or_default());
+                *position = to;
+            }
+        }
+    }
+}
+
+/// Adds what lies between and around the wanted ranges, so that every byte of every file is read, in order.
+/// Files of unknown length are left as they are: their end cannot be asked for.
+pub(crate) fn add_gaps(wanted: &mut Vec<Wanted<Purpose>>, lengths: impl Iterator<Item = Option<u64>>) {
+    for (shard, length) in lengths.enumerate() {
+        let Some(length) = length else { continue };
+        let mut ranges: Vec<_> = wanted.iter().filter(|w| w.shard == shard).map(|w| w.range.clone()).collect();
+        ranges.sort_by_key(|range| range.start);
+        ranges.push(length..length);
+        let mut end = 0;
+        for range in ranges {
+            if end < range.start {
+                wanted.push(Wanted { shard, range: end..range.start, purpose: Purpose::Gap });
+            }
+            end = end.max(range.end);
+        }
+    }
+}
+
+/// Makes ready to sum up the file.
+pub(crate) fn begin<S: Source>(file: &ModelFile<S>, part: Option<&Part>) -> Result<()> {
+    *file.sums.borrow_mut() = Sums::new(stated_checksums(file, part)?);
+    Ok(())
+}
+
+/// Checks what [`begin`] made ready, after all bytes were read, and gives the algorithm of the checksum that
+/// covers the file, if there is one.
+///
+/// # Errors
+/// `CHECKSUM` where one does not match, `TRUNCATED` where the file's end is not the end.
+pub(crate) async fn finish<S: Source>(file: &ModelFile<S>) -> Result<Option<&'static str>> {
+    file.look(format::check_tail).await?;
+    let sums = std::mem::take(&mut *file.sums.borrow_mut());
+    let footer_crc32s = footer_crc32s(file, &sums).await?;
+    let mut algorithm = None;
+    for Sum { checksum, hasher, position } in sums.0 {
+        let StretchChecksum { over, stated, by } = checksum;
+        if position != over.end {
+            let error = Error::new(ErrorKind::Internal, "a file was not read whole, or not in order");
+            return Err(error.at(position..over.end).in_file(file.source.name()));
+        }
+        let stated = match stated {
+            Stated::Digest(digest) => digest,
+            Stated::Crc32At(at) => Digest::Crc32(crc32_at(file, at).await?),
+        };
+        // APR's specification does not say whether a manifest means the file or what its footer covers.
+        if by == MANIFEST && footer_crc32s.contains(&stated) {
+            continue;
+        }
+        let compared = digest::compare(hasher.finish(), stated);
+        let compared = compared.map_err(|mut error| {
+            error.what = format!("{}, says {by}", error.what);
+            error.at(over).in_file(file.source.name())
+        });
+        algorithm = Some(compared?);
+    }
+    Ok(algorithm)
+}
+
+const MANIFEST: &str = "the manifest";
+
+fn stated_checksums<S: Source>(file: &ModelFile<S>, part: Option<&Part>) -> Result<Vec<StretchChecksum>> {
+    let mut checksums = file.glance(format::checksums)?.unwrap_or_default();
+    if let (Some(digest), Some(length)) = (part.and_then(|part| part.digest), file.length()) {
+        checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: MANIFEST.to_owned() });
+    }
+    Ok(checksums)
+}
+
+async fn footer_crc32s<S: Source>(file: &ModelFile<S>, sums: &Sums) -> Result<Vec<Digest>> {
+    let mut crc32s = Vec::new();
+    for sum in &sums.0 {
+        if let Stated::Crc32At(at) = sum.checksum.stated {
+            crc32s.push(Digest::Crc32(crc32_at(file, at).await?));
+        }
+    }
+    Ok(crc32s)
+}
+
+async fn crc32_at<S: Source>(file: &ModelFile<S>, at: u64) -> Result<u32> {
+    let range: Range<u64> = at..at.saturating_add(4);
+    file.look(|window| {
+        let bytes = window.get(range.clone())?;
+        Ok(bytes.try_into().map(u32::from_le_bytes).unwrap_or_default())
+    })
+    .await
+}

@@ -1,0 +1,233 @@
+//! Is this HTTP answer what was asked for? Checked before a byte of it is used.
+
+use super::Answer;
+use crate::error::{Error, ErrorKind, Result};
+use std::ops::Range;
+
+/// What tells one version of a file from another. A field that the server does not give, or hides from
+/// other origins, is `None` and proves nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The file's length in bytes.
+    pub length: Option<u64>,
+    /// The strong ETag. Weak ones say nothing about bytes and are not kept.
+    pub etag: Option<String>,
+    /// The Last-Modified date, as the server writes it.
+    pub last_modified: Option<String>,
+}
+
+impl Identity {
+    /// What differs from `earlier`, in words; `None` where this can be the same file.
+    pub fn change_since(&self, earlier: &Identity) -> Option<String> {
+        fn differ<T: PartialEq>(now: &Option<T>, then: &Option<T>) -> bool {
+            now.is_some() && then.is_some() && now != then
+        }
+        if differ(&self.length, &earlier.length) {
+            let (now, then) = (self.length.unwrap_or(0), earlier.length.unwrap_or(0));
+            return Some(format!("it had {then} bytes before and has {now} now"));
+        }
+        if differ(&self.etag, &earlier.etag) {
+            return Some("its ETag is another than before".to_owned());
+        }
+        if differ(&self.last_modified, &earlier.last_modified) && self.etag.is_none() {
+            return Some("its Last-Modified date is another than before".to_owned());
+        }
+        None
+    }
+}
+
+/// The head of an HTTP answer, as far as the program may see it.
+#[derive(Debug, Clone, Default)]
+pub struct Head {
+    /// The status.
+    pub status: u16,
+    /// `Content-Range`; hidden from other origins unless the server exposes it.
+    pub content_range: Option<String>,
+    /// `Content-Length`.
+    pub content_length: Option<u64>,
+    /// `Content-Encoding`; hidden like `Content-Range`.
+    pub content_encoding: Option<String>,
+    /// `ETag`; hidden likewise.
+    pub etag: Option<String>,
+    /// `Last-Modified`.
+    pub last_modified: Option<String>,
+}
+
+/// Checks the head of the answer to a request for `asked` and says what its body is.
+///
+/// # Errors
+/// `HTTP` for a status that is no success; `TRUNCATED` for 416; `RANGE_UNSUPPORTED` for a 206 with another
+/// range, another length or an encoding (an encoded range cannot be decoded from its middle).
+pub fn check<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B>> {
+    match head.status {
+        206 => check_partial(asked, head, body),
+        200 => Ok(check_whole(head, body)),
+        416 => {
+            let length = head.content_range.as_deref().and_then(|value| value.strip_prefix("bytes */"));
+            let what = match length {
+                Some(length) => format!("the file has {length} bytes, none of them in the range asked for"),
+                None => "the file has no bytes in the range asked for".to_owned(),
+            };
+            Err(Error::new(ErrorKind::Truncated, what).at(asked.clone()).with_status(416))
+        }
+        status => Err(status_error(status)),
+    }
+}
+
+fn check_partial<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B>> {
+    let refuse = |what: String| {
+        let error = Error::new(ErrorKind::RangeUnsupported, what);
+        Err(error.at(asked.clone()).with_status(206))
+    };
+    if is_encoded(head) {
+        let encoding = head.content_encoding.as_deref().unwrap_or_default();
+        return refuse(format!("the server answered a range of the file with Content-Encoding {encoding}"));
+    }
+    let (sent, file_length) = match &head.content_range {
+        Some(value) => match parse_content_range(value) {
+            Some(parsed) => parsed,
+            None => return refuse(format!("the server answered with the unreadable Content-Range `{value}`")),
+        },
+        // Hidden from us. What can be told is the length: shorter than asked only where the file ends.
+        None => match head.content_length {
+            Some(length) if length < asked.end - asked.start => {
+                let end = asked.start + length;
+                (asked.start..end, Some(end))
+            }
+            _ => (asked.clone(), None),
+        },
+    };
+    let expected_end = file_length.map_or(asked.end, |length| asked.end.min(length));
+    if sent != (asked.start..expected_end) {
+        return refuse(format!("the server sent bytes {} to {} in answer", sent.start, sent.end));
+    }
+    if head.content_length.is_some_and(|length| length != sent.end - sent.start) {
+        let length = head.content_length.unwrap_or(0);
+        return refuse(format!("the server sent {length} bytes for a range of {}", sent.end - sent.start));
+    }
+    let identity = identity(head, file_length);
+    Ok(Answer { start: sent.start, end: Some(sent.end), file_length, is_whole_file: false, identity, body })
+}
+
+fn check_whole<B>(head: &Head, body: B) -> Answer<B> {
+    // The length of an encoded body is not the file's.
+    let file_length = if is_encoded(head) { None } else { head.content_length };
+    let identity = identity(head, file_length);
+    Answer { start: 0, end: file_length, file_length, is_whole_file: true, identity, body }
+}
+
+fn is_encoded(head: &Head) -> bool {
+    head.content_encoding.as_deref().is_some_and(|e| !e.is_empty() && !e.eq_ignore_ascii_case("identity"))
+}
+
+fn identity(head: &Head, length: Option<u64>) -> Identity {
+    let etag = head.etag.clone().filter(|etag| !etag.starts_with("W/"));
+    Identity { length, etag, last_modified: head.last_modified.clone() }
+}
+
+/// `bytes first-last/length`, where the length may be `*`. Gives a half-open range.
+fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
+    let (range, length) = value.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    let length = match length.trim() {
+        "*" => None,
+        length => Some(length.parse::<u64>().ok()?),
+    };
+    let end = last.checked_add(1)?;
+    let sound = first < end && length.is_none_or(|length| end <= length);
+    sound.then_some((first..end, length))
+}
+
+fn status_error(status: u16) -> Error {
+    let (what, advice) = match status {
+        401 | 403 => ("the server refuses access", "Give the credentials that it wants, or a URL that is not expired."),
+        404 | 410 => ("there is no such file on the server", "Check the URL."),
+        429 => ("the server answers too many requests", "Wait a while, then try again."),
+        500..=599 => ("the server failed", "Try again later, or from another host."),
+        _ => ("the server gave no file", "Check the URL."),
+    };
+    Error::new(ErrorKind::Http, what).with_status(status).advise(advice)
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+
+    fn head(status: u16, content_range: Option<&str>, content_length: Option<u64>) -> Head {
+        Head { status, content_range: content_range.map(str::to_owned), content_length, ..Head::default() }
+    }
+
+    fn answer(asked: Range<u64>, head: &Head) -> Result<(u64, Option<u64>, Option<u64>)> {
+        check(&asked, head, ()).map(|a| (a.start, a.end, a.file_length))
+    }
+
+    #[test]
+    fn takes_the_range_that_was_asked_for() {
+        assert_eq!(answer(10..20, &head(206, Some("bytes 10-19/100"), Some(10))), Ok((10, Some(20), Some(100))));
+        assert_eq!(answer(10..20, &head(206, Some("bytes 10-19/*"), None)), Ok((10, Some(20), None)));
+    }
+
+    #[test]
+    fn takes_a_shorter_range_only_at_the_end_of_the_file() {
+        assert_eq!(answer(90..120, &head(206, Some("bytes 90-99/100"), Some(10))), Ok((90, Some(100), Some(100))));
+        assert!(answer(10..20, &head(206, Some("bytes 10-18/100"), Some(9))).is_err());
+    }
+
+    #[test]
+    fn refuses_another_range_than_asked() {
+        for range in [
+            "bytes 11-20/100",
+            "bytes 10-20/100",
+            "bytes 0-9/100",
+            "items 10-19/100",
+            "bytes 10-19/15",
+            "bytes 19-10/100",
+            "",
+        ] {
+            let error = answer(10..20, &head(206, Some(range), None)).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::RangeUnsupported, "{range}");
+        }
+        assert!(answer(10..20, &head(206, Some("bytes 10-19/100"), Some(11))).is_err());
+    }
+
+    #[test]
+    fn a_hidden_content_range_is_checked_by_its_length() {
+        assert_eq!(answer(10..20, &head(206, None, Some(10))), Ok((10, Some(20), None)));
+        assert_eq!(answer(10..20, &head(206, None, Some(3))), Ok((10, Some(13), Some(13))));
+        assert!(answer(10..20, &head(206, None, Some(11))).is_err());
+    }
+
+    #[test]
+    fn a_200_is_the_whole_file_and_never_a_slice() {
+        assert_eq!(answer(10..20, &head(200, None, Some(10))), Ok((0, Some(10), Some(10))));
+    }
+
+    #[test]
+    fn the_length_of_an_encoded_body_is_not_the_files() {
+        let mut gzipped = head(200, None, Some(10));
+        gzipped.content_encoding = Some("gzip".into());
+        assert_eq!(answer(0..20, &gzipped), Ok((0, None, None)));
+        gzipped.status = 206;
+        assert_eq!(answer(0..20, &gzipped).unwrap_err().kind, ErrorKind::RangeUnsupported);
+    }
+
+    #[test]
+    fn a_status_that_is_no_success_is_an_error() {
+        for status in [204, 301, 403, 404, 500] {
+            assert_eq!(answer(0..20, &head(status, None, None)).unwrap_err().kind, ErrorKind::Http);
+        }
+        assert_eq!(answer(0..20, &head(416, Some("bytes */7"), None)).unwrap_err().kind, ErrorKind::Truncated);
+    }
+
+    #[test]
+    fn a_file_of_another_length_or_etag_has_changed() {
+        let identity =
+            |length, etag: Option<&str>| Identity { length, etag: etag.map(str::to_owned), last_modified: None };
+        let first = identity(Some(5), Some("\"a\""));
+        assert_eq!(identity(Some(5), Some("\"a\"")).change_since(&first), None);
+        assert_eq!(identity(None, None).change_since(&first), None);
+        assert!(identity(Some(6), Some("\"a\"")).change_since(&first).is_some());
+        assert!(identity(Some(5), Some("\"b\"")).change_since(&first).is_some());
+    }
+}

@@ -1,0 +1,126 @@
+//! Where bytes come from: `read` a range, get a body, take its pieces into buffers.
+//!
+//! Sources are thin. They know how to ask and what an answer must be; what to ask for, in which order,
+//! and what to do with the bytes is the loader's.
+
+pub mod answer;
+#[cfg(target_arch = "wasm32")]
+mod blob;
+#[cfg(target_arch = "wasm32")]
+mod bytes;
+#[cfg(target_arch = "wasm32")]
+pub mod fetch;
+#[cfg(target_arch = "wasm32")]
+pub mod js_buffer;
+pub mod memory;
+#[cfg(target_arch = "wasm32")]
+mod stream;
+#[cfg(target_arch = "wasm32")]
+pub mod web;
+
+use crate::error::Result;
+use answer::Identity;
+use std::ops::Range;
+
+/// Something that ranges of bytes can be read from: a URL, a Blob, a file, memory.
+#[allow(async_fn_in_trait, reason = "loaders run on one thread, so no bound on the futures is wanted")]
+pub trait Source: Sized + 'static {
+    /// The bytes on their way.
+    type Body: Body;
+
+    /// What errors call it: its URL or path.
+    fn name(&self) -> &str;
+
+    /// Asks for `range`, which is not empty. The end may lie beyond the file's.
+    ///
+    /// # Errors
+    /// `HTTP`, `NETWORK`, `IO` as the source has it; `RANGE_UNSUPPORTED` for an answer that is neither the
+    /// range nor the whole; `TRUNCATED` where the file ends before the range begins.
+    async fn read(&self, range: Range<u64>) -> Result<Answer<Self::Body>>;
+
+    /// The file at `path` beside this one, for models in several files. `path` is relative, does not lead
+    /// out of the folder, and is a file name, not a URL: escape it.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` or `UNSUPPORTED` where this source has no files beside it.
+    fn part(&self, path: &str) -> Result<Self>;
+}
+
+/// What a source answered.
+#[derive(Debug)]
+pub struct Answer<B> {
+    /// Where the body begins in the file: at the range's start, or at 0 for a server that ignored the range.
+    pub start: u64,
+    /// Where the body ends, in the file, if that is known.
+    pub end: Option<u64>,
+    /// The length of the file, if that is known.
+    pub file_length: Option<u64>,
+    /// Whether the range was ignored and the body is the whole file.
+    pub is_whole_file: bool,
+    /// What tells this version of the file from another.
+    pub identity: Identity,
+    /// The bytes.
+    pub body: B,
+}
+
+impl<B> Answer<B> {
+    /// The same answer with its body as another type.
+    pub fn map<C>(self, change: impl FnOnce(B) -> C) -> Answer<C> {
+        let Answer { start, end, file_length, is_whole_file, identity, body } = self;
+        Answer { start, end, file_length, is_whole_file, identity, body: change(body) }
+    }
+}
+
+/// Bytes on their way. Dropping it before its end stops the transfer.
+#[allow(async_fn_in_trait, reason = "as for Source")]
+pub trait Body: 'static {
+    /// Where its bytes can be put.
+    type Buffer: Buffer;
+
+    /// Puts the next bytes into `into`, at the start of `at` and not beyond its end, and says how many; 0 at
+    /// the end of the body. `at` is not empty. Fewer than fit may come, and be followed by more.
+    ///
+    /// # Errors
+    /// `NETWORK` where the connection broke, `IO` where the disk did.
+    async fn read(&mut self, into: &mut Self::Buffer, at: Range<u64>) -> Result<u64>;
+}
+
+/// Memory that a tensor ends up in: an ArrayBuffer in the browser, a `Vec` elsewhere.
+pub trait Buffer: Sized + 'static {
+    /// A zeroed buffer of `byte_length` bytes.
+    ///
+    /// # Errors
+    /// `LIMIT` where there is no such memory.
+    fn allocate(byte_length: u64) -> Result<Self>;
+
+    /// Its length in bytes.
+    fn byte_length(&self) -> u64;
+
+    /// Copies `bytes` to where `at` says.
+    ///
+    /// # Errors
+    /// `INTERNAL` where they do not fit.
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Shows the bytes of `range` to `look`, in pieces, in order: copied through a scratch where the buffer
+    /// lies outside the program's own memory.
+    ///
+    /// # Errors
+    /// `INTERNAL` where the range is not inside; those of `look`.
+    fn inspect(&self, range: Range<u64>, look: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+
+    /// Another buffer with the same bytes.
+    ///
+    /// # Errors
+    /// As for [`Buffer::allocate`].
+    fn duplicate(&self) -> Result<Self> {
+        let mut copy = Self::allocate(self.byte_length())?;
+        let mut at = 0;
+        self.inspect(0..self.byte_length(), &mut |bytes| {
+            copy.write(at, bytes)?;
+            at += bytes.len() as u64;
+            Ok(())
+        })?;
+        Ok(copy)
+    }
+}

@@ -25,9 +25,7 @@ impl Client {
     pub(crate) fn connect(server: &Running) -> Self {
         let stream = TcpStream::connect(server.url().strip_prefix("http://").unwrap()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self {
-            stream: BufReader::new(stream),
-        }
+        Self { stream: BufReader::new(stream) }
     }
 
     pub(crate) fn ask(&mut self, method: &str, path: &str, headers: &[&str]) -> Reply {
@@ -42,34 +40,20 @@ impl Client {
     /// Reads the response to a request of this method, whose body must come whole.
     pub(crate) fn reply(&mut self, method: &str) -> Reply {
         let mut reply = self.head();
-        let byte_length = if method == "HEAD" {
-            0
-        } else {
-            reply.content_length()
-        };
+        let byte_length = if method == "HEAD" { 0 } else { reply.content_length() };
         reply.body = self.read(byte_length);
         reply
     }
 
     pub(crate) fn head(&mut self) -> Reply {
         let line = self.line();
-        let status = line
-            .strip_prefix("HTTP/1.1 ")
-            .unwrap()
-            .get(..3)
-            .unwrap()
-            .parse()
-            .unwrap();
+        let status = line.strip_prefix("HTTP/1.1 ").unwrap().get(..3).unwrap().parse().unwrap();
         let mut headers = Vec::new();
         loop {
             let line = self.line();
             let Some((name, value)) = line.split_once(": ") else {
                 assert_eq!(line, "", "a header or the end of the head");
-                return Reply {
-                    status,
-                    headers,
-                    body: Vec::new(),
-                };
+                return Reply { status, headers, body: Vec::new() };
             };
             headers.push((name.to_ascii_lowercase(), value.to_owned()));
         }
@@ -110,8 +94,7 @@ impl Reply {
     }
 
     pub(crate) fn content_length(&self) -> u64 {
-        self.header("content-length")
-            .map_or(0, |value| value.parse().unwrap())
+        self.header("content-length").map_or(0, |value| value.parse().unwrap())
     }
 }
 

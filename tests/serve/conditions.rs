@@ -18,10 +18,7 @@ fn dated_site() -> Site {
 }
 
 fn set_date(site: &Site, since_1970: Duration) {
-    let file = File::options()
-        .write(true)
-        .open(site.path("model"))
-        .unwrap();
+    let file = File::options().write(true).open(site.path("model")).unwrap();
     file.set_modified(UNIX_EPOCH + since_1970).unwrap();
 }
 
@@ -39,10 +36,7 @@ fn names_the_state_of_a_file_by_a_strong_tag_and_a_date() {
     let site = dated_site();
     let reply = site.get("/model");
     let etag = reply.header("etag").unwrap();
-    assert!(
-        etag.starts_with('"') && etag.ends_with('"') && etag.len() > 2,
-        "{etag}"
-    );
+    assert!(etag.starts_with('"') && etag.ends_with('"') && etag.len() > 2, "{etag}");
     assert_eq!(reply.header("last-modified"), Some(DATE));
 }
 
@@ -50,11 +44,7 @@ fn names_the_state_of_a_file_by_a_strong_tag_and_a_date() {
 fn keeps_the_tag_over_a_restart() {
     let site = dated_site();
     let before = etag(&site);
-    let again = Server::new()
-        .mount("/", site.folder.path())
-        .bind("127.0.0.1:0")
-        .unwrap()
-        .spawn();
+    let again = Server::new().mount("/", site.folder.path()).bind("127.0.0.1:0").unwrap().spawn();
     let after = Client::connect(&again).ask("HEAD", "/model", &[]);
     assert_eq!(after.header("etag"), Some(before.as_str()));
 }
@@ -88,21 +78,12 @@ fn answers_304_without_body_to_whoever_has_the_file() {
         vec![format!("If-None-Match: {etag}")],
         vec![format!("If-None-Match: W/{etag}")],
         vec![format!("If-None-Match: \"other\", {etag}")],
-        vec![
-            "If-None-Match: \"other\"".to_owned(),
-            format!("If-None-Match: {etag}"),
-        ],
+        vec!["If-None-Match: \"other\"".to_owned(), format!("If-None-Match: {etag}")],
         vec!["If-None-Match: *".to_owned()],
         vec![format!("If-Modified-Since: {DATE}")],
         vec![format!("If-Modified-Since: {AFTER}")],
-        vec![
-            format!("If-None-Match: {etag}"),
-            format!("If-Modified-Since: {BEFORE}"),
-        ],
-        vec![
-            format!("If-None-Match: {etag}"),
-            "Range: bytes=0-1".to_owned(),
-        ],
+        vec![format!("If-None-Match: {etag}"), format!("If-Modified-Since: {BEFORE}")],
+        vec![format!("If-None-Match: {etag}"), "Range: bytes=0-1".to_owned()],
     ];
     for headers in known {
         assert_eq!(status(&site, &headers), 304, "{headers:?}");
@@ -111,11 +92,7 @@ fn answers_304_without_body_to_whoever_has_the_file() {
     let reply = client.ask("GET", "/model", &[&format!("If-None-Match: {etag}")]);
     assert_eq!(reply.header("etag"), Some(etag.as_str()));
     assert_eq!(reply.header("content-length"), None);
-    assert_eq!(
-        client.ask("GET", "/model", &[]).text(),
-        "0123456789",
-        "nothing came after the head"
-    );
+    assert_eq!(client.ask("GET", "/model", &[]).text(), "0123456789", "nothing came after the head");
 }
 
 #[test]
@@ -126,10 +103,7 @@ fn sends_the_file_to_whoever_has_another() {
         vec![format!("If-Modified-Since: {BEFORE}")],
         vec!["If-Modified-Since: yesterday".to_owned()],
         // A tag outweighs a date.
-        vec![
-            "If-None-Match: \"other\"".to_owned(),
-            format!("If-Modified-Since: {DATE}"),
-        ],
+        vec!["If-None-Match: \"other\"".to_owned(), format!("If-Modified-Since: {DATE}")],
     ];
     for headers in other {
         assert_eq!(status(&site, &headers), 200, "{headers:?}");
@@ -143,18 +117,9 @@ fn answers_412_when_the_file_is_not_the_one_expected() {
     let failing = [
         vec!["If-Match: \"other\"".to_owned()],
         vec![format!("If-Match: W/{etag}")],
-        vec![
-            "If-Match: \"other\"".to_owned(),
-            "Range: bytes=0-1".to_owned(),
-        ],
-        vec![
-            "If-Match: \"other\"".to_owned(),
-            "Range: bytes=10-".to_owned(),
-        ],
-        vec![
-            "If-Match: \"other\"".to_owned(),
-            format!("If-None-Match: {etag}"),
-        ],
+        vec!["If-Match: \"other\"".to_owned(), "Range: bytes=0-1".to_owned()],
+        vec!["If-Match: \"other\"".to_owned(), "Range: bytes=10-".to_owned()],
+        vec!["If-Match: \"other\"".to_owned(), format!("If-None-Match: {etag}")],
         vec![format!("If-Unmodified-Since: {BEFORE}")],
     ];
     for headers in failing {
@@ -166,10 +131,7 @@ fn answers_412_when_the_file_is_not_the_one_expected() {
         vec!["If-Match: *".to_owned()],
         vec![format!("If-Unmodified-Since: {DATE}")],
         // A tag outweighs a date.
-        vec![
-            format!("If-Match: {etag}"),
-            format!("If-Unmodified-Since: {BEFORE}"),
-        ],
+        vec![format!("If-Match: {etag}"), format!("If-Unmodified-Since: {BEFORE}")],
     ];
     for headers in holding {
         assert_eq!(status(&site, &headers), 200, "{headers:?}");
@@ -188,17 +150,11 @@ fn resumes_only_the_file_that_if_range_names() {
         (BEFORE, 200),
         (AFTER, 200),
     ] {
-        let headers = [
-            format!("If-Range: {condition}"),
-            "Range: bytes=2-4".to_owned(),
-        ];
+        let headers = [format!("If-Range: {condition}"), "Range: bytes=2-4".to_owned()];
         assert_eq!(status(&site, &headers), expected, "{condition}");
     }
     // A range that is not heeded cannot be unsatisfiable.
-    let headers = [
-        "If-Range: \"other\"".to_owned(),
-        "Range: bytes=10-".to_owned(),
-    ];
+    let headers = ["If-Range: \"other\"".to_owned(), "Range: bytes=10-".to_owned()];
     assert_eq!(status(&site, &headers), 200);
 }
 

@@ -40,11 +40,7 @@ fn answers_pipelined_requests_in_order() {
 fn understands_a_request_that_comes_byte_by_byte() {
     let site = site();
     let mut client = site.client();
-    let text = format!(
-        "\r\n{}{}",
-        request("GET", "/a", &["X: y"]),
-        request("GET", "/b", &[])
-    );
+    let text = format!("\r\n{}{}", request("GET", "/a", &["X: y"]), request("GET", "/b", &[]));
     for at in 0..text.len() {
         client.send(&text[at..=at]);
     }
@@ -59,10 +55,7 @@ fn closes_the_connection_when_asked_to() {
         let mut client = site.client();
         client.send(&(request("GET", "/a", &[header]) + &request("GET", "/b", &[])));
         let reply = client.reply("GET");
-        assert_eq!(
-            (reply.text(), reply.header("connection")),
-            ("first", Some("close"))
-        );
+        assert_eq!((reply.text(), reply.header("connection")), ("first", Some("close")));
         assert_eq!(client.rest(), b"");
     }
 }
@@ -73,10 +66,7 @@ fn answers_http_1_0_and_closes() {
     let mut client = site.client();
     client.send("GET /a HTTP/1.0\r\n\r\n");
     let reply = client.reply("GET");
-    assert_eq!(
-        (reply.status, reply.text(), reply.header("connection")),
-        (200, "first", Some("close"))
-    );
+    assert_eq!((reply.status, reply.text(), reply.header("connection")), (200, "first", Some("close")));
     assert_eq!(client.rest(), b"");
 }
 
@@ -84,17 +74,11 @@ fn answers_http_1_0_and_closes() {
 fn never_takes_a_body_for_the_next_request() {
     let site = site();
     let inner = request("GET", "/b", &[]);
-    for header in [
-        format!("Content-Length: {}", inner.len()),
-        "Transfer-Encoding: chunked".to_owned(),
-    ] {
+    for header in [format!("Content-Length: {}", inner.len()), "Transfer-Encoding: chunked".to_owned()] {
         let mut client = site.client();
         client.send(&(request("GET", "/a", &[&header]) + &inner));
         let reply = client.reply("GET");
-        assert_eq!(
-            (reply.text(), reply.header("connection")),
-            ("first", Some("close"))
-        );
+        assert_eq!((reply.text(), reply.header("connection")), ("first", Some("close")));
         assert_eq!(client.rest(), b"");
     }
 }
@@ -105,18 +89,11 @@ fn refuses_a_head_over_16_kib() {
     let long = format!("X: {}", "x".repeat(16 * 1024));
     // As many headers as fit, in a head that never ends, and far more than the server ever reads.
     let endless = "GET /a HTTP/1.1\r\n".to_owned() + &"Y: y\r\n".repeat(60_000);
-    for head in [
-        request("GET", "/a", &[&long]),
-        request(&"M".repeat(17_000), "/a", &[]),
-        endless,
-    ] {
+    for head in [request("GET", "/a", &[&long]), request(&"M".repeat(17_000), "/a", &[]), endless] {
         let mut client = site.client();
         client.send(&head);
         let reply = client.reply("GET");
-        assert_eq!(
-            (reply.status, reply.header("connection")),
-            (431, Some("close"))
-        );
+        assert_eq!((reply.status, reply.header("connection")), (431, Some("close")));
         assert_eq!(client.rest(), b"");
     }
     let fitting = format!("X: {}", "x".repeat(15 * 1024));
@@ -144,9 +121,7 @@ fn refuses_what_is_not_http() {
 
 #[test]
 fn closes_a_silent_connection_and_tells_a_slow_one() {
-    let site = Site::configured(&[("a", b"first")], |server| {
-        server.timeout(Duration::from_millis(500))
-    });
+    let site = Site::configured(&[("a", b"first")], |server| server.timeout(Duration::from_millis(500)));
     assert_eq!(site.client().rest(), b"", "nothing was asked");
 
     let mut idle = site.client();
@@ -188,12 +163,7 @@ fn closes_the_port_and_all_connections_when_stopped() {
     site.server.stop();
     assert_eq!(idle.rest(), b"");
     assert!((busy.rest().len() as u64) < promised);
-    let address = site
-        .server
-        .url()
-        .strip_prefix("http://")
-        .unwrap()
-        .to_owned();
+    let address = site.server.url().strip_prefix("http://").unwrap().to_owned();
     assert!(TcpStream::connect(address).is_err());
 }
 

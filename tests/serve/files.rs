@@ -53,21 +53,11 @@ fn lets_pages_of_every_origin_read_every_answer() {
         let reply = site.ask(method, path, &[header]);
         assert_eq!(reply.status, status, "{method} {path} {header}");
         assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
-        assert_eq!(
-            reply.header("cross-origin-resource-policy"),
-            Some("cross-origin")
-        );
+        assert_eq!(reply.header("cross-origin-resource-policy"), Some("cross-origin"));
         assert_eq!(reply.header("timing-allow-origin"), Some("*"));
         assert_eq!(reply.header("cache-control"), Some("no-cache"));
         let exposed = reply.header("access-control-expose-headers").unwrap();
-        for name in [
-            "Content-Range",
-            "Content-Length",
-            "ETag",
-            "Accept-Ranges",
-            "Last-Modified",
-            "Content-Encoding",
-        ] {
+        for name in ["Content-Range", "Content-Length", "ETag", "Accept-Ranges", "Last-Modified", "Content-Encoding"] {
             assert!(exposed.split(", ").any(|header| header == name), "{name}");
         }
         assert_eq!(reply.header("cross-origin-opener-policy"), None);
@@ -85,22 +75,9 @@ fn allows_in_a_preflight_what_the_page_asks_for() {
     for path in ["/model", "*"] {
         let reply = site.ask("OPTIONS", path, &asked);
         assert_eq!(reply.status, 204);
-        assert_eq!(
-            reply.header("access-control-allow-headers"),
-            Some("authorization, range")
-        );
-        assert_eq!(
-            reply.header("access-control-allow-methods"),
-            Some("GET, HEAD, OPTIONS")
-        );
-        assert!(
-            reply
-                .header("access-control-max-age")
-                .unwrap()
-                .parse::<u32>()
-                .unwrap()
-                > 0
-        );
+        assert_eq!(reply.header("access-control-allow-headers"), Some("authorization, range"));
+        assert_eq!(reply.header("access-control-allow-methods"), Some("GET, HEAD, OPTIONS"));
+        assert!(reply.header("access-control-max-age").unwrap().parse::<u32>().unwrap() > 0);
         assert_eq!(reply.header("content-length"), None);
     }
 }
@@ -110,14 +87,8 @@ fn isolates_pages_when_told_to() {
     let site = Site::configured(&[("index.html", b"")], |server| server.isolated(true));
     for path in ["/", "/nowhere"] {
         let reply = site.get(path);
-        assert_eq!(
-            reply.header("cross-origin-opener-policy"),
-            Some("same-origin")
-        );
-        assert_eq!(
-            reply.header("cross-origin-embedder-policy"),
-            Some("require-corp")
-        );
+        assert_eq!(reply.header("cross-origin-opener-policy"), Some("same-origin"));
+        assert_eq!(reply.header("cross-origin-embedder-policy"), Some("require-corp"));
     }
 }
 
@@ -126,11 +97,7 @@ fn refuses_methods_that_would_change_something() {
     let site = Site::with(&[("model", b"weights")]);
     for method in ["PUT", "POST", "DELETE", "PATCH", "TRACE", "get"] {
         let reply = site.ask(method, "/model", &[]);
-        assert_eq!(
-            (reply.status, reply.header("allow")),
-            (405, Some("GET, HEAD, OPTIONS")),
-            "{method}"
-        );
+        assert_eq!((reply.status, reply.header("allow")), (405, Some("GET, HEAD, OPTIONS")), "{method}");
     }
 }
 
@@ -154,12 +121,7 @@ fn ends_the_connection_when_a_file_is_cut_short_meanwhile() {
     let mut client = site.client();
     client.send(&request("GET", "/model", &[]));
     assert_eq!(client.head().content_length(), LONG_BYTES as u64);
-    File::options()
-        .write(true)
-        .open(site.path("model"))
-        .unwrap()
-        .set_len(1024)
-        .unwrap();
+    File::options().write(true).open(site.path("model")).unwrap().set_len(1024).unwrap();
     assert!(client.rest().len() < LONG_BYTES);
 }
 
@@ -179,9 +141,7 @@ fn survives_a_client_that_hangs_up_in_the_middle() {
 fn gives_up_on_a_client_that_stops_reading() {
     let (sender, exchanges) = mpsc::channel();
     let site = Site::configured(&[("model", &noise(LONG_BYTES))], |server| {
-        server
-            .timeout(Duration::from_millis(50))
-            .on_request(move |exchange| sender.send(exchange.clone()).unwrap())
+        server.timeout(Duration::from_millis(50)).on_request(move |exchange| sender.send(exchange.clone()).unwrap())
     });
     let mut client = site.client();
     client.send(&request("GET", "/model", &[]));
@@ -195,9 +155,8 @@ fn counts_requests_and_bytes_and_reports_each() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "model", &noise(100_000));
     let (sender, exchanges) = mpsc::channel();
-    let server = Server::new()
-        .mount("/", folder.path())
-        .on_request(move |exchange| sender.send(exchange.clone()).unwrap());
+    let server =
+        Server::new().mount("/", folder.path()).on_request(move |exchange| sender.send(exchange.clone()).unwrap());
     let mut server = server.bind("127.0.0.1:0").unwrap().spawn();
     let mut client = Client::connect(&server);
     client.ask("GET", "/model?v=1", &["Range: bytes=10-99"]);
@@ -207,19 +166,11 @@ fn counts_requests_and_bytes_and_reports_each() {
     server.stop();
     assert_eq!((server.requests(), server.bytes_sent()), (4, 100_090));
 
-    let seen: Vec<_> = exchanges
-        .try_iter()
-        .map(|it| (it.method, it.path, it.range, it.status, it.bytes_sent))
-        .collect();
+    let seen: Vec<_> =
+        exchanges.try_iter().map(|it| (it.method, it.path, it.range, it.status, it.bytes_sent)).collect();
     let model = || "/model".to_owned();
     let expected = [
-        (
-            "GET".to_owned(),
-            model(),
-            Some("bytes=10-99".to_owned()),
-            206,
-            90,
-        ),
+        ("GET".to_owned(), model(), Some("bytes=10-99".to_owned()), 206, 90),
         ("GET".to_owned(), model(), None, 200, 100_000),
         ("HEAD".to_owned(), model(), None, 200, 0),
         ("GET".to_owned(), model(), None, 304, 0),

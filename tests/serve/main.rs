@@ -35,10 +35,7 @@ impl Site {
             write(folder.path(), name, content);
         }
         let server = configure(Server::new().mount("/", folder.path()));
-        Self {
-            server: server.bind("127.0.0.1:0").unwrap().spawn(),
-            folder,
-        }
+        Self { server: server.bind("127.0.0.1:0").unwrap().spawn(), folder }
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -12,11 +12,7 @@ fn never_leaves_the_mounted_folder() {
     write(outer.path(), "secret", b"secret");
     write(outer.path(), "served/model", b"weights");
     write(outer.path(), "served-too/model", b"secret");
-    let server = Server::new()
-        .mount("/m", outer.path().join("served"))
-        .bind("127.0.0.1:0")
-        .unwrap()
-        .spawn();
+    let server = Server::new().mount("/m", outer.path().join("served")).bind("127.0.0.1:0").unwrap().spawn();
     let paths = [
         "/m/../secret",
         "/m/../served/model",
@@ -43,10 +39,7 @@ fn never_leaves_the_mounted_folder() {
         let reply = Client::connect(&server).ask("GET", path, &[]);
         assert_eq!(reply.status, 404, "{path}");
     }
-    assert_eq!(
-        Client::connect(&server).ask("GET", "/m/model", &[]).text(),
-        "weights"
-    );
+    assert_eq!(Client::connect(&server).ask("GET", "/m/model", &[]).text(), "weights");
 }
 
 #[cfg(unix)]
@@ -66,11 +59,7 @@ fn follows_links_only_within_the_mounted_folder() {
     symlink("../../secret", served.join("empty/index.html")).unwrap();
     symlink("nowhere", served.join("dangling")).unwrap();
     symlink("loop", served.join("loop")).unwrap();
-    let server = Server::new()
-        .mount("/", served)
-        .bind("127.0.0.1:0")
-        .unwrap()
-        .spawn();
+    let server = Server::new().mount("/", served).bind("127.0.0.1:0").unwrap().spawn();
     let get = |path| Client::connect(&server).ask("GET", path, &[]);
     assert_eq!(get("/inside").text(), "weights");
     for path in ["/outside", "/folder", "/folder/", "/folder/index.html"] {
@@ -84,11 +73,7 @@ fn follows_links_only_within_the_mounted_folder() {
 
 #[test]
 fn serves_no_hidden_files() {
-    let site = Site::with(&[
-        (".env", b"secret"),
-        (".git/config", b"secret"),
-        ("model", b"weights"),
-    ]);
+    let site = Site::with(&[(".env", b"secret"), (".git/config", b"secret"), ("model", b"weights")]);
     for path in ["/.env", "/%2eenv", "/.git/config", "/.git/"] {
         assert_eq!(site.get(path).status, 404, "{path}");
     }
@@ -108,10 +93,7 @@ fn does_not_open_what_is_not_a_file() {
 #[test]
 fn decodes_names_and_leaves_the_query_aside() {
     let site = Site::with(&[("ein Modell/größe #1%.bin", b"weights"), ("a+b", b"plus")]);
-    for path in [
-        "/ein%20Modell/gr%C3%B6%c3%9fe%20%231%25.bin",
-        "//ein%20Modell//gr%C3%B6%c3%9fe%20%231%25.bin?v=1",
-    ] {
+    for path in ["/ein%20Modell/gr%C3%B6%c3%9fe%20%231%25.bin", "//ein%20Modell//gr%C3%B6%c3%9fe%20%231%25.bin?v=1"] {
         assert_eq!(site.get(path).text(), "weights", "{path}");
     }
     assert_eq!(site.get("/a+b").text(), "plus");
@@ -126,11 +108,7 @@ fn gives_the_longest_prefix_the_word() {
     for name in ["top", "models", "tiny"] {
         write(folder.path(), &format!("{name}/file"), name.as_bytes());
     }
-    write(
-        folder.path(),
-        "top/models/only-here",
-        b"hidden by the mount",
-    );
+    write(folder.path(), "top/models/only-here", b"hidden by the mount");
     let server = Server::new()
         .mount("/", folder.path().join("top"))
         .mount("/models/tiny", folder.path().join("tiny"))
@@ -153,45 +131,24 @@ fn gives_the_longest_prefix_the_word() {
 fn sends_a_folder_to_its_slash_and_there_to_its_index() {
     let site = Site::with(&[("app/index.html", b"<p>hello</p>"), ("ein Ort/x", b"")]);
     let reply = site.get("/app?x=1");
-    assert_eq!(
-        (reply.status, reply.header("location")),
-        (307, Some("/app/?x=1"))
-    );
+    assert_eq!((reply.status, reply.header("location")), (307, Some("/app/?x=1")));
     let page = site.get("/app/?x=1");
     assert_eq!((page.status, page.text()), (200, "<p>hello</p>"));
-    assert_eq!(
-        page.header("content-type"),
-        Some("text/html; charset=utf-8")
-    );
-    assert_eq!(
-        site.get("/ein%20Ort").header("location"),
-        Some("/ein%20Ort/")
-    );
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(site.get("/ein%20Ort").header("location"), Some("/ein%20Ort/"));
     // "//app/" would lead to a host called app.
     assert_eq!(site.get("//app").header("location"), Some("/app/"));
 }
 
 #[test]
 fn lists_a_folder_without_an_index_by_names_and_sizes() {
-    let site = Site::with(&[
-        ("b & <c>.bin", &[0; 1536]),
-        ("a.txt", b"hi"),
-        ("sub/model", b""),
-    ]);
+    let site = Site::with(&[("b & <c>.bin", &[0; 1536]), ("a.txt", b"hi"), ("sub/model", b"")]);
     let reply = site.get("/");
-    assert_eq!(
-        reply.header("content-type"),
-        Some("text/html; charset=utf-8")
-    );
+    assert_eq!(reply.header("content-type"), Some("text/html; charset=utf-8"));
     let page = reply.text();
+    assert!(page.contains("<a href=\"./a.txt\">a.txt</a></td><td>2 B</td>"), "{page}");
     assert!(
-        page.contains("<a href=\"./a.txt\">a.txt</a></td><td>2 B</td>"),
-        "{page}"
-    );
-    assert!(
-        page.contains(
-            "<a href=\"./b%20%26%20%3Cc%3E.bin\">b &amp; &lt;c&gt;.bin</a></td><td>1.5 KiB</td>"
-        ),
+        page.contains("<a href=\"./b%20%26%20%3Cc%3E.bin\">b &amp; &lt;c&gt;.bin</a></td><td>1.5 KiB</td>"),
         "{page}"
     );
     assert!(page.contains("<a href=\"./sub/\">sub/</a>"), "{page}");
@@ -201,32 +158,15 @@ fn lists_a_folder_without_an_index_by_names_and_sizes() {
 #[test]
 fn lists_the_mounts_where_none_is_at_the_top() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::new()
-        .mount("/models", folder.path())
-        .bind("127.0.0.1:0")
-        .unwrap()
-        .spawn();
-    assert!(
-        Client::connect(&server)
-            .ask("GET", "/", &[])
-            .text()
-            .contains("href=\"/models\"")
-    );
+    let server = Server::new().mount("/models", folder.path()).bind("127.0.0.1:0").unwrap().spawn();
+    assert!(Client::connect(&server).ask("GET", "/", &[]).text().contains("href=\"/models\""));
 }
 
 #[test]
 fn refuses_to_start_with_a_missing_folder_or_a_taken_port() {
-    let missing = Server::new()
-        .mount("/", "no/such/folder")
-        .bind("127.0.0.1:0")
-        .unwrap_err();
+    let missing = Server::new().mount("/", "no/such/folder").bind("127.0.0.1:0").unwrap_err();
     assert!(missing.to_string().contains("no/such/folder"), "{missing}");
-    assert!(
-        Server::new()
-            .mount("/../x", ".")
-            .bind("127.0.0.1:0")
-            .is_err()
-    );
+    assert!(Server::new().mount("/../x", ".").bind("127.0.0.1:0").is_err());
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(Server::new().bind(taken.local_addr().unwrap()).is_err());
 }

@@ -29,11 +29,7 @@ fn sends_exactly_the_range_asked_for_up_to_every_edge() {
         let reply = range_of(&site, "/digits", range);
         assert_eq!((reply.status, reply.text()), (206, body), "{range}");
         let content_range = format!("bytes {content_range}/10");
-        assert_eq!(
-            reply.header("content-range"),
-            Some(content_range.as_str()),
-            "{range}"
-        );
+        assert_eq!(reply.header("content-range"), Some(content_range.as_str()), "{range}");
         assert_eq!(reply.header("accept-ranges"), Some("bytes"));
     }
 }
@@ -41,12 +37,7 @@ fn sends_exactly_the_range_asked_for_up_to_every_edge() {
 #[test]
 fn answers_416_with_the_length_to_a_range_beyond_the_end() {
     let site = Site::with(&[("digits", DIGITS)]);
-    for range in [
-        "bytes=10-",
-        "bytes=10-10",
-        "bytes=-0",
-        "bytes=99999999999999999999999-",
-    ] {
+    for range in ["bytes=10-", "bytes=10-10", "bytes=-0", "bytes=99999999999999999999999-"] {
         let reply = range_of(&site, "/digits", range);
         assert_eq!(reply.status, 416, "{range}");
         assert_eq!(reply.header("content-range"), Some("bytes */10"), "{range}");
@@ -57,22 +48,13 @@ fn answers_416_with_the_length_to_a_range_beyond_the_end() {
 fn knows_no_range_of_an_empty_file_but_its_suffix() {
     let site = Site::with(&[("empty", b"")]);
     let whole = site.get("/empty");
-    assert_eq!(
-        (whole.status, whole.header("content-length")),
-        (200, Some("0"))
-    );
+    assert_eq!((whole.status, whole.header("content-length")), (200, Some("0")));
 
     let first = range_of(&site, "/empty", "bytes=0-");
-    assert_eq!(
-        (first.status, first.header("content-range")),
-        (416, Some("bytes */0"))
-    );
+    assert_eq!((first.status, first.header("content-range")), (416, Some("bytes */0")));
 
     let suffix = range_of(&site, "/empty", "bytes=-5");
-    assert_eq!(
-        (suffix.status, suffix.header("content-length")),
-        (200, Some("0"))
-    );
+    assert_eq!((suffix.status, suffix.header("content-length")), (200, Some("0")));
     assert_eq!(suffix.header("content-range"), None);
 }
 
@@ -94,11 +76,7 @@ fn ignores_a_range_that_is_malformed_or_in_another_unit() {
     ];
     for range in malformed {
         let reply = range_of(&site, "/digits", range);
-        assert_eq!(
-            (reply.status, reply.body.as_slice()),
-            (200, DIGITS),
-            "{range}"
-        );
+        assert_eq!((reply.status, reply.body.as_slice()), (200, DIGITS), "{range}");
         assert_eq!(reply.header("content-range"), None, "{range}");
     }
 }
@@ -116,19 +94,10 @@ fn sends_long_ranges_byte_for_byte() {
     let site = Site::with(&[("model", &bytes)]);
     assert!(site.get("/model").body == bytes);
     // Around the lengths at which the server changes how it sends.
-    for byte_length in [
-        32 * 1024,
-        32 * 1024 + 1,
-        4 * 1024 * 1024,
-        4 * 1024 * 1024 + 1,
-        9 * 1024 * 1024,
-    ] {
+    for byte_length in [32 * 1024, 32 * 1024 + 1, 4 * 1024 * 1024, 4 * 1024 * 1024 + 1, 9 * 1024 * 1024] {
         let reply = range_of(&site, "/model", &format!("bytes=5-{}", 5 + byte_length - 1));
         assert_eq!(reply.status, 206);
-        assert!(
-            reply.body == bytes[5..5 + byte_length],
-            "{byte_length} bytes"
-        );
+        assert!(reply.body == bytes[5..5 + byte_length], "{byte_length} bytes");
     }
 }
 
@@ -139,13 +108,7 @@ fn answers_head_as_get_but_without_body_or_range() {
     let got = client.ask("GET", "/digits", &[]);
     let head = client.ask("HEAD", "/digits", &["Range: bytes=3-5"]);
     assert_eq!(head.status, 200);
-    for name in [
-        "content-length",
-        "content-type",
-        "etag",
-        "last-modified",
-        "accept-ranges",
-    ] {
+    for name in ["content-length", "content-type", "etag", "last-modified", "accept-ranges"] {
         assert!(head.header(name).is_some(), "{name}");
         assert_eq!(head.header(name), got.header(name));
     }

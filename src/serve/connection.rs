@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::request::{Heads, Next, Request};
 use super::response::Response;
+use super::send::fit_send_buffer;
 use super::{Shared, answer};
 
 /// How much of what a refused client goes on sending is read and thrown away, and for how long.
@@ -40,6 +41,7 @@ pub(super) fn serve(stream: &TcpStream, shared: &Shared) {
 
 fn converse(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    fit_send_buffer(stream)?;
     stream.set_write_timeout(Some(shared.timeout))?;
     let mut heads = Heads::new(stream, shared.timeout);
     loop {

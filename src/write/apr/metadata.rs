@@ -16,7 +16,7 @@ pub(super) fn join(given: &Metadata, source: &ModelMetadata) -> Metadata {
     for key in REQUIRED_KEYS {
         joined.insert(key.to_owned(), Value::Null); // first, in this order
     }
-    let is_apr = source.format == crate::format::apr::NAME;
+    let is_apr = source.format == crate::format::apr::FORMAT.name;
     if is_apr {
         joined.extend(source.metadata.clone());
     }

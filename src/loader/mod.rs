@@ -5,6 +5,7 @@
 
 mod file;
 mod operation;
+mod reading;
 mod run;
 mod stats;
 mod whole;
@@ -17,6 +18,7 @@ use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::index::{Index, Manifest, Metadata, Parsed, Part, Tensor};
 use crate::plan::{self, DEFAULT_COALESCE_GAP_BYTES};
+use crate::retry::Policy;
 use crate::source::{Body, Buffer, Source};
 use file::ModelFile;
 use futures::channel::oneshot;
@@ -39,12 +41,19 @@ pub struct Options {
     pub coalesce_gap_bytes: u64,
     /// Whether to check what the format allows for the bytes that are read.
     pub verify: bool,
+    /// When to try again after a failure.
+    pub retry: Policy,
 }
 
 impl Default for Options {
     fn default() -> Self {
         // 4 connections are what browser loaders settled on: a browser has 6 to a host, and the page needs some.
-        Options { concurrency: 4, coalesce_gap_bytes: DEFAULT_COALESCE_GAP_BYTES, verify: true }
+        Options {
+            concurrency: 4,
+            coalesce_gap_bytes: DEFAULT_COALESCE_GAP_BYTES,
+            verify: true,
+            retry: Policy::default(),
+        }
     }
 }
 
@@ -134,7 +143,7 @@ impl<S: Source> Loader<S> {
     /// `UNSUPPORTED` for a file of no known format, and whatever the source and the format's parser find wrong.
     pub async fn open(source: S, options: Options) -> Result<Self> {
         let stats = Rc::new(Stats::default());
-        let file = Rc::new(ModelFile::new(source, Rc::clone(&stats)));
+        let file = Rc::new(ModelFile::new(source, Rc::clone(&stats), options.retry));
         let (manifest, shards) = match file.look(format::parse).await? {
             Parsed::File(index) => {
                 check_footer(&file)?;
@@ -145,7 +154,7 @@ impl<S: Source> Loader<S> {
                 let mut shards = Vec::new();
                 for part in &manifest.parts {
                     let source = file.source.part(&part.path).map_err(|e| e.in_file(file.source.name()))?;
-                    let file = Rc::new(ModelFile::new(source, Rc::clone(&stats)));
+                    let file = Rc::new(ModelFile::new(source, Rc::clone(&stats), options.retry));
                     shards.push(Shard { file, part: Some(part.clone()), opened: Mutex::new(None) });
                 }
                 (Some(manifest), shards)

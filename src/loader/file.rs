@@ -8,7 +8,7 @@ use crate::retry::Policy;
 use crate::source::{Answer, Body, Buffer, Source, answer::Identity};
 use crate::window::{Stop, Window};
 use futures::lock::Mutex;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -31,6 +31,7 @@ pub(crate) struct ModelFile<S: Source> {
     pub(crate) sums: RefCell<Sums>,
     stats: Rc<Stats>,
     retry: Policy,
+    has_broken: Cell<bool>,
 }
 
 impl<S: Source> ModelFile<S> {
@@ -44,6 +45,7 @@ impl<S: Source> ModelFile<S> {
             sums: RefCell::default(),
             stats,
             retry,
+            has_broken: Cell::new(false),
         }
     }
 
@@ -118,6 +120,15 @@ impl<S: Source> ModelFile<S> {
             self.stats.count_received(count);
         }
         Ok(remote)
+    }
+
+    /// Whether no connection to this file has failed so far.
+    pub(crate) fn never_broke(&self) -> bool {
+        !self.has_broken.get()
+    }
+
+    pub(crate) fn note_break(&self) {
+        self.has_broken.set(true);
     }
 
     pub(crate) fn count_received(&self, bytes: u64) {

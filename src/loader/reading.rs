@@ -12,7 +12,7 @@ use std::rc::Rc;
 const SCRATCH_BYTES: u64 = 256 << 10;
 
 /// Up to this size a raw tensor's own buffer is handed to the stream, which saves a copy. The buffer is lost
-/// when the connection breaks, so that the tensor begins again: more than this is not put at risk.
+/// when the connection breaks: more than this is not put at risk.
 const MAX_DIRECT_BYTES: u64 = 4 << 20;
 
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
@@ -99,45 +99,48 @@ impl<S: Source> Reading<S> {
         at: Range<u64>,
         arrived: &mut dyn FnMut(Range<u64>),
     ) -> Result<()> {
-        let is_all_of_it = at == (0..into.byte_length());
-        if is_all_of_it && at.end <= MAX_DIRECT_BYTES && self.known_at == self.known.len() {
-            return self.fill_directly(into, arrived).await;
+        let (start, end) = (self.position, self.position + (at.end - at.start));
+        let mut told = start;
+        let mut tell = |position: u64| {
+            if position > told {
+                arrived(told..position);
+                told = position;
+            }
+        };
+        let is_all_of_it = at == (0..into.byte_length()) && self.known_at == self.known.len();
+        if is_all_of_it && at.end <= MAX_DIRECT_BYTES && self.file.never_broke() {
+            if self.fill_directly(into, end, &mut tell).await? {
+                return Ok(());
+            }
+            *into = BufferOf::<S>::allocate(at.end)?;
+            self.position = start;
         }
-        let mut filled = at.start;
-        while filled < at.end {
-            let start = self.position;
-            let wanted_end = start + (at.end - filled);
-            let chunk = self.chunk(at.end - filled).await?.ok_or_else(|| cut(start, start, wanted_end))?;
-            into.copy(filled, chunk.buffer, 0..chunk.length)?;
-            let length = chunk.length;
-            filled += length;
-            arrived(start..start + length);
+        while self.position < end {
+            let position = self.position;
+            let chunk = self.chunk(end - position).await?.ok_or_else(|| cut(start, position, end))?;
+            into.copy(at.start + (position - start), chunk.buffer, 0..chunk.length)?;
+            tell(position + chunk.length);
         }
         Ok(())
     }
 
-    async fn fill_directly(&mut self, into: &mut BufferOf<S>, arrived: &mut dyn FnMut(Range<u64>)) -> Result<()> {
-        let (start, length) = (self.position, into.byte_length());
-        let (mut filled, mut told) = (0, 0);
-        while filled < length {
-            match self.read(into, filled..length).await {
-                Ok(0) => return Err(cut(start, self.position, start + length)),
-                Ok(count) => filled += count,
+    /// Hands the buffer itself to the stream; `false` if a failure lost it. That happens once to a file: from then on
+    /// bytes are copied, so that a line which breaks again and again still gets a little further each time.
+    async fn fill_directly(&mut self, into: &mut BufferOf<S>, end: u64, tell: &mut dyn FnMut(u64)) -> Result<bool> {
+        let start = self.position;
+        while self.position < end {
+            match self.read(into, self.position - start..end - start).await {
+                Ok(0) => return Err(cut(start, self.position, end)),
+                Ok(_) => tell(self.position),
                 Err(error) => {
                     self.recover(error).await?;
                     if !into.is_intact() {
-                        *into = BufferOf::<S>::allocate(length)?;
-                        filled = 0;
-                        self.position = start;
+                        return Ok(false);
                     }
                 }
             }
-            if filled > told {
-                arrived(start + told..start + filled);
-                told = filled;
-            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// One read: of what is known, else of the body, for which it asks first if there is none. 0 at the end of the file.
@@ -179,6 +182,7 @@ impl<S: Source> Reading<S> {
     async fn recover(&mut self, error: Error) -> Result<()> {
         self.remote = None;
         self.failures += 1;
+        self.file.note_break();
         match self.file.retry_delay_ms(&error, self.failures) {
             Some(delay_ms) => self.file.source.pause(delay_ms).await,
             None => return Err(error),

@@ -1,4 +1,4 @@
-// The two lines of DOM that every part of the page needs.
+// The few lines of DOM that every part of the page needs.
 
 /** The element with this id. */
 export function byId(id) {
@@ -18,4 +18,9 @@ export function element(tag, attributes = {}, ...children) {
 /** A list of terms and their values, as `<div><dt><dd></div>` for a `<dl>`. */
 export function terms(pairs) {
   return pairs.map(([term, value]) => element("div", {}, element("dt", {}, term), element("dd", {}, value)));
+}
+
+/** A name that may break after its dots, slashes and underscores. */
+export function breakable(name) {
+  return name.split(/(?<=[./_])/).flatMap((part) => [part, element("wbr")]);
 }

@@ -11,7 +11,7 @@ export function bytes(count) {
     unit += 1;
   }
   const digits = unit === 0 || count >= 99.95 ? 0 : count >= 9.995 ? 1 : 2;
-  return `${whole.format(Number(count.toFixed(digits)))} ${count === 1 && unit === 0 ? "byte" : UNITS[unit]}`;
+  return `${count.toFixed(digits)} ${count === 1 && unit === 0 ? "byte" : UNITS[unit]}`;
 }
 
 /** `30,522`. */

@@ -24,10 +24,10 @@ export function showProgress({ loaded, total, bytesPerSecond, secondsLeft }) {
 }
 
 /** How it ended: `"done"`, `"stopped"` or `"failed"`. The bar stays where it is. */
-export function endProgress(how, { seconds, byteLength }) {
+export function endProgress(how, { seconds }) {
   bar.dataset.end = how;
   if (how === "done") bar.value = bar.max;
-  byId("rate").textContent = how === "done" && seconds > 0 ? `${bytes(byteLength / seconds)}/s` : "";
+  byId("rate").textContent = how === "done" && seconds > 0 ? `${bytes(bar.max / seconds)}/s` : "";
   byId("time-left").textContent = { done: duration(seconds), stopped: "stopped", failed: "failed" }[how];
 }
 
@@ -39,7 +39,7 @@ export function hideProgress() {
 export function showFigures(stats, load) {
   byId("figures").replaceChildren(...terms([
     ["Load time", load ? duration(load.seconds) : "–"],
-    ["Tensor data", load && load.seconds > 0 ? `${bytes(load.byteLength / load.seconds)}/s` : "–"],
+    ["Throughput", load && load.seconds > 0 ? `${bytes(load.byteLength / load.seconds)}/s` : "–"],
     ["Requests", integer(stats.requests)],
     ["Received", bytes(stats.bytesReceived)],
     ["Decoded", bytes(stats.bytesDecoded)],

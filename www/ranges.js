@@ -2,7 +2,7 @@
 // A connection draws a slope through the lane, and what it has brought stays filled below it.
 
 import { element } from "./elements.js";
-import { bytes, counted, duration, integer } from "./format.js";
+import { bytes, duration, integer } from "./format.js";
 import { drawLane } from "./lane.js";
 
 /** The palette of style.css; a load of more connections uses it again. */
@@ -11,6 +11,7 @@ const COLOURS = 8;
 const MAX_TALL_LANES = 10;
 // Neighbouring arrivals are one stroke where they are closer in time than a picture could show.
 const STROKES_PER_PICTURE = 250;
+const GRID_LINES = 5;
 
 export class RangesPicture {
   #figure;
@@ -36,7 +37,10 @@ export class RangesPicture {
       stored.set(tensor.shard, (stored.get(tensor.shard) ?? 0) + length);
     }
     const shards = [...stored.keys()].sort((a, b) => a - b);
-    this.#figure.classList.toggle("low", shards.length > MAX_TALL_LANES);
+    const low = shards.length > MAX_TALL_LANES;
+    this.#figure.classList.toggle("low", low);
+    // Low lanes may scroll, which must be possible without a pointer.
+    this.#part(".lanes").tabIndex = low ? 0 : -1;
     this.#lanes = new Map(shards.map((shard) => [shard, this.#makeLane(shard, stored.get(shard), shards.length)]));
     this.#part(".lanes").replaceChildren(...[...this.#lanes.values()].map((lane) => lane.item));
     this.begin();
@@ -132,12 +136,23 @@ export class RangesPicture {
       line: colour("--line"),
     };
     const seconds = this.#running ? niceSeconds(this.#lastAt) : this.#seconds || this.#lastAt;
-    const scale = { longest: this.#longest(), seconds: Math.max(seconds, 1e-3) };
+    const longest = this.#longest();
+    const scale = { longest, seconds: Math.max(seconds, 1e-3), step: niceStep(longest / GRID_LINES) };
     for (const lane of this.#lanes.values()) {
       drawLane(lane, scale, palette);
       lane.figures.textContent = this.#figuresOf(lane);
     }
+    this.#labelBytes(scale);
     this.#drawLegend();
+  }
+
+  #labelBytes({ longest, step, seconds }) {
+    const labels = [];
+    for (let byte = 0; byte < longest * 0.94; byte += step) {
+      labels.push(element("span", { style: `left: ${(byte / longest) * 100}%` }, byte === 0 ? "0" : bytes(byte)));
+    }
+    this.#part(".bytes").replaceChildren(...labels);
+    this.#part(".height").textContent = this.#connections.size > 0 ? `A lane is ${duration(seconds)} high.` : "";
   }
 
   #figuresOf({ stored, arrived, finishedAt }) {
@@ -152,12 +167,17 @@ export class RangesPicture {
     const marks = [...this.#lanes.values()].reduce((sum, lane) => sum + lane.marks.length, 0);
     if (marks > 0) entries.push(element("li", { class: "mark" }, "one tensor, on demand"));
     this.#part(".legend").replaceChildren(...entries);
-    this.#figure.dataset.summary = `${counted(this.#lanes.size, "file")}, ${counted(this.#connections.size, "connection")}`;
   }
 
   #part(selector) {
     return this.#figure.querySelector(selector);
   }
+}
+
+/** 1, 2 or 5 times a power of ten, not below what is asked for. */
+function niceStep(least) {
+  const unit = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+  return unit * [1, 2, 5, 10].find((factor) => unit * factor >= least);
 }
 
 /** The time axis of a load that runs: the next round number of seconds, so that it grows in few steps. */

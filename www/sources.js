@@ -10,11 +10,12 @@ export const DEMO = "models/all-MiniLM-L6-v2.apr";
  */
 export function listenForSources(open, complain) {
   const openAddress = (address) => {
-    try {
-      open(new URL(address, location.href).href, nameOf(address), address);
-    } catch {
-      complain(`“${address}” is not an address. It should look like https://example.org/model.apr.`);
+    if (!URL.canParse(address, location.href)) {
+      const message = `“${address}” is not an address. It should look like https://example.org/model.apr.`;
+      complain(message);
+      return new TypeError(message);
     }
+    return open(new URL(address, location.href).href, nameOf(address), address);
   };
   const openFiles = async (files) => {
     if (files.length === 0) return;

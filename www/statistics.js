@@ -69,11 +69,10 @@ function addMoments(moments, values) {
 }
 
 function makeHistogram({ finite, min, max }, mean, std, whole) {
-  if (finite === 0) return undefined;
+  if (finite === 0 || min === max) return undefined;
   if (whole && max - min < BINS) {
     return { from: min - 0.5, to: max + 0.5, bins: new Array(max - min + 1).fill(0), outside: 0 };
   }
-  if (min === max) return { from: min - 0.5, to: max + 0.5, bins: [0], outside: 0 };
   const from = Math.max(min, mean - HISTOGRAM_DEVIATIONS * std);
   const to = Math.min(max, mean + HISTOGRAM_DEVIATIONS * std);
   return { from, to, bins: new Array(BINS).fill(0), outside: 0 };
@@ -96,7 +95,8 @@ function makeGrid(shape, total) {
   if (total === 0 || !Number.isInteger(columns)) return undefined;
   const height = Math.min(rows, MAX_GRID.rows);
   const width = Math.min(columns, MAX_GRID.columns);
-  const cellOfColumn = Uint32Array.from({ length: columns }, (_, column) => Math.floor((column * width) / columns));
+  const cellOfColumn = new Uint32Array(columns);
+  for (let column = 0; column < columns; column++) cellOfColumn[column] = Math.floor((column * width) / columns);
   return { rows, columns, width, height, cellOfColumn, sums: new Float64Array(width * height), counts: new Float64Array(width * height) };
 }
 

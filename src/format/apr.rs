@@ -5,19 +5,20 @@
 //! file, a tensor's from `data_offset`. A tensor is compressed where its `raw_size` is not 0. Its `size`
 //! counts the blocks with their headers.
 
-use super::{Stated, StretchChecksum, json};
+use super::{Format, Stated, StretchChecksum, json};
 use crate::codec::lz4;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::index::{Component, Digest, Encoding, Index, Manifest, Metadata, Part, Tensor, check_tensors};
+use crate::index::{Component, Digest, Encoding, Index, Manifest, Metadata, Parsed, Part, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The format's name.
-pub const NAME: &str = "apr";
+/// The format.
+pub const FORMAT: Format = Format { name: "apr", recognises, parse, checksums, check_tail };
+
 /// The first four bytes.
 pub const MAGIC: [u8; 4] = *b"APR2";
 /// The magic of the footer.
@@ -60,22 +61,24 @@ const DTYPES: &[(u8, Dtype)] = &[
     (20, Dtype::Q5_1),
 ];
 
+/// Bit 0 of a tensor's flags: the specification defines none, and weightstream sets this one where `raw_size` is set.
+pub const TENSOR_COMPRESSED: u32 = 1;
+
+/// The dtypes of the specification's table.
+pub fn dtypes() -> impl Iterator<Item = &'static Dtype> {
+    DTYPES.iter().map(|(_, dtype)| dtype)
+}
+
 /// The code of a dtype, if the specification's table has it.
 pub fn dtype_code(dtype: &Dtype) -> Option<u8> {
     DTYPES.iter().find(|(_, d)| d == dtype).map(|(code, _)| *code)
 }
 
-/// Whether the file begins with the magic.
-pub fn recognises(head: &[u8]) -> bool {
+fn recognises(head: &[u8]) -> bool {
     head.starts_with(&MAGIC)
 }
 
-/// Reads header, metadata and index.
-///
-/// # Errors
-/// `UNSUPPORTED` for another major version and for encrypted files; `FORMAT` and `TRUNCATED` for sections
-/// and tensors that break the layout.
-pub fn parse(window: &Window) -> Result<Index, Stop> {
+fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header = parse_header(window)?;
     let metadata_bytes = window.get(header.metadata.clone())?;
     let metadata = json::parse_object(metadata_bytes, header.metadata.start, "the metadata")?;
@@ -87,25 +90,22 @@ pub fn parse(window: &Window) -> Result<Index, Stop> {
     if header.flags & flags::SIGNED != 0 {
         warnings.push("the file is signed, but the format does not say how: the signature was not checked".to_owned());
     }
-    Ok(Index { format: NAME, version: header.version, metadata, tensors, warnings })
+    Ok(Parsed::File(Index { format: FORMAT.name, version: header.version, metadata, tensors, warnings }))
 }
 
 /// The footer's CRC32 of all bytes before the footer.
-pub fn checksums(window: &Window) -> Vec<StretchChecksum> {
+fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     let footer = window.file_length().and_then(|length| length.checked_sub(FOOTER_BYTES));
     let footer = footer.map(|start| StretchChecksum {
         over: 0..start,
         stated: Stated::Crc32At(start),
         by: "the footer".to_owned(),
     });
-    footer.into_iter().collect()
+    Ok(footer.into_iter().collect())
 }
 
 /// Checks the footer's magic and the length that it states.
-///
-/// # Errors
-/// `TRUNCATED` where the footer is not at the file's end, or states another length.
-pub fn check_tail(window: &Window) -> Result<(), Stop> {
+fn check_tail(window: &Window) -> Result<(), Stop> {
     let Some(length) = window.file_length() else { return Ok(()) };
     let start = length.checked_sub(FOOTER_BYTES).ok_or_else(|| {
         Error::new(ErrorKind::Truncated, format!("the file has {length} bytes, too few for its footer"))
@@ -154,7 +154,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let own_keys = ["apr_version", "sharded", "shard_count", "shards", "tensor_shard_map"];
     let metadata = document.iter().filter(|(key, _)| !own_keys.contains(&key.as_str()));
     let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect::<Metadata>();
-    Ok(Manifest { format: NAME, version, metadata, parts, tensor_parts })
+    Ok(Manifest { format: FORMAT.name, version, metadata, parts, tensor_parts })
 }
 
 struct Header {

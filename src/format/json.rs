@@ -1,6 +1,6 @@
 //! JSON as formats use it: documents that name the files of a model, and objects whose keys must be unique.
 
-use super::{MAX_MANIFEST_BYTES, apr, safetensors};
+use super::{Format, MAX_MANIFEST_BYTES, apr, no_checksums, no_tail, safetensors};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::Parsed;
 use crate::window::{Stop, Window};
@@ -8,13 +8,16 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
 
+/// A JSON document that names the files of a model, of whichever format.
+pub(super) const FORMAT: Format =
+    Format { name: "manifest", recognises, parse: parse_manifest, checksums: no_checksums, check_tail: no_tail };
+
 /// Whether the file is a JSON object. No binary format begins like one: SafeTensors has NULs in its first 8 bytes.
-pub(super) fn recognises(head: &[u8]) -> bool {
+fn recognises(head: &[u8]) -> bool {
     head.trim_ascii_start().starts_with(b"{") && !head.contains(&0)
 }
 
-/// Reads a document that names the files of a model.
-pub(super) fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
+fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
     let document = parse_object(window.get_all(MAX_MANIFEST_BYTES)?, 0, "the manifest")?;
     if apr::is_manifest(&document) {
         Ok(Parsed::Manifest(apr::parse_manifest(&document)?))
@@ -40,7 +43,7 @@ pub(super) fn parse_entries(bytes: &[u8], start: u64, what: &str) -> Result<Vec<
 /// A part's path as a manifest names it, if it stays in the manifest's folder.
 ///
 /// Paths are file names, not URLs: whoever makes a URL of one must escape it.
-pub(super) fn part_path(path: &str) -> Result<String> {
+pub(crate) fn part_path(path: &str) -> Result<String> {
     let leads_out = path.split(['/', '\\']).any(|segment| segment == "..");
     let absolute = path.starts_with(['/', '\\']) || path.split('/').next().is_some_and(|s| s.contains(':'));
     if path.is_empty() || leads_out || absolute || path.contains(['\\', '\0']) {
@@ -76,7 +79,7 @@ fn invalid(error: serde_json::Error, bytes: &[u8], start: u64, what: &str) -> Er
     malformed(format!("{what} is not valid JSON: {error}")).at(start..start + bytes.len() as u64)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

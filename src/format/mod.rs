@@ -1,15 +1,26 @@
-//! The formats, a file each, all alike: `recognises` looks at the first bytes, `parse` turns a
-//! [`Window`] into an [`Index`](crate::index::Index) or a [`Manifest`](crate::index::Manifest), `checksums`
-//! names what stretches of the file can be checked by, `check_tail` tells a whole file from a cut one.
+//! The formats, a file each, all alike: a [`Format`] that recognises the first bytes, parses a [`Window`]
+//! into an [`Index`](crate::index::Index) or a [`Manifest`](crate::index::Manifest), names the checksums of
+//! the file, and tells a whole file from a cut one by its tail.
 
 pub mod apr;
 mod json;
 pub mod safetensors;
 
+pub(crate) use json::part_path;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Digest, Parsed};
 use crate::window::{Stop, Window};
 use std::ops::Range;
+
+/// Every format, in the order in which they are asked whether a file is theirs.
+pub const FORMATS: &[Format] = &[
+    #[cfg(feature = "apr")]
+    apr::FORMAT,
+    #[cfg(feature = "safetensors")]
+    safetensors::FORMAT,
+    json::FORMAT,
+];
 
 /// Magics and first fields fit in this many bytes.
 const SNIFF_BYTES: u64 = 16;
@@ -18,16 +29,21 @@ const SNIFF_BYTES: u64 = 16;
 /// Stops a manifest that would fill the memory.
 pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
-/// A format that weightstream reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Format {
-    /// APR v2.
-    Apr,
-    /// SafeTensors.
-    SafeTensors,
-    /// A JSON document that names the files of a model, of whichever format.
-    Manifest,
+/// A format that weightstream reads: what it takes to read one of its files.
+///
+/// The functions read as if all of the file were known, and stop with [`Stop::Need`] where it is not.
+#[derive(Debug)]
+pub struct Format {
+    /// As `inspect` prints it: `"apr"`, `"safetensors"` …
+    pub name: &'static str,
+    /// Whether a file that begins with these bytes, 16 of them or the whole of a shorter file, is of this format.
+    pub recognises: fn(&[u8]) -> bool,
+    /// Reads the file's header and index. A count in the file never makes it allocate more than the file's own size.
+    pub parse: fn(&Window) -> Result<Parsed, Stop>,
+    /// What stretches of the file can be checked by. Needs the head and the file's length, but not its tail.
+    pub checksums: fn(&Window) -> Result<Vec<StretchChecksum>, Stop>,
+    /// Checks the marks at the end of the file, where there are some.
+    pub check_tail: fn(&Window) -> Result<(), Stop>,
 }
 
 /// A checksum over a stretch of a file, which can be told only once all of the stretch was read.
@@ -54,43 +70,27 @@ pub enum Stated {
 ///
 /// # Errors
 /// `UNSUPPORTED` for bytes of no format that weightstream reads.
-pub fn recognise(window: &Window) -> Result<Format, Stop> {
+pub fn recognise(window: &Window) -> Result<&'static Format, Stop> {
     let sniff_end = window.file_length().unwrap_or(SNIFF_BYTES).min(SNIFF_BYTES);
     let head = window.get(0..sniff_end)?;
-    if apr::recognises(head) {
-        Ok(Format::Apr)
-    } else if safetensors::recognises(head) {
-        Ok(Format::SafeTensors)
-    } else if json::recognises(head) {
-        Ok(Format::Manifest)
-    } else {
-        Err(unrecognised(head).into())
-    }
+    let format = FORMATS.iter().find(|format| (format.recognises)(head));
+    format.ok_or_else(|| unrecognised(head).into())
 }
 
 /// Reads the file's header and index.
 ///
 /// # Errors
-/// [`Stop::Need`] until the bytes are there; what is wrong with the file otherwise. A count in the file
-/// never makes this allocate more than the file's own size.
+/// [`Stop::Need`] until the bytes are there; what is wrong with the file otherwise.
 pub fn parse(window: &Window) -> Result<Parsed, Stop> {
-    match recognise(window)? {
-        Format::Apr => Ok(Parsed::File(apr::parse(window)?)),
-        Format::SafeTensors => Ok(Parsed::File(safetensors::parse(window)?)),
-        Format::Manifest => json::parse_manifest(window),
-    }
+    (recognise(window)?.parse)(window)
 }
 
 /// What stretches of the file can be checked by: empty where its format keeps no such checksums.
-/// Needs the head and the file's length, but not its tail.
 ///
 /// # Errors
 /// As for [`parse`].
 pub fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
-    match recognise(window)? {
-        Format::Apr => Ok(apr::checksums(window)),
-        Format::SafeTensors | Format::Manifest => Ok(Vec::new()),
-    }
+    (recognise(window)?.checksums)(window)
 }
 
 /// Checks the marks at the end of the file, where its format has some: they tell a whole file from a cut one.
@@ -98,10 +98,17 @@ pub fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
 /// # Errors
 /// `TRUNCATED` where the end is not the end; as for [`parse`] otherwise.
 pub fn check_tail(window: &Window) -> Result<(), Stop> {
-    match recognise(window)? {
-        Format::Apr => apr::check_tail(window),
-        Format::SafeTensors | Format::Manifest => Ok(()),
-    }
+    (recognise(window)?.check_tail)(window)
+}
+
+/// For formats that keep no checksum of the file.
+fn no_checksums(_: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+    Ok(Vec::new())
+}
+
+/// For formats that do not mark the file's end.
+fn no_tail(_: &Window) -> Result<(), Stop> {
+    Ok(())
 }
 
 fn unrecognised(head: &[u8]) -> Error {

@@ -3,23 +3,24 @@
 //! Source: the `safetensors` package 0.8 and its documentation. Where the two are silent, what its
 //! reader accepts: white space round the header, any alignment, names in any order.
 
-use super::json;
+use super::{Format, json, no_checksums, no_tail};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::index::{Component, Index, Manifest, Metadata, Part, Tensor, check_tensors};
+use crate::index::{Component, Index, Manifest, Metadata, Parsed, Part, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The format's name.
-pub const NAME: &str = "safetensors";
+/// The format.
+pub const FORMAT: Format =
+    Format { name: "safetensors", recognises, parse, checksums: no_checksums, check_tail: no_tail };
 
 /// The limit of the `safetensors` package. Stops a length that would make the reader fetch the whole file as a header.
 pub const MAX_HEADER_BYTES: u64 = 100_000_000;
 
 /// Whether the file begins with a header length and an object.
-pub fn recognises(head: &[u8]) -> bool {
+fn recognises(head: &[u8]) -> bool {
     let Some((length, rest)) = head.split_first_chunk::<8>() else { return false };
     let begins_an_object = matches!(rest.first(), Some(b'{' | b' ' | b'\n' | b'\t' | b'\r'));
     // A longer header is recognised too, so that `parse` can say what is wrong with it; but 8 bytes of
@@ -27,12 +28,7 @@ pub fn recognises(head: &[u8]) -> bool {
     begins_an_object && u64::from_le_bytes(*length) < 1 << 56
 }
 
-/// Reads the header.
-///
-/// # Errors
-/// `LIMIT` for a header of more than [`MAX_HEADER_BYTES`]; `FORMAT` for tensors that overlap, leave gaps or
-/// are not as long as their shape says; `TRUNCATED` where the file ends before its tensors.
-pub fn parse(window: &Window) -> Result<Index, Stop> {
+fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header_length = window.get(0..8)?.try_into().map(u64::from_le_bytes).unwrap_or(0);
     if header_length > MAX_HEADER_BYTES {
         let what = format!("the header claims {header_length} bytes, more than the format's {MAX_HEADER_BYTES}");
@@ -58,7 +54,7 @@ pub fn parse(window: &Window) -> Result<Index, Stop> {
         let what = format!("{} bytes follow the last tensor", length - data_end);
         return Err(malformed(what).at(data_end..length).into());
     }
-    Ok(Index { format: NAME, version: "1".into(), metadata, tensors, warnings: Vec::new() })
+    Ok(Parsed::File(Index { format: FORMAT.name, version: "1".into(), metadata, tensors, warnings: Vec::new() }))
 }
 
 /// Whether a JSON document is a `model.safetensors.index.json`.
@@ -84,7 +80,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
         tensor_parts.insert(name.clone(), part);
     }
     let metadata = document.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    Ok(Manifest { format: NAME, version: "1".into(), metadata, parts, tensor_parts })
+    Ok(Manifest { format: FORMAT.name, version: "1".into(), metadata, parts, tensor_parts })
 }
 
 fn parse_metadata(value: Value) -> Result<Metadata> {

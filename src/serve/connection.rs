@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::request::{Heads, Next, Request};
 use super::response::Response;
+use super::send::fit_send_buffer;
 use super::{Shared, answer};
 
 /// How much of what a refused client goes on sending is read and thrown away, and for how long.
@@ -40,16 +41,14 @@ pub(super) fn serve(stream: &TcpStream, shared: &Shared) {
 
 fn converse(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    fit_send_buffer(stream)?;
     stream.set_write_timeout(Some(shared.timeout))?;
     let mut heads = Heads::new(stream, shared.timeout);
     loop {
         match heads.next()? {
             Next::End => return Ok(()),
             Next::Refused(status, why) => {
-                Response::text(status, why)
-                    .isolated(shared.isolated)
-                    .closing()
-                    .send(stream, "GET", &mut |_| ())?;
+                Response::text(status, why).isolated(shared.isolated).closing().send(stream, "GET", &mut |_| ())?;
                 return linger(stream);
             }
             Next::Request(request) => {

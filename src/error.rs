@@ -201,7 +201,7 @@ impl From<std::io::Error> for Error {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

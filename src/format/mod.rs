@@ -6,6 +6,7 @@ pub mod apr;
 mod json;
 pub mod safetensors;
 
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) use json::part_path;
 
 use crate::error::{Error, ErrorKind, Result};

@@ -94,6 +94,8 @@ pub enum Encoding {
     Raw,
     /// APR v2's LZ4: blocks of at most 64 KiB, each behind its stored length as a u32.
     Lz4Blocks,
+    /// One LZ4 block of any length, behind its decoded length as a u32.
+    Lz4Block,
 }
 
 impl Encoding {
@@ -101,7 +103,7 @@ impl Encoding {
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Raw => "raw",
-            Encoding::Lz4Blocks => "lz4",
+            Encoding::Lz4Blocks | Encoding::Lz4Block => "lz4",
         }
     }
 }
@@ -202,6 +204,8 @@ pub enum Parsed {
     File(Index),
     /// A document that names files of tensors.
     Manifest(Manifest),
+    /// A file that is compressed as a whole: this component of it decodes to another file, which is read instead.
+    Packed(Component),
 }
 
 /// Brings an index's tensors into file order and checks what must hold in every format: unique names,

@@ -4,7 +4,7 @@ use super::{Format, MAX_MANIFEST_BYTES, apr, no_checksums, no_tail, safetensors}
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::Parsed;
 use crate::window::{Stop, Window};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -29,9 +29,14 @@ fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
     }
 }
 
-/// Parses an object that begins at `start` in the file; errors call it `what`.
-pub(super) fn parse_object(bytes: &[u8], start: u64, what: &str) -> Result<Map<String, Value>> {
+/// Parses JSON that begins at `start` in the file; errors call it `what`.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], start: u64, what: &str) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|e| invalid(e, bytes, start, what))
+}
+
+/// As [`parse`], for an object. Of a key that occurs twice the last value is kept.
+pub(super) fn parse_object(bytes: &[u8], start: u64, what: &str) -> Result<Map<String, Value>> {
+    parse(bytes, start, what)
 }
 
 /// As [`parse_object`], but a key that occurs twice is kept twice, so that the caller can refuse it.

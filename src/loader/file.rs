@@ -1,8 +1,11 @@
 //! One file of a model, read bit by bit: its known bytes, and readings that continue from them.
 
 use super::stats::Stats;
+use super::unpack::{FileBody, Unpacked};
 use super::whole::Sums;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::format;
+use crate::index::{Component, Parsed};
 use crate::source::{Body, Buffer, Source, answer::Identity};
 use crate::window::{Stop, Window};
 use futures::lock::Mutex;
@@ -14,16 +17,18 @@ use std::rc::Rc;
 pub const FIRST_READ_BYTES: u64 = 64 << 10;
 
 /// Compressed bytes, and bytes that nobody wants, pass through a buffer of this size.
-const SCRATCH_BYTES: u64 = 256 << 10;
+pub(crate) const SCRATCH_BYTES: u64 = 256 << 10;
 
 /// A file of a model.
-#[derive(Debug)]
 pub(crate) struct ModelFile<S: Source> {
     pub(crate) source: S,
     window: RefCell<Window<'static>>,
     identity: RefCell<Option<Identity>>,
-    /// The rest of a body from a server that ignores ranges, kept so that the file is sent only once.
-    parked: RefCell<Option<(u64, S::Body)>>,
+    /// What of the stored file decodes to the file that is read; `None` where it is read as it is stored.
+    packed: RefCell<Option<Component>>,
+    /// The rest of a body that can only be read from its start, from a server that ignores ranges or of a packed
+    /// file: kept so that what comes next is not read anew.
+    parked: RefCell<Option<(u64, FileBody<S::Body>)>>,
     filling: Mutex<()>,
     /// What is being computed while the whole file is read.
     pub(crate) sums: RefCell<Sums>,
@@ -36,6 +41,7 @@ impl<S: Source> ModelFile<S> {
             source,
             window: RefCell::new(Window::new(None)),
             identity: RefCell::default(),
+            packed: RefCell::default(),
             parked: RefCell::default(),
             filling: Mutex::new(()),
             sums: RefCell::default(),
@@ -46,6 +52,22 @@ impl<S: Source> ModelFile<S> {
     /// The file's length in bytes, where it is known.
     pub(crate) fn length(&self) -> Option<u64> {
         self.window.borrow().file_length()
+    }
+
+    /// Reads the file's header and index; where it is compressed as a whole, those of what it decodes to.
+    pub(crate) async fn parse(&self) -> Result<Parsed> {
+        let component = match self.look(format::parse).await? {
+            Parsed::Packed(component) => component,
+            parsed => return Ok(parsed),
+        };
+        *self.window.borrow_mut() = Window::new(component.decoded_length);
+        *self.parked.borrow_mut() = None;
+        *self.packed.borrow_mut() = Some(component);
+        match self.look(format::parse).await? {
+            // One layer is all that any tool writes; more would multiply what a small file can decode to.
+            Parsed::Packed(_) => Err(malformed("a compressed file holds another one").in_file(self.source.name())),
+            parsed => Ok(parsed),
+        }
     }
 
     /// Calls `look` until it has the bytes that it needs, fetching what it stops for.
@@ -82,7 +104,7 @@ impl<S: Source> ModelFile<S> {
         Ok(Reading { known, known_at: 0, remote, position: range.start, scratch: None, stats: Rc::clone(&self.stats) })
     }
 
-    /// Keeps the rest of a reading, if its server would otherwise send the whole file again.
+    /// Keeps the rest of a reading, if it would otherwise be read from the start of the file again.
     pub(crate) fn finish(&self, reading: Reading<S::Body>) {
         if let Some(Remote { body, position, whole: true, .. }) = reading.remote {
             *self.parked.borrow_mut() = Some((position, body));
@@ -126,12 +148,20 @@ impl<S: Source> ModelFile<S> {
             Some((position, body)) => Remote { body, position, whole: true },
             None => {
                 self.stats.count_request();
-                let answer = self.source.read(range.clone()).await?;
+                let packed = self.packed.borrow().clone();
+                let stored = packed.as_ref().map_or(range.clone(), |component| component.range.clone());
+                let answer = self.source.read(stored).await?;
                 self.check_identity(&answer.identity)?;
-                if let Some(length) = answer.file_length {
-                    self.window.borrow_mut().set_file_length(length);
+                if let Some(component) = packed {
+                    let unpacked = Unpacked::new(answer.body, answer.start, component)?;
+                    Remote { body: FileBody::Unpacked(Box::new(unpacked)), position: 0, whole: true }
+                } else {
+                    if let Some(length) = answer.file_length {
+                        self.window.borrow_mut().set_file_length(length);
+                    }
+                    let body = FileBody::Stored(answer.body);
+                    Remote { body, position: answer.start, whole: answer.is_whole_file }
                 }
-                Remote { body: answer.body, position: answer.start, whole: answer.is_whole_file }
             }
         };
         if remote.position < range.start {
@@ -160,7 +190,6 @@ impl<S: Source> ModelFile<S> {
 }
 
 /// A stretch of a file on its way: first the bytes that were known, then a body.
-#[derive(Debug)]
 pub(crate) struct Reading<B: Body> {
     known: Vec<u8>,
     known_at: usize,
@@ -208,11 +237,10 @@ impl<B: Body> Reading<B> {
     }
 }
 
-#[derive(Debug)]
-struct Remote<B> {
-    body: B,
+struct Remote<B: Body> {
+    body: FileBody<B>,
     position: u64,
-    /// Whether the body is the whole file, from a server that ignored the range.
+    /// Whether the body is the whole file, whatever range was asked for.
     whole: bool,
 }
 

@@ -5,8 +5,10 @@ use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::Parsed;
 use crate::window::{Stop, Window};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde_json::error::Category;
 use serde_json::{Map, Value};
 use std::fmt;
+use std::marker::PhantomData;
 
 /// A JSON document that names the files of a model, of whichever format.
 pub(super) const FORMAT: Format =
@@ -39,12 +41,6 @@ pub(super) fn parse_object(bytes: &[u8], start: u64, what: &str) -> Result<Map<S
     parse(bytes, start, what)
 }
 
-/// As [`parse_object`], but a key that occurs twice is kept twice, so that the caller can refuse it.
-pub(super) fn parse_entries(bytes: &[u8], start: u64, what: &str) -> Result<Vec<(String, Value)>> {
-    let Entries(entries) = serde_json::from_slice(bytes).map_err(|e| invalid(e, bytes, start, what))?;
-    Ok(entries)
-}
-
 /// A part's path as a manifest names it, if it stays in the manifest's folder.
 ///
 /// Paths are file names, not URLs: whoever makes a URL of one must escape it.
@@ -58,17 +54,18 @@ pub(super) fn part_path(path: &str) -> Result<String> {
     Ok(path.to_owned())
 }
 
-struct Entries(Vec<(String, Value)>);
+/// The keys and values of an object in their order; a key that occurs twice is kept twice.
+pub(super) struct Entries<V>(pub(super) Vec<(String, V)>);
 
-impl<'de> Deserialize<'de> for Entries {
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Entries;
+        struct Collect<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Collect<V> {
+            type Value = Entries<V>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<V>, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
@@ -76,12 +73,16 @@ impl<'de> Deserialize<'de> for Entries {
                 Ok(Entries(entries))
             }
         }
-        deserializer.deserialize_map(Collect)
+        deserializer.deserialize_map(Collect(PhantomData))
     }
 }
 
 fn invalid(error: serde_json::Error, bytes: &[u8], start: u64, what: &str) -> Error {
-    malformed(format!("{what} is not valid JSON: {error}")).at(start..start + bytes.len() as u64)
+    let fault = match error.classify() {
+        Category::Data => "is not as the format asks",
+        Category::Io | Category::Syntax | Category::Eof => "is not valid JSON",
+    };
+    malformed(format!("{what} {fault}: {error}")).at(start..start + bytes.len() as u64)
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! One file of a model, read bit by bit: its known bytes, and readings that continue from them.
 
-use super::reading::{Reading, Remote, cut};
+use super::reading::{Reading, Remote, SCRATCH_BYTES, cut};
 use super::stats::Stats;
+use super::unpack::{FileBody, Unpacked};
 use super::whole::Sums;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::format;
+use crate::index::{Component, Parsed};
 use crate::retry::Policy;
 use crate::source::{Answer, Body, Buffer, Source, answer::Identity};
 use crate::window::{Stop, Window};
@@ -15,16 +18,15 @@ use std::rc::Rc;
 /// The first read is speculative: most heads fit, so that most files open in one round trip.
 pub const FIRST_READ_BYTES: u64 = 64 << 10;
 
-/// What a server sends before the range that was asked for is skipped in steps of this size.
-const SKIP_BYTES: u64 = 256 << 10;
-
 /// A file of a model.
-#[derive(Debug)]
 pub(crate) struct ModelFile<S: Source> {
     pub(crate) source: S,
     window: RefCell<Window<'static>>,
     identity: RefCell<Option<Identity>>,
-    /// The rest of a body from a server that ignores ranges, kept so that the file is sent only once.
+    /// What of the stored file decodes to the file that is read; `None` where it is read as it is stored.
+    packed: RefCell<Option<Component>>,
+    /// The rest of a body that can only be read from its start, from a server that ignores ranges or of a packed
+    /// file: kept so that what comes next is not read anew.
     parked: RefCell<Option<Remote<S::Body>>>,
     filling: Mutex<()>,
     /// What is being computed while the whole file is read.
@@ -40,6 +42,7 @@ impl<S: Source> ModelFile<S> {
             source,
             window: RefCell::new(Window::new(None)),
             identity: RefCell::default(),
+            packed: RefCell::default(),
             parked: RefCell::default(),
             filling: Mutex::new(()),
             sums: RefCell::default(),
@@ -52,6 +55,22 @@ impl<S: Source> ModelFile<S> {
     /// The file's length in bytes, where it is known.
     pub(crate) fn length(&self) -> Option<u64> {
         self.window.borrow().file_length()
+    }
+
+    /// Reads the file's header and index; where it is compressed as a whole, those of what it decodes to.
+    pub(crate) async fn parse(self: &Rc<Self>) -> Result<Parsed> {
+        let component = match self.look(format::parse).await? {
+            Parsed::Packed(component) => component,
+            parsed => return Ok(parsed),
+        };
+        *self.window.borrow_mut() = Window::new(component.decoded_length);
+        *self.parked.borrow_mut() = None;
+        *self.packed.borrow_mut() = Some(component);
+        match self.look(format::parse).await? {
+            // One layer is all that any tool writes; more would multiply what a small file can decode to.
+            Parsed::Packed(_) => Err(malformed("a compressed file holds another one").in_file(self.source.name())),
+            parsed => Ok(parsed),
+        }
     }
 
     /// Calls `look` until it has the bytes that it needs, fetching what it stops for.
@@ -86,9 +105,9 @@ impl<S: Source> ModelFile<S> {
         Reading::new(Rc::clone(self), range, known)
     }
 
-    /// Keeps the rest of a reading, if its server would otherwise send the whole file again.
+    /// Keeps the rest of a reading, if it would otherwise be read from the start of the file again.
     pub(crate) fn finish(&self, reading: Reading<S>) {
-        if let Some(remote) = reading.into_remote().filter(|remote| remote.is_whole_file) {
+        if let Some(remote) = reading.into_remote().filter(|remote| remote.is_from_start) {
             *self.parked.borrow_mut() = Some(remote);
         }
     }
@@ -100,16 +119,24 @@ impl<S: Source> ModelFile<S> {
             Some(parked) => parked,
             None => {
                 self.stats.count_request();
-                let answer = self.source.read(range.clone()).await?;
+                let packed = self.packed.borrow().clone();
+                let stored = packed.as_ref().map_or(range.clone(), |component| component.range.clone());
+                let answer = self.source.read(stored).await?;
                 self.check_identity(&answer.identity)?;
-                if let Some(length) = answer.file_length {
-                    self.window.borrow_mut().set_file_length(length);
+                let Answer { start, end, file_length, is_whole_file, body, .. } = answer;
+                if let Some(component) = packed {
+                    let end = component.decoded_length;
+                    let body = FileBody::Unpacked(Box::new(Unpacked::new(body, start, component)?));
+                    Remote { body, position: 0, end, is_from_start: true }
+                } else {
+                    if let Some(length) = file_length {
+                        self.window.borrow_mut().set_file_length(length);
+                    }
+                    Remote { body: FileBody::Stored(body), position: start, end, is_from_start: is_whole_file }
                 }
-                let Answer { start, end, is_whole_file, body, .. } = answer;
-                Remote { body, position: start, end, is_whole_file }
             }
         };
-        let mut scratch = <S::Body as Body>::Buffer::allocate(SKIP_BYTES.min(range.start - remote.position))?;
+        let mut scratch = <S::Body as Body>::Buffer::allocate(SCRATCH_BYTES.min(range.start - remote.position))?;
         while remote.position < range.start {
             let at = 0..scratch.byte_length().min(range.start - remote.position);
             let count = remote.body.read(&mut scratch, at).await?;

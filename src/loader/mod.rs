@@ -8,6 +8,7 @@ mod operation;
 mod reading;
 mod run;
 mod stats;
+mod unpack;
 mod whole;
 
 pub use file::FIRST_READ_BYTES;
@@ -144,7 +145,7 @@ impl<S: Source> Loader<S> {
     pub async fn open(source: S, options: Options) -> Result<Self> {
         let stats = Rc::new(Stats::default());
         let file = Rc::new(ModelFile::new(source, Rc::clone(&stats), options.retry));
-        let (manifest, shards) = match file.look(format::parse).await? {
+        let (manifest, shards) = match file.parse().await? {
             Parsed::File(index) => {
                 check_footer(&file)?;
                 let opened = Mutex::new(Some(Rc::new(OpenShard::new(index, 0))));
@@ -159,6 +160,7 @@ impl<S: Source> Loader<S> {
                 }
                 (Some(manifest), shards)
             }
+            Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
         };
         let (loading, prefetched, verified_by) = Default::default();
         Ok(Loader { manifest, shards, options, stats, loading, prefetched, verified_by })
@@ -415,8 +417,16 @@ impl<S: Source> Loader<S> {
         if let Some(open) = &*opened {
             return Ok(Rc::clone(open));
         }
-        let Parsed::File(index) = file.look(format::parse).await? else {
-            return Err(self.place(shard, malformed("a manifest names another manifest as a file of the model")));
+        let index = match file.look(format::parse).await? {
+            Parsed::File(index) => index,
+            Parsed::Manifest(_) => {
+                return Err(self.place(shard, malformed("a manifest names another manifest as a file of the model")));
+            }
+            // Its length and its digest, as the manifest states them, would be those of the packed file.
+            Parsed::Packed(_) => {
+                let what = "a manifest names a file that is compressed as a whole, which no tool writes";
+                return Err(self.place(shard, Error::new(ErrorKind::Unsupported, what)));
+            }
         };
         check_footer(file)?;
         check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;

@@ -1,6 +1,7 @@
 //! A stretch of a file on its way, which breaks, stalls and goes on where it was.
 
 use super::file::ModelFile;
+use super::unpack::FileBody;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Body, Buffer, Source};
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
@@ -9,7 +10,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 /// Compressed bytes, bytes that nobody wants and large raw tensors pass through a buffer of this size.
-const SCRATCH_BYTES: u64 = 256 << 10;
+pub(crate) const SCRATCH_BYTES: u64 = 256 << 10;
 
 /// Up to this size a raw tensor's own buffer is handed to the stream, which saves a copy. The buffer is lost
 /// when the connection breaks: more than this is not put at risk.
@@ -33,15 +34,14 @@ pub(crate) struct Reading<S: Source> {
 }
 
 /// The body of one answer.
-#[derive(Debug)]
-pub(crate) struct Remote<B> {
-    pub(crate) body: B,
+pub(crate) struct Remote<B: Body> {
+    pub(crate) body: FileBody<B>,
     /// Where its next byte lies in the file.
     pub(crate) position: u64,
     /// Where it ends, if that is known.
     pub(crate) end: Option<u64>,
-    /// Whether it is the whole file, from a server that ignored the range.
-    pub(crate) is_whole_file: bool,
+    /// Whether it began at the file's start, whatever range was asked for.
+    pub(crate) is_from_start: bool,
 }
 
 /// Bytes in the scratch buffer of a [`Reading`]: the first `length` of it.

@@ -153,7 +153,7 @@ impl<S: Source> ModelFile<S> {
                 let answer = self.source.read(stored).await?;
                 self.check_identity(&answer.identity)?;
                 if let Some(component) = packed {
-                    let unpacked = Unpacked::new(answer.body, answer.start, component)?;
+                    let unpacked = Unpacked::new(answer.body, answer.start, component, Rc::clone(&self.stats))?;
                     Remote { body: FileBody::Unpacked(Box::new(unpacked)), position: 0, whole: true }
                 } else {
                     if let Some(length) = answer.file_length {
@@ -248,7 +248,9 @@ impl<B: Body> Remote<B> {
     async fn read(&mut self, into: &mut B::Buffer, at: Range<u64>, stats: &Stats) -> Result<u64> {
         let count = self.body.read(into, at).await?;
         self.position += count;
-        stats.count_received(count);
+        if let FileBody::Stored(_) = self.body {
+            stats.count_received(count);
+        }
         Ok(count)
     }
 }

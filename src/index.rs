@@ -92,6 +92,10 @@ pub struct Component {
 pub enum Encoding {
     /// As they are.
     Raw,
+    /// As they are, but the bytes of each number in the opposite order: byte `n` of the stored bytes belongs to
+    /// the same element as byte `n` of the decoded ones. A number is as wide as an element of the dtype's
+    /// [`ArrayKind`](crate::dtype::ArrayKind), so that a complex one is two.
+    BigEndian,
     /// APR v2's LZ4: blocks of at most 64 KiB, each behind its stored length as a u32.
     Lz4Blocks,
 }
@@ -101,6 +105,7 @@ impl Encoding {
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Raw => "raw",
+            Encoding::BigEndian => "big-endian",
             Encoding::Lz4Blocks => "lz4",
         }
     }

@@ -1,5 +1,6 @@
 //! Decoders and checksums: bytes in, bytes out, no I/O.
 
+pub mod byte_order;
 pub mod crc32;
 pub mod digest;
 pub mod lz4;
@@ -10,6 +11,8 @@ use crate::index::{Component, Encoding};
 /// An incremental decoder of one component.
 #[derive(Debug)]
 pub enum Decoder {
+    /// [`Encoding::BigEndian`].
+    BigEndian(byte_order::BigEndian),
     /// [`Encoding::Lz4Blocks`].
     Lz4(lz4::Lz4Blocks),
 }
@@ -19,6 +22,9 @@ impl Decoder {
     pub fn new(component: &Component) -> Option<Decoder> {
         match component.encoding {
             Encoding::Raw => None,
+            Encoding::BigEndian => {
+                Some(Decoder::BigEndian(byte_order::BigEndian::new(component.dtype.array_kind().element_bytes())))
+            }
             Encoding::Lz4Blocks => {
                 let stored = component.range.end - component.range.start;
                 Some(Decoder::Lz4(lz4::Lz4Blocks::new(stored, component.decoded_length.unwrap_or(0))))
@@ -32,6 +38,7 @@ impl Decoder {
     /// `FORMAT` where the bytes cannot be decoded; those of `emit`.
     pub fn push(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
+            Decoder::BigEndian(decoder) => decoder.push(input, emit),
             Decoder::Lz4(decoder) => decoder.push(input, emit),
         }
     }
@@ -42,6 +49,7 @@ impl Decoder {
     /// `FORMAT` where less came out than was claimed.
     pub fn finish(&self) -> Result<()> {
         match self {
+            Decoder::BigEndian(decoder) => decoder.finish(),
             Decoder::Lz4(decoder) => decoder.finish(),
         }
     }

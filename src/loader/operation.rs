@@ -194,7 +194,7 @@ fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
     let Range { start, end } = component.range.clone();
     match (rows, component.encoding) {
         (None, _) => start..end,
-        (Some(rows), Encoding::Raw) => start + rows.bytes.start..start + rows.bytes.end,
+        (Some(rows), Encoding::Raw | Encoding::BigEndian) => start + rows.bytes.start..start + rows.bytes.end,
         (Some(rows), _) if rows.bytes.is_empty() => start..start,
         (Some(rows), Encoding::Lz4Blocks) => {
             start..end.min(start.saturating_add(lz4::max_stored_length(rows.bytes.end)))

@@ -6,7 +6,7 @@ use super::operation::{Operation, Purpose};
 use crate::codec::Decoder;
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, ComponentDigest, DigestedBytes};
+use crate::index::{Component, ComponentDigest, DigestedBytes, Encoding};
 use crate::plan::{Run, Wanted};
 use crate::source::{Body, Buffer, Source};
 use std::ops::Range;
@@ -104,7 +104,10 @@ impl<S: Source> RunReader<S> {
         let mut buffer = self.operation.buffer(order, &keep)?;
         let mut decoder = Decoder::new(component);
         let mut checks = Checks::new(self, component, is_complete);
-        let mut decoded_position = 0;
+        let mut decoded_position = match component.encoding {
+            Encoding::Lz4Blocks => 0,
+            Encoding::Raw | Encoding::BigEndian => keep.start, // just the rows were asked for
+        };
         while reading.position < wanted.range.end && (decoder.is_none() || decoded_position < keep.end) {
             let (at, left) = (reading.position, wanted.range.end - reading.position);
             let ended = || cut(wanted.range.start, at, wanted.range.end);

@@ -98,6 +98,9 @@ pub enum Encoding {
     BigEndian,
     /// APR v2's LZ4: blocks of at most 64 KiB, each behind its stored length as a u32.
     Lz4Blocks,
+    /// Zstandard frames, one or more.
+    #[cfg(feature = "zstd")]
+    Zstd,
 }
 
 impl Encoding {
@@ -107,7 +110,14 @@ impl Encoding {
             Encoding::Raw => "raw",
             Encoding::BigEndian => "big-endian",
             Encoding::Lz4Blocks => "lz4",
+            #[cfg(feature = "zstd")]
+            Encoding::Zstd => "zstd",
         }
+    }
+
+    /// Whether byte `n` of the stored bytes belongs to the same element as byte `n` of the decoded ones.
+    pub fn keeps_positions(self) -> bool {
+        matches!(self, Encoding::Raw | Encoding::BigEndian)
     }
 }
 

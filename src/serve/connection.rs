@@ -48,10 +48,7 @@ fn converse(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
         match heads.next()? {
             Next::End => return Ok(()),
             Next::Refused(status, why) => {
-                Response::text(status, why)
-                    .isolated(shared.isolated)
-                    .closing()
-                    .send(stream, "GET", &mut |_| ())?;
+                Response::text(status, why).isolated(shared.isolated).closing().send(stream, "GET", &mut |_| ())?;
                 return linger(stream);
             }
             Next::Request(request) => {

@@ -27,21 +27,14 @@ struct State {
 impl Connections {
     /// Room for at most `limit` at a time.
     pub(super) fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            state: Mutex::default(),
-            changed: Condvar::new(),
-        }
+        Self { limit, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Takes a new connection in, as soon as there is room; `None` once the server has been
     /// stopped.
     pub(super) fn admit(&self, stream: TcpStream) -> Option<u64> {
         let full = |state: &mut State| !state.closed && state.open.len() >= self.limit;
-        let mut state = self
-            .changed
-            .wait_while(self.lock(), full)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.changed.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
         if state.closed {
             return None;
         }
@@ -53,10 +46,7 @@ impl Connections {
 
     /// Runs `conversation` over an admitted connection, which ends with it, also by a panic.
     pub(super) fn attend(&self, id: u64, conversation: impl FnOnce(&TcpStream)) {
-        let _departure = Departure {
-            connections: self,
-            id,
-        };
+        let _departure = Departure { connections: self, id };
         let stream = self.lock().open.get(&id).cloned();
         if let Some(stream) = stream {
             conversation(&stream);
@@ -75,9 +65,7 @@ impl Connections {
 
     /// Waits for the threads of all connections to be done.
     pub(super) fn wait_until_gone(&self) {
-        let _ = self
-            .changed
-            .wait_timeout_while(self.lock(), FAREWELL, |state| !state.open.is_empty());
+        let _ = self.changed.wait_timeout_while(self.lock(), FAREWELL, |state| !state.open.is_empty());
     }
 
     /// A thread that panicked left the map whole: each change is one insertion or removal.

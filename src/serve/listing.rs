@@ -11,12 +11,7 @@ pub(super) fn of_folder(folder: &Path) -> io::Result<String> {
     let mut rows = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let Some(name) = entry
-            .file_name()
-            .to_str()
-            .filter(|name| is_visible_name(name))
-            .map(str::to_owned)
-        else {
+        let Some(name) = entry.file_name().to_str().filter(|name| is_visible_name(name)).map(str::to_owned) else {
             continue;
         };
         // Through links, as a request goes; a dangling one is left out.
@@ -26,11 +21,7 @@ pub(super) fn of_folder(folder: &Path) -> io::Result<String> {
         rows.push(if metadata.is_dir() {
             row(&format!("./{}/", encode(&name)), &format!("{name}/"), "")
         } else {
-            row(
-                &format!("./{}", encode(&name)),
-                &name,
-                &size(metadata.len()),
-            )
+            row(&format!("./{}", encode(&name)), &name, &size(metadata.len()))
         });
     }
     rows.sort();
@@ -39,12 +30,7 @@ pub(super) fn of_folder(folder: &Path) -> io::Result<String> {
 
 /// Lists where folders are mounted.
 pub(super) fn of_mounts(prefixes: &[String]) -> String {
-    page(
-        &prefixes
-            .iter()
-            .map(|prefix| row(prefix, prefix, ""))
-            .collect::<Vec<_>>(),
-    )
+    page(&prefixes.iter().map(|prefix| row(prefix, prefix, "")).collect::<Vec<_>>())
 }
 
 fn page(rows: &[String]) -> String {
@@ -61,10 +47,7 @@ fn page(rows: &[String]) -> String {
 }
 
 fn row(link: &str, name: &str, size: &str) -> String {
-    format!(
-        "<tr><td><a href=\"{link}\">{}</a></td><td>{size}</td></tr>\n",
-        escape(name)
-    )
+    format!("<tr><td><a href=\"{link}\">{}</a></td><td>{size}</td></tr>\n", escape(name))
 }
 
 fn size(byte_length: u64) -> String {
@@ -78,14 +61,9 @@ fn size(byte_length: u64) -> String {
         scaled /= 1024.0;
         named = Some(unit);
     }
-    named.map_or(format!("{byte_length} B"), |unit| {
-        format!("{scaled:.1} {unit}")
-    })
+    named.map_or(format!("{byte_length} B"), |unit| format!("{scaled:.1} {unit}"))
 }
 
 fn escape(name: &str) -> String {
-    name.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    name.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -125,20 +125,13 @@ impl Server {
             requests: AtomicU64::new(0),
             bytes_sent: AtomicU64::new(0),
         };
-        Ok(Bound {
-            listener,
-            address,
-            shared: Arc::new(shared),
-        })
+        Ok(Bound { listener, address, shared: Arc::new(shared) })
     }
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server")
-            .field("mounts", &self.mounts)
-            .field("isolated", &self.isolated)
-            .finish_non_exhaustive()
+        f.debug_struct("Server").field("mounts", &self.mounts).field("isolated", &self.isolated).finish_non_exhaustive()
     }
 }
 
@@ -164,28 +157,18 @@ impl Bound {
     /// Answers requests in the background until the returned [`Running`] is stopped or dropped.
     #[must_use]
     pub fn spawn(self) -> Running {
-        let Self {
-            listener,
-            address,
-            shared,
-        } = self;
+        let Self { listener, address, shared } = self;
         let acceptor = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || accept(&listener, &shared))
         };
-        Running {
-            address,
-            shared,
-            acceptor: Some(acceptor),
-        }
+        Running { address, shared, acceptor: Some(acceptor) }
     }
 }
 
 impl fmt::Debug for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bound")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
+        f.debug_struct("Bound").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
@@ -241,9 +224,7 @@ impl Drop for Running {
 
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
+        f.debug_struct("Running").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
@@ -270,11 +251,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let worker = Arc::clone(shared);
         let started = thread::Builder::new()
             .stack_size(STACK_BYTES)
-            .spawn(move || {
-                worker
-                    .connections
-                    .attend(id, |stream| connection::serve(stream, &worker))
-            });
+            .spawn(move || worker.connections.attend(id, |stream| connection::serve(stream, &worker)));
         if started.is_err() {
             shared.connections.attend(id, |_| ());
         }

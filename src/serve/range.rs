@@ -23,16 +23,10 @@ pub(super) fn select(header: &str, byte_length: u64) -> Selection {
         (Position::Absent, Position::At(0)) => Selection::Unsatisfiable,
         // A suffix of nothing is all of it, and there is no Content-Range that could say so.
         (Position::Absent, Position::At(_)) if byte_length == 0 => Selection::Whole,
-        (Position::Absent, Position::At(count)) => {
-            Selection::Part(byte_length.saturating_sub(count)..byte_length)
-        }
+        (Position::Absent, Position::At(count)) => Selection::Part(byte_length.saturating_sub(count)..byte_length),
         (Position::At(first), Position::At(last)) if last < first => Selection::Whole,
-        (Position::At(first), Position::At(_) | Position::Absent) if first >= byte_length => {
-            Selection::Unsatisfiable
-        }
-        (Position::At(first), Position::At(last)) => {
-            Selection::Part(first..last.saturating_add(1).min(byte_length))
-        }
+        (Position::At(first), Position::At(_) | Position::Absent) if first >= byte_length => Selection::Unsatisfiable,
+        (Position::At(first), Position::At(last)) => Selection::Part(first..last.saturating_add(1).min(byte_length)),
         (Position::At(first), Position::Absent) => Selection::Part(first..byte_length),
         _ => Selection::Whole,
     }
@@ -41,9 +35,7 @@ pub(super) fn select(header: &str, byte_length: u64) -> Selection {
 fn split(header: &str) -> Option<(&str, &str)> {
     let (unit, range) = header.split_once('=')?;
     let (first, last) = range.trim().split_once('-')?;
-    unit.trim()
-        .eq_ignore_ascii_case("bytes")
-        .then_some((first, last))
+    unit.trim().eq_ignore_ascii_case("bytes").then_some((first, last))
 }
 
 enum Position {

@@ -29,10 +29,7 @@ impl Request {
 
     /// All headers of this name, given in lower case.
     pub(super) fn headers<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.headers
-            .iter()
-            .filter(move |(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
@@ -55,11 +52,7 @@ pub(super) struct Heads<'a> {
 
 impl<'a> Heads<'a> {
     pub(super) fn new(stream: &'a TcpStream, timeout: Duration) -> Self {
-        Self {
-            stream,
-            timeout,
-            buffer: Vec::new(),
-        }
+        Self { stream, timeout, buffer: Vec::new() }
     }
 
     /// Reads the next head. The whole of it must come within the timeout: a client that sends a
@@ -74,20 +67,13 @@ impl<'a> Heads<'a> {
                 }
                 Parsed::Refused(status, why) => return Ok(Next::Refused(status, why)),
                 _ if self.buffer.len() > MAX_HEAD_BYTES => {
-                    return Ok(Next::Refused(
-                        431,
-                        "the request's head is longer than 16 KiB",
-                    ));
+                    return Ok(Next::Refused(431, "the request's head is longer than 16 KiB"));
                 }
                 _ => {}
             }
             if !self.read_more(deadline)? {
                 let silent = self.buffer.is_empty();
-                return Ok(if silent {
-                    Next::End
-                } else {
-                    Next::Refused(408, "the request's head is incomplete")
-                });
+                return Ok(if silent { Next::End } else { Next::Refused(408, "the request's head is incomplete") });
             }
         }
     }
@@ -102,8 +88,7 @@ impl<'a> Heads<'a> {
         let mut piece = [0; 4096];
         match (&*self.stream).read(&mut piece) {
             Ok(count) => {
-                self.buffer
-                    .extend_from_slice(piece.get(..count).unwrap_or_default());
+                self.buffer.extend_from_slice(piece.get(..count).unwrap_or_default());
                 Ok(count > 0)
             }
             Err(error) => match error.kind() {
@@ -139,19 +124,11 @@ fn parse(bytes: &[u8]) -> Parsed {
         return Parsed::Refused(400, "the request is not HTTP");
     };
     let (path, query) = split_target(target);
-    let headers = head.headers.iter().map(|header| {
-        (
-            header.name.to_ascii_lowercase(),
-            String::from_utf8_lossy(header.value).into_owned(),
-        )
-    });
-    let mut request = Request {
-        method: method.to_owned(),
-        path,
-        query,
-        keep_alive: false,
-        headers: headers.collect(),
-    };
+    let headers = head
+        .headers
+        .iter()
+        .map(|header| (header.name.to_ascii_lowercase(), String::from_utf8_lossy(header.value).into_owned()));
+    let mut request = Request { method: method.to_owned(), path, query, keep_alive: false, headers: headers.collect() };
     if version == 1 && request.headers("host").count() != 1 {
         return Parsed::Refused(400, "an HTTP/1.1 request names its Host once");
     }
@@ -163,10 +140,7 @@ fn parse(bytes: &[u8]) -> Parsed {
 /// 3.2.2).
 fn split_target(target: &str) -> (String, String) {
     let local = match target.strip_prefix("http://") {
-        Some(rest) => rest
-            .find(['/', '?'])
-            .and_then(|at| rest.get(at..))
-            .unwrap_or("/"),
+        Some(rest) => rest.find(['/', '?']).and_then(|at| rest.get(at..)).unwrap_or("/"),
         None => target,
     };
     match local.split_once('?') {
@@ -186,7 +160,5 @@ fn asks_to_close(request: &Request) -> bool {
 /// request.
 fn has_body(request: &Request) -> bool {
     request.header("transfer-encoding").is_some()
-        || request
-            .headers("content-length")
-            .any(|length| length.trim() != "0")
+        || request.headers("content-length").any(|length| length.trim() != "0")
 }

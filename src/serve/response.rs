@@ -10,8 +10,7 @@ use std::time::SystemTime;
 use super::send::send_file;
 
 /// What a page of another origin may read of a response.
-const EXPOSED: &str =
-    "Content-Range, Content-Length, ETag, Accept-Ranges, Last-Modified, Content-Encoding";
+const EXPOSED: &str = "Content-Range, Content-Length, ETag, Accept-Ranges, Last-Modified, Content-Encoding";
 
 pub(super) struct Response {
     pub(super) status: u16,
@@ -29,24 +28,15 @@ pub(super) enum Body {
 
 impl Response {
     pub(super) fn empty(status: u16) -> Self {
-        Self {
-            status,
-            headers: Vec::new(),
-            body: Body::None,
-            closing: false,
-        }
+        Self { status, headers: Vec::new(), body: Body::None, closing: false }
     }
 
     pub(super) fn text(status: u16, line: &str) -> Self {
-        Self::empty(status)
-            .with("Content-Type", "text/plain; charset=utf-8")
-            .body(Body::Text(format!("{line}\n")))
+        Self::empty(status).with("Content-Type", "text/plain; charset=utf-8").body(Body::Text(format!("{line}\n")))
     }
 
     pub(super) fn html(page: String) -> Self {
-        Self::empty(200)
-            .with("Content-Type", "text/html; charset=utf-8")
-            .body(Body::Text(page))
+        Self::empty(200).with("Content-Type", "text/html; charset=utf-8").body(Body::Text(page))
     }
 
     pub(super) fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
@@ -63,8 +53,7 @@ impl Response {
     /// carry CORP.
     pub(super) fn isolated(self, isolated: bool) -> Self {
         if isolated {
-            self.with("Cross-Origin-Opener-Policy", "same-origin")
-                .with("Cross-Origin-Embedder-Policy", "require-corp")
+            self.with("Cross-Origin-Opener-Policy", "same-origin").with("Cross-Origin-Embedder-Policy", "require-corp")
         } else {
             self
         }
@@ -78,12 +67,7 @@ impl Response {
 
     /// Writes the response to a request of this method, counting the bytes of its body as they go
     /// out.
-    pub(super) fn send(
-        &self,
-        mut stream: &TcpStream,
-        method: &str,
-        sent: &mut dyn FnMut(u64),
-    ) -> io::Result<()> {
+    pub(super) fn send(&self, mut stream: &TcpStream, method: &str, sent: &mut dyn FnMut(u64)) -> io::Result<()> {
         let mut head = self.head()?;
         match &self.body {
             Body::Text(text) if method != "HEAD" => {
@@ -92,9 +76,7 @@ impl Response {
                 sent(text.len() as u64);
                 Ok(())
             }
-            Body::File(file, range) if method != "HEAD" => {
-                send_file(stream, head, file, range.clone(), sent)
-            }
+            Body::File(file, range) if method != "HEAD" => send_file(stream, head, file, range.clone(), sent),
             _ => stream.write_all(&head),
         }
     }
@@ -102,31 +84,17 @@ impl Response {
     fn head(&self) -> io::Result<Vec<u8>> {
         let mut head = Vec::with_capacity(1024);
         write!(head, "HTTP/1.1 {} {}\r\n", self.status, reason(self.status))?;
-        write!(
-            head,
-            "Date: {}\r\n",
-            httpdate::fmt_http_date(SystemTime::now())
-        )?;
+        write!(head, "Date: {}\r\n", httpdate::fmt_http_date(SystemTime::now()))?;
         write!(head, "Cache-Control: no-cache\r\n")?;
-        write!(
-            head,
-            "Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: {EXPOSED}\r\n"
-        )?;
-        write!(
-            head,
-            "Cross-Origin-Resource-Policy: cross-origin\r\nTiming-Allow-Origin: *\r\n"
-        )?;
+        write!(head, "Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: {EXPOSED}\r\n")?;
+        write!(head, "Cross-Origin-Resource-Policy: cross-origin\r\nTiming-Allow-Origin: *\r\n")?;
         for (name, value) in &self.headers {
             write!(head, "{name}: {value}\r\n")?;
         }
         match &self.body {
             Body::None => {}
             Body::Text(text) => write!(head, "Content-Length: {}\r\n", text.len())?,
-            Body::File(_, range) => write!(
-                head,
-                "Content-Length: {}\r\n",
-                range.end.saturating_sub(range.start)
-            )?,
+            Body::File(_, range) => write!(head, "Content-Length: {}\r\n", range.end.saturating_sub(range.start))?,
         }
         if self.closing {
             write!(head, "Connection: close\r\n")?;

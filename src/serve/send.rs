@@ -50,21 +50,12 @@ pub(super) fn send_file(
         let read = read_at(file, range.start, byte_length, &mut head)?;
         stream.write_all(&head)?;
         sent(read);
-        return if read == byte_length {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::UnexpectedEof.into())
-        };
+        return if read == byte_length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
     }
     stream.write_all(&head)?;
     let mut offset = range.start;
     while offset < range.end {
-        let count = send_some(
-            stream,
-            file,
-            offset,
-            range.end.saturating_sub(offset).min(STEP_BYTES),
-        )?;
+        let count = send_some(stream, file, offset, range.end.saturating_sub(offset).min(STEP_BYTES))?;
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -80,12 +71,7 @@ fn send_some(stream: &TcpStream, file: &File, mut offset: u64, count: u64) -> io
     use rustix::io::Errno;
 
     let from = offset;
-    match rustix::fs::sendfile(
-        stream,
-        file,
-        Some(&mut offset),
-        usize::try_from(count).unwrap_or(usize::MAX),
-    ) {
+    match rustix::fs::sendfile(stream, file, Some(&mut offset), usize::try_from(count).unwrap_or(usize::MAX)) {
         Ok(sent) => Ok(sent as u64),
         // Some file systems cannot.
         Err(Errno::INVAL | Errno::NOSYS) => copy_some(stream, file, from, count),

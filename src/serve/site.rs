@@ -7,11 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// All but the unreserved characters of RFC 3986, section 2.3.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The mounted folders.
 pub(super) struct Site {
@@ -41,10 +37,8 @@ pub(super) enum Found {
 
 impl Site {
     pub(super) fn new(mounts: Vec<(String, PathBuf)>) -> io::Result<Self> {
-        let mut mounts = mounts
-            .into_iter()
-            .map(|(prefix, path)| Mount::new(&prefix, &path))
-            .collect::<io::Result<Vec<_>>>()?;
+        let mut mounts =
+            mounts.into_iter().map(|(prefix, path)| Mount::new(&prefix, &path)).collect::<io::Result<Vec<_>>>()?;
         mounts.sort_by_key(|mount| std::cmp::Reverse(mount.prefix.len()));
         Ok(Self { mounts })
     }
@@ -53,25 +47,16 @@ impl Site {
         let Some(segments) = segments(path) else {
             return Found::Nothing;
         };
-        let matching = self
-            .mounts
-            .iter()
-            .find_map(|mount| Some((mount, segments.strip_prefix(mount.prefix.as_slice())?)));
+        let matching =
+            self.mounts.iter().find_map(|mount| Some((mount, segments.strip_prefix(mount.prefix.as_slice())?)));
         let Some((mount, below)) = matching else {
             return if segments.is_empty() {
-                Found::Mounts(
-                    self.mounts
-                        .iter()
-                        .map(|mount| url_path(&mount.prefix))
-                        .collect(),
-                )
+                Found::Mounts(self.mounts.iter().map(|mount| url_path(&mount.prefix)).collect())
             } else {
                 Found::Nothing
             };
         };
-        let wanted = below
-            .iter()
-            .fold(mount.root.clone(), |path, segment| path.join(segment));
+        let wanted = below.iter().fold(mount.root.clone(), |path, segment| path.join(segment));
         let Ok(real) = wanted.canonicalize() else {
             return Found::Nothing;
         };
@@ -87,22 +72,16 @@ impl Site {
 
 impl Mount {
     fn new(prefix: &str, path: &Path) -> io::Result<Self> {
-        let root = path.canonicalize().map_err(|error| {
-            io::Error::new(
-                error.kind(),
-                format!("cannot serve {}: {error}", path.display()),
-            )
-        })?;
+        let root = path
+            .canonicalize()
+            .map_err(|error| io::Error::new(error.kind(), format!("cannot serve {}: {error}", path.display())))?;
         let refused = || {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!("cannot serve under {prefix}: not a path of plain names"),
             )
         };
-        Ok(Self {
-            prefix: segments(prefix).ok_or_else(refused)?,
-            root,
-        })
+        Ok(Self { prefix: segments(prefix).ok_or_else(refused)?, root })
     }
 
     /// `real` is canonical: it holds no link that could lead elsewhere.
@@ -140,11 +119,7 @@ fn segments(path: &str) -> Option<Vec<String>> {
     let named = path.split('/').filter(|segment| !segment.is_empty());
     named
         .map(|segment| {
-            percent_decode_str(segment)
-                .decode_utf8()
-                .ok()
-                .filter(|name| is_visible_name(name))
-                .map(Cow::into_owned)
+            percent_decode_str(segment).decode_utf8().ok().filter(|name| is_visible_name(name)).map(Cow::into_owned)
         })
         .collect()
 }
@@ -159,14 +134,7 @@ pub(super) fn is_visible_name(name: &str) -> bool {
 /// The path of a URL that leads to these names. It begins with exactly one slash: two would name
 /// another host.
 fn url_path(segments: &[String]) -> String {
-    format!(
-        "/{}",
-        segments
-            .iter()
-            .map(|segment| encode(segment))
-            .collect::<Vec<_>>()
-            .join("/")
-    )
+    format!("/{}", segments.iter().map(|segment| encode(segment)).collect::<Vec<_>>().join("/"))
 }
 
 pub(super) fn encode(name: &str) -> String {

@@ -29,19 +29,10 @@ impl Validators {
     pub(super) fn of(metadata: &Metadata) -> Self {
         let modified = metadata.modified().unwrap_or(UNIX_EPOCH);
         let since_1970 = modified.duration_since(UNIX_EPOCH);
-        let nanoseconds = since_1970
-            .clone()
-            .unwrap_or_else(|earlier| earlier.duration())
-            .as_nanos();
-        let second = since_1970
-            .ok()
-            .and_then(|age| UNIX_EPOCH.checked_add(Duration::from_secs(age.as_secs())));
+        let nanoseconds = since_1970.clone().unwrap_or_else(|earlier| earlier.duration()).as_nanos();
+        let second = since_1970.ok().and_then(|age| UNIX_EPOCH.checked_add(Duration::from_secs(age.as_secs())));
         Self {
-            etag: format!(
-                "\"{:x}-{nanoseconds:x}-{:x}\"",
-                metadata.len(),
-                inode(metadata)
-            ),
+            etag: format!("\"{:x}-{nanoseconds:x}-{:x}\"", metadata.len(), inode(metadata)),
             modified: second.filter(|second| *second <= SystemTime::now()),
         }
     }
@@ -61,17 +52,11 @@ impl Validators {
         if !passes {
             return Verdict::Failed;
         }
-        let known = match any_tag(request, "if-none-match", |tag| {
-            tag.strip_prefix("W/").unwrap_or(tag) == self.etag
-        }) {
+        let known = match any_tag(request, "if-none-match", |tag| tag.strip_prefix("W/").unwrap_or(tag) == self.etag) {
             Some(matched) => matched,
             None => unchanged_since("if-modified-since").unwrap_or(false),
         };
-        if known {
-            Verdict::NotModified
-        } else {
-            Verdict::Proceed
-        }
+        if known { Verdict::NotModified } else { Verdict::Proceed }
     }
 
     /// Whether a `Range` counts: without `If-Range`, or if that names exactly this state of the
@@ -84,10 +69,8 @@ impl Validators {
         if condition.trim() == self.etag {
             return true;
         }
-        let second_is_over = self
-            .modified
-            .and_then(|modified| modified.elapsed().ok())
-            .is_some_and(|age| age >= Duration::from_secs(1));
+        let second_is_over =
+            self.modified.and_then(|modified| modified.elapsed().ok()).is_some_and(|age| age >= Duration::from_secs(1));
         second_is_over && self.modified == date(request, "if-range")
     }
 }
@@ -107,13 +90,7 @@ fn inode(_: &Metadata) -> u64 {
 /// cannot look like ours.
 fn any_tag(request: &Request, name: &str, matches: impl Fn(&str) -> bool) -> Option<bool> {
     request.header(name)?;
-    Some(
-        request
-            .headers(name)
-            .flat_map(|value| value.split(','))
-            .map(str::trim)
-            .any(|tag| tag == "*" || matches(tag)),
-    )
+    Some(request.headers(name).flat_map(|value| value.split(',')).map(str::trim).any(|tag| tag == "*" || matches(tag)))
 }
 
 /// A date header; one that cannot be read counts as absent.

@@ -19,6 +19,18 @@ pub enum ArrayKind {
     U64,
 }
 
+impl ArrayKind {
+    /// Bytes of one element of the array.
+    pub fn element_bytes(self) -> usize {
+        match self {
+            ArrayKind::I8 | ArrayKind::U8 => 1,
+            ArrayKind::I16 | ArrayKind::U16 => 2,
+            ArrayKind::F32 | ArrayKind::I32 | ArrayKind::U32 => 4,
+            ArrayKind::F64 | ArrayKind::I64 | ArrayKind::U64 => 8,
+        }
+    }
+}
+
 macro_rules! dtypes {
     ($($variant:ident $name:literal $elements:literal $bytes:literal $array:ident;)*) => {
         /// The type of a tensor's elements. Quantized types are stored in blocks of several elements.

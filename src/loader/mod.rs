@@ -4,6 +4,7 @@
 //! requests. Nothing knows JavaScript, threads or a clock.
 
 mod file;
+mod kept;
 mod operation;
 mod reading;
 mod run;
@@ -521,9 +522,8 @@ fn check_into(into_length: u64, tensor: &Tensor, rows: Option<&Range<u64>>) -> R
     }
     let needed = rows.map(|bytes| bytes.end - bytes.start).or_else(|| tensor.byte_length());
     match needed {
-        Some(needed) if needed != into_length => {
-            refuse(format!("`into` has {into_length} bytes, but {needed} are loaded"))
-        }
-        _ => Ok(()),
+        Some(needed) if needed == into_length => Ok(()),
+        Some(needed) => refuse(format!("`into` has {into_length} bytes, but {needed} are loaded")),
+        None => refuse("`into` takes what is known to fit, and the file does not say how long this is".to_owned()),
     }
 }

@@ -1,5 +1,6 @@
 //! One call's work: which tensors it loads, what has arrived of them, who watches.
 
+use super::kept::Kept;
 use super::run::Received;
 use super::stats::{Arrived, Observer, Stats};
 use super::{Loaded, LoadedComponent};
@@ -95,24 +96,29 @@ impl<S: Source> Operation<S> {
         orders.get(order).map(|assembly| Rc::clone(&assembly.order.tensor)).ok_or_else(unplanned)
     }
 
-    /// Which decoded bytes of the component are kept.
+    /// Which decoded bytes of the component are kept; up to `u64::MAX` where nobody knows how many come.
     pub(crate) fn keep(&self, order: usize, component: &Component) -> Result<Range<u64>> {
         let orders = self.orders.borrow();
         match &orders.get(order).ok_or_else(unplanned)?.order.rows {
             Some(rows) => Ok(rows.bytes.clone()),
-            None => Ok(0..component.decoded_length.unwrap_or(0)),
+            None => Ok(0..component.decoded_length.unwrap_or(u64::MAX)),
         }
     }
 
     /// The buffer for a component of which `keep` is kept: allocated only now that its bytes are on their way.
-    pub(crate) fn buffer(&self, order: usize, keep: &Range<u64>) -> Result<Option<<S::Body as Body>::Buffer>> {
+    pub(crate) fn buffer(
+        &self,
+        order: usize,
+        component: &Component,
+        keep: Range<u64>,
+    ) -> Result<Option<Kept<<S::Body as Body>::Buffer>>> {
         if !self.keeps {
             return Ok(None);
         }
         let given = self.orders.borrow_mut().get_mut(order).and_then(|assembly| assembly.order.into.take());
         match given {
-            Some(buffer) => Ok(Some(buffer)),
-            None => <S::Body as Body>::Buffer::allocate(keep.end - keep.start).map(Some),
+            Some(buffer) => Ok(Some(Kept::given(buffer, keep))),
+            None => Kept::allocate(component, keep).map(Some),
         }
     }
 
@@ -200,12 +206,12 @@ fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
     let Range { start, end } = component.range.clone();
     match (rows, component.encoding) {
         (None, _) => start..end,
-        (Some(rows), Encoding::Raw) => start + rows.bytes.start..start + rows.bytes.end,
+        (Some(rows), encoding) if encoding.keeps_positions() => start + rows.bytes.start..start + rows.bytes.end,
         (Some(rows), _) if rows.bytes.is_empty() => start..start,
         (Some(rows), Encoding::Lz4Blocks) => {
             start..end.min(start.saturating_add(lz4::max_stored_length(rows.bytes.end)))
         }
-        (Some(_), _) => start..end,
+        (Some(_), _) => start..end, // their blocks have no least length
     }
 }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 pub type Metadata = Map<String, Value>;
 
 /// What one file holds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Index {
     /// The format's name: `"apr"`, `"safetensors"` …
     pub format: &'static str,
@@ -94,6 +94,8 @@ pub enum Encoding {
     Raw,
     /// APR v2's LZ4: blocks of at most 64 KiB, each behind its stored length as a u32.
     Lz4Blocks,
+    /// One LZ4 block of any length, behind its decoded length as a u32.
+    Lz4Block,
 }
 
 impl Encoding {
@@ -101,7 +103,7 @@ impl Encoding {
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Raw => "raw",
-            Encoding::Lz4Blocks => "lz4",
+            Encoding::Lz4Blocks | Encoding::Lz4Block => "lz4",
         }
     }
 }
@@ -170,7 +172,7 @@ impl Component {
 }
 
 /// A small document that names the files of a model.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
     /// The format of the manifest's files.
     pub format: &'static str,
@@ -196,12 +198,14 @@ pub struct Part {
 }
 
 /// What a file turned out to be.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Parsed {
     /// A file of tensors.
     File(Index),
     /// A document that names files of tensors.
     Manifest(Manifest),
+    /// A file that is compressed as a whole: this component of it decodes to another file, which is read instead.
+    Packed(Component),
 }
 
 /// Brings an index's tensors into file order and checks what must hold in every format: unique names,

@@ -40,6 +40,7 @@ pub mod loader;
 pub mod native;
 pub mod plan;
 pub mod progress;
+pub mod retry;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod serve;
 pub mod source;

@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str) -> Result<u64, String> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::parse;
 

@@ -94,7 +94,7 @@ fn fit(chars: impl Iterator<Item = char>, width: usize) -> String {
     text
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

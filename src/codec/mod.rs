@@ -3,6 +3,7 @@
 pub mod crc32;
 pub mod digest;
 pub mod lz4;
+pub mod lz4_block;
 
 use crate::error::Result;
 use crate::index::{Component, Encoding};
@@ -12,17 +13,19 @@ use crate::index::{Component, Encoding};
 pub enum Decoder {
     /// [`Encoding::Lz4Blocks`].
     Lz4(lz4::Lz4Blocks),
+    /// [`Encoding::Lz4Block`].
+    Lz4Block(lz4_block::Lz4Block),
 }
 
 impl Decoder {
     /// The decoder of a component; `None` where its bytes are stored as they are.
     pub fn new(component: &Component) -> Option<Decoder> {
+        let stored = component.range.end - component.range.start;
+        let decoded = component.decoded_length.unwrap_or(0);
         match component.encoding {
             Encoding::Raw => None,
-            Encoding::Lz4Blocks => {
-                let stored = component.range.end - component.range.start;
-                Some(Decoder::Lz4(lz4::Lz4Blocks::new(stored, component.decoded_length.unwrap_or(0))))
-            }
+            Encoding::Lz4Blocks => Some(Decoder::Lz4(lz4::Lz4Blocks::new(stored, decoded))),
+            Encoding::Lz4Block => Some(Decoder::Lz4Block(lz4_block::Lz4Block::new(stored, decoded))),
         }
     }
 
@@ -33,6 +36,7 @@ impl Decoder {
     pub fn push(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
             Decoder::Lz4(decoder) => decoder.push(input, emit),
+            Decoder::Lz4Block(decoder) => decoder.push(input, emit),
         }
     }
 
@@ -43,6 +47,7 @@ impl Decoder {
     pub fn finish(&self) -> Result<()> {
         match self {
             Decoder::Lz4(decoder) => decoder.finish(),
+            Decoder::Lz4Block(decoder) => decoder.finish(),
         }
     }
 }

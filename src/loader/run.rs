@@ -1,8 +1,9 @@
 //! One long read that feeds many tensors.
 
 use super::Loaded;
-use super::file::{ModelFile, Reading, cut};
+use super::file::ModelFile;
 use super::operation::{Operation, Purpose};
+use super::reading::{Reading, cut};
 use crate::codec::Decoder;
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
@@ -12,13 +13,16 @@ use crate::source::{Body, Buffer, Source};
 use std::ops::Range;
 use std::rc::Rc;
 
+/// A raw tensor is filled, then digested, in segments of this size: what was just written is still near.
+const SEGMENT_BYTES: u64 = 4 << 20;
+
 /// Reads a [`Run`] and yields each tensor as its last byte arrives.
 pub(crate) struct RunReader<S: Source> {
     operation: Rc<Operation<S>>,
     file: Rc<ModelFile<S>>,
     run: Run<Purpose>,
     next: usize,
-    reading: Option<Reading<S::Body>>,
+    reading: Option<Reading<S>>,
     connection: Option<usize>,
 }
 
@@ -33,7 +37,7 @@ impl<S: Source> RunReader<S> {
             Some(reading) => reading,
             None => {
                 self.connection = Some(self.operation.take_connection());
-                self.file.start(self.run.range.clone()).await.map_err(|e| self.place(e))?
+                self.file.start(self.run.range.clone())
             }
         };
         while let Some(wanted) = self.run.wanted.get(self.next).cloned() {
@@ -50,7 +54,7 @@ impl<S: Source> RunReader<S> {
 
     async fn receive(
         &self,
-        reading: &mut Reading<S::Body>,
+        reading: &mut Reading<S>,
         wanted: &Wanted<Purpose>,
     ) -> Result<Option<Loaded<<S::Body as Body>::Buffer>>> {
         match wanted.purpose {
@@ -71,7 +75,7 @@ impl<S: Source> RunReader<S> {
     }
 
     /// Reads on to `end` for nobody. The file's tail is remembered: its checksum may be there.
-    async fn pass_over(&self, reading: &mut Reading<S::Body>, end: u64, file_length: Option<u64>) -> Result<()> {
+    async fn pass_over(&self, reading: &mut Reading<S>, end: u64, file_length: Option<u64>) -> Result<()> {
         let start = reading.position;
         while reading.position < end {
             let at = reading.position;
@@ -86,7 +90,7 @@ impl<S: Source> RunReader<S> {
                 })?;
             }
             let length = chunk.length;
-            self.operation.arrived(self.run.shard, at..at + length, self.connection, None);
+            self.arrived(at..at + length, None);
         }
         Ok(())
     }
@@ -94,7 +98,7 @@ impl<S: Source> RunReader<S> {
     /// Reads one component, decodes and digests it as it comes, and gives its buffer and what it was verified by.
     async fn component(
         &self,
-        reading: &mut Reading<S::Body>,
+        reading: &mut Reading<S>,
         wanted: &Wanted<Purpose>,
         order: usize,
         component: &Component,
@@ -108,10 +112,11 @@ impl<S: Source> RunReader<S> {
         while reading.position < wanted.range.end && (decoder.is_none() || decoded_position < keep.end) {
             let (at, left) = (reading.position, wanted.range.end - reading.position);
             let ended = || cut(wanted.range.start, at, wanted.range.end);
-            let count = match (&mut buffer, &mut decoder) {
+            match (&mut buffer, &mut decoder) {
                 (Some(buffer), None) => {
-                    let into = at - wanted.range.start;
-                    let count = reading.read(buffer, into..into + left).await?;
+                    let (into, count) = (at - wanted.range.start, left.min(SEGMENT_BYTES));
+                    let mut arrived = |range| self.arrived(range, Some(&tensor.name));
+                    reading.fill(buffer, into..into + count, &mut arrived).await?;
                     if checks.is_needed() {
                         let mut at = at;
                         buffer.inspect(into..into + count, &mut |bytes| {
@@ -121,11 +126,10 @@ impl<S: Source> RunReader<S> {
                             Ok(())
                         })?;
                     }
-                    count
                 }
                 (buffer, decoder) => {
                     let chunk = reading.chunk(left).await?.ok_or_else(ended)?;
-                    let mut at = at;
+                    let (start, mut at) = (at, at);
                     chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
                         checks.stored(at, bytes);
                         at += bytes.len() as u64;
@@ -143,19 +147,20 @@ impl<S: Source> RunReader<S> {
                             }
                         })
                     })?;
-                    chunk.length
+                    let length = chunk.length;
+                    self.arrived(start..start + length, Some(&tensor.name));
                 }
-            };
-            if count == 0 {
-                return Err(ended());
             }
-            self.operation.arrived(self.run.shard, at..at + count, self.connection, Some(&tensor.name));
         }
         match decoder {
             Some(decoder) if is_complete => decoder.finish()?,
             _ => {}
         }
         Ok(Received { buffer, verified: checks.finish()? })
+    }
+
+    fn arrived(&self, range: Range<u64>, tensor: Option<&str>) {
+        self.operation.arrived(self.run.shard, range, self.connection, tensor);
     }
 
     fn place(&self, error: Error) -> Error {

@@ -1,5 +1,6 @@
 //! One file of a model that is open: its bytes, mapped or in memory, and what they say.
 
+use super::component;
 #[cfg(not(target_arch = "wasm32"))]
 use super::map::Map;
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -72,6 +73,22 @@ impl FileBytes {
         slice.ok_or_else(|| Error::new(ErrorKind::Internal, "bytes outside the file were asked for").at(range.clone()))
     }
 
+    /// Reads the header and index. A file that is compressed as a whole is decoded into memory first: only small
+    /// files of old tools are.
+    pub(super) fn unpack(self) -> Result<(FileBytes, Parsed)> {
+        let component = match self.parse(format::parse)? {
+            Parsed::Packed(component) => component,
+            parsed => return Ok((self, parsed)),
+        };
+        let decoded = self.slice(&component.range).and_then(|stored| component::decode(stored, &component));
+        let (decoded, _) = decoded.map_err(|e| e.in_file(&self.name))?;
+        let unpacked = FileBytes { storage: Storage::Memory(decoded), ..self };
+        match unpacked.parse(format::parse)? {
+            Parsed::Packed(_) => Err(malformed("a compressed file holds another one").in_file(&unpacked.name)),
+            parsed => Ok((unpacked, parsed)),
+        }
+    }
+
     /// What a parser makes of the file.
     pub(super) fn parse<T>(&self, parser: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
         match parser(&Window::whole(self.all())) {
@@ -126,9 +143,11 @@ impl TensorFile {
     /// Takes a file that a manifest names.
     pub(super) fn part(bytes: FileBytes, part: &Part) -> Result<Self> {
         check_length(Some(part), Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
-        match bytes.parse(format::parse)? {
-            Parsed::File(index) => Ok(TensorFile { stated_digest: part.digest, ..TensorFile::new(bytes, index)? }),
-            Parsed::Manifest(_) => {
+        match bytes.unpack()? {
+            (bytes, Parsed::File(index)) => {
+                Ok(TensorFile { stated_digest: part.digest, ..TensorFile::new(bytes, index)? })
+            }
+            (bytes, _) => {
                 let what = "a manifest names another manifest as a file of the model";
                 Err(malformed(what).in_file(&bytes.name))
             }

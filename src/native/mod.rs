@@ -14,7 +14,6 @@ pub use streaming::{LoadedTensor, StreamingLoader};
 pub use verify::Verified;
 
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::format;
 use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor};
 use crate::loader::ModelMetadata;
 use component::ComponentReader;
@@ -181,9 +180,12 @@ impl Reader {
         let name = first.name.clone();
         #[cfg(not(target_arch = "wasm32"))]
         let mut manifest_path = None;
-        let (manifest, files) = match first.parse(format::parse)? {
-            Parsed::File(index) => (None, vec![TensorFile::new(first, index)?]),
-            Parsed::Manifest(manifest) => {
+        let (manifest, files) = match first.unpack()? {
+            (first, Parsed::File(index)) => (None, vec![TensorFile::new(first, index)?]),
+            (first, Parsed::Packed(_)) => {
+                return Err(malformed("a compressed file holds another one").in_file(&first.name));
+            }
+            (first, Parsed::Manifest(manifest)) => {
                 #[cfg(not(target_arch = "wasm32"))]
                 {
                     manifest_path = first.path;

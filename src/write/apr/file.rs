@@ -3,7 +3,7 @@
 use super::lz4::BlockEncoder;
 use super::plan::entry_bytes;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::apr::{
+use crate::format::apr::draft::{
     FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAGIC, MAGIC_END, TENSOR_COMPRESSED, dtype_code, flags,
 };
 use crate::index::Tensor;

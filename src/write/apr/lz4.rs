@@ -49,7 +49,7 @@ impl BlockEncoder {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
     use crate::codec::lz4::Lz4Blocks;

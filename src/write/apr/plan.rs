@@ -4,7 +4,7 @@ use super::file::AprFile;
 use super::metadata;
 use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::apr::{FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAX_DIMS, dtype_code, dtypes};
+use crate::format::apr::draft::{FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAX_DIMS, dtype_code, dtypes};
 use crate::format::part_path;
 use crate::index::{Layout, Tensor};
 use crate::native::Reader;

@@ -88,6 +88,12 @@ impl Source for TestSource {
             None => Err(Error::new(ErrorKind::NotFound, format!("there is no file \"{path}\" beside it"))),
         }
     }
+
+    async fn pause(&self, _: u64) {}
+
+    fn random(&self) -> f64 {
+        0.5
+    }
 }
 
 impl Body for TestBody {

@@ -95,6 +95,7 @@ impl std::fmt::Display for Digest {
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
 

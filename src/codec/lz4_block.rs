@@ -68,7 +68,7 @@ fn decode(stored: &[u8], claimed: u64) -> Result<Vec<u8>> {
     Ok(decoded)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -44,7 +44,7 @@ pub(super) fn parse_object(bytes: &[u8], start: u64, what: &str) -> Result<Map<S
 /// A part's path as a manifest names it, if it stays in the manifest's folder.
 ///
 /// Paths are file names, not URLs: whoever makes a URL of one must escape it.
-pub(super) fn part_path(path: &str) -> Result<String> {
+pub(crate) fn part_path(path: &str) -> Result<String> {
     let leads_out = path.split(['/', '\\']).any(|segment| segment == "..");
     let absolute = path.starts_with(['/', '\\']) || path.split('/').next().is_some_and(|s| s.contains(':'));
     if path.is_empty() || leads_out || absolute || path.contains(['\\', '\0']) {
@@ -85,7 +85,7 @@ fn invalid(error: serde_json::Error, bytes: &[u8], start: u64, what: &str) -> Er
     malformed(format!("{what} {fault}: {error}")).at(start..start + bytes.len() as u64)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

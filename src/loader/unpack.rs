@@ -1,6 +1,6 @@
 //! A file that is compressed as a whole, read as the file that it decodes to.
 
-use super::file::{SCRATCH_BYTES, cut};
+use super::reading::{SCRATCH_BYTES, cut};
 use super::stats::Stats;
 use crate::codec::Decoder;
 use crate::error::Result;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 mod apr1;
+mod aprn;
 mod draft;
 mod files;
 mod manifest;

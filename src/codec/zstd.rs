@@ -234,7 +234,7 @@ fn damaged(error: impl Into<FrameDecoderError>) -> Error {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

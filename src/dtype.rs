@@ -19,6 +19,18 @@ pub enum ArrayKind {
     U64,
 }
 
+impl ArrayKind {
+    /// Bytes of one element of the array.
+    pub fn element_bytes(self) -> usize {
+        match self {
+            ArrayKind::I8 | ArrayKind::U8 => 1,
+            ArrayKind::I16 | ArrayKind::U16 => 2,
+            ArrayKind::F32 | ArrayKind::I32 | ArrayKind::U32 => 4,
+            ArrayKind::F64 | ArrayKind::I64 | ArrayKind::U64 => 8,
+        }
+    }
+}
+
 macro_rules! dtypes {
     ($($variant:ident $name:literal $elements:literal $bytes:literal $array:ident;)*) => {
         /// The type of a tensor's elements. Quantized types are stored in blocks of several elements.
@@ -135,6 +147,14 @@ pub struct Block {
 
 impl Dtype {
     /// Bytes that `elements` elements take, or `None` for a dtype of unknown size.
+    ///
+    /// ```
+    /// use weightstream::dtype::Dtype;
+    ///
+    /// assert_eq!(Dtype::BF16.byte_length(10), Ok(Some(20)));
+    /// assert_eq!(Dtype::Q8_0.byte_length(64), Ok(Some(68))); // 32 elements to a block of 34 bytes
+    /// assert!(Dtype::Q8_0.byte_length(10).is_err());
+    /// ```
     ///
     /// # Errors
     /// `FORMAT` where the elements do not fill whole blocks, or the size does not fit 64 bits.

@@ -92,10 +92,17 @@ pub struct Component {
 pub enum Encoding {
     /// As they are.
     Raw,
+    /// As they are, but the bytes of each number in the opposite order: byte `n` of the stored bytes belongs to
+    /// the same element as byte `n` of the decoded ones. A number is as wide as an element of the dtype's
+    /// [`ArrayKind`](crate::dtype::ArrayKind), so that a complex one is two.
+    BigEndian,
     /// APR v2's LZ4: blocks of at most 64 KiB, each behind its stored length as a u32.
     Lz4Blocks,
     /// One LZ4 block of any length, behind its decoded length as a u32.
     Lz4Block,
+    /// Zstandard frames, one or more.
+    #[cfg(feature = "zstd")]
+    Zstd,
 }
 
 impl Encoding {
@@ -103,8 +110,16 @@ impl Encoding {
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Raw => "raw",
+            Encoding::BigEndian => "big-endian",
             Encoding::Lz4Blocks | Encoding::Lz4Block => "lz4",
+            #[cfg(feature = "zstd")]
+            Encoding::Zstd => "zstd",
         }
+    }
+
+    /// Whether byte `n` of the stored bytes belongs to the same element as byte `n` of the decoded ones.
+    pub fn keeps_positions(self) -> bool {
+        matches!(self, Encoding::Raw | Encoding::BigEndian)
     }
 }
 

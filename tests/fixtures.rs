@@ -202,7 +202,7 @@ fn decoded_component((role, numbers): (&String, &Value)) -> (String, (u64, Strin
 fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
     let spelling = tensor.dtype.as_str();
     match (folder, spelling) {
-        ("safetensors", _) => spelling.to_owned(),
+        ("apr", "q4" | "q8") => format!("APR_{}", spelling.to_uppercase()),
         _ => spelling.to_uppercase(),
     }
 }

@@ -1,9 +1,12 @@
 //! Decoders and checksums: bytes in, bytes out, no I/O.
 
+pub mod byte_order;
 pub mod crc32;
 pub mod digest;
 pub mod lz4;
 pub mod lz4_block;
+#[cfg(feature = "zstd")]
+pub mod zstd;
 
 use crate::error::Result;
 use crate::index::{Component, Encoding};
@@ -11,10 +14,15 @@ use crate::index::{Component, Encoding};
 /// An incremental decoder of one component.
 #[derive(Debug)]
 pub enum Decoder {
+    /// [`Encoding::BigEndian`].
+    BigEndian(byte_order::BigEndian),
     /// [`Encoding::Lz4Blocks`].
     Lz4(lz4::Lz4Blocks),
     /// [`Encoding::Lz4Block`].
     Lz4Block(lz4_block::Lz4Block),
+    /// [`Encoding::Zstd`].
+    #[cfg(feature = "zstd")]
+    Zstd(zstd::Zstd),
 }
 
 impl Decoder {
@@ -24,8 +32,13 @@ impl Decoder {
         let decoded = component.decoded_length.unwrap_or(0);
         match component.encoding {
             Encoding::Raw => None,
+            Encoding::BigEndian => {
+                Some(Decoder::BigEndian(byte_order::BigEndian::new(component.dtype.array_kind().element_bytes())))
+            }
             Encoding::Lz4Blocks => Some(Decoder::Lz4(lz4::Lz4Blocks::new(stored, decoded))),
             Encoding::Lz4Block => Some(Decoder::Lz4Block(lz4_block::Lz4Block::new(stored, decoded))),
+            #[cfg(feature = "zstd")]
+            Encoding::Zstd => Some(Decoder::Zstd(zstd::Zstd::new(stored, component.decoded_length))),
         }
     }
 
@@ -35,8 +48,11 @@ impl Decoder {
     /// `FORMAT` where the bytes cannot be decoded; those of `emit`.
     pub fn push(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
+            Decoder::BigEndian(decoder) => decoder.push(input, emit),
             Decoder::Lz4(decoder) => decoder.push(input, emit),
             Decoder::Lz4Block(decoder) => decoder.push(input, emit),
+            #[cfg(feature = "zstd")]
+            Decoder::Zstd(decoder) => decoder.push(input, emit),
         }
     }
 
@@ -46,8 +62,11 @@ impl Decoder {
     /// `FORMAT` where less came out than was claimed.
     pub fn finish(&self) -> Result<()> {
         match self {
+            Decoder::BigEndian(decoder) => decoder.finish(),
             Decoder::Lz4(decoder) => decoder.finish(),
             Decoder::Lz4Block(decoder) => decoder.finish(),
+            #[cfg(feature = "zstd")]
+            Decoder::Zstd(decoder) => decoder.finish(),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::operation::{Operation, Purpose};
 use super::reading::{Reading, cut};
 use crate::codec::Decoder;
 use crate::codec::digest::{self, Hasher};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Component, ComponentDigest, DigestedBytes};
 use crate::plan::{Run, Wanted};
 use crate::source::{Body, Buffer, Source};
@@ -105,47 +105,46 @@ impl<S: Source> RunReader<S> {
     ) -> Result<Received<<S::Body as Body>::Buffer>> {
         let (tensor, keep) = (self.operation.tensor(order)?, self.operation.keep(order, component)?);
         let is_complete = wanted.range == component.range && keep == (0..component.decoded_length.unwrap_or(keep.end));
-        let mut buffer = self.operation.buffer(order, &keep)?;
+        let mut kept = self.operation.buffer(order, component, keep.clone())?;
         let mut decoder = Decoder::new(component);
         let mut checks = Checks::new(self, component, is_complete);
-        let mut decoded_position = 0;
-        while reading.position < wanted.range.end && (decoder.is_none() || decoded_position < keep.end) {
+        // Where the next decoded byte belongs: just the rows were asked for where that can be.
+        let mut decoded_end = if component.encoding.keeps_positions() { keep.start } else { 0 };
+        while reading.position < wanted.range.end && (is_complete || decoded_end < keep.end) {
             let (at, left) = (reading.position, wanted.range.end - reading.position);
             let ended = || cut(wanted.range.start, at, wanted.range.end);
-            match (&mut buffer, &mut decoder) {
-                (Some(buffer), None) => {
+            match (&mut kept, &mut decoder) {
+                (Some(kept), None) => {
                     let (into, count) = (at - wanted.range.start, left.min(SEGMENT_BYTES));
                     let mut arrived = |range| self.arrived(range, Some(&tensor.name));
-                    reading.fill(buffer, into..into + count, &mut arrived).await?;
+                    reading.fill(kept.buffer(), into..into + count, &mut arrived).await?;
                     if checks.is_needed() {
                         let mut at = at;
-                        buffer.inspect(into..into + count, &mut |bytes| {
+                        kept.buffer().inspect(into..into + count, &mut |bytes| {
                             checks.stored(at, bytes);
                             checks.decoded(bytes);
                             at += bytes.len() as u64;
                             Ok(())
                         })?;
                     }
+                    decoded_end += count;
                 }
-                (buffer, decoder) => {
+                (kept, decoder) => {
                     let chunk = reading.chunk(left).await?.ok_or_else(ended)?;
                     let (start, mut at) = (at, at);
                     chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
                         checks.stored(at, bytes);
                         at += bytes.len() as u64;
-                        let Some(decoder) = decoder else {
-                            checks.decoded(bytes);
-                            return Ok(());
-                        };
-                        decoder.push(bytes, &mut |decoded| {
+                        let mut take = |decoded: &[u8]| {
                             checks.decoded(decoded);
-                            let start = decoded_position;
-                            decoded_position += decoded.len() as u64;
-                            match buffer {
-                                Some(buffer) => write_kept(buffer, &keep, start, decoded),
-                                None => Ok(()),
-                            }
-                        })
+                            let start = decoded_end;
+                            decoded_end += decoded.len() as u64;
+                            kept.as_mut().map_or(Ok(()), |kept| kept.write(start, decoded))
+                        };
+                        match decoder {
+                            Some(decoder) => decoder.push(bytes, &mut take),
+                            None => take(bytes),
+                        }
                     })?;
                     let length = chunk.length;
                     self.arrived(start..start + length, Some(&tensor.name));
@@ -156,7 +155,12 @@ impl<S: Source> RunReader<S> {
             Some(decoder) if is_complete => decoder.finish()?,
             _ => {}
         }
-        Ok(Received { buffer, verified: checks.finish()? })
+        if component.decoded_length.is_none() {
+            check_whole_elements(component, decoded_end)?;
+        }
+        let verified = checks.finish()?;
+        let buffer = kept.map(|kept| kept.finish(component, decoded_end)).transpose()?;
+        Ok(Received { buffer, verified })
     }
 
     fn arrived(&self, range: Range<u64>, tensor: Option<&str>) {
@@ -225,13 +229,16 @@ impl<'a, S: Source> Checks<'a, S> {
     }
 }
 
-/// Writes what is to be kept of `decoded`, which begins at decoded byte `start`.
-fn write_kept<B: Buffer>(buffer: &mut B, keep: &Range<u64>, start: u64, decoded: &[u8]) -> Result<()> {
-    let first = keep.start.max(start);
-    let last = keep.end.min(start + decoded.len() as u64);
-    if first >= last {
-        return Ok(());
+/// Checks what nobody could check before: that a component of unstated length is whole elements.
+fn check_whole_elements(component: &Component, decoded_length: u64) -> Result<()> {
+    match component.dtype.block() {
+        Some(block) if !decoded_length.is_multiple_of(block.bytes) => {
+            let what = format!(
+                "its {} decode to {decoded_length} bytes, no multiple of those of a {}",
+                component.role, component.dtype
+            );
+            Err(malformed(what))
+        }
+        _ => Ok(()),
     }
-    let kept = decoded.get((first - start) as usize..(last - start) as usize).unwrap_or_default();
-    buffer.write(first - keep.start, kept)
 }

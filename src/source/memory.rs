@@ -89,16 +89,22 @@ impl Body for MemoryBody {
 
 impl Buffer for Vec<u8> {
     fn allocate(byte_length: u64) -> Result<Self> {
-        let no_memory = || Error::new(ErrorKind::Limit, format!("there is no memory for {byte_length} bytes"));
-        let length = usize::try_from(byte_length).map_err(|_| no_memory())?;
         let mut buffer = Vec::new();
-        buffer.try_reserve_exact(length).map_err(|_| no_memory())?;
-        buffer.resize(length, 0);
+        Buffer::resize(&mut buffer, byte_length)?;
         Ok(buffer)
     }
 
     fn byte_length(&self) -> u64 {
         self.len() as u64
+    }
+
+    fn resize(&mut self, byte_length: u64) -> Result<()> {
+        let no_memory = || Error::new(ErrorKind::Limit, format!("there is no memory for {byte_length} bytes"));
+        let length = usize::try_from(byte_length).map_err(|_| no_memory())?;
+        self.try_reserve_exact(length.saturating_sub(self.len())).map_err(|_| no_memory())?;
+        Vec::resize(self, length, 0);
+        self.shrink_to_fit();
+        Ok(())
     }
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {

@@ -104,6 +104,12 @@ pub trait Buffer: Sized + 'static {
     /// Its length in bytes.
     fn byte_length(&self) -> u64;
 
+    /// Makes it as long as `byte_length` says: zeros follow what was there, or its end is cut off.
+    ///
+    /// # Errors
+    /// As for [`Buffer::allocate`].
+    fn resize(&mut self, byte_length: u64) -> Result<()>;
+
     /// Copies `bytes` to where `at` says.
     ///
     /// # Errors

@@ -8,6 +8,10 @@ use weightstream::ErrorKind;
 use weightstream::index::{Encoding, Metadata};
 use weightstream::write::{Alignment, Compression, ConvertOptions};
 
+fn auto() -> ConvertOptions {
+    ConvertOptions { compression: Compression::Auto, ..ConvertOptions::default() }
+}
+
 fn lz4() -> ConvertOptions {
     ConvertOptions { compression: Compression::Lz4, ..ConvertOptions::default() }
 }
@@ -63,7 +67,7 @@ fn what_is_written_is_the_layout_of_the_specification() {
     ];
     folder.write("m.safetensors", &safetensors(None, &tensors));
     for (alignment, aligned_flag, multiple) in [(Alignment::Bytes64, 2, 64), (Alignment::Bytes32, 4, 32)] {
-        folder.convert("m.safetensors", "m.apr", &ConvertOptions { alignment, ..lz4() }).unwrap();
+        folder.convert("m.safetensors", "m.apr", &ConvertOptions { alignment, ..auto() }).unwrap();
         let file = fs::read(folder.path("m.apr")).unwrap();
         let u16_at = |at: usize| u64::from(u16::from_le_bytes(file[at..at + 2].try_into().unwrap()));
         let u32_at = |at: usize| u64::from(u32::from_le_bytes(file[at..at + 4].try_into().unwrap()));
@@ -128,7 +132,7 @@ fn flags_tell_the_truth() {
     let folder = Folder::new();
     let flags = |name: &str| u32::from_le_bytes(fs::read(folder.path(name)).unwrap()[8..12].try_into().unwrap());
     folder.write("noise.safetensors", &safetensors(None, &[("a", "U8", &[1000], noise(1, 1000))]));
-    folder.convert("noise.safetensors", "noise.apr", &lz4()).unwrap();
+    folder.convert("noise.safetensors", "noise.apr", &auto()).unwrap();
     assert_eq!(flags("noise.apr"), 2); // nothing was compressed
     folder.write("q.apr", &Apr::new(vec![Entry::raw("q", 16, &[32], noise(1, 34))]).build());
     folder.convert("q.apr", "q2.apr", &ConvertOptions::default()).unwrap();
@@ -136,7 +140,7 @@ fn flags_tell_the_truth() {
 }
 
 #[test]
-fn a_tensor_that_lz4_would_enlarge_is_stored_raw() {
+fn a_tensor_that_lz4_would_enlarge_is_stored_raw_unless_lz4_was_insisted_on() {
     let folder = Folder::new();
     let tensors = [
         ("before", "U8", &[100_000][..], vec![1; 100_000]),
@@ -144,12 +148,14 @@ fn a_tensor_that_lz4_would_enlarge_is_stored_raw() {
         ("after", "U8", &[100_000][..], vec![2; 100_000]),
     ];
     folder.write("m.safetensors", &safetensors(None, &tensors));
-    folder.convert("m.safetensors", "m.apr", &lz4()).unwrap();
-    let reader = folder.open("m.apr");
-    let encodings: Vec<_> = reader.tensors().iter().map(|tensor| tensor.components[0].encoding).collect();
-    assert_eq!(encodings, [Encoding::Lz4Blocks, Encoding::Raw, Encoding::Lz4Blocks]);
-    assert_eq!(content(&reader), content_of(&folder.path("m.safetensors")));
-    assert!(reader.verify(&()).is_ok());
+    for (options, of_noise) in [(auto(), Encoding::Raw), (lz4(), Encoding::Lz4Blocks)] {
+        folder.convert("m.safetensors", "m.apr", &options).unwrap();
+        let reader = folder.open("m.apr");
+        let encodings: Vec<_> = reader.tensors().iter().map(|tensor| tensor.components[0].encoding).collect();
+        assert_eq!(encodings, [Encoding::Lz4Blocks, of_noise, Encoding::Lz4Blocks]);
+        assert_eq!(content(&reader), content_of(&folder.path("m.safetensors")));
+        assert!(reader.verify(&()).is_ok());
+    }
 }
 
 #[test]

@@ -72,6 +72,7 @@ pub fn dtype_code(dtype: &Dtype) -> Option<u8> {
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header = parse_header(window)?;
+    window.get(header.metadata.start..header.index.end)?; // both in one go
     let metadata_bytes = window.get(header.metadata.clone())?;
     let metadata = json::parse_object(metadata_bytes, header.metadata.start, "the metadata")?;
     let index_bytes = window.get(header.index.clone())?;

@@ -20,9 +20,10 @@ mod wrapper;
 pub use manifest::{is_manifest, parse_manifest};
 
 use super::{Format, StretchChecksum};
+use crate::codec;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Parsed;
+use crate::index::{Encoding, Parsed};
 use crate::window::{Stop, Window};
 
 /// The format.
@@ -105,4 +106,34 @@ fn check_head_length(byte_length: u64) -> Result<()> {
     let what =
         format!("the tensors begin at byte {byte_length}; weightstream reads at most {MAX_HEAD_BYTES} before them");
     Err(Error::new(ErrorKind::Limit, what))
+}
+
+/// The encoding of what is compressed with Zstandard.
+///
+/// # Errors
+/// `UNSUPPORTED` where weightstream was built without it.
+fn zstd() -> Result<Encoding> {
+    #[cfg(feature = "zstd")]
+    return Ok(Encoding::Zstd);
+    #[cfg(not(feature = "zstd"))]
+    {
+        let error = Error::new(ErrorKind::Unsupported, "the file is compressed with zstd");
+        Err(error.advise("Use a build of weightstream that has the feature `zstd`."))
+    }
+}
+
+/// Checks how long something of `stored` bytes, compressed in one piece, claims to be once it is decoded.
+fn check_unpacked_length(encoding: Encoding, stored: u64, decoded: u64) -> Result<()> {
+    if decoded > MAX_UNPACKED_BYTES {
+        let what = format!(
+            "it claims to decode to {decoded} bytes; weightstream decodes at most {MAX_UNPACKED_BYTES} in one piece"
+        );
+        return Err(Error::new(ErrorKind::Limit, what));
+    }
+    match encoding {
+        Encoding::Lz4Block => codec::lz4::check_lengths(stored, decoded),
+        #[cfg(feature = "zstd")]
+        Encoding::Zstd => codec::zstd::check_lengths(stored, decoded),
+        _ => Ok(()),
+    }
 }

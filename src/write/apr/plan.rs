@@ -2,6 +2,7 @@
 
 use super::file::AprFile;
 use super::metadata;
+use crate::codec::lz4::{MAX_BLOCK_BYTES, MAX_STORED_BLOCK_BYTES};
 use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::apr::MAX_HEAD_BYTES;
@@ -32,7 +33,7 @@ struct Shard {
 
 impl<'a> Plan<'a> {
     /// Checks that APR can hold every tensor, and fills file after file in the order of the source: a file is
-    /// full when the next tensor, stored raw, would make it longer than the limit.
+    /// full when the next tensor, at its longest, would make it longer than the limit.
     pub(in crate::write) fn new(reader: &'a Reader, options: &ConvertOptions) -> Result<Self> {
         let tensors = reader.tensors();
         let joined = metadata::join(&options.metadata, reader.metadata());
@@ -49,10 +50,10 @@ impl<'a> Plan<'a> {
         check_head(&size)?;
         for (at, tensor) in tensors.iter().enumerate() {
             let place = |error: Error| error.in_tensor(&tensor.name);
-            let mut grown = size.with(tensor, plan.alignment).map_err(place)?;
+            let mut grown = size.with(tensor, plan.alignment, plan.compression).map_err(place)?;
             if size.tensors > 0 && grown.file_bytes(plan.alignment) > limit {
                 plan.shards.push(Shard { tensors: at..at, metadata: required.clone() });
-                grown = plan.empty_file().with(tensor, plan.alignment).map_err(place)?;
+                grown = plan.empty_file().with(tensor, plan.alignment, plan.compression).map_err(place)?;
             }
             let file_bytes = grown.file_bytes(plan.alignment);
             if grown.tensors == 1 && file_bytes > limit {
@@ -138,7 +139,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// How long a file becomes, in bytes, with all tensors stored raw.
+/// How long a file can become, in bytes, before LZ4 makes it shorter.
 struct FileSize {
     metadata: u64,
     index: u64,
@@ -147,8 +148,11 @@ struct FileSize {
 }
 
 impl FileSize {
-    fn with(&self, tensor: &Tensor, alignment: u64) -> Result<FileSize> {
-        let byte_length = check(tensor)?;
+    fn with(&self, tensor: &Tensor, alignment: u64, compression: Compression) -> Result<FileSize> {
+        let byte_length = match compression {
+            Compression::Lz4 => longest_lz4(check(tensor)?),
+            Compression::None | Compression::Auto => check(tensor)?,
+        };
         let too_long = || Error::new(ErrorKind::Limit, "with it the file would have more than 2^64 bytes");
         let start = self.data.checked_next_multiple_of(alignment).ok_or_else(too_long)?;
         Ok(FileSize {
@@ -166,6 +170,12 @@ impl FileSize {
     fn file_bytes(&self, alignment: u64) -> u64 {
         self.head_bytes().next_multiple_of(alignment) + self.data + FOOTER_BYTES
     }
+}
+
+/// The length of LZ4 blocks that do not compress: each has its length before it, and a byte more for each 255.
+fn longest_lz4(byte_length: u64) -> u64 {
+    let per_block = (MAX_STORED_BLOCK_BYTES - MAX_BLOCK_BYTES + 4) as u64;
+    byte_length.saturating_add(byte_length.div_ceil(MAX_BLOCK_BYTES as u64).saturating_mul(per_block))
 }
 
 /// Bytes of a tensor's entry in the index (specification, "Tensor Entry").

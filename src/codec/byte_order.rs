@@ -1,0 +1,100 @@
+//! Big-endian elements, turned into little-endian ones as they come by.
+
+use crate::error::{Result, malformed};
+
+/// Elements are turned in stretches of at most this many bytes: no tensor is held twice.
+const SCRATCH_BYTES: usize = 16 << 10;
+
+/// Turns elements of a width of 2, 4 or 8 bytes, cut anywhere.
+#[derive(Debug)]
+pub struct BigEndian {
+    width: usize,
+    /// The beginning of an element whose end has not come yet.
+    pending: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl BigEndian {
+    /// A decoder of elements of `width` bytes; of width 1 they stay as they are.
+    pub fn new(width: usize) -> Self {
+        BigEndian { width: width.max(1), pending: Vec::new(), scratch: Vec::new() }
+    }
+
+    /// As [`Decoder::push`](super::Decoder::push).
+    pub fn push(&mut self, mut input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        if !self.pending.is_empty() {
+            let (completing, rest) = input.split_at(input.len().min(self.width - self.pending.len()));
+            self.pending.extend_from_slice(completing);
+            input = rest;
+            if self.pending.len() < self.width {
+                return Ok(());
+            }
+            self.pending.reverse();
+            emit(&self.pending)?;
+            self.pending.clear();
+        }
+        let (whole, begun) = input.split_at(input.len() - input.len() % self.width);
+        for stretch in whole.chunks(SCRATCH_BYTES - SCRATCH_BYTES % self.width) {
+            self.scratch.clear();
+            self.scratch.extend_from_slice(stretch);
+            self.scratch.chunks_exact_mut(self.width).for_each(<[u8]>::reverse);
+            emit(&self.scratch)?;
+        }
+        self.pending.extend_from_slice(begun);
+        Ok(())
+    }
+
+    /// As [`Decoder::finish`](super::Decoder::finish).
+    pub fn finish(&self) -> Result<()> {
+        if self.pending.is_empty() { Ok(()) } else { Err(malformed("its last element is not whole")) }
+    }
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn decode(width: usize, chunks: &[&[u8]]) -> Result<Vec<u8>> {
+        let (mut decoder, mut out) = (BigEndian::new(width), Vec::new());
+        for chunk in chunks {
+            decoder.push(chunk, &mut |bytes| {
+                out.extend_from_slice(bytes);
+                Ok(())
+            })?;
+        }
+        decoder.finish().map(|()| out)
+    }
+
+    #[test]
+    fn turns_each_element() {
+        let stored: Vec<u8> = [1.5f32, -2.25].iter().flat_map(|x| x.to_be_bytes()).collect();
+        let wanted: Vec<u8> = [1.5f32, -2.25].iter().flat_map(|x| x.to_le_bytes()).collect();
+        assert_eq!(decode(4, &[&stored]), Ok(wanted));
+        assert_eq!(decode(1, &[b"abc"]), Ok(b"abc".to_vec()));
+    }
+
+    #[test]
+    fn refuses_half_an_element() {
+        assert!(decode(4, &[&[0; 7]]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_into_chunks_decodes_to_the_same(
+            elements in proptest::collection::vec(any::<u64>(), 0..5000),
+            cuts in proptest::collection::vec(0usize..20_000, 0..9),
+        ) {
+            let stored: Vec<u8> = elements.iter().flat_map(|x| x.to_be_bytes()).collect();
+            let wanted: Vec<u8> = elements.iter().flat_map(|x| x.to_le_bytes()).collect();
+            let (mut chunks, mut rest) = (Vec::new(), &stored[..]);
+            for cut in cuts {
+                let (chunk, after) = rest.split_at(cut.min(rest.len()));
+                chunks.push(chunk);
+                rest = after;
+            }
+            chunks.push(rest);
+            prop_assert_eq!(decode(8, &chunks), Ok(wanted));
+        }
+    }
+}

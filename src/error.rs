@@ -92,7 +92,7 @@ impl ErrorKind {
 ///
 /// The places (`url`, `tensor`, `range`, `status`) are filled in by whoever knows them as the error
 /// passes: the parser knows the bytes, the loader the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Error {
     /// The kind of fault.
     pub kind: ErrorKind,
@@ -103,7 +103,7 @@ pub struct Error {
 }
 
 /// Where an error happened, as far as it is known.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Place {
     /// The URL or path of the file.
     pub url: Option<String>,
@@ -115,6 +115,9 @@ pub struct Place {
     pub status: Option<u16>,
     /// What to do, where it is more exact than the kind's general advice.
     pub advice: Option<String>,
+    /// The JavaScript exception behind it.
+    #[cfg(target_arch = "wasm32")]
+    pub cause: Option<wasm_bindgen::JsValue>,
 }
 
 impl Error {
@@ -166,7 +169,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { url, tensor, range, status, advice } = &*self.place;
+        let Place { url, tensor, range, status, advice, .. } = &*self.place;
         if let Some(url) = url {
             write!(f, "{url}: ")?;
         }
@@ -198,7 +201,7 @@ impl From<std::io::Error> for Error {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

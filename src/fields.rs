@@ -58,11 +58,6 @@ impl<'a> Fields<'a> {
         self.base + self.at as u64
     }
 
-    /// How many bytes are left.
-    pub(crate) fn remaining(&self) -> usize {
-        self.bytes.len() - self.at
-    }
-
     /// The bytes from `start` to here, for errors about what was just read.
     pub(crate) fn since(&self, start: u64) -> Range<u64> {
         start..self.position()

@@ -1,11 +1,45 @@
-//! weightstream
+//! weightstream brings machine-learning model weights from a URL into a web app: it reads a file's header
+//! and index with a few Range requests, then streams each tensor's bytes (decompressed, verified) straight into
+//! an `ArrayBuffer` that JavaScript owns. The same core reads the same files natively through mmap.
+//!
+//! ```text
+//!          Window (the bytes known so far)      Index                 runs of bytes
+//!  Source ────────▶ format ── "need 64..1024" ──▶ Tensor, Component ──▶ plan ──▶ Source
+//!    ▲                ▲ fetched, parsed again                                     │ one long stream,
+//!    │                └──────────────┘                                            ▼ many tensors
+//!  fetch · blob · memory                                sink ◀── codec: lz4, digests
+//!                                              ArrayBuffer · Vec<u8> · &[u8]
+//! ```
+//!
+//! Floors, each standing only on those below it:
+//!
+//! | floor | rooms | what lives there |
+//! | --- | --- | --- |
+//! | faces | `js`, `main.rs` with `cli` | what a web app and what a shell sees; no logic of their own |
+//! | engine | [`loader`] | opens a model over any source, lists it, streams its tensors |
+//! | core | [`format`], [`plan`] | one file a format; which bytes to ask for, in how few runs |
+//! | parts | [`window`], [`index`], [`codec`], [`source`] | partial bytes; the vocabulary that formats share; decoders and digests; where bytes come from |
+//! | ground | [`dtype`], [`error`] | |
+//!
+//! Nothing in the core does I/O or knows a clock: parsers read a [`window::Window`] as if all of the file were
+//! in memory, and stop where bytes are missing until the engine has fetched them.
+
+#![deny(missing_docs, unsafe_code)]
+#![deny(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
+
 pub mod codec;
 pub mod dtype;
 pub mod error;
 mod fields;
 pub mod format;
 pub mod index;
+#[cfg(target_arch = "wasm32")]
+mod js;
 pub mod loader;
 pub mod plan;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod serve;
 pub mod source;
 pub mod window;
+
+pub use error::{Error, ErrorKind, Result};

@@ -79,7 +79,7 @@ fn invalid(error: serde_json::Error, bytes: &[u8], start: u64, what: &str) -> Er
     malformed(format!("{what} is not valid JSON: {error}")).at(start..start + bytes.len() as u64)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

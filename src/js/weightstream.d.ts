@@ -15,12 +15,12 @@ export type TensorData =
 
 /**
  * Bytes that your own code provides, for instance from a bundle or a database.
- * An `ArrayBuffer` is one already.
+ * An `ArrayBuffer` or a `Uint8Array` is one already.
  */
 export interface ByteSource {
   readonly byteLength: number;
   /** The bytes `[start, end)`, exactly as many as asked for. */
-  slice(start: number, end: number): ArrayBuffer | Promise<ArrayBuffer>;
+  slice(start: number, end: number): BufferSource | Promise<BufferSource>;
 }
 
 /**
@@ -112,6 +112,8 @@ export interface TensorInfo {
   /** Which file of the model holds it, counted from 0. */
   readonly shard: number;
   readonly components: readonly ComponentInfo[];
+  /** What else the format says of this tensor. Integers beyond 2^53 are bigints. */
+  readonly attributes: Record<string, unknown>;
 }
 
 export interface TensorComponent {

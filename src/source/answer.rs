@@ -150,7 +150,7 @@ fn status_error(status: u16) -> Error {
     Error::new(ErrorKind::Http, what).with_status(status).advise(advice)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

@@ -4,7 +4,19 @@
 //! and what to do with the bytes is the loader's.
 
 pub mod answer;
+#[cfg(target_arch = "wasm32")]
+mod blob;
+#[cfg(target_arch = "wasm32")]
+mod bytes;
+#[cfg(target_arch = "wasm32")]
+pub mod fetch;
+#[cfg(target_arch = "wasm32")]
+pub mod js_buffer;
 pub mod memory;
+#[cfg(target_arch = "wasm32")]
+mod stream;
+#[cfg(target_arch = "wasm32")]
+pub mod web;
 
 use crate::error::Result;
 use answer::Identity;
@@ -49,6 +61,14 @@ pub struct Answer<B> {
     pub identity: Identity,
     /// The bytes.
     pub body: B,
+}
+
+impl<B> Answer<B> {
+    /// The same answer with its body as another type.
+    pub fn map<C>(self, change: impl FnOnce(B) -> C) -> Answer<C> {
+        let Answer { start, end, file_length, is_whole_file, identity, body } = self;
+        Answer { start, end, file_length, is_whole_file, identity, body: change(body) }
+    }
 }
 
 /// Bytes on their way. Dropping it before its end stops the transfer.

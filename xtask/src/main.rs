@@ -1,1 +1,94 @@
-fn main() {}
+//! The project's chores: `cargo xtask <chore>`. They find or install whatever they need by themselves.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::project::Project;
+
+mod apt;
+mod browser;
+mod cargo_tools;
+mod chromium;
+mod command;
+mod demo;
+mod devtools;
+mod expected;
+mod headless;
+mod model;
+mod npm;
+mod package;
+mod package_test;
+mod page;
+mod page_test;
+mod project;
+mod screenshot;
+mod setup;
+mod suite;
+mod synthetic;
+mod wasm_sysroot;
+mod wasm_target;
+
+/// The chores of the weightstream project.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+enum Chore {
+    /// Find or install every tool: wasm32 target, wasm-bindgen, wasm-pack, npm tools, Chromium.
+    Setup,
+    /// Build the npm package into pkg/.
+    Build,
+    /// Fetch the demo model's weights and convert them.
+    Model,
+    /// Build and serve the demo page; its address goes to standard output.
+    Demo {
+        /// Load the whole model in a headless browser instead, compare every tensor and end.
+        #[arg(long, conflicts_with = "port")]
+        headless: bool,
+        /// Serve on this port only.
+        #[arg(long)]
+        port: Option<u16>,
+    },
+    /// Run every check that must hold, or only the steps that are named.
+    Test { steps: Vec<String> },
+    /// Write a picture of the demo page with the loaded model.
+    Screenshot {
+        #[arg(long)]
+        dark: bool,
+        /// In a window of 390 x 844 instead of 1280 x 900.
+        #[arg(long)]
+        phone: bool,
+        /// The page to its end, not only what the window shows.
+        #[arg(long)]
+        whole: bool,
+        /// The PNG file.
+        out: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Chore::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: Chore) -> Result<()> {
+    let project = Project::find()?;
+    match chore {
+        Chore::Setup => setup::all(&project),
+        Chore::Build => package::build(&project).map(drop),
+        Chore::Model => model::ready(&project).map(drop),
+        Chore::Demo { headless: true, .. } => headless::run(&project),
+        Chore::Demo { headless: false, port } => demo::run(&project, port),
+        Chore::Test { steps } => suite::run(&project, &steps),
+        Chore::Screenshot { dark, phone, whole, out } => {
+            let window = if phone { page::PHONE } else { page::DESKTOP };
+            screenshot::take(&project, window, dark, whole, &out)
+        }
+    }
+}

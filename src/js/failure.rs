@@ -1,0 +1,62 @@
+//! Errors on their way to JavaScript, where `weightstream.js` makes a `LoadError` of them.
+
+use super::value;
+use crate::error::Error;
+use js_sys::Array;
+use wasm_bindgen::prelude::*;
+
+/// What a `LoadError` is made of.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct Failure(Error);
+
+#[wasm_bindgen]
+impl Failure {
+    /// The whole message.
+    #[wasm_bindgen(getter)]
+    pub fn message(&self) -> String {
+        self.0.to_string()
+    }
+
+    /// The stable code.
+    #[wasm_bindgen(getter)]
+    pub fn code(&self) -> String {
+        self.0.code().to_owned()
+    }
+
+    /// The file.
+    #[wasm_bindgen(getter)]
+    pub fn url(&self) -> Option<String> {
+        self.0.place.url.clone()
+    }
+
+    /// The tensor.
+    #[wasm_bindgen(getter)]
+    pub fn tensor(&self) -> Option<String> {
+        self.0.place.tensor.clone()
+    }
+
+    /// The bytes, half-open.
+    #[wasm_bindgen(getter)]
+    pub fn range(&self) -> Option<Array> {
+        let range = self.0.place.range.as_ref()?;
+        Some(Array::of2(&value::from_u64(range.start), &value::from_u64(range.end)))
+    }
+
+    /// The HTTP status.
+    #[wasm_bindgen(getter)]
+    pub fn status(&self) -> Option<u16> {
+        self.0.place.status
+    }
+
+    /// The exception behind it.
+    #[wasm_bindgen(getter)]
+    pub fn cause(&self) -> JsValue {
+        self.0.place.cause.clone().unwrap_or(JsValue::UNDEFINED)
+    }
+}
+
+/// The error as a rejection.
+pub(super) fn failure(error: Error) -> JsValue {
+    Failure(error).into()
+}

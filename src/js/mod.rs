@@ -1,0 +1,216 @@
+//! The face that JavaScript sees, below its own `weightstream.js`: promises in, plain objects out, no logic.
+
+mod cancel;
+mod failure;
+mod list;
+mod options;
+mod progress;
+mod tensor;
+mod value;
+
+use crate::error::Error;
+use crate::index::Tensor;
+use crate::loader::{Loader, Options, TensorRequest};
+use crate::source::web::WebSource;
+use cancel::Closing;
+use failure::failure;
+use futures::lock::Mutex;
+use futures::stream::{LocalBoxStream, TryStreamExt};
+use js_sys::{Array, Promise};
+use progress::Meter;
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::{future_to_promise, spawn_local};
+
+/// An open model.
+#[wasm_bindgen(js_name = Loader)]
+pub struct JsLoader {
+    loader: Rc<Loader<WebSource>>,
+    closing: Closing,
+    on_progress: Option<js_sys::Function>,
+}
+
+/// The tensors of one `tensors()` call, on their way.
+#[wasm_bindgen]
+pub struct TensorStream {
+    tensors: Rc<Mutex<Option<TensorResults>>>,
+    signal: Option<web_sys::AbortSignal>,
+    closing: Closing,
+}
+
+type TensorResults = LocalBoxStream<'static, Result<JsValue, Error>>;
+
+#[wasm_bindgen(js_class = Loader)]
+impl JsLoader {
+    /// `source` as in `StreamingLoader.open`, URLs as absolute strings.
+    pub fn open(source: JsValue, options: JsValue) -> Promise {
+        future_to_promise(async move {
+            let settings = options::read(&source, &options)?;
+            let closing = Closing::default();
+            let opening = async {
+                let source = WebSource::new(&source, settings.client)?;
+                Loader::open(source, Options { ..settings.loader }).await
+            };
+            let loader = cancel::unless(settings.signal, &closing, opening).await?;
+            Ok(JsLoader { loader: Rc::new(loader), closing, on_progress: settings.on_progress }.into())
+        })
+    }
+
+    /// The metadata.
+    #[wasm_bindgen(js_name = loadMetadata)]
+    pub fn load_metadata(&self) -> Promise {
+        let loader = Rc::clone(&self.loader);
+        self.run(None, async move {
+            let metadata = loader.load_metadata().await?;
+            Ok(value::object([
+                ("format", metadata.format.into()),
+                ("version", metadata.version.into()),
+                ("metadata", value::from_map(&metadata.metadata)),
+            ]))
+        })
+    }
+
+    /// An array of `TensorInfo`.
+    #[wasm_bindgen(js_name = loadIndex)]
+    pub fn load_index(&self) -> Promise {
+        let loader = Rc::clone(&self.loader);
+        self.run(None, async move { list::from_tensors(&loader.load_index().await?) })
+    }
+
+    /// One tensor.
+    #[wasm_bindgen(js_name = loadTensor)]
+    pub fn load_tensor(&self, name: String, options: JsValue) -> Promise {
+        let loader = Rc::clone(&self.loader);
+        let meter = Meter::new("loadTensor", self.on_progress.clone());
+        let signal = options::signal(&options);
+        self.run(signal, async move {
+            let (rows, into) = options::tensor_request(&options)?;
+            let observer = Rc::clone(&meter);
+            let loaded = loader.load_tensor(&name, TensorRequest { rows, into }, observer).await?;
+            meter.finish();
+            tensor::from_loaded(loaded)
+        })
+    }
+
+    /// Starts loading; what fails is left to `load_tensor`.
+    pub fn prefetch(&self, names: Vec<String>) {
+        let meter = Meter::new("prefetch", self.on_progress.clone());
+        let work = self.loader.prefetch(names, Rc::clone(&meter) as Rc<_>);
+        let closing = self.closing.clone();
+        spawn_local(async move {
+            let finished = async {
+                work.await;
+                Ok(())
+            };
+            if cancel::unless(None, &closing, finished).await.is_ok() {
+                meter.finish();
+            }
+        });
+    }
+
+    /// Many tensors: all of them where `names` is undefined.
+    pub fn tensors(&self, names: Option<Vec<String>>, signal: Option<web_sys::AbortSignal>) -> TensorStream {
+        let meter = Meter::new("tensors", self.on_progress.clone());
+        let loader = Rc::clone(&self.loader);
+        let opening = async move {
+            let tensors = loader.tensors(names, Rc::clone(&meter) as Rc<_>).await?;
+            let tensors = tensors.and_then(async |loaded| tensor::from_loaded(loaded));
+            let end = futures::stream::once(async move {
+                meter.finish();
+                Ok(None)
+            });
+            use futures::stream::StreamExt;
+            Ok(tensors.map_ok(Some).chain(end).try_filter_map(async |tensor| Ok(tensor)))
+        };
+        let tensors = Box::pin(futures::stream::once(opening).try_flatten());
+        TensorStream { tensors: Rc::new(Mutex::new(Some(tensors))), signal, closing: self.closing.clone() }
+    }
+
+    /// Reads and checks everything.
+    pub fn verify(&self, signal: Option<web_sys::AbortSignal>) -> Promise {
+        let loader = Rc::clone(&self.loader);
+        let meter = Meter::new("verify", self.on_progress.clone());
+        self.run(signal, async move {
+            let verified = loader.verify(Rc::clone(&meter) as Rc<_>).await?;
+            meter.finish();
+            Ok(verified.map_or(JsValue::NULL, JsValue::from))
+        })
+    }
+
+    /// Counters over the life of the loader.
+    #[wasm_bindgen(getter)]
+    pub fn stats(&self) -> JsValue {
+        let stats = self.loader.stats();
+        value::object([
+            ("requests", value::from_u64(stats.requests())),
+            ("bytesReceived", value::from_u64(stats.bytes_received())),
+            ("bytesDecoded", value::from_u64(stats.bytes_decoded())),
+            ("wasmMemoryBytes", value::from_u64(wasm_memory_bytes())),
+        ])
+    }
+
+    /// Rejects what is running and whatever is asked later.
+    pub fn close(&self) {
+        self.closing.close();
+        self.loader.forget_prefetched();
+    }
+
+    fn run(
+        &self,
+        signal: Option<web_sys::AbortSignal>,
+        work: impl Future<Output = Result<JsValue, Error>> + 'static,
+    ) -> Promise {
+        let closing = self.closing.clone();
+        future_to_promise(async move { cancel::unless(signal, &closing, work).await })
+    }
+}
+
+#[wasm_bindgen]
+impl TensorStream {
+    /// The next tensor, or `undefined` at the end.
+    pub fn next(&self) -> Promise {
+        let tensors = Rc::clone(&self.tensors);
+        let (signal, closing) = (self.signal.clone(), self.closing.clone());
+        future_to_promise(async move {
+            let mut held = tensors.lock().await;
+            let Some(stream) = held.as_mut() else { return Ok(JsValue::UNDEFINED) };
+            let next = cancel::unless(signal, &closing, stream.try_next()).await;
+            if !matches!(next, Ok(Some(_))) {
+                *held = None; // the end, or an error: stops what still runs
+            }
+            Ok(next?.unwrap_or(JsValue::UNDEFINED))
+        })
+    }
+
+    /// Stops what is still running.
+    pub fn cancel(&self) {
+        if let Some(mut held) = self.tensors.try_lock() {
+            *held = None;
+        }
+    }
+}
+
+impl std::fmt::Debug for JsLoader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.loader.fmt(f)
+    }
+}
+
+impl std::fmt::Debug for TensorStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TensorStream")
+    }
+}
+
+fn wasm_memory_bytes() -> u64 {
+    core::arch::wasm32::memory_size(0) as u64 * (64 << 10)
+}
+
+/// A tensor's shape as numbers: exact up to 2^53.
+fn shape_array(shape: &[u64]) -> Array {
+    shape.iter().map(|&dim| value::from_u64(dim)).collect()
+}
+
+fn byte_length_of(tensor: &Tensor) -> u64 {
+    tensor.byte_length().unwrap_or(0)
+}

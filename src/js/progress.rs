@@ -1,0 +1,149 @@
+//! How far an operation is, told at most ten times a second and once at its end.
+
+use super::value;
+use crate::loader::{Arrived, Observer};
+use js_sys::{Array, Function};
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+
+const INTERVAL_MS: f64 = 100.0;
+
+/// How much the newest interval counts in the rate. A lower weight would answer late to a change of the line.
+const NEWEST_WEIGHT: f64 = 0.3;
+
+/// Watches one operation and calls `onProgress`.
+#[derive(Debug)]
+pub(super) struct Meter {
+    kind: &'static str,
+    on_progress: Option<Function>,
+    state: RefCell<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    loaded: u64,
+    total: u64,
+    bytes_per_second: Option<f64>,
+    told_at_ms: f64,
+    told_loaded: u64,
+    tensor: Option<String>,
+    ranges: Vec<ArrivedRange>,
+}
+
+#[derive(Debug)]
+struct ArrivedRange {
+    shard: usize,
+    range: Range<u64>,
+    connection: usize,
+}
+
+impl Meter {
+    /// A meter of an operation of this `type`.
+    pub(super) fn new(kind: &'static str, on_progress: Option<Function>) -> Rc<Self> {
+        let state = State {
+            loaded: 0,
+            total: 0,
+            bytes_per_second: None,
+            told_at_ms: now(),
+            told_loaded: 0,
+            tensor: None,
+            ranges: Vec::new(),
+        };
+        Rc::new(Meter { kind, on_progress, state: RefCell::new(state) })
+    }
+
+    /// Tells the end.
+    pub(super) fn finish(&self) {
+        self.tell(now(), true);
+    }
+
+    fn tell(&self, now_ms: f64, done: bool) {
+        let Some(on_progress) = &self.on_progress else { return };
+        let event = self.state.borrow_mut().event(self.kind, now_ms, done);
+        if let Err(exception) = on_progress.call1(&JsValue::UNDEFINED, &event) {
+            // A fault of the page must not end the load, nor go unseen.
+            report_error(&exception);
+        }
+    }
+}
+
+impl Observer for Meter {
+    fn expects(&self, payload_bytes: u64) {
+        self.state.borrow_mut().total += payload_bytes;
+    }
+
+    fn arrived(&self, arrived: Arrived<'_>) {
+        if self.on_progress.is_none() {
+            return;
+        }
+        let now_ms = now();
+        {
+            let mut state = self.state.borrow_mut();
+            state.add(arrived);
+            if now_ms - state.told_at_ms < INTERVAL_MS {
+                return;
+            }
+        }
+        self.tell(now_ms, false);
+    }
+}
+
+impl State {
+    fn add(&mut self, arrived: Arrived<'_>) {
+        let Arrived { shard, range, connection, tensor } = arrived;
+        if let Some(tensor) = tensor {
+            self.loaded += range.end - range.start;
+            if self.tensor.as_deref() != Some(tensor) {
+                self.tensor = Some(tensor.to_owned());
+            }
+        }
+        let continues =
+            |r: &&mut ArrivedRange| r.shard == shard && r.connection == connection && r.range.end == range.start;
+        match self.ranges.iter_mut().rev().find(continues) {
+            Some(last) => last.range.end = range.end,
+            None => self.ranges.push(ArrivedRange { shard, range, connection }),
+        }
+    }
+
+    fn event(&mut self, kind: &'static str, now_ms: f64, done: bool) -> JsValue {
+        let seconds = (now_ms - self.told_at_ms) / 1000.0;
+        if seconds > 0.0 && self.loaded > self.told_loaded {
+            let newest = (self.loaded - self.told_loaded) as f64 / seconds;
+            let before = self.bytes_per_second.unwrap_or(newest);
+            self.bytes_per_second = Some(before + NEWEST_WEIGHT * (newest - before));
+        }
+        (self.told_at_ms, self.told_loaded) = (now_ms, self.loaded);
+        let left = self.total.saturating_sub(self.loaded) as f64;
+        let seconds_left = self.bytes_per_second.map(|rate| left / rate);
+        let ranges = std::mem::take(&mut self.ranges).into_iter().map(|arrived| {
+            value::object([
+                ("shard", value::from_u64(arrived.shard as u64)),
+                ("start", value::from_u64(arrived.range.start)),
+                ("end", value::from_u64(arrived.range.end)),
+                ("connection", value::from_u64(arrived.connection as u64)),
+            ])
+        });
+        value::object([
+            ("type", kind.into()),
+            ("loaded", value::from_u64(self.loaded)),
+            ("total", value::from_u64(self.total)),
+            ("bytesPerSecond", self.bytes_per_second.unwrap_or(0.0).into()),
+            ("secondsLeft", seconds_left.map_or(JsValue::UNDEFINED, JsValue::from)),
+            ("tensor", self.tensor.as_deref().map_or(JsValue::UNDEFINED, JsValue::from)),
+            ("fromCache", JsValue::FALSE),
+            ("done", done.into()),
+            ("ranges", ranges.collect::<Array>().into()),
+        ])
+    }
+}
+
+#[wasm_bindgen]
+extern "C" {
+    // Both pages and workers have them, so they are taken from the global object rather than from `window`.
+    #[wasm_bindgen(js_namespace = performance)]
+    fn now() -> f64;
+    #[wasm_bindgen(js_name = reportError)]
+    fn report_error(exception: &JsValue);
+}

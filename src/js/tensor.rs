@@ -1,0 +1,70 @@
+//! A loaded tensor as JavaScript sees it.
+
+use super::{shape_array, value};
+use crate::dtype::ArrayKind;
+use crate::error::{Error, ErrorKind, Result};
+use crate::loader::{Loaded, LoadedComponent};
+use crate::source::js_buffer::JsBuffer;
+use js_sys::{
+    BigInt64Array, BigUint64Array, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Map, Uint8Array,
+    Uint16Array, Uint32Array,
+};
+use wasm_bindgen::JsValue;
+
+/// A `Tensor`: its typed array lies over the buffer that the bytes arrived in.
+pub(super) fn from_loaded(loaded: Loaded<JsBuffer>) -> Result<JsValue> {
+    let Loaded { tensor, shape, components, verified } = loaded;
+    let map = Map::new();
+    let mut only = JsValue::UNDEFINED;
+    let is_one = components.len() == 1;
+    for LoadedComponent { role, dtype, buffer } in components {
+        let data = typed_array(&buffer, dtype.array_kind()).map_err(|e| e.in_tensor(&tensor.name))?;
+        if is_one && &*role == "data" {
+            only = data.clone();
+        }
+        let component = value::object([("dtype", dtype.name().into()), ("data", data)]);
+        map.set(&(&*role).into(), &component);
+    }
+    Ok(value::object([
+        ("name", tensor.name.as_str().into()),
+        ("dtype", tensor.dtype.name().into()),
+        ("shape", shape_array(&shape).into()),
+        ("layout", tensor.layout.name().into()),
+        ("data", only),
+        ("components", map.into()),
+        ("verified", verified.map_or(JsValue::NULL, JsValue::from)),
+    ]))
+}
+
+fn typed_array(buffer: &JsBuffer, kind: ArrayKind) -> Result<JsValue> {
+    let bytes: &Uint8Array = buffer.bytes();
+    let item_bytes = match kind {
+        ArrayKind::I8 | ArrayKind::U8 => 1,
+        ArrayKind::I16 | ArrayKind::U16 => 2,
+        ArrayKind::F32 | ArrayKind::I32 | ArrayKind::U32 => 4,
+        ArrayKind::F64 | ArrayKind::I64 | ArrayKind::U64 => 8,
+    };
+    let (memory, offset, length) = (bytes.buffer(), bytes.byte_offset(), bytes.length() / item_bytes);
+    if offset % item_bytes != 0 {
+        let what = format!("`into` begins at byte {offset} of its buffer, but the elements have {item_bytes} bytes");
+        let error = Error::new(ErrorKind::InvalidArgument, what);
+        return Err(error.advise(format!("Give a view that begins at a multiple of {item_bytes}.")));
+    }
+    macro_rules! view {
+        ($array:ident) => {
+            $array::new_with_byte_offset_and_length(&memory, offset, length).into()
+        };
+    }
+    Ok(match kind {
+        ArrayKind::F32 => view!(Float32Array),
+        ArrayKind::F64 => view!(Float64Array),
+        ArrayKind::I8 => view!(Int8Array),
+        ArrayKind::U8 => view!(Uint8Array),
+        ArrayKind::I16 => view!(Int16Array),
+        ArrayKind::U16 => view!(Uint16Array),
+        ArrayKind::I32 => view!(Int32Array),
+        ArrayKind::U32 => view!(Uint32Array),
+        ArrayKind::I64 => view!(BigInt64Array),
+        ArrayKind::U64 => view!(BigUint64Array),
+    })
+}

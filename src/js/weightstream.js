@@ -1,0 +1,111 @@
+// The face of the package. What it does stands in weightstream.d.ts; the work is done in WebAssembly.
+import start, { Failure, Loader } from "./weightstream_glue.js";
+
+let started;
+
+export function init(source = new URL("weightstream_bg.wasm", import.meta.url)) {
+  started ??= start({ module_or_path: source }).catch((cause) => {
+    started = undefined; // so that a later call can succeed
+    throw new LoadError(MAKE, {
+      code: "INTERNAL",
+      message: `The WebAssembly module of weightstream could not be started: ${cause?.message ?? cause}. ` +
+        "Check that weightstream_bg.wasm is served beside weightstream.js, or call init() with its URL.",
+      cause,
+    });
+  });
+  return started.then(() => {});
+}
+
+export class StreamingLoader {
+  #loader;
+
+  constructor(make, loader) {
+    if (make !== MAKE) throw new TypeError("Use StreamingLoader.open().");
+    this.#loader = loader;
+  }
+
+  static async open(source, options) {
+    await init();
+    return new StreamingLoader(MAKE, await checked(Loader.open(addressed(source), options)));
+  }
+
+  loadMetadata() {
+    return checked(this.#loader.loadMetadata());
+  }
+
+  loadIndex() {
+    return checked(this.#loader.loadIndex());
+  }
+
+  loadTensor(name, options) {
+    return checked(this.#loader.loadTensor(String(name), options));
+  }
+
+  prefetch(names) {
+    this.#loader.prefetch(Array.from(names, String));
+  }
+
+  async *tensors({ names, signal } = {}) {
+    const stream = this.#loader.tensors(names && Array.from(names, String), signal);
+    try {
+      for (let tensor; (tensor = await checked(stream.next())); ) yield tensor;
+    } finally {
+      stream.cancel();
+    }
+  }
+
+  verify({ signal } = {}) {
+    return checked(this.#loader.verify(signal));
+  }
+
+  get stats() {
+    return this.#loader.stats;
+  }
+
+  close() {
+    this.#loader.close();
+  }
+
+  [Symbol.dispose ?? Symbol.for("Symbol.dispose")]() {
+    this.close();
+  }
+}
+
+export class LoadError extends Error {
+  constructor(make, { message, code, url, tensor, range, status, cause }) {
+    if (make !== MAKE) throw new TypeError("Only weightstream makes a LoadError.");
+    super(message, cause === undefined ? undefined : { cause });
+    Object.assign(this, { code, url, tensor, range, status });
+  }
+
+  get name() {
+    return "LoadError";
+  }
+}
+
+// Kept inside this module, so that nobody else can call the constructors.
+const MAKE = Symbol("make");
+
+async function checked(promise) {
+  try {
+    return await promise;
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error; // an abort's own reason
+    try {
+      throw new LoadError(MAKE, error);
+    } finally {
+      error.free();
+    }
+  }
+}
+
+// URLs are made absolute against the page, or the worker's script.
+function addressed(source) {
+  if (typeof source !== "string" && !(source instanceof URL)) return source;
+  const base = globalThis.document?.baseURI ?? globalThis.location?.href;
+  try {
+    return new URL(source, base).href;
+  } catch (cause) {
+    throw new LoadError(MAKE, { code: "INVALID_ARGUMENT", message: `"${source}" is not a URL. Correct the call.`, cause });
+  }
+}

@@ -1,0 +1,108 @@
+//! One connection: requests are read and answered, one after the other, until either side has had
+//! enough.
+
+use std::io::{self, Read};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::request::{Heads, Next, Request};
+use super::response::Response;
+use super::send::fit_send_buffer;
+use super::{Shared, answer};
+
+/// How much of what a refused client goes on sending is read and thrown away, and for how long.
+const LINGER_BYTES: u64 = 1024 * 1024;
+const LINGER: Duration = Duration::from_secs(1);
+
+/// One request and what became of it, for a log.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// The method, such as `GET`.
+    pub method: String,
+    /// The path as it was asked for, still percent-encoded, without the query.
+    pub path: String,
+    /// The `Range` header as it came.
+    pub range: Option<String>,
+    /// The status of the response.
+    pub status: u16,
+    /// The bytes of the body that were handed to the system; fewer than promised if the client went
+    /// away.
+    pub bytes_sent: u64,
+    /// From the end of the request's head to the end of the response.
+    pub elapsed: Duration,
+}
+
+/// Serves `stream` until it ends. A client that goes away, at whatever moment, is no error of the
+/// server: nothing is reported.
+pub(super) fn serve(stream: &TcpStream, shared: &Shared) {
+    let _ = converse(stream, shared);
+}
+
+fn converse(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    fit_send_buffer(stream)?;
+    stream.set_write_timeout(Some(shared.timeout))?;
+    let mut heads = Heads::new(stream, shared.timeout);
+    loop {
+        match heads.next()? {
+            Next::End => return Ok(()),
+            Next::Refused(status, why) => {
+                Response::text(status, why).isolated(shared.isolated).closing().send(stream, "GET", &mut |_| ())?;
+                return linger(stream);
+            }
+            Next::Request(request) => {
+                respond(stream, shared, &request)?;
+                if !request.keep_alive {
+                    return linger(stream);
+                }
+            }
+        }
+    }
+}
+
+fn respond(stream: &TcpStream, shared: &Shared, request: &Request) -> io::Result<()> {
+    let began = Instant::now();
+    shared.requests.fetch_add(1, Ordering::Relaxed);
+    let mut response = answer::answer(&shared.site, request).isolated(shared.isolated);
+    if !request.keep_alive {
+        response = response.closing();
+    }
+    let mut bytes_sent = 0;
+    let sent = response.send(stream, &request.method, &mut |byte_length| {
+        bytes_sent += byte_length;
+        shared.bytes_sent.fetch_add(byte_length, Ordering::Relaxed);
+    });
+    if let Some(report) = &shared.on_request {
+        report(&Exchange {
+            method: request.method.clone(),
+            path: request.path.clone(),
+            range: request.header("range").map(str::to_owned),
+            status: response.status,
+            bytes_sent,
+            elapsed: began.elapsed(),
+        });
+    }
+    sent
+}
+
+/// Closing a socket that holds unread bytes resets the connection, which can destroy the response
+/// before the client has read it; so the sending side is closed first and the rest of the request
+/// is read (RFC 9112, section 9.6).
+fn linger(stream: &TcpStream) -> io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    let deadline = Instant::now() + LINGER;
+    let mut scratch = [0; 4096];
+    let mut left = LINGER_BYTES;
+    loop {
+        let patience = deadline.saturating_duration_since(Instant::now());
+        if patience.is_zero() || left == 0 {
+            return Ok(());
+        }
+        stream.set_read_timeout(Some(patience))?;
+        match (&*stream).read(&mut scratch)? {
+            0 => return Ok(()),
+            count => left = left.saturating_sub(count as u64),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! From the path of a URL to a file below a mounted folder, and never to one beside it.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// All but the unreserved characters of RFC 3986, section 2.3.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The mounted folders.
+pub(super) struct Site {
+    /// Longest prefix first.
+    mounts: Vec<Mount>,
+}
+
+struct Mount {
+    prefix: Vec<String>,
+    root: PathBuf,
+}
+
+/// What a path leads to.
+pub(super) enum Found {
+    File(PathBuf),
+    /// A folder without an `index.html`.
+    Folder(PathBuf),
+    /// The top, where nothing is mounted: the mounts.
+    Mounts(Vec<String>),
+    /// A folder named without the slash at its end, against which the links of its page would
+    /// resolve wrongly.
+    Redirect(String),
+    /// A symbolic link leads out of the mounted folder.
+    Outside,
+    Nothing,
+}
+
+impl Site {
+    pub(super) fn new(mounts: Vec<(String, PathBuf)>) -> io::Result<Self> {
+        let mut mounts =
+            mounts.into_iter().map(|(prefix, path)| Mount::new(&prefix, &path)).collect::<io::Result<Vec<_>>>()?;
+        mounts.sort_by_key(|mount| std::cmp::Reverse(mount.prefix.len()));
+        Ok(Self { mounts })
+    }
+
+    pub(super) fn find(&self, path: &str) -> Found {
+        let Some(segments) = segments(path) else {
+            return Found::Nothing;
+        };
+        let matching =
+            self.mounts.iter().find_map(|mount| Some((mount, segments.strip_prefix(mount.prefix.as_slice())?)));
+        let Some((mount, below)) = matching else {
+            return if segments.is_empty() {
+                Found::Mounts(self.mounts.iter().map(|mount| url_path(&mount.prefix)).collect())
+            } else {
+                Found::Nothing
+            };
+        };
+        let wanted = below.iter().fold(mount.root.clone(), |path, segment| path.join(segment));
+        let Ok(real) = wanted.canonicalize() else {
+            return Found::Nothing;
+        };
+        match (mount.kind(&real), path.ends_with('/')) {
+            (Kind::File, false) => Found::File(real),
+            (Kind::Folder, true) => mount.index(real),
+            (Kind::Folder, false) => Found::Redirect(url_path(&segments) + "/"),
+            (Kind::Outside, _) => Found::Outside,
+            (Kind::File | Kind::Other, _) => Found::Nothing,
+        }
+    }
+}
+
+impl Mount {
+    fn new(prefix: &str, path: &Path) -> io::Result<Self> {
+        let root = path
+            .canonicalize()
+            .map_err(|error| io::Error::new(error.kind(), format!("cannot serve {}: {error}", path.display())))?;
+        let refused = || {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("cannot serve under {prefix}: not a path of plain names"),
+            )
+        };
+        Ok(Self { prefix: segments(prefix).ok_or_else(refused)?, root })
+    }
+
+    /// `real` is canonical: it holds no link that could lead elsewhere.
+    fn kind(&self, real: &Path) -> Kind {
+        if !real.starts_with(&self.root) {
+            return Kind::Outside;
+        }
+        match real.metadata() {
+            Ok(metadata) if metadata.is_file() => Kind::File,
+            Ok(metadata) if metadata.is_dir() => Kind::Folder,
+            _ => Kind::Other,
+        }
+    }
+
+    fn index(&self, folder: PathBuf) -> Found {
+        match folder.join("index.html").canonicalize() {
+            Ok(index) if matches!(self.kind(&index), Kind::File) => Found::File(index),
+            _ => Found::Folder(folder),
+        }
+    }
+}
+
+enum Kind {
+    File,
+    Folder,
+    /// A device or a pipe (opening which could block for ever), or gone meanwhile.
+    Other,
+    Outside,
+}
+
+/// The decoded names of a path, or `None` if one of them is not the name of a visible file: `..`, a
+/// hidden name, or one that holds a separator or a NUL. Browsers resolve `..` before they ask, so
+/// whoever sends it is up to something.
+fn segments(path: &str) -> Option<Vec<String>> {
+    let named = path.split('/').filter(|segment| !segment.is_empty());
+    named
+        .map(|segment| {
+            percent_decode_str(segment).decode_utf8().ok().filter(|name| is_visible_name(name)).map(Cow::into_owned)
+        })
+        .collect()
+}
+
+pub(super) fn is_visible_name(name: &str) -> bool {
+    let mut components = Path::new(name).components();
+    let plain = components.next() == Some(Component::Normal(name.as_ref()));
+    let alone = components.next().is_none();
+    plain && alone && !name.starts_with('.') && !name.contains('\0')
+}
+
+/// The path of a URL that leads to these names. It begins with exactly one slash: two would name
+/// another host.
+fn url_path(segments: &[String]) -> String {
+    format!("/{}", segments.iter().map(|segment| encode(segment)).collect::<Vec<_>>().join("/"))
+}
+
+pub(super) fn encode(name: &str) -> String {
+    utf8_percent_encode(name, RESERVED).to_string()
+}

@@ -1,0 +1,131 @@
+//! A URL, read by `fetch` with Range requests.
+
+use super::stream::{StreamBody, broken};
+use super::{Answer, answer};
+use crate::error::{Error, ErrorKind, Result};
+use js_sys::{Function, Promise, Reflect, encode_uri_component};
+use std::ops::Range;
+use std::rc::Rc;
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{AbortController, Headers, RequestCache, RequestCredentials, RequestInit, Response, Url};
+
+/// How requests are made.
+#[derive(Debug, Default)]
+pub struct Client {
+    /// Called in place of `globalThis.fetch`.
+    pub fetch: Option<Function>,
+    /// Sent to `origin` and to no other.
+    pub headers: Vec<(String, String)>,
+    /// Sent to `origin` and to no other.
+    pub credentials: Option<RequestCredentials>,
+    /// The origin of the URL that the caller named.
+    pub origin: String,
+}
+
+/// A file at a URL.
+#[derive(Debug, Clone)]
+pub struct FetchSource {
+    url: String,
+    client: Rc<Client>,
+}
+
+impl FetchSource {
+    /// The file at an absolute URL.
+    pub fn new(url: String, client: Rc<Client>) -> Self {
+        FetchSource { url, client }
+    }
+
+    /// What errors call it.
+    pub fn name(&self) -> &str {
+        &self.url
+    }
+
+    /// As [`Source::read`](super::Source::read). Redirects are followed anew each time: signed URLs expire.
+    pub async fn read(&self, range: Range<u64>) -> Result<Answer<StreamBody>> {
+        let (response, controller) = self.request(Some(&range)).await?;
+        let is_encoded_range = response.status() == 206 && header(&response, "Content-Encoding").is_some();
+        if !is_encoded_range {
+            return into_answer(&range, response, controller);
+        }
+        // A range of an encoded file cannot be decoded from its middle. Without a Range header the browser
+        // decodes the whole.
+        controller.abort();
+        let (response, controller) = self.request(None).await?;
+        into_answer(&range, response, controller)
+    }
+
+    /// As [`Source::part`](super::Source::part): a path is a file name, so what means something in a URL is escaped.
+    pub fn part(&self, path: &str) -> Result<Self> {
+        let escaped: Vec<String> = path.split('/').map(|segment| encode_uri_component(segment).into()).collect();
+        match Url::new_with_base(&escaped.join("/"), &self.url) {
+            Ok(url) => Ok(FetchSource { url: url.href(), client: Rc::clone(&self.client) }),
+            Err(_) => {
+                let what = format!("a URL like this has no files beside it, so \"{path}\" cannot be found");
+                Err(Error::new(ErrorKind::Unsupported, what))
+            }
+        }
+    }
+
+    async fn request(&self, range: Option<&Range<u64>>) -> Result<(Response, AbortController)> {
+        let no_browser = |cause| broken("this environment has no fetch", cause);
+        let controller = AbortController::new().map_err(no_browser)?;
+        let headers = Headers::new().map_err(no_browser)?;
+        let init = RequestInit::new();
+        if Url::new(&self.url).is_ok_and(|url| url.origin() == self.client.origin) {
+            for (name, value) in &self.client.headers {
+                headers.set(name, value).map_err(|cause| {
+                    let mut error = broken(&format!("the header \"{name}\" cannot be sent"), cause);
+                    error.kind = ErrorKind::InvalidArgument;
+                    error
+                })?;
+            }
+            if let Some(credentials) = self.client.credentials {
+                init.set_credentials(credentials);
+            }
+        }
+        if let Some(range) = range {
+            let inclusive = format!("bytes={}-{}", range.start, range.end - 1);
+            headers.set("Range", &inclusive).map_err(no_browser)?;
+        }
+        init.set_headers(&headers);
+        // Chromium's HTTP cache serialises parallel ranges of one URL, and a warm one is slower than loopback.
+        init.set_cache(RequestCache::NoStore);
+        init.set_signal(Some(&controller.signal()));
+        let response = self.call_fetch(&init).await;
+        let response = response.map_err(|cause| broken("the request failed", cause))?;
+        match response.dyn_into::<Response>() {
+            Ok(response) => Ok((response, controller)),
+            Err(_) => Err(Error::new(ErrorKind::InvalidArgument, "`fetch` gave something that is no Response")),
+        }
+    }
+
+    async fn call_fetch(&self, init: &RequestInit) -> Result<JsValue, JsValue> {
+        let global = js_sys::global();
+        let fetch = match &self.client.fetch {
+            Some(fetch) => fetch.clone(),
+            None => Reflect::get(&global, &"fetch".into())?.dyn_into::<Function>()?,
+        };
+        let promise = fetch.call2(&global, &self.url.as_str().into(), init)?;
+        JsFuture::from(Promise::resolve(&promise)).await
+    }
+}
+
+fn into_answer(asked: &Range<u64>, response: Response, controller: AbortController) -> Result<Answer<StreamBody>> {
+    let head = answer::Head {
+        status: response.status(),
+        content_range: header(&response, "Content-Range"),
+        content_length: header(&response, "Content-Length").and_then(|value| value.parse().ok()),
+        content_encoding: header(&response, "Content-Encoding"),
+        etag: header(&response, "ETag"),
+        last_modified: header(&response, "Last-Modified"),
+    };
+    let checked = answer::check(asked, &head, ()).inspect_err(|_| controller.abort())?;
+    let length = checked.end.map(|end| end - checked.start);
+    let body = StreamBody::new(response.body(), length, Some(controller))?;
+    Ok(checked.map(|()| body))
+}
+
+fn header(response: &Response, name: &str) -> Option<String> {
+    response.headers().get(name).ok().flatten()
+}

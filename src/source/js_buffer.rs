@@ -1,0 +1,106 @@
+//! A tensor's memory in the browser: an ArrayBuffer that JavaScript owns, outside the wasm memory.
+
+use super::Buffer;
+use crate::error::{Error, ErrorKind, Result};
+use js_sys::{ArrayBuffer, Uint8Array};
+use std::cell::RefCell;
+use std::ops::Range;
+use wasm_bindgen::{JsCast, JsValue, prelude::wasm_bindgen};
+
+/// Bytes go into wasm memory, to be decoded or digested, through one scratch of this size.
+const SCRATCH_BYTES: usize = 256 << 10;
+
+thread_local! {
+    /// Reused for ever: the first touch of fresh memory costs ten times as much as a copy into warm memory.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+#[wasm_bindgen]
+extern "C" {
+    // `new ArrayBuffer(n)` throws where there is no memory; js-sys' constructor would abort.
+    #[wasm_bindgen(js_name = ArrayBuffer)]
+    type FallibleArrayBuffer;
+    #[wasm_bindgen(constructor, catch, js_class = "ArrayBuffer")]
+    fn new(byte_length: f64) -> Result<FallibleArrayBuffer, JsValue>;
+}
+
+/// A buffer of bytes that lies in JavaScript's memory.
+#[derive(Debug, Clone)]
+pub struct JsBuffer {
+    pub(super) bytes: Uint8Array,
+    /// Whether the buffer is the caller's: then it must not be handed to a BYOB reader, which would detach it.
+    pub(super) is_borrowed: bool,
+}
+
+impl JsBuffer {
+    /// A buffer over memory that the caller lent, shared or not. It is written to and never detached.
+    pub fn borrowed(bytes: Uint8Array) -> Self {
+        JsBuffer { bytes, is_borrowed: true }
+    }
+
+    /// All of its bytes.
+    pub fn bytes(&self) -> &Uint8Array {
+        &self.bytes
+    }
+}
+
+impl Buffer for JsBuffer {
+    fn allocate(byte_length: u64) -> Result<Self> {
+        match FallibleArrayBuffer::new(byte_length as f64) {
+            // Offsets into typed arrays are 32 bits in js-sys.
+            Ok(buffer) if byte_length <= u64::from(u32::MAX) => {
+                let bytes = Uint8Array::new(buffer.unchecked_ref::<ArrayBuffer>());
+                Ok(JsBuffer { bytes, is_borrowed: false })
+            }
+            _ => {
+                let what = format!("the browser has no memory for {byte_length} bytes in one piece");
+                let error = Error::new(ErrorKind::Limit, what);
+                Err(error.advise("Load fewer rows at a time, or let go of tensors that are not needed any more."))
+            }
+        }
+    }
+
+    fn byte_length(&self) -> u64 {
+        u64::from(self.bytes.length())
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+        if at + bytes.len() as u64 > self.byte_length() {
+            return Err(outside());
+        }
+        let at = at as u32;
+        self.bytes.subarray(at, at + bytes.len() as u32).copy_from(bytes);
+        Ok(())
+    }
+
+    fn inspect(&self, range: Range<u64>, look: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        if range.end > self.byte_length() {
+            return Err(outside());
+        }
+        // Taken rather than borrowed, so that `look` may inspect another buffer.
+        let mut scratch = SCRATCH.take();
+        scratch.resize(SCRATCH_BYTES, 0);
+        let (mut at, end) = (range.start as u32, range.end as u32);
+        let mut outcome = Ok(());
+        while at < end && outcome.is_ok() {
+            let length = (end - at).min(SCRATCH_BYTES as u32);
+            if let Some(piece) = scratch.get_mut(..length as usize) {
+                self.bytes.subarray(at, at + length).copy_to(piece);
+                outcome = look(piece);
+            }
+            at += length;
+        }
+        SCRATCH.set(scratch);
+        outcome
+    }
+
+    fn duplicate(&self) -> Result<Self> {
+        let copy = JsBuffer::allocate(self.byte_length())?;
+        copy.bytes.set(&self.bytes, 0);
+        Ok(copy)
+    }
+}
+
+fn outside() -> Error {
+    Error::new(ErrorKind::Internal, "bytes were to be put outside a buffer, or it was detached")
+}

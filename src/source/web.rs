@@ -1,0 +1,110 @@
+//! What a web app can open: URLs, Blobs and Files, and bytes of its own.
+
+use super::blob::BlobSource;
+use super::bytes::{self, ByteSource, BytesBody};
+use super::fetch::{Client, FetchSource};
+use super::js_buffer::JsBuffer;
+use super::stream::StreamBody;
+use super::{Answer, Body, Source};
+use crate::error::{Error, ErrorKind, Result};
+use js_sys::{Array, Reflect};
+use std::ops::Range;
+use std::rc::Rc;
+use wasm_bindgen::{JsCast, JsValue};
+use web_sys::{Blob, File};
+
+pub(crate) use super::bytes::view;
+
+/// One of the sources that JavaScript can name.
+#[derive(Debug, Clone)]
+pub enum WebSource {
+    /// A URL.
+    Fetch(FetchSource),
+    /// A Blob or File.
+    Blob(BlobSource),
+    /// Bytes that the caller provides.
+    Bytes(ByteSource),
+}
+
+impl WebSource {
+    /// The source that a JavaScript value stands for: an absolute URL as a string, a Blob, an array of Files, or an object
+    /// with `byteLength` and `slice`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for anything else.
+    pub fn new(value: &JsValue, client: Client) -> Result<Self> {
+        if let Some(url) = value.as_string() {
+            return Ok(WebSource::Fetch(FetchSource::new(url, Rc::new(client))));
+        }
+        if let Some(blob) = value.dyn_ref::<Blob>() {
+            return Ok(WebSource::Blob(BlobSource::new(blob.clone(), Rc::default())));
+        }
+        if let Some(files) = value.dyn_ref::<Array>() {
+            let files: Option<Vec<File>> = files.iter().map(|file| file.dyn_into().ok()).collect();
+            if let Some(files) = files
+                && let Some(first) = files.first().cloned()
+            {
+                return Ok(WebSource::Blob(BlobSource::new(first.unchecked_into(), Rc::new(files))));
+            }
+        }
+        let field = |name: &str| Reflect::get(value, &name.into()).ok();
+        let length = field("byteLength").and_then(|length| length.as_f64());
+        if length.is_some_and(|length| length >= 0.0) && field("slice").is_some_and(|slice| slice.is_function()) {
+            return Ok(WebSource::Bytes(value.clone().unchecked_into()));
+        }
+        let what = "the source is no URL, Blob, File, non-empty array of Files, or object with byteLength and slice()";
+        Err(Error::new(ErrorKind::InvalidArgument, what))
+    }
+}
+
+impl Source for WebSource {
+    type Body = WebBody;
+
+    fn name(&self) -> &str {
+        match self {
+            WebSource::Fetch(source) => source.name(),
+            WebSource::Blob(source) => source.name(),
+            WebSource::Bytes(_) => "the byte source",
+        }
+    }
+
+    async fn read(&self, range: Range<u64>) -> Result<Answer<WebBody>> {
+        match self {
+            WebSource::Fetch(source) => Ok(source.read(range).await?.map(WebBody::Stream)),
+            WebSource::Blob(source) => Ok(source.read(range)?.map(WebBody::Stream)),
+            WebSource::Bytes(source) => Ok(bytes::read(source, range).map(WebBody::Bytes)),
+        }
+    }
+
+    fn part(&self, path: &str) -> Result<Self> {
+        match self {
+            WebSource::Fetch(source) => Ok(WebSource::Fetch(source.part(path)?)),
+            WebSource::Blob(source) => Ok(WebSource::Blob(source.part(path)?)),
+            WebSource::Bytes(_) => {
+                let what = format!("a byte source has no files beside it, so \"{path}\" cannot be found");
+                let error = Error::new(ErrorKind::Unsupported, what);
+                Err(error.advise("Give a URL or all files of the model instead."))
+            }
+        }
+    }
+}
+
+/// Bytes from one of the sources.
+#[derive(Debug)]
+pub enum WebBody {
+    /// From a stream.
+    Stream(StreamBody),
+    /// From the caller's code.
+    Bytes(BytesBody),
+}
+
+impl Body for WebBody {
+    type Buffer = JsBuffer;
+
+    async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
+        match self {
+            WebBody::Stream(body) => body.read(into, at).await,
+            WebBody::Bytes(body) => body.read(into, at).await,
+        }
+    }
+}

@@ -1,0 +1,10 @@
+// For bundlers that do not look into `new URL(…, import.meta.url)`: the app names the module itself.
+
+import { StreamingLoader, init } from "weightstream";
+import module from "weightstream/weightstream_bg.wasm";
+import { sha256OfTensor } from "./digest.js";
+
+window.sha256OfTensor = async (model, name) => {
+  await init(new URL(module, import.meta.url));
+  return sha256OfTensor(StreamingLoader.open(model), name);
+};

@@ -1,0 +1,122 @@
+// Every call of the package, as a web app would write it. It is only type-checked.
+
+import {
+  LoadError,
+  StreamingLoader,
+  init,
+  type ArrivedRange,
+  type ByteSource,
+  type ComponentInfo,
+  type LoadErrorCode,
+  type LoadProgress,
+  type LoadTensorOptions,
+  type LoaderStats,
+  type Metadata,
+  type OpenOptions,
+  type Source,
+  type Tensor,
+  type TensorComponent,
+  type TensorData,
+  type TensorInfo,
+  type TensorsOptions,
+  type Verified,
+} from "weightstream";
+
+export async function everyWayToInitialise(bytes: ArrayBuffer, module: WebAssembly.Module): Promise<void> {
+  await init();
+  await init("weightstream_bg.wasm");
+  await init(new URL("https://example.org/weightstream_bg.wasm"));
+  await init(new Request("weightstream_bg.wasm"));
+  await init(await fetch("weightstream_bg.wasm"));
+  await init(bytes);
+  await init(new Uint8Array(bytes));
+  await init(module);
+}
+
+export function everySource(file: File, bytes: ArrayBuffer): Source[] {
+  const own: ByteSource = {
+    byteLength: bytes.byteLength,
+    slice: async (start, end) => bytes.slice(start, end),
+  };
+  return ["model.apr", new URL("https://example.org/model.apr"), new Blob([bytes]), file, bytes, own, [file, file]];
+}
+
+export function everyOption(controller: AbortController): OpenOptions {
+  return {
+    signal: controller.signal,
+    fetch: (input, init) => fetch(input, init),
+    headers: { Authorization: "Bearer …" },
+    credentials: "include",
+    onProgress: showProgress,
+    verify: true,
+    concurrency: 2,
+    coalesceGap: 64 * 1024,
+  };
+}
+
+function showProgress(event: LoadProgress): void {
+  const type: "loadTensor" | "tensors" | "prefetch" | "verify" = event.type;
+  const secondsLeft: number = event.secondsLeft ?? Infinity;
+  const percent = (100 * event.loaded) / event.total;
+  console.log(type, percent, event.bytesPerSecond, secondsLeft, event.tensor ?? "", event.fromCache, event.done);
+  event.ranges.forEach(({ shard, start, end, connection }: ArrivedRange) => {
+    console.log(shard, end - start, connection);
+  });
+}
+
+export async function everyCall(source: Source, options: OpenOptions, signal: AbortSignal): Promise<void> {
+  using loader: StreamingLoader = await StreamingLoader.open(source, options);
+
+  const metadata: Metadata = await loader.loadMetadata();
+  const architecture: unknown = metadata.metadata["model_type"];
+  console.log(metadata.format, metadata.version, architecture);
+
+  const index: readonly TensorInfo[] = await loader.loadIndex();
+  const first = index[0];
+  if (!first) return;
+  const dimensions: readonly number[] = first.shape;
+  const components: readonly ComponentInfo[] = first.components;
+  console.log(first.name, first.dtype, dimensions.length, first.layout, first.byteLength, first.shard);
+  for (const { role, dtype, byteLength, storedByteLength, encoding } of components) {
+    console.log(role, dtype, byteLength ?? storedByteLength, encoding);
+  }
+
+  const everyLoadOption: LoadTensorOptions = { signal, into: new ArrayBuffer(first.byteLength), rows: [0, 1] };
+  const tensor: Tensor = await loader.loadTensor(first.name, everyLoadOption);
+  await loader.loadTensor(first.name, { into: new Float32Array(16) });
+  await loader.loadTensor(first.name, { into: new SharedArrayBuffer(first.byteLength) });
+  describe(tensor);
+
+  loader.prefetch(["encoder.layer.0.output.dense.weight"]);
+  loader.prefetch(new Set(index.map(({ name }) => name)));
+
+  for await (const each of loader.tensors()) describe(each);
+  const some: TensorsOptions = { names: index.map(({ name }) => name), signal };
+  for await (const each of loader.tensors(some)) describe(each);
+
+  const verified: Verified = await loader.verify();
+  await loader.verify({ signal });
+  const stats: LoaderStats = loader.stats;
+  console.log(verified, stats.requests, stats.bytesReceived, stats.bytesDecoded, stats.wasmMemoryBytes);
+  loader.close();
+}
+
+function describe({ name, dtype, shape, layout, data, components, verified }: Tensor): void {
+  if (data instanceof Float32Array) console.log("largest", data.reduce((a, b) => Math.max(a, b), -Infinity));
+  const bytes: TensorData | undefined = data;
+  const parts: ReadonlyMap<string, TensorComponent> = components;
+  const values = parts.get("values")?.data;
+  console.log(name, dtype, shape.join("×"), layout, bytes?.byteLength, values?.byteLength, verified ?? "unchecked");
+}
+
+export function everyField(error: unknown): string {
+  if (!(error instanceof LoadError)) return String(error);
+  const code: LoadErrorCode = error.code;
+  const where = error.range ? `${error.range[0]}..${error.range[1]} of ${error.url}` : error.url;
+  return `${error.name} ${code} ${where} ${error.tensor} ${error.status}: ${error.message} (${error.cause})`;
+}
+
+// @ts-expect-error: only `open` makes a loader.
+new StreamingLoader();
+// @ts-expect-error: a number is no source.
+StreamingLoader.open(42);

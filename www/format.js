@@ -1,0 +1,62 @@
+// How this page writes numbers. Sizes are decimal, as networks and file listings count: 1 MB is 1,000,000 bytes.
+
+const whole = new Intl.NumberFormat("en");
+const UNITS = ["bytes", "kB", "MB", "GB", "TB"];
+
+/** `90.9 MB`: three digits and a unit. */
+export function bytes(count) {
+  let unit = 0;
+  while (count >= 999.5 && unit < UNITS.length - 1) {
+    count /= 1000;
+    unit += 1;
+  }
+  const digits = unit === 0 || count >= 99.95 ? 0 : count >= 9.995 ? 1 : 2;
+  return `${count.toFixed(digits)} ${count === 1 && unit === 0 ? "byte" : UNITS[unit]}`;
+}
+
+/** `30,522`. */
+export function integer(count) {
+  return whole.format(count);
+}
+
+/** `1 tensor`, `103 tensors`. */
+export function counted(count, noun) {
+  return `${whole.format(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** `34 ms`, `1.93 s`, `2 min 5 s`. */
+export function duration(seconds) {
+  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 9.995) return `${seconds.toFixed(2)} s`;
+  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
+  const rounded = Math.round(seconds);
+  if (rounded < 3600) return `${Math.floor(rounded / 60)} min ${rounded % 60} s`;
+  return `${Math.floor(rounded / 3600)} h ${Math.floor((rounded % 3600) / 60)} min`;
+}
+
+/** An estimate, in steps coarse enough not to flicker: `4 s`, `2 min`. */
+export function roughly(seconds) {
+  if (seconds < 60) return `${Math.max(1, Math.ceil(seconds))} s`;
+  if (seconds < 3600) return `${Math.ceil(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}
+
+/** `384 × 1536`; a scalar has no dimensions. */
+export function shape(dimensions) {
+  return dimensions.length === 0 ? "scalar" : dimensions.join(" × ");
+}
+
+/** A value of a tensor: four significant digits, exponents only where they save space. */
+export function value(number) {
+  if (number === 0) return "0";
+  if (!Number.isFinite(number)) return String(number);
+  const magnitude = Math.abs(number);
+  if (Number.isInteger(number) && magnitude < 1e6) return minus(whole.format(number));
+  if (magnitude >= 1e-3 && magnitude < 1e5) return minus(String(Number(number.toPrecision(4))));
+  return minus(number.toExponential(2));
+}
+
+// The typographic minus is as wide as a digit.
+function minus(text) {
+  return text.replaceAll("-", "−");
+}

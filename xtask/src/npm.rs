@@ -1,0 +1,69 @@
+//! Node, and the tools from npm whose versions `tests/package/package-lock.json` pins.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::project::Project;
+use crate::{apt, command, setup};
+
+const MANIFESTS: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
+const INSTALL_LIMIT: Duration = Duration::from_secs(600);
+
+/// The `node_modules` folder with the tools.
+pub(crate) fn ready(project: &Project) -> Result<PathBuf> {
+    node()?;
+    let pins = project.root.join("tests/package");
+    // A folder for each set of pins: clones with other versions do not disturb one another.
+    let folder = project.tools.join(format!("npm-{:016x}", fingerprint(&pins)?));
+    let find = || folder.is_dir().then(|| folder.display().to_string());
+    let install = || {
+        fs::create_dir_all(&project.tools)?;
+        // Installed beside its place and moved there at the end: an installation cut off half way is never taken for one.
+        let build = tempfile::Builder::new().prefix("npm-").tempdir_in(&project.tools)?;
+        for name in MANIFESTS {
+            fs::copy(pins.join(name), build.path().join(name))?;
+        }
+        // None of the tools needs an install script, so none is run.
+        let mut npm = Command::new("npm");
+        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(build.path());
+        command::quiet(&mut npm, INSTALL_LIMIT)?;
+        Ok(fs::rename(build.path(), &folder)?)
+    };
+    setup::ready("npm tools", find, install)?;
+    Ok(folder.join("node_modules"))
+}
+
+/// Runs a program that one of the npm packages brings.
+pub(crate) fn tool(node_modules: &Path, name: &str) -> Command {
+    // Through node rather than the `.bin` links, which are batch files on Windows.
+    let mut command = Command::new("node");
+    command.arg(node_modules.join(name));
+    command
+}
+
+/// Vite asks for no less than this.
+const OLDEST_NODE: u32 = 18;
+
+fn node() -> Result<String> {
+    let find = || {
+        let version = command::output(Command::new("node").arg("--version")).ok()?;
+        let major: u32 = version.strip_prefix('v')?.split('.').next()?.parse().ok()?;
+        let npm = command::in_path("npm")?;
+        (major >= OLDEST_NODE).then(|| format!("{}, {}", version.trim(), npm.display()))
+    };
+    setup::ready(&format!("node, {OLDEST_NODE} or newer"), find, || apt::install(&["nodejs", "npm"]))
+}
+
+fn fingerprint(pins: &Path) -> Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    for name in MANIFESTS {
+        let path = pins.join(name);
+        fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?.hash(&mut hasher);
+    }
+    Ok(hasher.finish())
+}

@@ -1,0 +1,140 @@
+//! `cargo xtask build`: the npm package, in `pkg/`.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::project::Project;
+use crate::wasm_target::TARGET;
+use crate::{cargo_tools, command, npm, wasm_target};
+
+/// The one WebAssembly module of the package.
+pub(crate) const MODULE: &str = "weightstream_bg.wasm";
+
+/// What wasm-bindgen calls the module before we do.
+const MODULE_OF_GLUE: &str = "weightstream_glue_bg.wasm";
+
+/// The WebAssembly features that rustc uses for the target by default, and SIMD.
+const FEATURES: [&str; 8] = [
+    "--enable-bulk-memory",
+    "--enable-bulk-memory-opt",
+    "--enable-multivalue",
+    "--enable-mutable-globals",
+    "--enable-nontrapping-float-to-int",
+    "--enable-reference-types",
+    "--enable-sign-ext",
+    "--enable-simd",
+];
+
+const WASM_OPT_LIMIT: Duration = Duration::from_secs(600);
+
+/// How large the module is: as it is, and as servers send it.
+pub(crate) struct Sizes {
+    pub(crate) raw: usize,
+    pub(crate) gzip: usize,
+    pub(crate) brotli: usize,
+}
+
+/// Builds the package and gives its folder.
+pub(crate) fn build(project: &Project) -> Result<PathBuf> {
+    let manifest = manifest(project)?;
+    let built = project.target.join("pkg");
+    bind(project, &compile(project)?, &built)?;
+    optimise(project, &built.join(MODULE))?;
+
+    let package = project.root.join("pkg");
+    if package.exists() {
+        fs::remove_dir_all(&package)?;
+    }
+    fs::create_dir(&package)?;
+    for name in files(&manifest)? {
+        let sources = [built.join(name), project.root.join("src/js").join(name), project.root.join(name)];
+        let source = sources.iter().find(|source| source.is_file());
+        let source = source.with_context(|| format!("pkg.json lists {name}, which is neither built nor written"))?;
+        fs::copy(source, package.join(name))?;
+    }
+    fs::copy(project.root.join("pkg.json"), package.join("package.json"))?;
+
+    let sizes = sizes(&package)?;
+    let kib = |bytes| bytes as f64 / 1024.0;
+    eprintln!(
+        "build: {MODULE} {:.1} KiB, gzip {:.1} KiB, brotli {:.1} KiB",
+        kib(sizes.raw),
+        kib(sizes.gzip),
+        kib(sizes.brotli)
+    );
+    eprintln!("build: the package is in {}", package.display());
+    Ok(package)
+}
+
+/// Sizes of the package's module, compressed as hard as the formats allow: what a CDN does once.
+pub(crate) fn sizes(package: &Path) -> Result<Sizes> {
+    let module = fs::read(package.join(MODULE))?;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(&module)?;
+    let mut brotli = Vec::new();
+    let params = brotli::enc::BrotliEncoderParams { quality: 11, lgwin: 22, ..Default::default() };
+    brotli::BrotliCompress(&mut module.as_slice(), &mut brotli, &params)?;
+    Ok(Sizes { raw: module.len(), gzip: gzip.finish()?.len(), brotli: brotli.len() })
+}
+
+/// The names of the package's files besides `package.json`.
+pub(crate) fn files(manifest: &Value) -> Result<Vec<&str>> {
+    let names = manifest.get("files").and_then(Value::as_array).context("pkg.json has no list `files`")?;
+    names.iter().map(|name| name.as_str().context("pkg.json: a file's name is not a string")).collect()
+}
+
+/// `pkg.json`, the npm manifest.
+pub(crate) fn manifest(project: &Project) -> Result<Value> {
+    let manifest: Value = serde_json::from_reader(File::open(project.root.join("pkg.json"))?).context("pkg.json")?;
+    let version = manifest.get("version").and_then(Value::as_str).unwrap_or("missing");
+    ensure!(
+        version == project.version,
+        "pkg.json says version {version}, Cargo.toml {}: make them equal",
+        project.version
+    );
+    Ok(manifest)
+}
+
+fn compile(project: &Project) -> Result<PathBuf> {
+    let mut cargo = wasm_target::ready(project)?.cargo()?;
+    cargo.args(["build", "--release", "--lib", "--target", TARGET]).current_dir(&project.root);
+    command::run(&mut cargo)?;
+    Ok(project.target.join(TARGET).join("release/weightstream.wasm"))
+}
+
+fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
+    if built.exists() {
+        fs::remove_dir_all(built)?;
+    }
+    let mut bindgen = Command::new(cargo_tools::wasm_bindgen(project)?.join("wasm-bindgen"));
+    bindgen.args(["--target", "web", "--no-typescript", "--out-name", "weightstream_glue", "--out-dir"]);
+    command::run(bindgen.arg(built).arg(module))?;
+
+    fs::rename(built.join(MODULE_OF_GLUE), built.join(MODULE))?;
+    let glue = built.join("weightstream_glue.js");
+    let text = fs::read_to_string(&glue)?;
+    ensure!(text.contains(MODULE_OF_GLUE), "the glue that wasm-bindgen wrote does not name its module");
+    Ok(fs::write(glue, text.replace(MODULE_OF_GLUE, MODULE))?)
+}
+
+/// The package works without it, only larger and slower.
+fn optimise(project: &Project, module: &Path) -> Result<()> {
+    let node_modules = match npm::ready(project) {
+        Ok(folder) => folder,
+        Err(error) => {
+            eprintln!("build: {MODULE} stays as the compiler made it, for want of wasm-opt: {error:#}");
+            return Ok(());
+        }
+    };
+    let optimised = module.with_extension("optimised");
+    let mut wasm_opt = npm::tool(&node_modules, "binaryen/bin/wasm-opt");
+    wasm_opt.arg("-O3").args(FEATURES).arg(module).arg("-o").arg(&optimised);
+    command::quiet(&mut wasm_opt, WASM_OPT_LIMIT)?;
+    fs::rename(optimised, module).map_err(|error: io::Error| error.into())
+}

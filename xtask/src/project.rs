@@ -1,0 +1,49 @@
+//! The project as cargo knows it, and the folders that the chores work in.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::command;
+
+/// All paths are absolute.
+pub(crate) struct Project {
+    /// The repository.
+    pub(crate) root: PathBuf,
+    /// Cargo's target folder.
+    pub(crate) target: PathBuf,
+    /// Tools and models that the chores fetch: outside git, and shared by every clone.
+    pub(crate) tools: PathBuf,
+    /// The version of the library.
+    pub(crate) version: String,
+}
+
+impl Project {
+    pub(crate) fn find() -> Result<Project> {
+        let manifest = env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
+        let root = PathBuf::from(manifest).parent().context("xtask lies in no folder")?.to_path_buf();
+        let mut cargo = Command::new("cargo");
+        cargo.args(["metadata", "--no-deps", "--format-version=1"]).current_dir(&root);
+        let metadata: Value = serde_json::from_str(&command::output(&mut cargo)?)?;
+        let text = |value: Option<&Value>| Some(value?.as_str()?.to_owned());
+        let target = text(metadata.get("target_directory")).context("cargo metadata names no target folder")?;
+        let packages = metadata.get("packages").and_then(Value::as_array).context("cargo metadata lists no package")?;
+        let library = packages.iter().find(|package| package.get("name").is_some_and(|name| name == "weightstream"));
+        let version = text(library.and_then(|library| library.get("version"))).context("there is no weightstream")?;
+        Ok(Project { root, target: target.into(), tools: tools_folder()?, version })
+    }
+}
+
+fn tools_folder() -> Result<PathBuf> {
+    if let Some(own) = env::var_os("WEIGHTSTREAM_HOME") {
+        return Ok(std::path::absolute(own)?);
+    }
+    let cache = match env::var_os("XDG_CACHE_HOME") {
+        Some(cache) => PathBuf::from(cache),
+        None => env::home_dir().context("there is no home folder: set WEIGHTSTREAM_HOME")?.join(".cache"),
+    };
+    Ok(cache.join("weightstream"))
+}

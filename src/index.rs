@@ -10,7 +10,7 @@ use std::ops::Range;
 pub type Metadata = Map<String, Value>;
 
 /// What one file holds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Index {
     /// The format's name: `"apr"`, `"safetensors"` …
     pub format: &'static str,
@@ -175,7 +175,7 @@ impl Component {
 }
 
 /// A small document that names the files of a model.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
     /// The format of the manifest's files.
     pub format: &'static str,
@@ -201,7 +201,7 @@ pub struct Part {
 }
 
 /// What a file turned out to be.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Parsed {
     /// A file of tensors.
     File(Index),

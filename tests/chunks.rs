@@ -1,0 +1,61 @@
+//! However the bytes of a file come in, its index is the same.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
+mod corpus;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::TestRunner;
+use weightstream::error::Error;
+use weightstream::format;
+use weightstream::index::Parsed;
+use weightstream::window::{Stop, Window};
+
+/// No file needs more answers than this: a parser that stops without asking for something new would not end.
+const MAX_STOPS: usize = 1000;
+
+#[test]
+fn any_growth_of_the_window_gives_the_same_index() {
+    let fixtures = corpus::fixtures();
+    // What comes beside the bytes that were asked for: from nothing at all to most of the file.
+    let growth = proptest::collection::vec((any::<Index>(), 0usize..3000), 0..6);
+    let config = ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() };
+    let strategy = (any::<Index>(), any::<bool>(), growth);
+    let outcome = TestRunner::new(config).run(&strategy, |(fixture, length_known, growth)| {
+        let fixture = fixture.get(&fixtures);
+        let file = fixture.bytes();
+        let whole = format::parse(&Window::whole(file));
+        let grown = parse_growing(file, length_known, growth);
+        match (whole, grown) {
+            (Ok(whole), Ok(grown)) => prop_assert_eq!(whole, grown, "{}", fixture.path),
+            (Err(Stop::Failed(whole)), Err(grown)) => prop_assert_eq!(whole.kind, grown.kind, "{}", fixture.path),
+            (whole, grown) => prop_assert!(false, "{}: {whole:?} {grown:?}", fixture.path),
+        }
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
+
+/// Parses with a window that gets the bytes that were asked for, and one extra stretch each time.
+fn parse_growing(file: &[u8], length_known: bool, growth: Vec<(Index, usize)>) -> Result<Parsed, Error> {
+    let length = file.len() as u64;
+    let mut window = Window::new(length_known.then_some(length));
+    let mut growth = growth.into_iter();
+    for _ in 0..MAX_STOPS {
+        let needed = match format::parse(&window) {
+            Ok(parsed) => return Ok(parsed),
+            Err(Stop::Failed(error)) => return Err(error),
+            Err(Stop::Need(needed)) => needed,
+        };
+        assert!(!window.missing(&needed).is_empty(), "the parser asks for {needed:?}, which it has");
+        window.insert(needed.start, &file[needed.start as usize..needed.end.min(length) as usize]);
+        window.set_file_length(length); // the first answer tells it
+        if let Some((start, count)) = growth.next() {
+            let start = start.index(file.len());
+            window.insert(start as u64, &file[start..file.len().min(start + count)]);
+        }
+    }
+    panic!("the parser stopped {MAX_STOPS} times");
+}

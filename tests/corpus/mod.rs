@@ -1,0 +1,98 @@
+//! The fixtures: files written by the formats' own tools, with what they contain.
+#![allow(dead_code, reason = "each test that includes this uses a part of it")]
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use weightstream::source::memory::MemorySource;
+
+/// A file, with the others of its folder beside it and what is expected of it.
+pub(crate) struct Fixture {
+    /// Below `tests/fixtures/`.
+    pub(crate) path: String,
+    /// The file comes first, then those beside it, each under its name in the folder.
+    pub(crate) files: Vec<(String, Rc<[u8]>)>,
+    pub(crate) expected: Expected,
+}
+
+/// What `<file>.expected.json` says.
+#[derive(Deserialize)]
+pub(crate) struct Expected {
+    pub(crate) tensors: Vec<ExpectedTensor>,
+}
+
+#[derive(Deserialize, Clone)]
+pub(crate) struct ExpectedTensor {
+    pub(crate) name: String,
+    pub(crate) dtype: String,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) numpy_shape: Option<Vec<u64>>,
+    pub(crate) nbytes: Option<u64>,
+    pub(crate) sha256: Option<String>,
+    pub(crate) components: Option<BTreeMap<String, ExpectedComponent>>,
+    pub(crate) decoded: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize, Clone)]
+pub(crate) struct ExpectedComponent {
+    pub(crate) nbytes: u64,
+    pub(crate) sha256: String,
+}
+
+impl Fixture {
+    /// The folder directly below `tests/fixtures/`: one a format.
+    pub(crate) fn folder(&self) -> &str {
+        folder_of(&self.path)
+    }
+
+    pub(crate) fn bytes(&self) -> &Rc<[u8]> {
+        &self.files[0].1
+    }
+
+    pub(crate) fn source(&self) -> MemorySource {
+        MemorySource::new(self.files.clone()).unwrap()
+    }
+}
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+pub(crate) fn folder_of(path: &str) -> &str {
+    path.split('/').next().unwrap()
+}
+
+/// Every file below `tests/fixtures/` that has an `.expected.json`, in the order of their paths.
+pub(crate) fn fixtures() -> Vec<Fixture> {
+    let mut found = Vec::new();
+    collect(&root(), &mut found);
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(!found.is_empty(), "no fixtures below {}", root().display());
+    found
+}
+
+fn collect(folder: &Path, found: &mut Vec<Fixture>) {
+    let paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files = Vec::new();
+    for path in &paths {
+        if path.is_dir() {
+            collect(path, found);
+        } else if !path.to_str().unwrap().ends_with(".expected.json") {
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            files.push((name, Rc::<[u8]>::from(fs::read(path).unwrap())));
+        }
+    }
+    for (at, (name, _)) in files.iter().enumerate() {
+        let expected = folder.join(format!("{name}.expected.json"));
+        if let Ok(text) = fs::read_to_string(&expected) {
+            let expected =
+                serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", expected.display()));
+            let mut files = files.clone();
+            files.swap(0, at);
+            let path = folder.join(name).strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/");
+            found.push(Fixture { path, files, expected });
+        }
+    }
+}

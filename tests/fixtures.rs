@@ -1,0 +1,242 @@
+//! Every fixture through the loader: the tensors, the types and the bytes that its writer put in, and nothing else.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
+mod corpus;
+
+use corpus::{ExpectedTensor, Fixture, folder_of, root};
+use futures::TryStreamExt;
+use futures::executor::block_on;
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::rc::Rc;
+use weightstream::dtype::element_count;
+use weightstream::error::{Error, ErrorKind};
+use weightstream::index::{Layout, Tensor};
+use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
+use weightstream::source::memory::MemorySource;
+
+/// Fixtures that must be refused although their tools wrote them well, with the code of the error.
+const REFUSED: &[(&str, ErrorKind)] = &[];
+
+#[test]
+fn every_fixture_is_read_as_its_writer_says() {
+    let fixtures = corpus::fixtures();
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut failures = Vec::new();
+    for fixture in &fixtures {
+        let refusal = REFUSED.iter().find(|(path, _)| *path == fixture.path);
+        let outcome = match refusal {
+            Some((_, kind)) => check_refused(fixture, *kind),
+            None => check(fixture),
+        };
+        failures.extend(outcome.err().map(|failure| format!("{}: {failure}", fixture.path)));
+        let (files, tensors) = counts.entry(fixture.folder()).or_default();
+        (*files, *tensors) = (*files + 1, *tensors + fixture.expected.tensors.len());
+    }
+    for (folder, (files, tensors)) in &counts {
+        println!("{folder:<12} {files:>4} fixtures {tensors:>5} tensors");
+    }
+    assert!(failures.is_empty(), "{} fixtures failed:\n{}", failures.len(), failures.join("\n"));
+    assert_eq!(counts, counts_of_the_index(&fixtures));
+}
+
+#[test]
+fn every_bad_file_is_refused_as_its_manifest_says() {
+    let text = fs::read_to_string(root().join("bad/MANIFEST.json")).unwrap();
+    let manifest: BTreeMap<String, Bad> = serde_json::from_str(&text).unwrap();
+    let formats: BTreeSet<_> = corpus::fixtures().iter().map(|fixture| fixture.folder().to_owned()).collect();
+    let mut failures = Vec::new();
+    for (name, bad) in &manifest {
+        if !formats.iter().any(|format| name.starts_with(format.as_str())) {
+            continue;
+        }
+        let bytes = fs::read(root().join("bad").join(name)).unwrap();
+        assert_eq!(sha256(&bytes), bad.sha256, "{name}");
+        let source = MemorySource::new(vec![(name.clone(), bytes.into())]).unwrap();
+        let (stage, error) = refusal(source);
+        let found = (stage, error.as_ref().map_or("none", Error::code));
+        println!("{name}: {}", error.as_ref().map_or_else(|| "accepted".to_owned(), Error::to_string));
+        if found != (bad.refused_at.as_str(), bad.code.as_str()) {
+            failures.push(format!("{name} should be {} at {}, but: {found:?} {error:?}", bad.code, bad.refused_at));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// What `bad/MANIFEST.json` says of a file.
+#[derive(Deserialize)]
+struct Bad {
+    sha256: String,
+    refused_at: String,
+    code: String,
+}
+
+/// Where a file is refused, and why.
+fn refusal(source: MemorySource) -> (&'static str, Option<Error>) {
+    block_on(async {
+        let opened = async {
+            let loader = Rc::new(Loader::open(source, Options::default()).await?);
+            loader.load_index().await?;
+            Ok(loader)
+        };
+        match opened.await {
+            Err(error) => ("open", Some(error)),
+            Ok(loader) => ("verify", loader.verify(Rc::new(())).await.err()),
+        }
+    })
+}
+
+fn check_refused(fixture: &Fixture, kind: ErrorKind) -> Result<(), String> {
+    match refusal(fixture.source()) {
+        ("open", Some(error)) if error.kind == kind => Ok(()),
+        other => Err(format!("should be refused with {kind:?}, but: {other:?}")),
+    }
+}
+
+fn check(fixture: &Fixture) -> Result<(), String> {
+    block_on(async {
+        let loader = Loader::open(fixture.source(), Options::default()).await.map_err(|e| e.to_string())?;
+        let loader = Rc::new(loader);
+        loader.load_metadata().await.map_err(|e| e.to_string())?;
+        let index = loader.load_index().await.map_err(|e| e.to_string())?;
+        let expected = expected_tensors(fixture)?;
+        let names: BTreeSet<_> = index.iter().map(|tensor| tensor.name.as_str()).collect();
+        equal("names", &names, &expected.keys().map(String::as_str).collect())?;
+        equal("the number of tensors", &index.len(), &expected.len())?;
+        let places: Vec<_> = index.iter().map(|tensor| (tensor.shard, tensor.first_byte())).collect();
+        equal("file order", &places.is_sorted(), &true)?;
+
+        let mut whole = BTreeMap::new();
+        for tensor in &index {
+            let in_tensor = |failure: String| format!("{:?}: {failure}", tensor.name);
+            let expected = &expected[&tensor.name];
+            equal("dtype", &tensor.dtype.name(), &expected.dtype.as_str()).map_err(in_tensor)?;
+            equal("shape", &tensor.shape, &expected.shape).map_err(in_tensor)?;
+            let loaded = loader.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(())).await;
+            let loaded = loaded.map_err(|e| e.to_string())?;
+            equal("bytes by load_tensor", &contents(&loaded), &expected.components).map_err(in_tensor)?;
+            whole.insert(tensor.name.clone(), loaded);
+        }
+        let streamed = loader.tensors(None, Rc::new(())).await.map_err(|e| e.to_string())?;
+        let streamed: Vec<_> = streamed.try_collect().await.map_err(|e| e.to_string())?;
+        equal("the number of streamed tensors", &streamed.len(), &expected.len())?;
+        for loaded in &streamed {
+            equal("bytes by tensors()", &contents(loaded), &expected[&loaded.tensor.name].components)?;
+        }
+        for tensor in &index {
+            check_rows(&loader, tensor, &whole[&tensor.name]).await?;
+        }
+        loader.verify(Rc::new(())).await.map_err(|e| e.to_string())?;
+        Ok(())
+    })
+}
+
+/// Some rows of a dense tensor are the bytes that they are in the whole of it.
+async fn check_rows(loader: &Rc<Loader<MemorySource>>, tensor: &Tensor, whole: &Loaded<Vec<u8>>) -> Result<(), String> {
+    let Some((&row_count, row_shape)) = tensor.shape.split_first() else { return Ok(()) };
+    let row_bytes = element_count(row_shape).and_then(|elements| tensor.dtype.byte_length(elements));
+    let (Layout::Dense, Ok(Some(row_bytes)), true) = (&tensor.layout, row_bytes, row_count > 0) else { return Ok(()) };
+    let (first, end) = (row_count / 3, row_count - row_count / 4);
+    let request = TensorRequest { rows: Some(first..end), into: None };
+    let loaded = loader.load_tensor(&tensor.name, request, Rc::new(())).await.map_err(|e| e.to_string())?;
+    let bytes = (first * row_bytes) as usize..(end * row_bytes) as usize;
+    equal("rows", &loaded.components[0].buffer.as_slice(), &&whole.components[0].buffer[bytes])
+}
+
+/// What a tensor should be, in our spelling.
+struct Wanted {
+    dtype: String,
+    shape: Vec<u64>,
+    components: Contents,
+}
+
+/// Length and SHA-256 of each component, by role.
+type Contents = BTreeMap<String, (u64, String)>;
+
+fn contents(loaded: &Loaded<Vec<u8>>) -> Contents {
+    let content = |buffer: &[u8]| (buffer.len() as u64, sha256(buffer));
+    loaded.components.iter().map(|c| (c.role.to_string(), content(&c.buffer))).collect()
+}
+
+fn expected_tensors(fixture: &Fixture) -> Result<BTreeMap<String, Wanted>, String> {
+    let wanted = |tensor: &ExpectedTensor| {
+        let dtype = our_dtype(fixture.folder(), tensor);
+        let shape = tensor.numpy_shape.clone().unwrap_or_else(|| tensor.shape.clone());
+        Ok((tensor.name.clone(), Wanted { dtype, shape, components: expected_contents(tensor)? }))
+    };
+    fixture.expected.tensors.iter().map(wanted).collect()
+}
+
+fn expected_contents(tensor: &ExpectedTensor) -> Result<Contents, String> {
+    if let Some(components) = &tensor.components {
+        return Ok(components.iter().map(|(role, c)| (role.clone(), (c.nbytes, c.sha256.clone()))).collect());
+    }
+    if let (Some(length), Some(sha256)) = (tensor.nbytes, &tensor.sha256) {
+        return Ok([("data".to_owned(), (length, sha256.clone()))].into());
+    }
+    match tensor.decoded.as_ref().and_then(Value::as_object) {
+        Some(decoded) => Ok(decoded.iter().map(decoded_component).collect()),
+        None => Err(format!("nothing says what the bytes of {:?} should be", tensor.name)),
+    }
+}
+
+/// A component of which the fixture says the values: F32 for `values`, U64 for indices, coordinates dimension by dimension.
+fn decoded_component((role, numbers): (&String, &Value)) -> (String, (u64, String)) {
+    let mut bytes = Vec::new();
+    let mut pending = vec![numbers];
+    while let Some(next) = pending.pop() {
+        match next {
+            Value::Array(list) => pending.extend(list.iter().rev()),
+            number if role == "values" => bytes.extend((number.as_f64().unwrap() as f32).to_le_bytes()),
+            number => bytes.extend(number.as_u64().unwrap().to_le_bytes()),
+        }
+    }
+    let role = if role == "coords_soa" { "coords" } else { role };
+    (role.to_owned(), (bytes.len() as u64, sha256(&bytes)))
+}
+
+/// A format's own spelling of a dtype, in ours.
+fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
+    let spelling = tensor.dtype.as_str();
+    match (folder, spelling) {
+        ("safetensors", _) => spelling.to_owned(),
+        _ => spelling.to_uppercase(),
+    }
+}
+
+/// Files and tensors by folder, as INDEX.json says, of the folders that are there; and each file is the one it lists.
+fn counts_of_the_index(fixtures: &[Fixture]) -> BTreeMap<&str, (usize, usize)> {
+    let entries: Vec<Entry> = serde_json::from_slice(&fs::read(root().join("INDEX.json")).unwrap()).unwrap();
+    let folders: BTreeSet<_> = fixtures.iter().map(Fixture::folder).collect();
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| folders.contains(folder_of(&entry.path))) {
+        let fixture = fixtures.iter().find(|fixture| fixture.path == entry.path);
+        let fixture = fixture.unwrap_or_else(|| panic!("{} is missing", entry.path));
+        assert_eq!(sha256(fixture.bytes()), entry.sha256, "{}", entry.path);
+        let (files, tensors) = counts.entry(fixture.folder()).or_default();
+        (*files, *tensors) = (*files + 1, *tensors + entry.tensors);
+    }
+    counts
+}
+
+/// A line of INDEX.json.
+#[derive(Deserialize)]
+struct Entry {
+    path: String,
+    sha256: String,
+    tensors: usize,
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn equal<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> Result<(), String> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!("{what}: found {found:?}, expected {expected:?}"))
+}

@@ -18,7 +18,7 @@
 //! | faces | `js`, `main.rs` with `cli` | what a web app and what a shell sees; no logic of their own |
 //! | engine | [`loader`] | opens a model over any source, lists it, streams its tensors |
 //! | core | [`format`], [`plan`] | one file a format; which bytes to ask for, in how few runs |
-//! | parts | [`window`], [`index`], [`codec`], [`source`] | partial bytes; the vocabulary that formats share; decoders and digests; where bytes come from |
+//! | parts | [`window`], [`index`], [`split`], [`codec`], [`source`] | partial bytes; the vocabulary that formats share; decoders and digests; where bytes come from |
 //! | ground | [`dtype`], [`error`] | |
 //!
 //! Nothing in the core does I/O or knows a clock: parsers read a [`window::Window`] as if all of the file were
@@ -28,6 +28,8 @@
 #![deny(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
 
 pub mod codec;
+#[cfg(feature = "gguf")]
+mod cursor;
 pub mod dtype;
 pub mod error;
 mod fields;
@@ -40,6 +42,7 @@ pub mod plan;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod serve;
 pub mod source;
+pub mod split;
 pub mod window;
 
 pub use error::{Error, ErrorKind, Result};

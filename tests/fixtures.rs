@@ -167,7 +167,7 @@ fn expected_tensors(fixture: &Fixture) -> Result<BTreeMap<String, Wanted>, Strin
         let shape = tensor.numpy_shape.clone().unwrap_or_else(|| tensor.shape.clone());
         Ok((tensor.name.clone(), Wanted { dtype, shape, components: expected_contents(tensor)? }))
     };
-    fixture.expected.tensors.iter().map(wanted).collect()
+    fixture.tensors_of_the_model().iter().map(wanted).collect()
 }
 
 fn expected_contents(tensor: &ExpectedTensor) -> Result<Contents, String> {
@@ -202,7 +202,7 @@ fn decoded_component((role, numbers): (&String, &Value)) -> (String, (u64, Strin
 fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
     let spelling = tensor.dtype.as_str();
     match (folder, spelling) {
-        ("safetensors", _) => spelling.to_owned(),
+        ("safetensors" | "gguf", _) => spelling.to_owned(),
         _ => spelling.to_uppercase(),
     }
 }

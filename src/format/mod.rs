@@ -3,6 +3,7 @@
 //! the file, and tells a whole file from a cut one by its tail.
 
 pub mod apr;
+pub mod gguf;
 mod json;
 pub mod safetensors;
 
@@ -15,6 +16,8 @@ use std::ops::Range;
 pub const FORMATS: &[Format] = &[
     #[cfg(feature = "apr")]
     apr::FORMAT,
+    #[cfg(feature = "gguf")]
+    gguf::FORMAT,
     #[cfg(feature = "safetensors")]
     safetensors::FORMAT,
     json::FORMAT,

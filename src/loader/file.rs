@@ -27,7 +27,7 @@ pub(crate) struct ModelFile<S: Source> {
     filling: Mutex<()>,
     /// What is being computed while the whole file is read.
     pub(crate) sums: RefCell<Sums>,
-    stats: Rc<Stats>,
+    pub(crate) stats: Rc<Stats>,
 }
 
 impl<S: Source> ModelFile<S> {

@@ -61,6 +61,14 @@ const DTYPES: &[(u8, Dtype)] = &[
     (20, Dtype::Q5_1),
 ];
 
+/// Bit 0 of a tensor's flags: the specification defines none, and weightstream sets this one where `raw_size` is set.
+pub const TENSOR_COMPRESSED: u32 = 1;
+
+/// The dtypes of the specification's table.
+pub fn dtypes() -> impl Iterator<Item = &'static Dtype> {
+    DTYPES.iter().map(|(_, dtype)| dtype)
+}
+
 /// The code of a dtype, if the specification's table has it.
 pub fn dtype_code(dtype: &Dtype) -> Option<u8> {
     DTYPES.iter().find(|(_, d)| d == dtype).map(|(code, _)| *code)

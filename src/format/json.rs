@@ -43,7 +43,7 @@ pub(super) fn parse_entries(bytes: &[u8], start: u64, what: &str) -> Result<Vec<
 /// A part's path as a manifest names it, if it stays in the manifest's folder.
 ///
 /// Paths are file names, not URLs: whoever makes a URL of one must escape it.
-pub(super) fn part_path(path: &str) -> Result<String> {
+pub(crate) fn part_path(path: &str) -> Result<String> {
     let leads_out = path.split(['/', '\\']).any(|segment| segment == "..");
     let absolute = path.starts_with(['/', '\\']) || path.split('/').next().is_some_and(|s| s.contains(':'));
     if path.is_empty() || leads_out || absolute || path.contains(['\\', '\0']) {

@@ -7,6 +7,8 @@ pub mod gguf;
 mod json;
 pub mod safetensors;
 
+pub(crate) use json::part_path;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Digest, Parsed};
 use crate::window::{Stop, Window};

@@ -495,7 +495,8 @@ fn check_footer<S: Source>(file: &ModelFile<S>) -> Result<()> {
     Ok(())
 }
 
-fn check_length(part: Option<&Part>, length: Option<u64>) -> Result<()> {
+/// Checks that a file is as long as its manifest says.
+pub(crate) fn check_length(part: Option<&Part>, length: Option<u64>) -> Result<()> {
     match (part.and_then(|part| part.byte_length), length) {
         (Some(stated), Some(length)) if stated != length => {
             let kind = if length < stated { ErrorKind::Truncated } else { ErrorKind::Format };

@@ -1,6 +1,9 @@
+#![allow(clippy::panic, reason = "a test")]
+
 use super::*;
 use crate::error::ErrorKind;
 use crate::loader::{Loader, Options};
+use crate::native::Reader;
 use crate::source::memory::MemorySource;
 use futures::executor::block_on;
 use serde_json::{Value, json};
@@ -251,13 +254,24 @@ fn part(number: u16, count: u16, tensors: u32, names: &[&str]) -> Rc<[u8]> {
     writer.data(32, &vec![number as u8; names.len() * 32]).into()
 }
 
+/// The names of a model's tensors and the parts that hold them, as the loader and the native reader find them.
 fn open(files: Vec<(&str, Rc<[u8]>)>) -> Result<Vec<(String, usize)>> {
+    let in_memory = files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
+    let native = Reader::from_bytes(in_memory).map(|reader| list(reader.tensors()));
     let files = files.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-    block_on(async {
+    let streamed = block_on(async {
         let loader = Loader::open(MemorySource::new(files)?, Options::default()).await?;
-        let index = loader.load_index().await?;
-        Ok(index.iter().map(|tensor| (tensor.name.clone(), tensor.shard)).collect())
-    })
+        loader.load_index().await.map(|index| list(index.iter().map(Rc::as_ref)))
+    });
+    match (&native, &streamed) {
+        (Err(native), Err(streamed)) => assert_eq!(native.kind, streamed.kind),
+        _ => assert_eq!(native, streamed),
+    }
+    streamed
+}
+
+fn list<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Vec<(String, usize)> {
+    tensors.into_iter().map(|tensor| (tensor.name.clone(), tensor.shard)).collect()
 }
 
 #[test]

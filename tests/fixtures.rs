@@ -203,6 +203,13 @@ fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
     let spelling = tensor.dtype.as_str();
     match (folder, spelling) {
         ("safetensors" | "gguf", _) => spelling.to_owned(),
+        ("burnpack", "Flex32") => "F32".to_owned(),
+        ("burnpack", "Bool(U32)") => "U32".to_owned(),
+        ("burnpack", _) if spelling.starts_with("Bool") => "BOOL".to_owned(),
+        ("burnpack", _) if spelling.starts_with("QFloat") => {
+            let value = spelling.split("value: ").nth(1).and_then(|rest| rest.split(',').next());
+            format!("QFLOAT_{}", value.unwrap())
+        }
         _ => spelling.to_uppercase(),
     }
 }

@@ -53,6 +53,12 @@ pub(crate) fn part_path(path: &str) -> Result<String> {
     Ok(path.to_owned())
 }
 
+/// A number, or its name as a string: JSON has no infinities and no NaN.
+#[cfg(any(feature = "burnpack", feature = "gguf"))]
+pub(super) fn float(value: f64) -> Value {
+    serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number)
+}
+
 struct Entries(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Entries {

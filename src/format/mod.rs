@@ -3,6 +3,11 @@
 //! the file, and tells a whole file from a cut one by its tail.
 
 pub mod apr;
+#[cfg(feature = "burnpack")]
+pub mod burnpack;
+#[cfg(feature = "burnpack")]
+mod cbor;
+#[cfg(feature = "gguf")]
 pub mod gguf;
 mod json;
 pub mod safetensors;
@@ -18,6 +23,8 @@ use std::ops::Range;
 pub const FORMATS: &[Format] = &[
     #[cfg(feature = "apr")]
     apr::FORMAT,
+    #[cfg(feature = "burnpack")]
+    burnpack::FORMAT,
     #[cfg(feature = "gguf")]
     gguf::FORMAT,
     #[cfg(feature = "safetensors")]

@@ -2,9 +2,10 @@
 
 use super::Head;
 use crate::error::{Error, ErrorKind, malformed};
+use crate::format::json::float;
 use crate::index::Metadata;
 use crate::window::Stop;
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 /// The largest vocabularies have some 1.5 million entries with all that belongs to them. Stops arrays of single
 /// bytes, each of which would take the memory of a whole value.
@@ -98,11 +99,6 @@ impl Values<'_, '_> {
         let values = (0..count).map(|_| self.read(kind, depth - 1));
         values.collect()
     }
-}
-
-/// JSON has no number for infinities and NaN: they become strings.
-fn float(value: f64) -> Value {
-    Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number)
 }
 
 fn unknown(kind: u32, end: u64) -> Error {

@@ -18,7 +18,7 @@
 //! | faces | `js`, `main.rs` with `cli` | what a web app and what a shell sees; no logic of their own |
 //! | engine | [`loader`] | opens a model over any source, lists it, streams its tensors |
 //! | | [`native`], `write` | reads models through mmap; writes them in another format |
-//! | core | [`format`], [`plan`] | one file a format; which bytes to ask for, in how few runs |
+//! | core | [`mod@format`], [`plan`] | one file a format; which bytes to ask for, in how few runs |
 //! | parts | [`window`], [`index`], [`split`], [`codec`], [`source`] | partial bytes; the vocabulary that formats share; decoders and digests; where bytes come from |
 //! | ground | [`dtype`], [`error`], [`progress`] | |
 //!
@@ -42,6 +42,7 @@ pub mod loader;
 pub mod native;
 pub mod plan;
 pub mod progress;
+pub mod retry;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod serve;
 pub mod source;

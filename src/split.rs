@@ -25,7 +25,7 @@ impl Split {
     ///
     /// # Errors
     /// `FORMAT` for a part that cannot be, `LIMIT` for more than [`MAX_PARTS`].
-    pub(crate) fn new(number: u64, count: u64, tensor_count: Option<u64>) -> Result<Option<Self>> {
+    pub fn new(number: u64, count: u64, tensor_count: Option<u64>) -> Result<Option<Self>> {
         if number >= count {
             return Err(malformed(format!("the file says that it is part {number} of {count}, counted from 0")));
         }

@@ -210,6 +210,7 @@ fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
             let value = spelling.split("value: ").nth(1).and_then(|rest| rest.split(',').next());
             format!("QFLOAT_{}", value.unwrap())
         }
+        ("apr", "q4" | "q8") => format!("APR_{}", spelling.to_uppercase()),
         _ => spelling.to_uppercase(),
     }
 }

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_test::*;
 use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
+use weightstream::retry::Policy;
 use weightstream::source::fetch::Client;
 use weightstream::source::js_buffer::JsBuffer;
 use weightstream::source::web::WebSource;
@@ -40,7 +41,8 @@ const URL: &str = "https://models.test/folder/model.apr";
 async fn open(server: &Server) -> Result<WebLoader> {
     let client = Client { fetch: Some(server.fetch()), ..Client::default() };
     let source = WebSource::new(&URL.into(), client)?;
-    Loader::open(source, Options::default()).await.map(Rc::new)
+    let retry = Policy { base_delay_ms: 1, stall_ms: 100, ..Policy::default() };
+    Loader::open(source, Options { retry, ..Options::default() }).await.map(Rc::new)
 }
 
 fn serve(behaviour: &str) -> Server {
@@ -131,6 +133,28 @@ async fn a_body_that_ends_early_is_never_handed_out() {
     let error = load(&loader, "raw.weight").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Truncated, "{error}");
     assert_eq!(error.place.tensor.as_deref(), Some("raw.weight"));
+}
+
+#[wasm_bindgen_test]
+async fn a_broken_load_goes_on_where_it_was() {
+    for behaviour in ["cuts-now-and-then", "breaks-now-and-then"] {
+        let server = serve(behaviour);
+        check_everything(&open(&server).await.unwrap()).await;
+        let starts: Vec<_> = server.ranges().iter().map(|range| range.as_string().unwrap()).collect();
+        assert!(starts.len() > 5, "{behaviour}: {starts:?}");
+    }
+}
+
+#[wasm_bindgen_test]
+async fn a_server_that_is_busy_is_asked_again() {
+    let server = serve("is-busy-at-first");
+    check_everything(&open(&server).await.unwrap()).await;
+}
+
+#[wasm_bindgen_test]
+async fn a_connection_that_stalls_is_replaced() {
+    let loader = open(&serve("stalls-once")).await.unwrap();
+    assert_eq!(load(&loader, "raw.weight").await.unwrap(), model::data(&model::TENSORS[2]));
 }
 
 #[wasm_bindgen_test]

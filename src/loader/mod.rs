@@ -4,9 +4,12 @@
 //! requests. Nothing knows JavaScript, threads or a clock.
 
 mod file;
+mod kept;
 mod operation;
+mod reading;
 mod run;
 mod stats;
+mod unpack;
 mod whole;
 
 pub use file::FIRST_READ_BYTES;
@@ -17,6 +20,7 @@ use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::index::{Index, Manifest, Metadata, Parsed, Part, Tensor};
 use crate::plan::{self, DEFAULT_COALESCE_GAP_BYTES};
+use crate::retry::Policy;
 use crate::source::{Body, Buffer, Source};
 use crate::split::Split;
 use file::ModelFile;
@@ -40,12 +44,19 @@ pub struct Options {
     pub coalesce_gap_bytes: u64,
     /// Whether to check what the format allows for the bytes that are read.
     pub verify: bool,
+    /// When to try again after a failure.
+    pub retry: Policy,
 }
 
 impl Default for Options {
     fn default() -> Self {
         // 4 connections are what browser loaders settled on: a browser has 6 to a host, and the page needs some.
-        Options { concurrency: 4, coalesce_gap_bytes: DEFAULT_COALESCE_GAP_BYTES, verify: true }
+        Options {
+            concurrency: 4,
+            coalesce_gap_bytes: DEFAULT_COALESCE_GAP_BYTES,
+            verify: true,
+            retry: Policy::default(),
+        }
     }
 }
 
@@ -104,6 +115,27 @@ type SharedLoad<B> = Shared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 
 /// A model that is read from a [`Source`]: the four verbs of the APR specification's `StreamingLoader`, asynchronous.
+///
+/// ```
+/// use futures::executor::block_on;
+/// use std::rc::Rc;
+/// use weightstream::loader::{Loader, Options, TensorRequest};
+/// use weightstream::source::memory::MemorySource;
+///
+/// let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+/// let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
+/// block_on(async {
+///     let source = MemorySource::new(vec![("model.safetensors".to_owned(), file.into())])?;
+///     let loader = Rc::new(Loader::open(source, Options::default()).await?);
+///     for tensor in loader.load_index().await? {
+///         println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
+///     }
+///     let bias = loader.load_tensor("bias", TensorRequest::default(), Rc::new(())).await?;
+///     assert_eq!(bias.components[0].buffer, [0; 8]);
+///     Ok::<_, weightstream::Error>(())
+/// })
+/// .unwrap();
+/// ```
 pub struct Loader<S: Source> {
     manifest: Option<Manifest>,
     /// What the file that was opened first says of all files, where there is no manifest.
@@ -137,8 +169,8 @@ impl<S: Source> Loader<S> {
     /// `UNSUPPORTED` for a file of no known format, and whatever the source and the format's parser find wrong.
     pub async fn open(source: S, options: Options) -> Result<Self> {
         let stats = Rc::new(Stats::default());
-        let file = Rc::new(ModelFile::new(source, Rc::clone(&stats)));
-        let parsed = file.look(format::parse).await?;
+        let file = Rc::new(ModelFile::new(source, Rc::clone(&stats), options.retry));
+        let parsed = file.parse().await?;
         if !matches!(parsed, Parsed::Manifest(_)) {
             check_footer(&file)?;
         }
@@ -157,6 +189,7 @@ impl<S: Source> Loader<S> {
                 }
                 (Some(manifest), Some(split), shards)
             }
+            Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
         };
         let (loading, prefetched, verified_by) = Default::default();
         Ok(Loader { manifest, split, shards, options, stats, loading, prefetched, verified_by })
@@ -422,6 +455,11 @@ impl<S: Source> Loader<S> {
             Parsed::Manifest(_) => {
                 return Err(self.place(shard, malformed("a manifest names another manifest as a file of the model")));
             }
+            // Its length and its digest, as the manifest states them, would be those of the packed file.
+            Parsed::Packed(_) => {
+                let what = "a manifest names a file that is compressed as a whole, which no tool writes";
+                return Err(self.place(shard, Error::new(ErrorKind::Unsupported, what)));
+            }
         };
         if let Some(first) = &self.split {
             first.check_part(split.as_ref(), shard).map_err(|e| self.place(shard, e))?;
@@ -459,8 +497,7 @@ impl<S: Source> Shard<S> {
     /// The files that a manifest names, beside `file` and not yet read.
     fn parts(file: &ModelFile<S>, manifest: &Manifest) -> Result<Vec<Self>> {
         let part = |part: &Part| {
-            let source = file.source.part(&part.path).map_err(|e| e.in_file(file.source.name()))?;
-            let file = Rc::new(ModelFile::new(source, Rc::clone(&file.stats)));
+            let file = Rc::new(file.beside(&part.path)?);
             Ok(Shard { file, part: Some(part.clone()), opened: Mutex::new(None) })
         };
         manifest.parts.iter().map(part).collect()
@@ -515,9 +552,8 @@ fn check_into(into_length: u64, tensor: &Tensor, rows: Option<&Range<u64>>) -> R
     }
     let needed = rows.map(|bytes| bytes.end - bytes.start).or_else(|| tensor.byte_length());
     match needed {
-        Some(needed) if needed != into_length => {
-            refuse(format!("`into` has {into_length} bytes, but {needed} are loaded"))
-        }
-        _ => Ok(()),
+        Some(needed) if needed == into_length => Ok(()),
+        Some(needed) => refuse(format!("`into` has {into_length} bytes, but {needed} are loaded")),
+        None => refuse("`into` takes what is known to fit, and the file does not say how long this is".to_owned()),
     }
 }

@@ -1,5 +1,6 @@
 //! One call's work: which tensors it loads, what has arrived of them, who watches.
 
+use super::kept::Kept;
 use super::run::Received;
 use super::stats::{Arrived, Observer, Stats};
 use super::{Loaded, LoadedComponent};
@@ -85,7 +86,8 @@ impl<S: Source> Operation<S> {
                 wanted.push(Wanted { shard: tensor.shard, range, purpose: Purpose::Component { order, component } });
             }
         }
-        self.observer.expects(wanted.iter().map(|w| w.range.end - w.range.start).sum());
+        // Files of unknown length may claim anything: the sum over them must not overflow.
+        self.observer.expects(wanted.iter().fold(0, |sum: u64, w| sum.saturating_add(w.range.end - w.range.start)));
         wanted
     }
 
@@ -94,24 +96,29 @@ impl<S: Source> Operation<S> {
         orders.get(order).map(|assembly| Rc::clone(&assembly.order.tensor)).ok_or_else(unplanned)
     }
 
-    /// Which decoded bytes of the component are kept.
+    /// Which decoded bytes of the component are kept; up to `u64::MAX` where nobody knows how many come.
     pub(crate) fn keep(&self, order: usize, component: &Component) -> Result<Range<u64>> {
         let orders = self.orders.borrow();
         match &orders.get(order).ok_or_else(unplanned)?.order.rows {
             Some(rows) => Ok(rows.bytes.clone()),
-            None => Ok(0..component.decoded_length.unwrap_or(0)),
+            None => Ok(0..component.decoded_length.unwrap_or(u64::MAX)),
         }
     }
 
     /// The buffer for a component of which `keep` is kept: allocated only now that its bytes are on their way.
-    pub(crate) fn buffer(&self, order: usize, keep: &Range<u64>) -> Result<Option<<S::Body as Body>::Buffer>> {
+    pub(crate) fn buffer(
+        &self,
+        order: usize,
+        component: &Component,
+        keep: Range<u64>,
+    ) -> Result<Option<Kept<<S::Body as Body>::Buffer>>> {
         if !self.keeps {
             return Ok(None);
         }
         let given = self.orders.borrow_mut().get_mut(order).and_then(|assembly| assembly.order.into.take());
         match given {
-            Some(buffer) => Ok(Some(buffer)),
-            None => <S::Body as Body>::Buffer::allocate(keep.end - keep.start).map(Some),
+            Some(buffer) => Ok(Some(Kept::given(buffer, keep))),
+            None => Kept::allocate(component, keep).map(Some),
         }
     }
 
@@ -182,6 +189,11 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
     let Ok(Some(row_bytes)) = row_bytes else {
         return refuse(format!("a row of it is not a whole number of {} blocks", component.dtype));
     };
+    // Blocks that are filled up at the end of a row or of the tensor, as some tools write them, are not counted here.
+    let byte_length = row_bytes.checked_mul(row_count);
+    if byte_length.is_none() || component.decoded_length.is_some_and(|length| Some(length) != byte_length) {
+        return refuse(format!("its bytes are not {row_count} rows of {row_bytes}"));
+    }
     let mut shape = tensor.shape.clone();
     if let Some(first) = shape.first_mut() {
         *first = rows.end - rows.start;
@@ -194,11 +206,12 @@ fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
     let Range { start, end } = component.range.clone();
     match (rows, component.encoding) {
         (None, _) => start..end,
-        (Some(rows), Encoding::Raw | Encoding::BigEndian) => start + rows.bytes.start..start + rows.bytes.end,
+        (Some(rows), encoding) if encoding.keeps_positions() => start + rows.bytes.start..start + rows.bytes.end,
         (Some(rows), _) if rows.bytes.is_empty() => start..start,
         (Some(rows), Encoding::Lz4Blocks) => {
             start..end.min(start.saturating_add(lz4::max_stored_length(rows.bytes.end)))
         }
+        (Some(_), _) => start..end, // their blocks have no least length
     }
 }
 

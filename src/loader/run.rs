@@ -1,16 +1,20 @@
 //! One long read that feeds many tensors.
 
 use super::Loaded;
-use super::file::{ModelFile, Reading, cut};
+use super::file::ModelFile;
 use super::operation::{Operation, Purpose};
+use super::reading::{Reading, cut};
 use crate::codec::Decoder;
 use crate::codec::digest::{self, Hasher};
-use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, ComponentDigest, DigestedBytes, Encoding};
+use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::index::{Component, ComponentDigest, DigestedBytes};
 use crate::plan::{Run, Wanted};
 use crate::source::{Body, Buffer, Source};
 use std::ops::Range;
 use std::rc::Rc;
+
+/// A raw tensor is filled, then digested, in segments of this size: what was just written is still near.
+const SEGMENT_BYTES: u64 = 4 << 20;
 
 /// Reads a [`Run`] and yields each tensor as its last byte arrives.
 pub(crate) struct RunReader<S: Source> {
@@ -18,7 +22,7 @@ pub(crate) struct RunReader<S: Source> {
     file: Rc<ModelFile<S>>,
     run: Run<Purpose>,
     next: usize,
-    reading: Option<Reading<S::Body>>,
+    reading: Option<Reading<S>>,
     connection: Option<usize>,
 }
 
@@ -33,7 +37,7 @@ impl<S: Source> RunReader<S> {
             Some(reading) => reading,
             None => {
                 self.connection = Some(self.operation.take_connection());
-                self.file.start(self.run.range.clone()).await.map_err(|e| self.place(e))?
+                self.file.start(self.run.range.clone())
             }
         };
         while let Some(wanted) = self.run.wanted.get(self.next).cloned() {
@@ -50,7 +54,7 @@ impl<S: Source> RunReader<S> {
 
     async fn receive(
         &self,
-        reading: &mut Reading<S::Body>,
+        reading: &mut Reading<S>,
         wanted: &Wanted<Purpose>,
     ) -> Result<Option<Loaded<<S::Body as Body>::Buffer>>> {
         match wanted.purpose {
@@ -71,7 +75,7 @@ impl<S: Source> RunReader<S> {
     }
 
     /// Reads on to `end` for nobody. The file's tail is remembered: its checksum may be there.
-    async fn pass_over(&self, reading: &mut Reading<S::Body>, end: u64, file_length: Option<u64>) -> Result<()> {
+    async fn pass_over(&self, reading: &mut Reading<S>, end: u64, file_length: Option<u64>) -> Result<()> {
         let start = reading.position;
         while reading.position < end {
             let at = reading.position;
@@ -86,7 +90,7 @@ impl<S: Source> RunReader<S> {
                 })?;
             }
             let length = chunk.length;
-            self.operation.arrived(self.run.shard, at..at + length, self.connection, None);
+            self.arrived(at..at + length, None);
         }
         Ok(())
     }
@@ -94,71 +98,73 @@ impl<S: Source> RunReader<S> {
     /// Reads one component, decodes and digests it as it comes, and gives its buffer and what it was verified by.
     async fn component(
         &self,
-        reading: &mut Reading<S::Body>,
+        reading: &mut Reading<S>,
         wanted: &Wanted<Purpose>,
         order: usize,
         component: &Component,
     ) -> Result<Received<<S::Body as Body>::Buffer>> {
         let (tensor, keep) = (self.operation.tensor(order)?, self.operation.keep(order, component)?);
         let is_complete = wanted.range == component.range && keep == (0..component.decoded_length.unwrap_or(keep.end));
-        let mut buffer = self.operation.buffer(order, &keep)?;
+        let mut kept = self.operation.buffer(order, component, keep.clone())?;
         let mut decoder = Decoder::new(component);
         let mut checks = Checks::new(self, component, is_complete);
-        let mut decoded_position = match component.encoding {
-            Encoding::Lz4Blocks => 0,
-            Encoding::Raw | Encoding::BigEndian => keep.start, // just the rows were asked for
-        };
-        while reading.position < wanted.range.end && (decoder.is_none() || decoded_position < keep.end) {
+        // Where the next decoded byte belongs: just the rows were asked for where that can be.
+        let mut decoded_end = if component.encoding.keeps_positions() { keep.start } else { 0 };
+        while reading.position < wanted.range.end && (is_complete || decoded_end < keep.end) {
             let (at, left) = (reading.position, wanted.range.end - reading.position);
             let ended = || cut(wanted.range.start, at, wanted.range.end);
-            let count = match (&mut buffer, &mut decoder) {
-                (Some(buffer), None) => {
-                    let into = at - wanted.range.start;
-                    let count = reading.read(buffer, into..into + left).await?;
+            match (&mut kept, &mut decoder) {
+                (Some(kept), None) => {
+                    let (into, count) = (at - wanted.range.start, left.min(SEGMENT_BYTES));
+                    let mut arrived = |range| self.arrived(range, Some(&tensor.name));
+                    reading.fill(kept.buffer(), into..into + count, &mut arrived).await?;
                     if checks.is_needed() {
                         let mut at = at;
-                        buffer.inspect(into..into + count, &mut |bytes| {
+                        kept.buffer().inspect(into..into + count, &mut |bytes| {
                             checks.stored(at, bytes);
                             checks.decoded(bytes);
                             at += bytes.len() as u64;
                             Ok(())
                         })?;
                     }
-                    count
+                    decoded_end += count;
                 }
-                (buffer, decoder) => {
+                (kept, decoder) => {
                     let chunk = reading.chunk(left).await?.ok_or_else(ended)?;
-                    let mut at = at;
+                    let (start, mut at) = (at, at);
                     chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
                         checks.stored(at, bytes);
                         at += bytes.len() as u64;
-                        let Some(decoder) = decoder else {
-                            checks.decoded(bytes);
-                            return Ok(());
-                        };
-                        decoder.push(bytes, &mut |decoded| {
+                        let mut take = |decoded: &[u8]| {
                             checks.decoded(decoded);
-                            let start = decoded_position;
-                            decoded_position += decoded.len() as u64;
-                            match buffer {
-                                Some(buffer) => write_kept(buffer, &keep, start, decoded),
-                                None => Ok(()),
-                            }
-                        })
+                            let start = decoded_end;
+                            decoded_end += decoded.len() as u64;
+                            kept.as_mut().map_or(Ok(()), |kept| kept.write(start, decoded))
+                        };
+                        match decoder {
+                            Some(decoder) => decoder.push(bytes, &mut take),
+                            None => take(bytes),
+                        }
                     })?;
-                    chunk.length
+                    let length = chunk.length;
+                    self.arrived(start..start + length, Some(&tensor.name));
                 }
-            };
-            if count == 0 {
-                return Err(ended());
             }
-            self.operation.arrived(self.run.shard, at..at + count, self.connection, Some(&tensor.name));
         }
         match decoder {
             Some(decoder) if is_complete => decoder.finish()?,
             _ => {}
         }
-        Ok(Received { buffer, verified: checks.finish()? })
+        if component.decoded_length.is_none() {
+            check_whole_elements(component, decoded_end)?;
+        }
+        let verified = checks.finish()?;
+        let buffer = kept.map(|kept| kept.finish(component, decoded_end)).transpose()?;
+        Ok(Received { buffer, verified })
+    }
+
+    fn arrived(&self, range: Range<u64>, tensor: Option<&str>) {
+        self.operation.arrived(self.run.shard, range, self.connection, tensor);
     }
 
     fn place(&self, error: Error) -> Error {
@@ -223,13 +229,16 @@ impl<'a, S: Source> Checks<'a, S> {
     }
 }
 
-/// Writes what is to be kept of `decoded`, which begins at decoded byte `start`.
-fn write_kept<B: Buffer>(buffer: &mut B, keep: &Range<u64>, start: u64, decoded: &[u8]) -> Result<()> {
-    let first = keep.start.max(start);
-    let last = keep.end.min(start + decoded.len() as u64);
-    if first >= last {
-        return Ok(());
+/// Checks what nobody could check before: that a component of unstated length is whole elements.
+fn check_whole_elements(component: &Component, decoded_length: u64) -> Result<()> {
+    match component.dtype.block() {
+        Some(block) if !decoded_length.is_multiple_of(block.bytes) => {
+            let what = format!(
+                "its {} decode to {decoded_length} bytes, no multiple of those of a {}",
+                component.role, component.dtype
+            );
+            Err(malformed(what))
+        }
+        _ => Ok(()),
     }
-    let kept = decoded.get((first - start) as usize..(last - start) as usize).unwrap_or_default();
-    buffer.write(first - keep.start, kept)
 }

@@ -1,5 +1,6 @@
 //! One file of a model that is open: its bytes, mapped or in memory, and what they say.
 
+use super::component;
 #[cfg(not(target_arch = "wasm32"))]
 use super::map::Map;
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -33,6 +34,10 @@ impl FileBytes {
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
+        if path.is_dir() {
+            let error = Error::new(ErrorKind::InvalidArgument, "this is a folder");
+            return Err(error.advise("Name a file: the model, or the manifest of its files.").in_file(&name));
+        }
         let map = Map::open(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "there is no such file")
                 .advise("Check the path; a model in several files needs all of them in one folder.")
@@ -76,6 +81,22 @@ impl FileBytes {
         let inside = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
         let slice = inside.and_then(|(start, end)| self.all().get(start..end));
         slice.ok_or_else(|| Error::new(ErrorKind::Internal, "bytes outside the file were asked for").at(range.clone()))
+    }
+
+    /// Reads the header and index. A file that is compressed as a whole is decoded into memory first: only small
+    /// files of old tools are.
+    pub(super) fn unpack(self) -> Result<(FileBytes, Parsed)> {
+        let component = match self.parse(format::parse)? {
+            Parsed::Packed(component) => component,
+            parsed => return Ok((self, parsed)),
+        };
+        let decoded = self.slice(&component.range).and_then(|stored| component::decode(stored, &component));
+        let (decoded, _) = decoded.map_err(|e| e.in_file(&self.name))?;
+        let unpacked = FileBytes { storage: Storage::Memory(decoded), ..self };
+        match unpacked.parse(format::parse)? {
+            Parsed::Packed(_) => Err(malformed("a compressed file holds another one").in_file(&unpacked.name)),
+            parsed => Ok((unpacked, parsed)),
+        }
     }
 
     /// What a parser makes of the file.
@@ -134,10 +155,10 @@ impl TensorFile {
     /// Takes a file that the model has beside others.
     pub(super) fn part(bytes: FileBytes, part: &Part) -> Result<Self> {
         check_length(Some(part), Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
-        let (index, split) = match bytes.parse(format::parse)? {
-            Parsed::File(index) => (index, None),
-            Parsed::Part(index, split) => (index, Some(split)),
-            Parsed::Manifest(_) => {
+        let (bytes, index, split) = match bytes.unpack()? {
+            (bytes, Parsed::File(index)) => (bytes, index, None),
+            (bytes, Parsed::Part(index, split)) => (bytes, index, Some(split)),
+            (bytes, _) => {
                 let what = "a manifest names another manifest as a file of the model";
                 return Err(malformed(what).in_file(&bytes.name));
             }

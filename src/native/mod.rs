@@ -14,7 +14,6 @@ pub use streaming::{LoadedTensor, StreamingLoader};
 pub use verify::Verified;
 
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::format;
 use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor};
 use crate::loader::ModelMetadata;
 use crate::split::Split;
@@ -183,18 +182,21 @@ impl Reader {
         let name = first.name.clone();
         #[cfg(not(target_arch = "wasm32"))]
         let mut manifest_path = None;
-        let (manifest, files) = match first.parse(format::parse)? {
-            Parsed::File(index) => (None, vec![TensorFile::new(first, index)?]),
-            Parsed::Manifest(manifest) => {
+        let (manifest, files) = match first.unpack()? {
+            (first, Parsed::File(index)) => (None, vec![TensorFile::new(first, index)?]),
+            (first, Parsed::Packed(_)) => {
+                return Err(malformed("a compressed file holds another one").in_file(&first.name));
+            }
+            (_manifest_file, Parsed::Manifest(manifest)) => {
                 #[cfg(not(target_arch = "wasm32"))]
                 {
-                    manifest_path = first.path;
+                    manifest_path = _manifest_file.path;
                 }
                 let open = |part| open_part(part).and_then(|bytes| TensorFile::part(bytes, part));
                 let files = manifest.parts.iter().map(open).collect::<Result<_>>()?;
                 (Some(manifest), files)
             }
-            Parsed::Part(index, split) => {
+            (first, Parsed::Part(index, split)) => {
                 let manifest = split.manifest(&index, first.file_name()).map_err(|e| e.in_file(&name))?;
                 let files = open_split(TensorFile::new(first, index)?, &split, &manifest.parts, open_part)?;
                 (Some(manifest), files)

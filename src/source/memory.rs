@@ -64,6 +64,12 @@ impl Source for MemorySource {
             None => Err(Error::new(ErrorKind::NotFound, format!("there is no file \"{path}\" beside it"))),
         }
     }
+
+    async fn pause(&self, _: u64) {}
+
+    fn random(&self) -> f64 {
+        0.5
+    }
 }
 
 /// A range of a [`MemorySource`].
@@ -87,11 +93,8 @@ impl Body for MemoryBody {
 
 impl Buffer for Vec<u8> {
     fn allocate(byte_length: u64) -> Result<Self> {
-        let no_memory = || Error::new(ErrorKind::Limit, format!("there is no memory for {byte_length} bytes"));
-        let length = usize::try_from(byte_length).map_err(|_| no_memory())?;
         let mut buffer = Vec::new();
-        buffer.try_reserve_exact(length).map_err(|_| no_memory())?;
-        buffer.resize(length, 0);
+        Buffer::resize(&mut buffer, byte_length)?;
         Ok(buffer)
     }
 
@@ -99,10 +102,23 @@ impl Buffer for Vec<u8> {
         self.len() as u64
     }
 
+    fn resize(&mut self, byte_length: u64) -> Result<()> {
+        let no_memory = || Error::new(ErrorKind::Limit, format!("there is no memory for {byte_length} bytes"));
+        let length = usize::try_from(byte_length).map_err(|_| no_memory())?;
+        self.try_reserve_exact(length.saturating_sub(self.len())).map_err(|_| no_memory())?;
+        Vec::resize(self, length, 0);
+        self.shrink_to_fit();
+        Ok(())
+    }
+
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         let slot = usize::try_from(at).ok().and_then(|at| self.get_mut(at..)?.get_mut(..bytes.len()));
         slot.ok_or_else(outside)?.copy_from_slice(bytes);
         Ok(())
+    }
+
+    fn copy(&mut self, at: u64, from: &Self, range: Range<u64>) -> Result<()> {
+        self.write(at, from.get(range.start as usize..range.end as usize).ok_or_else(outside)?)
     }
 
     fn inspect(&self, range: Range<u64>, look: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {

@@ -22,6 +22,10 @@ export function server(bytes, behaviour) {
       case "sends-another-range": return partial(bytes.slice(start + 1, end + 1), { "Content-Range": `bytes ${start + 1}-${end}/${bytes.length + 1}` });
       case "one-byte-more": return partial(bytes.slice(start, end + 1), { "Content-Range": `bytes ${start}-${end}/${bytes.length + 1}` });
       case "encoded-ranges": return asked ? partial(undefined, { "Content-Encoding": "gzip" }) : whole();
+      case "is-busy-at-first": return count < 3 ? new Response("", { status: 503 }) : partial();
+      case "cuts-now-and-then": return partial(count === 1 ? undefined : bytes.slice(start, Math.min(end, start + 50000)), { "Content-Length": String(end - start) });
+      case "breaks-now-and-then": return count === 1 ? partial() : new Response(breaking(bytes.slice(start, end), 50000), { status: 206, headers: { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}` } });
+      case "stalls-once": return count === 2 ? new Response(new ReadableStream({ type: "bytes" }), { status: 206, headers: { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}` } }) : partial();
       case "cuts-bodies": return partial(bytes.slice(start, count === 1 ? end : Math.floor((start + end) / 2)), { "Content-Length": String(end - start) });
       case "changes": return partial(undefined, { ETag: `"v${count}"` });
       case "forbids": return new Response("no", { status: 403 });
@@ -30,6 +34,24 @@ export function server(bytes, behaviour) {
     }
   };
   return { fetch, requests: () => log.length, ranges: () => log.map((entry) => entry.range), aborted: () => log.filter((entry) => entry.signal.aborted).length };
+}
+
+// A byte stream whose connection breaks after `limit` bytes.
+function breaking(bytes, limit) {
+  let at = 0;
+  return new ReadableStream({
+    type: "bytes",
+    pull(controller) {
+      if (at >= Math.min(limit, bytes.length)) {
+        if (at < bytes.length) return controller.error(new TypeError("network error"));
+        controller.close();
+        return controller.byobRequest?.respond(0);
+      }
+      const chunk = bytes.slice(at, Math.min(at + 20000, limit));
+      at += chunk.length;
+      controller.enqueue(chunk);
+    },
+  });
 }
 
 // Chunks of odd sizes. A byte stream takes BYOB readers; "no-byte-stream" is what WebKit's fetch gives.

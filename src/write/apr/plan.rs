@@ -2,9 +2,10 @@
 
 use super::file::AprFile;
 use super::metadata;
+use crate::codec::lz4::{MAX_BLOCK_BYTES, MAX_STORED_BLOCK_BYTES};
 use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::apr::{FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAX_DIMS, dtype_code, dtypes};
+use crate::format::apr::draft::{FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAX_DIMS, dtype_code, dtypes};
 use crate::format::part_path;
 use crate::index::{Layout, Tensor};
 use crate::native::Reader;
@@ -34,7 +35,7 @@ struct Shard {
 
 impl<'a> Plan<'a> {
     /// Checks that APR can hold every tensor, and fills file after file in the order of the source: a file is
-    /// full when the next tensor, stored raw, would make it longer than the limit.
+    /// full when the next tensor, at its longest, would make it longer than the limit.
     pub(in crate::write) fn new(reader: &'a Reader, options: &ConvertOptions) -> Result<Self> {
         let tensors = reader.tensors();
         let joined = metadata::join(&options.metadata, reader.metadata());
@@ -48,11 +49,15 @@ impl<'a> Plan<'a> {
         };
         let mut size = plan.empty_file();
         for (at, tensor) in tensors.iter().enumerate() {
-            let mut grown = size.with(tensor, plan.alignment).map_err(|e| e.in_tensor(&tensor.name))?;
+            let mut grown =
+                size.with(tensor, plan.alignment, plan.compression).map_err(|e| e.in_tensor(&tensor.name))?;
             if let Some(limit) = options.max_shard_bytes {
                 if grown.file_bytes(plan.alignment) > limit && size.tensors > 0 {
                     plan.shards.push(Shard { tensors: at..at, metadata: required.clone() });
-                    grown = plan.empty_file().with(tensor, plan.alignment).map_err(|e| e.in_tensor(&tensor.name))?;
+                    grown = plan
+                        .empty_file()
+                        .with(tensor, plan.alignment, plan.compression)
+                        .map_err(|e| e.in_tensor(&tensor.name))?;
                 }
                 let file_bytes = grown.file_bytes(plan.alignment);
                 if file_bytes > limit && grown.tensors == 1 {
@@ -146,7 +151,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// How long a file becomes, in bytes, with all tensors stored raw.
+/// How long a file can become, in bytes, before LZ4 makes it shorter.
 struct FileSize {
     metadata: u64,
     index: u64,
@@ -155,8 +160,11 @@ struct FileSize {
 }
 
 impl FileSize {
-    fn with(&self, tensor: &Tensor, alignment: u64) -> Result<FileSize> {
-        let byte_length = check(tensor)?;
+    fn with(&self, tensor: &Tensor, alignment: u64, compression: Compression) -> Result<FileSize> {
+        let byte_length = match compression {
+            Compression::Lz4 => longest_lz4(check(tensor)?),
+            Compression::None | Compression::Auto => check(tensor)?,
+        };
         let too_long = || Error::new(ErrorKind::Limit, "with it the file would have more than 2^64 bytes");
         let start = self.data.checked_next_multiple_of(alignment).ok_or_else(too_long)?;
         Ok(FileSize {
@@ -174,6 +182,12 @@ impl FileSize {
     fn file_bytes(&self, alignment: u64) -> u64 {
         self.head_bytes().next_multiple_of(alignment) + self.data + FOOTER_BYTES
     }
+}
+
+/// The length of LZ4 blocks that do not compress: each has its length before it, and a byte more for each 255.
+fn longest_lz4(byte_length: u64) -> u64 {
+    let per_block = (MAX_STORED_BLOCK_BYTES - MAX_BLOCK_BYTES + 4) as u64;
+    byte_length.saturating_add(byte_length.div_ceil(MAX_BLOCK_BYTES as u64).saturating_mul(per_block))
 }
 
 /// Bytes of a tensor's entry in the index (specification, "Tensor Entry").

@@ -1,0 +1,361 @@
+//! Zstandard (RFC 8878), decoded step by step: frames end to end, with or without their length, no dictionaries.
+
+use crate::error::{Error, ErrorKind, Result, malformed};
+use structured_zstd::decoding::{ContentChecksum, FrameDecoder, errors::FrameDecoderError, frame_header_input_needed};
+
+/// How far back a frame may refer, which is what its decoder keeps in memory. The limit of the reference decoder,
+/// so that whatever the levels up to 22 write can be read. Stops a frame that claims a window of terabytes.
+pub const MAX_WINDOW_BYTES: u64 = 128 << 20;
+
+/// The most that data of unstated length may decode to. Stops a file of kilobytes that decodes until the memory is full.
+pub const MAX_UNSTATED_BYTES: u64 = 1 << 30;
+
+/// The most that a block decodes to (RFC 8878, 3.1.1.2.4).
+const MAX_BLOCK_BYTES: usize = 128 << 10;
+
+/// A block of 4 bytes, a header and a byte to repeat, may be a whole one: nothing can decode to more.
+const MAX_RATIO: u64 = (MAX_BLOCK_BYTES / 4) as u64;
+
+/// Checks a claimed decoded length against the stored length.
+///
+/// # Errors
+/// `FORMAT` where no `stored` bytes of Zstandard can decode to `decoded` bytes.
+pub fn check_lengths(stored: u64, decoded: u64) -> Result<()> {
+    if decoded / MAX_RATIO > stored {
+        return Err(malformed(format!("{stored} bytes of zstd cannot decode to {decoded}")));
+    }
+    Ok(())
+}
+
+/// Decodes `stored` whole, for small things that a format keeps compressed: `decoded_length` is what it claims, at
+/// most `limit`.
+///
+/// # Errors
+/// `LIMIT` where it claims more; `FORMAT` where the bytes are damaged or of another length.
+pub fn decode(stored: &[u8], decoded_length: u64, limit: u64) -> Result<Vec<u8>> {
+    if decoded_length > limit {
+        let what = format!("it claims to decode to {decoded_length} bytes; at most {limit} are decoded");
+        return Err(Error::new(ErrorKind::Limit, what));
+    }
+    check_lengths(stored.len() as u64, decoded_length)?;
+    let mut decoded = Vec::new(); // grows with what is decoded, never by the claim
+    let mut decoder = Zstd::new(stored.len() as u64, Some(decoded_length));
+    decoder.push(stored, &mut |bytes| {
+        decoded.extend_from_slice(bytes);
+        Ok(())
+    })?;
+    decoder.finish()?;
+    Ok(decoded)
+}
+
+/// Decodes one component's frames from chunks cut anywhere, holding a block and the frame's window.
+pub struct Zstd {
+    stored_left: u64,
+    decoded_left: u64,
+    /// Whether exactly `decoded_left` bytes must come, or at most so many.
+    is_stated: bool,
+    step: Step,
+    /// The beginning of a step whose end has not come yet.
+    pending: Vec<u8>,
+    frame: Box<FrameDecoder>,
+    decoded: Vec<u8>,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    FrameHeader,
+    /// The rest of a frame that is to be skipped.
+    Skipped(u64),
+    BlockHeader,
+    Block {
+        header: [u8; 3],
+        length: usize,
+    },
+    Checksum,
+}
+
+impl Zstd {
+    /// A decoder of `stored` bytes that decode to `decoded` bytes, where that is known.
+    pub fn new(stored: u64, decoded: Option<u64>) -> Self {
+        let mut frame = Box::new(FrameDecoder::new());
+        frame.set_max_window_size(MAX_WINDOW_BYTES).ok(); // fails only for sizes that no frame can have
+        frame.set_content_checksum(ContentChecksum::Verify);
+        Zstd {
+            stored_left: stored,
+            decoded_left: decoded.unwrap_or(MAX_UNSTATED_BYTES),
+            is_stated: decoded.is_some(),
+            step: Step::FrameHeader,
+            pending: Vec::new(),
+            frame,
+            decoded: vec![0; MAX_BLOCK_BYTES],
+        }
+    }
+
+    /// As [`Decoder::push`](super::Decoder::push): `emit` is called once a block.
+    pub fn push(&mut self, mut input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        if input.len() as u64 > self.stored_left {
+            return Err(malformed("more bytes than its zstd frames should have"));
+        }
+        self.stored_left -= input.len() as u64;
+        loop {
+            if let Step::Skipped(left) = &mut self.step {
+                let (skipped, rest) = input.split_at(input.len().min(usize::try_from(*left).unwrap_or(usize::MAX)));
+                input = rest;
+                *left -= skipped.len() as u64;
+                if *left > 0 {
+                    return Ok(());
+                }
+                self.step = Step::FrameHeader;
+            }
+            if self.pending.is_empty()
+                && let Some((whole, rest)) = input.split_at_checked(self.needed(input)?)
+            {
+                self.take(whole, emit)?; // straight from the chunk: most blocks need no copy
+                input = rest;
+                continue;
+            }
+            let missing = self.needed(&self.pending)?.saturating_sub(self.pending.len());
+            if missing > 0 && input.is_empty() {
+                return Ok(());
+            }
+            let (taken, rest) = input.split_at(input.len().min(missing));
+            self.pending.extend_from_slice(taken);
+            input = rest;
+            if self.needed(&self.pending)? == self.pending.len() {
+                let mut whole = std::mem::take(&mut self.pending);
+                self.take(&whole, emit)?;
+                whole.clear();
+                self.pending = whole;
+            }
+        }
+    }
+
+    /// As [`Decoder::finish`](super::Decoder::finish).
+    pub fn finish(&self) -> Result<()> {
+        let at_a_frame = matches!(self.step, Step::FrameHeader) && self.pending.is_empty();
+        if self.stored_left > 0 || !at_a_frame {
+            return Err(malformed("its last zstd frame is not whole"));
+        }
+        if self.is_stated && self.decoded_left > 0 {
+            let what = format!("its zstd frames decode to {} bytes less than the index says", self.decoded_left);
+            return Err(malformed(what));
+        }
+        Ok(())
+    }
+
+    /// How many bytes the next step has, as far as its first bytes tell.
+    fn needed(&self, begun: &[u8]) -> Result<usize> {
+        match self.step {
+            Step::FrameHeader => frame_header_input_needed(begun, false).map_err(damaged),
+            Step::Skipped(_) => Ok(0),
+            Step::BlockHeader => Ok(3),
+            Step::Block { length, .. } => Ok(length),
+            Step::Checksum => Ok(4),
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match self.step {
+            Step::FrameHeader => self.take_frame_header(bytes),
+            Step::Skipped(_) => Ok(()),
+            Step::BlockHeader => {
+                let header = bytes.try_into().unwrap_or_default(); // `needed` said 3
+                let (length, _) = self.frame.block_content_len(header).map_err(damaged)?;
+                self.step = Step::Block { header, length };
+                Ok(())
+            }
+            Step::Block { header, .. } => {
+                let decoded_length = self.frame.decode_block(header, bytes, &mut self.decoded).map_err(damaged)?;
+                self.step = if self.frame.awaits_checksum() {
+                    Step::Checksum
+                } else if self.frame.is_finished() {
+                    Step::FrameHeader
+                } else {
+                    Step::BlockHeader
+                };
+                self.decoded_left =
+                    self.decoded_left.checked_sub(decoded_length as u64).ok_or_else(|| self.too_long())?;
+                match self.decoded.get(..decoded_length) {
+                    Some(decoded) if !decoded.is_empty() => emit(decoded),
+                    _ => Ok(()),
+                }
+            }
+            Step::Checksum => {
+                self.frame.read_content_checksum(bytes.try_into().unwrap_or_default()).map_err(damaged)?;
+                self.step = Step::FrameHeader;
+                Ok(())
+            }
+        }
+    }
+
+    fn take_frame_header(&mut self, bytes: &[u8]) -> Result<()> {
+        // RFC 8878, 3.1.2: sixteen magics of frames to skip, then their length.
+        if let Some((&[0x50..=0x5f, 0x2a, 0x4d, 0x18], length)) = bytes.split_first_chunk::<4>() {
+            let length = u32::from_le_bytes(length.try_into().unwrap_or_default());
+            self.step = Step::Skipped(u64::from(length));
+            return Ok(());
+        }
+        self.frame.reset(bytes).map_err(damaged)?;
+        // The decoder makes room for what the header states.
+        if self.frame.content_size() > self.decoded_left {
+            return Err(self.too_long());
+        }
+        self.step = Step::BlockHeader;
+        Ok(())
+    }
+
+    fn too_long(&self) -> Error {
+        if self.is_stated {
+            return malformed("its zstd frames decode to more bytes than the index says");
+        }
+        let what = format!("its decoded length is not stated, and it decodes to more than {MAX_UNSTATED_BYTES} bytes");
+        Error::new(ErrorKind::Limit, what)
+    }
+}
+
+impl std::fmt::Debug for Zstd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Zstd").field("step", &self.step).finish_non_exhaustive()
+    }
+}
+
+fn damaged(error: impl Into<FrameDecoderError>) -> Error {
+    match error.into() {
+        FrameDecoderError::WindowSizeTooBig { requested, limit, .. } => {
+            let what = format!("a zstd frame refers back by up to {requested} bytes; at most {limit} are kept");
+            Error::new(ErrorKind::Limit, what)
+        }
+        FrameDecoderError::DictNotProvided { dict_id } => {
+            Error::new(ErrorKind::Unsupported, format!("a zstd frame needs the dictionary {dict_id}"))
+        }
+        error @ FrameDecoderError::ChecksumMismatch { .. } => Error::new(ErrorKind::Checksum, error.to_string()),
+        other => malformed(format!("a zstd frame is damaged: {other}")),
+    }
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Write;
+    use structured_zstd::encoding::{CompressionLevel, StreamingEncoder};
+
+    fn frame(data: &[u8], states_length: bool, has_checksum: bool) -> Vec<u8> {
+        let mut encoder = StreamingEncoder::new(Vec::new(), CompressionLevel::Default);
+        encoder.set_content_checksum(has_checksum).unwrap();
+        if states_length {
+            encoder.set_pledged_content_size(data.len() as u64).unwrap();
+        }
+        encoder.write_all(data).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn decode_chunks(stored: &[u8], claimed: Option<u64>, cuts: &[usize]) -> Result<Vec<u8>> {
+        let mut decoder = Zstd::new(stored.len() as u64, claimed);
+        let mut out = Vec::new();
+        let mut rest = stored;
+        for &cut in cuts.iter().chain([&usize::MAX]) {
+            let (chunk, after) = rest.split_at(cut.min(rest.len()));
+            decoder.push(chunk, &mut |bytes| {
+                out.extend_from_slice(bytes);
+                Ok(())
+            })?;
+            rest = after;
+        }
+        decoder.finish()?;
+        Ok(out)
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_into_chunks_decodes_to_the_same(
+            seeds in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..300), 1usize..900, any::<(bool, bool)>()), 0..4),
+            is_stated in any::<bool>(),
+            cuts in proptest::collection::vec(prop_oneof![0usize..20, 0usize..70_000], 0..60),
+        ) {
+            let (mut data, mut stored) = (Vec::new(), Vec::new());
+            for (seed, repeat, (states_length, has_checksum)) in seeds {
+                let part = seed.repeat(repeat);
+                stored.extend(frame(&part, states_length, has_checksum));
+                stored.extend(b"\x5a\x2a\x4d\x18\x03\0\0\0any"); // a frame to skip
+                data.extend(part);
+            }
+            let claimed = is_stated.then_some(data.len() as u64);
+            prop_assert_eq!(decode_chunks(&stored, claimed, &cuts), Ok(data));
+        }
+
+        #[test]
+        fn damage_is_an_error_or_as_long_as_claimed(
+            at in any::<proptest::sample::Index>(), flip in 1u8..=255, has_checksum in any::<bool>(),
+            cuts in proptest::collection::vec(0usize..900, 0..9),
+        ) {
+            let data: Vec<u8> = (0..150_000u32).map(|i| (i / 7 % 13 * (i % 3)) as u8).collect();
+            let mut stored = frame(&data, false, has_checksum);
+            let at = at.index(stored.len());
+            stored[at] ^= flip;
+            if let Ok(out) = decode_chunks(&stored, Some(data.len() as u64), &cuts) {
+                prop_assert_eq!(out.len(), data.len());
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_frames_that_decode_to_another_length_than_claimed() {
+        for states_length in [false, true] {
+            let stored = frame(&[7; 300_000], states_length, false);
+            let error = |claimed| decode_chunks(&stored, Some(claimed), &[]).unwrap_err().what;
+            assert!(error(299_999).contains("more bytes than"), "{}", error(299_999));
+            assert!(error(300_001).contains("1 bytes less"), "{}", error(300_001));
+        }
+    }
+
+    #[test]
+    fn refuses_a_stream_that_ends_inside_a_frame() {
+        let stored = frame(&[7; 1000], true, true);
+        for end in 1..stored.len() {
+            assert!(decode_chunks(&stored[..end], None, &[]).is_err(), "{end}");
+        }
+        assert_eq!(decode_chunks(&[], None, &[]), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn refuses_a_frame_whose_own_checksum_is_wrong() {
+        let mut stored = frame(&[7; 1000], true, true);
+        *stored.last_mut().unwrap() ^= 1;
+        assert_eq!(decode_chunks(&stored, None, &[]).unwrap_err().kind, ErrorKind::Checksum);
+    }
+
+    #[test]
+    fn refuses_a_window_beyond_the_limit() {
+        // Magic, a descriptor that announces a window byte only, a window of 2^28 bytes, an empty last block.
+        let stored = b"\x28\xb5\x2f\xfd\x00\x90\x01\0\0";
+        assert_eq!(decode_chunks(stored, None, &[]).unwrap_err().kind, ErrorKind::Limit);
+        let stored = b"\x28\xb5\x2f\xfd\x00\x88\x01\0\0";
+        assert_eq!(decode_chunks(stored, None, &[]), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn data_of_unstated_length_stops_at_the_limit() {
+        // Blocks of one byte, repeated 128 KiB times: 4 bytes stored for each.
+        let mut stored = b"\x28\xb5\x2f\xfd\x00\x38".to_vec();
+        stored.extend(b"\x02\x00\x10\x00".repeat((MAX_UNSTATED_BYTES >> 17) as usize + 1));
+        let mut decoded = 0;
+        let mut decoder = Zstd::new(stored.len() as u64, None);
+        let outcome = decoder.push(&stored, &mut |bytes| {
+            decoded += bytes.len() as u64;
+            Ok(())
+        });
+        assert_eq!((outcome.unwrap_err().kind, decoded), (ErrorKind::Limit, MAX_UNSTATED_BYTES));
+    }
+
+    #[test]
+    fn refuses_lengths_that_zstd_cannot_reach() {
+        assert!(check_lengths(10, 1 << 40).is_err());
+        assert!(check_lengths(10, 0).is_ok());
+        let stored = frame(&vec![0; 10 << 20], true, false);
+        assert!(check_lengths(stored.len() as u64, 10 << 20).is_ok());
+        assert_eq!(decode(&stored, 10 << 20, 1 << 20).unwrap_err().kind, ErrorKind::Limit);
+        assert_eq!(decode(&stored, 10 << 20, 10 << 20).map(|d| d.len()), Ok(10 << 20));
+    }
+}

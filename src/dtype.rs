@@ -184,7 +184,7 @@ pub fn element_count(shape: &[u64]) -> Result<u64> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

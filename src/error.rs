@@ -98,6 +98,8 @@ pub struct Error {
     pub kind: ErrorKind,
     /// What was wrong, as half a sentence.
     pub what: String,
+    /// Whether it may pass: the same request can succeed a little later.
+    pub is_transient: bool,
     /// Where it was.
     pub place: Box<Place>,
 }
@@ -113,6 +115,8 @@ pub struct Place {
     pub range: Option<Range<u64>>,
     /// The HTTP status.
     pub status: Option<u16>,
+    /// How long the server asked to wait before the next request.
+    pub retry_after_ms: Option<u64>,
     /// What to do, where it is more exact than the kind's general advice.
     pub advice: Option<String>,
     /// The JavaScript exception behind it.
@@ -123,7 +127,7 @@ pub struct Place {
 impl Error {
     /// An error of `kind`; `what` says what was wrong, in half a sentence without a full stop.
     pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
-        Error { kind, what: what.into(), place: Box::default() }
+        Error { kind, what: what.into(), is_transient: false, place: Box::default() }
     }
 
     /// Adds the file, unless it is known already.
@@ -151,6 +155,13 @@ impl Error {
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.place.status = Some(status);
+        self
+    }
+
+    /// Says that the same request can succeed a little later.
+    #[must_use]
+    pub fn transient(mut self) -> Self {
+        self.is_transient = true;
         self
     }
 
@@ -201,7 +212,7 @@ impl From<std::io::Error> for Error {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

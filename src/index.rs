@@ -98,6 +98,8 @@ pub enum Encoding {
     BigEndian,
     /// APR v2's LZ4: blocks of at most 64 KiB, each behind its stored length as a u32.
     Lz4Blocks,
+    /// One LZ4 block of any length, behind its decoded length as a u32.
+    Lz4Block,
     /// Zstandard frames, one or more.
     #[cfg(feature = "zstd")]
     Zstd,
@@ -109,7 +111,7 @@ impl Encoding {
         match self {
             Encoding::Raw => "raw",
             Encoding::BigEndian => "big-endian",
-            Encoding::Lz4Blocks => "lz4",
+            Encoding::Lz4Blocks | Encoding::Lz4Block => "lz4",
             #[cfg(feature = "zstd")]
             Encoding::Zstd => "zstd",
         }
@@ -217,6 +219,8 @@ pub enum Parsed {
     File(Index),
     /// A document that names files of tensors.
     Manifest(Manifest),
+    /// A file that is compressed as a whole: this component of it decodes to another file, which is read instead.
+    Packed(Component),
 }
 
 /// Brings an index's tensors into file order and checks what must hold in every format: unique names,

@@ -17,9 +17,10 @@
 //! | --- | --- | --- |
 //! | faces | `js`, `main.rs` with `cli` | what a web app and what a shell sees; no logic of their own |
 //! | engine | [`loader`] | opens a model over any source, lists it, streams its tensors |
+//! | | [`native`], `write` | reads models through mmap; writes them in another format |
 //! | core | [`format`], [`plan`] | one file a format; which bytes to ask for, in how few runs |
 //! | parts | [`window`], [`index`], [`codec`], [`source`] | partial bytes; the vocabulary that formats share; decoders and digests; where bytes come from |
-//! | ground | [`dtype`], [`error`] | |
+//! | ground | [`dtype`], [`error`], [`progress`] | |
 //!
 //! Nothing in the core does I/O or knows a clock: parsers read a [`window::Window`] as if all of the file were
 //! in memory, and stop where bytes are missing until the engine has fetched them.
@@ -36,10 +37,15 @@ pub mod index;
 #[cfg(target_arch = "wasm32")]
 mod js;
 pub mod loader;
+pub mod native;
 pub mod plan;
+pub mod progress;
+pub mod retry;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod serve;
 pub mod source;
 pub mod window;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod write;
 
 pub use error::{Error, ErrorKind, Result};

@@ -54,7 +54,7 @@ fn joins<T>(run: &Run<T>, next: &Wanted<T>, gap: u64) -> bool {
     run.shard == next.shard && run.range.end <= next.range.start && next.range.start - run.range.end <= gap
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

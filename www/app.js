@@ -114,7 +114,7 @@ function showOutcome(mine, outcome, stopped) {
   mine.lastLoad = how === "done" ? outcome : undefined;
   showFigures(mine.loader.stats, mine.lastLoad);
   const arrived = `${counted(tensors.length, "tensor")}, ${bytes(byteLength)}`;
-  if (how === "done") say(`All here: ${arrived} in ${duration(seconds)}. Whatever checksums the files hold are right.`);
+  if (how === "done") say(`All here: ${arrived} in ${duration(seconds)}. The checksums of the files, where they have any, are right.`);
   else if (how === "stopped") say(`Stopped after ${arrived}.`);
   else complain(error, `The load ended after ${arrived}.`);
 }

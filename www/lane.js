@@ -2,6 +2,8 @@
 
 const STRIP_PX = 6;
 const GAP_PX = 4;
+// Thinner than the strip: what a tensor brought again must not hide what the load of everything did.
+const MARK_PX = 3;
 
 /**
  * Draws the strokes and marks of one file. `scale` is that of all lanes together: how many bytes are as wide as
@@ -26,19 +28,19 @@ export function drawLane({ canvas, length, strokes, marks }, scale, palette) {
     drawFrame(context, x(length), x(scale.step), floor, palette.line);
     for (const slope of slopesOf(strokes)) drawSlope(context, slope, x, y, floor, colourOf(slope[0], palette));
   }
-  const strip = (start, end, colour) => {
+  const strip = (start, end, colour, thickness = STRIP_PX) => {
     // Whole pixels, or neighbours would show a seam; at least one, or a small tensor would not show.
     const left = Math.floor(x(start) * ratio) / ratio;
     const right = Math.ceil(x(end) * ratio) / ratio;
     context.fillStyle = colour;
-    context.fillRect(left, height - STRIP_PX, Math.max(1, right - left), STRIP_PX);
+    context.fillRect(left, height - thickness, Math.max(1, right - left), thickness);
   };
   context.beginPath();
   context.roundRect(0, height - STRIP_PX, x(length), STRIP_PX, 2);
   context.clip();
   strip(0, length, palette.track);
   for (const stroke of strokes) strip(stroke.start, stroke.end, colourOf(stroke, palette));
-  for (const { start, end } of marks) strip(start, end, palette.mark);
+  for (const { start, end } of marks) strip(start, end, palette.mark, MARK_PX);
 }
 
 function drawFrame(context, right, step, floor, colour) {

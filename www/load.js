@@ -6,15 +6,14 @@ const MAX_UNHASHED_BYTES = 128 * 1024 * 1024;
 /**
  * Streams all tensors of a model and keeps none. Never throws: what went wrong is `error`.
  *
- * `seconds` is the time of the load alone. Hashing runs beside it, off this thread,
- * and whatever the load had to wait for it is taken out.
+ * `seconds` is the time of the load alone: hashing runs beside it, off this thread, and what it held up here is taken out.
  */
 export async function loadEverything(loader, { signal, sha256 = false, onTensor = () => {} }) {
   const hashes = new Hashes();
   const tensors = [];
   let byteLength = 0;
   let error;
-  let waitedMs = 0;
+  let hashingMs = 0;
   const startedAt = performance.now();
   try {
     for await (const tensor of loader.tensors({ signal })) {
@@ -23,13 +22,15 @@ export async function loadEverything(loader, { signal, sha256 = false, onTensor 
       byteLength += entry.byteLength;
       onTensor(entry);
       if (!sha256) continue;
+      const hashingAt = performance.now();
       hashes.begin(tensor, entry);
-      if (hashes.pendingBytes > MAX_UNHASHED_BYTES) waitedMs += await hashes.drain();
+      if (hashes.pendingBytes > MAX_UNHASHED_BYTES) await hashes.drain();
+      hashingMs += performance.now() - hashingAt;
     }
   } catch (reason) {
     error = reason;
   }
-  const seconds = (performance.now() - startedAt - waitedMs) / 1000;
+  const seconds = (performance.now() - startedAt - hashingMs) / 1000;
   try {
     await hashes.drain();
   } catch (reason) {
@@ -74,12 +75,10 @@ class Hashes {
     }
   }
 
-  /** Waits for what has begun. Resolves to how many milliseconds that took. */
+  /** Waits for what has begun. */
   async drain() {
-    const startedAt = performance.now();
     await Promise.all(this.#pending);
     this.#pending = [];
-    return performance.now() - startedAt;
   }
 
   #hash(data, entry) {

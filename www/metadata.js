@@ -9,7 +9,7 @@ const MAX_CHARACTERS = 300;
 const MAX_TERMS = 150;
 
 export function showMetadata(list, { format, version, metadata }) {
-  const pairs = [["format", `${format} ${version}`.trim()]];
+  const pairs = [["file format", `${format} ${version}`.trim()]];
   flatten(metadata, "", pairs);
   list.replaceChildren(...terms(pairs.slice(0, MAX_TERMS).map(([term, content]) => [element("span", {}, ...breakable(term)), content])));
   if (pairs.length > MAX_TERMS) {

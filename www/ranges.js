@@ -76,6 +76,8 @@ export class RangesPicture {
   end(seconds) {
     this.#running = false;
     this.#seconds = seconds;
+    // The last event may come a moment after the last tensor.
+    for (const lane of this.#lanes.values()) lane.finishedAt = Math.min(lane.finishedAt, seconds);
     this.#redrawSoon();
   }
 

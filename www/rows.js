@@ -23,7 +23,7 @@ export function rowOf(tensor, verified) {
   );
 }
 
-/** All words must occur, wherever in name, dtype or shape. */
+/** All words must occur, wherever in name, dtype or shape. A shape may be typed with an x: `384x384`. */
 export function matcher(query) {
   const words = query.toLowerCase().replaceAll("x", "×").split(/\s+/).filter(Boolean);
   return (tensor) => {

@@ -113,6 +113,7 @@ function whyNotDrawn({ components }, dtype) {
 function loadedAlone(after, before, seconds) {
   const requests = after.requests - before.requests;
   const received = after.bytesReceived - before.bytesReceived;
+  if (requests === 0) return `Loaded in ${duration(seconds)} without a request: its bytes were at hand.`;
   return `Loaded alone in ${duration(seconds)}: ${counted(requests, "request")}, ${bytes(received)} received.`;
 }
 

@@ -59,7 +59,7 @@ pub fn combine(first: u32, second: u32, second_length: u64) -> u32 {
     hasher.finalize()
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

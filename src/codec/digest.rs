@@ -94,7 +94,7 @@ impl std::fmt::Display for Digest {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

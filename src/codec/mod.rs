@@ -4,6 +4,7 @@ pub mod byte_order;
 pub mod crc32;
 pub mod digest;
 pub mod lz4;
+pub mod lz4_block;
 #[cfg(feature = "zstd")]
 pub mod zstd;
 
@@ -17,6 +18,8 @@ pub enum Decoder {
     BigEndian(byte_order::BigEndian),
     /// [`Encoding::Lz4Blocks`].
     Lz4(lz4::Lz4Blocks),
+    /// [`Encoding::Lz4Block`].
+    Lz4Block(lz4_block::Lz4Block),
     /// [`Encoding::Zstd`].
     #[cfg(feature = "zstd")]
     Zstd(zstd::Zstd),
@@ -26,16 +29,16 @@ impl Decoder {
     /// The decoder of a component; `None` where its bytes are stored as they are.
     pub fn new(component: &Component) -> Option<Decoder> {
         let stored = component.range.end - component.range.start;
+        let decoded = component.decoded_length.unwrap_or(0);
         match component.encoding {
             Encoding::Raw => None,
             Encoding::BigEndian => {
                 Some(Decoder::BigEndian(byte_order::BigEndian::new(component.dtype.array_kind().element_bytes())))
             }
-            Encoding::Lz4Blocks => {
-                Some(Decoder::Lz4(lz4::Lz4Blocks::new(stored, component.decoded_length.unwrap_or(0))))
-            }
+            Encoding::Lz4Blocks => Some(Decoder::Lz4(lz4::Lz4Blocks::new(stored, decoded))),
+            Encoding::Lz4Block => Some(Decoder::Lz4Block(lz4_block::Lz4Block::new(stored, decoded))),
             #[cfg(feature = "zstd")]
-            Encoding::Zstd => Some(Decoder::Zstd(zstd::Zstd::new(stored, component.decoded_length))),
+            Encoding::Zstd => Some(Decoder::Zstd(zstd::Zstd::of(component))),
         }
     }
 
@@ -47,6 +50,7 @@ impl Decoder {
         match self {
             Decoder::BigEndian(decoder) => decoder.push(input, emit),
             Decoder::Lz4(decoder) => decoder.push(input, emit),
+            Decoder::Lz4Block(decoder) => decoder.push(input, emit),
             #[cfg(feature = "zstd")]
             Decoder::Zstd(decoder) => decoder.push(input, emit),
         }
@@ -60,6 +64,7 @@ impl Decoder {
         match self {
             Decoder::BigEndian(decoder) => decoder.finish(),
             Decoder::Lz4(decoder) => decoder.finish(),
+            Decoder::Lz4Block(decoder) => decoder.finish(),
             #[cfg(feature = "zstd")]
             Decoder::Zstd(decoder) => decoder.finish(),
         }

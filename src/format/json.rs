@@ -4,9 +4,11 @@ use super::{Format, MAX_MANIFEST_BYTES, apr, no_checksums, no_tail, safetensors}
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::Parsed;
 use crate::window::{Stop, Window};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde_json::error::Category;
 use serde_json::{Map, Value};
 use std::fmt;
+use std::marker::PhantomData;
 
 /// A JSON document that names the files of a model, of whichever format.
 pub(super) const FORMAT: Format =
@@ -29,21 +31,20 @@ fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
     }
 }
 
-/// Parses an object that begins at `start` in the file; errors call it `what`.
-pub(super) fn parse_object(bytes: &[u8], start: u64, what: &str) -> Result<Map<String, Value>> {
+/// Parses JSON that begins at `start` in the file; errors call it `what`.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], start: u64, what: &str) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|e| invalid(e, bytes, start, what))
 }
 
-/// As [`parse_object`], but a key that occurs twice is kept twice, so that the caller can refuse it.
-pub(super) fn parse_entries(bytes: &[u8], start: u64, what: &str) -> Result<Vec<(String, Value)>> {
-    let Entries(entries) = serde_json::from_slice(bytes).map_err(|e| invalid(e, bytes, start, what))?;
-    Ok(entries)
+/// As [`parse`], for an object. Of a key that occurs twice the last value is kept.
+pub(super) fn parse_object(bytes: &[u8], start: u64, what: &str) -> Result<Map<String, Value>> {
+    parse(bytes, start, what)
 }
 
 /// A part's path as a manifest names it, if it stays in the manifest's folder.
 ///
 /// Paths are file names, not URLs: whoever makes a URL of one must escape it.
-pub(super) fn part_path(path: &str) -> Result<String> {
+pub(crate) fn part_path(path: &str) -> Result<String> {
     let leads_out = path.split(['/', '\\']).any(|segment| segment == "..");
     let absolute = path.starts_with(['/', '\\']) || path.split('/').next().is_some_and(|s| s.contains(':'));
     if path.is_empty() || leads_out || absolute || path.contains(['\\', '\0']) {
@@ -53,17 +54,18 @@ pub(super) fn part_path(path: &str) -> Result<String> {
     Ok(path.to_owned())
 }
 
-struct Entries(Vec<(String, Value)>);
+/// The keys and values of an object in their order; a key that occurs twice is kept twice.
+pub(super) struct Entries<V>(pub(super) Vec<(String, V)>);
 
-impl<'de> Deserialize<'de> for Entries {
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Entries;
+        struct Collect<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Collect<V> {
+            type Value = Entries<V>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<V>, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
@@ -71,15 +73,19 @@ impl<'de> Deserialize<'de> for Entries {
                 Ok(Entries(entries))
             }
         }
-        deserializer.deserialize_map(Collect)
+        deserializer.deserialize_map(Collect(PhantomData))
     }
 }
 
 fn invalid(error: serde_json::Error, bytes: &[u8], start: u64, what: &str) -> Error {
-    malformed(format!("{what} is not valid JSON: {error}")).at(start..start + bytes.len() as u64)
+    let fault = match error.classify() {
+        Category::Data => "is not as the format asks",
+        Category::Io | Category::Syntax | Category::Eof => "is not valid JSON",
+    };
+    malformed(format!("{what} {fault}: {error}")).at(start..start + bytes.len() as u64)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 

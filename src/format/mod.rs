@@ -6,6 +6,9 @@ pub mod apr;
 mod json;
 pub mod safetensors;
 
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use json::part_path;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Digest, Parsed};
 use crate::window::{Stop, Window};

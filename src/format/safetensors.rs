@@ -1,15 +1,19 @@
 //! SafeTensors: a u64 length, a JSON header of that length, then the tensors without a gap.
 //!
-//! Source: the `safetensors` package 0.8 and its documentation. Where the two are silent, what its
-//! reader accepts: white space round the header, any alignment, names in any order.
+//! Source: the `safetensors` package 0.8 and its documentation. Where the documentation is silent, what the
+//! package's reader accepts: white space round the header, any alignment, names in any order, keys of a tensor that
+//! are not known. It differs in two points: a name that occurs twice is refused here, and a dtype that is not
+//! known is listed and loads as raw bytes.
 
 use super::{Format, json, no_checksums, no_tail};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Component, Index, Manifest, Metadata, Parsed, Part, Tensor, check_tensors};
 use crate::window::{Stop, Window};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+use std::fmt;
 use std::ops::Range;
 
 /// The format.
@@ -35,16 +39,10 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
         return Err(Error::new(ErrorKind::Limit, what).at(0..8).into());
     }
     let data_start = 8 + header_length;
-    let entries = json::parse_entries(window.get(8..data_start)?, 8, "the header")?;
-
-    let mut metadata = Metadata::new();
-    let mut tensors = Vec::new();
-    for (name, value) in entries {
-        if name == "__metadata__" {
-            metadata = parse_metadata(value)?;
-        } else {
-            tensors.push(parse_tensor(&name, &value, data_start).map_err(|e| e.in_tensor(&name))?);
-        }
+    let Header { metadata, entries } = json::parse(window.get(8..data_start)?, 8, "the header")?;
+    let mut tensors = Vec::with_capacity(entries.len());
+    for (name, entry) in entries {
+        tensors.push(tensor(&name, entry, data_start).map_err(|e| e.in_tensor(&name))?);
     }
     check_tensors(&mut tensors, window.file_length())?;
     let data_end = check_no_gaps(&tensors, data_start)?;
@@ -62,7 +60,10 @@ pub fn is_manifest(document: &Map<String, Value>) -> bool {
     document.get("weight_map").is_some_and(Value::is_object)
 }
 
-/// Reads a `model.safetensors.index.json`. Its `total_size` is ignored: tools write it wrong or not at all.
+/// Reads a `model.safetensors.index.json`. Its `total_size` is not checked: tools write it wrong or not at all.
+///
+/// Every tensor that it maps must be in its file. A tensor that is in a file but not in the map is listed and loads
+/// like the others: what a user has in hand should not depend on the map being kept up to date.
 ///
 /// # Errors
 /// `FORMAT` where a value of `weight_map` is no path inside the folder.
@@ -83,20 +84,56 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     Ok(Manifest { format: FORMAT.name, version: "1".into(), metadata, parts, tensor_parts })
 }
 
-fn parse_metadata(value: Value) -> Result<Metadata> {
-    match value {
-        Value::Object(map) if map.values().all(Value::is_string) => Ok(map),
-        _ => Err(malformed("`__metadata__` is not an object of strings")),
+/// The JSON header: `__metadata__`, and the tensors in the order of the file. A name that occurs twice is kept twice.
+#[derive(Default)]
+struct Header {
+    metadata: Metadata,
+    entries: Vec<(String, Entry)>,
+}
+
+/// What the header says of a tensor; `data_offsets` count from the end of the header.
+#[derive(serde::Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<u64>,
+    data_offsets: (u64, u64),
+}
+
+/// Read as what it has to be, not as any JSON: that would take many times the memory of a forged header.
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Header;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of tensors")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+                let mut header = Header::default();
+                while let Some(key) = map.next_key::<String>()? {
+                    if key == "__metadata__" {
+                        let strings: Option<json::Entries<String>> = map.next_value().map_err(|e| about(&key, e))?;
+                        let strings = strings.into_iter().flat_map(|json::Entries(strings)| strings);
+                        header.metadata.extend(strings.map(|(key, text)| (key, Value::String(text))));
+                    } else {
+                        let entry = map.next_value().map_err(|e| about(&key, e))?;
+                        header.entries.push((key, entry));
+                    }
+                }
+                Ok(header)
+            }
+        }
+        deserializer.deserialize_map(Collect)
     }
 }
 
-fn parse_tensor(name: &str, value: &Value, data_start: u64) -> Result<Tensor> {
-    let dtype = value.get("dtype").and_then(Value::as_str).ok_or_else(|| malformed("it has no `dtype`"))?;
-    let dtype = Dtype::from_name(dtype);
-    let shape = integers(value.get("shape")).ok_or_else(|| malformed("its `shape` is not a list of sizes"))?;
-    let Some(&[start, end]) = integers(value.get("data_offsets")).as_deref() else {
-        return Err(malformed("its `data_offsets` are not two offsets"));
-    };
+fn about<E: serde::de::Error>(key: &str, error: E) -> E {
+    E::custom(format!("\"{key}\": {error}"))
+}
+
+fn tensor(name: &str, entry: Entry, data_start: u64) -> Result<Tensor> {
+    let Entry { dtype, shape, data_offsets: (start, end) } = entry;
+    let dtype = Dtype::from_name(&dtype);
     let range = file_range(start, end, data_start)
         .ok_or_else(|| malformed(format!("its `data_offsets` [{start}, {end}] are no range of a file")))?;
     let expected = dtype.byte_length(element_count(&shape)?)?;
@@ -113,10 +150,6 @@ fn file_range(start: u64, end: u64, data_start: u64) -> Option<Range<u64>> {
         return None;
     }
     Some(data_start.checked_add(start)?..data_start.checked_add(end)?)
-}
-
-fn integers(value: Option<&Value>) -> Option<Vec<u64>> {
-    value?.as_array()?.iter().map(Value::as_u64).collect()
 }
 
 /// The format allows no gap between tensors; gives where the last one ends.

@@ -3,6 +3,7 @@
 use super::failure;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader;
+use crate::retry::Policy;
 use crate::source::fetch::Client;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::web::view;
@@ -29,6 +30,28 @@ struct Numbers {
     verify: bool,
     concurrency: f64,
     coalesce_gap: f64,
+    retry: Retry,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Retry {
+    attempts: f64,
+    base_delay: f64,
+    max_delay: f64,
+    stall_timeout: f64,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        let policy = Policy::default();
+        Retry {
+            attempts: f64::from(policy.max_attempts),
+            base_delay: policy.base_delay_ms as f64,
+            max_delay: policy.max_delay_ms as f64,
+            stall_timeout: policy.stall_ms as f64,
+        }
+    }
 }
 
 impl Default for Numbers {
@@ -38,6 +61,7 @@ impl Default for Numbers {
             verify: defaults.verify,
             concurrency: defaults.concurrency as f64,
             coalesce_gap: defaults.coalesce_gap_bytes as f64,
+            retry: Retry::default(),
         }
     }
 }
@@ -93,7 +117,14 @@ fn checked(numbers: &Numbers) -> Result<loader::Options> {
         return Err(invalid(format!("`concurrency` is {concurrency}, but can be 1 to {MAX_CONCURRENCY}")));
     }
     let coalesce_gap_bytes = integer("coalesceGap", numbers.coalesce_gap)?;
-    Ok(loader::Options { concurrency, coalesce_gap_bytes, verify: numbers.verify })
+    let retry = Policy {
+        max_attempts: integer("retry.attempts", numbers.retry.attempts)?.min(u64::from(u32::MAX)) as u32,
+        base_delay_ms: integer("retry.baseDelay", numbers.retry.base_delay)?,
+        max_delay_ms: integer("retry.maxDelay", numbers.retry.max_delay)?,
+        stall_ms: integer("retry.stallTimeout", numbers.retry.stall_timeout)?.max(1),
+        ..Policy::default()
+    };
+    Ok(loader::Options { concurrency, coalesce_gap_bytes, verify: numbers.verify, retry })
 }
 
 fn headers(options: &JsValue) -> Result<Vec<(String, String)>> {

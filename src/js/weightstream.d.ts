@@ -46,6 +46,20 @@ export interface OpenOptions {
   concurrency?: number;
   /** Two wanted ranges closer than this many bytes are read as one. Default: 1 MiB. */
   coalesceGap?: number;
+  /** When to try again after a broken connection, a stall, or an answer such as 503. */
+  retry?: RetryOptions;
+}
+
+/** What cannot pass (403, 404, a damaged file) is never tried again. Times are in milliseconds. */
+export interface RetryOptions {
+  /** Failures in a row that are borne, counted since bytes last arrived. Default: 6; 0 for none. */
+  attempts?: number;
+  /** The wait after the first failure; each further one doubles it. Default: 250. */
+  baseDelay?: number;
+  /** The longest wait, unless the server asks for a longer one. Default: 8000. */
+  maxDelay?: number;
+  /** A connection that brings nothing for so long is replaced. Default: 20000. */
+  stallTimeout?: number;
 }
 
 /** A range of a file that has arrived: which bytes, of which file, over which connection. */

@@ -1,45 +1,54 @@
 //! One file of a model, read bit by bit: its known bytes, and readings that continue from them.
 
+use super::reading::{Reading, Remote, SCRATCH_BYTES, cut};
 use super::stats::Stats;
+use super::unpack::{FileBody, Unpacked};
 use super::whole::Sums;
-use crate::error::{Error, ErrorKind, Result};
-use crate::source::{Body, Buffer, Source, answer::Identity};
+use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::format;
+use crate::index::{Component, Parsed};
+use crate::retry::Policy;
+use crate::source::{Answer, Body, Buffer, Source, answer::Identity};
 use crate::window::{Stop, Window};
 use futures::lock::Mutex;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
 /// The first read is speculative: most heads fit, so that most files open in one round trip.
 pub const FIRST_READ_BYTES: u64 = 64 << 10;
 
-/// Compressed bytes, and bytes that nobody wants, pass through a buffer of this size.
-const SCRATCH_BYTES: u64 = 256 << 10;
-
 /// A file of a model.
-#[derive(Debug)]
 pub(crate) struct ModelFile<S: Source> {
     pub(crate) source: S,
     window: RefCell<Window<'static>>,
     identity: RefCell<Option<Identity>>,
-    /// The rest of a body from a server that ignores ranges, kept so that the file is sent only once.
-    parked: RefCell<Option<(u64, S::Body)>>,
+    /// What of the stored file decodes to the file that is read; `None` where it is read as it is stored.
+    packed: RefCell<Option<Component>>,
+    /// The rest of a body that can only be read from its start, from a server that ignores ranges or of a packed
+    /// file: kept so that what comes next is not read anew.
+    parked: RefCell<Option<Remote<S::Body>>>,
     filling: Mutex<()>,
     /// What is being computed while the whole file is read.
     pub(crate) sums: RefCell<Sums>,
     stats: Rc<Stats>,
+    retry: Policy,
+    has_broken: Cell<bool>,
 }
 
 impl<S: Source> ModelFile<S> {
-    pub(crate) fn new(source: S, stats: Rc<Stats>) -> Self {
+    pub(crate) fn new(source: S, stats: Rc<Stats>, retry: Policy) -> Self {
         ModelFile {
             source,
             window: RefCell::new(Window::new(None)),
             identity: RefCell::default(),
+            packed: RefCell::default(),
             parked: RefCell::default(),
             filling: Mutex::new(()),
             sums: RefCell::default(),
             stats,
+            retry,
+            has_broken: Cell::new(false),
         }
     }
 
@@ -48,8 +57,24 @@ impl<S: Source> ModelFile<S> {
         self.window.borrow().file_length()
     }
 
+    /// Reads the file's header and index; where it is compressed as a whole, those of what it decodes to.
+    pub(crate) async fn parse(self: &Rc<Self>) -> Result<Parsed> {
+        let component = match self.look(format::parse).await? {
+            Parsed::Packed(component) => component,
+            parsed => return Ok(parsed),
+        };
+        *self.window.borrow_mut() = Window::new(component.decoded_length);
+        *self.parked.borrow_mut() = None;
+        *self.packed.borrow_mut() = Some(component);
+        match self.look(format::parse).await? {
+            // One layer is all that any tool writes; more would multiply what a small file can decode to.
+            Parsed::Packed(_) => Err(malformed("a compressed file holds another one").in_file(self.source.name())),
+            parsed => Ok(parsed),
+        }
+    }
+
     /// Calls `look` until it has the bytes that it needs, fetching what it stops for.
-    pub(crate) async fn look<T>(&self, look: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
+    pub(crate) async fn look<T>(self: &Rc<Self>, look: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
         loop {
             let outcome = look(&self.window.borrow());
             match outcome {
@@ -75,21 +100,79 @@ impl<S: Source> ModelFile<S> {
     }
 
     /// Begins to read `range`: what is known of it comes from memory, the rest from the source.
-    pub(crate) async fn start(&self, range: Range<u64>) -> Result<Reading<S::Body>> {
+    pub(crate) fn start(self: &Rc<Self>, range: Range<u64>) -> Reading<S> {
         let known = self.window.borrow().known_from(range.start, range.end).to_vec();
-        let asked = range.start + known.len() as u64..range.end;
-        let remote = if asked.is_empty() { None } else { Some(self.ask(asked.clone()).await?) };
-        Ok(Reading { known, known_at: 0, remote, position: range.start, scratch: None, stats: Rc::clone(&self.stats) })
+        Reading::new(Rc::clone(self), range, known)
     }
 
-    /// Keeps the rest of a reading, if its server would otherwise send the whole file again.
-    pub(crate) fn finish(&self, reading: Reading<S::Body>) {
-        if let Some(Remote { body, position, whole: true, .. }) = reading.remote {
-            *self.parked.borrow_mut() = Some((position, body));
+    /// Keeps the rest of a reading, if it would otherwise be read from the start of the file again.
+    pub(crate) fn finish(&self, reading: Reading<S>) {
+        if let Some(remote) = reading.into_remote().filter(|remote| remote.is_from_start) {
+            *self.parked.borrow_mut() = Some(remote);
         }
     }
 
-    async fn fill(&self, needed: Range<u64>) -> Result<()> {
+    /// Asks the source for `range`. The answer is checked, and its body stands at the range's start.
+    pub(crate) async fn ask(&self, range: Range<u64>) -> Result<Remote<S::Body>> {
+        let parked = self.parked.borrow_mut().take_if(|parked| parked.position <= range.start);
+        let mut remote = match parked {
+            Some(parked) => parked,
+            None => {
+                self.stats.count_request();
+                let packed = self.packed.borrow().clone();
+                let stored = packed.as_ref().map_or(range.clone(), |component| component.range.clone());
+                let answer = self.source.read(stored).await?;
+                self.check_identity(&answer.identity)?;
+                let Answer { start, end, file_length, is_whole_file, body, .. } = answer;
+                if let Some(component) = packed {
+                    let end = component.decoded_length;
+                    let body = FileBody::Unpacked(Box::new(Unpacked::new(body, start, component)?));
+                    Remote { body, position: 0, end, is_from_start: true }
+                } else {
+                    if let Some(length) = file_length {
+                        self.window.borrow_mut().set_file_length(length);
+                    }
+                    Remote { body: FileBody::Stored(body), position: start, end, is_from_start: is_whole_file }
+                }
+            }
+        };
+        let mut scratch = <S::Body as Body>::Buffer::allocate(SCRATCH_BYTES.min(range.start - remote.position))?;
+        while remote.position < range.start {
+            let at = 0..scratch.byte_length().min(range.start - remote.position);
+            let count = remote.body.read(&mut scratch, at).await?;
+            if count == 0 {
+                return Err(cut(0, remote.position, range.end));
+            }
+            remote.position += count;
+            self.stats.count_received(count);
+        }
+        Ok(remote)
+    }
+
+    /// Whether no connection to this file has failed so far.
+    pub(crate) fn never_broke(&self) -> bool {
+        !self.has_broken.get()
+    }
+
+    pub(crate) fn note_break(&self) {
+        self.has_broken.set(true);
+    }
+
+    pub(crate) fn count_received(&self, bytes: u64) {
+        self.stats.count_received(bytes);
+    }
+
+    /// How long to wait before another try; `None` to give up.
+    pub(crate) fn retry_delay_ms(&self, error: &Error, failures: u32) -> Option<u64> {
+        let has_answered = self.identity.borrow().is_some();
+        self.retry.delay_ms(error, failures, has_answered, self.source.random())
+    }
+
+    pub(crate) fn stall_ms(&self) -> u64 {
+        self.retry.stall_ms
+    }
+
+    async fn fill(self: &Rc<Self>, needed: Range<u64>) -> Result<()> {
         let _one_at_a_time = self.filling.lock().await;
         let wanted = {
             let window = self.window.borrow();
@@ -98,12 +181,13 @@ impl<S: Source> ModelFile<S> {
             }
             window.missing(&widen(needed, &window))
         };
-        let mut reading = self.start(wanted.clone()).await?;
+        let mut reading = self.start(wanted.clone());
         while reading.position < wanted.end {
-            let at = reading.position;
+            let mut at = reading.position;
             let Some(chunk) = reading.chunk(wanted.end - at).await? else { break };
             chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
                 self.window.borrow_mut().insert(at, bytes);
+                at += bytes.len() as u64;
                 Ok(())
             })?;
         }
@@ -120,33 +204,6 @@ impl<S: Source> ModelFile<S> {
         Ok(())
     }
 
-    async fn ask(&self, range: Range<u64>) -> Result<Remote<S::Body>> {
-        let parked = self.parked.borrow_mut().take_if(|(position, _)| *position <= range.start);
-        let mut remote = match parked {
-            Some((position, body)) => Remote { body, position, whole: true },
-            None => {
-                self.stats.count_request();
-                let answer = self.source.read(range.clone()).await?;
-                self.check_identity(&answer.identity)?;
-                if let Some(length) = answer.file_length {
-                    self.window.borrow_mut().set_file_length(length);
-                }
-                Remote { body: answer.body, position: answer.start, whole: answer.is_whole_file }
-            }
-        };
-        if remote.position < range.start {
-            let mut scratch = <S::Body as Body>::Buffer::allocate(SCRATCH_BYTES)?;
-            while remote.position < range.start {
-                let at = 0..SCRATCH_BYTES.min(range.start - remote.position);
-                let count = remote.read(&mut scratch, at, &self.stats).await?;
-                if count == 0 {
-                    return Err(cut(0, remote.position, range.end));
-                }
-            }
-        }
-        Ok(remote)
-    }
-
     fn check_identity(&self, now: &Identity) -> Result<()> {
         let mut identity = self.identity.borrow_mut();
         let earlier = identity.get_or_insert_with(|| now.clone());
@@ -157,80 +214,6 @@ impl<S: Source> ModelFile<S> {
             None => Ok(()),
         }
     }
-}
-
-/// A stretch of a file on its way: first the bytes that were known, then a body.
-#[derive(Debug)]
-pub(crate) struct Reading<B: Body> {
-    known: Vec<u8>,
-    known_at: usize,
-    remote: Option<Remote<B>>,
-    /// Where the next byte lies in the file.
-    pub(crate) position: u64,
-    scratch: Option<B::Buffer>,
-    stats: Rc<Stats>,
-}
-
-/// Bytes in the scratch buffer of a [`Reading`]: the first `length` of it.
-pub(crate) struct Chunk<'a, B> {
-    pub(crate) buffer: &'a B,
-    pub(crate) length: u64,
-}
-
-impl<B: Body> Reading<B> {
-    /// Puts the next bytes into `into` at `at`; 0 at the end.
-    pub(crate) async fn read(&mut self, into: &mut B::Buffer, at: Range<u64>) -> Result<u64> {
-        let known = self.known.get(self.known_at..).unwrap_or_default();
-        let count = if !known.is_empty() {
-            let taken = known.get(..usize::try_from(at.end - at.start).unwrap_or(usize::MAX)).unwrap_or(known);
-            into.write(at.start, taken)?;
-            self.known_at += taken.len();
-            taken.len() as u64
-        } else if let Some(remote) = &mut self.remote {
-            remote.read(into, at, &self.stats).await?
-        } else {
-            0
-        };
-        self.position += count;
-        Ok(count)
-    }
-
-    /// The next bytes, at most `limit`, in a buffer that the next call overwrites; `None` at the end.
-    pub(crate) async fn chunk(&mut self, limit: u64) -> Result<Option<Chunk<'_, B::Buffer>>> {
-        let mut scratch = match self.scratch.take() {
-            Some(scratch) => scratch,
-            None => B::Buffer::allocate(SCRATCH_BYTES)?,
-        };
-        let outcome = self.read(&mut scratch, 0..SCRATCH_BYTES.min(limit)).await;
-        let buffer = &*self.scratch.insert(scratch);
-        let length = outcome?;
-        Ok((length > 0).then_some(Chunk { buffer, length }))
-    }
-}
-
-#[derive(Debug)]
-struct Remote<B> {
-    body: B,
-    position: u64,
-    /// Whether the body is the whole file, from a server that ignored the range.
-    whole: bool,
-}
-
-impl<B: Body> Remote<B> {
-    async fn read(&mut self, into: &mut B::Buffer, at: Range<u64>, stats: &Stats) -> Result<u64> {
-        let count = self.body.read(into, at).await?;
-        self.position += count;
-        stats.count_received(count);
-        Ok(count)
-    }
-}
-
-/// The error for a body that ended before it should.
-pub(crate) fn cut(start: u64, end: u64, wanted_end: u64) -> Error {
-    let what = format!("the transfer ended at byte {end}, before byte {wanted_end}");
-    Error::new(ErrorKind::Truncated, what)
-        .at(start..wanted_end)
-        .advise("The connection was cut, or the file on the server is not whole: try again, then check the file.")
 }
 
 /// A round trip costs more than 64 KiB: reads at least so much, forward from the head, backward from the tail.

@@ -6,11 +6,14 @@
 mod file;
 mod kept;
 mod operation;
+mod reading;
 mod run;
 mod stats;
+mod unpack;
 mod whole;
 
 pub use file::FIRST_READ_BYTES;
+pub(crate) use kept::Kept;
 pub use stats::{Arrived, Observer, Stats};
 
 use crate::dtype::Dtype;
@@ -18,6 +21,7 @@ use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::index::{Index, Manifest, Metadata, Parsed, Part, Tensor};
 use crate::plan::{self, DEFAULT_COALESCE_GAP_BYTES};
+use crate::retry::Policy;
 use crate::source::{Body, Buffer, Source};
 use file::ModelFile;
 use futures::channel::oneshot;
@@ -40,12 +44,19 @@ pub struct Options {
     pub coalesce_gap_bytes: u64,
     /// Whether to check what the format allows for the bytes that are read.
     pub verify: bool,
+    /// When to try again after a failure.
+    pub retry: Policy,
 }
 
 impl Default for Options {
     fn default() -> Self {
         // 4 connections are what browser loaders settled on: a browser has 6 to a host, and the page needs some.
-        Options { concurrency: 4, coalesce_gap_bytes: DEFAULT_COALESCE_GAP_BYTES, verify: true }
+        Options {
+            concurrency: 4,
+            coalesce_gap_bytes: DEFAULT_COALESCE_GAP_BYTES,
+            verify: true,
+            retry: Policy::default(),
+        }
     }
 }
 
@@ -135,8 +146,8 @@ impl<S: Source> Loader<S> {
     /// `UNSUPPORTED` for a file of no known format, and whatever the source and the format's parser find wrong.
     pub async fn open(source: S, options: Options) -> Result<Self> {
         let stats = Rc::new(Stats::default());
-        let file = Rc::new(ModelFile::new(source, Rc::clone(&stats)));
-        let (manifest, shards) = match file.look(format::parse).await? {
+        let file = Rc::new(ModelFile::new(source, Rc::clone(&stats), options.retry));
+        let (manifest, shards) = match file.parse().await? {
             Parsed::File(index) => {
                 check_footer(&file)?;
                 let opened = Mutex::new(Some(Rc::new(OpenShard::new(index, 0))));
@@ -146,11 +157,12 @@ impl<S: Source> Loader<S> {
                 let mut shards = Vec::new();
                 for part in &manifest.parts {
                     let source = file.source.part(&part.path).map_err(|e| e.in_file(file.source.name()))?;
-                    let file = Rc::new(ModelFile::new(source, Rc::clone(&stats)));
+                    let file = Rc::new(ModelFile::new(source, Rc::clone(&stats), options.retry));
                     shards.push(Shard { file, part: Some(part.clone()), opened: Mutex::new(None) });
                 }
                 (Some(manifest), shards)
             }
+            Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
         };
         let (loading, prefetched, verified_by) = Default::default();
         Ok(Loader { manifest, shards, options, stats, loading, prefetched, verified_by })
@@ -407,8 +419,16 @@ impl<S: Source> Loader<S> {
         if let Some(open) = &*opened {
             return Ok(Rc::clone(open));
         }
-        let Parsed::File(index) = file.look(format::parse).await? else {
-            return Err(self.place(shard, malformed("a manifest names another manifest as a file of the model")));
+        let index = match file.look(format::parse).await? {
+            Parsed::File(index) => index,
+            Parsed::Manifest(_) => {
+                return Err(self.place(shard, malformed("a manifest names another manifest as a file of the model")));
+            }
+            // Its length and its digest, as the manifest states them, would be those of the packed file.
+            Parsed::Packed(_) => {
+                let what = "a manifest names a file that is compressed as a whole, which no tool writes";
+                return Err(self.place(shard, Error::new(ErrorKind::Unsupported, what)));
+            }
         };
         check_footer(file)?;
         check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
@@ -462,7 +482,8 @@ fn check_footer<S: Source>(file: &ModelFile<S>) -> Result<()> {
     Ok(())
 }
 
-fn check_length(part: Option<&Part>, length: Option<u64>) -> Result<()> {
+/// Checks that a file is as long as its manifest says.
+pub(crate) fn check_length(part: Option<&Part>, length: Option<u64>) -> Result<()> {
     match (part.and_then(|part| part.byte_length), length) {
         (Some(stated), Some(length)) if stated != length => {
             let kind = if length < stated { ErrorKind::Truncated } else { ErrorKind::Format };

@@ -205,7 +205,7 @@ fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
         (Some(rows), Encoding::Lz4Blocks) => {
             start..end.min(start.saturating_add(lz4::max_stored_length(rows.bytes.end)))
         }
-        (Some(_), _) => start..end, // blocks of zstd have no least length
+        (Some(_), _) => start..end, // other blocks have no least length
     }
 }
 

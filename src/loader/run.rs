@@ -1,15 +1,20 @@
 //! One long read that feeds many tensors.
 
 use super::Loaded;
-use super::file::{ModelFile, Reading, cut};
+use super::file::ModelFile;
 use super::operation::{Operation, Purpose};
+use super::reading::{Reading, cut};
 use crate::codec::Decoder;
 use crate::codec::digest::{self, Hasher};
-use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, ComponentDigest, DigestedBytes};
 use crate::plan::{Run, Wanted};
 use crate::source::{Body, Buffer, Source};
+use std::ops::Range;
 use std::rc::Rc;
+
+/// A raw tensor is filled, then digested, in segments of this size: what was just written is still near.
+const SEGMENT_BYTES: u64 = 4 << 20;
 
 /// Reads a [`Run`] and yields each tensor as its last byte arrives.
 pub(crate) struct RunReader<S: Source> {
@@ -17,7 +22,7 @@ pub(crate) struct RunReader<S: Source> {
     file: Rc<ModelFile<S>>,
     run: Run<Purpose>,
     next: usize,
-    reading: Option<Reading<S::Body>>,
+    reading: Option<Reading<S>>,
     connection: Option<usize>,
 }
 
@@ -32,7 +37,7 @@ impl<S: Source> RunReader<S> {
             Some(reading) => reading,
             None => {
                 self.connection = Some(self.operation.take_connection());
-                self.file.start(self.run.range.clone()).await.map_err(|e| self.place(e))?
+                self.file.start(self.run.range.clone())
             }
         };
         while let Some(wanted) = self.run.wanted.get(self.next).cloned() {
@@ -49,7 +54,7 @@ impl<S: Source> RunReader<S> {
 
     async fn receive(
         &self,
-        reading: &mut Reading<S::Body>,
+        reading: &mut Reading<S>,
         wanted: &Wanted<Purpose>,
     ) -> Result<Option<Loaded<<S::Body as Body>::Buffer>>> {
         match wanted.purpose {
@@ -70,7 +75,7 @@ impl<S: Source> RunReader<S> {
     }
 
     /// Reads on to `end` for nobody. The file's tail is remembered: its checksum may be there.
-    async fn pass_over(&self, reading: &mut Reading<S::Body>, end: u64, file_length: Option<u64>) -> Result<()> {
+    async fn pass_over(&self, reading: &mut Reading<S>, end: u64, file_length: Option<u64>) -> Result<()> {
         let start = reading.position;
         while reading.position < end {
             let at = reading.position;
@@ -85,7 +90,7 @@ impl<S: Source> RunReader<S> {
                 })?;
             }
             let length = chunk.length;
-            self.operation.arrived(self.run.shard, at..at + length, self.connection, None);
+            self.arrived(at..at + length, None);
         }
         Ok(())
     }
@@ -93,7 +98,7 @@ impl<S: Source> RunReader<S> {
     /// Reads one component, decodes and digests it as it comes, and gives its buffer and what it was verified by.
     async fn component(
         &self,
-        reading: &mut Reading<S::Body>,
+        reading: &mut Reading<S>,
         wanted: &Wanted<Purpose>,
         order: usize,
         component: &Component,
@@ -108,10 +113,11 @@ impl<S: Source> RunReader<S> {
         while reading.position < wanted.range.end && (is_complete || decoded_end < keep.end) {
             let (at, left) = (reading.position, wanted.range.end - reading.position);
             let ended = || cut(wanted.range.start, at, wanted.range.end);
-            let count = match (&mut kept, &mut decoder) {
+            match (&mut kept, &mut decoder) {
                 (Some(kept), None) => {
-                    let into = at - wanted.range.start;
-                    let count = reading.read(kept.buffer(), into..into + left).await?;
+                    let (into, count) = (at - wanted.range.start, left.min(SEGMENT_BYTES));
+                    let mut arrived = |range| self.arrived(range, Some(&tensor.name));
+                    reading.fill(kept.buffer(), into..into + count, &mut arrived).await?;
                     if checks.is_needed() {
                         let mut at = at;
                         kept.buffer().inspect(into..into + count, &mut |bytes| {
@@ -122,11 +128,10 @@ impl<S: Source> RunReader<S> {
                         })?;
                     }
                     decoded_end += count;
-                    count
                 }
                 (kept, decoder) => {
                     let chunk = reading.chunk(left).await?.ok_or_else(ended)?;
-                    let mut at = at;
+                    let (start, mut at) = (at, at);
                     chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
                         checks.stored(at, bytes);
                         at += bytes.len() as u64;
@@ -141,24 +146,22 @@ impl<S: Source> RunReader<S> {
                             None => take(bytes),
                         }
                     })?;
-                    chunk.length
+                    let length = chunk.length;
+                    self.arrived(start..start + length, Some(&tensor.name));
                 }
-            };
-            if count == 0 {
-                return Err(ended());
             }
-            self.operation.arrived(self.run.shard, at..at + count, self.connection, Some(&tensor.name));
         }
         match decoder {
             Some(decoder) if is_complete => decoder.finish()?,
             _ => {}
         }
-        if component.decoded_length.is_none() {
-            check_whole_elements(component, decoded_end)?;
-        }
         let verified = checks.finish()?;
         let buffer = kept.map(|kept| kept.finish(component, decoded_end)).transpose()?;
         Ok(Received { buffer, verified })
+    }
+
+    fn arrived(&self, range: Range<u64>, tensor: Option<&str>) {
+        self.operation.arrived(self.run.shard, range, self.connection, tensor);
     }
 
     fn place(&self, error: Error) -> Error {
@@ -220,19 +223,5 @@ impl<'a, S: Source> Checks<'a, S> {
             Some((stated, hasher)) => digest::compare(hasher.finish(), stated.digest).map(Some),
             None => Ok(None),
         }
-    }
-}
-
-/// Checks what nobody could check before: that a component of unstated length is whole elements.
-fn check_whole_elements(component: &Component, decoded_length: u64) -> Result<()> {
-    match component.dtype.block() {
-        Some(block) if !decoded_length.is_multiple_of(block.bytes) => {
-            let what = format!(
-                "its {} decode to {decoded_length} bytes, no multiple of those of a {}",
-                component.role, component.dtype
-            );
-            Err(malformed(what))
-        }
-        _ => Ok(()),
     }
 }

@@ -9,6 +9,7 @@ use crate::index::{Digest, Part};
 use crate::plan::Wanted;
 use crate::source::Source;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Digests of stretches of a file, computed while the file is read from its start to its end.
 #[derive(Debug, Default)]
@@ -76,7 +77,7 @@ pub(crate) fn begin<S: Source>(file: &ModelFile<S>, part: Option<&Part>) -> Resu
 ///
 /// # Errors
 /// `CHECKSUM` where one does not match, `TRUNCATED` where the file's end is not the end.
-pub(crate) async fn finish<S: Source>(file: &ModelFile<S>) -> Result<Option<&'static str>> {
+pub(crate) async fn finish<S: Source>(file: &Rc<ModelFile<S>>) -> Result<Option<&'static str>> {
     file.look(format::check_tail).await?;
     let sums = std::mem::take(&mut *file.sums.borrow_mut());
     let footer_crc32s = footer_crc32s(file, &sums).await?;
@@ -115,7 +116,7 @@ fn stated_checksums<S: Source>(file: &ModelFile<S>, part: Option<&Part>) -> Resu
     Ok(checksums)
 }
 
-async fn footer_crc32s<S: Source>(file: &ModelFile<S>, sums: &Sums) -> Result<Vec<Digest>> {
+async fn footer_crc32s<S: Source>(file: &Rc<ModelFile<S>>, sums: &Sums) -> Result<Vec<Digest>> {
     let mut crc32s = Vec::new();
     for sum in &sums.0 {
         if let Stated::Crc32At(at) = sum.checksum.stated {
@@ -125,7 +126,7 @@ async fn footer_crc32s<S: Source>(file: &ModelFile<S>, sums: &Sums) -> Result<Ve
     Ok(crc32s)
 }
 
-async fn crc32_at<S: Source>(file: &ModelFile<S>, at: u64) -> Result<u32> {
+async fn crc32_at<S: Source>(file: &Rc<ModelFile<S>>, at: u64) -> Result<u32> {
     let range: Range<u64> = at..at.saturating_add(4);
     file.look(|window| {
         let bytes = window.get(range.clone())?;

@@ -86,7 +86,7 @@ impl Drop for Departure<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use std::io;
     use std::net::TcpListener;

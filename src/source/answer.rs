@@ -51,6 +51,8 @@ pub struct Head {
     pub etag: Option<String>,
     /// `Last-Modified`.
     pub last_modified: Option<String>,
+    /// `Retry-After`, where it is a number of seconds; hidden likewise.
+    pub retry_after_seconds: Option<u64>,
 }
 
 /// Checks the head of the answer to a request for `asked` and says what its body is.
@@ -70,7 +72,7 @@ pub fn check<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B>> {
             };
             Err(Error::new(ErrorKind::Truncated, what).at(asked.clone()).with_status(416))
         }
-        status => Err(status_error(status)),
+        status => Err(status_error(status, head.retry_after_seconds)),
     }
 }
 
@@ -139,7 +141,7 @@ fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
     sound.then_some((first..end, length))
 }
 
-fn status_error(status: u16) -> Error {
+fn status_error(status: u16, retry_after_seconds: Option<u64>) -> Error {
     let (what, advice) = match status {
         401 | 403 => ("the server refuses access", "Give the credentials that it wants, or a URL that is not expired."),
         404 | 410 => ("there is no such file on the server", "Check the URL."),
@@ -147,10 +149,13 @@ fn status_error(status: u16) -> Error {
         500..=599 => ("the server failed", "Try again later, or from another host."),
         _ => ("the server gave no file", "Check the URL."),
     };
-    Error::new(ErrorKind::Http, what).with_status(status).advise(advice)
+    let mut error = Error::new(ErrorKind::Http, what).with_status(status).advise(advice);
+    error.is_transient = matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504);
+    error.place.retry_after_ms = retry_after_seconds.map(|seconds| seconds.saturating_mul(1000));
+    error
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
 
@@ -215,7 +220,8 @@ mod tests {
     #[test]
     fn a_status_that_is_no_success_is_an_error() {
         for status in [204, 301, 403, 404, 500] {
-            assert_eq!(answer(0..20, &head(status, None, None)).unwrap_err().kind, ErrorKind::Http);
+            let error = answer(0..20, &head(status, None, None)).unwrap_err();
+            assert_eq!((error.kind, error.is_transient), (ErrorKind::Http, status == 500));
         }
         assert_eq!(answer(0..20, &head(416, Some("bytes */7"), None)).unwrap_err().kind, ErrorKind::Truncated);
     }

@@ -76,7 +76,7 @@ impl FetchSource {
             for (name, value) in &self.client.headers {
                 headers.set(name, value).map_err(|cause| {
                     let mut error = broken(&format!("the header \"{name}\" cannot be sent"), cause);
-                    error.kind = ErrorKind::InvalidArgument;
+                    (error.kind, error.is_transient) = (ErrorKind::InvalidArgument, false);
                     error
                 })?;
             }
@@ -119,6 +119,7 @@ fn into_answer(asked: &Range<u64>, response: Response, controller: AbortControll
         content_encoding: header(&response, "Content-Encoding"),
         etag: header(&response, "ETag"),
         last_modified: header(&response, "Last-Modified"),
+        retry_after_seconds: header(&response, "Retry-After").and_then(|value| value.parse().ok()),
     };
     let checked = answer::check(asked, &head, ()).inspect_err(|_| controller.abort())?;
     let length = checked.end.map(|end| end - checked.start);

@@ -28,6 +28,7 @@ extern "C" {
 #[derive(Debug, Clone)]
 pub struct JsBuffer {
     pub(super) bytes: Uint8Array,
+    byte_length: u32,
     /// Whether the buffer is the caller's: then it must not be handed to a BYOB reader, which would detach it.
     pub(super) is_borrowed: bool,
 }
@@ -35,7 +36,7 @@ pub struct JsBuffer {
 impl JsBuffer {
     /// A buffer over memory that the caller lent, shared or not. It is written to and never detached.
     pub fn borrowed(bytes: Uint8Array) -> Self {
-        JsBuffer { bytes, is_borrowed: true }
+        JsBuffer { byte_length: bytes.length(), bytes, is_borrowed: true }
     }
 
     /// All of its bytes.
@@ -50,7 +51,7 @@ impl Buffer for JsBuffer {
             // Offsets into typed arrays are 32 bits in js-sys.
             Ok(buffer) if byte_length <= u64::from(u32::MAX) => {
                 let bytes = Uint8Array::new(buffer.unchecked_ref::<ArrayBuffer>());
-                Ok(JsBuffer { bytes, is_borrowed: false })
+                Ok(JsBuffer { bytes, byte_length: byte_length as u32, is_borrowed: false })
             }
             _ => {
                 let what = format!("the browser has no memory for {byte_length} bytes in one piece");
@@ -60,12 +61,33 @@ impl Buffer for JsBuffer {
         }
     }
 
+    fn resize(&mut self, byte_length: u64) -> Result<()> {
+        let resized = JsBuffer::allocate(byte_length)?;
+        let common = self.byte_length.min(resized.byte_length);
+        resized.bytes.set(&self.bytes.subarray(0, common), 0);
+        *self = resized;
+        Ok(())
+    }
+
     fn byte_length(&self) -> u64 {
-        u64::from(self.bytes.length())
+        u64::from(self.byte_length)
+    }
+
+    fn is_intact(&self) -> bool {
+        self.bytes.length() == self.byte_length
+    }
+
+    fn copy(&mut self, at: u64, from: &Self, range: Range<u64>) -> Result<()> {
+        if range.end > u64::from(from.bytes.length()) || at + (range.end - range.start) > u64::from(self.bytes.length())
+        {
+            return Err(outside());
+        }
+        self.bytes.set(&from.bytes.subarray(range.start as u32, range.end as u32), at as u32);
+        Ok(())
     }
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        if at + bytes.len() as u64 > self.byte_length() {
+        if at + bytes.len() as u64 > u64::from(self.bytes.length()) {
             return Err(outside());
         }
         let at = at as u32;
@@ -74,7 +96,7 @@ impl Buffer for JsBuffer {
     }
 
     fn inspect(&self, range: Range<u64>, look: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        if range.end > self.byte_length() {
+        if range.end > u64::from(self.bytes.length()) {
             return Err(outside());
         }
         // Taken rather than borrowed, so that `look` may inspect another buffer.

@@ -60,6 +60,12 @@ impl Source for MemorySource {
             None => Err(Error::new(ErrorKind::NotFound, format!("there is no file \"{path}\" beside it"))),
         }
     }
+
+    async fn pause(&self, _: u64) {}
+
+    fn random(&self) -> f64 {
+        0.5
+    }
 }
 
 /// A range of a [`MemorySource`].
@@ -105,6 +111,10 @@ impl Buffer for Vec<u8> {
         let slot = usize::try_from(at).ok().and_then(|at| self.get_mut(at..)?.get_mut(..bytes.len()));
         slot.ok_or_else(outside)?.copy_from_slice(bytes);
         Ok(())
+    }
+
+    fn copy(&mut self, at: u64, from: &Self, range: Range<u64>) -> Result<()> {
+        self.write(at, from.get(range.start as usize..range.end as usize).ok_or_else(outside)?)
     }
 
     fn inspect(&self, range: Range<u64>, look: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {

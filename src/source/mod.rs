@@ -16,6 +16,8 @@ pub mod memory;
 #[cfg(target_arch = "wasm32")]
 mod stream;
 #[cfg(target_arch = "wasm32")]
+mod timer;
+#[cfg(target_arch = "wasm32")]
 pub mod web;
 
 use crate::error::Result;
@@ -44,6 +46,12 @@ pub trait Source: Sized + 'static {
     /// # Errors
     /// `NOT_FOUND` or `UNSUPPORTED` where this source has no files beside it.
     fn part(&self, path: &str) -> Result<Self>;
+
+    /// Waits. Dropping the future ends the wait.
+    async fn pause(&self, delay_ms: u64);
+
+    /// A number from 0 to 1, to spread the retries of many clients.
+    fn random(&self) -> f64;
 }
 
 /// What a source answered.
@@ -107,6 +115,17 @@ pub trait Buffer: Sized + 'static {
     /// # Errors
     /// `INTERNAL` where they do not fit.
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Copies `range` of `from` to where `at` says.
+    ///
+    /// # Errors
+    /// `INTERNAL` where it does not fit.
+    fn copy(&mut self, at: u64, from: &Self, range: Range<u64>) -> Result<()>;
+
+    /// Whether the memory is still there. A read that failed may have lost a buffer that it was given.
+    fn is_intact(&self) -> bool {
+        true
+    }
 
     /// Shows the bytes of `range` to `look`, in pieces, in order: copied through a scratch where the buffer
     /// lies outside the program's own memory.

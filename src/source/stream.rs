@@ -181,7 +181,7 @@ pub(super) fn broken(what: &str, cause: JsValue) -> Error {
         Some(reason) => format!("{what} ({reason})"),
         None => what.to_owned(),
     };
-    let mut error = Error::new(ErrorKind::Network, what);
+    let mut error = Error::new(ErrorKind::Network, what).transient();
     error.place.cause = Some(cause);
     error
 }

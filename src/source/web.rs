@@ -5,7 +5,7 @@ use super::bytes::{self, ByteSource, BytesBody};
 use super::fetch::{Client, FetchSource};
 use super::js_buffer::JsBuffer;
 use super::stream::StreamBody;
-use super::{Answer, Body, Source};
+use super::{Answer, Body, Source, timer};
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{Array, Reflect};
 use std::ops::Range;
@@ -86,6 +86,14 @@ impl Source for WebSource {
                 Err(error.advise("Give a URL or all files of the model instead."))
             }
         }
+    }
+
+    async fn pause(&self, delay_ms: u64) {
+        timer::pause(delay_ms).await;
+    }
+
+    fn random(&self) -> f64 {
+        js_sys::Math::random()
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use weightstream::serve::Running;
 
 /// Long enough for a busy machine; only a server that hangs runs into it.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Client {
     stream: BufReader<TcpStream>,
@@ -72,6 +72,12 @@ impl Client {
             Err(error) if error.kind() != std::io::ErrorKind::ConnectionReset => panic!("{error}"),
             _ => bytes,
         }
+    }
+
+    /// Whether the server closed the connection after its last word, and did not reset it: a reset
+    /// can destroy what the client has not read yet.
+    pub(crate) fn ends_cleanly(&mut self) -> bool {
+        matches!(self.stream.read(&mut [0]), Ok(0))
     }
 
     fn line(&mut self) -> String {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weightstream::serve::Server;
 
-use crate::client::{Client, request};
+use crate::client::{Client, PATIENCE, request};
 use crate::{Site, noise, write};
 
 /// More than the buffers of a loopback connection hold, so that the server is still in the middle
@@ -146,7 +146,7 @@ fn gives_up_on_a_client_that_stops_reading() {
     let mut client = site.client();
     client.send(&request("GET", "/model", &[]));
     assert_eq!(client.head().status, 200);
-    let exchange = exchanges.recv().unwrap();
+    let exchange = exchanges.recv_timeout(PATIENCE).unwrap();
     assert!(exchange.bytes_sent < LONG_BYTES as u64);
 }
 

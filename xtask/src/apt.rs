@@ -20,14 +20,16 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
     if command::in_path("apt-get").is_none() {
         bail!("there is no apt-get here; install by hand what Debian calls {list}");
     }
+    update_and_install(packages).with_context(|| format!("install by hand: apt-get install {list}"))
+}
+
+fn update_and_install(packages: &[&str]) -> Result<()> {
     let mut fresh = LISTS_ARE_FRESH.lock().ok().context("another apt-get run panicked")?;
     if !*fresh {
         apt_get(&["update"])?;
         *fresh = true;
     }
-    let mut args = vec!["install", "--yes", "--no-install-recommends"];
-    args.extend(packages);
-    apt_get(&args).with_context(|| format!("install by hand: apt-get install {list}"))
+    apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
 }
 
 fn apt_get(args: &[&str]) -> Result<()> {

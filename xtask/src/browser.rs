@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::{apt, command, setup};
 
@@ -20,20 +20,26 @@ const BROWSERS: [&str; 6] = [
 
 /// A browser that speaks the Chrome DevTools Protocol: `$CHROME`, an installed one, else Debian's.
 pub(crate) fn chromium() -> Result<PathBuf> {
-    let find = || match env::var("CHROME") {
-        Ok(chosen) => working(&chosen),
-        Err(_) => BROWSERS.into_iter().find_map(working),
-    };
-    Ok(setup::ready("Chromium", find, || apt::install(&["chromium"]))?.path)
+    // A bare machine has no font; without one, pages would show no text.
+    ready("Chromium", "CHROME", &BROWSERS, &["chromium", "fonts-liberation"])
 }
 
 /// The WebDriver server for it: `$CHROMEDRIVER`, an installed one, else Debian's.
 pub(crate) fn chromedriver() -> Result<PathBuf> {
-    let find = || match env::var("CHROMEDRIVER") {
-        Ok(chosen) => working(&chosen),
-        Err(_) => working("chromedriver"),
+    ready("chromedriver", "CHROMEDRIVER", &["chromedriver"], &["chromium-driver"])
+}
+
+fn ready(name: &str, variable: &str, programs: &[&str], packages: &[&str]) -> Result<PathBuf> {
+    let chosen = env::var(variable).ok();
+    let find = || match &chosen {
+        Some(chosen) => working(chosen),
+        None => programs.iter().copied().find_map(working),
     };
-    Ok(setup::ready("chromedriver", find, || apt::install(&["chromium-driver"]))?.path)
+    let install = || match &chosen {
+        Some(chosen) => bail!("{variable} names {chosen}, which does not run"),
+        None => apt::install(packages),
+    };
+    Ok(setup::ready(name, find, install)?.path)
 }
 
 /// A program that answered when asked for its version.

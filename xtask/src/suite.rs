@@ -96,6 +96,8 @@ fn browser_tests(project: &Project) -> Result<()> {
     let temporary = tempfile::tempdir()?;
     let mut test = Command::new(wasm_pack);
     test.args(["test", "--headless", "--chrome", "--mode", "no-install", "--chromedriver"]).arg(chromedriver);
+    // Not the examples in the documentation: those are run natively.
+    test.args(["--lib", "--test", "*"]);
     test.current_dir(&project.root).env("TMPDIR", temporary.path());
     wasm_target::ready(project)?.select_for(&mut test, &[&wasm_bindgen])?;
     command::run(&mut test)

@@ -1,23 +1,19 @@
 //! APR v2 as its specification (APR-FORMAT-002) lays it out: a 32-byte header, JSON metadata, a binary
-//! index, aligned tensors, a 16-byte footer; and the manifest of a model in several such files.
+//! index, aligned tensors, a 16-byte footer. No tool but weightstream writes it.
 //!
 //! The specification leaves some things open; what is read here: offsets count from the start of the
 //! file, a tensor's from `data_offset`. A tensor is compressed where its `raw_size` is not 0. Its `size`
 //! counts the blocks with their headers.
 
-use super::{Format, Stated, StretchChecksum, json};
+use super::{FORMAT, check_head_length, unknown_dtype};
 use crate::codec::lz4;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::index::{Component, Digest, Encoding, Index, Manifest, Metadata, Parsed, Part, Tensor, check_tensors};
+use crate::format::{Stated, StretchChecksum, json};
+use crate::index::{Component, Encoding, Index, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
-use serde_json::{Map, Value};
-use std::collections::HashMap;
 use std::ops::Range;
-
-/// The format.
-pub const FORMAT: Format = Format { name: "apr", recognises, parse, checksums, check_tail };
 
 /// The first four bytes.
 pub const MAGIC: [u8; 4] = *b"APR2";
@@ -61,16 +57,20 @@ const DTYPES: &[(u8, Dtype)] = &[
     (20, Dtype::Q5_1),
 ];
 
+/// Bit 0 of a tensor's flags: the specification defines none, and weightstream sets this one where `raw_size` is set.
+pub const TENSOR_COMPRESSED: u32 = 1;
+
+/// The dtypes of the specification's table.
+pub fn dtypes() -> impl Iterator<Item = &'static Dtype> {
+    DTYPES.iter().map(|(_, dtype)| dtype)
+}
+
 /// The code of a dtype, if the specification's table has it.
 pub fn dtype_code(dtype: &Dtype) -> Option<u8> {
     DTYPES.iter().find(|(_, d)| d == dtype).map(|(code, _)| *code)
 }
 
-fn recognises(head: &[u8]) -> bool {
-    head.starts_with(&MAGIC)
-}
-
-fn parse(window: &Window) -> Result<Parsed, Stop> {
+pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header = parse_header(window)?;
     let metadata_bytes = window.get(header.metadata.clone())?;
     let metadata = json::parse_object(metadata_bytes, header.metadata.start, "the metadata")?;
@@ -86,7 +86,7 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
 }
 
 /// The footer's CRC32 of all bytes before the footer.
-fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     let footer = window.file_length().and_then(|length| length.checked_sub(FOOTER_BYTES));
     let footer = footer.map(|start| StretchChecksum {
         over: 0..start,
@@ -97,7 +97,7 @@ fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
 }
 
 /// Checks the footer's magic and the length that it states.
-fn check_tail(window: &Window) -> Result<(), Stop> {
+pub(super) fn check_tail(window: &Window) -> Result<(), Stop> {
     let Some(length) = window.file_length() else { return Ok(()) };
     let start = length.checked_sub(FOOTER_BYTES).ok_or_else(|| {
         Error::new(ErrorKind::Truncated, format!("the file has {length} bytes, too few for its footer"))
@@ -115,38 +115,6 @@ fn check_tail(window: &Window) -> Result<(), Stop> {
         return Err(Error::new(ErrorKind::Truncated, what).at(start..length).into());
     }
     Ok(())
-}
-
-/// Whether a JSON document is a manifest of APR shards.
-pub fn is_manifest(document: &Map<String, Value>) -> bool {
-    document.get("shards").is_some_and(Value::is_array)
-}
-
-/// Reads a manifest (specification, "Sharding").
-///
-/// # Errors
-/// `FORMAT` where a shard has no name inside the folder, the count is wrong, or a tensor is mapped to no shard.
-pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
-    let version = document.get("apr_version").and_then(Value::as_str).unwrap_or("2.0.0").to_owned();
-    let shards = document.get("shards").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    if let Some(count) = document.get("shard_count")
-        && count.as_u64() != Some(shards.len() as u64)
-    {
-        return Err(malformed(format!("the manifest says {count} shards but lists {}", shards.len())));
-    }
-    let parts = shards.iter().map(parse_shard).collect::<Result<Vec<_>>>()?;
-    let mut tensor_parts = HashMap::new();
-    for (name, shard) in document.get("tensor_shard_map").and_then(Value::as_object).into_iter().flatten() {
-        let part = shard.as_u64().and_then(|s| usize::try_from(s).ok()).filter(|part| *part < parts.len());
-        let part = part.ok_or_else(|| {
-            malformed(format!("the manifest maps it to shard {shard} of {}", parts.len())).in_tensor(name)
-        })?;
-        tensor_parts.insert(name.clone(), part);
-    }
-    let own_keys = ["apr_version", "sharded", "shard_count", "shards", "tensor_shard_map"];
-    let metadata = document.iter().filter(|(key, _)| !own_keys.contains(&key.as_str()));
-    let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect::<Metadata>();
-    Ok(Manifest { format: FORMAT.name, version, metadata, parts, tensor_parts })
 }
 
 struct Header {
@@ -191,6 +159,7 @@ fn parse_header(window: &Window) -> Result<Header, Stop> {
         );
         return Err(malformed(what).at(0..HEADER_BYTES).into());
     }
+    check_head_length(data_offset)?;
     Ok(header)
 }
 
@@ -213,7 +182,7 @@ fn parse_entry(fields: &mut Fields, name: &str, data_offset: u64) -> Result<Tens
     let code = fields.u8()?;
     let dtype = match DTYPES.iter().find(|(c, _)| *c == code) {
         Some((_, dtype)) => dtype.clone(),
-        None => Dtype::Other(format!("APR_{code}").into()),
+        None => unknown_dtype(code),
     };
     let dims = fields.u8()?;
     if dims > MAX_DIMS {
@@ -238,31 +207,4 @@ fn parse_entry(fields: &mut Fields, name: &str, data_offset: u64) -> Result<Tens
         data.decoded_length = Some(raw_size);
     }
     Ok(Tensor::dense(name.to_owned(), dtype, shape, data))
-}
-
-fn parse_shard(shard: &Value) -> Result<Part> {
-    let path = shard.get("file").and_then(Value::as_str).ok_or_else(|| malformed("a shard has no `file`"))?;
-    let byte_length = match shard.get("size") {
-        None | Some(Value::Null) => None,
-        Some(size) => Some(size.as_u64().ok_or_else(|| malformed(format!("the size of shard \"{path}\" is {size}")))?),
-    };
-    let digest =
-        match shard.get("crc32") {
-            None | Some(Value::Null) => None,
-            Some(crc32) => Some(parse_crc32(crc32).ok_or_else(|| {
-                malformed(format!("the crc32 of shard \"{path}\" is {crc32}, not 8 hexadecimal digits"))
-            })?),
-        };
-    Ok(Part { path: json::part_path(path)?, byte_length, digest: digest.map(Digest::Crc32) })
-}
-
-/// The specification shows `"crc32": "..."` and leaves its form open: hexadecimal, with or without `0x`, or a number.
-fn parse_crc32(value: &Value) -> Option<u32> {
-    match value {
-        Value::String(text) => {
-            let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
-            u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() <= 8 && !digits.starts_with('+'))
-        }
-        other => other.as_u64().and_then(|n| u32::try_from(n).ok()),
-    }
 }

@@ -1,0 +1,174 @@
+//! `weightstream inspect`: what is in a model.
+
+use super::table::{Table, cut_end, terminal_width};
+use super::{Failure, count, one_line, progress::Bar, warn};
+use indicatif::{DecimalBytes, HumanCount};
+use serde_json::{Map, Value, json};
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use weightstream::codec::digest::Hasher;
+use weightstream::dtype::element_count;
+use weightstream::error::Result;
+use weightstream::index::{Component, Digest, Encoding, Layout, Tensor};
+use weightstream::native::Reader;
+use weightstream::progress::Progress;
+
+/// Values of the metadata (a vocabulary, a tokenizer) can be megabytes; where there is no terminal to cut
+/// them to, they are cut to this width. `--json` has them whole.
+const VALUE_WIDTH: usize = 100;
+
+/// Lists what a model says of itself, and its tensors.
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// A file of tensors, or a manifest with its files beside it.
+    file: PathBuf,
+    /// Print one JSON object, with everything.
+    #[arg(long)]
+    json: bool,
+    /// Read every tensor and print the sha256 of its decoded bytes.
+    #[arg(long)]
+    sha256: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let reader = Reader::open(&arguments.file)?;
+    for (file, warning) in reader.warnings() {
+        warn(&format!("{file}: {warning}"));
+    }
+    let bar = Bar::new("hashing");
+    let mut hasher = arguments.sha256.then(|| {
+        bar.expects(reader.tensors().iter().filter_map(Tensor::byte_length).sum());
+        TensorHasher { reader: &reader, progress: &bar }
+    });
+    let mut out = BufWriter::new(io::stdout().lock());
+    match arguments.json {
+        true => write_json(&reader, hasher.as_mut(), &mut out)?,
+        false => write_text(&reader, hasher.as_mut(), &arguments.file.display().to_string(), &mut out)?,
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// One object, a tensor a line.
+fn write_json(reader: &Reader, mut hasher: Option<&mut TensorHasher>, out: &mut impl Write) -> Result<(), Failure> {
+    let head = reader.metadata();
+    let (format, version) = (json!(head.format), json!(head.version));
+    let metadata = serde_json::to_string(&head.metadata).map_err(io::Error::from)?;
+    write!(out, "{{\"format\":{format},\"version\":{version},\"metadata\":{metadata},\"tensors\":[")?;
+    for (at, tensor) in reader.tensors().iter().enumerate() {
+        let described = describe(reader, tensor, hasher.as_deref_mut())?;
+        write!(out, "{}\n{}", if at == 0 { "" } else { "," }, Value::Object(described))?;
+    }
+    writeln!(out, "\n]}}")?;
+    Ok(())
+}
+
+fn describe(reader: &Reader, tensor: &Tensor, mut hasher: Option<&mut TensorHasher>) -> Result<Map<String, Value>> {
+    let mut described = Map::new();
+    described.insert("name".to_owned(), json!(tensor.name));
+    described.insert("dtype".to_owned(), json!(tensor.dtype.name()));
+    described.insert("shape".to_owned(), json!(tensor.shape));
+    described.insert("byteLength".to_owned(), json!(tensor.byte_length()));
+    if tensor.layout != Layout::Dense {
+        described.insert("layout".to_owned(), json!(tensor.layout.name()));
+    }
+    if !tensor.attributes.is_empty() {
+        described.insert("attributes".to_owned(), json!(tensor.attributes));
+    }
+    if reader.files().len() > 1 {
+        described.insert("shard".to_owned(), json!(tensor.shard));
+    }
+    let mut sha256_of = |component: &Component| hasher.as_mut().map(|h| h.sha256(tensor, component)).transpose();
+    if let [component] = tensor.components.as_slice() {
+        described.extend(sha256_of(component)?.map(|sha256| ("sha256".to_owned(), json!(sha256))));
+        return Ok(described);
+    }
+    let mut components = Vec::new();
+    for component in &tensor.components {
+        let Component { role, dtype, decoded_length, .. } = component;
+        let mut part = json!({ "role": role, "dtype": dtype.name(), "byteLength": decoded_length });
+        if let (Some(sha256), Some(part)) = (sha256_of(component)?, part.as_object_mut()) {
+            part.insert("sha256".to_owned(), json!(sha256));
+        }
+        components.push(part);
+    }
+    described.insert("components".to_owned(), Value::Array(components));
+    Ok(described)
+}
+
+fn write_text(
+    reader: &Reader,
+    mut hasher: Option<&mut TensorHasher>,
+    name: &str,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let (head, tensors) = (reader.metadata(), reader.tensors());
+    let elements = tensors.iter().filter_map(|tensor| element_count(&tensor.shape).ok()).sum();
+    let decoded = tensors.iter().filter_map(Tensor::byte_length).sum();
+    let stored: u64 = tensors.iter().map(Tensor::stored_length).sum();
+    writeln!(out, "{}: {} {}", one_line(name), head.format, one_line(&head.version))?;
+    let (files, count_of_tensors) = (count(reader.files().len(), "file"), count(tensors.len(), "tensor"));
+    write!(out, "{files}, {count_of_tensors}, {} elements, {}", HumanCount(elements), DecimalBytes(decoded))?;
+    match stored == decoded {
+        true => writeln!(out)?,
+        false => writeln!(out, " stored in {}", DecimalBytes(stored))?,
+    }
+
+    if !head.metadata.is_empty() {
+        writeln!(out)?;
+    }
+    for (key, value) in &head.metadata {
+        let line = one_line(&format!("{key}: {value}"));
+        writeln!(out, "{}", cut_end(&line, terminal_width().unwrap_or(VALUE_WIDTH)))?;
+    }
+
+    let is_stored_raw = |tensor: &Tensor| tensor.components.iter().all(|c| c.encoding == Encoding::Raw);
+    let shows_stored = !tensors.iter().all(is_stored_raw);
+    let shows_file = reader.files().len() > 1;
+    let mut headings = vec!["TENSOR", "DTYPE", "SHAPE", "BYTES>"];
+    headings.extend(shows_stored.then_some("STORED>"));
+    headings.extend(shows_file.then_some("FILE>"));
+    headings.extend(hasher.is_some().then_some("SHA256"));
+    let mut table = Table::new(&headings);
+    for tensor in tensors {
+        let shape: Vec<_> = tensor.shape.iter().map(u64::to_string).collect();
+        let byte_length = tensor.byte_length().map_or("?".to_owned(), |bytes| HumanCount(bytes).to_string());
+        let mut row =
+            vec![tensor.name.clone(), tensor.dtype.to_string(), format!("[{}]", shape.join(", ")), byte_length];
+        if shows_stored {
+            row.push(match is_stored_raw(tensor) {
+                true => "raw".to_owned(),
+                false => HumanCount(tensor.stored_length()).to_string(),
+            });
+        }
+        row.extend(shows_file.then(|| tensor.shard.to_string()));
+        if let Some(hasher) = &mut hasher {
+            let of_components = tensor.components.iter().map(|component| hasher.sha256(tensor, component));
+            row.push(of_components.collect::<Result<Vec<_>>>()?.join(" "));
+        }
+        table.row(row);
+    }
+    if !tensors.is_empty() {
+        writeln!(out)?;
+        table.write(out)?;
+    }
+    Ok(())
+}
+
+/// Computes digests of decoded bytes, and shows how far it is.
+struct TensorHasher<'a> {
+    reader: &'a Reader,
+    progress: &'a Bar,
+}
+
+impl TensorHasher<'_> {
+    fn sha256(&mut self, tensor: &Tensor, component: &Component) -> Result<String> {
+        let mut hasher = Hasher::new(Digest::Sha256([0; 32]));
+        self.reader.read_pieces(&tensor.name, &component.role, &mut |bytes| {
+            hasher.update(bytes);
+            self.progress.advanced(bytes.len() as u64);
+            Ok(())
+        })?;
+        Ok(hasher.finish().to_string())
+    }
+}

@@ -1,0 +1,35 @@
+//! `weightstream serve`: the folder as a server that a web app can load from.
+
+use super::{Failure, one_line};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use weightstream::error::{Error, ErrorKind};
+use weightstream::serve::Server;
+
+/// Serves a folder on this machine, with Range requests, ETags and CORS headers.
+///
+/// Every page that runs in a browser here can read the folder's files; nobody on the network can.
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The folder.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The port on 127.0.0.1; 0 takes a free one.
+    #[arg(long, default_value_t = 8080)]
+    port: u16,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let folder = arguments.folder.display().to_string();
+    if !arguments.folder.exists() {
+        let error = Error::new(ErrorKind::NotFound, "there is no such folder").advise("Check the path.");
+        return Err(error.in_file(&folder).into());
+    }
+    let server = Server::new().mount("/", &arguments.folder).bind(("127.0.0.1", arguments.port)).map_err(|error| {
+        let what = format!("port {} cannot be used: {error}", arguments.port);
+        Error::new(ErrorKind::Io, what).advise("Choose another with `--port`.")
+    })?;
+    writeln!(io::stdout(), "serving {} at {} (Ctrl-C ends it)", one_line(&folder), server.url())?;
+    server.run();
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! Columns that line up, on a terminal cut to its width.
+
+use super::one_line;
+use console::{Term, measure_text_width};
+use std::io::{self, Write};
+
+/// Between columns.
+const GAP: &str = "  ";
+/// Names are not cut below this width: rather let the terminal wrap.
+const LEAST_NAME_WIDTH: usize = 16;
+
+/// A table whose first column gives way where the terminal is too narrow.
+pub(super) struct Table {
+    headings: Vec<&'static str>,
+    right_aligned: Vec<bool>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Headings; those that end in `>` stand over columns of numbers, aligned to the right.
+    pub(super) fn new(headings: &[&'static str]) -> Self {
+        Table {
+            headings: headings.iter().map(|heading| heading.trim_end_matches('>')).collect(),
+            right_aligned: headings.iter().map(|heading| heading.ends_with('>')).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    pub(super) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells.into_iter().map(|cell| one_line(&cell)).collect());
+    }
+
+    pub(super) fn write(mut self, out: &mut impl Write) -> io::Result<()> {
+        self.rows.insert(0, self.headings.iter().map(|&heading| heading.to_owned()).collect());
+        let mut widths = vec![0; self.headings.len()];
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = measure_text_width(cell).max(*width);
+            }
+        }
+        if let (Some(terminal), [name, others @ ..]) = (terminal_width(), widths.as_mut_slice()) {
+            let others: usize = others.iter().map(|width| width + GAP.len()).sum();
+            *name = (*name).min(terminal.saturating_sub(others).max(LEAST_NAME_WIDTH));
+        }
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, ((cell, &width), &right)) in row.iter().zip(&widths).zip(&self.right_aligned).enumerate() {
+                let cell = if column == 0 { cut_middle(cell, width) } else { cell.clone() };
+                let padding = " ".repeat(width.saturating_sub(measure_text_width(&cell)));
+                let (before, after) = if right { (padding.as_str(), "") } else { ("", padding.as_str()) };
+                line.extend([if column == 0 { "" } else { GAP }, before, &cell, after]);
+            }
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// The width of the terminal; `None` where the output goes elsewhere.
+pub(super) fn terminal_width() -> Option<usize> {
+    Term::stdout().size_checked().map(|(_, width)| usize::from(width))
+}
+
+/// Cuts the end off.
+pub(super) fn cut_end(text: &str, width: usize) -> String {
+    if measure_text_width(text) <= width {
+        return text.to_owned();
+    }
+    format!("{}…", fit(text.chars(), width.saturating_sub(1)))
+}
+
+/// Names of tensors differ at both ends: the middle is what can be missed.
+fn cut_middle(text: &str, width: usize) -> String {
+    if measure_text_width(text) <= width {
+        return text.to_owned();
+    }
+    let tail_width = width.saturating_sub(1) / 2;
+    let head = fit(text.chars(), width.saturating_sub(1 + tail_width));
+    let tail: String = fit(text.chars().rev(), tail_width).chars().rev().collect();
+    format!("{head}…{tail}")
+}
+
+/// As many characters as fit.
+fn fit(chars: impl Iterator<Item = char>, width: usize) -> String {
+    let mut text = String::new();
+    let mut left = width;
+    for c in chars {
+        match left.checked_sub(measure_text_width(c.encode_utf8(&mut [0; 4]))) {
+            Some(rest) => left = rest,
+            None => break,
+        }
+        text.push(c);
+    }
+    text
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_their_middle() {
+        assert_eq!(cut_middle("encoder.layer.0.weight", 11), "encod…eight");
+        assert_eq!(cut_middle("short", 11), "short");
+        assert_eq!(cut_middle("重み重み重み", 6), "重…み");
+        assert_eq!(cut_end("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(&["NAME", "BYTES>"]);
+        table.row(vec!["a\n".to_owned(), "10".to_owned()]);
+        let mut text = Vec::new();
+        table.write(&mut text).unwrap();
+        assert_eq!(String::from_utf8(text).unwrap(), "NAME  BYTES\na\\n      10\n");
+    }
+}

@@ -1,0 +1,86 @@
+//! The manifest of a model in several APR files: as the specification lays it out ("Sharding"), and as
+//! `apr-format` writes it (`v2::ShardManifest`). They differ in the names of their keys.
+
+use super::FORMAT;
+use crate::error::{Result, malformed};
+use crate::format::json;
+use crate::index::{Digest, Manifest, Part};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+/// What a manifest says of the files; everything else in it is about the model.
+const OWN_KEYS: [&str; 7] =
+    ["apr_version", "version", "sharded", "shard_count", "shards", "tensor_shard_map", "weight_map"];
+
+/// Whether a JSON document is a manifest of APR shards.
+pub fn is_manifest(document: &Map<String, Value>) -> bool {
+    document.get("shards").is_some_and(Value::is_array)
+}
+
+/// Reads a manifest.
+///
+/// # Errors
+/// `FORMAT` where a shard has no name inside the folder, the count is wrong, or a tensor is mapped to no shard.
+pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
+    let key = |ours: &str, theirs: &str| document.get(ours).or(document.get(theirs));
+    let version = key("apr_version", "version").and_then(Value::as_str).unwrap_or("2.0").to_owned();
+    let shards = document.get("shards").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if let Some(count) = document.get("shard_count")
+        && count.as_u64() != Some(shards.len() as u64)
+    {
+        return Err(malformed(format!("the manifest says {count} shards but lists {}", shards.len())));
+    }
+    check_order(shards)?;
+    let parts = shards.iter().map(parse_shard).collect::<Result<Vec<_>>>()?;
+    let mut tensor_parts = HashMap::new();
+    for (name, shard) in key("tensor_shard_map", "weight_map").and_then(Value::as_object).into_iter().flatten() {
+        let part = shard.as_u64().and_then(|s| usize::try_from(s).ok()).filter(|part| *part < parts.len());
+        let part = part.ok_or_else(|| {
+            malformed(format!("the manifest maps it to shard {shard} of {}", parts.len())).in_tensor(name)
+        })?;
+        tensor_parts.insert(name.clone(), part);
+    }
+    let metadata = document.iter().filter(|(key, _)| !OWN_KEYS.contains(&key.as_str()));
+    let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect();
+    Ok(Manifest { format: FORMAT.name, version, metadata, parts, tensor_parts })
+}
+
+/// `apr-format` numbers the shards, and lists them in that order; tensors are mapped to numbers.
+fn check_order(shards: &[Value]) -> Result<()> {
+    for (at, shard) in shards.iter().enumerate() {
+        if let Some(index) = shard.get("index")
+            && index.as_u64() != Some(at as u64)
+        {
+            return Err(malformed(format!("the manifest lists shard {index} in place {at}")));
+        }
+    }
+    Ok(())
+}
+
+fn parse_shard(shard: &Value) -> Result<Part> {
+    let path = shard.get("file").or(shard.get("filename")).and_then(Value::as_str);
+    let path = path.ok_or_else(|| malformed("a shard has neither `file` nor `filename`"))?;
+    let byte_length = match shard.get("size") {
+        None | Some(Value::Null) => None,
+        Some(size) => Some(size.as_u64().ok_or_else(|| malformed(format!("the size of shard \"{path}\" is {size}")))?),
+    };
+    let digest =
+        match shard.get("crc32") {
+            None | Some(Value::Null) => None,
+            Some(crc32) => Some(parse_crc32(crc32).ok_or_else(|| {
+                malformed(format!("the crc32 of shard \"{path}\" is {crc32}, not 8 hexadecimal digits"))
+            })?),
+        };
+    Ok(Part { path: json::part_path(path)?, byte_length, digest: digest.map(Digest::Crc32) })
+}
+
+/// The specification shows `"crc32": "..."` and leaves its form open: hexadecimal, with or without `0x`, or a number.
+fn parse_crc32(value: &Value) -> Option<u32> {
+    match value {
+        Value::String(text) => {
+            let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
+            u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() <= 8 && !digits.starts_with('+'))
+        }
+        other => other.as_u64().and_then(|n| u32::try_from(n).ok()),
+    }
+}

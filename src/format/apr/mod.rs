@@ -1,0 +1,108 @@
+//! APR: what its specification lays out, and what its tools write. Six layouts share the letters `APR`:
+//!
+//! | first bytes | layout | file |
+//! | --- | --- | --- |
+//! | `APR2` | the specification's APR v2, a 32-byte header | [`draft`] |
+//! | `APR2` or `APR\0` | APR v2 as `aprender` and `apr-format` write it, a 64-byte header | `shipped` |
+//! | `APR2` or `APR\0` | a compressed wrapper round an APR1 file | `wrapper` |
+//! | `APR1` | JSON metadata, a JSON index, F32 tensors | `apr1` |
+//! | `APRN` | MessagePack metadata and one serialized Rust value | `aprn` |
+//! | `{` | a manifest of several files, in the specification's spelling or `apr-format`'s | `manifest` |
+//!
+//! Sources: APR-FORMAT-002; the crates `aprender` 0.19 to 0.27 and `apr-format` 0.60 to 0.72.
+
+mod apr1;
+pub mod draft;
+mod manifest;
+mod shipped;
+mod wrapper;
+
+pub use manifest::{is_manifest, parse_manifest};
+
+use super::{Format, StretchChecksum};
+use crate::dtype::Dtype;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Parsed;
+use crate::window::{Stop, Window};
+
+/// The format.
+pub const FORMAT: Format = Format { name: "apr", recognises, parse, checksums, check_tail };
+
+/// Metadata and index together: a model of 100,000 tensors with a vocabulary of 250,000 tokens has some 30 MB.
+/// Stops an offset that would make the reader fetch the tensors as if they were an index.
+const MAX_HEAD_BYTES: u64 = 256 << 20;
+
+/// What is compressed in one piece is decoded in one piece. `apr-format` has the same limit.
+/// Stops a length that would fill the memory.
+const MAX_UNPACKED_BYTES: u64 = 1 << 30;
+
+/// The layouts of files that are not JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    Draft,
+    Shipped,
+    Wrapper,
+    Apr1,
+}
+
+fn recognises(head: &[u8]) -> bool {
+    [b"APR2", b"APR\0", b"APR1"].iter().any(|magic| head.starts_with(*magic))
+}
+
+fn parse(window: &Window) -> Result<Parsed, Stop> {
+    match layout(window)? {
+        Layout::Draft => draft::parse(window),
+        Layout::Shipped => shipped::parse(window),
+        Layout::Wrapper => wrapper::parse(window),
+        Layout::Apr1 => apr1::parse(window),
+    }
+}
+
+fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+    match layout(window)? {
+        Layout::Draft => draft::checksums(window),
+        Layout::Shipped => shipped::checksums(window),
+        Layout::Wrapper => Ok(Vec::new()), // what it holds has one
+        Layout::Apr1 => apr1::checksums(window),
+    }
+}
+
+fn check_tail(window: &Window) -> Result<(), Stop> {
+    match layout(window)? {
+        Layout::Draft => draft::check_tail(window),
+        // Their heads tell where the file ends.
+        Layout::Shipped | Layout::Wrapper | Layout::Apr1 => Ok(()),
+    }
+}
+
+/// Tells the layouts apart. `APR2` and `APR\0` have each stood for two or three of them.
+fn layout(window: &Window) -> Result<Layout, Stop> {
+    let magic = window.get(0..4)?;
+    if magic == b"APR1" {
+        return Ok(Layout::Apr1);
+    }
+    let could_be_draft = magic == draft::MAGIC;
+    let head = window.get(0..shipped::MIN_SNIFF_BYTES)?;
+    Ok(if wrapper::recognises(head) {
+        Layout::Wrapper
+    } else if shipped::recognises(head) || !could_be_draft {
+        Layout::Shipped
+    } else {
+        Layout::Draft
+    })
+}
+
+/// A dtype of a code that is in no table: its tensors load as raw bytes.
+fn unknown_dtype(code: u8) -> Dtype {
+    Dtype::Other(format!("APR_{code}").into())
+}
+
+/// Refuses a head that is longer than one can be, before it is fetched.
+fn check_head_length(byte_length: u64) -> Result<()> {
+    if byte_length <= MAX_HEAD_BYTES {
+        return Ok(());
+    }
+    let what =
+        format!("the tensors begin at byte {byte_length}; weightstream reads at most {MAX_HEAD_BYTES} before them");
+    Err(Error::new(ErrorKind::Limit, what))
+}

@@ -1,0 +1,224 @@
+//! A stretch of a file on its way, which breaks, stalls and goes on where it was.
+
+use super::file::ModelFile;
+use super::unpack::FileBody;
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::{Body, Buffer, Source};
+use futures::future::{self, Either, FutureExt, LocalBoxFuture};
+use std::ops::Range;
+use std::pin::pin;
+use std::rc::Rc;
+
+/// Compressed bytes, bytes that nobody wants and large raw tensors pass through a buffer of this size.
+pub(crate) const SCRATCH_BYTES: u64 = 256 << 10;
+
+/// Up to this size a raw tensor's own buffer is handed to the stream, which saves a copy. The buffer is lost
+/// when the connection breaks: more than this is not put at risk.
+const MAX_DIRECT_BYTES: u64 = 4 << 20;
+
+type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
+
+/// A stretch of a file on its way: first the bytes that were known, then one body after the other until all are there.
+pub(crate) struct Reading<S: Source> {
+    file: Rc<ModelFile<S>>,
+    known: Vec<u8>,
+    known_at: usize,
+    remote: Option<Remote<S::Body>>,
+    /// Where the next byte lies in the file.
+    pub(crate) position: u64,
+    end: u64,
+    scratch: Option<BufferOf<S>>,
+    /// Failures since bytes last arrived.
+    failures: u32,
+    watchdog: Option<LocalBoxFuture<'static, ()>>,
+}
+
+/// The body of one answer.
+pub(crate) struct Remote<B: Body> {
+    pub(crate) body: FileBody<B>,
+    /// Where its next byte lies in the file.
+    pub(crate) position: u64,
+    /// Where it ends, if that is known.
+    pub(crate) end: Option<u64>,
+    /// Whether it began at the file's start, whatever range was asked for.
+    pub(crate) is_from_start: bool,
+}
+
+/// Bytes in the scratch buffer of a [`Reading`]: the first `length` of it.
+pub(crate) struct Chunk<'a, B> {
+    pub(crate) buffer: &'a B,
+    pub(crate) length: u64,
+}
+
+impl<S: Source> Reading<S> {
+    /// A reading of `range`, whose first bytes are `known`. Asks for nothing yet.
+    pub(crate) fn new(file: Rc<ModelFile<S>>, range: Range<u64>, known: Vec<u8>) -> Self {
+        Reading {
+            file,
+            known,
+            known_at: 0,
+            remote: None,
+            position: range.start,
+            end: range.end,
+            scratch: None,
+            failures: 0,
+            watchdog: None,
+        }
+    }
+
+    /// The body that is left, if there is one.
+    pub(crate) fn into_remote(self) -> Option<Remote<S::Body>> {
+        self.remote
+    }
+
+    /// The next bytes, at most `limit`, in a buffer that the next call overwrites; `None` at the end of the file.
+    pub(crate) async fn chunk(&mut self, limit: u64) -> Result<Option<Chunk<'_, BufferOf<S>>>> {
+        let mut scratch = match self.scratch.take() {
+            Some(scratch) if scratch.is_intact() => scratch,
+            _ => BufferOf::<S>::allocate(SCRATCH_BYTES)?,
+        };
+        let wanted = 0..SCRATCH_BYTES.min(limit);
+        let outcome = loop {
+            match self.read(&mut scratch, wanted.clone()).await {
+                // What was asked for is asked for again, so nothing is lost but time.
+                Err(error) => self.recover(error).await?,
+                Ok(count) => break count,
+            }
+            if !scratch.is_intact() {
+                scratch = BufferOf::<S>::allocate(SCRATCH_BYTES)?;
+            }
+        };
+        let buffer = &*self.scratch.insert(scratch);
+        Ok((outcome > 0).then_some(Chunk { buffer, length: outcome }))
+    }
+
+    /// Fills `at` of `into` with the next bytes, and tells `arrived` the stretches of the file that came, each once.
+    pub(crate) async fn fill(
+        &mut self,
+        into: &mut BufferOf<S>,
+        at: Range<u64>,
+        arrived: &mut dyn FnMut(Range<u64>),
+    ) -> Result<()> {
+        let (start, end) = (self.position, self.position + (at.end - at.start));
+        let mut told = start;
+        let mut tell = |position: u64| {
+            if position > told {
+                arrived(told..position);
+                told = position;
+            }
+        };
+        let is_all_of_it = at == (0..into.byte_length()) && self.known_at == self.known.len();
+        if is_all_of_it && at.end <= MAX_DIRECT_BYTES && self.file.never_broke() {
+            if self.fill_directly(into, end, &mut tell).await? {
+                return Ok(());
+            }
+            *into = BufferOf::<S>::allocate(at.end)?;
+            self.position = start;
+        }
+        while self.position < end {
+            let position = self.position;
+            let chunk = self.chunk(end - position).await?.ok_or_else(|| cut(start, position, end))?;
+            into.copy(at.start + (position - start), chunk.buffer, 0..chunk.length)?;
+            tell(position + chunk.length);
+        }
+        Ok(())
+    }
+
+    /// Hands the buffer itself to the stream; `false` if a failure lost it. That happens once to a file: from then on
+    /// bytes are copied, so that a line which breaks again and again still gets a little further each time.
+    async fn fill_directly(&mut self, into: &mut BufferOf<S>, end: u64, tell: &mut dyn FnMut(u64)) -> Result<bool> {
+        let start = self.position;
+        while self.position < end {
+            match self.read(into, self.position - start..end - start).await {
+                Ok(0) => return Err(cut(start, self.position, end)),
+                Ok(_) => tell(self.position),
+                Err(error) => {
+                    self.recover(error).await?;
+                    if !into.is_intact() {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// One read: of what is known, else of the body, for which it asks first if there is none. 0 at the end of the file.
+    async fn read(&mut self, into: &mut BufferOf<S>, at: Range<u64>) -> Result<u64> {
+        let known = self.known.get(self.known_at..).unwrap_or_default();
+        if !known.is_empty() {
+            let taken = known.get(..usize::try_from(at.end - at.start).unwrap_or(usize::MAX)).unwrap_or(known);
+            into.write(at.start, taken)?;
+            self.known_at += taken.len();
+            self.position += taken.len() as u64;
+            return Ok(taken.len() as u64);
+        }
+        if self.position >= self.end {
+            return Ok(0);
+        }
+        if self.remote.as_ref().is_none_or(|remote| remote.position != self.position) {
+            self.remote = None;
+            let asked = self.position..self.end;
+            let remote = self.watched(|file| async move { file.ask(asked).await }.boxed_local()).await?;
+            self.remote = Some(remote);
+        }
+        let Some(mut remote) = self.remote.take() else { return Ok(0) };
+        let count = self.watched(|_| remote.body.read(into, at).boxed_local()).await?;
+        remote.position += count;
+        self.file.count_received(count);
+        if count == 0 {
+            return match remote.end {
+                Some(end) if self.position < end => Err(cut(self.position, self.position, end)),
+                _ => Ok(0),
+            };
+        }
+        self.remote = Some(remote);
+        self.position += count;
+        self.failures = 0;
+        Ok(count)
+    }
+
+    /// Waits before another try, or gives the error back where another would not help.
+    async fn recover(&mut self, error: Error) -> Result<()> {
+        self.remote = None;
+        self.failures += 1;
+        self.file.note_break();
+        match self.file.retry_delay_ms(&error, self.failures) {
+            Some(delay_ms) => self.file.source.pause(delay_ms).await,
+            None => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Does the work unless nothing comes for too long. One timer serves many reads: it is set anew only
+    /// when it goes off, and gives up if a whole interval went by in one wait.
+    async fn watched<'a, T>(
+        &mut self,
+        work: impl FnOnce(Rc<ModelFile<S>>) -> LocalBoxFuture<'a, Result<T>>,
+    ) -> Result<T> {
+        let mut work = pin!(work(Rc::clone(&self.file)));
+        let mut waited_whole_interval = false;
+        loop {
+            let file = Rc::clone(&self.file);
+            let timer = self
+                .watchdog
+                .get_or_insert_with(|| async move { file.source.pause(file.stall_ms()).await }.boxed_local());
+            match future::select(work.as_mut(), timer).await {
+                Either::Left((outcome, _)) => return outcome,
+                Either::Right(_) => self.watchdog = None,
+            }
+            if waited_whole_interval {
+                let what = format!("nothing came for {} seconds", self.file.stall_ms() / 1000);
+                return Err(Error::new(ErrorKind::Network, what).transient());
+            }
+            waited_whole_interval = true;
+        }
+    }
+}
+
+/// The error for a body that ended before it should.
+pub(crate) fn cut(start: u64, end: u64, wanted_end: u64) -> Error {
+    let what = format!("the transfer ended at byte {end}, before byte {wanted_end}");
+    let error = Error::new(ErrorKind::Truncated, what).at(start..wanted_end).transient();
+    error.advise("The connection was cut, or the file on the server is not whole: try again, then check the file.")
+}

@@ -1,0 +1,88 @@
+//! A file that is compressed as a whole, read as the file that it decodes to.
+
+use super::reading::{SCRATCH_BYTES, cut};
+use crate::codec::Decoder;
+use crate::error::Result;
+use crate::index::Component;
+use crate::source::{Body, Buffer};
+
+/// The bytes of a file on their way: as they are stored, or as they decode to.
+pub(crate) enum FileBody<B: Body> {
+    Stored(B),
+    Unpacked(Box<Unpacked<B>>),
+}
+
+/// What one component decodes to, from its first byte.
+pub(crate) struct Unpacked<B: Body> {
+    body: B,
+    scratch: B::Buffer,
+    /// Where the body's next byte lies in the file.
+    position: u64,
+    component: Component,
+    decoder: Option<Decoder>,
+    decoded: Vec<u8>,
+    taken: usize,
+}
+
+impl<B: Body> Unpacked<B> {
+    /// `body` begins at `position` in the file, at the component or before it.
+    pub(crate) fn new(body: B, position: u64, component: Component) -> Result<Self> {
+        let (scratch, decoder) = (B::Buffer::allocate(SCRATCH_BYTES)?, Decoder::new(&component));
+        Ok(Unpacked { body, scratch, position, component, decoder, decoded: Vec::new(), taken: 0 })
+    }
+
+    /// Decodes the next stored bytes; false at the end.
+    async fn decode_more(&mut self) -> Result<bool> {
+        let Unpacked { body, scratch, position, component, decoder, decoded, taken } = self;
+        let range = &component.range;
+        let end = if *position < range.start { range.start } else { range.end };
+        if *position == end {
+            if let Some(decoder) = decoder {
+                decoder.finish()?;
+            }
+            return Ok(false);
+        }
+        let count = body.read(scratch, 0..SCRATCH_BYTES.min(end - *position)).await?;
+        if count == 0 {
+            return Err(cut(range.start, *position, range.end));
+        }
+        if *position >= range.start {
+            decoded.clear();
+            *taken = 0;
+            let mut emit = |bytes: &[u8]| {
+                decoded.extend_from_slice(bytes);
+                Ok(())
+            };
+            scratch.inspect(0..count, &mut |stored| match decoder {
+                Some(decoder) => decoder.push(stored, &mut emit),
+                None => emit(stored),
+            })?;
+        }
+        *position += count;
+        Ok(true)
+    }
+}
+
+impl<B: Body> Body for FileBody<B> {
+    type Buffer = B::Buffer;
+
+    async fn read(&mut self, into: &mut B::Buffer, at: std::ops::Range<u64>) -> Result<u64> {
+        let unpacked = match self {
+            FileBody::Stored(body) => return body.read(into, at).await,
+            FileBody::Unpacked(unpacked) => unpacked,
+        };
+        loop {
+            let ready = unpacked.decoded.get(unpacked.taken..).unwrap_or_default();
+            let room = usize::try_from(at.end - at.start).unwrap_or(usize::MAX);
+            let piece = ready.get(..room).unwrap_or(ready);
+            if !piece.is_empty() {
+                into.write(at.start, piece)?;
+                unpacked.taken += piece.len();
+                return Ok(piece.len() as u64);
+            }
+            if !unpacked.decode_more().await? {
+                return Ok(0);
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! One component from its stored bytes: decoded piece by piece, and digested on the way.
+
+use crate::codec::Decoder;
+use crate::codec::digest::{self, Hasher};
+use crate::error::Result;
+use crate::index::{Component, ComponentDigest, DigestedBytes};
+use crate::loader::Kept;
+
+/// Takes the stored bytes of a component, cut anywhere, and gives the decoded ones.
+pub(super) struct ComponentReader {
+    decoder: Option<Decoder>,
+    digest: Option<(ComponentDigest, Hasher)>,
+}
+
+impl ComponentReader {
+    pub(super) fn new(component: &Component) -> Self {
+        let digest = component.digest.map(|stated| (stated, Hasher::new(stated.digest)));
+        ComponentReader { decoder: Decoder::new(component), digest }
+    }
+
+    /// Takes the next stored bytes and calls `emit` with decoded ones, in order.
+    pub(super) fn push(&mut self, stored: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let ComponentReader { decoder, digest } = self;
+        update(digest, DigestedBytes::Stored, stored);
+        let mut emit = |decoded: &[u8]| {
+            update(digest, DigestedBytes::Decoded, decoded);
+            emit(decoded)
+        };
+        match decoder {
+            Some(decoder) => decoder.push(stored, &mut emit),
+            None => emit(stored),
+        }
+    }
+
+    /// Must be called after the last byte; gives the algorithm that the component was checked by.
+    pub(super) fn finish(self) -> Result<Option<&'static str>> {
+        if let Some(decoder) = &self.decoder {
+            decoder.finish()?;
+        }
+        let compare = |(stated, hasher): (ComponentDigest, Hasher)| digest::compare(hasher.finish(), stated.digest);
+        self.digest.map(compare).transpose()
+    }
+}
+
+/// All of a component, decoded, and the algorithm that it was checked by.
+pub(super) fn decode(stored: &[u8], component: &Component) -> Result<(Vec<u8>, Option<&'static str>)> {
+    let mut kept = Kept::<Vec<u8>>::allocate(component, 0..component.decoded_length.unwrap_or(u64::MAX))?;
+    let mut reader = ComponentReader::new(component);
+    let mut decoded_end = 0;
+    reader.push(stored, &mut |bytes| {
+        kept.write(decoded_end, bytes)?;
+        decoded_end += bytes.len() as u64;
+        Ok(())
+    })?;
+    let algorithm = reader.finish()?;
+    Ok((kept.finish(component, decoded_end)?, algorithm))
+}
+
+fn update(digest: &mut Option<(ComponentDigest, Hasher)>, these: DigestedBytes, bytes: &[u8]) {
+    if let Some((stated, hasher)) = digest
+        && stated.over == these
+    {
+        hasher.update(bytes);
+    }
+}

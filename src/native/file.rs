@@ -1,0 +1,157 @@
+//! One file of a model that is open: its bytes, mapped or in memory, and what they say.
+
+use super::component;
+#[cfg(not(target_arch = "wasm32"))]
+use super::map::Map;
+use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::format::{self, StretchChecksum};
+use crate::index::{Component, Digest, Index, Parsed, Part};
+use crate::loader::check_length;
+use crate::window::{Stop, Window};
+use std::ops::Range;
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::{Path, PathBuf};
+
+/// The bytes of a file under the name that errors call it.
+#[derive(Debug)]
+pub(super) struct FileBytes {
+    pub(super) name: String,
+    /// Where it lies, for files that were opened.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) path: Option<PathBuf>,
+    storage: Storage,
+}
+
+#[derive(Debug)]
+enum Storage {
+    #[cfg(not(target_arch = "wasm32"))]
+    Mapped(Map),
+    Memory(Vec<u8>),
+}
+
+impl FileBytes {
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        let map = Map::open(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "there is no such file")
+                .advise("Check the path; a model in several files needs all of them in one folder.")
+                .in_file(&name),
+            _ => Error::from(error).in_file(&name),
+        })?;
+        Ok(FileBytes { name, path: Some(path.to_owned()), storage: Storage::Mapped(map) })
+    }
+
+    pub(super) fn in_memory(name: String, bytes: Vec<u8>) -> Self {
+        FileBytes {
+            name,
+            #[cfg(not(target_arch = "wasm32"))]
+            path: None,
+            storage: Storage::Memory(bytes),
+        }
+    }
+
+    pub(super) fn all(&self) -> &[u8] {
+        match &self.storage {
+            #[cfg(not(target_arch = "wasm32"))]
+            Storage::Mapped(map) => map.bytes(),
+            Storage::Memory(bytes) => bytes,
+        }
+    }
+
+    pub(super) fn byte_length(&self) -> u64 {
+        self.all().len() as u64
+    }
+
+    pub(super) fn slice(&self, range: &Range<u64>) -> Result<&[u8]> {
+        let inside = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+        let slice = inside.and_then(|(start, end)| self.all().get(start..end));
+        slice.ok_or_else(|| Error::new(ErrorKind::Internal, "bytes outside the file were asked for").at(range.clone()))
+    }
+
+    /// Reads the header and index. A file that is compressed as a whole is decoded into memory first: only small
+    /// files of old tools are.
+    pub(super) fn unpack(self) -> Result<(FileBytes, Parsed)> {
+        let component = match self.parse(format::parse)? {
+            Parsed::Packed(component) => component,
+            parsed => return Ok((self, parsed)),
+        };
+        let decoded = self.slice(&component.range).and_then(|stored| component::decode(stored, &component));
+        let (decoded, _) = decoded.map_err(|e| e.in_file(&self.name))?;
+        let unpacked = FileBytes { storage: Storage::Memory(decoded), ..self };
+        match unpacked.parse(format::parse)? {
+            Parsed::Packed(_) => Err(malformed("a compressed file holds another one").in_file(&unpacked.name)),
+            parsed => Ok((unpacked, parsed)),
+        }
+    }
+
+    /// What a parser makes of the file.
+    pub(super) fn parse<T>(&self, parser: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
+        match parser(&Window::whole(self.all())) {
+            Ok(parsed) => Ok(parsed),
+            Err(Stop::Failed(error)) => Err(error.in_file(&self.name)),
+            Err(Stop::Need(range)) => {
+                let error = Error::new(ErrorKind::Internal, "a parser wanted more than the whole file");
+                Err(error.at(range).in_file(&self.name))
+            }
+        }
+    }
+
+    /// Has the system read these bytes in the background.
+    pub(super) fn will_need(&self, range: &Range<u64>) {
+        match &self.storage {
+            #[cfg(not(target_arch = "wasm32"))]
+            Storage::Mapped(map) => map.will_need(range),
+            Storage::Memory(_) => _ = range,
+        }
+    }
+
+    /// Gives back the memory that these bytes take.
+    pub(super) fn release(&self, range: &Range<u64>) {
+        match &self.storage {
+            #[cfg(not(target_arch = "wasm32"))]
+            Storage::Mapped(map) => map.release(range),
+            Storage::Memory(_) => _ = range,
+        }
+    }
+}
+
+/// A file of tensors.
+#[derive(Debug)]
+pub(super) struct TensorFile {
+    pub(super) bytes: FileBytes,
+    /// What its head says; the tensors themselves are the reader's.
+    pub(super) index: Index,
+    /// What stretches of it can be checked by.
+    pub(super) checksums: Vec<StretchChecksum>,
+    /// What the manifest says of the whole of it.
+    pub(super) stated_digest: Option<Digest>,
+}
+
+impl TensorFile {
+    /// Takes a file that `index` was read from, and checks that its end is there.
+    pub(super) fn new(bytes: FileBytes, index: Index) -> Result<Self> {
+        bytes.parse(format::check_tail)?;
+        let checksums = bytes.parse(format::checksums)?;
+        Ok(TensorFile { bytes, index, checksums, stated_digest: None })
+    }
+
+    /// Takes a file that a manifest names.
+    pub(super) fn part(bytes: FileBytes, part: &Part) -> Result<Self> {
+        check_length(Some(part), Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
+        match bytes.unpack()? {
+            (bytes, Parsed::File(index)) => {
+                Ok(TensorFile { stated_digest: part.digest, ..TensorFile::new(bytes, index)? })
+            }
+            (bytes, _) => {
+                let what = "a manifest names another manifest as a file of the model";
+                Err(malformed(what).in_file(&bytes.name))
+            }
+        }
+    }
+
+    /// The stored bytes of a component.
+    pub(super) fn stored(&self, component: &Component) -> Result<&[u8]> {
+        self.bytes.slice(&component.range)
+    }
+}

@@ -1,0 +1,312 @@
+//! Reads models that lie on a disk or in memory, without async: the native side of the library.
+//!
+//! Files are mapped, so that opening costs their heads alone and a raw tensor is a slice of the map.
+//! On wasm32, where nothing can be mapped, [`Reader::from_bytes`] reads what is in memory.
+
+mod component;
+mod file;
+#[cfg(not(target_arch = "wasm32"))]
+mod map;
+mod streaming;
+mod verify;
+
+pub use streaming::{LoadedTensor, StreamingLoader};
+pub use verify::Verified;
+
+use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor};
+use crate::loader::ModelMetadata;
+use component::ComponentReader;
+use file::{FileBytes, TensorFile};
+use std::collections::HashMap;
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// Tensors stream in pieces of so many stored bytes: enough for the disk, little enough for the caches.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A model in one file, or in several with a manifest.
+#[derive(Debug)]
+pub struct Reader {
+    name: String,
+    #[cfg(not(target_arch = "wasm32"))]
+    manifest_path: Option<std::path::PathBuf>,
+    metadata: ModelMetadata,
+    files: Vec<TensorFile>,
+    /// In file order, file by file.
+    tensors: Vec<Tensor>,
+    by_name: HashMap<String, usize>,
+    /// What was asked for as a slice, by tensor and component.
+    held: Vec<Vec<OnceLock<Held>>>,
+}
+
+/// A component that was asked for as a slice, and checked.
+#[derive(Debug)]
+enum Held {
+    /// The stored bytes are the component.
+    InPlace,
+    /// Its decoded bytes.
+    Decoded(Vec<u8>),
+}
+
+impl Reader {
+    /// Opens a file of tensors, or a manifest with the files that it names beside it.
+    ///
+    /// The files are mapped into memory: nobody may write into them or cut them while the reader
+    /// lives. Replacing them (a rename) is fine; the reader keeps the old ones.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` and `IO` where a file cannot be opened; `TRUNCATED`, `FORMAT` and others where a head, a
+    /// length or the manifest is wrong. Tensors' bytes are not looked at: see [`Reader::verify`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
+        let path = path.as_ref();
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Reader::new(FileBytes::open(path)?, |part| FileBytes::open(&folder.join(&part.path)))
+    }
+
+    /// Opens the first of `files` (name and content); where it is a manifest, the others lie beside it.
+    ///
+    /// # Errors
+    /// As for `open`.
+    pub fn from_bytes(files: Vec<(String, Vec<u8>)>) -> Result<Reader> {
+        let mut files = files.into_iter().map(|(name, bytes)| FileBytes::in_memory(name, bytes));
+        let first = files.next().ok_or_else(|| Error::new(ErrorKind::NotFound, "no file was given"))?;
+        let mut beside: Vec<_> = files.collect();
+        Reader::new(first, |part| match beside.iter().position(|file| file.name == part.path) {
+            Some(at) => Ok(beside.swap_remove(at)),
+            None => Err(Error::new(ErrorKind::NotFound, "this file of the model was not given").in_file(&part.path)),
+        })
+    }
+
+    /// The model's format, its version and what it says of itself. For a model in several files: its
+    /// manifest, then its first file.
+    pub fn metadata(&self) -> &ModelMetadata {
+        &self.metadata
+    }
+
+    /// Every tensor, in file order.
+    pub fn tensors(&self) -> &[Tensor] {
+        &self.tensors
+    }
+
+    /// The tensor of that name.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` where there is none.
+    pub fn tensor(&self, name: &str) -> Result<&Tensor> {
+        self.find(name).map(|(_, tensor)| tensor)
+    }
+
+    /// The files that hold tensors, by name, each with its length in bytes: a tensor's `shard` counts them.
+    pub fn files(&self) -> impl ExactSizeIterator<Item = (&str, u64)> {
+        self.files.iter().map(|file| (file.bytes.name.as_str(), file.bytes.byte_length()))
+    }
+
+    /// The files that are open: the manifest, if there is one, and those that hold tensors.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.manifest_path
+            .iter()
+            .chain(self.files.iter().filter_map(|file| file.bytes.path.as_ref()))
+            .map(AsRef::as_ref)
+    }
+
+    /// Things a user may want to know that are no reason to refuse the model, each with the file's name.
+    pub fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files.iter().flat_map(|TensorFile { bytes, index, .. }| {
+            index.warnings.iter().map(|warning| (bytes.name.as_str(), warning.as_str()))
+        })
+    }
+
+    /// The decoded bytes of a tensor, without copying those that are stored as they are.
+    ///
+    /// A compressed tensor is decoded at the first call, into memory that the reader keeps until it is
+    /// dropped. A digest of the tensor, if the format has one, is checked at the first call.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`; `CHECKSUM` and `FORMAT` where the bytes are damaged; `INVALID_ARGUMENT` for a tensor of
+    /// several components.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn tensor_slice(&self, name: &str) -> Result<&[u8]> {
+        let (at, tensor) = self.find(name)?;
+        self.hold(at, tensor, only_component(tensor)?)
+    }
+
+    /// The decoded bytes of a tensor, in a buffer of their own: nothing is mapped on wasm32.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`; `CHECKSUM` and `FORMAT` where the bytes are damaged; `INVALID_ARGUMENT` for a tensor of
+    /// several components.
+    #[cfg(target_arch = "wasm32")]
+    pub fn tensor_slice(&self, name: &str) -> Result<Vec<u8>> {
+        let (at, tensor) = self.find(name)?;
+        self.hold(at, tensor, only_component(tensor)?).map(<[u8]>::to_vec)
+    }
+
+    /// Reads a component in pieces, in order, and gives the algorithm of the digest that it was checked by,
+    /// if the format has one. Holds one block at a time, whatever the tensor's size.
+    ///
+    /// # Errors
+    /// As for [`Reader::tensor_slice`]; those of `emit`. `emit` may have had pieces before a fault is found.
+    pub fn read_pieces(
+        &self,
+        name: &str,
+        role: &str,
+        emit: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Option<&'static str>> {
+        let (_, tensor) = self.find(name)?;
+        let component = tensor.components.iter().find(|component| *component.role == *role);
+        let component = component.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("it has no component \"{role}\"")).in_tensor(name)
+        })?;
+        let file = self.file(tensor)?;
+        let mut reader = ComponentReader::new(component);
+        let read = || {
+            let mut range = component.range.start..component.range.start;
+            for piece in file.stored(component)?.chunks(PIECE_BYTES) {
+                range = range.end..range.end + piece.len() as u64;
+                file.bytes.will_need(&(range.start..(range.end + PIECE_BYTES as u64).min(component.range.end)));
+                reader.push(piece, emit)?;
+                file.bytes.release(&range);
+            }
+            reader.finish()
+        };
+        read().map_err(|e| e.in_tensor(name).in_file(&file.bytes.name))
+    }
+
+    fn new(first: FileBytes, mut open_part: impl FnMut(&Part) -> Result<FileBytes>) -> Result<Reader> {
+        let name = first.name.clone();
+        #[cfg(not(target_arch = "wasm32"))]
+        let mut manifest_path = None;
+        let (manifest, files) = match first.unpack()? {
+            (first, Parsed::File(index)) => (None, vec![TensorFile::new(first, index)?]),
+            (first, Parsed::Packed(_)) => {
+                return Err(malformed("a compressed file holds another one").in_file(&first.name));
+            }
+            (first, Parsed::Manifest(manifest)) => {
+                #[cfg(not(target_arch = "wasm32"))]
+                {
+                    manifest_path = first.path;
+                }
+                let open = |part| open_part(part).and_then(|bytes| TensorFile::part(bytes, part));
+                let files = manifest.parts.iter().map(open).collect::<Result<_>>()?;
+                (Some(manifest), files)
+            }
+        };
+        let mut reader = Reader {
+            name,
+            #[cfg(not(target_arch = "wasm32"))]
+            manifest_path,
+            metadata: join_metadata(manifest.as_ref(), files.first()),
+            files,
+            tensors: Vec::new(),
+            by_name: HashMap::new(),
+            held: Vec::new(),
+        };
+        reader.join_tensors(manifest.as_ref())?;
+        Ok(reader)
+    }
+
+    /// Takes the tensors of all files and checks that they make one model.
+    fn join_tensors(&mut self, manifest: Option<&Manifest>) -> Result<()> {
+        for (shard, file) in self.files.iter_mut().enumerate() {
+            let tensors = std::mem::take(&mut file.index.tensors);
+            self.tensors.extend(tensors.into_iter().map(|tensor| Tensor { shard, ..tensor }));
+        }
+        for (at, tensor) in self.tensors.iter().enumerate() {
+            let other = self.by_name.insert(tensor.name.clone(), at).and_then(|other| self.tensors.get(other));
+            if let Some(other) = other {
+                let what = format!("it is in two files of the model, {} and {}", other.shard, tensor.shard);
+                return Err(malformed(what).in_tensor(&tensor.name).in_file(&self.name));
+            }
+            self.held.push(tensor.components.iter().map(|_| OnceLock::new()).collect());
+        }
+        for (name, part) in manifest.iter().flat_map(|manifest| &manifest.tensor_parts) {
+            if self.find(name).ok().map(|(_, tensor)| tensor.shard) != Some(*part) {
+                let file = self.files.get(*part).map_or(self.name.as_str(), |file| &file.bytes.name);
+                let what = "the manifest says that it is in this file, but it is not";
+                return Err(malformed(what).in_tensor(name).in_file(file));
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> Result<(usize, &Tensor)> {
+        let at = self.by_name.get(name).copied();
+        at.and_then(|at| Some((at, self.tensors.get(at)?))).ok_or_else(|| {
+            let error = Error::new(ErrorKind::NotFound, "the model has no tensor of this name");
+            error.in_tensor(name).in_file(&self.name)
+        })
+    }
+
+    fn file(&self, tensor: &Tensor) -> Result<&TensorFile> {
+        let missing = || Error::new(ErrorKind::Internal, "a tensor is in a file that was not opened");
+        self.files.get(tensor.shard).ok_or_else(missing)
+    }
+
+    fn hold(&self, at: usize, tensor: &Tensor, component: usize) -> Result<&[u8]> {
+        let lost = || Error::new(ErrorKind::Internal, "a component is not where it was");
+        let file = self.file(tensor)?;
+        let hold = || {
+            let part = tensor.components.get(component).ok_or_else(lost)?;
+            let slot = self.held.get(at).and_then(|slots| slots.get(component)).ok_or_else(lost)?;
+            let stored = file.stored(part)?;
+            let held = match slot.get() {
+                Some(held) => held,
+                None => {
+                    file.bytes.will_need(&part.range);
+                    let held = check(stored, part)?;
+                    slot.get_or_init(|| held) // another thread may have been faster; its bytes are the same
+                }
+            };
+            Ok(match held {
+                Held::InPlace => stored,
+                Held::Decoded(bytes) => bytes,
+            })
+        };
+        hold().map_err(|e: Error| e.in_tensor(&tensor.name).in_file(&file.bytes.name))
+    }
+}
+
+fn check(stored: &[u8], component: &Component) -> Result<Held> {
+    match component.encoding {
+        Encoding::Raw if component.digest.is_none() => Ok(Held::InPlace),
+        Encoding::Raw => {
+            let mut reader = ComponentReader::new(component);
+            reader.push(stored, &mut |_| Ok(()))?;
+            reader.finish()?;
+            Ok(Held::InPlace)
+        }
+        _ => component::decode(stored, component).map(|(decoded, _)| Held::Decoded(decoded)),
+    }
+}
+
+fn only_component(tensor: &Tensor) -> Result<usize> {
+    match tensor.components.len() {
+        1 => Ok(0),
+        count => {
+            let error = Error::new(ErrorKind::InvalidArgument, format!("it has {count} components, not one"));
+            Err(error
+                .advise("Load it with `load_tensor` or `read_pieces`, component by component.")
+                .in_tensor(&tensor.name))
+        }
+    }
+}
+
+fn join_metadata(manifest: Option<&Manifest>, first: Option<&TensorFile>) -> ModelMetadata {
+    let mut joined = match manifest {
+        Some(manifest) => ModelMetadata {
+            format: manifest.format,
+            version: manifest.version.clone(),
+            metadata: manifest.metadata.clone(),
+        },
+        None => ModelMetadata { format: "", version: String::new(), metadata: Default::default() },
+    };
+    if let Some(TensorFile { index, .. }) = first {
+        (joined.format, joined.version) = (index.format, index.version.clone());
+        joined.metadata.extend(index.metadata.clone());
+    }
+    joined
+}

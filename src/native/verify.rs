@@ -1,0 +1,234 @@
+//! Checks all of a model: every block decoded, every digest and checksum compared, on all processors.
+
+use super::component::ComponentReader;
+use super::file::TensorFile;
+use super::{PIECE_BYTES, Reader};
+use crate::codec::crc32::Crc32Parts;
+use crate::codec::digest::{self, Hasher};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::Stated;
+use crate::index::{Component, Digest, Encoding, Tensor};
+use crate::progress::Progress;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Raw bytes are summed up in tasks of so many bytes, so that one large tensor keeps all processors busy.
+const RAW_TASK_BYTES: u64 = 16 << 20;
+
+/// What [`Reader::verify`] checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// Files of tensors; the manifest is not counted.
+    pub files: usize,
+    /// Tensors, each of which can be decoded.
+    pub tensors: usize,
+    /// The algorithms of the checksums that hold.
+    pub checksums: BTreeSet<&'static str>,
+    /// Files without a checksum: of these the structure holds, but nothing can tell whether a value was damaged.
+    pub files_without_checksum: usize,
+}
+
+impl Reader {
+    /// Reads and checks everything that the files let one check, holding no more than a block a processor.
+    /// Heads, bounds, lengths, duplicates and the manifest's map of tensors were checked by the opening.
+    ///
+    /// # Errors
+    /// `CHECKSUM` or `FORMAT` for the first thing that is wrong.
+    pub fn verify(&self, progress: &dyn Progress) -> Result<Verified> {
+        let tasks: Vec<_> = self.files.iter().enumerate().flat_map(|(shard, file)| self.tasks(shard, file)).collect();
+        progress.expects(tasks.iter().map(|task| task.range.end - task.range.start).sum());
+        let crc32s: Vec<_> = self.files.iter().map(|_| Mutex::new(Crc32Parts::default())).collect();
+        in_parallel(&tasks, |task| {
+            let crc32 = task.run(progress).map_err(|e| e.in_file(&task.file.bytes.name))?;
+            if let Some(parts) = crc32s.get(task.shard) {
+                parts.lock().unwrap_or_else(PoisonError::into_inner).add(task.range.clone(), crc32);
+            }
+            Ok(())
+        })?;
+
+        let mut verified = Verified {
+            files: self.files.len(),
+            tensors: self.tensors.len(),
+            checksums: BTreeSet::new(),
+            files_without_checksum: 0,
+        };
+        for ((shard, file), crc32s) in self.files.iter().enumerate().zip(crc32s) {
+            let crc32s = crc32s.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let compared = compare_checksums(file, &crc32s).map_err(|e| e.in_file(&file.bytes.name))?;
+            let mut components = self.components(shard).map(|(_, component)| component.digest);
+            let of_components: Option<BTreeSet<_>> =
+                components.by_ref().map(|stated| Some(stated?.digest.algorithm())).collect();
+            let has_own = of_components.as_ref().is_some_and(|algorithms| !algorithms.is_empty());
+            verified.files_without_checksum += usize::from(compared.is_empty() && !has_own);
+            verified.checksums.extend(compared);
+            verified.checksums.extend(of_components.into_iter().flatten());
+        }
+        Ok(verified)
+    }
+
+    /// What there is to do for one file: each byte once where the file has a checksum, else only what can fail.
+    fn tasks<'a>(&'a self, shard: usize, file: &'a TensorFile) -> Vec<Task<'a>> {
+        let mut whole: Vec<_> = self.components(shard).filter(|(_, c)| is_checked_whole(c)).collect();
+        whole.sort_by_key(|(_, component)| component.range.start);
+        let mut tasks = Vec::new();
+        let mut at = 0;
+        for (tensor, component) in whole {
+            let range = component.range.clone();
+            tasks.extend(file.raw_cuts(at..range.start).map(|range| Task { shard, file, range, component: None }));
+            at = range.end;
+            tasks.push(Task { shard, file, range, component: Some((tensor, component)) });
+        }
+        let rest = file.raw_cuts(at..file.bytes.byte_length());
+        tasks.extend(rest.map(|range| Task { shard, file, range, component: None }));
+        tasks
+    }
+
+    fn components(&self, shard: usize) -> impl Iterator<Item = (&Tensor, &Component)> {
+        let tensors = self.tensors.iter().filter(move |tensor| tensor.shard == shard);
+        tensors.flat_map(|tensor| tensor.components.iter().map(move |component| (tensor, component)))
+    }
+}
+
+/// A stretch of a file to read: a component that must be decoded or digested, or bytes of which only the CRC matters.
+struct Task<'a> {
+    shard: usize,
+    file: &'a TensorFile,
+    range: Range<u64>,
+    component: Option<(&'a Tensor, &'a Component)>,
+}
+
+impl Task<'_> {
+    /// Gives the CRC32 of the stretch.
+    fn run(&self, progress: &dyn Progress) -> Result<u32> {
+        let mut crc32 = crc32fast::Hasher::new();
+        let mut reader = self.component.map(|(_, component)| ComponentReader::new(component));
+        let bytes = &self.file.bytes;
+        let mut range = self.range.start..self.range.start;
+        for piece in bytes.slice(&self.range)?.chunks(PIECE_BYTES) {
+            if progress.is_cancelled() {
+                return Err(Error::new(ErrorKind::Io, "the check was interrupted").advise("Run it again."));
+            }
+            range = range.end..range.end + piece.len() as u64;
+            bytes.will_need(&(range.start..(range.end + PIECE_BYTES as u64).min(self.range.end)));
+            crc32.update(piece);
+            if let Some(reader) = &mut reader {
+                reader.push(piece, &mut |_| Ok(())).map_err(|e| self.place(e))?;
+            }
+            bytes.release(&range);
+            progress.advanced(piece.len() as u64);
+        }
+        if let Some(reader) = reader {
+            reader.finish().map_err(|e| self.place(e))?;
+        }
+        Ok(crc32.finalize())
+    }
+
+    fn place(&self, error: Error) -> Error {
+        match self.component {
+            Some((tensor, _)) => error.at(self.range.clone()).in_tensor(&tensor.name),
+            None => error.at(self.range.clone()),
+        }
+    }
+}
+
+impl TensorFile {
+    /// Cuts bytes of which only the CRC matters into tasks, also where a checksum begins or ends. Nothing
+    /// needs to be read where the file has no checksum.
+    fn raw_cuts(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let mut cuts: Vec<_> = (range.start..range.end).step_by(RAW_TASK_BYTES as usize).skip(1).collect();
+        cuts.extend(self.checksums.iter().flat_map(|checksum| [checksum.over.start, checksum.over.end]));
+        cuts.retain(|cut| range.start < *cut && *cut < range.end);
+        cuts.extend([range.start, range.end]);
+        cuts.sort_unstable();
+        cuts.dedup();
+        let has_checksum = !self.checksums.is_empty() || self.stated_digest.is_some();
+        let ends = cuts.clone().into_iter().skip(1);
+        cuts.into_iter().zip(ends).filter(move |_| has_checksum).map(|(start, end)| start..end)
+    }
+}
+
+fn is_checked_whole(component: &Component) -> bool {
+    !component.range.is_empty() && (component.encoding != Encoding::Raw || component.digest.is_some())
+}
+
+/// Compares the file's checksums, and gives their algorithms.
+fn compare_checksums(file: &TensorFile, crc32s: &Crc32Parts) -> Result<Vec<&'static str>> {
+    let mut algorithms = Vec::new();
+    let mut footers = Vec::new();
+    for checksum in &file.checksums {
+        let stated = match checksum.stated {
+            Stated::Digest(digest) => digest,
+            Stated::Crc32At(at) => {
+                let bytes = file.bytes.slice(&(at..at.saturating_add(4)))?;
+                let crc32 = Digest::Crc32(bytes.try_into().map(u32::from_le_bytes).unwrap_or_default());
+                footers.push(crc32);
+                crc32
+            }
+        };
+        algorithms.push(compare(file, &checksum.over, stated, crc32s, &checksum.by)?);
+    }
+    // APR's specification does not say whether a manifest means the file or what its footer covers.
+    if let Some(stated) = file.stated_digest.filter(|stated| !footers.contains(stated)) {
+        algorithms.push(compare(file, &(0..file.bytes.byte_length()), stated, crc32s, "the manifest")?);
+    }
+    Ok(algorithms)
+}
+
+fn compare(
+    file: &TensorFile,
+    over: &Range<u64>,
+    stated: Digest,
+    crc32s: &Crc32Parts,
+    by: &str,
+) -> Result<&'static str> {
+    let computed = match (stated, crc32s.over(over)) {
+        (Digest::Crc32(_), Some(crc32)) => Digest::Crc32(crc32),
+        _ => {
+            let mut hasher = Hasher::new(stated);
+            let mut at = over.start;
+            for piece in file.bytes.slice(over)?.chunks(PIECE_BYTES) {
+                hasher.update(piece);
+                file.bytes.release(&(at..at + piece.len() as u64));
+                at += piece.len() as u64;
+            }
+            hasher.finish()
+        }
+    };
+    digest::compare(computed, stated).map_err(|mut error| {
+        error.what = format!("{}, says {by}", error.what);
+        error.at(over.clone())
+    })
+}
+
+/// Runs all tasks, on as many threads as there are processors, and gives the error of the first that failed.
+fn in_parallel<T: Sync>(tasks: &[T], run: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let failed: Mutex<Option<(usize, Error)>> = Mutex::new(None);
+    let work = || {
+        while let at = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(task) = tasks.get(at)
+        {
+            if let Err(error) = run(task) {
+                next.store(tasks.len(), Ordering::Relaxed); // tasks before this one have all begun
+                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                if failed.as_ref().is_none_or(|(first, _)| at < *first) {
+                    *failed = Some((at, error));
+                }
+            }
+        }
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from); // 1 on wasm32, where it is unknown
+    std::thread::scope(|scope| {
+        for _ in 1..processors.min(tasks.len()) {
+            // A thread that cannot be had is one less: this one works too.
+            std::thread::Builder::new().spawn_scoped(scope, work).ok();
+        }
+        work();
+    });
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some((_, error)) => Err(error),
+        None => Ok(()),
+    }
+}

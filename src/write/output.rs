@@ -1,0 +1,210 @@
+//! Files on their way: written under another name, and given their own only once all of them are whole.
+
+use crate::codec::crc32;
+use crate::error::{Error, ErrorKind, Result};
+use crate::native::Reader;
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Small writes (heads, padding, blocks) are gathered to so many bytes.
+const BUFFER_BYTES: usize = 128 << 10;
+
+/// A file that is being written as `NAME.partial`. Dropping it removes it.
+#[derive(Debug)]
+pub(super) struct PartialFile {
+    guard: Guard,
+    file: BufWriter<File>,
+    /// Where the next byte goes.
+    position: u64,
+    /// Bytes at the start that are written last, and are not in `crc32`.
+    head_length: u64,
+    crc32: crc32fast::Hasher,
+}
+
+/// A place in a [`PartialFile`] to go back to.
+#[derive(Debug)]
+pub(super) struct Mark {
+    position: u64,
+    crc32: crc32fast::Hasher,
+}
+
+/// A file that is whole but has not got its name yet. Dropping it removes it.
+#[derive(Debug)]
+pub(super) struct FinishedFile {
+    guard: Guard,
+    /// Kept open for its lock.
+    _file: File,
+    byte_length: u64,
+    crc32: u32,
+}
+
+impl PartialFile {
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let place = |error: io::Error| Error::from(error).in_file(&path.display().to_string());
+        if path.is_dir() {
+            let error = Error::new(ErrorKind::InvalidArgument, "this is a folder");
+            return Err(error.advise("Name a file to write.").in_file(&path.display().to_string()));
+        }
+        let partial = partial_path(path);
+        let file = File::options().write(true).create(true).truncate(false).open(&partial).map_err(place)?;
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            let error = Error::new(ErrorKind::Io, "another process is writing this file");
+            return Err(error.advise("Wait for it, or choose another output.").in_file(&path.display().to_string()));
+        }
+        let guard = Guard { path: path.to_owned(), partial, published: false };
+        file.set_len(0).map_err(place)?; // what a killed process may have left
+        let file = BufWriter::with_capacity(BUFFER_BYTES, file);
+        Ok(PartialFile { guard, file, position: 0, head_length: 0, crc32: crc32fast::Hasher::new() })
+    }
+
+    /// Leaves room at the start for [`PartialFile::write_head`].
+    pub(super) fn leave_head(&mut self, length: u64) -> Result<()> {
+        self.seek(length)?;
+        self.head_length = length;
+        Ok(())
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|e| self.place(e))?;
+        self.crc32.update(bytes);
+        self.position += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes zeros up to a multiple of `alignment`.
+    pub(super) fn align(&mut self, alignment: u64) -> Result<()> {
+        let missing = self.position.next_multiple_of(alignment) - self.position;
+        (0..missing).try_for_each(|_| self.write(&[0]))
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark { position: self.position, crc32: self.crc32.clone() }
+    }
+
+    /// Forgets what was written since the mark.
+    pub(super) fn rewind(&mut self, mark: Mark) -> Result<()> {
+        self.seek(mark.position)?;
+        self.file.get_ref().set_len(mark.position).map_err(|e| self.place(e))?;
+        self.crc32 = mark.crc32;
+        Ok(())
+    }
+
+    /// Writes what [`PartialFile::leave_head`] left room for, and goes back to the end.
+    pub(super) fn write_head(&mut self, head: &[u8]) -> Result<()> {
+        if head.len() as u64 != self.head_length {
+            return Err(Error::new(ErrorKind::Internal, "a head has not the length that was planned"));
+        }
+        let end = self.position;
+        self.seek(0)?;
+        self.file.write_all(head).map_err(|e| self.place(e))?;
+        self.seek(end)?;
+        let crc32 = crc32::combine(crc32::checksum(head), self.crc32.clone().finalize(), end - self.head_length);
+        self.crc32 = crc32fast::Hasher::new_with_initial(crc32);
+        self.head_length = 0;
+        Ok(())
+    }
+
+    /// The CRC-32/IEEE of the file so far, once the head was written.
+    pub(super) fn crc32(&self) -> u32 {
+        self.crc32.clone().finalize()
+    }
+
+    /// Brings everything to the disk.
+    pub(super) fn finish(self) -> Result<FinishedFile> {
+        let crc32 = self.crc32();
+        let PartialFile { guard, file, position, .. } = self;
+        let place = |error| Error::from(error).in_file(&guard.path.display().to_string());
+        let file = file.into_inner().map_err(|e| place(e.into_error()))?;
+        // Otherwise a crash of the machine could leave the new name with the content not yet there.
+        file.sync_all().map_err(place)?;
+        Ok(FinishedFile { guard, _file: file, byte_length: position, crc32 })
+    }
+
+    fn seek(&mut self, position: u64) -> Result<()> {
+        self.file.seek(SeekFrom::Start(position)).map_err(|e| self.place(e))?;
+        self.position = position;
+        Ok(())
+    }
+
+    fn place(&self, error: io::Error) -> Error {
+        Error::from(error).in_file(&self.guard.path.display().to_string())
+    }
+}
+
+impl FinishedFile {
+    /// The name that it will have.
+    pub(super) fn path(&self) -> &Path {
+        &self.guard.path
+    }
+
+    pub(super) fn byte_length(&self) -> u64 {
+        self.byte_length
+    }
+
+    /// The CRC-32/IEEE of the whole file.
+    pub(super) fn crc32(&self) -> u32 {
+        self.crc32
+    }
+}
+
+/// Gives all files their names. The last one makes them a model, so what had its name goes first: new shards
+/// beside an old manifest would look like a model.
+pub(super) fn publish(files: Vec<FinishedFile>) -> Result<()> {
+    if let [shards @ .., last] = files.as_slice()
+        && !shards.is_empty()
+        && last.path().exists()
+    {
+        fs::remove_file(last.path()).map_err(|e| last.guard.place(e))?;
+    }
+    for mut file in files {
+        fs::rename(&file.guard.partial, &file.guard.path).map_err(|e| file.guard.place(e))?;
+        file.guard.published = true;
+    }
+    Ok(())
+}
+
+/// Refuses an output that is a file of the model being read.
+pub(super) fn refuse_input(path: &Path, reader: &Reader) -> Result<()> {
+    for output in [path.to_owned(), partial_path(path)] {
+        let Ok(real) = fs::canonicalize(&output) else { continue }; // does not exist yet
+        if reader.paths().any(|input| fs::canonicalize(input).is_ok_and(|input| input == real)) {
+            let error = Error::new(ErrorKind::InvalidArgument, "this file would be written over while it is read");
+            return Err(error.advise("Choose another output.").in_file(&output.display().to_string()));
+        }
+    }
+    Ok(())
+}
+
+/// Removes the partial file, unless it was given its name.
+#[derive(Debug)]
+struct Guard {
+    path: PathBuf,
+    partial: PathBuf,
+    published: bool,
+}
+
+impl Guard {
+    fn place(&self, error: io::Error) -> Error {
+        Error::from(error).in_file(&self.path.display().to_string())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.published {
+            fs::remove_file(&self.partial).ok(); // nothing is lost if it stays: its name says what it is
+        }
+    }
+}
+
+fn partial_path(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".partial");
+    PathBuf::from(name)
+}

@@ -1,0 +1,305 @@
+//! The loader in a real browser, over Blobs and over a scripted `fetch`.
+//! Run by `wasm-pack test --headless --chrome`, which `cargo xtask test` does.
+
+#![cfg(target_arch = "wasm32")]
+
+#[path = "web/model.rs"]
+mod model;
+
+use futures::StreamExt;
+use js_sys::{Array, Function, Uint8Array};
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_test::*;
+use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
+use weightstream::retry::Policy;
+use weightstream::source::fetch::Client;
+use weightstream::source::js_buffer::JsBuffer;
+use weightstream::source::web::WebSource;
+use weightstream::{ErrorKind, Result};
+
+wasm_bindgen_test_configure!(run_in_browser);
+
+#[wasm_bindgen(module = "/tests/web/server.js")]
+extern "C" {
+    type Server;
+    fn server(bytes: &Uint8Array, behaviour: &str) -> Server;
+    #[wasm_bindgen(method, getter)]
+    fn fetch(this: &Server) -> Function;
+    #[wasm_bindgen(method)]
+    fn requests(this: &Server) -> u32;
+    #[wasm_bindgen(method)]
+    fn ranges(this: &Server) -> Array;
+    #[wasm_bindgen(method)]
+    fn aborted(this: &Server) -> u32;
+}
+
+type WebLoader = Rc<Loader<WebSource>>;
+
+const URL: &str = "https://models.test/folder/model.apr";
+
+async fn open(server: &Server) -> Result<WebLoader> {
+    let client = Client { fetch: Some(server.fetch()), ..Client::default() };
+    let source = WebSource::new(&URL.into(), client)?;
+    let retry = Policy { base_delay_ms: 1, stall_ms: 100, ..Policy::default() };
+    Loader::open(source, Options { retry, ..Options::default() }).await.map(Rc::new)
+}
+
+fn serve(behaviour: &str) -> Server {
+    server(&Uint8Array::from(&model::file()[..]), behaviour)
+}
+
+async fn load(loader: &WebLoader, name: &str) -> Result<Vec<u8>> {
+    loader.load_tensor(name, TensorRequest::default(), Rc::new(())).await.map(|loaded| bytes(&loaded))
+}
+
+fn bytes(loaded: &Loaded<JsBuffer>) -> Vec<u8> {
+    loaded.components[0].buffer.bytes().to_vec()
+}
+
+async fn check_everything(loader: &WebLoader) {
+    for tensor in model::TENSORS {
+        assert_eq!(load(loader, tensor.name).await.unwrap(), model::data(tensor), "{}", tensor.name);
+    }
+    let mut tensors = Box::pin(loader.tensors(None, Rc::new(())).await.unwrap());
+    for tensor in model::TENSORS {
+        let loaded = tensors.next().await.unwrap().unwrap();
+        assert_eq!(loaded.tensor.name, tensor.name);
+        assert_eq!(bytes(&loaded), model::data(tensor), "{}", tensor.name);
+    }
+    assert!(tensors.next().await.is_none());
+}
+
+#[wasm_bindgen_test]
+async fn ranges_bring_every_tensor_and_the_checksum_holds() {
+    let server = serve("");
+    let loader = open(&server).await.unwrap();
+    assert_eq!(server.requests(), 1, "one request opens a small head");
+    check_everything(&loader).await;
+    assert_eq!(loader.verify(Rc::new(())).await.unwrap(), Some("crc32"));
+}
+
+#[wasm_bindgen_test]
+async fn a_stream_that_is_no_byte_stream_gives_the_same() {
+    check_everything(&open(&serve("no-byte-stream")).await.unwrap()).await;
+}
+
+#[wasm_bindgen_test]
+async fn hidden_headers_do_not_hinder() {
+    check_everything(&open(&serve("hides-headers")).await.unwrap()).await;
+}
+
+#[wasm_bindgen_test]
+async fn a_server_that_ignores_ranges_sends_the_body_once() {
+    let server = serve("ignores-ranges");
+    let loader = open(&server).await.unwrap();
+    let mut tensors = Box::pin(loader.tensors(None, Rc::new(())).await.unwrap());
+    for tensor in model::TENSORS {
+        assert_eq!(bytes(&tensors.next().await.unwrap().unwrap()), model::data(tensor));
+    }
+    assert!(tensors.next().await.is_none());
+    assert_eq!(server.requests(), 1);
+}
+
+#[wasm_bindgen_test]
+async fn a_slice_of_a_200_is_cut_out_rightly() {
+    let server = serve("ignores-ranges");
+    let loader = open(&server).await.unwrap();
+    for tensor in model::TENSORS.iter().rev() {
+        assert_eq!(load(&loader, tensor.name).await.unwrap(), model::data(tensor));
+    }
+}
+
+#[wasm_bindgen_test]
+async fn an_encoded_range_is_fetched_again_as_a_whole() {
+    let server = serve("encoded-ranges");
+    let loader = open(&server).await.unwrap();
+    assert_eq!(load(&loader, "raw.weight").await.unwrap(), model::data(&model::TENSORS[2]));
+    assert!(server.ranges().iter().any(|range| range.is_null()));
+}
+
+#[wasm_bindgen_test]
+async fn refuses_another_range_than_asked() {
+    for behaviour in ["sends-another-range", "one-byte-more"] {
+        let error = open(&serve(behaviour)).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::RangeUnsupported, "{error}");
+        assert_eq!(error.place.url.as_deref(), Some(URL));
+    }
+}
+
+#[wasm_bindgen_test]
+async fn a_body_that_ends_early_is_never_handed_out() {
+    let loader = open(&serve("cuts-bodies")).await.unwrap();
+    let error = load(&loader, "raw.weight").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Truncated, "{error}");
+    assert_eq!(error.place.tensor.as_deref(), Some("raw.weight"));
+}
+
+#[wasm_bindgen_test]
+async fn a_broken_load_goes_on_where_it_was() {
+    for behaviour in ["cuts-now-and-then", "breaks-now-and-then"] {
+        let server = serve(behaviour);
+        check_everything(&open(&server).await.unwrap()).await;
+        let starts: Vec<_> = server.ranges().iter().map(|range| range.as_string().unwrap()).collect();
+        assert!(starts.len() > 5, "{behaviour}: {starts:?}");
+    }
+}
+
+#[wasm_bindgen_test]
+async fn a_server_that_is_busy_is_asked_again() {
+    let server = serve("is-busy-at-first");
+    check_everything(&open(&server).await.unwrap()).await;
+}
+
+#[wasm_bindgen_test]
+async fn a_connection_that_stalls_is_replaced() {
+    let loader = open(&serve("stalls-once")).await.unwrap();
+    assert_eq!(load(&loader, "raw.weight").await.unwrap(), model::data(&model::TENSORS[2]));
+}
+
+#[wasm_bindgen_test]
+async fn a_file_that_changes_under_the_load_is_an_error() {
+    let loader = open(&serve("changes")).await.unwrap();
+    assert_eq!(load(&loader, "raw.weight").await.unwrap_err().kind, ErrorKind::Changed);
+}
+
+#[wasm_bindgen_test]
+async fn a_refusal_and_a_dead_line_say_what_happened() {
+    let error = open(&serve("forbids")).await.unwrap_err();
+    assert_eq!((error.kind, error.place.status), (ErrorKind::Http, Some(403)));
+    let error = open(&serve("fails")).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Network);
+    assert!(error.to_string().contains("Failed to fetch"), "{error}");
+    assert!(error.place.cause.is_some());
+}
+
+#[wasm_bindgen_test]
+async fn rows_ask_only_for_their_bytes() {
+    let server = serve("");
+    let loader = open(&server).await.unwrap();
+    for (at, rows) in [(2, 10..12), (2, 0..200), (1, 100..101), (1, 299..300), (1, 5..5)] {
+        let tensor = &model::TENSORS[at];
+        let request = TensorRequest { rows: Some(rows.clone()), into: None };
+        let loaded = loader.load_tensor(tensor.name, request, Rc::new(())).await.unwrap();
+        let row_bytes = tensor.columns as usize * 4;
+        assert_eq!(loaded.shape, [rows.end - rows.start, tensor.columns]);
+        let expected = &model::data(tensor)[rows.start as usize * row_bytes..rows.end as usize * row_bytes];
+        assert_eq!(bytes(&loaded), expected, "{} {rows:?}", tensor.name);
+    }
+    let before = loader.stats().bytes_received();
+    let request = TensorRequest { rows: Some(150..152), into: None };
+    loader.load_tensor("raw.weight", request, Rc::new(())).await.unwrap();
+    assert_eq!(loader.stats().bytes_received() - before, 2 * 256 * 4);
+}
+
+#[wasm_bindgen_test]
+async fn bytes_go_into_memory_that_the_caller_lends() {
+    let loader = open(&serve("")).await.unwrap();
+    for tensor in model::TENSORS {
+        let expected = model::data(tensor);
+        let memory = Uint8Array::new_with_length(expected.len() as u32);
+        let request = TensorRequest { rows: None, into: Some(JsBuffer::borrowed(memory.clone())) };
+        loader.load_tensor(tensor.name, request, Rc::new(())).await.unwrap();
+        assert_eq!(memory.to_vec(), expected, "the memory is still the caller's, and filled");
+    }
+    let request = TensorRequest { rows: None, into: Some(JsBuffer::borrowed(Uint8Array::new_with_length(3))) };
+    let error = loader.load_tensor("first", request, Rc::new(())).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidArgument);
+}
+
+#[wasm_bindgen_test]
+async fn two_callers_of_one_tensor_share_its_request_and_own_their_bytes() {
+    let server = serve("");
+    let loader = open(&server).await.unwrap();
+    let before = server.requests();
+    let (one, other) = futures::join!(
+        loader.load_tensor("raw.weight", TensorRequest::default(), Rc::new(())),
+        loader.load_tensor("raw.weight", TensorRequest::default(), Rc::new(())),
+    );
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert_eq!(server.requests() - before, 1);
+    assert_eq!(bytes(&one), bytes(&other));
+    let memory = |loaded: &Loaded<JsBuffer>| JsValue::from(loaded.components[0].buffer.bytes().buffer());
+    assert_ne!(memory(&one), memory(&other));
+}
+
+#[wasm_bindgen_test]
+async fn what_was_prefetched_is_not_requested_again() {
+    let server = serve("");
+    let loader = open(&server).await.unwrap();
+    loader.prefetch(vec!["raw.weight".into(), "große.weight".into(), "no such".into()], Rc::new(())).await;
+    let after = server.requests();
+    assert_eq!(load(&loader, "raw.weight").await.unwrap(), model::data(&model::TENSORS[2]));
+    assert_eq!(load(&loader, "große.weight").await.unwrap(), model::data(&model::TENSORS[1]));
+    assert_eq!(server.requests(), after);
+    assert_eq!(load(&loader, "no such").await.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[wasm_bindgen_test]
+async fn a_load_that_nobody_waits_for_stops_its_request() {
+    let server = serve("never-ends");
+    let loader = open(&server).await.unwrap();
+    let before = server.aborted();
+    {
+        let load = std::pin::pin!(load(&loader, "raw.weight"));
+        let timeout = std::pin::pin!(wasm_bindgen_futures::JsFuture::from(pause(50)));
+        assert!(matches!(futures::future::select(load, timeout).await, futures::future::Either::Right(_)));
+    }
+    assert_eq!(server.aborted(), before + 1);
+}
+
+#[wasm_bindgen_test]
+async fn damage_is_found_when_the_whole_is_read() {
+    let mut file = model::file();
+    let at = file.len() - 200;
+    file[at] ^= 1;
+    let server = server(&Uint8Array::from(&file[..]), "");
+    let loader = open(&server).await.unwrap();
+    assert_eq!(loader.verify(Rc::new(())).await.unwrap_err().kind, ErrorKind::Checksum);
+    let tensors = loader.tensors(None, Rc::new(())).await.unwrap();
+    let last = tensors.collect::<Vec<_>>().await.pop().unwrap();
+    assert_eq!(last.unwrap_err().kind, ErrorKind::Checksum);
+}
+
+#[wasm_bindgen_test]
+async fn bad_files_are_errors_and_never_panics() {
+    let good = model::file();
+    let patched = |at: usize, with: &[u8]| {
+        let mut bad = good.clone();
+        bad[at..at + with.len()].copy_from_slice(with);
+        bad
+    };
+    let cases = [
+        (good[..good.len() / 2].to_vec(), ErrorKind::Truncated),
+        (patched(0, b"APRX"), ErrorKind::Unsupported),
+        (patched(4, &[9]), ErrorKind::Unsupported),
+        (patched(16, &u32::MAX.to_le_bytes()), ErrorKind::Format),
+        (Vec::new(), ErrorKind::Truncated),
+    ];
+    for (bad, kind) in cases {
+        let blob = web_sys::Blob::new_with_u8_array_sequence(&Array::of1(&Uint8Array::from(&bad[..])).into()).unwrap();
+        let source = WebSource::new(&blob, Client::default()).unwrap();
+        let error = Loader::open(source, Options::default()).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{error}");
+    }
+}
+
+#[wasm_bindgen_test]
+async fn a_blob_brings_every_tensor() {
+    let file = Uint8Array::from(&model::file()[..]);
+    let blob = web_sys::Blob::new_with_u8_array_sequence(&Array::of1(&file).into()).unwrap();
+    let source = WebSource::new(&blob, Client::default()).unwrap();
+    check_everything(&Rc::new(Loader::open(source, Options::default()).await.unwrap())).await;
+}
+
+#[wasm_bindgen_test]
+async fn an_array_buffer_is_a_source() {
+    let buffer = Uint8Array::from(&model::file()[..]).buffer();
+    let source = WebSource::new(&buffer, Client::default()).unwrap();
+    check_everything(&Rc::new(Loader::open(source, Options::default()).await.unwrap())).await;
+}
+
+#[wasm_bindgen(inline_js = "export function pause(ms) { return new Promise(resolve => setTimeout(resolve, ms)); }")]
+extern "C" {
+    fn pause(delay_ms: u32) -> js_sys::Promise;
+}

@@ -1,0 +1,74 @@
+// A scripted `fetch`: one file behind it, and one way to misbehave.
+
+export function server(bytes, behaviour) {
+  const log = [];
+  const fetch = async (url, init) => {
+    const range = new Headers(init.headers).get("Range");
+    log.push({ url, range, headers: Object.fromEntries(new Headers(init.headers)), signal: init.signal });
+    const count = log.length;
+    const asked = range?.match(/^bytes=(\d+)-(\d+)$/);
+    const start = asked ? Number(asked[1]) : 0;
+    const end = asked ? Math.min(Number(asked[2]) + 1, bytes.length) : bytes.length;
+    const partial = (slice = bytes.slice(start, end), headers = {}) =>
+      new Response(stream(slice, behaviour, init.signal), {
+        status: 206,
+        headers: { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}`, "Content-Length": String(slice.length), ETag: '"v1"', ...headers },
+      });
+    const whole = (headers = {}) =>
+      new Response(stream(bytes, behaviour, init.signal), { status: 200, headers: { "Content-Length": String(bytes.length), ...headers } });
+    switch (behaviour) {
+      case "ignores-ranges": return whole();
+      case "hides-headers": return new Response(stream(bytes.slice(start, end), behaviour), { status: 206, headers: { "Content-Length": String(end - start) } });
+      case "sends-another-range": return partial(bytes.slice(start + 1, end + 1), { "Content-Range": `bytes ${start + 1}-${end}/${bytes.length + 1}` });
+      case "one-byte-more": return partial(bytes.slice(start, end + 1), { "Content-Range": `bytes ${start}-${end}/${bytes.length + 1}` });
+      case "encoded-ranges": return asked ? partial(undefined, { "Content-Encoding": "gzip" }) : whole();
+      case "is-busy-at-first": return count < 3 ? new Response("", { status: 503 }) : partial();
+      case "cuts-now-and-then": return partial(count === 1 ? undefined : bytes.slice(start, Math.min(end, start + 50000)), { "Content-Length": String(end - start) });
+      case "breaks-now-and-then": return count === 1 ? partial() : new Response(breaking(bytes.slice(start, end), 50000), { status: 206, headers: { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}` } });
+      case "stalls-once": return count === 2 ? new Response(new ReadableStream({ type: "bytes" }), { status: 206, headers: { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}` } }) : partial();
+      case "cuts-bodies": return partial(bytes.slice(start, count === 1 ? end : Math.floor((start + end) / 2)), { "Content-Length": String(end - start) });
+      case "changes": return partial(undefined, { ETag: `"v${count}"` });
+      case "forbids": return new Response("no", { status: 403 });
+      case "fails": throw new TypeError("Failed to fetch");
+      default: return partial();
+    }
+  };
+  return { fetch, requests: () => log.length, ranges: () => log.map((entry) => entry.range), aborted: () => log.filter((entry) => entry.signal.aborted).length };
+}
+
+// A byte stream whose connection breaks after `limit` bytes.
+function breaking(bytes, limit) {
+  let at = 0;
+  return new ReadableStream({
+    type: "bytes",
+    pull(controller) {
+      if (at >= Math.min(limit, bytes.length)) {
+        if (at < bytes.length) return controller.error(new TypeError("network error"));
+        controller.close();
+        return controller.byobRequest?.respond(0);
+      }
+      const chunk = bytes.slice(at, Math.min(at + 20000, limit));
+      at += chunk.length;
+      controller.enqueue(chunk);
+    },
+  });
+}
+
+// Chunks of odd sizes. A byte stream takes BYOB readers; "no-byte-stream" is what WebKit's fetch gives.
+function stream(bytes, behaviour, signal) {
+  let at = 0;
+  const sizes = [1, 18, 3000, 65536, 7];
+  let turn = 0;
+  const pull = (controller) => {
+    if (behaviour === "never-ends" && at > 70000) return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    if (at >= bytes.length) {
+      controller.close();
+      controller.byobRequest?.respond(0);
+      return;
+    }
+    const chunk = bytes.slice(at, at + sizes[turn++ % sizes.length]);
+    at += chunk.length;
+    controller.enqueue(chunk);
+  };
+  return behaviour === "no-byte-stream" ? new ReadableStream({ pull }) : new ReadableStream({ type: "bytes", pull });
+}

@@ -3,8 +3,12 @@
 //! the file, and tells a whole file from a cut one by its tail.
 
 pub mod apr;
+#[cfg(feature = "ztensor")]
+mod cbor;
 mod json;
 pub mod safetensors;
+#[cfg(feature = "ztensor")]
+pub mod ztensor;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use json::part_path;
@@ -20,6 +24,8 @@ pub const FORMATS: &[Format] = &[
     apr::FORMAT,
     #[cfg(feature = "safetensors")]
     safetensors::FORMAT,
+    #[cfg(feature = "ztensor")]
+    ztensor::FORMAT,
     json::FORMAT,
 ];
 

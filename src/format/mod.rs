@@ -5,7 +5,7 @@
 pub mod apr;
 #[cfg(feature = "burnpack")]
 pub mod burnpack;
-#[cfg(feature = "burnpack")]
+#[cfg(any(feature = "burnpack", feature = "ztensor"))]
 mod cbor;
 #[cfg(feature = "gguf")]
 pub mod gguf;
@@ -13,6 +13,8 @@ mod json;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 pub mod safetensors;
+#[cfg(feature = "ztensor")]
+pub mod ztensor;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use json::part_path;
@@ -32,6 +34,8 @@ pub const FORMATS: &[Format] = &[
     gguf::FORMAT,
     #[cfg(feature = "safetensors")]
     safetensors::FORMAT,
+    #[cfg(feature = "ztensor")]
+    ztensor::FORMAT,
     json::FORMAT,
 ];
 

@@ -41,6 +41,8 @@ pub(crate) struct ExpectedTensor {
 
 #[derive(Deserialize, Clone)]
 pub(crate) struct ExpectedComponent {
+    #[serde(rename = "type")]
+    pub(crate) logical: Option<String>,
     pub(crate) nbytes: u64,
     pub(crate) sha256: String,
 }

@@ -7,7 +7,6 @@ mod bytes;
 mod command;
 #[path = "../corpus/mod.rs"]
 mod corpus;
-mod fixtures;
 mod interrupted;
 mod loader;
 mod reading;

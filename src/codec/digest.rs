@@ -99,6 +99,7 @@ impl std::fmt::Display for Digest {
 mod tests {
     use super::*;
 
+    #[allow(clippy::unwrap_used, reason = "a test")]
     fn hex<const N: usize>(text: &str) -> [u8; N] {
         std::array::from_fn(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap())
     }

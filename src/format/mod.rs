@@ -4,6 +4,8 @@
 
 pub mod apr;
 mod json;
+#[cfg(feature = "msgpack")]
+mod msgpack;
 pub mod safetensors;
 
 #[cfg(not(target_arch = "wasm32"))]

@@ -3,6 +3,12 @@
 //! the file, and tells a whole file from a cut one by its tail.
 
 pub mod apr;
+#[cfg(feature = "burnpack")]
+pub mod burnpack;
+#[cfg(feature = "burnpack")]
+mod cbor;
+#[cfg(feature = "gguf")]
+pub mod gguf;
 mod json;
 #[cfg(feature = "msgpack")]
 mod msgpack;
@@ -20,6 +26,10 @@ use std::ops::Range;
 pub const FORMATS: &[Format] = &[
     #[cfg(feature = "apr")]
     apr::FORMAT,
+    #[cfg(feature = "burnpack")]
+    burnpack::FORMAT,
+    #[cfg(feature = "gguf")]
+    gguf::FORMAT,
     #[cfg(feature = "safetensors")]
     safetensors::FORMAT,
     json::FORMAT,

@@ -1,4 +1,5 @@
 //! Every fixture through the loader: the tensors, the types and the bytes that its writer put in, and nothing else.
+#![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 mod corpus;

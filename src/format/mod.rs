@@ -3,10 +3,18 @@
 //! the file, and tells a whole file from a cut one by its tail.
 
 pub mod apr;
+#[cfg(feature = "burnpack")]
+pub mod burnpack;
+#[cfg(any(feature = "burnpack", feature = "ztensor"))]
+mod cbor;
+#[cfg(feature = "gguf")]
+pub mod gguf;
 mod json;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 pub mod safetensors;
+#[cfg(feature = "ztensor")]
+pub mod ztensor;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use json::part_path;
@@ -20,8 +28,14 @@ use std::ops::Range;
 pub const FORMATS: &[Format] = &[
     #[cfg(feature = "apr")]
     apr::FORMAT,
+    #[cfg(feature = "burnpack")]
+    burnpack::FORMAT,
+    #[cfg(feature = "gguf")]
+    gguf::FORMAT,
     #[cfg(feature = "safetensors")]
     safetensors::FORMAT,
+    #[cfg(feature = "ztensor")]
+    ztensor::FORMAT,
     json::FORMAT,
 ];
 

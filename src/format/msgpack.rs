@@ -19,7 +19,7 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], start: u64, what: &str) -
     })
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

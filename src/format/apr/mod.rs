@@ -34,7 +34,7 @@ pub const FORMAT: Format = Format { name: "apr", recognises, parse, checksums, c
 /// Metadata and index together: a model of 100,000 tensors with a vocabulary of 250,000 tokens has some 30 MB.
 /// Stops an offset that would make the reader fetch the tensors as if they were an index, and JSON that would take
 /// many times its own size once it is parsed.
-const MAX_HEAD_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_HEAD_BYTES: u64 = 64 << 20;
 
 /// What is compressed in one piece is decoded in one piece. `apr-format` has the same limit.
 /// Stops a length that would fill the memory.

@@ -51,6 +51,7 @@ fn sizes(metadata: &Metadata) -> Map<String, Value> {
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
     use serde_json::json;

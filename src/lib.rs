@@ -29,7 +29,7 @@
 #![deny(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
 
 pub mod codec;
-#[cfg(feature = "gguf")]
+#[cfg(any(feature = "embd", feature = "gguf"))]
 mod cursor;
 pub mod dtype;
 pub mod error;

@@ -145,7 +145,8 @@ impl<'a> Window<'a> {
         if range.is_empty() {
             return Some(&[]);
         }
-        let (start, piece) = self.pieces.iter().rev().find(|(start, _)| *start <= range.start)?;
+        let after = self.pieces.partition_point(|(start, _)| *start <= range.start);
+        let (start, piece) = self.pieces.get(after.checked_sub(1)?)?;
         piece.get(usize::try_from(range.start - start).ok()?..usize::try_from(range.end - start).ok()?)
     }
 

@@ -70,6 +70,18 @@ fn burnpack_metadata_and_parameter_ids_are_exact() {
     assert!(ids > 20 && schemes == 6, "{ids} {schemes}");
 }
 
+#[test]
+fn embd_vocabularies_have_every_token() {
+    for fixture in fixtures("embd") {
+        let expected = &fixture.expected.metadata.as_ref().unwrap()["vocab"];
+        let metadata = metadata(&fixture);
+        match expected.as_array().unwrap().is_empty() {
+            true => assert!(metadata.is_empty(), "{}", fixture.path),
+            false => assert_eq!(&metadata["vocabulary"]["tokens"], expected, "{}", fixture.path),
+        }
+    }
+}
+
 fn fixtures(folder: &str) -> Vec<Fixture> {
     corpus::fixtures().into_iter().filter(|fixture| fixture.folder() == folder).collect()
 }

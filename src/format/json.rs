@@ -63,6 +63,17 @@ pub(super) fn float(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number)
 }
 
+/// A string of the metadata. Vocabularies of some tools hold tokens that are not UTF-8: no reason to refuse a model.
+#[cfg(any(feature = "embd", feature = "gguf"))]
+pub(super) fn text(bytes: &[u8], warnings: &mut Vec<String>) -> Value {
+    let text = String::from_utf8_lossy(bytes);
+    let warning = "strings of the metadata are not UTF-8: what is not was replaced by U+FFFD";
+    if matches!(text, std::borrow::Cow::Owned(_)) && !warnings.iter().any(|given| given == warning) {
+        warnings.push(warning.to_owned());
+    }
+    text.into()
+}
+
 /// The keys and values of an object in their order; a key that occurs twice is kept twice.
 pub(super) struct Entries<V>(pub(super) Vec<(String, V)>);
 

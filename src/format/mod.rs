@@ -7,6 +7,8 @@ pub mod apr;
 pub mod burnpack;
 #[cfg(any(feature = "burnpack", feature = "ztensor"))]
 mod cbor;
+#[cfg(feature = "embd")]
+pub mod embd;
 #[cfg(feature = "gguf")]
 pub mod gguf;
 mod json;
@@ -30,6 +32,8 @@ pub const FORMATS: &[Format] = &[
     apr::FORMAT,
     #[cfg(feature = "burnpack")]
     burnpack::FORMAT,
+    #[cfg(feature = "embd")]
+    embd::FORMAT,
     #[cfg(feature = "gguf")]
     gguf::FORMAT,
     #[cfg(feature = "safetensors")]
@@ -142,6 +146,13 @@ fn no_checksums(_: &Window) -> Result<Vec<StretchChecksum>, Stop> {
 /// For formats that do not mark the file's end.
 fn no_tail(_: &Window) -> Result<(), Stop> {
     Ok(())
+}
+
+/// Where the next tensor begins, of those that begin at `starts` in ascending order: up to there reaches one whose
+/// dtype has no known size.
+#[cfg(any(feature = "embd", feature = "gguf"))]
+fn next_start(starts: &[u64], start: u64) -> Option<u64> {
+    starts.get(starts.partition_point(|&other| other <= start)).copied()
 }
 
 fn unrecognised(head: &[u8]) -> Error {

@@ -220,7 +220,9 @@ impl<S: Source> ModelFile<S> {
 fn widen(needed: Range<u64>, window: &Window) -> Range<u64> {
     let end_of_file = window.file_length().unwrap_or(u64::MAX);
     if needed.end == end_of_file {
-        return needed.start.min(needed.end.saturating_sub(FIRST_READ_BYTES))..needed.end;
+        let wide = needed.start.min(needed.end.saturating_sub(FIRST_READ_BYTES))..needed.end;
+        // Where some of it is known already, the first stretch that is missing may end before what is needed.
+        return if window.missing(&wide).end == wide.end { wide } else { needed };
     }
     let start = window.missing(&needed).start;
     needed.start..needed.end.max(start.saturating_add(FIRST_READ_BYTES)).min(end_of_file.max(needed.end))

@@ -2,7 +2,7 @@
 
 use super::Head;
 use crate::error::{Error, ErrorKind, malformed};
-use crate::format::json::float;
+use crate::format::json::{self, float};
 use crate::index::Metadata;
 use crate::window::Stop;
 use serde_json::Value;
@@ -63,16 +63,10 @@ impl Values<'_, '_> {
         })
     }
 
-    /// Vocabularies of some tools hold tokens that are no UTF-8: no reason to refuse the model.
     fn string(&mut self) -> Result<Value, Stop> {
         let length = self.head.count()?;
         let bytes = self.head.cursor.take(length)?;
-        let text = String::from_utf8_lossy(bytes);
-        if matches!(text, std::borrow::Cow::Owned(_)) && self.head.warnings.is_empty() {
-            let warning = "strings of the metadata are not UTF-8: what is not was replaced by U+FFFD";
-            self.head.warnings.push(warning.to_owned());
-        }
-        Ok(text.into())
+        Ok(json::text(bytes, &mut self.head.warnings))
     }
 
     fn array(&mut self, depth: u32) -> Result<Value, Stop> {

@@ -10,7 +10,7 @@
 
 mod metadata;
 
-use super::{Format, no_checksums, no_tail};
+use super::{Format, next_start, no_checksums, no_tail};
 use crate::cursor::Cursor;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -167,12 +167,9 @@ fn parse_infos<'a>(head: &mut Head<'a>, count: u64) -> Result<Vec<Info<'a>>, Sto
 fn place(infos: Vec<Info>, data_start: u64, file_length: Option<u64>, big_endian: bool) -> Result<Vec<Tensor>> {
     let mut offsets: Vec<u64> = infos.iter().map(|info| info.offset).collect();
     offsets.sort_unstable();
-    let next_start = |offset: u64| {
-        let next = offsets.get(offsets.partition_point(|&other| other <= offset));
-        next.map_or(file_length, |next| data_start.checked_add(*next))
-    };
     let place = |info: Info| {
-        let (name, end) = (info.name, next_start(info.offset));
+        let next = next_start(&offsets, info.offset);
+        let (name, end) = (info.name, next.map_or(file_length, |next| data_start.checked_add(next)));
         place_one(info, data_start, end, big_endian).map_err(|e| e.in_tensor(name))
     };
     infos.into_iter().map(place).collect()

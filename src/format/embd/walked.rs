@@ -1,0 +1,124 @@
+//! The layout that the tools of `cpp_embedder` write: no index, no checksums, no alignment, F32 alone.
+//!
+//! Nothing lists the tensors, so they are walked: of each, some bytes before its data say where the next one
+//! begins. Over a network that is a request for every tensor larger than a read-ahead of the engine (64 KiB): some
+//! 40 for all-MiniLM-L6-v2, one after the other. There is no way round it but to convert the file.
+
+use super::{add_vocabulary, check_dims, check_token_count};
+use crate::cursor::Cursor;
+use crate::dtype::{Dtype, element_count};
+use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::fields::Fields;
+use crate::format::json;
+use crate::index::{Component, Index, Metadata, Tensor, check_tensors};
+use crate::window::{Stop, Window};
+use serde_json::Value;
+
+/// Bytes of the magic, the version and the count of tensors.
+const HEADER_BYTES: u64 = 12;
+
+/// The tools' own limit. Stops a length that would read tensors as a name.
+const MAX_NAME_BYTES: u64 = 1 << 20;
+
+/// What a record has before its data is asked for at once: names are some 50 bytes long.
+const RECORD_HEAD_BYTES: u64 = 128;
+
+/// A length, a dimension count, a dimension and an element.
+const LEAST_RECORD_BYTES: u64 = 16;
+
+/// A vocabulary of 300,000 tokens has some 4 MB. Stops lengths that would read what follows the file as tokens.
+const MAX_VOCABULARY_BYTES: u64 = 64 << 20;
+
+/// Whether a count of tensors, and the first of them with a name of ordinary characters, follow the version.
+pub(super) fn is_plausible(head: &[u8]) -> bool {
+    let field = |at: usize| head.get(at..)?.first_chunk().copied().map(u32::from_le_bytes);
+    match (field(8), field(12)) {
+        (Some(0), _) => true,
+        (Some(_), Some(name_length)) => {
+            let name = head.iter().skip(16).take(name_length as usize);
+            u64::from(name_length) <= MAX_NAME_BYTES && !name.into_iter().any(u8::is_ascii_control)
+        }
+        _ => false,
+    }
+}
+
+pub(super) fn parse(window: &Window) -> Result<Index, Stop> {
+    let mut fields = Fields::new(window.get(8..HEADER_BYTES)?, 8, "the header");
+    let tensor_count = fields.u32()?;
+    let least_end = HEADER_BYTES + u64::from(tensor_count) * LEAST_RECORD_BYTES;
+    if let Some(length) = window.file_length()
+        && least_end > length
+    {
+        let what = format!("{tensor_count} tensors need {least_end} bytes at least, but the file has {length}");
+        return Err(Error::new(ErrorKind::Truncated, what).at(8..12).into());
+    }
+    let mut tensors = Vec::new();
+    let mut at = HEADER_BYTES;
+    for _ in 0..tensor_count {
+        let tensor = parse_record(window, at)?;
+        at = tensor.components.first().map_or(at, |data| data.range.end);
+        tensors.push(tensor);
+    }
+    check_tensors(&mut tensors, window.file_length())?;
+
+    let mut warnings = Vec::new();
+    let mut metadata = Metadata::new();
+    let tokens = parse_vocabulary(window, at, &mut warnings)?;
+    if !tokens.is_empty() {
+        add_vocabulary(&mut metadata, tokens, None);
+    }
+    if tensors.iter().any(|tensor| tensor.shape.len() == 2) {
+        let warning = "the weights of linear layers may be transposed ([in, out]): that depends on the version of the \
+                       tool that wrote the file, and the file does not say which";
+        warnings.push(warning.to_owned());
+    }
+    Ok(Index { format: super::FORMAT.name, version: "1".into(), metadata, tensors, warnings })
+}
+
+/// The tensor whose record begins at `at`. Only what precedes its data is read.
+fn parse_record(window: &Window, at: u64) -> Result<Tensor, Stop> {
+    let end_of_file = window.file_length().unwrap_or(u64::MAX);
+    window.get(at..at.saturating_add(RECORD_HEAD_BYTES).min(end_of_file).max(at))?;
+    let number =
+        |at: u64| Fields::new(window.get(at..at.saturating_add(4))?, at, "a tensor's record").u32().map_err(Stop::from);
+    let name_length = u64::from(number(at)?);
+    if name_length > MAX_NAME_BYTES {
+        let what = format!("a tensor's name claims {name_length} bytes; the format's tools read {MAX_NAME_BYTES}");
+        return Err(malformed(what).at(at..at + 4).into());
+    }
+    let dims_at = at + 4 + name_length;
+    let name = window.get(at + 4..dims_at)?;
+    let name = std::str::from_utf8(name).map_err(|_| malformed("a tensor's name is not UTF-8").at(at + 4..dims_at))?;
+    let dims = number(dims_at)?;
+    check_dims(dims).map_err(|e| e.at(dims_at..dims_at + 4).in_tensor(name))?;
+    let data_start = dims_at + 4 + u64::from(dims) * 4;
+    let mut fields = Fields::new(window.get(dims_at + 4..data_start)?, dims_at + 4, "a tensor's record");
+    let shape = (0..dims).map(|_| fields.u32().map(u64::from)).collect::<Result<Vec<_>>>()?;
+    if shape.is_empty() || shape.contains(&0) {
+        let what = format!("its shape is {shape:?}; the format's tools write no scalars and no empty tensors");
+        return Err(malformed(what).at(dims_at..data_start).in_tensor(name).into());
+    }
+    let data = element_count(&shape).and_then(|count| Dtype::F32.byte_length(count)).map_err(|e| e.in_tensor(name))?;
+    let data_end = data.and_then(|byte_length| data_start.checked_add(byte_length));
+    let data_end = data_end.ok_or_else(|| malformed("its end leaves 64 bits").in_tensor(name))?;
+    if data_end > end_of_file {
+        let what = format!("its bytes reach to {data_end}, but the file has {end_of_file}");
+        return Err(Error::new(ErrorKind::Truncated, what).at(data_start..data_end).in_tensor(name).into());
+    }
+    let data = Component::raw(Dtype::F32, data_start..data_end);
+    Ok(Tensor::dense(name.to_owned(), Dtype::F32, shape, data))
+}
+
+/// The tokens by id. What follows them is ignored, as the tools do.
+fn parse_vocabulary(window: &Window, at: u64, warnings: &mut Vec<String>) -> Result<Vec<Value>, Stop> {
+    let mut cursor = Cursor::new(window, at, MAX_VOCABULARY_BYTES, "the vocabulary");
+    let count = cursor.u32()?;
+    check_token_count(count, at)?;
+    cursor.ensure(u64::from(count) * 4)?;
+    let mut tokens = Vec::new();
+    for _ in 0..count {
+        let length = cursor.u32()?;
+        tokens.push(json::text(cursor.take(length.into())?, warnings));
+    }
+    Ok(tokens)
+}

@@ -73,7 +73,7 @@ fn burnpack_metadata_and_parameter_ids_are_exact() {
 #[test]
 fn embd_vocabularies_have_every_token() {
     for fixture in fixtures("embd") {
-        let expected = &fixture.expected.metadata.as_ref().unwrap()["vocab"];
+        let expected = &fixture.expected.metadata["vocab"];
         let metadata = metadata(&fixture);
         match expected.as_array().unwrap().is_empty() {
             true => assert!(metadata.is_empty(), "{}", fixture.path),

@@ -47,6 +47,14 @@ impl<'a> Window<'a> {
         self.file_length
     }
 
+    /// The length of the file in bytes, for formats that are read from the end.
+    ///
+    /// # Errors
+    /// [`Stop::Need`] where it is not known: for more of the file, since any answer may tell, and its end does.
+    pub fn whole_length(&self) -> Result<u64, Stop> {
+        self.file_length.ok_or_else(|| Stop::Need(0..self.known_prefix().saturating_mul(2).max(1 << 16)))
+    }
+
     /// States the length of the file, in bytes.
     pub fn set_file_length(&mut self, length: u64) {
         self.file_length = Some(length);

@@ -14,7 +14,7 @@ use weightstream::loader::{Loader, Options};
 fn gguf_pairs_keep_their_values() {
     let mut compared = 0;
     for fixture in fixtures("gguf") {
-        let Some(pairs) = fixture.expected.metadata.as_ref().and_then(|metadata| metadata.get("kv")) else { continue };
+        let Some(pairs) = fixture.expected.metadata.get("kv") else { continue };
         let metadata = metadata(&fixture);
         for (key, expected) in pairs.as_object().unwrap().iter().filter(|(key, _)| !key.starts_with("GGUF.")) {
             if key == "split.no" {
@@ -35,7 +35,7 @@ const OTHER_IDS: [&str; 2] = ["burnpack/bs019_module_linear.bpk", "burnpack/bs02
 fn burnpack_metadata_and_parameter_ids_are_exact() {
     let (mut ids, mut schemes) = (0, 0);
     for fixture in fixtures("burnpack") {
-        let expected = fixture.expected.metadata.as_ref().unwrap();
+        let expected = &fixture.expected.metadata;
         let metadata = metadata(&fixture);
         let scalars = metadata.get("scalars").cloned().unwrap_or_default();
         for (name, expected) in expected["scalars"].as_object().into_iter().flatten() {
@@ -73,7 +73,7 @@ fn burnpack_metadata_and_parameter_ids_are_exact() {
 #[test]
 fn embd_vocabularies_have_every_token() {
     for fixture in fixtures("embd") {
-        let expected = &fixture.expected.metadata.as_ref().unwrap()["vocab"];
+        let expected = &fixture.expected.metadata["vocab"];
         let metadata = metadata(&fixture);
         match expected.as_array().unwrap().is_empty() {
             true => assert!(metadata.is_empty(), "{}", fixture.path),

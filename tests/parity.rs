@@ -1,42 +1,66 @@
-//! Every fixture is the same through the native reader, over mmap, as through the loader.
+//! The native reader, over maps of the files, and the loader agree on every fixture.
 #![cfg(not(target_arch = "wasm32"))]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 mod corpus;
 
+use corpus::root;
 use futures::executor::block_on;
+use std::fs;
 use std::rc::Rc;
+use weightstream::Result;
 use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::native::{Reader, StreamingLoader};
+use weightstream::native::Reader;
+use weightstream::source::memory::MemorySource;
 
 #[test]
-fn the_native_reader_gives_what_the_loader_gives() {
-    let mut compared = 0;
+fn mapped_and_streamed_every_fixture_is_the_same() {
     for fixture in corpus::fixtures() {
-        let opened = block_on(Loader::open(fixture.source(), Options::default()));
-        let (loader, mut reader) = match (opened, Reader::open(corpus::root().join(&fixture.path))) {
-            (Ok(loader), Ok(reader)) => (Rc::new(loader), reader),
-            (Err(loader), Err(reader)) => {
-                assert_eq!((loader.kind, loader.what), (reader.kind, reader.what), "{}", fixture.path);
+        let path = &fixture.path;
+        let (mapped, streamed) = (Reader::open(root().join(path)), open(fixture.source()));
+        let (mapped, streamed) = match (mapped, streamed) {
+            (Ok(mapped), Ok(streamed)) => (mapped, streamed),
+            (mapped, streamed) => {
+                assert_eq!(mapped.err().map(|e| e.kind), streamed.err().map(|e| e.kind), "{path}");
                 continue;
             }
-            (loader, reader) => panic!("{}: {:?} {:?}", fixture.path, loader.err(), reader.err()),
         };
-        assert_eq!(reader.metadata(), &block_on(loader.load_metadata()).unwrap(), "{}", fixture.path);
-        let index = block_on(loader.load_index()).unwrap();
-        assert!(reader.tensors().iter().eq(index.iter().map(Rc::as_ref)), "{}", fixture.path);
+        assert_eq!(mapped.metadata(), &block_on(streamed.load_metadata()).unwrap(), "{path}");
+        let index: Vec<_> = block_on(streamed.load_index()).unwrap();
+        assert!(mapped.tensors().iter().eq(index.iter().map(|tensor| &**tensor)), "{path}");
         for tensor in &index {
-            let place = format!("{}: {}", fixture.path, tensor.name);
-            let mapped = reader.load_tensor(&tensor.name).unwrap();
-            let loaded = block_on(loader.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(()))).unwrap();
-            assert_eq!(mapped.verified, loaded.verified, "{place}");
-            assert_eq!(mapped.components.len(), loaded.components.len(), "{place}");
-            for (mapped, loaded) in mapped.components.iter().zip(&loaded.components) {
-                assert_eq!((&mapped.role, &mapped.dtype), (&loaded.role, &loaded.dtype), "{place}");
-                assert_eq!(mapped.buffer, loaded.buffer, "{place}");
+            let request = TensorRequest::default();
+            let loaded = block_on(streamed.load_tensor(&tensor.name, request, Rc::new(()))).unwrap();
+            for component in loaded.components {
+                let mut bytes = Vec::new();
+                let mut take = |piece: &[u8]| {
+                    bytes.extend_from_slice(piece);
+                    Ok(())
+                };
+                mapped.read_pieces(&tensor.name, &component.role, &mut take).unwrap();
+                assert_eq!(bytes, component.buffer, "{path}: {}", tensor.name);
             }
-            compared += 1;
         }
+        assert!(mapped.verify(&()).is_ok(), "{path}");
     }
-    assert!(compared > 200, "only {compared} tensors");
+}
+
+#[test]
+fn mapped_and_streamed_every_bad_file_is_refused_alike() {
+    for entry in fs::read_dir(root().join("bad")).unwrap() {
+        let path = entry.unwrap().path();
+        let (name, bytes) = (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(&path).unwrap());
+        let mapped = Reader::open(&path).and_then(|reader| reader.verify(&()));
+        let source = MemorySource::new(vec![(name, bytes.into())]).unwrap();
+        let streamed = open(source).and_then(|loader| block_on(loader.verify(Rc::new(()))));
+        assert_eq!(mapped.unwrap_err().kind, streamed.unwrap_err().kind, "{}", path.display());
+    }
+}
+
+fn open(source: MemorySource) -> Result<Rc<Loader<MemorySource>>> {
+    block_on(async {
+        let loader = Rc::new(Loader::open(source, Options::default()).await?);
+        loader.load_index().await?;
+        Ok(loader)
+    })
 }

@@ -72,6 +72,14 @@ pub fn digest_of(bytes: &[u8], like: Digest) -> Digest {
     }
 }
 
+/// The bytes that `text` spells in hexadecimal, two digits each, if it spells just so many.
+pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits: Vec<u32> = text.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let bytes: Vec<u8> = pairs.iter().map(|[high, low]| (high << 4 | low) as u8).collect();
+    bytes.try_into().ok().filter(|_| rest.is_empty())
+}
+
 impl Digest {
     /// The algorithm, as `verified` spells it.
     pub fn algorithm(self) -> &'static str {
@@ -95,11 +103,21 @@ impl std::fmt::Display for Digest {
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
 
+    #[allow(clippy::unwrap_used, reason = "a test")]
     fn hex<const N: usize>(text: &str) -> [u8; N] {
-        std::array::from_fn(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap())
+        from_hex(text).unwrap_or([0; N])
+    }
+
+    #[test]
+    fn takes_hexadecimal_of_just_the_right_length() {
+        assert_eq!(from_hex("0aFf"), Some([10, 255]));
+        for wrong in ["0aF", "0aFf0", "0aFf00", "0aFg", "+aff", "0äff", ""] {
+            assert_eq!(from_hex::<2>(wrong), None, "{wrong}");
+        }
     }
 
     /// The check values of the algorithms' own catalogues and test vectors.

@@ -38,7 +38,7 @@ impl Decoder {
             Encoding::Lz4Blocks => Some(Decoder::Lz4(lz4::Lz4Blocks::new(stored, decoded))),
             Encoding::Lz4Block => Some(Decoder::Lz4Block(lz4_block::Lz4Block::new(stored, decoded))),
             #[cfg(feature = "zstd")]
-            Encoding::Zstd => Some(Decoder::Zstd(zstd::Zstd::new(stored, component.decoded_length))),
+            Encoding::Zstd => Some(Decoder::Zstd(zstd::Zstd::of(component))),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Zstandard (RFC 8878), decoded step by step: frames end to end, with or without their length, no dictionaries.
 
 use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::index::Component;
 use structured_zstd::decoding::{ContentChecksum, FrameDecoder, errors::FrameDecoderError, frame_header_input_needed};
 
 /// How far back a frame may refer, which is what its decoder keeps in memory. The limit of the reference decoder,
@@ -39,7 +40,7 @@ pub fn decode(stored: &[u8], decoded_length: u64, limit: u64) -> Result<Vec<u8>>
     }
     check_lengths(stored.len() as u64, decoded_length)?;
     let mut decoded = Vec::new(); // grows with what is decoded, never by the claim
-    let mut decoder = Zstd::new(stored.len() as u64, Some(decoded_length));
+    let mut decoder = Zstd::new(stored.len() as u64, DecodedLength::Exactly(decoded_length));
     decoder.push(stored, &mut |bytes| {
         decoded.extend_from_slice(bytes);
         Ok(())
@@ -52,13 +53,21 @@ pub fn decode(stored: &[u8], decoded_length: u64, limit: u64) -> Result<Vec<u8>>
 pub struct Zstd {
     stored_left: u64,
     decoded_left: u64,
-    /// Whether exactly `decoded_left` bytes must come, or at most so many.
-    is_stated: bool,
+    length: DecodedLength,
     step: Step,
     /// The beginning of a step whose end has not come yet.
     pending: Vec<u8>,
     frame: Box<FrameDecoder>,
     decoded: Vec<u8>,
+}
+
+/// What is known of how long data decodes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecodedLength {
+    /// So many bytes.
+    Exactly(u64),
+    /// Only that it is elements of so many bytes, up to [`MAX_UNSTATED_BYTES`].
+    ElementsOf(u64),
 }
 
 /// What comes next.
@@ -76,15 +85,25 @@ enum Step {
 }
 
 impl Zstd {
-    /// A decoder of `stored` bytes that decode to `decoded` bytes, where that is known.
-    pub fn new(stored: u64, decoded: Option<u64>) -> Self {
+    /// The decoder of a component.
+    pub fn of(component: &Component) -> Self {
+        let element_bytes = component.dtype.block().map_or(1, |block| block.bytes);
+        let length = component.decoded_length.map_or(DecodedLength::ElementsOf(element_bytes), DecodedLength::Exactly);
+        Zstd::new(component.range.end - component.range.start, length)
+    }
+
+    /// A decoder of `stored` bytes.
+    pub fn new(stored: u64, length: DecodedLength) -> Self {
         let mut frame = Box::new(FrameDecoder::new());
         frame.set_max_window_size(MAX_WINDOW_BYTES).ok(); // fails only for sizes that no frame can have
         frame.set_content_checksum(ContentChecksum::Verify);
         Zstd {
             stored_left: stored,
-            decoded_left: decoded.unwrap_or(MAX_UNSTATED_BYTES),
-            is_stated: decoded.is_some(),
+            decoded_left: match length {
+                DecodedLength::Exactly(decoded) => decoded,
+                DecodedLength::ElementsOf(_) => MAX_UNSTATED_BYTES,
+            },
+            length,
             step: Step::FrameHeader,
             pending: Vec::new(),
             frame,
@@ -137,11 +156,17 @@ impl Zstd {
         if self.stored_left > 0 || !at_a_frame {
             return Err(malformed("its last zstd frame is not whole"));
         }
-        if self.is_stated && self.decoded_left > 0 {
-            let what = format!("its zstd frames decode to {} bytes less than the index says", self.decoded_left);
-            return Err(malformed(what));
+        match self.length {
+            DecodedLength::Exactly(_) if self.decoded_left > 0 => Err(malformed(format!(
+                "its zstd frames decode to {} bytes less than the index says",
+                self.decoded_left
+            ))),
+            DecodedLength::ElementsOf(bytes) if !(MAX_UNSTATED_BYTES - self.decoded_left).is_multiple_of(bytes) => {
+                let decoded = MAX_UNSTATED_BYTES - self.decoded_left;
+                Err(malformed(format!("its zstd frames decode to {decoded} bytes, which are no elements of {bytes}")))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// How many bytes the next step has, as far as its first bytes tell.
@@ -206,7 +231,7 @@ impl Zstd {
     }
 
     fn too_long(&self) -> Error {
-        if self.is_stated {
+        if let DecodedLength::Exactly(_) = self.length {
             return malformed("its zstd frames decode to more bytes than the index says");
         }
         let what = format!("its decoded length is not stated, and it decodes to more than {MAX_UNSTATED_BYTES} bytes");
@@ -235,6 +260,7 @@ fn damaged(error: impl Into<FrameDecoderError>) -> Error {
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -252,7 +278,8 @@ mod tests {
     }
 
     fn decode_chunks(stored: &[u8], claimed: Option<u64>, cuts: &[usize]) -> Result<Vec<u8>> {
-        let mut decoder = Zstd::new(stored.len() as u64, claimed);
+        let length = claimed.map_or(DecodedLength::ElementsOf(1), DecodedLength::Exactly);
+        let mut decoder = Zstd::new(stored.len() as u64, length);
         let mut out = Vec::new();
         let mut rest = stored;
         for &cut in cuts.iter().chain([&usize::MAX]) {
@@ -301,6 +328,16 @@ mod tests {
     }
 
     #[test]
+    fn refuses_half_an_element_where_no_length_is_stated() {
+        let stored = frame(&[7; 30], false, false);
+        for (element_bytes, is_whole) in [(1, true), (2, true), (4, false)] {
+            let mut decoder = Zstd::new(stored.len() as u64, DecodedLength::ElementsOf(element_bytes));
+            decoder.push(&stored, &mut |_| Ok(())).unwrap();
+            assert_eq!(decoder.finish().is_ok(), is_whole);
+        }
+    }
+
+    #[test]
     fn refuses_frames_that_decode_to_another_length_than_claimed() {
         for states_length in [false, true] {
             let stored = frame(&[7; 300_000], states_length, false);
@@ -341,7 +378,7 @@ mod tests {
         let mut stored = b"\x28\xb5\x2f\xfd\x00\x38".to_vec();
         stored.extend(b"\x02\x00\x10\x00".repeat((MAX_UNSTATED_BYTES >> 17) as usize + 1));
         let mut decoded = 0;
-        let mut decoder = Zstd::new(stored.len() as u64, None);
+        let mut decoder = Zstd::new(stored.len() as u64, DecodedLength::ElementsOf(1));
         let outcome = decoder.push(&stored, &mut |bytes| {
             decoded += bytes.len() as u64;
             Ok(())

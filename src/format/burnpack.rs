@@ -2,7 +2,7 @@
 //!
 //! Source: the crates `burn-store` 0.19 to 0.21 and `burn-pack` 0.22, which all write version 1. They differ:
 //! 0.19 writes the data right behind the CBOR and without gaps; later ones align it, and each tensor in it, to 256
-//! bytes. Nothing in the file says which: see [`data_start`]. What a dtype of theirs says beyond ours (a
+//! bytes. Nothing in the file says which: see `data_start`. What a dtype of theirs says beyond ours (a
 //! quantization scheme, the width of a Bool) is kept as the attribute `dtype`, and the parameter's id as `param_id`.
 //! Typed scalars (since 0.22) stand in the metadata under `scalars`, as the file has them: `{"epoch": {"UInt": 3}}`.
 

@@ -32,7 +32,7 @@ impl<'a> Cbor<'a> {
     pub(super) fn entries(&mut self, mut each: impl FnMut(&str, &mut Self) -> Result<()>) -> Result<()> {
         let mut left = self.decoded(Decoder::map)?;
         while self.has_more(&mut left)? {
-            let key = self.text()?;
+            let key = self.cow()?;
             each(&key, self)?;
         }
         Ok(())
@@ -44,6 +44,64 @@ impl<'a> Cbor<'a> {
         self.nested(MAX_DEPTH)
     }
 
+    /// Reads an array: `item` must read each of its items.
+    pub(super) fn items(&mut self, mut item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let mut left = self.decoded(Decoder::array)?;
+        while self.has_more(&mut left)? {
+            item(self)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn text(&mut self) -> Result<String> {
+        self.cow().map(Cow::into_owned)
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64> {
+        self.decoded(Decoder::u64)
+    }
+
+    pub(super) fn integers(&mut self) -> Result<Vec<u64>> {
+        let mut integers = Vec::new();
+        self.items(|cbor| {
+            integers.push(cbor.u64()?);
+            Ok(())
+        })?;
+        Ok(integers)
+    }
+
+    /// What `read` reads, unless null stands in its place.
+    pub(super) fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        match self.kind()? {
+            Type::Null | Type::Undefined => self.skip().map(|()| None),
+            _ => read(self).map(Some),
+        }
+    }
+
+    pub(super) fn skip(&mut self) -> Result<()> {
+        self.value().map(drop)
+    }
+
+    /// Where the next value begins in the file.
+    pub(super) fn position(&self) -> u64 {
+        self.start + self.decoder.position() as u64
+    }
+
+    /// Checks that nothing follows.
+    pub(super) fn finish(&self) -> Result<()> {
+        let end = self.start + self.decoder.input().len() as u64;
+        if self.position() < end {
+            let what = format!("{} bytes of {} follow what it should hold", end - self.position(), self.section);
+            return Err(malformed(what).at(self.position()..end));
+        }
+        Ok(())
+    }
+
+    /// An error about the value that was read last.
+    pub(super) fn malformed(&self, what: impl Into<String>) -> Error {
+        malformed(what).at(self.start..self.position())
+    }
+
     fn nested(&mut self, depth: u32) -> Result<Value> {
         let position = self.decoder.position();
         self.values_left = self.values_left.checked_sub(1).ok_or_else(|| {
@@ -51,7 +109,7 @@ impl<'a> Cbor<'a> {
             Error::new(ErrorKind::Limit, what).at(self.place(position))
         })?;
         Ok(match self.kind()? {
-            Type::String | Type::StringIndef => self.text()?.into(),
+            Type::String | Type::StringIndef => self.cow()?.into(),
             Type::Bytes | Type::BytesIndef => self.bytes()?.into(),
             Type::Array | Type::ArrayIndef => {
                 let depth = self.deeper(depth, position)?;
@@ -116,7 +174,7 @@ impl<'a> Cbor<'a> {
         self.decoded(|decoder| decoder.datatype())
     }
 
-    fn text(&mut self) -> Result<Cow<'a, str>> {
+    fn cow(&mut self) -> Result<Cow<'a, str>> {
         if self.kind()? == Type::String {
             return self.decoded(Decoder::str).map(Cow::Borrowed);
         }

@@ -5,14 +5,18 @@
 pub mod apr;
 #[cfg(feature = "burnpack")]
 pub mod burnpack;
-#[cfg(feature = "burnpack")]
+#[cfg(any(feature = "burnpack", feature = "ztensor"))]
 mod cbor;
 #[cfg(feature = "embd")]
 pub mod embd;
 #[cfg(feature = "gguf")]
 pub mod gguf;
 mod json;
+#[cfg(feature = "msgpack")]
+mod msgpack;
 pub mod safetensors;
+#[cfg(feature = "ztensor")]
+pub mod ztensor;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use json::part_path;
@@ -34,6 +38,8 @@ pub const FORMATS: &[Format] = &[
     gguf::FORMAT,
     #[cfg(feature = "safetensors")]
     safetensors::FORMAT,
+    #[cfg(feature = "ztensor")]
+    ztensor::FORMAT,
     json::FORMAT,
 ];
 

@@ -13,6 +13,7 @@ mod unpack;
 mod whole;
 
 pub use file::FIRST_READ_BYTES;
+pub(crate) use kept::Kept;
 pub use stats::{Arrived, Observer, Stats};
 
 use crate::dtype::Dtype;

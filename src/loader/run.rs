@@ -6,7 +6,7 @@ use super::operation::{Operation, Purpose};
 use super::reading::{Reading, cut};
 use crate::codec::Decoder;
 use crate::codec::digest::{self, Hasher};
-use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, ComponentDigest, DigestedBytes};
 use crate::plan::{Run, Wanted};
 use crate::source::{Body, Buffer, Source};
@@ -155,9 +155,6 @@ impl<S: Source> RunReader<S> {
             Some(decoder) if is_complete => decoder.finish()?,
             _ => {}
         }
-        if component.decoded_length.is_none() {
-            check_whole_elements(component, decoded_end)?;
-        }
         let verified = checks.finish()?;
         let buffer = kept.map(|kept| kept.finish(component, decoded_end)).transpose()?;
         Ok(Received { buffer, verified })
@@ -226,19 +223,5 @@ impl<'a, S: Source> Checks<'a, S> {
             Some((stated, hasher)) => digest::compare(hasher.finish(), stated.digest).map(Some),
             None => Ok(None),
         }
-    }
-}
-
-/// Checks what nobody could check before: that a component of unstated length is whole elements.
-fn check_whole_elements(component: &Component, decoded_length: u64) -> Result<()> {
-    match component.dtype.block() {
-        Some(block) if !decoded_length.is_multiple_of(block.bytes) => {
-            let what = format!(
-                "its {} decode to {decoded_length} bytes, no multiple of those of a {}",
-                component.role, component.dtype
-            );
-            Err(malformed(what))
-        }
-        _ => Ok(()),
     }
 }

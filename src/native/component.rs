@@ -4,7 +4,7 @@ use crate::codec::Decoder;
 use crate::codec::digest::{self, Hasher};
 use crate::error::Result;
 use crate::index::{Component, ComponentDigest, DigestedBytes};
-use crate::source::Buffer;
+use crate::loader::Kept;
 
 /// Takes the stored bytes of a component, cut anywhere, and gives the decoded ones.
 pub(super) struct ComponentReader {
@@ -44,15 +44,16 @@ impl ComponentReader {
 
 /// All of a component, decoded, and the algorithm that it was checked by.
 pub(super) fn decode(stored: &[u8], component: &Component) -> Result<(Vec<u8>, Option<&'static str>)> {
-    let mut decoded = Vec::allocate(component.decoded_length.unwrap_or(0))?;
+    let mut kept = Kept::allocate(component, 0..component.decoded_length.unwrap_or(u64::MAX))?;
     let mut reader = ComponentReader::new(component);
-    let mut at = 0;
+    let mut end = 0;
     reader.push(stored, &mut |bytes| {
-        decoded.write(at, bytes)?;
-        at += bytes.len() as u64;
+        kept.write(end, bytes)?;
+        end += bytes.len() as u64;
         Ok(())
     })?;
-    Ok((decoded, reader.finish()?))
+    let verified = reader.finish()?;
+    Ok((kept.finish(component, end)?, verified))
 }
 
 fn update(digest: &mut Option<(ComponentDigest, Hasher)>, these: DigestedBytes, bytes: &[u8]) {

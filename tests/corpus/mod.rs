@@ -20,7 +20,9 @@ pub(crate) struct Fixture {
 /// What `<file>.expected.json` says.
 #[derive(Deserialize)]
 pub(crate) struct Expected {
-    pub(crate) metadata: Option<serde_json::Value>,
+    /// What the format has to say; null where it says nothing.
+    #[serde(default)]
+    pub(crate) metadata: serde_json::Value,
     pub(crate) tensors: Vec<ExpectedTensor>,
 }
 
@@ -39,6 +41,8 @@ pub(crate) struct ExpectedTensor {
 
 #[derive(Deserialize, Clone)]
 pub(crate) struct ExpectedComponent {
+    #[serde(rename = "type")]
+    pub(crate) logical: Option<String>,
     pub(crate) nbytes: u64,
     pub(crate) sha256: String,
 }

@@ -123,15 +123,13 @@ fn endless(folder: &Folder) {
 fn start(folder: &Folder) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weightstream"));
     command.args(["convert", "m.safetensors", "out.apr", "--compress", "lz4"]).current_dir(folder.0.path());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let has_begun = |path: &Path| fs::metadata(path).is_ok_and(|file| file.len() > 0);
-    for _ in 0..3000 {
-        if has_begun(&folder.path("out.apr.partial")) {
-            return child;
-        }
+    while !has_begun(&folder.path("out.apr.partial")) {
+        assert!(child.try_wait().unwrap().is_none(), "the conversion ended before it was interrupted");
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("the conversion did not begin");
+    child
 }
 
 #[cfg(unix)]

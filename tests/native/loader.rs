@@ -321,7 +321,7 @@ fn a_load_of_all_ends_in_an_error_where_a_checksum_is_wrong() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn any_split_of_the_bytes_gives_the_same(
         lengths in proptest::collection::vec(prop_oneof![1u64..20, 1u64..5000, 60_000u64..70_000], 1..12),

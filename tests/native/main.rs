@@ -5,6 +5,8 @@
 mod bad_input;
 mod bytes;
 mod command;
+#[path = "../corpus/mod.rs"]
+mod corpus;
 mod interrupted;
 mod loader;
 mod reading;

@@ -176,10 +176,10 @@ fn the_same_input_gives_the_same_bytes() {
 fn what_apr_cannot_hold_is_refused_before_anything_is_written() {
     let folder = Folder::new();
     let long = "x".repeat(65_536);
-    let refused: [(&str, &str, &[u64], usize, ErrorKind, &str); 4] = [
-        ("u16", "U16", &[2], 4, ErrorKind::Unsupported, "APR has no dtype U16"),
+    let refused = [
+        ("u16", "U16", &[2][..], 4, ErrorKind::Unsupported, "APR has no dtype U16"),
         ("f64", "F64", &[1], 8, ErrorKind::Unsupported, "Cast it to one of F32, F16, BF16, I8"),
-        (&long, "U8", &[1], 1, ErrorKind::Limit, "its name has 65536 bytes"),
+        (long.as_str(), "U8", &[1], 1, ErrorKind::Limit, "its name has 65536 bytes"),
         ("deep", "U8", &[1; 9], 1, ErrorKind::Limit, "it has 9 dimensions, and APR allows 8"),
     ];
     for (name, dtype, shape, length, kind, words) in refused {
@@ -197,7 +197,7 @@ fn what_apr_cannot_hold_is_refused_before_anything_is_written() {
 fn the_longest_name_and_the_deepest_shape_are_taken() {
     let folder = Folder::new();
     let long = "x".repeat(65_535);
-    folder.write("m.safetensors", &safetensors(None, &[(&long, "U8", &[1; 8], vec![1])]));
+    folder.write("m.safetensors", &safetensors(None, &[(long.as_str(), "U8", &[1; 8], vec![1])]));
     folder.convert("m.safetensors", "m.apr", &ConvertOptions::default()).unwrap();
     assert_eq!(content_of(&folder.path("m.apr")), content_of(&folder.path("m.safetensors")));
 }

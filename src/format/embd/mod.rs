@@ -3,7 +3,7 @@
 //! The specification (binary weight format 1.0) has a header, metadata, a vocabulary, an index and checksums. The
 //! tools (`tools/convert_weights.py`, `src/model/weights.cpp`) never implemented it: their files are a count,
 //! then tensors, each behind its own name and shape, then a vocabulary. Both begin with the same 8 bytes. A file is
-//! of the specification if its header has the CRC that it states; see [`layout`] for the rest.
+//! of the specification if its header has the CRC that it states; see `layout` for the rest.
 //!
 //! Either way the vocabulary is in the metadata as `vocabulary`: its `tokens` by id, and `special_tokens` where the
 //! file has them.

@@ -5,6 +5,7 @@ use super::metadata;
 use crate::codec::lz4::{MAX_BLOCK_BYTES, MAX_STORED_BLOCK_BYTES};
 use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::apr::MAX_HEAD_BYTES;
 use crate::format::apr::draft::{FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAX_DIMS, dtype_code, dtypes};
 use crate::format::part_path;
 use crate::index::{Layout, Tensor};
@@ -14,9 +15,6 @@ use crate::write::{Compression, ConvertOptions};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-/// The head's offsets are 32 bits wide (specification, "Header").
-const MAX_HEAD_BYTES: u64 = u32::MAX as u64;
 
 /// What will be written, file by file.
 pub(in crate::write) struct Plan<'a> {
@@ -47,34 +45,24 @@ impl<'a> Plan<'a> {
             compression: options.compression,
             warnings: Vec::new(),
         };
+        let limit = options.max_shard_bytes.unwrap_or(u64::MAX);
         let mut size = plan.empty_file();
+        check_head(&size)?;
         for (at, tensor) in tensors.iter().enumerate() {
-            let mut grown =
-                size.with(tensor, plan.alignment, plan.compression).map_err(|e| e.in_tensor(&tensor.name))?;
-            if let Some(limit) = options.max_shard_bytes {
-                if grown.file_bytes(plan.alignment) > limit && size.tensors > 0 {
-                    plan.shards.push(Shard { tensors: at..at, metadata: required.clone() });
-                    grown = plan
-                        .empty_file()
-                        .with(tensor, plan.alignment, plan.compression)
-                        .map_err(|e| e.in_tensor(&tensor.name))?;
-                }
-                let file_bytes = grown.file_bytes(plan.alignment);
-                if file_bytes > limit && grown.tensors == 1 {
-                    plan.warnings.push(format!(
-                        "tensor \"{}\" alone makes a file of {file_bytes} bytes, more than the {limit} of the limit",
-                        tensor.name
-                    ));
-                }
+            let place = |error: Error| error.in_tensor(&tensor.name);
+            let mut grown = size.with(tensor, plan.alignment, plan.compression).map_err(place)?;
+            if size.tensors > 0 && grown.file_bytes(plan.alignment) > limit {
+                plan.shards.push(Shard { tensors: at..at, metadata: required.clone() });
+                grown = plan.empty_file().with(tensor, plan.alignment, plan.compression).map_err(place)?;
             }
-            if grown.head_bytes() > MAX_HEAD_BYTES {
-                let what = format!(
-                    "the index up to it makes a head of {} bytes; APR's offsets end at 4 GiB",
-                    grown.head_bytes()
-                );
-                let error = Error::new(ErrorKind::Limit, what).in_tensor(&tensor.name);
-                return Err(error.advise("Give a smaller `--metadata`, or write several files with `--shard-size`."));
+            let file_bytes = grown.file_bytes(plan.alignment);
+            if grown.tensors == 1 && file_bytes > limit {
+                let name = &tensor.name;
+                let warning =
+                    format!("tensor \"{name}\" alone makes a file of {file_bytes} bytes; the limit is {limit}");
+                plan.warnings.push(warning);
             }
+            check_head(&grown).map_err(place)?;
             size = grown;
             if let Some(shard) = plan.shards.last_mut() {
                 shard.tensors.end = at + 1;
@@ -119,7 +107,7 @@ impl<'a> Plan<'a> {
             json!({
                 "file": file_name(file.path()),
                 "size": file.byte_length(),
-                "crc32": format!("{:08x}", file.crc32()), // of the whole file, footer included
+                "crc32": format!("{:08x}", file.crc32()), // of the whole file: see `FinishedFile::crc32`
             })
         });
         let mut tensor_shard_map = Map::new();
@@ -193,6 +181,17 @@ fn longest_lz4(byte_length: u64) -> u64 {
 /// Bytes of a tensor's entry in the index (specification, "Tensor Entry").
 pub(super) fn entry_bytes(tensor: &Tensor) -> u64 {
     2 + tensor.name.len() as u64 + 1 + 1 + 8 * tensor.shape.len() as u64 + 8 + 8 + 8 + 4
+}
+
+/// The head's offsets are 32 bits wide (specification, "Header"); but long before, no reader would take it.
+fn check_head(size: &FileSize) -> Result<()> {
+    let head = size.head_bytes();
+    if head <= MAX_HEAD_BYTES {
+        return Ok(());
+    }
+    let what = format!("metadata and index come to {head} bytes; weightstream reads at most {MAX_HEAD_BYTES}");
+    let error = Error::new(ErrorKind::Limit, what);
+    Err(error.advise("Give less metadata, or write several files of fewer tensors with `--shard-size`."))
 }
 
 /// Whether APR can hold the tensor; gives its decoded length in bytes.

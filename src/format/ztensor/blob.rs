@@ -1,0 +1,116 @@
+//! A blob as an index describes it, which becomes a component of a tensor.
+
+use crate::codec::digest::from_hex;
+use crate::codec::zstd;
+use crate::dtype::Dtype;
+use crate::error::{Result, malformed};
+use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding};
+
+/// Where blobs should begin.
+const ALIGNMENT: u64 = 64;
+
+/// What an index says of a blob.
+#[derive(Debug, Default)]
+pub(super) struct Blob {
+    pub(super) offset: u64,
+    /// As stored.
+    pub(super) length: u64,
+    /// `raw` where it is absent.
+    pub(super) encoding: Option<String>,
+    /// Once decoded, where that is stated.
+    pub(super) decoded_length: Option<u64>,
+    /// Algorithm and value, over the stored bytes.
+    pub(super) digest: Option<String>,
+    pub(super) is_big_endian: bool,
+}
+
+impl Blob {
+    /// The component that it is: `expected` bytes of `dtype`, where the shape says how many.
+    pub(super) fn component(
+        &self,
+        role: &str,
+        dtype: Dtype,
+        expected: Option<u64>,
+        findings: &mut Findings,
+    ) -> Result<Component> {
+        let end = self.offset.checked_add(self.length).filter(|_| self.offset >= super::MAGIC_BYTES);
+        let range = end.map(|end| self.offset..end).ok_or_else(|| {
+            malformed(format!("its offset {} and length {} are no range of the file", self.offset, self.length))
+        })?;
+        findings.misaligned += u64::from(!self.offset.is_multiple_of(ALIGNMENT));
+
+        let mut component =
+            Component { role: role.into(), digest: self.digest(findings)?, ..Component::raw(dtype, range) };
+        match self.encoding.as_deref() {
+            None | Some("raw") => {
+                if self.is_big_endian {
+                    component.encoding = Encoding::BigEndian;
+                }
+                check_length(&component, self.length, self.decoded_length)?;
+                check_length(&component, self.length, expected)?;
+            }
+            Some("zstd") => {
+                component.encoding = Encoding::Zstd;
+                component.decoded_length = self.decoded_length.or(expected);
+                if let Some(decoded) = component.decoded_length {
+                    check_length(&component, decoded, expected)?;
+                    zstd::check_lengths(self.length, decoded)?;
+                }
+            }
+            Some(other) => {
+                findings.note(format!("bytes in the unknown encoding \"{other}\" load as they are stored"));
+                component.dtype = Dtype::Other(format!("{} in {other}", component.dtype).into());
+            }
+        }
+        Ok(component)
+    }
+
+    fn digest(&self, findings: &mut Findings) -> Result<Option<ComponentDigest>> {
+        let Some(text) = &self.digest else { return Ok(None) };
+        let wrong = || malformed(format!("its digest `{text}` is not one of its algorithm"));
+        let (algorithm, value) = text.split_once(':').ok_or_else(wrong)?;
+        let value = value.strip_prefix("0x").or(value.strip_prefix("0X")).unwrap_or(value);
+        let digest = match algorithm.to_ascii_lowercase().as_str() {
+            "crc32c" => Digest::Crc32c(u32::from_be_bytes(from_hex(value).ok_or_else(wrong)?)),
+            "sha256" => Digest::Sha256(from_hex(value).ok_or_else(wrong)?),
+            _ => {
+                findings.note(format!("digests by the unknown algorithm \"{algorithm}\" were not checked"));
+                return Ok(None);
+            }
+        };
+        Ok(Some(ComponentDigest { digest, over: DigestedBytes::Stored }))
+    }
+}
+
+fn check_length(component: &Component, length: u64, expected: Option<u64>) -> Result<()> {
+    match expected {
+        Some(expected) if expected != length => {
+            let Component { role, dtype, range, .. } = component;
+            let what = format!("`{role}` has {length} bytes of {dtype}, but its tensor needs {expected}");
+            Err(malformed(what).at(range.clone()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is no reason to refuse a file but worth a warning, told once however many blobs it concerns.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    misaligned: u64,
+    notes: Vec<String>,
+}
+
+impl Findings {
+    pub(super) fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    pub(super) fn warnings(self) -> impl Iterator<Item = String> {
+        let Findings { misaligned, notes } = self;
+        let warning =
+            format!("{misaligned} blobs do not begin at multiples of {ALIGNMENT} bytes, so reading them takes copies");
+        (misaligned > 0).then_some(warning).into_iter().chain(notes)
+    }
+}

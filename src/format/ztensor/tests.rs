@@ -1,0 +1,185 @@
+//! What the rules say of files that no tool at hand writes. The files of the tools are in `tests/fixtures/`.
+
+use super::*;
+use crate::dtype::Dtype;
+use crate::index::{Encoding, Layout};
+use crate::loader::{Loader, Options};
+use crate::source::memory::MemorySource;
+use futures::executor::block_on;
+use minicbor::Encoder;
+use serde_json::{Value, json};
+
+/// A file of 1.1 or later: 4096 bytes for blobs, then a manifest.
+fn file(manifest: &Value) -> Vec<u8> {
+    let mut file = MAGIC_1.to_vec();
+    file.resize(4096, 0);
+    let mut cbor = Encoder::new(Vec::new());
+    encode(manifest, &mut cbor);
+    let manifest = cbor.into_writer();
+    file.extend(&manifest);
+    file.extend((manifest.len() as u64).to_le_bytes());
+    file.extend(MAGIC_1);
+    file
+}
+
+fn encode(value: &Value, to: &mut Encoder<Vec<u8>>) {
+    match value {
+        Value::Null => _ = to.null().unwrap(),
+        Value::Bool(bool) => _ = to.bool(*bool).unwrap(),
+        Value::Number(number) => _ = to.u64(number.as_u64().unwrap()).unwrap(),
+        Value::String(text) => _ = to.str(text).unwrap(),
+        Value::Array(values) => {
+            to.array(values.len() as u64).unwrap();
+            values.iter().for_each(|value| encode(value, to));
+        }
+        Value::Object(map) => {
+            to.map(map.len() as u64).unwrap();
+            for (key, value) in map {
+                to.str(key).unwrap();
+                encode(value, to);
+            }
+        }
+    }
+}
+
+fn parse_file(file: &[u8]) -> Result<Index> {
+    match parse(&Window::whole(file)) {
+        Ok(Parsed::File(index)) => Ok(index),
+        Err(Stop::Failed(error)) => Err(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A file whose only object has this format, shape and these components.
+fn object(format: &str, shape: Value, components: Value) -> Result<Index> {
+    let object = json!({ "format": format, "shape": shape, "components": components });
+    parse_file(&file(&json!({ "version": "1.2.0", "objects": { "t": object } })))
+}
+
+fn dense(component: Value) -> Result<Index> {
+    object("dense", json!([4]), json!({ "data": component }))
+}
+
+#[test]
+fn another_major_version_is_refused_and_a_newer_minor_one_warned_of() {
+    let versions = |version: &str| parse_file(&file(&json!({ "version": version, "objects": {} })));
+    assert_eq!(versions("1.2.7").unwrap().warnings, [""; 0]);
+    assert!(versions("1.3").unwrap().warnings[0].contains("version 1.3"));
+    for (version, kind) in
+        [("2.0", ErrorKind::Unsupported), ("0.9.1", ErrorKind::Unsupported), ("one", ErrorKind::Format)]
+    {
+        assert_eq!(versions(version).unwrap_err().kind, kind, "{version}");
+    }
+    assert_eq!(parse_file(&file(&json!({ "objects": {} }))).unwrap_err().kind, ErrorKind::Format);
+}
+
+#[test]
+fn unknown_layouts_types_encodings_and_fields_are_listed() {
+    let components = json!({
+        "packed": { "dtype": "u8", "type": "int3", "offset": 64, "length": 5, "axis": [0, null] },
+        "zeros": { "dtype": "f6", "offset": 128, "length": 3 },
+    });
+    let index = object("tiled", json!([3, 3]), components).unwrap();
+    let tensor = &index.tensors[0];
+    assert_eq!(tensor.layout, Layout::Other("tiled".into()));
+    let dtypes: Vec<_> = tensor.components.iter().map(|component| component.dtype.name()).collect();
+    assert_eq!(dtypes, ["int3", "f6"]);
+
+    let index = dense(json!({ "dtype": "f32", "offset": 64, "length": 7, "encoding": "snappy" })).unwrap();
+    let data = &index.tensors[0].components[0];
+    assert_eq!((data.encoding, data.decoded_length), (Encoding::Raw, Some(7)));
+    assert_eq!(data.dtype.name(), "F32 in snappy");
+    assert!(index.warnings[0].contains("snappy"));
+}
+
+#[test]
+fn a_misaligned_blob_and_an_unknown_digest_are_warned_of_once() {
+    let components = json!({
+        "a": { "dtype": "u8", "offset": 65, "length": 5, "digest": "md5:00" },
+        "b": { "dtype": "u8", "offset": 70, "length": 3, "digest": "md5:01" },
+    });
+    let warnings = object("pair", json!([3]), components).unwrap().warnings;
+    assert_eq!(warnings.len(), 2);
+    assert!(warnings[0].starts_with("2 blobs do not begin"), "{warnings:?}");
+    assert!(warnings[1].contains("\"md5\""), "{warnings:?}");
+}
+
+#[test]
+fn takes_digests_in_either_case_and_refuses_half_ones() {
+    for digest in ["crc32c:0x0A0b0C0d", "CRC32C:0a0b0c0d"] {
+        let index = dense(json!({ "dtype": "u8", "offset": 64, "length": 4, "digest": digest })).unwrap();
+        let stated = index.tensors[0].components[0].digest.unwrap();
+        assert_eq!(stated.digest.to_string(), "0a0b0c0d");
+    }
+    for digest in ["crc32c:0x0A0b0C", "sha256:00", "crc32c", "crc32c:0x-A0b0C0d"] {
+        let error = dense(json!({ "dtype": "u8", "offset": 64, "length": 4, "digest": digest })).unwrap_err();
+        assert!(error.what.contains(digest), "{error}");
+    }
+}
+
+#[test]
+fn refuses_lengths_that_are_not_those_of_dtype_and_shape() {
+    for component in [
+        json!({ "dtype": "f32", "offset": 64, "length": 15 }),
+        json!({ "dtype": "f32", "offset": 64, "length": 16, "uncompressed_length": 17 }),
+        json!({ "dtype": "f32", "offset": 64, "length": 20, "encoding": "zstd", "uncompressed_length": 15 }),
+        json!({ "dtype": "f32", "type": "complex64", "offset": 64, "length": 16 }),
+        json!({ "dtype": "f32", "offset": 64 }),
+        json!({ "dtype": "f32", "offset": 0, "length": 16 }),
+        json!({ "dtype": "f32", "offset": u64::MAX, "length": 16 }),
+    ] {
+        assert_eq!(dense(component.clone()).unwrap_err().kind, ErrorKind::Format, "{component}");
+    }
+    let huge =
+        json!({ "dtype": "f32", "offset": 64, "length": 20, "encoding": "zstd", "uncompressed_length": 1u64 << 40 });
+    assert!(object("dense", json!([1u64 << 38]), json!({ "data": huge })).is_err());
+}
+
+#[test]
+fn refuses_sparse_tensors_whose_components_do_not_belong_together() {
+    let component =
+        |dtype: &str, offset: u64, length: u64| json!({ "dtype": dtype, "offset": offset, "length": length });
+    let csr = |indices: u64, indptr: u64| {
+        let (values, indices) = (component("f32", 64, 12), component("u64", 128, indices));
+        let components = json!({ "values": values, "indices": indices, "indptr": component("u64", 192, indptr) });
+        object("sparse_csr", json!([3, 4]), components)
+    };
+    assert_eq!(csr(24, 32).unwrap().tensors[0].layout, Layout::SparseCsr);
+    assert!(csr(16, 32).unwrap_err().what.contains("3 values but 2 indices"));
+    assert!(csr(24, 24).is_err());
+    let coords = |length| {
+        let components = json!({ "values": component("f32", 64, 12), "coords": component("u32", 128, length) });
+        object("sparse_coo", json!([3, 4]), components)
+    };
+    assert_eq!(coords(24).unwrap().tensors[0].components[1].dtype, Dtype::U32);
+    assert!(coords(12).is_err());
+    assert!(object("sparse_coo", json!([3, 4]), json!({ "values": component("f32", 64, 12) })).is_err());
+}
+
+#[test]
+fn metadata_is_what_the_manifest_says_beside_its_tensors() {
+    let manifest =
+        json!({ "version": "1.0", "generator": "g", "attributes": { "license": "MIT", "deep": [1] }, "objects": {} });
+    let metadata = parse_file(&file(&manifest)).unwrap().metadata;
+    assert_eq!(Value::from(metadata), json!({ "generator": "g", "license": "MIT", "deep": [1] }));
+}
+
+#[test]
+fn opens_a_large_file_with_three_requests() {
+    let objects: serde_json::Map<String, Value> = (0..3000u64)
+        .map(|i| {
+            let data = json!({ "dtype": "u8", "offset": 64 + i, "length": 1, "digest": "sha256:".to_owned() + &"0".repeat(64) });
+            (i.to_string(), json!({ "format": "dense", "shape": [1], "components": { "data": data } }))
+        })
+        .collect();
+    let mut bytes = file(&json!({ "version": "1.2.0", "objects": objects }));
+    assert!(bytes.len() > 200_000);
+    let blobs = vec![0; 200_000];
+    bytes.splice(4096..4096, blobs);
+    block_on(async {
+        let source = MemorySource::new(vec![("m.zt".into(), bytes.into())]).unwrap();
+        let loader = Loader::open(source, Options::default()).await.unwrap();
+        assert_eq!(loader.load_index().await.unwrap().len(), 3000);
+        assert_eq!(loader.stats().requests(), 3);
+    });
+}

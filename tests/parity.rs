@@ -39,6 +39,9 @@ fn mapped_and_streamed_every_fixture_is_the_same() {
                 };
                 mapped.read_pieces(&tensor.name, &component.role, &mut take).unwrap();
                 assert_eq!(bytes, component.buffer, "{path}: {}", tensor.name);
+                if tensor.components.len() == 1 {
+                    assert_eq!(mapped.tensor_slice(&tensor.name).unwrap(), bytes, "{path}: {}", tensor.name);
+                }
             }
         }
         assert!(mapped.verify(&()).is_ok(), "{path}");

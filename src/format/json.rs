@@ -14,6 +14,9 @@ use std::marker::PhantomData;
 pub(super) const FORMAT: Format =
     Format { name: "manifest", recognises, parse: parse_manifest, checksums: no_checksums, check_tail: no_tail };
 
+/// Enough to find the fault by.
+pub(super) const MAX_MESSAGE_CHARS: usize = 300;
+
 /// Whether the file is a JSON object. No binary format begins like one: SafeTensors has NULs in its first 8 bytes.
 fn recognises(head: &[u8]) -> bool {
     head.trim_ascii_start().starts_with(b"{") && !head.contains(&0)
@@ -99,6 +102,8 @@ fn invalid(error: serde_json::Error, bytes: &[u8], start: u64, what: &str) -> Er
         Category::Data => "is not as the format asks",
         Category::Io | Category::Syntax | Category::Eof => "is not valid JSON",
     };
+    // The parser quotes what it found, however long that is.
+    let error: String = error.to_string().chars().take(MAX_MESSAGE_CHARS).collect();
     malformed(format!("{what} {fault}: {error}")).at(start..start + bytes.len() as u64)
 }
 

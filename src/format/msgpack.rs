@@ -1,5 +1,6 @@
 //! MessagePack as formats keep their metadata in it, read into the same values as JSON.
 
+use super::json::MAX_MESSAGE_CHARS;
 use crate::error::{Result, malformed};
 use serde::de::DeserializeOwned;
 
@@ -12,6 +13,7 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], start: u64, what: &str) -
     let mut deserializer = rmp_serde::Deserializer::from_read_ref(bytes);
     deserializer.set_max_depth(MAX_DEPTH);
     T::deserialize(&mut deserializer).map_err(|error| {
+        let error: String = error.to_string().chars().take(MAX_MESSAGE_CHARS).collect();
         malformed(format!("{what} is not the MessagePack that it should be: {error}"))
             .at(start..start + bytes.len() as u64)
     })

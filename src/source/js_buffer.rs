@@ -61,6 +61,10 @@ impl Buffer for JsBuffer {
         }
     }
 
+    fn byte_length(&self) -> u64 {
+        u64::from(self.byte_length)
+    }
+
     fn resize(&mut self, byte_length: u64) -> Result<()> {
         if self.is_borrowed {
             return Err(Error::new(ErrorKind::Internal, "memory that the caller lent was to be made longer"));

@@ -88,7 +88,8 @@ pub struct Converted {
 ///
 /// # Errors
 /// `UNSUPPORTED` and `LIMIT` for what the target format cannot hold, naming the tensor; `INVALID_ARGUMENT` where an
-/// output is an input; `IO`; those of reading. After an error, what was at the outputs before is still there.
+/// output is an input; `IO`; those of reading. After an error, what was at the outputs before is still there,
+/// unless the error came while finished files were given their names.
 pub fn convert(reader: &Reader, out: &Path, options: &ConvertOptions, progress: &dyn Progress) -> Result<Converted> {
     let plan = match options.format {
         TargetFormat::Apr => apr::Plan::new(reader, options)?,
@@ -114,7 +115,8 @@ pub fn convert(reader: &Reader, out: &Path, options: &ConvertOptions, progress: 
             let mut source = TensorSource { reader, tensor, progress, counted: 0 };
             file.write_tensor(tensor, &mut source).map_err(|e| e.in_tensor(&tensor.name))?;
         }
-        finished.push(file.finish()?);
+        let file = file.finish()?;
+        finished.push(if last.is_some() { file.unlocked() } else { file });
     }
     let files = finished.iter().map(|file| (file.path().to_owned(), file.byte_length())).collect();
     if let Some(partial) = last {

@@ -34,8 +34,8 @@ pub(super) struct Mark {
 #[derive(Debug)]
 pub(super) struct FinishedFile {
     guard: Guard,
-    /// Kept open for its lock.
-    _file: File,
+    /// Kept open for its lock, where one is wanted.
+    lock: Option<File>,
     byte_length: u64,
     crc32: u32,
 }
@@ -123,7 +123,7 @@ impl PartialFile {
         let file = file.into_inner().map_err(|e| place(e.into_error()))?;
         // Otherwise a crash of the machine could leave the new name with the content not yet there.
         file.sync_all().map_err(place)?;
-        Ok(FinishedFile { guard, _file: file, byte_length: position, crc32 })
+        Ok(FinishedFile { guard, lock: Some(file), byte_length: position, crc32 })
     }
 
     fn seek(&mut self, position: u64) -> Result<()> {
@@ -138,6 +138,11 @@ impl PartialFile {
 }
 
 impl FinishedFile {
+    /// Closes the file: a process may have only so many open, and there may be more shards.
+    pub(super) fn unlocked(self) -> Self {
+        FinishedFile { lock: None, ..self }
+    }
+
     /// The name that it will have.
     pub(super) fn path(&self) -> &Path {
         &self.guard.path
@@ -163,9 +168,10 @@ pub(super) fn publish(files: Vec<FinishedFile>) -> Result<()> {
     {
         fs::remove_file(last.path()).map_err(|e| last.guard.place(e))?;
     }
-    for mut file in files {
-        fs::rename(&file.guard.partial, &file.guard.path).map_err(|e| file.guard.place(e))?;
-        file.guard.published = true;
+    for FinishedFile { mut guard, lock, .. } in files {
+        fs::rename(&guard.partial, &guard.path).map_err(|e| guard.place(e))?;
+        guard.published = true;
+        drop(lock);
     }
     Ok(())
 }

@@ -149,6 +149,25 @@ fn convert_reports_what_it_wrote() {
     assert!(error.contains("error[INVALID_ARGUMENT]: config.json: it is JSON, but not an object"), "{error}");
 }
 
+#[cfg(unix)]
+#[test]
+fn more_shards_than_a_process_may_have_open() {
+    let folder = Folder::new();
+    let names: Vec<_> = (0..200).map(|at| at.to_string()).collect();
+    let tensors: Vec<_> = names.iter().map(|name| (name.as_str(), "U8", &[100][..], noise(1, 100))).collect();
+    folder.write("m.safetensors", &safetensors(None, &tensors));
+    let limited = |arguments: &str| {
+        let program = env!("CARGO_BIN_EXE_weightstream");
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n 32 && exec '{program}' {arguments}")]);
+        let output = command.current_dir(folder.0.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(limited("convert m.safetensors s.apr --shard-size 400").starts_with("s.apr: 200 files, 200 tensors"));
+    assert_eq!(limited("verify s.apr"), "ok: 200 files, 200 tensors, crc32\n");
+}
+
 #[test]
 fn failures_are_one_line_and_wrong_usage_is_exit_code_2() {
     let folder = Folder::new();

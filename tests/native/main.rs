@@ -5,8 +5,6 @@
 mod bad_input;
 mod bytes;
 mod command;
-#[path = "../corpus/mod.rs"]
-mod corpus;
 mod interrupted;
 mod loader;
 mod reading;

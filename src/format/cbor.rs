@@ -22,6 +22,10 @@ pub(super) struct Cbor<'a> {
     values_left: u32,
 }
 
+#[cfg_attr(
+    not(all(feature = "burnpack", feature = "ztensor")),
+    allow(dead_code, reason = "each format needs a part of it")
+)]
 impl<'a> Cbor<'a> {
     /// Reads `bytes`, which begin at `start` in the file; errors call them `section`.
     pub(super) fn new(bytes: &'a [u8], start: u64, section: &'static str) -> Self {

@@ -58,7 +58,7 @@ pub(crate) fn part_path(path: &str) -> Result<String> {
 }
 
 /// A number, or its name as a string: JSON has no infinities and no NaN.
-#[cfg(any(feature = "burnpack", feature = "gguf"))]
+#[cfg(any(feature = "burnpack", feature = "gguf", feature = "ztensor"))]
 pub(super) fn float(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number)
 }

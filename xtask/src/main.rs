@@ -23,6 +23,7 @@ mod package;
 mod package_test;
 mod page;
 mod page_test;
+mod parity;
 mod project;
 mod screenshot;
 mod setup;

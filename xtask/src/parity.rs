@@ -1,0 +1,103 @@
+//! Every fixture, good and bad, through the package in Chromium and through mmap: the same tensors, byte for
+//! byte, or the same refusal.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use weightstream::native::{Reader, StreamingLoader};
+use weightstream::serve::Server;
+
+use crate::chromium::Chromium;
+use crate::package;
+use crate::project::Project;
+
+/// Opens a file as a web app would, and tells what every component of every tensor hashes to, by `loadTensor` and
+/// by `tensors()`; for a file that is refused, the code of the error.
+const IN_THE_PAGE: &str = r#"
+async (url) => {
+  const { StreamingLoader } = await import("/pkg/weightstream.js");
+  const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const hashes = async (tensor) => {
+    const found = {};
+    for (const [role, { data }] of tensor.components) found[role] = hex(await crypto.subtle.digest("SHA-256", data));
+    return found;
+  };
+  try {
+    const loader = await StreamingLoader.open(url);
+    const alone = Object.create(null), streamed = Object.create(null);
+    for (const { name } of await loader.loadIndex()) alone[name] = await hashes(await loader.loadTensor(name));
+    for await (const tensor of loader.tensors()) streamed[tensor.name] = await hashes(tensor);
+    await loader.verify();
+    loader.close();
+    return JSON.stringify({ alone, streamed });
+  } catch (error) {
+    return JSON.stringify({ code: error.code ?? String(error) });
+  }
+}"#;
+
+pub(crate) fn run(project: &Project) -> Result<()> {
+    let fixtures = project.root.join("tests/fixtures");
+    let package = package::build(project)?;
+    let server = Server::new().mount("/", &fixtures).mount("/pkg", &package).bind("127.0.0.1:0")?.spawn();
+    let mut browser = Chromium::launch()?;
+    let mut page = browser.new_page()?;
+    page.open(&format!("{}/", server.url()))?;
+
+    let (mut tensors, mut refused) = (0, 0);
+    let files = models_below(&fixtures)?;
+    for file in &files {
+        let path = file.strip_prefix(&fixtures)?.to_string_lossy().replace('\\', "/");
+        let in_browser = page.evaluate(&format!("({IN_THE_PAGE})({})", json!(format!("/{path}"))))?;
+        let in_browser: Value = serde_json::from_str(in_browser.as_str().context("the page gave no text")?)?;
+        match natively(file) {
+            Ok(expected) => {
+                let expected = Value::Object(expected);
+                ensure!(in_browser["alone"] == expected, "{path}: loadTensor gives {in_browser}, mmap {expected}");
+                ensure!(in_browser["streamed"] == expected, "{path}: tensors() gives other bytes than mmap");
+                tensors += expected.as_object().map_or(0, Map::len);
+            }
+            Err(error) => {
+                ensure!(in_browser["code"] == error.code(), "{path}: mmap says {error}, the browser {in_browser}");
+                refused += 1;
+            }
+        }
+    }
+    println!("{} files, {tensors} tensors the same through Chromium and mmap, {refused} refused alike", files.len());
+    ensure!(tensors > 0 && refused > 0, "there are no fixtures to compare");
+    Ok(())
+}
+
+/// What mmap gives: each tensor's components by their hashes.
+fn natively(file: &Path) -> weightstream::Result<Map<String, Value>> {
+    let mut reader = Reader::open(file)?;
+    let names: Vec<_> = reader.tensors().iter().map(|tensor| tensor.name.clone()).collect();
+    let mut tensors = Map::new();
+    for name in names {
+        let loaded = reader.load_tensor(&name)?;
+        let hash = |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let components = loaded.components.iter().map(|c| (c.role.to_string(), Value::from(hash(&c.buffer))));
+        tensors.insert(name, components.collect::<Map<_, _>>().into());
+    }
+    reader.verify(&())?;
+    Ok(tensors)
+}
+
+/// The fixtures that are models: all files but the descriptions beside them.
+fn models_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut models = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let describes = name.ends_with(".expected.json") || ["INDEX.json", "MANIFEST.json"].contains(&name.as_str());
+        if path.is_dir() {
+            models.extend(models_below(&path)?);
+        } else if !describes && !name.ends_with(".md") && !name.starts_with('.') {
+            models.push(path);
+        }
+    }
+    models.sort();
+    Ok(models)
+}

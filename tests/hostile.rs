@@ -52,18 +52,20 @@ static ALONE: Mutex<()> = Mutex::new(());
 fn a_safetensors_header_of_other_json_is_not_kept_as_json() {
     let _alone = ALONE.lock();
     let numbers = "0,".repeat(4 << 20);
-    let list = format!("[{numbers}0]");
-    let tensor = format!(r#"{{"shape":"{numbers}"}}"#);
-    for (key, value) in [("tensor", &list), ("tensor", &tensor), ("__metadata__", &list)] {
-        let header = format!(r#"{{"{key}":{value}}}"#);
+    let headers = [
+        format!(r#"{{"t":[{numbers}0]}}"#),
+        format!(r#"{{"t":{{"shape":"{numbers}"}}}}"#),
+        format!(r#"{{"__metadata__":[{numbers}0]}}"#),
+        format!(r#"{{"__metadata__":{{"key":[{numbers}0]}}}}"#),
+    ];
+    for header in headers {
         let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat();
         // The file grows in the window, and a value may be quoted in a message; as JSON values it would be 36 times.
         let limit = 8 * file.len() + INDEX_ALLOWANCE_BYTES;
         let source = MemorySource::new(vec![("m.safetensors".to_owned(), file.into())]).unwrap();
-        let opened = within(limit, "the header", || open(source)).unwrap();
-        let error = opened.unwrap_err();
+        let error = within(limit, "the header", || open(source)).unwrap().unwrap_err();
         assert_eq!(error.kind, ErrorKind::Format);
-        assert!(error.what.len() < 1000);
+        assert!(error.what.len() < 1000, "it quotes all of the value");
     }
 }
 

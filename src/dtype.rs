@@ -148,6 +148,14 @@ pub struct Block {
 impl Dtype {
     /// Bytes that `elements` elements take, or `None` for a dtype of unknown size.
     ///
+    /// ```
+    /// use weightstream::dtype::Dtype;
+    ///
+    /// assert_eq!(Dtype::BF16.byte_length(10), Ok(Some(20)));
+    /// assert_eq!(Dtype::Q8_0.byte_length(64), Ok(Some(68))); // 32 elements to a block of 34 bytes
+    /// assert!(Dtype::Q8_0.byte_length(10).is_err());
+    /// ```
+    ///
     /// # Errors
     /// `FORMAT` where the elements do not fill whole blocks, or the size does not fit 64 bits.
     pub fn byte_length(&self, elements: u64) -> Result<Option<u64>> {

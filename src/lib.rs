@@ -18,7 +18,7 @@
 //! | faces | `js`, `main.rs` with `cli` | what a web app and what a shell sees; no logic of their own |
 //! | engine | [`loader`] | opens a model over any source, lists it, streams its tensors |
 //! | | [`native`], `write` | reads models through mmap; writes them in another format |
-//! | core | [`format`], [`plan`] | one file a format; which bytes to ask for, in how few runs |
+//! | core | [`mod@format`], [`plan`] | one file a format; which bytes to ask for, in how few runs |
 //! | parts | [`window`], [`index`], [`codec`], [`source`] | partial bytes; the vocabulary that formats share; decoders and digests; where bytes come from |
 //! | ground | [`dtype`], [`error`], [`progress`] | |
 //!

@@ -1,4 +1,5 @@
 //! However the bytes of a file come in, its index is the same.
+#![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 mod corpus;

@@ -1,4 +1,5 @@
 //! SafeTensors files and their index: what is read, and what is refused.
+#![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 use futures::executor::block_on;

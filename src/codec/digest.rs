@@ -103,9 +103,11 @@ impl std::fmt::Display for Digest {
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
 
+    #[allow(clippy::unwrap_used, reason = "a test")]
     fn hex<const N: usize>(text: &str) -> [u8; N] {
         from_hex(text).unwrap_or([0; N])
     }

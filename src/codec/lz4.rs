@@ -30,7 +30,8 @@ pub fn check_lengths(stored: u64, decoded: u64) -> Result<()> {
     Ok(())
 }
 
-/// The most stored bytes that the blocks up to decoded byte `decoded_end` can take.
+/// The most stored bytes that the blocks up to decoded byte `decoded_end` can take: whole blocks, since a block
+/// that ends further on must be read as well.
 pub fn max_stored_length(decoded_end: u64) -> u64 {
     let blocks = decoded_end.div_ceil(MAX_BLOCK_BYTES as u64);
     blocks.saturating_mul((LENGTH_BYTES + MAX_STORED_BLOCK_BYTES) as u64)

@@ -6,6 +6,8 @@ pub mod apr;
 #[cfg(feature = "ztensor")]
 mod cbor;
 mod json;
+#[cfg(feature = "msgpack")]
+mod msgpack;
 pub mod safetensors;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
@@ -85,6 +87,22 @@ pub fn recognise(window: &Window) -> Result<&'static Format, Stop> {
 }
 
 /// Reads the file's header and index.
+///
+/// ```
+/// use weightstream::{format, index::Parsed, window::{Stop, Window}};
+///
+/// let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+/// let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
+/// let mut window = Window::new(Some(file.len() as u64));
+/// let index = loop {
+///     match format::parse(&window) {
+///         Ok(Parsed::File(index)) => break index,
+///         Err(Stop::Need(range)) => window.insert(range.start, &file[range.start as usize..range.end as usize]),
+///         other => panic!("{other:?}"),
+///     }
+/// };
+/// assert_eq!((index.format, index.tensors[0].shape.as_slice()), ("safetensors", &[2][..]));
+/// ```
 ///
 /// # Errors
 /// [`Stop::Need`] until the bytes are there; what is wrong with the file otherwise.

@@ -31,7 +31,7 @@ pub(crate) struct ModelFile<S: Source> {
     filling: Mutex<()>,
     /// What is being computed while the whole file is read.
     pub(crate) sums: RefCell<Sums>,
-    stats: Rc<Stats>,
+    pub(crate) stats: Rc<Stats>,
     retry: Policy,
     has_broken: Cell<bool>,
 }
@@ -126,7 +126,8 @@ impl<S: Source> ModelFile<S> {
                 let Answer { start, end, file_length, is_whole_file, body, .. } = answer;
                 if let Some(component) = packed {
                     let end = component.decoded_length;
-                    let body = FileBody::Unpacked(Box::new(Unpacked::new(body, start, component)?));
+                    let body =
+                        FileBody::Unpacked(Box::new(Unpacked::new(body, start, component, Rc::clone(&self.stats))?));
                     Remote { body, position: 0, end, is_from_start: true }
                 } else {
                     if let Some(length) = file_length {
@@ -139,12 +140,9 @@ impl<S: Source> ModelFile<S> {
         let mut scratch = <S::Body as Body>::Buffer::allocate(SCRATCH_BYTES.min(range.start - remote.position))?;
         while remote.position < range.start {
             let at = 0..scratch.byte_length().min(range.start - remote.position);
-            let count = remote.body.read(&mut scratch, at).await?;
-            if count == 0 {
+            if remote.read(&mut scratch, at, &self.stats).await? == 0 {
                 return Err(cut(0, remote.position, range.end));
             }
-            remote.position += count;
-            self.stats.count_received(count);
         }
         Ok(remote)
     }
@@ -156,10 +154,6 @@ impl<S: Source> ModelFile<S> {
 
     pub(crate) fn note_break(&self) {
         self.has_broken.set(true);
-    }
-
-    pub(crate) fn count_received(&self, bytes: u64) {
-        self.stats.count_received(bytes);
     }
 
     /// How long to wait before another try; `None` to give up.

@@ -60,7 +60,7 @@ impl<B: Buffer> Kept<B> {
         if component.decoded_length.is_none() && self.range.end == u64::MAX {
             self.range.end = decoded_end;
         }
-        if decoded_end < self.range.end {
+        if !self.range.is_empty() && decoded_end < self.range.end {
             let what = format!("its bytes decode to {decoded_end} bytes, but {} are wanted", self.range.end);
             return Err(malformed(what));
         }

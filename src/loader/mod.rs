@@ -115,6 +115,27 @@ type SharedLoad<B> = Shared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 
 /// A model that is read from a [`Source`]: the four verbs of the APR specification's `StreamingLoader`, asynchronous.
+///
+/// ```
+/// use futures::executor::block_on;
+/// use std::rc::Rc;
+/// use weightstream::loader::{Loader, Options, TensorRequest};
+/// use weightstream::source::memory::MemorySource;
+///
+/// let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+/// let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
+/// block_on(async {
+///     let source = MemorySource::new(vec![("model.safetensors".to_owned(), file.into())])?;
+///     let loader = Rc::new(Loader::open(source, Options::default()).await?);
+///     for tensor in loader.load_index().await? {
+///         println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
+///     }
+///     let bias = loader.load_tensor("bias", TensorRequest::default(), Rc::new(())).await?;
+///     assert_eq!(bias.components[0].buffer, [0; 8]);
+///     Ok::<_, weightstream::Error>(())
+/// })
+/// .unwrap();
+/// ```
 pub struct Loader<S: Source> {
     manifest: Option<Manifest>,
     shards: Vec<Shard<S>>,

@@ -86,7 +86,8 @@ impl<S: Source> Operation<S> {
                 wanted.push(Wanted { shard: tensor.shard, range, purpose: Purpose::Component { order, component } });
             }
         }
-        self.observer.expects(wanted.iter().map(|w| w.range.end - w.range.start).sum());
+        // Files of unknown length may claim anything: the sum over them must not overflow.
+        self.observer.expects(wanted.iter().fold(0, |sum: u64, w| sum.saturating_add(w.range.end - w.range.start)));
         wanted
     }
 
@@ -188,6 +189,11 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
     let Ok(Some(row_bytes)) = row_bytes else {
         return refuse(format!("a row of it is not a whole number of {} blocks", component.dtype));
     };
+    // Blocks that are filled up at the end of a row or of the tensor, as some tools write them, are not counted here.
+    let byte_length = row_bytes.checked_mul(row_count);
+    if byte_length.is_none() || component.decoded_length.is_some_and(|length| Some(length) != byte_length) {
+        return refuse(format!("its bytes are not {row_count} rows of {row_bytes}"));
+    }
     let mut shape = tensor.shape.clone();
     if let Some(first) = shape.first_mut() {
         *first = rows.end - rows.start;
@@ -205,7 +211,7 @@ fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
         (Some(rows), Encoding::Lz4Blocks) => {
             start..end.min(start.saturating_add(lz4::max_stored_length(rows.bytes.end)))
         }
-        (Some(_), _) => start..end, // other blocks have no least length
+        (Some(_), _) => start..end, // their blocks have no least length
     }
 }
 

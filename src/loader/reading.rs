@@ -1,6 +1,7 @@
 //! A stretch of a file on its way, which breaks, stalls and goes on where it was.
 
 use super::file::ModelFile;
+use super::stats::Stats;
 use super::unpack::FileBody;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Body, Buffer, Source};
@@ -42,6 +43,18 @@ pub(crate) struct Remote<B: Body> {
     pub(crate) end: Option<u64>,
     /// Whether it began at the file's start, whatever range was asked for.
     pub(crate) is_from_start: bool,
+}
+
+impl<B: Body> Remote<B> {
+    /// As [`Body::read`], counted.
+    pub(crate) async fn read(&mut self, into: &mut B::Buffer, at: Range<u64>, stats: &Stats) -> Result<u64> {
+        let count = self.body.read(into, at).await?;
+        self.position += count;
+        if let FileBody::Stored(_) = self.body {
+            stats.count_received(count);
+        }
+        Ok(count)
+    }
 }
 
 /// Bytes in the scratch buffer of a [`Reading`]: the first `length` of it.
@@ -163,9 +176,8 @@ impl<S: Source> Reading<S> {
             self.remote = Some(remote);
         }
         let Some(mut remote) = self.remote.take() else { return Ok(0) };
-        let count = self.watched(|_| remote.body.read(into, at).boxed_local()).await?;
-        remote.position += count;
-        self.file.count_received(count);
+        let stats = Rc::clone(&self.file.stats);
+        let count = self.watched(|_| remote.read(into, at, &stats).boxed_local()).await?;
         if count == 0 {
             return match remote.end {
                 Some(end) if self.position < end => Err(cut(self.position, self.position, end)),

@@ -1,10 +1,13 @@
 //! A file that is compressed as a whole, read as the file that it decodes to.
 
 use super::reading::{SCRATCH_BYTES, cut};
+use super::stats::Stats;
 use crate::codec::Decoder;
 use crate::error::Result;
 use crate::index::Component;
 use crate::source::{Body, Buffer};
+use std::ops::Range;
+use std::rc::Rc;
 
 /// The bytes of a file on their way: as they are stored, or as they decode to.
 pub(crate) enum FileBody<B: Body> {
@@ -22,18 +25,19 @@ pub(crate) struct Unpacked<B: Body> {
     decoder: Option<Decoder>,
     decoded: Vec<u8>,
     taken: usize,
+    stats: Rc<Stats>,
 }
 
 impl<B: Body> Unpacked<B> {
     /// `body` begins at `position` in the file, at the component or before it.
-    pub(crate) fn new(body: B, position: u64, component: Component) -> Result<Self> {
+    pub(crate) fn new(body: B, position: u64, component: Component, stats: Rc<Stats>) -> Result<Self> {
         let (scratch, decoder) = (B::Buffer::allocate(SCRATCH_BYTES)?, Decoder::new(&component));
-        Ok(Unpacked { body, scratch, position, component, decoder, decoded: Vec::new(), taken: 0 })
+        Ok(Unpacked { body, scratch, position, component, decoder, decoded: Vec::new(), taken: 0, stats })
     }
 
     /// Decodes the next stored bytes; false at the end.
     async fn decode_more(&mut self) -> Result<bool> {
-        let Unpacked { body, scratch, position, component, decoder, decoded, taken } = self;
+        let Unpacked { body, scratch, position, component, decoder, decoded, taken, stats } = self;
         let range = &component.range;
         let end = if *position < range.start { range.start } else { range.end };
         if *position == end {
@@ -43,6 +47,7 @@ impl<B: Body> Unpacked<B> {
             return Ok(false);
         }
         let count = body.read(scratch, 0..SCRATCH_BYTES.min(end - *position)).await?;
+        stats.count_received(count);
         if count == 0 {
             return Err(cut(range.start, *position, range.end));
         }
@@ -66,7 +71,7 @@ impl<B: Body> Unpacked<B> {
 impl<B: Body> Body for FileBody<B> {
     type Buffer = B::Buffer;
 
-    async fn read(&mut self, into: &mut B::Buffer, at: std::ops::Range<u64>) -> Result<u64> {
+    async fn read(&mut self, into: &mut B::Buffer, at: Range<u64>) -> Result<u64> {
         let unpacked = match self {
             FileBody::Stored(body) => return body.read(into, at).await,
             FileBody::Unpacked(unpacked) => unpacked,

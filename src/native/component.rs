@@ -44,16 +44,16 @@ impl ComponentReader {
 
 /// All of a component, decoded, and the algorithm that it was checked by.
 pub(super) fn decode(stored: &[u8], component: &Component) -> Result<(Vec<u8>, Option<&'static str>)> {
-    let mut kept = Kept::<Vec<u8>>::allocate(component, 0..component.decoded_length.unwrap_or(u64::MAX))?;
+    let mut kept = Kept::allocate(component, 0..component.decoded_length.unwrap_or(u64::MAX))?;
     let mut reader = ComponentReader::new(component);
-    let mut decoded_end = 0;
+    let mut end = 0;
     reader.push(stored, &mut |bytes| {
-        kept.write(decoded_end, bytes)?;
-        decoded_end += bytes.len() as u64;
+        kept.write(end, bytes)?;
+        end += bytes.len() as u64;
         Ok(())
     })?;
-    let algorithm = reader.finish()?;
-    Ok((kept.finish(component, decoded_end)?, algorithm))
+    let verified = reader.finish()?;
+    Ok((kept.finish(component, end)?, verified))
 }
 
 fn update(digest: &mut Option<(ComponentDigest, Hasher)>, these: DigestedBytes, bytes: &[u8]) {

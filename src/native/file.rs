@@ -33,6 +33,10 @@ impl FileBytes {
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
+        if path.is_dir() {
+            let error = Error::new(ErrorKind::InvalidArgument, "this is a folder");
+            return Err(error.advise("Name a file: the model, or the manifest of its files.").in_file(&name));
+        }
         let map = Map::open(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "there is no such file")
                 .advise("Check the path; a model in several files needs all of them in one folder.")

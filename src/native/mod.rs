@@ -185,10 +185,10 @@ impl Reader {
             (first, Parsed::Packed(_)) => {
                 return Err(malformed("a compressed file holds another one").in_file(&first.name));
             }
-            (first, Parsed::Manifest(manifest)) => {
+            (_manifest_file, Parsed::Manifest(manifest)) => {
                 #[cfg(not(target_arch = "wasm32"))]
                 {
-                    manifest_path = first.path;
+                    manifest_path = _manifest_file.path;
                 }
                 let open = |part| open_part(part).and_then(|bytes| TensorFile::part(bytes, part));
                 let files = manifest.parts.iter().map(open).collect::<Result<_>>()?;

@@ -61,16 +61,19 @@ impl Buffer for JsBuffer {
         }
     }
 
+    fn byte_length(&self) -> u64 {
+        u64::from(self.byte_length)
+    }
+
     fn resize(&mut self, byte_length: u64) -> Result<()> {
+        if self.is_borrowed {
+            return Err(Error::new(ErrorKind::Internal, "memory that the caller lent was to be made longer"));
+        }
         let resized = JsBuffer::allocate(byte_length)?;
         let common = self.byte_length.min(resized.byte_length);
         resized.bytes.set(&self.bytes.subarray(0, common), 0);
         *self = resized;
         Ok(())
-    }
-
-    fn byte_length(&self) -> u64 {
-        u64::from(self.byte_length)
     }
 
     fn is_intact(&self) -> bool {

@@ -147,7 +147,8 @@ impl FinishedFile {
         self.byte_length
     }
 
-    /// The CRC-32/IEEE of the whole file.
+    /// The CRC-32/IEEE of the whole file. It finds damage; but since it covers a footer with the CRC of what is
+    /// before it, it is the same for all sound APR files of one length, and does not tell one from another.
     pub(super) fn crc32(&self) -> u32 {
         self.crc32
     }

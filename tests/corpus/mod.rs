@@ -21,6 +21,7 @@ pub(crate) struct Fixture {
 #[derive(Deserialize)]
 pub(crate) struct Expected {
     pub(crate) tensors: Vec<ExpectedTensor>,
+    pub(crate) metadata: serde_json::Value,
 }
 
 #[derive(Deserialize, Clone)]

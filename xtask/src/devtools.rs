@@ -62,9 +62,11 @@ impl DevTools {
         bail!("{method}: the browser did not answer within {} s", CALL_LIMIT.as_secs())
     }
 
-    /// The events so far that were not yet taken.
+    /// The events so far that were not yet taken. While a page loads, more come all the time: it does not wait for
+    /// a pause among them.
     pub(crate) fn take_events(&mut self) -> Result<Vec<Event>> {
-        while self.read()?.is_some() {}
+        let end = Instant::now() + READ_TICK;
+        while Instant::now() < end && self.read()?.is_some() {}
         Ok(self.events.drain(..).collect())
     }
 

@@ -8,7 +8,7 @@ use super::{FORMAT, check_head_length};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
 use crate::fields::Fields;
-use crate::format::{Stated, StretchChecksum, json};
+use crate::format::json;
 use crate::index::{Component, Index, Metadata, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use serde::Deserialize;
@@ -46,17 +46,6 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let data_end = window.file_length().map(|length| length.saturating_sub(FOOTER_BYTES));
     check_tensors(&mut tensors, data_end)?;
     Ok(Parsed::File(Index { format: FORMAT.name, version: "1".into(), metadata, tensors, warnings: Vec::new() }))
-}
-
-/// The CRC32 at the end, of all bytes before it.
-pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
-    let footer = window.file_length().and_then(|length| length.checked_sub(FOOTER_BYTES));
-    let footer = footer.map(|start| StretchChecksum {
-        over: 0..start,
-        stated: Stated::Crc32At(start),
-        by: "the footer".to_owned(),
-    });
-    Ok(footer.into_iter().collect())
 }
 
 /// An entry of the index; `offset` counts from the end of the index.

@@ -5,12 +5,12 @@
 //! file, a tensor's from `data_offset`. A tensor is compressed where its `raw_size` is not 0. Its `size`
 //! counts the blocks with their headers.
 
-use super::{FORMAT, check_head_length, unknown_dtype};
+use super::{FORMAT, check_head_length, crc32_before, unknown_dtype};
 use crate::codec::lz4;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::{Stated, StretchChecksum, json};
+use crate::format::{StretchChecksum, json};
 use crate::index::{Component, Encoding, Index, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use std::ops::Range;
@@ -72,6 +72,7 @@ pub fn dtype_code(dtype: &Dtype) -> Option<u8> {
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header = parse_header(window)?;
+    window.get(header.metadata.start..header.index.end)?; // both in one go
     let metadata_bytes = window.get(header.metadata.clone())?;
     let metadata = json::parse_object(metadata_bytes, header.metadata.start, "the metadata")?;
     let index_bytes = window.get(header.index.clone())?;
@@ -88,12 +89,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
 /// The footer's CRC32 of all bytes before the footer.
 pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     let footer = window.file_length().and_then(|length| length.checked_sub(FOOTER_BYTES));
-    let footer = footer.map(|start| StretchChecksum {
-        over: 0..start,
-        stated: Stated::Crc32At(start),
-        by: "the footer".to_owned(),
-    });
-    Ok(footer.into_iter().collect())
+    Ok(footer.map(crc32_before).into_iter().collect())
 }
 
 /// Checks the footer's magic and the length that it states.

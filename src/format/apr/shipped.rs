@@ -7,12 +7,12 @@
 //! - Some published files lack the CRC32 at the end. `apr-format` never reads it; here a missing one is a warning.
 //! - Offsets need not ascend: a streaming writer keeps the order in which tensors came, and sorts the index by name.
 
-use super::{FORMAT, check_head_length, unknown_dtype};
+use super::{FORMAT, check_head_length, crc32_before, unknown_dtype};
 use crate::codec::digest::{self, Hasher};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::{Stated, StretchChecksum, json};
+use crate::format::{StretchChecksum, json};
 use crate::index::{Component, Digest, Index, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use std::ops::Range;
@@ -65,11 +65,7 @@ pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     let Some(length) = window.file_length() else { return Ok(Vec::new()) };
     let header = parse_header(window)?;
     let tensors = parse_index(window.get(header.index.clone())?, &header)?;
-    let footer = footer(&header, &tensors, length)?.map(|start| StretchChecksum {
-        over: 0..start,
-        stated: Stated::Crc32At(start),
-        by: "the footer".to_owned(),
-    });
+    let footer = footer(&header, &tensors, length)?.map(crc32_before);
     Ok(footer.into_iter().collect())
 }
 

@@ -3,9 +3,9 @@
 //! Source: the crate `aprender`, `serialization/apr.rs`; with the magic `APR2` in 0.22 to 0.24.0, with `APR\0` in
 //! 0.24.1 to 0.25.
 
-use super::MAX_UNPACKED_BYTES;
+use super::{check_unpacked_length, zstd};
 use crate::dtype::Dtype;
-use crate::error::{Error, ErrorKind};
+use crate::error::Result;
 use crate::fields::Fields;
 use crate::index::{Component, Encoding, Parsed};
 use crate::window::{Stop, Window};
@@ -27,24 +27,22 @@ pub(super) fn recognises(head: &[u8]) -> bool {
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let mut fields = Fields::new(window.get(4..PAYLOAD_START)?, 4, "the header");
-    let algorithm = fields.u8()?;
+    let encoding = encoding_of(fields.u8()?).map_err(|e| e.at(4..5))?;
     let decoded_length = u64::from(fields.u32()?);
-    if decoded_length > MAX_UNPACKED_BYTES {
-        let what = format!(
-            "it claims to decode to {decoded_length} bytes; weightstream decodes at most {MAX_UNPACKED_BYTES} in one piece"
-        );
-        return Err(Error::new(ErrorKind::Limit, what).at(5..9).into());
-    }
     let Some(file_length) = window.file_length() else {
         // The payload ends where the file does.
         return Err(Stop::Need(0..window.known_prefix().saturating_mul(2).max(1 << 16)));
     };
-    if algorithm == ZSTD {
-        return Err(Error::new(ErrorKind::Unsupported, "zstd").into());
+    let range = PAYLOAD_START..file_length.max(PAYLOAD_START);
+    check_unpacked_length(encoding, range.end - range.start, decoded_length).map_err(|e| e.at(5..9))?;
+    let role = "file".into();
+    let decoded_length = Some(decoded_length);
+    Ok(Parsed::Packed(Component { role, dtype: Dtype::U8, range, encoding, decoded_length, digest: None }))
+}
+
+fn encoding_of(algorithm: u8) -> Result<Encoding> {
+    match algorithm {
+        LZ4 => Ok(Encoding::Lz4Block),
+        _ => zstd(),
     }
-    let mut payload = Component::raw(Dtype::U8, PAYLOAD_START..file_length.max(PAYLOAD_START));
-    payload.role = "file".into();
-    payload.decoded_length = Some(decoded_length);
-    payload.encoding = Encoding::Lz4Block;
-    Ok(Parsed::Packed(payload))
 }

@@ -54,10 +54,17 @@ impl AprFile {
         let offset = self.file.position() - self.data_offset;
         let stored = match self.compression {
             Compression::None => self.write_raw(source)?,
-            Compression::Lz4 => match self.write_lz4(source)? {
-                Some(stored) => stored,
-                None => self.write_raw(source)?,
-            },
+            Compression::Lz4 => self.write_lz4(source)?,
+            Compression::Auto => {
+                let mark = self.file.mark();
+                let stored = self.write_lz4(source)?;
+                if stored.size < stored.raw_size {
+                    stored
+                } else {
+                    self.file.rewind(mark)?;
+                    self.write_raw(source)?
+                }
+            }
         };
         if stored.raw_size > 0 {
             self.flags |= flags::COMPRESSED;
@@ -86,9 +93,9 @@ impl AprFile {
         Ok(Stored { size: self.file.position() - start, raw_size: 0, flags: 0 })
     }
 
-    /// `None`, with nothing written, where LZ4 makes the tensor no smaller.
-    fn write_lz4(&mut self, source: &mut TensorSource) -> Result<Option<Stored>> {
-        let (start, mark) = (self.file.position(), self.file.mark());
+    /// A tensor without bytes has no blocks, and so counts as raw.
+    fn write_lz4(&mut self, source: &mut TensorSource) -> Result<Stored> {
+        let start = self.file.position();
         let mut encoder = BlockEncoder::new();
         let mut raw_size = 0;
         source.read(&mut |bytes| {
@@ -96,12 +103,8 @@ impl AprFile {
             encoder.push(bytes, &mut |block| self.file.write(block))
         })?;
         encoder.finish(&mut |block| self.file.write(block))?;
-        let size = self.file.position() - start;
-        if size < raw_size {
-            return Ok(Some(Stored { size, raw_size, flags: TENSOR_COMPRESSED }));
-        }
-        self.file.rewind(mark)?;
-        Ok(None)
+        let flags = if raw_size > 0 { TENSOR_COMPRESSED } else { 0 };
+        Ok(Stored { size: self.file.position() - start, raw_size, flags })
     }
 
     fn add_entry(&mut self, tensor: &Tensor, offset: u64, stored: &Stored) -> Result<()> {

@@ -51,10 +51,12 @@ fn sizes(metadata: &Metadata) -> Map<String, Value> {
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
     use serde_json::json;
 
+    #[allow(clippy::unwrap_used, reason = "a test")]
     fn joined(given: Value, format: &'static str, source: Value) -> String {
         let object = |value: Value| value.as_object().cloned().unwrap();
         let source = ModelMetadata { format, version: String::new(), metadata: object(source) };

@@ -2,8 +2,10 @@
 
 use super::file::AprFile;
 use super::metadata;
+use crate::codec::lz4::{MAX_BLOCK_BYTES, MAX_STORED_BLOCK_BYTES};
 use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::apr::MAX_HEAD_BYTES;
 use crate::format::apr::draft::{FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAX_DIMS, dtype_code, dtypes};
 use crate::format::part_path;
 use crate::index::{Layout, Tensor};
@@ -13,9 +15,6 @@ use crate::write::{Compression, ConvertOptions};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-/// The head's offsets are 32 bits wide (specification, "Header").
-const MAX_HEAD_BYTES: u64 = u32::MAX as u64;
 
 /// What will be written, file by file.
 pub(in crate::write) struct Plan<'a> {
@@ -34,7 +33,7 @@ struct Shard {
 
 impl<'a> Plan<'a> {
     /// Checks that APR can hold every tensor, and fills file after file in the order of the source: a file is
-    /// full when the next tensor, stored raw, would make it longer than the limit.
+    /// full when the next tensor, at its longest, would make it longer than the limit.
     pub(in crate::write) fn new(reader: &'a Reader, options: &ConvertOptions) -> Result<Self> {
         let tensors = reader.tensors();
         let joined = metadata::join(&options.metadata, reader.metadata());
@@ -46,30 +45,24 @@ impl<'a> Plan<'a> {
             compression: options.compression,
             warnings: Vec::new(),
         };
+        let limit = options.max_shard_bytes.unwrap_or(u64::MAX);
         let mut size = plan.empty_file();
+        check_head(&size)?;
         for (at, tensor) in tensors.iter().enumerate() {
-            let mut grown = size.with(tensor, plan.alignment).map_err(|e| e.in_tensor(&tensor.name))?;
-            if let Some(limit) = options.max_shard_bytes {
-                if grown.file_bytes(plan.alignment) > limit && size.tensors > 0 {
-                    plan.shards.push(Shard { tensors: at..at, metadata: required.clone() });
-                    grown = plan.empty_file().with(tensor, plan.alignment).map_err(|e| e.in_tensor(&tensor.name))?;
-                }
-                let file_bytes = grown.file_bytes(plan.alignment);
-                if file_bytes > limit && grown.tensors == 1 {
-                    plan.warnings.push(format!(
-                        "tensor \"{}\" alone makes a file of {file_bytes} bytes, more than the {limit} of the limit",
-                        tensor.name
-                    ));
-                }
+            let place = |error: Error| error.in_tensor(&tensor.name);
+            let mut grown = size.with(tensor, plan.alignment, plan.compression).map_err(place)?;
+            if size.tensors > 0 && grown.file_bytes(plan.alignment) > limit {
+                plan.shards.push(Shard { tensors: at..at, metadata: required.clone() });
+                grown = plan.empty_file().with(tensor, plan.alignment, plan.compression).map_err(place)?;
             }
-            if grown.head_bytes() > MAX_HEAD_BYTES {
-                let what = format!(
-                    "the index up to it makes a head of {} bytes; APR's offsets end at 4 GiB",
-                    grown.head_bytes()
-                );
-                let error = Error::new(ErrorKind::Limit, what).in_tensor(&tensor.name);
-                return Err(error.advise("Give a smaller `--metadata`, or write several files with `--shard-size`."));
+            let file_bytes = grown.file_bytes(plan.alignment);
+            if grown.tensors == 1 && file_bytes > limit {
+                let name = &tensor.name;
+                let warning =
+                    format!("tensor \"{name}\" alone makes a file of {file_bytes} bytes; the limit is {limit}");
+                plan.warnings.push(warning);
             }
+            check_head(&grown).map_err(place)?;
             size = grown;
             if let Some(shard) = plan.shards.last_mut() {
                 shard.tensors.end = at + 1;
@@ -114,7 +107,7 @@ impl<'a> Plan<'a> {
             json!({
                 "file": file_name(file.path()),
                 "size": file.byte_length(),
-                "crc32": format!("{:08x}", file.crc32()), // of the whole file, footer included
+                "crc32": format!("{:08x}", file.crc32()), // of the whole file: see `FinishedFile::crc32`
             })
         });
         let mut tensor_shard_map = Map::new();
@@ -146,7 +139,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// How long a file becomes, in bytes, with all tensors stored raw.
+/// How long a file can become, in bytes, before LZ4 makes it shorter.
 struct FileSize {
     metadata: u64,
     index: u64,
@@ -155,8 +148,11 @@ struct FileSize {
 }
 
 impl FileSize {
-    fn with(&self, tensor: &Tensor, alignment: u64) -> Result<FileSize> {
-        let byte_length = check(tensor)?;
+    fn with(&self, tensor: &Tensor, alignment: u64, compression: Compression) -> Result<FileSize> {
+        let byte_length = match compression {
+            Compression::Lz4 => longest_lz4(check(tensor)?),
+            Compression::None | Compression::Auto => check(tensor)?,
+        };
         let too_long = || Error::new(ErrorKind::Limit, "with it the file would have more than 2^64 bytes");
         let start = self.data.checked_next_multiple_of(alignment).ok_or_else(too_long)?;
         Ok(FileSize {
@@ -176,9 +172,26 @@ impl FileSize {
     }
 }
 
+/// The length of LZ4 blocks that do not compress: each has its length before it, and a byte more for each 255.
+fn longest_lz4(byte_length: u64) -> u64 {
+    let per_block = (MAX_STORED_BLOCK_BYTES - MAX_BLOCK_BYTES + 4) as u64;
+    byte_length.saturating_add(byte_length.div_ceil(MAX_BLOCK_BYTES as u64).saturating_mul(per_block))
+}
+
 /// Bytes of a tensor's entry in the index (specification, "Tensor Entry").
 pub(super) fn entry_bytes(tensor: &Tensor) -> u64 {
     2 + tensor.name.len() as u64 + 1 + 1 + 8 * tensor.shape.len() as u64 + 8 + 8 + 8 + 4
+}
+
+/// The head's offsets are 32 bits wide (specification, "Header"); but long before, no reader would take it.
+fn check_head(size: &FileSize) -> Result<()> {
+    let head = size.head_bytes();
+    if head <= MAX_HEAD_BYTES {
+        return Ok(());
+    }
+    let what = format!("metadata and index come to {head} bytes; weightstream reads at most {MAX_HEAD_BYTES}");
+    let error = Error::new(ErrorKind::Limit, what);
+    Err(error.advise("Give less metadata, or write several files of fewer tensors with `--shard-size`."))
 }
 
 /// Whether APR can hold the tensor; gives its decoded length in bytes.

@@ -1,0 +1,183 @@
+//! The `weightstream` command, run as a shell runs it.
+
+use super::bytes::{Apr, Entry, noise, ramp, safetensors};
+use super::{Folder, content_of};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Output, Stdio};
+
+fn command(folder: &Folder, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weightstream"));
+    command.args(arguments).current_dir(folder.0.path());
+    command
+}
+
+#[track_caller]
+fn run(folder: &Folder, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().unwrap()
+}
+
+/// The standard output of a command that must succeed and have nothing to complain about.
+#[track_caller]
+fn succeed(folder: &Folder, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The one line on standard error of a command that must fail.
+#[track_caller]
+fn fail(folder: &Folder, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(output.stdout, b"");
+    assert_eq!(stderr.matches('\n').count(), 1, "{stderr}");
+    assert!(stderr.starts_with("weightstream: error["), "{stderr}");
+    stderr
+}
+
+fn small(folder: &Folder) {
+    let tensors = [("b", "F32", &[2, 2][..], vec![0; 16]), ("a\n", "U8", &[][..], b"a".to_vec())];
+    folder.write("m.safetensors", &safetensors(Some(json!({ "format": "pt" })), &tensors));
+}
+
+#[test]
+fn inspect_prints_the_json_that_the_design_describes() {
+    let folder = Folder::new();
+    small(&folder);
+    let printed: Value = serde_json::from_str(&succeed(&folder, &["inspect", "--json", "m.safetensors"])).unwrap();
+    let mut expected = json!({
+        "format": "safetensors",
+        "version": "1",
+        "metadata": { "format": "pt" },
+        "tensors": [
+            { "name": "b", "dtype": "F32", "shape": [2, 2], "byteLength": 16 },
+            { "name": "a\n", "dtype": "U8", "shape": [], "byteLength": 1 },
+        ],
+    });
+    assert_eq!(printed, expected);
+
+    // sha256 of 16 NULs, and of "a", as any sha256 tool prints them.
+    expected["tensors"][0]["sha256"] = json!("374708fff7719dd5979ec875d56cd2286f6d3cf7ec317a3b25632aab28ec37bb");
+    expected["tensors"][1]["sha256"] = json!("ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb");
+    let printed = succeed(&folder, &["inspect", "m.safetensors", "--sha256", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&printed).unwrap(), expected);
+}
+
+#[test]
+fn inspect_tells_the_same_of_every_form_of_a_model() {
+    let folder = Folder::new();
+    let tensors = [("ramp", "I16", &[300, 100][..], ramp(60_000)), ("noise", "U8", &[50_000][..], noise(1, 50_000))];
+    folder.write("m.safetensors", &safetensors(None, &tensors));
+    succeed(&folder, &["convert", "m.safetensors", "s.apr", "--compress", "lz4", "--shard-size", "100kB"]);
+    let tensors = |file| {
+        let printed: Value = serde_json::from_str(&succeed(&folder, &["inspect", "--json", "--sha256", file])).unwrap();
+        printed["tensors"].as_array().unwrap().clone()
+    };
+    let (one, mut several) = (tensors("m.safetensors"), tensors("s.apr"));
+    let shards: Vec<_> = several.iter_mut().map(|tensor| tensor.as_object_mut().unwrap().remove("shard")).collect();
+    assert_eq!(shards, [Some(json!(0)), Some(json!(1))]);
+    assert_eq!(one, several);
+}
+
+#[test]
+fn inspect_prints_a_table() {
+    let folder = Folder::new();
+    small(&folder);
+    let expected = "\
+m.safetensors: safetensors 1
+1 file, 2 tensors, 5 elements, 17 B
+
+format: \"pt\"
+
+TENSOR  DTYPE  SHAPE   BYTES
+b       F32    [2, 2]     16
+a\\n     U8     []          1
+";
+    assert_eq!(succeed(&folder, &["inspect", "m.safetensors"]), expected);
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_error() {
+    let folder = Folder::new();
+    let entries = (0..2000).map(|at| Entry::raw(&format!("{at}{}", "x".repeat(200)), 7, &[1], vec![1])).collect();
+    folder.write("m.apr", &Apr::new(entries).build());
+    for arguments in [&["inspect", "m.apr"][..], &["inspect", "--json", "m.apr"], &["verify", "m.apr"]] {
+        let mut child = command(&folder, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn verify_says_what_it_checked_or_what_is_wrong() {
+    let folder = Folder::new();
+    small(&folder);
+    assert_eq!(
+        succeed(&folder, &["verify", "m.safetensors"]),
+        "ok: 1 file, 2 tensors, structure only: the format keeps no checksum\n"
+    );
+    succeed(&folder, &["convert", "m.safetensors", "m.apr"]);
+    assert_eq!(succeed(&folder, &["verify", "m.apr"]), "ok: 1 file, 2 tensors, crc32\n");
+    let mut file = fs::read(folder.path("m.apr")).unwrap();
+    let at = file.len() - 17;
+    file[at] ^= 1;
+    folder.write("m.apr", &file);
+    let error = fail(&folder, &["verify", "m.apr"]);
+    assert!(error.starts_with("weightstream: error[CHECKSUM]: m.apr: the bytes have the crc32 "), "{error}");
+}
+
+#[test]
+fn convert_reports_what_it_wrote() {
+    let folder = Folder::new();
+    small(&folder);
+    folder.write("config.json", br#"{"hidden_size": 384}"#);
+    let printed =
+        succeed(&folder, &["convert", "m.safetensors", "m.apr", "--metadata", "config.json", "--align", "32"]);
+    let length = fs::metadata(folder.path("m.apr")).unwrap().len();
+    assert_eq!(printed, format!("m.apr: 1 file, 2 tensors, 17 B of tensors in {length} B\n"));
+    assert_eq!(content_of(&folder.path("m.apr")), content_of(&folder.path("m.safetensors")));
+    assert_eq!(folder.open("m.apr").metadata().metadata["architecture"], json!({ "hidden_size": 384 }));
+    folder.write("config.json", b"[1]");
+    let error = fail(&folder, &["convert", "m.safetensors", "n.apr", "--metadata", "config.json"]);
+    assert!(error.contains("error[INVALID_ARGUMENT]: config.json: it is JSON, but not an object"), "{error}");
+}
+
+#[test]
+fn failures_are_one_line_and_wrong_usage_is_exit_code_2() {
+    let folder = Folder::new();
+    small(&folder);
+    assert!(fail(&folder, &["inspect", "none.apr"]).contains("error[NOT_FOUND]: none.apr: there is no such file."));
+    assert!(fail(&folder, &["verify", "."]).contains("error[INVALID_ARGUMENT]: .: this is a folder."));
+    assert!(fail(&folder, &["serve", "none"]).contains("error[NOT_FOUND]: none: there is no such folder."));
+    folder.write("line\nbreak.apr", b"x");
+    assert!(fail(&folder, &["inspect", "line\nbreak.apr"]).contains("line\\nbreak.apr: "));
+    for arguments in [&[][..], &["inspect"], &["convert", "m.safetensors", "m.apr", "--shard-size", "0"], &["fly"]] {
+        assert_eq!(run(&folder, arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn serve_serves_ranges_of_the_folder() {
+    let folder = Folder::new();
+    folder.write("m.apr", b"0123456789");
+    let mut child = command(&folder, &["serve", ".", "--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert!(address.starts_with("127.0.0.1:"), "{line}");
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /m.apr HTTP/1.1\r\nHost: x\r\nRange: bytes=2-4\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 206 "), "{answer}");
+    assert!(answer.ends_with("\r\n\r\n234"), "{answer}");
+}

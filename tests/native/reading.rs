@@ -1,0 +1,132 @@
+//! The reader over a map, over memory, and as the specification's `StreamingLoader`.
+
+use super::bytes::{Apr, Entry, apr_manifest, noise, ramp, safetensors, varied};
+use super::{Folder, content};
+use serde_json::json;
+use std::collections::BTreeSet;
+use weightstream::ErrorKind;
+use weightstream::native::{Reader, StreamingLoader, Verified};
+
+#[test]
+fn gives_the_bytes_of_every_dtype_raw_and_compressed() {
+    let (folder, apr) = (Folder::new(), varied());
+    folder.write("m.apr", &apr.build());
+    let reader = folder.open("m.apr");
+    assert_eq!(reader.tensors().len(), apr.entries.len());
+    for entry in &apr.entries {
+        let slice = reader.tensor_slice(&entry.name).unwrap();
+        match entry.raw_size {
+            0 => assert_eq!(slice, entry.stored, "{}", entry.name),
+            size => assert_eq!(slice.len() as u64, size, "{}", entry.name),
+        }
+    }
+    assert_eq!(reader.tensor_slice("lz4.F32").unwrap(), ramp(1200));
+    assert_eq!(reader.tensor_slice("blocks").unwrap(), [ramp(100_000), vec![3; 100_000]].concat());
+    assert!(reader.tensor("scalar").unwrap().shape.is_empty());
+    assert_eq!(reader.tensor("empty").unwrap().shape, [3, 0, 5]);
+}
+
+#[test]
+fn a_raw_tensor_is_not_copied_and_a_compressed_one_is_decoded_once() {
+    let folder = Folder::new();
+    folder.write("m.apr", &varied().build());
+    let reader = folder.open("m.apr");
+    for name in ["raw.F32", "lz4.F32"] {
+        let (first, second) = (reader.tensor_slice(name).unwrap(), reader.tensor_slice(name).unwrap());
+        assert!(std::ptr::eq(first, second), "{name}");
+    }
+    // Raw tensors of one file lie in one map, as far from each other as in the file.
+    let address = |name| reader.tensor_slice(name).unwrap().as_ptr() as u64;
+    let offset = |name| reader.tensor(name).unwrap().first_byte();
+    assert_eq!(address("raw.I64") - address("raw.F32"), offset("raw.I64") - offset("raw.F32"));
+}
+
+#[test]
+fn memory_and_map_give_the_same() {
+    let (folder, bytes) = (Folder::new(), varied().build());
+    folder.write("m.apr", &bytes);
+    let in_memory = Reader::from_bytes(vec![("m.apr".to_owned(), bytes)]).unwrap();
+    assert_eq!(content(&folder.open("m.apr")), content(&in_memory));
+}
+
+#[test]
+fn the_four_verbs_of_the_specification_work() {
+    let folder = Folder::new();
+    folder.write("m.apr", &varied().build());
+    let mut loader: Box<dyn StreamingLoader> = Box::new(folder.open("m.apr"));
+    let metadata = loader.load_metadata().unwrap();
+    assert_eq!((metadata.format, metadata.version.as_str()), ("apr", "2.0"));
+    assert_eq!(metadata.metadata["model_type"], "test");
+    let index = loader.load_index().unwrap();
+    assert_eq!(index.len(), varied().entries.len());
+    loader.prefetch(&["lz4.F32", "blocks", "no such tensor"]);
+    let loaded = loader.load_tensor("lz4.F32").unwrap();
+    assert_eq!((loaded.components.len(), &*loaded.components[0].role), (1, "data"));
+    assert_eq!(loaded.components[0].buffer, ramp(1200));
+    assert_eq!(loaded.tensor, index[1]);
+    assert_eq!(loaded.verified, None); // APR keeps no checksum of a tensor
+    assert_eq!(loader.load_tensor("no such tensor").unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[test]
+fn safetensors_open_alone_and_with_their_index() {
+    let folder = Folder::new();
+    let tensors = |from: u64| [("a", "F64", &[2, 2][..], noise(from, 32)), ("b", "BOOL", &[3][..], vec![0, 1, 0])];
+    let [a, b] = tensors(1);
+    folder.write("one.safetensors", &safetensors(Some(json!({ "format": "pt" })), &[a.clone(), b.clone()]));
+    folder.write("w/x.safetensors", &safetensors(None, &[a]));
+    folder.write("w/y.safetensors", &safetensors(None, &[b]));
+    let index =
+        json!({ "metadata": { "total_size": 1 }, "weight_map": { "a": "w/x.safetensors", "b": "w/y.safetensors" } });
+    folder.write("model.safetensors.index.json", index.to_string().as_bytes());
+    let (one, several) = (folder.open("one.safetensors"), folder.open("model.safetensors.index.json"));
+    assert_eq!(content(&one), content(&several));
+    assert_eq!(one.metadata().metadata["format"], "pt");
+    assert_eq!(several.tensors().iter().map(|tensor| tensor.shard).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(several.files().len(), 2);
+}
+
+#[test]
+fn verify_says_what_was_checked() {
+    let folder = Folder::new();
+    let shards = [varied().build(), Apr::new(vec![Entry::raw("last", 7, &[70_000], noise(5, 70_000))]).build()];
+    folder.write("0.apr", &shards[0]);
+    folder.write("1.apr", &shards[1]);
+    let manifest = apr_manifest(&[("0.apr", &shards[0]), ("1.apr", &shards[1])], json!({ "last": 1, "scalar": 0 }));
+    folder.write("m.apr", &manifest);
+    let crc32 = BTreeSet::from(["crc32"]);
+    let tensors = varied().entries.len() + 1;
+    let expected = Verified { files: 2, tensors, checksums: crc32, files_without_checksum: 0 };
+    assert_eq!(folder.open("m.apr").verify(&()), Ok(expected));
+
+    folder.write("m.safetensors", &safetensors(None, &[("a", "U8", &[1], vec![1])]));
+    let expected = Verified { files: 1, tensors: 1, checksums: BTreeSet::new(), files_without_checksum: 1 };
+    assert_eq!(folder.open("m.safetensors").verify(&()), Ok(expected));
+}
+
+#[test]
+fn a_manifest_may_state_the_crc_of_the_footer() {
+    let folder = Folder::new();
+    let shard = varied().build();
+    folder.write("0.apr", &shard);
+    let footer = u32::from_le_bytes(shard[shard.len() - 16..][..4].try_into().unwrap());
+    for stated in [json!(format!("0x{footer:08X}")), json!(footer)] {
+        let manifest = json!({ "shards": [{ "file": "0.apr", "crc32": stated }] });
+        folder.write("m.apr", manifest.to_string().as_bytes());
+        assert_eq!(folder.open("m.apr").verify(&()).unwrap().files_without_checksum, 0);
+    }
+}
+
+#[test]
+fn a_large_file_is_summed_up_in_parts() {
+    let folder = Folder::new();
+    let length = (16 << 20) * 2 + 12_345; // more than one task of `verify`
+    let mut bytes = Apr::new(vec![Entry::raw("large", 7, &[length as u64], noise(1, length))]).build();
+    folder.write("m.apr", &bytes);
+    assert!(folder.open("m.apr").verify(&()).is_ok());
+    let at = bytes.len() - 5_000_000;
+    bytes[at] ^= 1;
+    folder.write("bad.apr", &bytes);
+    let error = folder.open("bad.apr").verify(&()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Checksum);
+}

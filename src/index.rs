@@ -2,6 +2,7 @@
 
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::split::Split;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -217,6 +218,8 @@ pub struct Part {
 pub enum Parsed {
     /// A file of tensors.
     File(Index),
+    /// A file of tensors that says of itself which part of a model it is.
+    Part(Index, Split),
     /// A document that names files of tensors.
     Manifest(Manifest),
     /// A file that is compressed as a whole: this component of it decodes to another file, which is read instead.

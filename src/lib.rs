@@ -19,7 +19,7 @@
 //! | engine | [`loader`] | opens a model over any source, lists it, streams its tensors |
 //! | | [`native`], `write` | reads models through mmap; writes them in another format |
 //! | core | [`mod@format`], [`plan`] | one file a format; which bytes to ask for, in how few runs |
-//! | parts | [`window`], [`index`], [`codec`], [`source`] | partial bytes; the vocabulary that formats share; decoders and digests; where bytes come from |
+//! | parts | [`window`], [`index`], [`split`], [`codec`], [`source`] | partial bytes; the vocabulary that formats share; decoders and digests; where bytes come from |
 //! | ground | [`dtype`], [`error`], [`progress`] | |
 //!
 //! Nothing in the core does I/O or knows a clock: parsers read a [`window::Window`] as if all of the file were
@@ -29,6 +29,8 @@
 #![deny(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
 
 pub mod codec;
+#[cfg(feature = "gguf")]
+mod cursor;
 pub mod dtype;
 pub mod error;
 mod fields;
@@ -44,6 +46,7 @@ pub mod retry;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod serve;
 pub mod source;
+pub mod split;
 pub mod window;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod write;

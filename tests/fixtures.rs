@@ -168,7 +168,8 @@ fn expected_tensors(fixture: &Fixture) -> Result<BTreeMap<String, Wanted>, Strin
         let shape = tensor.numpy_shape.clone().unwrap_or_else(|| tensor.shape.clone());
         Ok((tensor.name.clone(), Wanted { dtype, shape, components: expected_contents(tensor)? }))
     };
-    let mut tensors: BTreeMap<_, _> = fixture.expected.tensors.iter().map(wanted).collect::<Result<_, String>>()?;
+    let mut tensors: BTreeMap<_, _> =
+        fixture.tensors_of_the_model().iter().map(wanted).collect::<Result<_, String>>()?;
     // APRN has no tensors, but a payload that is listed as one.
     if let Some(sha256) = fixture.expected.metadata["payload_uncompressed_sha256"].as_str() {
         let length = fixture.expected.metadata["uncompressed_size"].as_u64().unwrap();
@@ -210,6 +211,14 @@ fn decoded_component((role, numbers): (&String, &Value)) -> (String, (u64, Strin
 fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
     let spelling = tensor.dtype.as_str();
     match (folder, spelling) {
+        ("safetensors" | "gguf", _) => spelling.to_owned(),
+        ("burnpack", "Flex32") => "F32".to_owned(),
+        ("burnpack", "Bool(U32)") => "U32".to_owned(),
+        ("burnpack", _) if spelling.starts_with("Bool") => "BOOL".to_owned(),
+        ("burnpack", _) if spelling.starts_with("QFloat") => {
+            let value = spelling.split("value: ").nth(1).and_then(|rest| rest.split(',').next());
+            format!("QFLOAT_{}", value.unwrap())
+        }
         ("apr", "q4" | "q8") => format!("APR_{}", spelling.to_uppercase()),
         ("ztensor", _) => ztensor_dtype(tensor),
         _ => spelling.to_uppercase(),

@@ -2,6 +2,7 @@
 //! Run by `wasm-pack test --headless --chrome`, which `cargo xtask test` does.
 
 #![cfg(target_arch = "wasm32")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 #[path = "web/model.rs"]
 mod model;

@@ -262,6 +262,7 @@ fn damaged(error: impl Into<FrameDecoderError>) -> Error {
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
+
     use super::*;
     use proptest::prelude::*;
     use std::io::Write;

@@ -1,235 +1,252 @@
-//! CBOR (RFC 8949) as formats use it: read value by value, as a parser knows what must come, with errors that name
-//! the place. Nothing is allocated for a length that is only claimed.
+//! CBOR (RFC 8949) as formats use it: maps with text keys, read entry by entry, and values of any kind as JSON.
 
+use super::json;
 use crate::error::{Error, ErrorKind, Result, malformed};
-use minicbor::data::Type;
-use minicbor::{Decoder, decode};
-use serde_json::{Map, Value};
+use minicbor::data::{Token, Type};
+use minicbor::decode::{self, Decoder};
+use serde_json::{Map, Number, Value};
+use std::borrow::Cow;
 
-/// How deep values may be nested that are read whole. Stops a file of opening brackets that would use up the stack.
+/// Attributes that tools write are a handful of levels deep. Stops nesting that would exhaust the stack.
 const MAX_DEPTH: u32 = 64;
 
-/// A section of a file that is CBOR.
-#[derive(Debug)]
+/// Stops sections of single bytes, each of which would take the memory of a whole value: 100,000 tensors with
+/// their shapes and offsets have a million values.
+const MAX_VALUES: u32 = 4 << 20;
+
+/// Reads a CBOR section of a file.
 pub(super) struct Cbor<'a> {
     decoder: Decoder<'a>,
     start: u64,
     section: &'static str,
+    values_left: u32,
 }
 
 impl<'a> Cbor<'a> {
-    /// `bytes` begin at `start` in the file; errors call them `section`: "the manifest".
+    /// Reads `bytes`, which begin at `start` in the file; errors call them `section`.
     pub(super) fn new(bytes: &'a [u8], start: u64, section: &'static str) -> Self {
-        Cbor { decoder: Decoder::new(bytes), start, section }
+        Cbor { decoder: Decoder::new(bytes), start, section, values_left: MAX_VALUES }
     }
 
-    /// Reads a map: `entry` gets each key and must read the value.
-    pub(super) fn entries(&mut self, entry: &mut dyn FnMut(String, &mut Self) -> Result<()>) -> Result<()> {
-        let count = self.decoder.map();
-        let mut left = self.check(count)?;
-        while self.goes_on(&mut left)? {
-            let key = self.key()?;
-            entry(key, self)?;
+    /// Reads a map. `each` gets a key, and must read its value.
+    pub(super) fn entries(&mut self, mut each: impl FnMut(&str, &mut Self) -> Result<()>) -> Result<()> {
+        let mut left = self.decoded(Decoder::map)?;
+        while self.has_more(&mut left)? {
+            let key = self.text()?;
+            each(&key, self)?;
         }
         Ok(())
     }
 
-    /// Reads an array: `item` is called for each item and must read it.
-    pub(super) fn items(&mut self, item: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        let count = self.decoder.array();
-        let mut left = self.check(count)?;
-        while self.goes_on(&mut left)? {
-            item(self)?;
+    /// Reads an array. `each` must read an item.
+    pub(super) fn items(&mut self, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let mut left = self.decoded(Decoder::array)?;
+        while self.has_more(&mut left)? {
+            each(self)?;
         }
         Ok(())
     }
 
-    pub(super) fn text(&mut self) -> Result<String> {
-        let text = self.decoder.str_iter().and_then(Iterator::collect);
-        self.check(text)
-    }
-
-    pub(super) fn u64(&mut self) -> Result<u64> {
-        let number = self.decoder.u64();
-        self.check(number)
-    }
-
-    pub(super) fn integers(&mut self) -> Result<Vec<u64>> {
-        let mut integers = Vec::new();
-        self.items(&mut |cbor| {
-            integers.push(cbor.u64()?);
-            Ok(())
-        })?;
-        Ok(integers)
-    }
-
-    /// What `read` gives, or nothing where there is null.
-    pub(super) fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
-        let next = self.decoder.datatype();
-        match self.check(next)? {
-            Type::Null | Type::Undefined => self.skip().map(|()| None),
-            _ => read(self).map(Some),
-        }
-    }
-
-    pub(super) fn skip(&mut self) -> Result<()> {
-        let skipped = self.decoder.skip();
-        self.check(skipped)
-    }
-
-    /// Reads whatever there is as JSON: bytes become hexadecimal text, keys text; tags are dropped.
-    pub(super) fn value(&mut self) -> Result<Value> {
-        self.value_within(MAX_DEPTH)
-    }
-
-    /// Where the next value begins in the file.
-    pub(super) fn position(&self) -> u64 {
-        self.start + self.decoder.position() as u64
-    }
-
-    /// Checks that nothing follows.
+    /// Checks that nothing follows what was read.
     pub(super) fn finish(&self) -> Result<()> {
-        let end = self.start + self.decoder.input().len() as u64;
-        if self.position() < end {
-            let what = format!("{} bytes of {} follow what it should hold", end - self.position(), self.section);
-            return Err(malformed(what).at(self.position()..end));
+        let (position, end) = (self.decoder.position(), self.decoder.input().len());
+        if position < end {
+            Err(self.invalid(&format!("{} bytes follow it", end - position), position))
+        } else {
+            Ok(())
         }
-        Ok(())
     }
 
-    /// An error about the value that was read last.
-    pub(super) fn malformed(&self, what: impl Into<String>) -> Error {
-        malformed(what).at(self.start..self.position())
+    /// Reads a value of any kind. What JSON cannot say becomes text: bytes in hexadecimal, infinities and NaN by
+    /// name, integers beyond 64 bits. Tags are dropped, and keys that are no text become the text of their value.
+    pub(super) fn value(&mut self) -> Result<Value> {
+        self.nested(MAX_DEPTH)
     }
 
-    fn value_within(&mut self, depth: u32) -> Result<Value> {
-        let Some(depth) = depth.checked_sub(1) else {
-            let what = format!("{} is nested deeper than {MAX_DEPTH} levels", self.section);
-            return Err(Error::new(ErrorKind::Limit, what).at(self.position()..self.position() + 1));
-        };
-        let next = self.decoder.datatype();
-        let next = self.check(next)?;
-        let simple = match next {
-            Type::Bool => self.decoder.bool().map(Value::from),
-            Type::U8 | Type::U16 | Type::U32 | Type::U64 => self.decoder.u64().map(Value::from),
-            Type::I8 | Type::I16 | Type::I32 | Type::I64 | Type::Int => self.decoder.int().map(|number| {
-                let number = i128::from(number);
-                i64::try_from(number).map_or_else(|_| Value::from(number as f64), Value::from)
-            }),
-            Type::F16 => self.decoder.f16().map(Value::from),
-            Type::F32 => self.decoder.f32().map(Value::from),
-            Type::F64 => self.decoder.f64().map(Value::from),
-            Type::Bytes | Type::BytesIndef => self.decoder.bytes_iter().and_then(|pieces| {
-                let mut hex = String::new();
-                for piece in pieces {
-                    hex.extend(piece?.iter().map(|byte| format!("{byte:02x}")));
-                }
-                Ok(Value::from(hex))
-            }),
-            Type::String | Type::StringIndef => return self.text().map(Value::from),
+    fn nested(&mut self, depth: u32) -> Result<Value> {
+        let position = self.decoder.position();
+        self.values_left = self.values_left.checked_sub(1).ok_or_else(|| {
+            let what = format!("{} has more than the {MAX_VALUES} values that weightstream reads", self.section);
+            Error::new(ErrorKind::Limit, what).at(self.place(position))
+        })?;
+        Ok(match self.kind()? {
+            Type::String | Type::StringIndef => self.text()?.into(),
+            Type::Bytes | Type::BytesIndef => self.bytes()?.into(),
             Type::Array | Type::ArrayIndef => {
-                let mut values = Vec::new();
-                self.items(&mut |cbor| {
-                    values.push(cbor.value_within(depth)?);
-                    Ok(())
-                })?;
-                return Ok(Value::from(values));
+                let depth = self.deeper(depth, position)?;
+                let mut left = self.decoded(Decoder::array)?;
+                let mut items = Vec::new(); // grows with the items that are there, never by the count
+                while self.has_more(&mut left)? {
+                    items.push(self.nested(depth)?);
+                }
+                Value::Array(items)
             }
             Type::Map | Type::MapIndef => {
+                let depth = self.deeper(depth, position)?;
+                let mut left = self.decoded(Decoder::map)?;
                 let mut map = Map::new();
-                self.entries(&mut |key, cbor| {
-                    map.insert(key, cbor.value_within(depth)?);
-                    Ok(())
-                })?;
-                return Ok(Value::from(map));
+                while self.has_more(&mut left)? {
+                    let at = self.decoder.position();
+                    let key = match self.nested(depth)? {
+                        Value::String(text) => text,
+                        Value::Array(_) | Value::Object(_) => return Err(self.invalid("a key is no scalar", at)),
+                        scalar => scalar.to_string(),
+                    };
+                    let value = self.nested(depth)?;
+                    if map.insert(key, value).is_some() {
+                        return Err(self.invalid("a map has a key twice", at));
+                    }
+                }
+                Value::Object(map)
             }
             Type::Tag => {
-                let tag = self.decoder.tag();
-                self.check(tag)?;
-                return self.value_within(depth);
+                let depth = self.deeper(depth, position)?;
+                self.decoded(Decoder::tag)?;
+                self.nested(depth)?
             }
-            Type::Null | Type::Undefined | Type::Simple | Type::Break | Type::Unknown(_) => {
-                self.decoder.skip().map(|()| Value::Null)
-            }
-        };
-        self.check(simple)
-    }
-
-    fn key(&mut self) -> Result<String> {
-        let next = self.decoder.datatype();
-        match self.check(next)? {
-            Type::String | Type::StringIndef => self.text(),
-            _ => Ok(self.value_within(1)?.to_string()), // a number, for instance, but nothing nested
-        }
-    }
-
-    /// Whether another item follows: by the count, or up to the break where there is none.
-    fn goes_on(&mut self, left: &mut Option<u64>) -> Result<bool> {
-        match left {
-            Some(left) => {
-                let goes_on = *left > 0;
-                *left = left.saturating_sub(1);
-                Ok(goes_on)
-            }
-            None => {
-                let next = self.decoder.datatype();
-                let is_break = self.check(next)? == Type::Break;
-                if is_break {
-                    self.skip()?;
+            _ => match self.decoded(Decoder::decode::<Token>)? {
+                Token::Bool(value) => value.into(),
+                Token::U8(value) => value.into(),
+                Token::U16(value) => value.into(),
+                Token::U32(value) => value.into(),
+                Token::U64(value) => value.into(),
+                Token::I8(value) => value.into(),
+                Token::I16(value) => value.into(),
+                Token::I32(value) => value.into(),
+                Token::I64(value) => value.into(),
+                Token::Int(value) => {
+                    let value = i128::from(value);
+                    Number::from_i128(value).map_or_else(|| value.to_string().into(), Value::Number)
                 }
-                Ok(!is_break)
+                Token::F16(value) | Token::F32(value) => json::float(value.into()),
+                Token::F64(value) => json::float(value),
+                Token::Simple(value) => value.into(),
+                Token::Null | Token::Undefined => Value::Null,
+                other => return Err(self.invalid(&format!("there is no value but {other}"), position)),
+            },
+        })
+    }
+
+    fn deeper(&self, depth: u32, position: usize) -> Result<u32> {
+        depth.checked_sub(1).ok_or_else(|| self.invalid("it is nested too deeply", position))
+    }
+
+    fn kind(&mut self) -> Result<Type> {
+        self.decoded(|decoder| decoder.datatype())
+    }
+
+    fn text(&mut self) -> Result<Cow<'a, str>> {
+        if self.kind()? == Type::String {
+            return self.decoded(Decoder::str).map(Cow::Borrowed);
+        }
+        self.decoded(|decoder| decoder.str_iter()?.collect::<Result<String, _>>()).map(Cow::Owned)
+    }
+
+    fn bytes(&mut self) -> Result<String> {
+        self.decoded(|decoder| {
+            let mut text = String::new();
+            for piece in decoder.bytes_iter()? {
+                text.extend(piece?.iter().map(|byte| format!("{byte:02x}")));
             }
+            Ok(text)
+        })
+    }
+
+    /// Whether another item of an array or map follows, of which `left` were announced; `None` where a break ends it.
+    fn has_more(&mut self, left: &mut Option<u64>) -> Result<bool> {
+        match left {
+            Some(0) => Ok(false),
+            Some(left) => {
+                *left -= 1;
+                Ok(true)
+            }
+            None if self.kind()? == Type::Break => {
+                self.decoder.set_position(self.decoder.position() + 1);
+                Ok(false)
+            }
+            None => Ok(true),
         }
     }
 
-    fn check<T>(&self, outcome: Result<T, decode::Error>) -> Result<T> {
-        outcome.map_err(|error| {
-            let what = format!("{} is not the CBOR that it should be: {error}", self.section);
-            malformed(what).at(self.position()..self.start + self.decoder.input().len() as u64)
-        })
+    fn decoded<T>(&mut self, decode: impl FnOnce(&mut Decoder<'a>) -> Result<T, decode::Error>) -> Result<T> {
+        let position = self.decoder.position();
+        decode(&mut self.decoder).map_err(|error| self.invalid(&error.to_string(), position))
+    }
+
+    fn invalid(&self, why: &str, position: usize) -> Error {
+        malformed(format!("{} is not the CBOR that it should be: {why}", self.section)).at(self.place(position))
+    }
+
+    /// From a position in the section to where the decoder has come.
+    fn place(&self, position: usize) -> std::ops::Range<u64> {
+        let end = self.decoder.position().max(position + 1);
+        self.start + position as u64..self.start + end as u64
     }
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn value(bytes: &[u8]) -> Result<Value> {
-        let mut cbor = Cbor::new(bytes, 0, "the section");
-        let value = cbor.value()?;
-        cbor.finish()?;
-        Ok(value)
+        Cbor::new(bytes, 100, "it").value()
     }
 
-    /// From the examples of RFC 8949, appendix A.
+    /// The encodings are those of RFC 8949, appendix A, where they are there.
     #[test]
-    fn reads_whatever_there_is_as_json() {
-        let examples: &[(&[u8], &str)] = &[
-            (b"\x1b\xff\xff\xff\xff\xff\xff\xff\xff", "18446744073709551615"),
-            (b"\x38\x63", "-100"),
-            (b"\xf9\x3e\x00", "1.5"),
-            (b"\xf9\x7e\x00", "null"), // not a number, in JSON as in CBOR
-            (b"\xc1\x1a\x51\x4b\x67\xb0", "1363896240"),
-            (b"\x44\x01\x02\x03\x04", "\"01020304\""),
-            (b"\x7f\x65strea\x64ming\xff", "\"streaming\""),
-            (b"\x9f\x01\x82\x02\x03\x9f\x04\x05\xff\xff", "[1,[2,3],[4,5]]"),
-            (b"\xbf\x63Fun\xf5\x63Amt\x21\xff", r#"{"Fun":true,"Amt":-2}"#),
-            (b"\xa2\x01\x02\x03\xf6", r#"{"1":2,"3":null}"#),
+    fn reads_values_of_every_kind() {
+        let cases: &[(&[u8], Value)] = &[
+            (b"\x1b\xff\xff\xff\xff\xff\xff\xff\xff", json!(u64::MAX)),
+            (b"\x39\x03\xe7", json!(-1000)),
+            (b"\x3b\xff\xff\xff\xff\xff\xff\xff\xff", json!("-18446744073709551616")),
+            (b"\xf9\x3c\x00", json!(1.0)),
+            (b"\xfa\x47\xc3\x50\x00", json!(100_000.0)),
+            (b"\xfb\x3f\xf1\x99\x99\x99\x99\x99\x9a", json!(1.1)),
+            (b"\xf9\x7e\x00", json!("NaN")),
+            (b"\xf9\xfc\x00", json!("-inf")),
+            (b"\xf5", json!(true)),
+            (b"\xf6", json!(null)),
+            (b"\xf0", json!(16)),
+            (b"\x44\x01\x02\x03\x04", json!("01020304")),
+            (b"\x5f\x42\x01\x02\x43\x03\x04\x05\xff", json!("0102030405")),
+            (b"\x62\xc3\xbc", json!("ü")),
+            (b"\x7f\x65strea\x64ming\xff", json!("streaming")),
+            (b"\x83\x01\x82\x02\x03\x82\x04\x05", json!([1, [2, 3], [4, 5]])),
+            (b"\x9f\x01\x82\x02\x03\x9f\x04\x05\xff\xff", json!([1, [2, 3], [4, 5]])),
+            (b"\xa2\x61a\x01\x02\x80", json!({ "a": 1, "2": [] })),
+            (b"\xbf\x61a\x01\xff", json!({ "a": 1 })),
+            (b"\xc1\x1a\x51\x4b\x67\xb0", json!(1_363_896_240)),
         ];
-        for (bytes, json) in examples {
-            assert_eq!(value(bytes).unwrap().to_string(), *json);
+        for (bytes, expected) in cases {
+            assert_eq!(value(bytes).as_ref(), Ok(expected), "{bytes:x?}");
         }
     }
 
     #[test]
-    fn refuses_counts_without_items_and_endless_nesting() {
-        for bytes in
-            [&b"\x9b\xff\xff\xff\xff\xff\xff\xff\xff"[..], b"\x5b\x7f\xff\xff\xff\xff\xff\xff\xff", b"\x9f", b""]
-        {
-            assert_eq!(value(bytes).unwrap_err().kind, ErrorKind::Format);
+    fn errors_say_where_they_are() {
+        let error = value(b"\x83\x01\x02").unwrap_err();
+        assert_eq!((error.kind, error.place.range), (ErrorKind::Format, Some(103..104)));
+    }
+
+    #[test]
+    fn refuses_what_is_no_value() {
+        for bytes in [&b""[..], b"\xff", b"\x1c", b"\xa1\x80\x01", b"\xa2\x01\x01\x01\x01", b"\x61\xff", b"\x9f\x01"] {
+            assert_eq!(value(bytes).unwrap_err().kind, ErrorKind::Format, "{bytes:x?}");
         }
-        assert_eq!(value(&[0x81; 1 << 20]).unwrap_err().kind, ErrorKind::Limit);
-        assert_eq!(value(&[0xc1; 1 << 20]).unwrap_err().kind, ErrorKind::Limit);
-        assert_eq!(value(b"\x01\x01").unwrap_err().kind, ErrorKind::Format);
+    }
+
+    #[test]
+    fn forged_lengths_allocate_nothing() {
+        for major in [0x5b, 0x7b, 0x9b, 0xbb] {
+            assert!(value(&[major, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]).is_err());
+        }
+    }
+
+    #[test]
+    fn refuses_nesting_that_would_exhaust_the_stack() {
+        for deep in [vec![0x81; 1 << 20], vec![0xc1; 1 << 20], [0xa1, 0x01].repeat(1 << 20)] {
+            assert!(value(&deep).unwrap_err().what.contains("nested"));
+        }
     }
 }

@@ -54,6 +54,12 @@ pub(crate) fn part_path(path: &str) -> Result<String> {
     Ok(path.to_owned())
 }
 
+/// A number, or its name as a string: JSON has no infinities and no NaN.
+#[cfg(any(feature = "burnpack", feature = "gguf"))]
+pub(super) fn float(value: f64) -> Value {
+    serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number)
+}
+
 /// The keys and values of an object in their order; a key that occurs twice is kept twice.
 pub(super) struct Entries<V>(pub(super) Vec<(String, V)>);
 

@@ -3,8 +3,12 @@
 //! the file, and tells a whole file from a cut one by its tail.
 
 pub mod apr;
-#[cfg(feature = "ztensor")]
+#[cfg(feature = "burnpack")]
+pub mod burnpack;
+#[cfg(feature = "cbor")]
 mod cbor;
+#[cfg(feature = "gguf")]
+pub mod gguf;
 mod json;
 #[cfg(feature = "msgpack")]
 mod msgpack;
@@ -24,6 +28,10 @@ use std::ops::Range;
 pub const FORMATS: &[Format] = &[
     #[cfg(feature = "apr")]
     apr::FORMAT,
+    #[cfg(feature = "burnpack")]
+    burnpack::FORMAT,
+    #[cfg(feature = "gguf")]
+    gguf::FORMAT,
     #[cfg(feature = "safetensors")]
     safetensors::FORMAT,
     #[cfg(feature = "ztensor")]

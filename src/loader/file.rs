@@ -52,6 +52,12 @@ impl<S: Source> ModelFile<S> {
         }
     }
 
+    /// The file at `path` beside this one, of which nothing is known yet.
+    pub(crate) fn beside(&self, path: &str) -> Result<Self> {
+        let source = self.source.part(path).map_err(|e| e.in_file(self.source.name()))?;
+        Ok(ModelFile::new(source, Rc::clone(&self.stats), self.retry))
+    }
+
     /// The file's length in bytes, where it is known.
     pub(crate) fn length(&self) -> Option<u64> {
         self.window.borrow().file_length()

@@ -23,6 +23,7 @@ use crate::index::{Index, Manifest, Metadata, Parsed, Part, Tensor};
 use crate::plan::{self, DEFAULT_COALESCE_GAP_BYTES};
 use crate::retry::Policy;
 use crate::source::{Body, Buffer, Source};
+use crate::split::Split;
 use file::ModelFile;
 use futures::channel::oneshot;
 use futures::future::{FutureExt, LocalBoxFuture, Shared, WeakShared};
@@ -138,6 +139,8 @@ type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 /// ```
 pub struct Loader<S: Source> {
     manifest: Option<Manifest>,
+    /// What the file that was opened first says of all files, where there is no manifest.
+    split: Option<Split>,
     shards: Vec<Shard<S>>,
     options: Options,
     stats: Rc<Stats>,
@@ -168,25 +171,29 @@ impl<S: Source> Loader<S> {
     pub async fn open(source: S, options: Options) -> Result<Self> {
         let stats = Rc::new(Stats::default());
         let file = Rc::new(ModelFile::new(source, Rc::clone(&stats), options.retry));
-        let (manifest, shards) = match file.parse().await? {
-            Parsed::File(index) => {
-                check_footer(&file)?;
-                let opened = Mutex::new(Some(Rc::new(OpenShard::new(index, 0))));
-                (None, vec![Shard { file, part: None, opened }])
-            }
+        let parsed = file.parse().await?;
+        if !matches!(parsed, Parsed::Manifest(_)) {
+            check_footer(&file)?;
+        }
+        let (manifest, split, shards) = match parsed {
+            Parsed::File(index) => (None, None, vec![Shard::opened(file, index, 0)]),
             Parsed::Manifest(manifest) => {
-                let mut shards = Vec::new();
-                for part in &manifest.parts {
-                    let source = file.source.part(&part.path).map_err(|e| e.in_file(file.source.name()))?;
-                    let file = Rc::new(ModelFile::new(source, Rc::clone(&stats), options.retry));
-                    shards.push(Shard { file, part: Some(part.clone()), opened: Mutex::new(None) });
+                let shards = Shard::parts(&file, &manifest)?;
+                (Some(manifest), None, shards)
+            }
+            Parsed::Part(index, split) => {
+                let manifest = split.manifest(&index, file.source.file_name().as_deref());
+                let manifest = manifest.map_err(|e| e.in_file(file.source.name()))?;
+                let mut shards = Shard::parts(&file, &manifest)?;
+                if let Some(own) = shards.get_mut(split.number) {
+                    *own = Shard::opened(file, index, split.number);
                 }
-                (Some(manifest), shards)
+                (Some(manifest), Some(split), shards)
             }
             Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
         };
         let (loading, prefetched, verified_by) = Default::default();
-        Ok(Loader { manifest, shards, options, stats, loading, prefetched, verified_by })
+        Ok(Loader { manifest, split, shards, options, stats, loading, prefetched, verified_by })
     }
 
     /// Counters over the life of the loader.
@@ -234,6 +241,9 @@ impl<S: Source> Loader<S> {
                 let what = "the manifest says that it is in this file, but it is not";
                 return Err(self.place(*part, malformed(what).in_tensor(name)));
             }
+        }
+        if let Some(split) = &self.split {
+            split.check_tensor_count(tensors.len()).map_err(|e| self.place(split.number, e))?;
         }
         Ok(tensors)
     }
@@ -440,8 +450,9 @@ impl<S: Source> Loader<S> {
         if let Some(open) = &*opened {
             return Ok(Rc::clone(open));
         }
-        let index = match file.look(format::parse).await? {
-            Parsed::File(index) => index,
+        let (index, split) = match file.look(format::parse).await? {
+            Parsed::File(index) => (index, None),
+            Parsed::Part(index, split) => (index, Some(split)),
             Parsed::Manifest(_) => {
                 return Err(self.place(shard, malformed("a manifest names another manifest as a file of the model")));
             }
@@ -451,6 +462,9 @@ impl<S: Source> Loader<S> {
                 return Err(self.place(shard, Error::new(ErrorKind::Unsupported, what)));
             }
         };
+        if let Some(first) = &self.split {
+            first.check_part(split.as_ref(), shard).map_err(|e| self.place(shard, e))?;
+        }
         check_footer(file)?;
         check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
         let open = Rc::new(OpenShard::new(index, shard));
@@ -472,6 +486,22 @@ impl<S: Source> std::fmt::Debug for Loader<S> {
             .field("shards", &self.shards.len())
             .field("options", &self.options)
             .finish_non_exhaustive()
+    }
+}
+
+impl<S: Source> Shard<S> {
+    /// A file whose head was read.
+    fn opened(file: Rc<ModelFile<S>>, index: Index, shard: usize) -> Self {
+        Shard { file, part: None, opened: Mutex::new(Some(Rc::new(OpenShard::new(index, shard)))) }
+    }
+
+    /// The files that a manifest names, beside `file` and not yet read.
+    fn parts(file: &ModelFile<S>, manifest: &Manifest) -> Result<Vec<Self>> {
+        let part = |part: &Part| {
+            let file = Rc::new(file.beside(&part.path)?);
+            Ok(Shard { file, part: Some(part.clone()), opened: Mutex::new(None) })
+        };
+        manifest.parts.iter().map(part).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format::{self, StretchChecksum};
 use crate::index::{Component, Digest, Index, Parsed, Part};
 use crate::loader::check_length;
+use crate::split::Split;
 use crate::window::{Stop, Window};
 use std::ops::Range;
 #[cfg(not(target_arch = "wasm32"))]
@@ -53,6 +54,15 @@ impl FileBytes {
             path: None,
             storage: Storage::Memory(bytes),
         }
+    }
+
+    /// Its name in its folder.
+    pub(super) fn file_name(&self) -> Option<&str> {
+        #[cfg(not(target_arch = "wasm32"))]
+        if let Some(path) = &self.path {
+            return path.file_name()?.to_str();
+        }
+        Some(&self.name)
     }
 
     pub(super) fn all(&self) -> &[u8] {
@@ -130,6 +140,8 @@ pub(super) struct TensorFile {
     pub(super) checksums: Vec<StretchChecksum>,
     /// What the manifest says of the whole of it.
     pub(super) stated_digest: Option<Digest>,
+    /// Which part of a model it says that it is.
+    pub(super) split: Option<Split>,
 }
 
 impl TensorFile {
@@ -137,21 +149,21 @@ impl TensorFile {
     pub(super) fn new(bytes: FileBytes, index: Index) -> Result<Self> {
         bytes.parse(format::check_tail)?;
         let checksums = bytes.parse(format::checksums)?;
-        Ok(TensorFile { bytes, index, checksums, stated_digest: None })
+        Ok(TensorFile { bytes, index, checksums, stated_digest: None, split: None })
     }
 
-    /// Takes a file that a manifest names.
+    /// Takes a file that the model has beside others.
     pub(super) fn part(bytes: FileBytes, part: &Part) -> Result<Self> {
         check_length(Some(part), Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
-        match bytes.unpack()? {
-            (bytes, Parsed::File(index)) => {
-                Ok(TensorFile { stated_digest: part.digest, ..TensorFile::new(bytes, index)? })
-            }
+        let (bytes, index, split) = match bytes.unpack()? {
+            (bytes, Parsed::File(index)) => (bytes, index, None),
+            (bytes, Parsed::Part(index, split)) => (bytes, index, Some(split)),
             (bytes, _) => {
                 let what = "a manifest names another manifest as a file of the model";
-                Err(malformed(what).in_file(&bytes.name))
+                return Err(malformed(what).in_file(&bytes.name));
             }
-        }
+        };
+        Ok(TensorFile { stated_digest: part.digest, split, ..TensorFile::new(bytes, index)? })
     }
 
     /// The stored bytes of a component.

@@ -16,6 +16,7 @@ pub use verify::Verified;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor};
 use crate::loader::ModelMetadata;
+use crate::split::Split;
 use component::ComponentReader;
 use file::{FileBytes, TensorFile};
 use std::collections::HashMap;
@@ -51,7 +52,8 @@ enum Held {
 }
 
 impl Reader {
-    /// Opens a file of tensors, or a manifest with the files that it names beside it.
+    /// Opens a file of tensors with the further parts of its model beside it, if it has some, or a manifest with
+    /// the files that it names.
     ///
     /// The files are mapped into memory: nobody may write into them or cut them while the reader
     /// lives. Replacing them (a rename) is fine; the reader keeps the old ones.
@@ -66,7 +68,7 @@ impl Reader {
         Reader::new(FileBytes::open(path)?, |part| FileBytes::open(&folder.join(&part.path)))
     }
 
-    /// Opens the first of `files` (name and content); where it is a manifest, the others lie beside it.
+    /// Opens the first of `files` (name and content); the others lie beside it.
     ///
     /// # Errors
     /// As for `open`.
@@ -194,6 +196,11 @@ impl Reader {
                 let files = manifest.parts.iter().map(open).collect::<Result<_>>()?;
                 (Some(manifest), files)
             }
+            (first, Parsed::Part(index, split)) => {
+                let manifest = split.manifest(&index, first.file_name()).map_err(|e| e.in_file(&name))?;
+                let files = open_split(TensorFile::new(first, index)?, &split, &manifest.parts, open_part)?;
+                (Some(manifest), files)
+            }
         };
         let mut reader = Reader {
             name,
@@ -293,6 +300,28 @@ fn only_component(tensor: &Tensor) -> Result<usize> {
                 .in_tensor(&tensor.name))
         }
     }
+}
+
+/// The files of a model whose files say themselves which part they are; `own` was opened first.
+fn open_split(
+    own: TensorFile,
+    split: &Split,
+    parts: &[Part],
+    mut open_part: impl FnMut(&Part) -> Result<FileBytes>,
+) -> Result<Vec<TensorFile>> {
+    let mut own = Some(own);
+    let mut files = Vec::new();
+    for (number, part) in parts.iter().enumerate() {
+        if let Some(own) = own.take_if(|_| number == split.number) {
+            files.push(own);
+            continue;
+        }
+        let file = TensorFile::part(open_part(part)?, part)?;
+        split.check_part(file.split.as_ref(), number).map_err(|e| e.in_file(&file.bytes.name))?;
+        files.push(file);
+    }
+    split.check_tensor_count(files.iter().map(|file| file.index.tensors.len()).sum())?;
+    Ok(files)
 }
 
 fn join_metadata(manifest: Option<&Manifest>, first: Option<&TensorFile>) -> ModelMetadata {

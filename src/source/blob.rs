@@ -26,6 +26,10 @@ impl BlobSource {
         &self.name
     }
 
+    pub(super) fn file_name(&self) -> Option<String> {
+        self.blob.dyn_ref::<File>().map(File::name)
+    }
+
     pub(super) fn read(&self, range: Range<u64>) -> Result<Answer<StreamBody>> {
         let length = self.blob.size() as u64;
         let end = range.end.min(length);

@@ -3,7 +3,7 @@
 use super::stream::{StreamBody, broken};
 use super::{Answer, answer};
 use crate::error::{Error, ErrorKind, Result};
-use js_sys::{Function, Promise, Reflect, encode_uri_component};
+use js_sys::{Function, Promise, Reflect, decode_uri_component, encode_uri_component};
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
@@ -39,6 +39,13 @@ impl FetchSource {
     /// What errors call it.
     pub fn name(&self) -> &str {
         &self.url
+    }
+
+    /// As [`Source::file_name`](super::Source::file_name): the last segment of the path, unescaped.
+    pub fn file_name(&self) -> Option<String> {
+        let path = Url::new(&self.url).ok()?.pathname();
+        let segment = path.rsplit('/').next()?;
+        Some(decode_uri_component(segment).map_or_else(|_| segment.to_owned(), String::from))
     }
 
     /// As [`Source::read`](super::Source::read). Redirects are followed anew each time: signed URLs expire.

@@ -33,6 +33,10 @@ impl Source for MemorySource {
         &self.name
     }
 
+    fn file_name(&self) -> Option<String> {
+        Some(self.name.clone())
+    }
+
     async fn read(&self, range: Range<u64>) -> Result<Answer<MemoryBody>> {
         let length = self.bytes.len() as u64;
         if range.start >= length && length > 0 {

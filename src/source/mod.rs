@@ -33,6 +33,9 @@ pub trait Source: Sized + 'static {
     /// What errors call it: its URL or path.
     fn name(&self) -> &str;
 
+    /// Its name in its folder, as [`Source::part`] takes one: a file name, not a URL. `None` where it has none.
+    fn file_name(&self) -> Option<String>;
+
     /// Asks for `range`, which is not empty. The end may lie beyond the file's.
     ///
     /// # Errors

@@ -68,6 +68,14 @@ impl Source for WebSource {
         }
     }
 
+    fn file_name(&self) -> Option<String> {
+        match self {
+            WebSource::Fetch(source) => source.file_name(),
+            WebSource::Blob(source) => source.file_name(),
+            WebSource::Bytes(_) => None,
+        }
+    }
+
     async fn read(&self, range: Range<u64>) -> Result<Answer<WebBody>> {
         match self {
             WebSource::Fetch(source) => Ok(source.read(range).await?.map(WebBody::Stream)),

@@ -20,8 +20,10 @@ pub(crate) struct Fixture {
 /// What `<file>.expected.json` says.
 #[derive(Deserialize)]
 pub(crate) struct Expected {
-    pub(crate) tensors: Vec<ExpectedTensor>,
+    /// What the format has to say; null where it says nothing.
+    #[serde(default)]
     pub(crate) metadata: serde_json::Value,
+    pub(crate) tensors: Vec<ExpectedTensor>,
 }
 
 #[derive(Deserialize, Clone)]
@@ -34,6 +36,7 @@ pub(crate) struct ExpectedTensor {
     pub(crate) sha256: Option<String>,
     pub(crate) components: Option<BTreeMap<String, ExpectedComponent>>,
     pub(crate) decoded: Option<serde_json::Value>,
+    pub(crate) param_id: Option<u64>,
 }
 
 #[derive(Deserialize, Clone)]
@@ -52,6 +55,15 @@ impl Fixture {
 
     pub(crate) fn bytes(&self) -> &Rc<[u8]> {
         &self.files[0].1
+    }
+
+    /// What opening the file should list: a part of a split GGUF leads to the other parts.
+    pub(crate) fn tensors_of_the_model(&self) -> Vec<ExpectedTensor> {
+        let Some(folder) = self.path.strip_suffix(&self.files[0].0).filter(|folder| *folder == "gguf/split/") else {
+            return self.expected.tensors.clone();
+        };
+        let parts = self.files.iter().filter(|(name, _)| name.ends_with(".gguf"));
+        parts.flat_map(|(name, _)| read_expected(&root().join(folder), name).unwrap().tensors).collect()
     }
 
     pub(crate) fn source(&self) -> MemorySource {
@@ -76,6 +88,12 @@ pub(crate) fn fixtures() -> Vec<Fixture> {
     found
 }
 
+fn read_expected(folder: &Path, name: &str) -> Option<Expected> {
+    let path = folder.join(format!("{name}.expected.json"));
+    let text = fs::read_to_string(&path).ok()?;
+    Some(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+}
+
 fn collect(folder: &Path, found: &mut Vec<Fixture>) {
     let paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     let mut files = Vec::new();
@@ -88,10 +106,7 @@ fn collect(folder: &Path, found: &mut Vec<Fixture>) {
         }
     }
     for (at, (name, _)) in files.iter().enumerate() {
-        let expected = folder.join(format!("{name}.expected.json"));
-        if let Ok(text) = fs::read_to_string(&expected) {
-            let expected =
-                serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", expected.display()));
+        if let Some(expected) = read_expected(folder, name) {
             let mut files = files.clone();
             files.swap(0, at);
             let path = folder.join(name).strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/");

@@ -57,6 +57,10 @@ impl Source for TestSource {
         &self.files[self.at].0
     }
 
+    fn file_name(&self) -> Option<String> {
+        Some(self.files[self.at].0.clone())
+    }
+
     async fn read(&self, range: Range<u64>) -> Result<Answer<TestBody>> {
         assert!(!range.is_empty(), "an empty range was asked for");
         let length = self.files[self.at].1.len() as u64;

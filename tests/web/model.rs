@@ -1,14 +1,14 @@
 //! A small APR v2 file, built by hand from the specification and by nothing of ours but LZ4.
 
 /// A tensor: name, number of f32 elements per row, rows, whether it is compressed.
-pub struct Tensor {
-    pub name: &'static str,
-    pub rows: u64,
-    pub columns: u64,
-    pub compressed: bool,
+pub(crate) struct Tensor {
+    pub(crate) name: &'static str,
+    pub(crate) rows: u64,
+    pub(crate) columns: u64,
+    pub(crate) compressed: bool,
 }
 
-pub const TENSORS: &[Tensor] = &[
+pub(crate) const TENSORS: &[Tensor] = &[
     Tensor { name: "first", rows: 7, columns: 3, compressed: false },
     Tensor { name: "große.weight", rows: 300, columns: 256, compressed: true },
     Tensor { name: "raw.weight", rows: 200, columns: 256, compressed: false },
@@ -17,13 +17,13 @@ pub const TENSORS: &[Tensor] = &[
 ];
 
 /// The elements of a tensor, little-endian.
-pub fn data(tensor: &Tensor) -> Vec<u8> {
+pub(crate) fn data(tensor: &Tensor) -> Vec<u8> {
     let seed = tensor.name.len() as u32;
     (0..tensor.rows as u32 * tensor.columns as u32).flat_map(|i| ((i / 5 * seed) as f32).to_le_bytes()).collect()
 }
 
 /// The file.
-pub fn file() -> Vec<u8> {
+pub(crate) fn file() -> Vec<u8> {
     let (mut index, mut body) = (Vec::new(), Vec::new());
     index.extend((TENSORS.len() as u32).to_le_bytes());
     index.extend([0; 4]);

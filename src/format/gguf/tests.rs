@@ -1,0 +1,302 @@
+#![allow(clippy::panic, reason = "a test")]
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::loader::{Loader, Options};
+use crate::native::Reader;
+use crate::source::memory::MemorySource;
+use futures::executor::block_on;
+use serde_json::{Value, json};
+use std::rc::Rc;
+
+/// Writes the pieces of a GGUF file as the specification lays them out.
+struct Writer {
+    bytes: Vec<u8>,
+    version: u32,
+    big_endian: bool,
+}
+
+impl Writer {
+    fn new(version: u32, big_endian: bool, tensors: u64, pairs: u64) -> Self {
+        let mut writer = Writer { bytes: b"GGUF".to_vec(), version, big_endian };
+        writer.u32(version).count(tensors).count(pairs);
+        writer
+    }
+
+    fn number(&mut self, little_endian: &[u8]) -> &mut Self {
+        let mut bytes = little_endian.to_vec();
+        if self.big_endian {
+            bytes.reverse();
+        }
+        self.bytes.extend(bytes);
+        self
+    }
+
+    fn u32(&mut self, value: u32) -> &mut Self {
+        self.number(&value.to_le_bytes())
+    }
+
+    fn u64(&mut self, value: u64) -> &mut Self {
+        self.number(&value.to_le_bytes())
+    }
+
+    fn count(&mut self, value: u64) -> &mut Self {
+        if self.version == 1 { self.u32(value as u32) } else { self.u64(value) }
+    }
+
+    fn string(&mut self, text: &[u8]) -> &mut Self {
+        self.count(text.len() as u64).bytes.extend(text);
+        self
+    }
+
+    fn pair(&mut self, key: &str, kind: u32) -> &mut Self {
+        self.string(key.as_bytes()).u32(kind)
+    }
+
+    fn info(&mut self, name: &str, dims: &[u64], kind: u32, offset: u64) -> &mut Self {
+        self.string(name.as_bytes()).u32(dims.len() as u32);
+        for &dim in dims {
+            self.count(dim);
+        }
+        self.u32(kind).u64(offset)
+    }
+
+    fn data(&mut self, alignment: usize, data: &[u8]) -> Vec<u8> {
+        self.bytes.resize(self.bytes.len().next_multiple_of(alignment), 0);
+        self.bytes.extend(data);
+        self.bytes.clone()
+    }
+}
+
+fn parsed(file: &[u8]) -> Result<Index> {
+    match parse(&Window::whole(file)) {
+        Ok(Parsed::File(index)) => Ok(index),
+        Ok(other) => panic!("{other:?}"),
+        Err(Stop::Failed(error)) => Err(error),
+        Err(Stop::Need(range)) => panic!("a whole file needs {range:?}"),
+    }
+}
+
+#[test]
+fn metadata_keeps_its_types_in_every_version_and_byte_order() {
+    for (version, big_endian) in [(1, false), (2, false), (3, false), (3, true)] {
+        let mut writer = Writer::new(version, big_endian, 0, 8);
+        writer.pair("u64", 10).u64(u64::MAX);
+        writer.pair("i64", 11).u64(i64::MIN.cast_unsigned());
+        writer.pair("i8", 1).number(&[0x80]);
+        writer.pair("f32", 6).u32(0.1f32.to_bits());
+        writer.pair("nan", 12).u64(f64::NAN.to_bits());
+        writer.pair("bool", 7).number(&[1]);
+        writer.pair("text", 8).string("naïve ✓".as_bytes());
+        writer.pair("nested", 9).u32(9).count(2);
+        writer.u32(3).count(2).number(&(-2i16).to_le_bytes()).number(&7i16.to_le_bytes());
+        writer.u32(8).count(1).string(b"a");
+        let index = parsed(&writer.bytes).unwrap();
+        let expected = json!({
+            "u64": u64::MAX, "i64": i64::MIN, "i8": -128, "f32": f64::from(0.1f32), "nan": "NaN", "bool": true,
+            "text": "naïve ✓", "nested": [[-2, 7], ["a"]],
+        });
+        assert_eq!(Value::Object(index.metadata), expected);
+        assert_eq!(index.version, version.to_string());
+        assert!(index.warnings.is_empty());
+    }
+}
+
+#[test]
+fn a_type_that_is_not_known_reaches_up_to_the_next_tensor_or_the_end() {
+    let mut writer = Writer::new(3, false, 3, 0);
+    writer.info("last", &[9, 3], 200, 96).info("first", &[5], 201, 0).info("known", &[32], 8, 32);
+    let file = writer.data(32, &[7; 120]);
+    let index = parsed(&file).unwrap();
+    let found: Vec<_> = index.tensors.iter().map(|t| (t.name.as_str(), t.dtype.name(), t.stored_length())).collect();
+    assert_eq!(found, [("first", "GGML_201", 32), ("known", "Q8_0", 34), ("last", "GGML_200", 24)]);
+    assert_eq!(index.tensors[2].shape, [3, 9]);
+    // A server that does not tell the length of the file leaves nothing to say where the last one ends.
+    let mut window = Window::new(None);
+    window.insert(0, &file);
+    assert!(matches!(parse(&window), Err(Stop::Failed(e)) if e.kind == ErrorKind::Unsupported));
+}
+
+#[test]
+fn blocks_of_a_big_endian_file_stay_as_they_are_and_say_so() {
+    let mut writer = Writer::new(3, true, 2, 0);
+    writer.info("q", &[32], 8, 0).info("x", &[2], 1, 64);
+    let file = writer.data(32, &[&[1; 64][..], &[0x3c, 0, 0xbc, 0]].concat());
+    let index = parsed(&file).unwrap();
+    let [q, x] = index.tensors.as_slice() else { panic!("{:?}", index.tensors) };
+    assert_eq!((q.dtype.name(), q.stored_length(), q.components[0].encoding), ("Q8_0_BE", 34, Encoding::Raw));
+    assert_eq!((x.dtype.name(), x.components[0].encoding), ("F16", Encoding::BigEndian));
+}
+
+#[test]
+fn tensors_begin_where_the_alignment_says() {
+    let mut writer = Writer::new(2, false, 1, 1);
+    writer.pair("general.alignment", 4).u32(8);
+    writer.info("a", &[2], 24, 8);
+    let file = writer.data(8, &[0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
+    let range = parsed(&file).unwrap().tensors[0].components[0].range.clone();
+    assert_eq!(&file[range.start as usize..range.end as usize], [1, 2]);
+
+    let mut writer = Writer::new(2, false, 0, 1);
+    writer.pair("general.alignment", 4).u32(48);
+    assert!(parsed(&writer.bytes).unwrap_err().what.contains("48, not a power of two"));
+}
+
+#[test]
+fn a_file_without_tensors_need_not_be_padded() {
+    assert!(parsed(&Writer::new(3, false, 0, 0).bytes).unwrap().tensors.is_empty());
+}
+
+#[test]
+fn tokens_that_are_not_utf8_are_no_reason_to_refuse_a_model() {
+    let mut writer = Writer::new(3, false, 0, 1);
+    writer.pair("tokens", 9).u32(8).count(2).string(b"\xff").string(b"ok");
+    let index = parsed(&writer.bytes).unwrap();
+    assert_eq!(index.metadata["tokens"], json!(["\u{fffd}", "ok"]));
+    assert_eq!(index.warnings.len(), 1);
+}
+
+#[test]
+fn forged_counts_are_refused_before_anything_is_allocated() {
+    let refused = |kind: ErrorKind, writer: &mut Writer| {
+        let error = parsed(&writer.bytes).unwrap_err();
+        assert_eq!(error.kind, kind, "{error}");
+    };
+    use ErrorKind::{Limit, Truncated};
+    refused(Limit, &mut Writer::new(3, false, u64::MAX, 0));
+    refused(Limit, &mut Writer::new(3, false, 0, u64::MAX));
+    refused(Limit, Writer::new(3, false, 1, 0).count(u64::MAX).u64(0).u64(0));
+    refused(Limit, Writer::new(3, false, 0, 1).pair("a", 8).count(u64::MAX));
+    refused(Limit, Writer::new(3, false, 0, 1).pair("a", 9).u32(0).count(1 << 40));
+    refused(Truncated, &mut Writer::new(3, false, 1 << 20, 0));
+    refused(Truncated, &mut Writer::new(3, false, 0, 1 << 20));
+    refused(Truncated, Writer::new(3, false, 0, 1).pair("a", 9).u32(8).count(1 << 20));
+    refused(Truncated, Writer::new(3, false, 0, 1).pair("a", 9).u32(12).count(1 << 20));
+}
+
+#[test]
+fn refuses_what_ggml_refuses() {
+    let refused = |writer: &mut Writer, what: &str| {
+        let error = parsed(&writer.data(32, &[0; 64])).unwrap_err();
+        assert!(error.kind == ErrorKind::Format && error.what.contains(what), "{error}");
+    };
+    refused(Writer::new(3, false, 0, 2).pair("a", 0).number(&[1]).pair("a", 0).number(&[1]), "\"a\" twice");
+    refused(Writer::new(3, false, 0, 1).pair("a", 13), "type 13");
+    refused(Writer::new(3, false, 0, 1).pair("a", 9).u32(13).count(0), "type 13");
+    refused(Writer::new(3, false, 1, 0).info("a", &[1; 5], 0, 0), "5 dimensions");
+    refused(Writer::new(3, false, 2, 0).info("a", &[4], 0, 0).info("a", &[4], 0, 32), "occurs twice");
+    refused(Writer::new(3, false, 2, 0).info("a", &[4], 0, 0).info("b", &[4], 0, 8), "overlap");
+    refused(Writer::new(3, false, 1, 0).info("a", &[u64::MAX, 2], 0, 0), "2^64");
+    refused(Writer::new(3, false, 1, 0).info("a", &[31], 8, 0), "whole blocks");
+    refused(Writer::new(3, false, 1, 0).info("a", &[1], 0, u64::MAX), "64 bits");
+    refused(
+        Writer::new(3, false, 0, 2).pair("split.no", 2).number(&[3, 0]).pair("split.count", 2).number(&[3, 0]),
+        "3 of 3",
+    );
+    let mut nested = Writer::new(3, false, 0, 1);
+    nested.pair("a", 9);
+    for _ in 0..1000 {
+        nested.u32(9).count(1);
+    }
+    refused(&mut nested, "nested");
+}
+
+/// A model with the head of a real one: a vocabulary of 150,000 tokens, their scores and types, and merges.
+fn with_vocabulary() -> Vec<u8> {
+    let mut writer = Writer::new(3, false, 1, 4);
+    writer.pair("tokenizer.ggml.tokens", 9).u32(8).count(150_000);
+    for token in 0..150_000 {
+        writer.string(format!("token {token}").as_bytes());
+    }
+    writer.pair("tokenizer.ggml.scores", 9).u32(6).count(150_000);
+    for token in 0..150_000 {
+        writer.u32((token as f32).to_bits());
+    }
+    writer.pair("tokenizer.ggml.token_type", 9).u32(5).count(150_000);
+    for _ in 0..150_000 {
+        writer.u32(1);
+    }
+    writer.pair("tokenizer.ggml.merges", 9).u32(8).count(150_000);
+    for merge in 0..150_000 {
+        writer.string(format!("left {merge} right").as_bytes());
+    }
+    writer.info("weight", &[4], 0, 0).data(32, &[0; 16])
+}
+
+#[test]
+fn a_large_vocabulary_takes_few_round_trips_and_is_not_parsed_again_and_again() {
+    let file = with_vocabulary();
+    let length = file.len() as u64;
+    let (mut window, mut parsed_bytes, mut stops) = (Window::new(Some(length)), 0, 0);
+    window.insert(0, &file[..64 << 10]); // what the engine reads first
+    let index = loop {
+        parsed_bytes += window.known_prefix();
+        match parse(&window) {
+            Ok(Parsed::File(index)) => break index,
+            Err(Stop::Need(range)) => window.insert(range.start, &file[range.start as usize..range.end as usize]),
+            other => panic!("{other:?}"),
+        }
+        stops += 1;
+    };
+    assert_eq!(index.metadata["tokenizer.ggml.tokens"][149_999], "token 149999");
+    assert_eq!(index.metadata["tokenizer.ggml.scores"][149_999], 149_999.0);
+    assert!(length > 7 << 20 && stops <= 4, "{stops} round trips for {length} bytes");
+    assert!(parsed_bytes <= 3 * length, "{parsed_bytes} bytes parsed of {length}");
+}
+
+fn part(number: u16, count: u16, tensors: u32, names: &[&str]) -> Rc<[u8]> {
+    let mut writer = Writer::new(3, false, names.len() as u64, 3);
+    writer.pair("split.no", 2).number(&number.to_le_bytes()).pair("split.count", 2).number(&count.to_le_bytes());
+    writer.pair("split.tensors.count", 5).u32(tensors);
+    for (at, name) in names.iter().enumerate() {
+        writer.info(name, &[1], 24, at as u64 * 32);
+    }
+    writer.data(32, &vec![number as u8; names.len() * 32]).into()
+}
+
+/// The names of a model's tensors and the parts that hold them, as the loader and the native reader find them.
+fn open(files: Vec<(&str, Rc<[u8]>)>) -> Result<Vec<(String, usize)>> {
+    let in_memory = files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
+    let native = Reader::from_bytes(in_memory).map(|reader| list(reader.tensors()));
+    let files = files.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+    let streamed = block_on(async {
+        let loader = Loader::open(MemorySource::new(files)?, Options::default()).await?;
+        loader.load_index().await.map(|index| list(index.iter().map(Rc::as_ref)))
+    });
+    match (&native, &streamed) {
+        (Err(native), Err(streamed)) => assert_eq!(native.kind, streamed.kind),
+        _ => assert_eq!(native, streamed),
+    }
+    streamed
+}
+
+fn list<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Vec<(String, usize)> {
+    tensors.into_iter().map(|tensor| (tensor.name.clone(), tensor.shard)).collect()
+}
+
+#[test]
+fn any_part_of_a_split_model_opens_all_of_it() {
+    let files = [
+        ("m-00001-of-00003.gguf", part(0, 3, 4, &["a", "b"])),
+        ("m-00002-of-00003.gguf", part(1, 3, 4, &["c"])),
+        ("m-00003-of-00003.gguf", part(2, 3, 4, &["d"])),
+    ];
+    for first in 0..3 {
+        let mut files = files.to_vec();
+        files.swap(0, first);
+        let expected = [("a", 0), ("b", 0), ("c", 1), ("d", 2)].map(|(name, shard)| (name.to_owned(), shard));
+        assert_eq!(open(files), Ok(expected.to_vec()));
+    }
+}
+
+#[test]
+fn parts_that_do_not_make_one_model_are_refused() {
+    let first = ("m-00001-of-00002.gguf", part(0, 2, 3, &["a", "b"]));
+    let refused = |second: Rc<[u8]>| open(vec![first.clone(), ("m-00002-of-00002.gguf", second)]).unwrap_err().what;
+    assert!(refused(part(0, 2, 3, &["c"])).contains("part 1 of 2, not 2 of 2"));
+    assert!(refused(part(1, 2, 3, &["c", "d"])).contains("3 tensors, but have 4"));
+    assert!(refused(part(1, 2, 3, &["a"])).contains("two files"));
+    assert!(refused(Writer::new(3, false, 0, 0).bytes.clone().into()).contains("not say that it is part"));
+    let missing = open(vec![first]).unwrap_err();
+    assert_eq!(missing.kind, ErrorKind::NotFound);
+}

@@ -39,6 +39,7 @@ impl<'a> Cbor<'a> {
     }
 
     /// Reads an array. `each` must read an item.
+    #[cfg(feature = "ztensor")]
     pub(super) fn items(&mut self, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         let mut left = self.decoded(Decoder::array)?;
         while self.has_more(&mut left)? {
@@ -48,6 +49,7 @@ impl<'a> Cbor<'a> {
     }
 
     /// Checks that nothing follows what was read.
+    #[cfg(feature = "ztensor")]
     pub(super) fn finish(&self) -> Result<()> {
         let (position, end) = (self.decoder.position(), self.decoder.input().len());
         if position < end {

@@ -49,13 +49,15 @@ impl Split {
                 "Open it where the other parts lie beside it, all under the names that they were written with.";
             Error::new(ErrorKind::NotFound, what).advise(advice)
         })?;
-        let part = |n| Part { path: format!("{before}{}{after}", number(n)), byte_length: None, digest: None };
+        let part =
+            |n| Part { path: format!("{before}{}{after}", number(n)), byte_length: None, digest: None, url: None };
         Ok(Manifest {
             format: index.format,
             version: index.version.clone(),
             metadata: Metadata::new(),
             parts: (0..self.count).map(part).collect(),
             tensor_parts: HashMap::new(),
+            catalog: None,
         })
     }
 
@@ -101,7 +103,7 @@ mod tests {
 
     fn index() -> Index {
         let (metadata, tensors, warnings) = Default::default();
-        Index { format: "gguf", version: "3".into(), metadata, tensors, warnings }
+        Index { format: "gguf", version: "3".into(), metadata, tensors, warnings, elsewhere: HashMap::new() }
     }
 
     #[test]

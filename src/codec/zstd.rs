@@ -260,8 +260,9 @@ fn damaged(error: impl Into<FrameDecoderError>) -> Error {
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
-#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
     use super::*;
     use proptest::prelude::*;
     use std::io::Write;

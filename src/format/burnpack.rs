@@ -14,6 +14,7 @@ use crate::fields::Fields;
 use crate::index::{Component, Index, Metadata, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// The format.
@@ -42,7 +43,14 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
     }
     check_tensors(&mut tensors, window.file_length())?;
     let (metadata, warnings) = (description.metadata, Vec::new());
-    Ok(Parsed::File(Index { format: FORMAT.name, version: version.to_string(), metadata, tensors, warnings }))
+    Ok(Parsed::File(Index {
+        format: FORMAT.name,
+        version: version.to_string(),
+        metadata,
+        tensors,
+        warnings,
+        elsewhere: HashMap::new(),
+    }))
 }
 
 /// The version, and where the CBOR is.

@@ -22,10 +22,6 @@ pub(super) struct Cbor<'a> {
     values_left: u32,
 }
 
-#[cfg_attr(
-    not(all(feature = "burnpack", feature = "ztensor")),
-    allow(dead_code, reason = "each format needs a part of it")
-)]
 impl<'a> Cbor<'a> {
     /// Reads `bytes`, which begin at `start` in the file; errors call them `section`.
     pub(super) fn new(bytes: &'a [u8], start: u64, section: &'static str) -> Self {
@@ -36,74 +32,37 @@ impl<'a> Cbor<'a> {
     pub(super) fn entries(&mut self, mut each: impl FnMut(&str, &mut Self) -> Result<()>) -> Result<()> {
         let mut left = self.decoded(Decoder::map)?;
         while self.has_more(&mut left)? {
-            let key = self.cow()?;
+            let key = self.text()?;
             each(&key, self)?;
         }
         Ok(())
+    }
+
+    /// Reads an array. `each` must read an item.
+    #[cfg(feature = "ztensor")]
+    pub(super) fn items(&mut self, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let mut left = self.decoded(Decoder::array)?;
+        while self.has_more(&mut left)? {
+            each(self)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that nothing follows what was read.
+    #[cfg(feature = "ztensor")]
+    pub(super) fn finish(&self) -> Result<()> {
+        let (position, end) = (self.decoder.position(), self.decoder.input().len());
+        if position < end {
+            Err(self.invalid(&format!("{} bytes follow it", end - position), position))
+        } else {
+            Ok(())
+        }
     }
 
     /// Reads a value of any kind. What JSON cannot say becomes text: bytes in hexadecimal, infinities and NaN by
     /// name, integers beyond 64 bits. Tags are dropped, and keys that are no text become the text of their value.
     pub(super) fn value(&mut self) -> Result<Value> {
         self.nested(MAX_DEPTH)
-    }
-
-    /// Reads an array: `item` must read each of its items.
-    pub(super) fn items(&mut self, mut item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        let mut left = self.decoded(Decoder::array)?;
-        while self.has_more(&mut left)? {
-            item(self)?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn text(&mut self) -> Result<String> {
-        self.cow().map(Cow::into_owned)
-    }
-
-    pub(super) fn u64(&mut self) -> Result<u64> {
-        self.decoded(Decoder::u64)
-    }
-
-    pub(super) fn integers(&mut self) -> Result<Vec<u64>> {
-        let mut integers = Vec::new();
-        self.items(|cbor| {
-            integers.push(cbor.u64()?);
-            Ok(())
-        })?;
-        Ok(integers)
-    }
-
-    /// What `read` reads, unless null stands in its place.
-    pub(super) fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
-        match self.kind()? {
-            Type::Null | Type::Undefined => self.skip().map(|()| None),
-            _ => read(self).map(Some),
-        }
-    }
-
-    pub(super) fn skip(&mut self) -> Result<()> {
-        self.value().map(drop)
-    }
-
-    /// Where the next value begins in the file.
-    pub(super) fn position(&self) -> u64 {
-        self.start + self.decoder.position() as u64
-    }
-
-    /// Checks that nothing follows.
-    pub(super) fn finish(&self) -> Result<()> {
-        let end = self.start + self.decoder.input().len() as u64;
-        if self.position() < end {
-            let what = format!("{} bytes of {} follow what it should hold", end - self.position(), self.section);
-            return Err(malformed(what).at(self.position()..end));
-        }
-        Ok(())
-    }
-
-    /// An error about the value that was read last.
-    pub(super) fn malformed(&self, what: impl Into<String>) -> Error {
-        malformed(what).at(self.start..self.position())
     }
 
     fn nested(&mut self, depth: u32) -> Result<Value> {
@@ -113,7 +72,7 @@ impl<'a> Cbor<'a> {
             Error::new(ErrorKind::Limit, what).at(self.place(position))
         })?;
         Ok(match self.kind()? {
-            Type::String | Type::StringIndef => self.cow()?.into(),
+            Type::String | Type::StringIndef => self.text()?.into(),
             Type::Bytes | Type::BytesIndef => self.bytes()?.into(),
             Type::Array | Type::ArrayIndef => {
                 let depth = self.deeper(depth, position)?;
@@ -178,7 +137,7 @@ impl<'a> Cbor<'a> {
         self.decoded(|decoder| decoder.datatype())
     }
 
-    fn cow(&mut self) -> Result<Cow<'a, str>> {
+    fn text(&mut self) -> Result<Cow<'a, str>> {
         if self.kind()? == Type::String {
             return self.decoded(Decoder::str).map(Cow::Borrowed);
         }

@@ -1,5 +1,7 @@
 //! JSON as formats use it: documents that name the files of a model, and objects whose keys must be unique.
 
+#[cfg(feature = "aero")]
+use super::aero;
 use super::{Format, MAX_MANIFEST_BYTES, apr, no_checksums, no_tail, safetensors};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::Parsed;
@@ -24,6 +26,10 @@ fn recognises(head: &[u8]) -> bool {
 
 fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
     let document = parse_object(window.get_all(MAX_MANIFEST_BYTES)?, 0, "the manifest")?;
+    #[cfg(feature = "aero")]
+    if aero::is_manifest(&document) {
+        return Ok(Parsed::Manifest(aero::parse_manifest(&document)?));
+    }
     if apr::is_manifest(&document) {
         Ok(Parsed::Manifest(apr::parse_manifest(&document)?))
     } else if safetensors::is_manifest(&document) {
@@ -58,7 +64,7 @@ pub(crate) fn part_path(path: &str) -> Result<String> {
 }
 
 /// A number, or its name as a string: JSON has no infinities and no NaN.
-#[cfg(any(feature = "burnpack", feature = "gguf", feature = "ztensor"))]
+#[cfg(any(feature = "aero", feature = "cbor", feature = "gguf"))]
 pub(super) fn float(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number)
 }

@@ -2,13 +2,17 @@
 //! into an [`Index`](crate::index::Index) or a [`Manifest`](crate::index::Manifest), names the checksums of
 //! the file, and tells a whole file from a cut one by its tail.
 
+#[cfg(feature = "aero")]
+pub mod aero;
 pub mod apr;
 #[cfg(feature = "burnpack")]
 pub mod burnpack;
-#[cfg(any(feature = "burnpack", feature = "ztensor"))]
+#[cfg(feature = "cbor")]
 mod cbor;
 #[cfg(feature = "embd")]
 pub mod embd;
+#[cfg(any(feature = "aero", feature = "gguf"))]
+mod ggml;
 #[cfg(feature = "gguf")]
 pub mod gguf;
 mod json;
@@ -28,6 +32,8 @@ use std::ops::Range;
 
 /// Every format, in the order in which they are asked whether a file is theirs.
 pub const FORMATS: &[Format] = &[
+    #[cfg(feature = "aero")]
+    aero::FORMAT,
     #[cfg(feature = "apr")]
     apr::FORMAT,
     #[cfg(feature = "burnpack")]

@@ -52,7 +52,14 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
         let what = format!("{} bytes follow the last tensor", length - data_end);
         return Err(malformed(what).at(data_end..length).into());
     }
-    Ok(Parsed::File(Index { format: FORMAT.name, version: "1".into(), metadata, tensors, warnings: Vec::new() }))
+    Ok(Parsed::File(Index {
+        format: FORMAT.name,
+        version: "1".into(),
+        metadata,
+        tensors,
+        warnings: Vec::new(),
+        elsewhere: HashMap::new(),
+    }))
 }
 
 /// Whether a JSON document is a `model.safetensors.index.json`.
@@ -75,13 +82,13 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
         let path = path.as_str().ok_or_else(|| malformed("its file in weight_map is no string").in_tensor(name))?;
         let path = json::part_path(path).map_err(|e| e.in_tensor(name))?;
         let part = *part_of_path.entry(path).or_insert_with_key(|path| {
-            parts.push(Part { path: path.clone(), byte_length: None, digest: None });
+            parts.push(Part { path: path.clone(), url: None, byte_length: None, digest: None });
             parts.len() - 1
         });
         tensor_parts.insert(name.clone(), part);
     }
     let metadata = document.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    Ok(Manifest { format: FORMAT.name, version: "1".into(), metadata, parts, tensor_parts })
+    Ok(Manifest { format: FORMAT.name, version: "1".into(), metadata, parts, tensor_parts, catalog: None })
 }
 
 /// The JSON header: `__metadata__`, and the tensors in the order of the file. A name that occurs twice is kept twice.

@@ -6,7 +6,7 @@ use super::unpack::{FileBody, Unpacked};
 use super::whole::Sums;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
-use crate::index::{Component, Parsed};
+use crate::index::{Component, Parsed, Part};
 use crate::retry::Policy;
 use crate::source::{Answer, Body, Buffer, Source, answer::Identity};
 use crate::window::{Stop, Window};
@@ -52,9 +52,13 @@ impl<S: Source> ModelFile<S> {
         }
     }
 
-    /// The file at `path` beside this one, of which nothing is known yet.
-    pub(crate) fn beside(&self, path: &str) -> Result<Self> {
-        let source = self.source.part(path).map_err(|e| e.in_file(self.source.name()))?;
+    /// Another file of the model, of which nothing is known yet.
+    pub(crate) fn part(&self, part: &Part) -> Result<Self> {
+        let source = match &part.url {
+            Some(url) => self.source.elsewhere(url, &part.path),
+            None => self.source.part(&part.path),
+        };
+        let source = source.map_err(|e| e.in_file(self.source.name()))?;
         Ok(ModelFile::new(source, Rc::clone(&self.stats), self.retry))
     }
 

@@ -19,7 +19,7 @@ pub use stats::{Arrived, Observer, Stats};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
-use crate::index::{Index, Manifest, Metadata, Parsed, Part, Tensor};
+use crate::index::{Index, Manifest, Metadata, Parsed, Part, Tensor, check_elsewhere};
 use crate::plan::{self, DEFAULT_COALESCE_GAP_BYTES};
 use crate::retry::Policy;
 use crate::source::{Body, Buffer, Source};
@@ -236,10 +236,14 @@ impl<S: Source> Loader<S> {
                 tensors.push(Rc::clone(tensor));
             }
         }
-        for (name, part) in self.manifest.iter().flat_map(|m| &m.tensor_parts) {
-            if shard_of_name.get(name.as_str()) != Some(part) {
-                let what = "the manifest says that it is in this file, but it is not";
-                return Err(self.place(*part, malformed(what).in_tensor(name)));
+        if let Some(manifest) = &self.manifest {
+            let catalog = manifest.catalog.as_ref().and_then(|catalog| opened.get(catalog.part));
+            for stated in manifest.stated_parts(catalog.map(|open| &open.index.elsewhere)) {
+                let (name, part) = stated?;
+                if shard_of_name.get(name) != Some(&part) {
+                    let what = "the manifest says that it is in this file, but it is not";
+                    return Err(self.place(part, malformed(what).in_tensor(name)));
+                }
             }
         }
         if let Some(split) = &self.split {
@@ -431,8 +435,7 @@ impl<S: Source> Loader<S> {
 
     /// The tensor of that name, opening only the file that the manifest says it is in.
     async fn find(&self, name: &str) -> Result<Rc<Tensor>> {
-        let mapped = self.manifest.as_ref().and_then(|manifest| manifest.tensor_parts.get(name));
-        let candidates = mapped.map_or(0..self.shards.len(), |&shard| shard..shard + 1);
+        let candidates = self.stated_part(name).await?.map_or(0..self.shards.len(), |shard| shard..shard + 1);
         for shard in candidates {
             let open = self.open_shard(shard).await?;
             if let Some(tensor) = open.by_name.get(name).and_then(|&at| open.tensors.get(at)) {
@@ -440,6 +443,19 @@ impl<S: Source> Loader<S> {
             }
         }
         Err(Error::new(ErrorKind::NotFound, "the model has no tensor of this name").in_tensor(name))
+    }
+
+    /// The file that the tensor of that name is in, if the manifest or its catalog says.
+    async fn stated_part(&self, name: &str) -> Result<Option<usize>> {
+        let Some(manifest) = &self.manifest else { return Ok(None) };
+        match (manifest.tensor_parts.get(name), &manifest.catalog) {
+            (Some(part), _) => Ok(Some(*part)),
+            (None, Some(catalog)) => {
+                let open = self.open_shard(catalog.part).await?;
+                open.index.elsewhere.get(name).map(|shard| catalog.part_of(name, *shard)).transpose()
+            }
+            (None, None) => Ok(None),
+        }
     }
 
     async fn open_shard(&self, shard: usize) -> Result<Rc<OpenShard>> {
@@ -467,6 +483,7 @@ impl<S: Source> Loader<S> {
         }
         check_footer(file)?;
         check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
+        check_elsewhere(&index, self.manifest.as_ref(), shard).map_err(|e| self.place(shard, e))?;
         let open = Rc::new(OpenShard::new(index, shard));
         *opened = Some(Rc::clone(&open));
         Ok(open)
@@ -498,7 +515,7 @@ impl<S: Source> Shard<S> {
     /// The files that a manifest names, beside `file` and not yet read.
     fn parts(file: &ModelFile<S>, manifest: &Manifest) -> Result<Vec<Self>> {
         let part = |part: &Part| {
-            let file = Rc::new(file.beside(&part.path)?);
+            let file = Rc::new(file.part(part)?);
             Ok(Shard { file, part: Some(part.clone()), opened: Mutex::new(None) })
         };
         manifest.parts.iter().map(part).collect()

@@ -14,7 +14,7 @@ pub use streaming::{LoadedTensor, StreamingLoader};
 pub use verify::Verified;
 
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor};
+use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor, check_elsewhere};
 use crate::loader::ModelMetadata;
 use crate::split::Split;
 use component::ComponentReader;
@@ -230,12 +230,18 @@ impl Reader {
             }
             self.held.push(tensor.components.iter().map(|_| OnceLock::new()).collect());
         }
-        for (name, part) in manifest.iter().flat_map(|manifest| &manifest.tensor_parts) {
-            if self.find(name).ok().map(|(_, tensor)| tensor.shard) != Some(*part) {
-                let file = self.files.get(*part).map_or(self.name.as_str(), |file| &file.bytes.name);
+        let Some(manifest) = manifest else { return Ok(()) };
+        let catalog = manifest.catalog.as_ref().and_then(|catalog| self.files.get(catalog.part));
+        for stated in manifest.stated_parts(catalog.map(|file| &file.index.elsewhere)) {
+            let (name, part) = stated?;
+            let file = self.files.get(part).map_or(self.name.as_str(), |file| &file.bytes.name);
+            if self.find(name).ok().map(|(_, tensor)| tensor.shard) != Some(part) {
                 let what = "the manifest says that it is in this file, but it is not";
                 return Err(malformed(what).in_tensor(name).in_file(file));
             }
+        }
+        for (part, file) in self.files.iter().enumerate() {
+            check_elsewhere(&file.index, Some(manifest), part).map_err(|e| e.in_file(&file.bytes.name))?;
         }
         Ok(())
     }

@@ -74,6 +74,11 @@ impl FetchSource {
         }
     }
 
+    /// As [`Source::elsewhere`](super::Source::elsewhere): the client keeps headers and credentials to their origin.
+    pub fn elsewhere(&self, url: &str) -> Self {
+        FetchSource { url: url.to_owned(), client: Rc::clone(&self.client) }
+    }
+
     async fn request(&self, range: Option<&Range<u64>>) -> Result<(Response, AbortController)> {
         let no_browser = |cause| broken("this environment has no fetch", cause);
         let controller = AbortController::new().map_err(no_browser)?;

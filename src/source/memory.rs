@@ -65,6 +65,10 @@ impl Source for MemorySource {
         }
     }
 
+    fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
+        self.part(url).or_else(|_| self.part(path))
+    }
+
     async fn pause(&self, _: u64) {}
 
     fn random(&self) -> f64 {

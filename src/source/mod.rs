@@ -50,6 +50,22 @@ pub trait Source: Sized + 'static {
     /// `NOT_FOUND` or `UNSUPPORTED` where this source has no files beside it.
     fn part(&self, path: &str) -> Result<Self>;
 
+    /// The file at `url`, an http(s) URL that a manifest names, which may be of any host: whatever the caller's
+    /// headers and credentials are for, they are not for there. `path` is where the file would be beside this one, or
+    /// empty. A source that is not at a URL itself takes that: its files were fetched before.
+    ///
+    /// # Errors
+    /// As for [`Source::part`].
+    fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
+        self.part(path).map_err(|mut error| {
+            error.what = format!(
+                "{}, and the model has it at {url}, where only one that is read from a URL can find it",
+                error.what
+            );
+            error
+        })
+    }
+
     /// Waits. Dropping the future ends the wait.
     async fn pause(&self, delay_ms: u64);
 

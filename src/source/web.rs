@@ -96,6 +96,13 @@ impl Source for WebSource {
         }
     }
 
+    fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
+        match self {
+            WebSource::Fetch(source) => Ok(WebSource::Fetch(source.elsewhere(url))),
+            WebSource::Blob(_) | WebSource::Bytes(_) => self.part(path),
+        }
+    }
+
     async fn pause(&self, delay_ms: u64) {
         timer::pause(delay_ms).await;
     }

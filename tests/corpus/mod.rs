@@ -36,6 +36,7 @@ pub(crate) struct ExpectedTensor {
     pub(crate) sha256: Option<String>,
     pub(crate) components: Option<BTreeMap<String, ExpectedComponent>>,
     pub(crate) decoded: Option<serde_json::Value>,
+    pub(crate) quant_params: Option<serde_json::Value>,
     pub(crate) param_id: Option<u64>,
 }
 

@@ -55,12 +55,18 @@ pub(crate) fn run(project: &Project) -> Result<()> {
         match natively(file) {
             Ok(expected) => {
                 let expected = Value::Object(expected);
-                ensure!(in_browser["alone"] == expected, "{path}: loadTensor gives {in_browser}, mmap {expected}");
-                ensure!(in_browser["streamed"] == expected, "{path}: tensors() gives other bytes than mmap");
+                ensure!(
+                    in_browser.get("alone") == Some(&expected),
+                    "{path}: loadTensor gives {in_browser}, mmap {expected}"
+                );
+                ensure!(in_browser.get("streamed") == Some(&expected), "{path}: tensors() gives other bytes than mmap");
                 tensors += expected.as_object().map_or(0, Map::len);
             }
             Err(error) => {
-                ensure!(in_browser["code"] == error.code(), "{path}: mmap says {error}, the browser {in_browser}");
+                ensure!(
+                    in_browser.get("code").and_then(Value::as_str) == Some(error.code()),
+                    "{path}: mmap says {error}, the browser {in_browser}"
+                );
                 refused += 1;
             }
         }

@@ -12,6 +12,7 @@ use crate::format::json;
 use crate::index::{Component, Index, Metadata, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use serde::Deserialize;
+use std::collections::HashMap;
 
 const FOOTER_BYTES: u64 = 4;
 
@@ -45,7 +46,14 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     }
     let data_end = window.file_length().map(|length| length.saturating_sub(FOOTER_BYTES));
     check_tensors(&mut tensors, data_end)?;
-    Ok(Parsed::File(Index { format: FORMAT.name, version: "1".into(), metadata, tensors, warnings: Vec::new() }))
+    Ok(Parsed::File(Index {
+        format: FORMAT.name,
+        version: "1".into(),
+        metadata,
+        tensors,
+        warnings: Vec::new(),
+        elsewhere: HashMap::new(),
+    }))
 }
 
 /// An entry of the index; `offset` counts from the end of the index.

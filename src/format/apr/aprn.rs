@@ -11,6 +11,7 @@ use crate::fields::Fields;
 use crate::format::msgpack;
 use crate::index::{Component, Encoding, Index, Metadata, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
+use std::collections::HashMap;
 use std::ops::Range;
 
 const HEADER_BYTES: u64 = 32;
@@ -33,7 +34,14 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     if header.flags & FLAG_SIGNED != 0 {
         warnings.push("the file is signed, but the format does not say how: the signature was not checked".to_owned());
     }
-    Ok(Parsed::File(Index { format: FORMAT.name, version: header.version, metadata, tensors, warnings }))
+    Ok(Parsed::File(Index {
+        format: FORMAT.name,
+        version: header.version,
+        metadata,
+        tensors,
+        warnings,
+        elsewhere: HashMap::new(),
+    }))
 }
 
 struct Header {

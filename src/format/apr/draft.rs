@@ -13,6 +13,7 @@ use crate::fields::Fields;
 use crate::format::{StretchChecksum, json};
 use crate::index::{Component, Encoding, Index, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// The first four bytes.
@@ -83,7 +84,14 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     if header.flags & flags::SIGNED != 0 {
         warnings.push("the file is signed, but the format does not say how: the signature was not checked".to_owned());
     }
-    Ok(Parsed::File(Index { format: FORMAT.name, version: header.version, metadata, tensors, warnings }))
+    Ok(Parsed::File(Index {
+        format: FORMAT.name,
+        version: header.version,
+        metadata,
+        tensors,
+        warnings,
+        elsewhere: HashMap::new(),
+    }))
 }
 
 /// The footer's CRC32 of all bytes before the footer.

@@ -42,7 +42,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     }
     let metadata = document.iter().filter(|(key, _)| !OWN_KEYS.contains(&key.as_str()));
     let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect();
-    Ok(Manifest { format: FORMAT.name, version, metadata, parts, tensor_parts })
+    Ok(Manifest { format: FORMAT.name, version, metadata, parts, tensor_parts, catalog: None })
 }
 
 /// `apr-format` numbers the shards, and lists them in that order; tensors are mapped to numbers.
@@ -71,7 +71,7 @@ fn parse_shard(shard: &Value) -> Result<Part> {
                 malformed(format!("the crc32 of shard \"{path}\" is {crc32}, not 8 hexadecimal digits"))
             })?),
         };
-    Ok(Part { path: json::part_path(path)?, byte_length, digest: digest.map(Digest::Crc32) })
+    Ok(Part { path: json::part_path(path)?, byte_length, digest: digest.map(Digest::Crc32), url: None })
 }
 
 /// The specification shows `"crc32": "..."` and leaves its form open: hexadecimal, with or without `0x`, or a number.

@@ -15,6 +15,7 @@ use crate::fields::Fields;
 use crate::format::{StretchChecksum, json};
 use crate::index::{Component, Digest, Index, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// Up to here the header tells this layout from the others.
@@ -57,7 +58,14 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     if header.flags & FLAG_SIGNED != 0 {
         warnings.push("the file is signed, but the format does not say how: the signature was not checked".to_owned());
     }
-    Ok(Parsed::File(Index { format: FORMAT.name, version: header.version, metadata, tensors, warnings }))
+    Ok(Parsed::File(Index {
+        format: FORMAT.name,
+        version: header.version,
+        metadata,
+        tensors,
+        warnings,
+        elsewhere: HashMap::new(),
+    }))
 }
 
 /// The CRC32 at the end, of all bytes before it.

@@ -143,7 +143,14 @@ pub(super) fn parse(window: &Window, header: &Header) -> Result<Index, Stop> {
         tensors = parse_index(bytes, header, &mut warnings)?;
     }
     check_tensors(&mut tensors, Some(header.data.end))?;
-    Ok(Index { format: super::FORMAT.name, version: header.version.clone(), metadata, tensors, warnings })
+    Ok(Index {
+        format: super::FORMAT.name,
+        version: header.version.clone(),
+        metadata,
+        tensors,
+        elsewhere: std::collections::HashMap::new(),
+        warnings,
+    })
 }
 
 /// The footer's: over the data, and over all before the footer.

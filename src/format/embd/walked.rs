@@ -72,7 +72,14 @@ pub(super) fn parse(window: &Window) -> Result<Index, Stop> {
                        tool that wrote the file, and the file does not say which";
         warnings.push(warning.to_owned());
     }
-    Ok(Index { format: super::FORMAT.name, version: "1".into(), metadata, tensors, warnings })
+    Ok(Index {
+        format: super::FORMAT.name,
+        version: "1".into(),
+        metadata,
+        tensors,
+        elsewhere: std::collections::HashMap::new(),
+        warnings,
+    })
 }
 
 /// The tensor whose record begins at `at`. Only what precedes its data is read.

@@ -10,13 +10,14 @@
 
 mod metadata;
 
-use super::{Format, next_start, no_checksums, no_tail};
+use super::{Format, ggml, next_start, no_checksums, no_tail};
 use crate::cursor::Cursor;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Component, Encoding, Index, Metadata, Parsed, Tensor, check_tensors};
 use crate::split::Split;
 use crate::window::{Stop, Window};
+use std::collections::HashMap;
 
 /// The format.
 pub const FORMAT: Format = Format { name: "gguf", recognises, parse, checksums: no_checksums, check_tail: no_tail };
@@ -32,42 +33,6 @@ pub const MAX_DIMS: u32 = 4;
 
 /// Where the file does not say otherwise.
 const DEFAULT_ALIGNMENT: u64 = 32;
-
-const TYPES: &[(u32, Dtype)] = &[
-    (0, Dtype::F32),
-    (1, Dtype::F16),
-    (2, Dtype::Q4_0),
-    (3, Dtype::Q4_1),
-    (6, Dtype::Q5_0),
-    (7, Dtype::Q5_1),
-    (8, Dtype::Q8_0),
-    (9, Dtype::Q8_1),
-    (10, Dtype::Q2_K),
-    (11, Dtype::Q3_K),
-    (12, Dtype::Q4_K),
-    (13, Dtype::Q5_K),
-    (14, Dtype::Q6_K),
-    (15, Dtype::Q8_K),
-    (16, Dtype::IQ2_XXS),
-    (17, Dtype::IQ2_XS),
-    (18, Dtype::IQ3_XXS),
-    (19, Dtype::IQ1_S),
-    (20, Dtype::IQ4_NL),
-    (21, Dtype::IQ3_S),
-    (22, Dtype::IQ2_S),
-    (23, Dtype::IQ4_XS),
-    (24, Dtype::I8),
-    (25, Dtype::I16),
-    (26, Dtype::I32),
-    (27, Dtype::I64),
-    (28, Dtype::F64),
-    (29, Dtype::IQ1_M),
-    (30, Dtype::BF16),
-    (34, Dtype::TQ1_0),
-    (35, Dtype::TQ2_0),
-    (39, Dtype::MXFP4),
-    (40, Dtype::NVFP4),
-];
 
 fn recognises(head: &[u8]) -> bool {
     head.starts_with(&MAGIC)
@@ -86,8 +51,14 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
     let mut tensors = place(infos, data_start, window.file_length(), head.cursor.big_endian)?;
     check_tensors(&mut tensors, window.file_length())?;
     let split = split(&metadata)?;
-    let index =
-        Index { format: FORMAT.name, version: head.version.to_string(), metadata, tensors, warnings: head.warnings };
+    let index = Index {
+        format: FORMAT.name,
+        version: head.version.to_string(),
+        metadata,
+        tensors,
+        warnings: head.warnings,
+        elsewhere: HashMap::new(),
+    };
     Ok(match split {
         Some(split) => Parsed::Part(index, split),
         None => Parsed::File(index),
@@ -181,7 +152,7 @@ fn place_one(info: Info, data_start: u64, next_start: Option<u64>, big_endian: b
     let leaves_64_bits = || malformed(format!("its offset {offset} and size leave 64 bits"));
     let start = data_start.checked_add(offset).ok_or_else(leaves_64_bits)?;
     let elements = element_count(&shape)?;
-    let known = TYPES.iter().find(|(code, _)| *code == type_code).map(|(_, dtype)| dtype);
+    let known = ggml::dtype_of(type_code);
     let byte_length = known.map(|dtype| dtype.byte_length(elements)).transpose()?.flatten();
     let end = match byte_length {
         Some(byte_length) => start.checked_add(byte_length).ok_or_else(leaves_64_bits)?,

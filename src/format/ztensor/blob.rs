@@ -5,26 +5,33 @@ use crate::codec::zstd;
 use crate::dtype::Dtype;
 use crate::error::{Result, malformed};
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding};
+use serde_json::Value;
 
 /// Where blobs should begin.
 const ALIGNMENT: u64 = 64;
 
 /// What an index says of a blob.
 #[derive(Debug, Default)]
-pub(super) struct Blob {
+pub(super) struct Blob<'a> {
     pub(super) offset: u64,
     /// As stored.
     pub(super) length: u64,
     /// `raw` where it is absent.
-    pub(super) encoding: Option<String>,
+    pub(super) encoding: Option<&'a str>,
     /// Once decoded, where that is stated.
     pub(super) decoded_length: Option<u64>,
     /// Algorithm and value, over the stored bytes.
-    pub(super) digest: Option<String>,
+    pub(super) digest: Option<&'a str>,
     pub(super) is_big_endian: bool,
 }
 
-impl Blob {
+impl Blob<'_> {
+    /// A blob with no more than its place, which `described` has under these keys.
+    pub(super) fn at(described: &Value, offset: &str, length: &str) -> Result<Self> {
+        let place = |key| integer(described, key)?.ok_or_else(|| malformed(format!("it has no `{key}`")));
+        Ok(Blob { offset: place(offset)?, length: place(length)?, ..Blob::default() })
+    }
+
     /// The component that it is: `expected` bytes of `dtype`, where the shape says how many.
     pub(super) fn component(
         &self,
@@ -41,7 +48,7 @@ impl Blob {
 
         let mut component =
             Component { role: role.into(), digest: self.digest(findings)?, ..Component::raw(dtype, range) };
-        match self.encoding.as_deref() {
+        match self.encoding {
             None | Some("raw") => {
                 if self.is_big_endian {
                     component.encoding = Encoding::BigEndian;
@@ -66,7 +73,7 @@ impl Blob {
     }
 
     fn digest(&self, findings: &mut Findings) -> Result<Option<ComponentDigest>> {
-        let Some(text) = &self.digest else { return Ok(None) };
+        let Some(text) = self.digest else { return Ok(None) };
         let wrong = || malformed(format!("its digest `{text}` is not one of its algorithm"));
         let (algorithm, value) = text.split_once(':').ok_or_else(wrong)?;
         let value = value.strip_prefix("0x").or(value.strip_prefix("0X")).unwrap_or(value);
@@ -113,4 +120,31 @@ impl Findings {
             format!("{misaligned} blobs do not begin at multiples of {ALIGNMENT} bytes, so reading them takes copies");
         (misaligned > 0).then_some(warning).into_iter().chain(notes)
     }
+}
+
+/// The text under a key, if there is one.
+pub(super) fn text<'a>(described: &'a Value, key: &str) -> Result<Option<&'a str>> {
+    match described.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(other) => Err(malformed(format!("its `{key}` is {other}, which is no text"))),
+    }
+}
+
+/// The size or offset under a key, if there is one.
+pub(super) fn integer(described: &Value, key: &str) -> Result<Option<u64>> {
+    match described.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(number) => match number.as_u64() {
+            Some(number) => Ok(Some(number)),
+            None => Err(malformed(format!("its `{key}` is {number}, which is no size"))),
+        },
+    }
+}
+
+/// The sizes under a key.
+pub(super) fn integers(described: &Value, key: &str) -> Result<Vec<u64>> {
+    let sizes = described.get(key).and_then(Value::as_array);
+    let sizes = sizes.and_then(|sizes| sizes.iter().map(Value::as_u64).collect());
+    sizes.ok_or_else(|| malformed(format!("its `{key}` is not a list of sizes")))
 }

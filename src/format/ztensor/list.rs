@@ -2,56 +2,47 @@
 
 use super::super::cbor::Cbor;
 use super::Contents;
-use super::blob::{Blob, Findings};
+use super::blob::{Blob, Findings, integers, text};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
 use crate::index::{Layout, Metadata, Tensor};
+use serde_json::Value;
+
+/// What is read of a tensor; the rest are its attributes.
+const OWN_KEYS: [&str; 9] =
+    ["name", "offset", "size", "dtype", "layout", "shape", "encoding", "data_endianness", "checksum"];
 
 pub(super) fn read(cbor: &mut Cbor, findings: &mut Findings) -> Result<Contents> {
     let mut tensors = Vec::new();
     cbor.items(|cbor| {
-        tensors.push(read_tensor(cbor, findings)?);
+        let described = cbor.value()?;
+        let name = text(&described, "name")?.ok_or_else(|| malformed("a tensor in the manifest has no name"))?;
+        tensors.push(read_tensor(name, &described, findings).map_err(|e| e.in_tensor(name))?);
         Ok(())
     })?;
     Ok(Contents { version: "0.1".to_owned(), metadata: Metadata::new(), tensors, warnings: Vec::new() })
 }
 
-fn read_tensor(cbor: &mut Cbor, findings: &mut Findings) -> Result<Tensor> {
-    let (mut blob, mut attributes) = (Blob::default(), Metadata::new());
-    let (mut name, mut dtype, mut shape, mut layout) = (None, None, None, None);
-    let mut has_place = (false, false);
-    cbor.entries(|key, cbor| {
-        match key {
-            "name" => name = Some(cbor.text()?),
-            "dtype" => dtype = Some(dtype_of(&cbor.text()?)),
-            "shape" => shape = Some(cbor.integers()?),
-            "layout" => layout = Some(cbor.text()?),
-            "offset" => (blob.offset, has_place.0) = (cbor.u64()?, true),
-            "size" => (blob.length, has_place.1) = (cbor.u64()?, true),
-            "encoding" => blob.encoding = Some(cbor.text()?),
-            "data_endianness" => blob.is_big_endian = cbor.text()? == "big",
-            "checksum" => blob.digest = Some(cbor.text()?),
-            _ => _ = attributes.insert(key.to_owned(), cbor.value()?),
-        }
-        Ok(())
-    })?;
-    let name = name.ok_or_else(|| cbor.malformed("a tensor has no name"))?;
-    let (Some(dtype), Some(shape), (true, true)) = (dtype, shape, has_place) else {
-        return Err(malformed("its dtype, shape, offset or size is missing").in_tensor(&name));
+fn read_tensor(name: &str, described: &Value, findings: &mut Findings) -> Result<Tensor> {
+    let dtype = text(described, "dtype")?.map(dtype_of).ok_or_else(|| malformed("it has no `dtype`"))?;
+    let shape = integers(described, "shape")?;
+    let blob = Blob {
+        encoding: text(described, "encoding")?,
+        digest: text(described, "checksum")?,
+        is_big_endian: text(described, "data_endianness")? == Some("big"),
+        ..Blob::at(described, "offset", "size")?
     };
-    let tensor = match layout.as_deref() {
+    let (layout, data) = match text(described, "layout")? {
         None | Some("dense") => {
-            let expected = element_count(&shape).and_then(|count| dtype.byte_length(count));
-            let data = expected.and_then(|expected| blob.component("data", dtype.clone(), expected, findings));
-            data.map(|data| Tensor { attributes, ..Tensor::dense(name.clone(), dtype, shape, data) })
+            let expected = dtype.byte_length(element_count(&shape)?)?;
+            (Layout::Dense, blob.component("data", dtype.clone(), expected, findings)?)
         }
         // Indices and values, one behind the other.
-        Some(other) => blob.component("data", Dtype::U8, None, findings).map(|data| {
-            let layout = Layout::Other(other.into());
-            Tensor { attributes, layout, ..Tensor::dense(name.clone(), dtype, shape, data) }
-        }),
+        Some(other) => (Layout::Other(other.into()), blob.component("data", Dtype::U8, None, findings)?),
     };
-    tensor.map_err(|e| e.in_tensor(&name))
+    let others = described.as_object().into_iter().flatten().filter(|(key, _)| !OWN_KEYS.contains(&key.as_str()));
+    let attributes = others.map(|(key, value)| (key.clone(), value.clone())).collect();
+    Ok(Tensor { layout, attributes, ..Tensor::dense(name.to_owned(), dtype, shape, data) })
 }
 
 /// The dtype of a name in zTensor 0.1 and 1.0, which spell types out.

@@ -1,28 +1,28 @@
 //! The manifest of zTensor 1.0 to 1.2: named tensors, each of components with a role.
 
 use super::super::cbor::Cbor;
-use super::blob::{Blob, Findings};
+use super::blob::{Blob, Findings, integer, integers, text};
 use super::list::dtype_of;
 use super::{Contents, check_version};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
 use crate::index::{Component, Layout, Metadata, Tensor};
+use serde_json::Value;
 
 pub(super) fn read(cbor: &mut Cbor, findings: &mut Findings) -> Result<Contents> {
-    let mut contents =
-        Contents { version: String::new(), metadata: Metadata::new(), tensors: Vec::new(), warnings: Vec::new() };
-    let Contents { version, metadata, tensors, warnings } = &mut contents;
+    let (mut version, mut metadata, mut tensors, mut warnings) = (None, Metadata::new(), Vec::new(), Vec::new());
     cbor.entries(|key, cbor| {
         match key {
             "version" => {
-                *version = cbor.text()?;
-                let warning = check_version(version).map_err(|e| e.at(cbor.position()..cbor.position()))?;
-                warnings.extend(warning);
+                let stated = cbor.value()?;
+                let stated = stated.as_str().ok_or_else(|| malformed("the version of the manifest is no text"))?;
+                warnings.extend(check_version(stated)?);
+                version = Some(stated.to_owned());
             }
-            "attributes" => metadata.extend(read_attributes(cbor)?),
+            "attributes" => metadata.extend(attributes(cbor.value()?)?),
             "tensors" | "objects" => cbor.entries(|name, cbor| {
-                let object = read_object(cbor).map_err(|e| e.in_tensor(name))?;
-                tensors.push(object.tensor(name.to_owned(), findings).map_err(|e| e.in_tensor(name))?);
+                let object = cbor.value()?;
+                tensors.push(read_tensor(name, &object, findings).map_err(|e| e.in_tensor(name))?);
                 Ok(())
             })?,
             _ => {
@@ -32,123 +32,65 @@ pub(super) fn read(cbor: &mut Cbor, findings: &mut Findings) -> Result<Contents>
         }
         Ok(())
     })?;
-    if version.is_empty() {
-        return Err(cbor.malformed("the manifest states no version"));
+    let version = version.ok_or_else(|| malformed("the manifest states no version"))?;
+    Ok(Contents { version, metadata, tensors, warnings })
+}
+
+fn read_tensor(name: &str, object: &Value, findings: &mut Findings) -> Result<Tensor> {
+    let shape = integers(object, "shape")?;
+    let format = text(object, "format")?.ok_or_else(|| malformed("it has no `format`"))?;
+    let parts =
+        object.get("components").and_then(Value::as_object).ok_or_else(|| malformed("it has no `components`"))?;
+    let (layout, roles): (_, &[&str]) = match format {
+        "dense" => (Layout::Dense, &["data"]),
+        "sparse_csr" => (Layout::SparseCsr, &["values", "indices", "indptr"]),
+        "sparse_coo" => (Layout::SparseCoo, &["values", "coords"]),
+        other => (Layout::Other(other.into()), &[]),
+    };
+    if let Some(missing) = roles.iter().find(|role| !parts.contains_key(**role)) {
+        return Err(malformed(format!("its format is {format}, but it has no `{missing}`")));
     }
-    Ok(contents)
-}
+    let has_more = !roles.is_empty() && parts.len() > roles.len();
+    let layout = if has_more { Layout::Other(format.into()) } else { layout };
 
-/// A tensor as the manifest describes it.
-#[derive(Default)]
-struct Object {
-    /// In 1.0; later each component has its own.
-    dtype: Option<String>,
-    shape: Option<Vec<u64>>,
-    format: Option<String>,
-    attributes: Metadata,
-    parts: Vec<Part>,
-}
-
-#[derive(Default)]
-struct Part {
-    role: String,
-    /// What it is stored as.
-    dtype: Option<String>,
-    /// What that means, where it is something else.
-    logical: Option<String>,
-    blob: Blob,
-}
-
-fn read_object(cbor: &mut Cbor) -> Result<Object> {
-    let mut object = Object::default();
-    cbor.entries(|key, cbor| {
-        match key {
-            "dtype" => object.dtype = Some(cbor.text()?),
-            "shape" => object.shape = Some(cbor.integers()?),
-            "format" => object.format = Some(cbor.text()?),
-            "attributes" => object.attributes = read_attributes(cbor)?,
-            "components" => cbor.entries(|role, cbor| {
-                object.parts.push(read_part(role.to_owned(), cbor)?);
-                Ok(())
-            })?,
-            _ => cbor.skip()?,
-        }
-        Ok(())
-    })?;
-    Ok(object)
-}
-
-fn read_part(role: String, cbor: &mut Cbor) -> Result<Part> {
-    let mut part = Part { role, ..Part::default() };
-    let mut has_place = (false, false);
-    cbor.entries(|key, cbor| {
-        let blob = &mut part.blob;
-        match key {
-            "dtype" => part.dtype = Some(cbor.text()?),
-            "type" => part.logical = cbor.optional(Cbor::text)?,
-            "offset" => (blob.offset, has_place.0) = (cbor.u64()?, true),
-            "length" => (blob.length, has_place.1) = (cbor.u64()?, true),
-            "uncompressed_length" => blob.decoded_length = cbor.optional(Cbor::u64)?,
-            "encoding" => blob.encoding = cbor.optional(Cbor::text)?,
-            "digest" => blob.digest = cbor.optional(Cbor::text)?,
-            _ => cbor.skip()?,
-        }
-        Ok(())
-    })?;
-    if has_place != (true, true) {
-        return Err(cbor.malformed(format!("`{}` has no offset or no length", part.role)));
-    }
-    Ok(part)
-}
-
-fn read_attributes(cbor: &mut Cbor) -> Result<Metadata> {
-    match cbor.value()? {
-        serde_json::Value::Object(attributes) => Ok(attributes),
-        serde_json::Value::Null => Ok(Metadata::new()),
-        _ => Err(cbor.malformed("`attributes` is not a map")),
-    }
-}
-
-impl Object {
-    fn tensor(self, name: String, findings: &mut Findings) -> Result<Tensor> {
-        let (Some(shape), Some(format)) = (&self.shape, &self.format) else {
-            return Err(malformed("its shape or format is missing"));
+    // In 1.0 the tensor has a dtype, later each component.
+    let common = text(object, "dtype")?;
+    let mut components = Vec::new();
+    for (role, part) in parts {
+        let dtype = dtype(role, common, text(part, "dtype")?, text(part, "type")?);
+        let expected = expected_length(&layout, role, &shape, &dtype)?;
+        let blob = Blob {
+            encoding: text(part, "encoding")?,
+            decoded_length: integer(part, "uncompressed_length")?,
+            digest: text(part, "digest")?,
+            ..Blob::at(part, "offset", "length")?
         };
-        let (layout, roles): (_, &[&str]) = match format.as_str() {
-            "dense" => (Layout::Dense, &["data"]),
-            "sparse_csr" => (Layout::SparseCsr, &["values", "indices", "indptr"]),
-            "sparse_coo" => (Layout::SparseCoo, &["values", "coords"]),
-            other => (Layout::Other(other.into()), &[]),
-        };
-        if let Some(missing) = roles.iter().find(|role| !self.parts.iter().any(|part| part.role == **role)) {
-            return Err(malformed(format!("its format is {format}, but it has no `{missing}`")));
-        }
-        let has_more = !roles.is_empty() && self.parts.len() > roles.len();
-        let layout = if has_more { Layout::Other(format.as_str().into()) } else { layout };
-
-        let mut components = Vec::new();
-        for part in &self.parts {
-            let dtype = self.dtype_of(part);
-            let expected = expected_length(&layout, &part.role, shape, &dtype)?;
-            components.push(part.blob.component(&part.role, dtype, expected, findings)?);
-        }
-        check_counts(&layout, shape, &components)?;
-        let main = components.iter().find(|component| matches!(&*component.role, "data" | "values"));
-        let dtype = main.or(components.first()).map(|component| component.dtype.clone());
-        let dtype = dtype.ok_or_else(|| malformed("it has no components"))?;
-        let Object { shape, attributes, .. } = self;
-        Ok(Tensor { name, dtype, shape: shape.unwrap_or_default(), layout, components, attributes, shard: 0 })
+        components.push(blob.component(role, dtype, expected, findings)?);
     }
+    check_counts(&layout, &shape, &components)?;
+    let main = components.iter().find(|component| matches!(&*component.role, "data" | "values"));
+    let main = main.or(components.first()).ok_or_else(|| malformed("it has no components"))?;
+    let attributes = object.get("attributes").cloned().map(attributes).transpose()?.unwrap_or_default();
+    Ok(Tensor { name: name.to_owned(), dtype: main.dtype.clone(), shape, layout, components, attributes, shard: 0 })
+}
 
-    /// The component's own dtype; in 1.0 that of the tensor for its values, and u64 for all indices.
-    fn dtype_of(&self, part: &Part) -> Dtype {
-        match (&part.logical, &part.dtype, &self.dtype, part.role.as_str()) {
-            (Some(logical), ..) => logical_dtype(logical),
-            (None, Some(stored), ..) => stored_dtype(stored),
-            (None, None, _, "indices" | "indptr" | "coords") => Dtype::U64,
-            (None, None, Some(dtype), "data" | "values") => dtype_of(dtype),
-            _ => Dtype::Other("unknown".into()),
-        }
+fn attributes(value: Value) -> Result<Metadata> {
+    match value {
+        Value::Object(attributes) => Ok(attributes),
+        Value::Null => Ok(Metadata::new()),
+        _ => Err(malformed("`attributes` is not a map")),
+    }
+}
+
+/// The component's own dtype, `logical` rather than what it is `stored` as; in 1.0 that of the tensor for its values,
+/// and u64 for all indices.
+fn dtype(role: &str, common: Option<&str>, stored: Option<&str>, logical: Option<&str>) -> Dtype {
+    match (logical, stored, common, role) {
+        (Some(logical), ..) => logical_dtype(logical),
+        (None, Some(stored), ..) => stored_dtype(stored),
+        (None, None, _, "indices" | "indptr" | "coords") => Dtype::U64,
+        (None, None, Some(common), "data" | "values") => dtype_of(common),
+        _ => Dtype::Other("unknown".into()),
     }
 }
 

@@ -22,6 +22,7 @@ use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Index, Metadata, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use blob::Findings;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// The format.
@@ -62,7 +63,7 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
     check_tensors(&mut contents.tensors, Some(index.start))?;
     contents.warnings.extend(findings.warnings());
     let Contents { version, metadata, tensors, warnings } = contents;
-    Ok(Parsed::File(Index { format: FORMAT.name, version, metadata, tensors, warnings }))
+    Ok(Parsed::File(Index { format: FORMAT.name, version, metadata, tensors, warnings, elsewhere: HashMap::new() }))
 }
 
 /// What an index says, of either form.

@@ -1,0 +1,101 @@
+//! AERO 0.1: a table of contents, the chunks that it lists (metadata, an index of tensors, shards of weights), and
+//! AEROSET, a manifest of several such files.
+//!
+//! Sources: the specification of AERO 0.1; `aerotensor` 0.2, whose files differ from it in these: the descriptors of
+//! packed tensors stand in the JSON metadata; tensors inside a shard are not aligned; shapes of models from GGUF have
+//! the innermost dimension first (they are turned round here); a chunk may have a digest of zeros, which is read as
+//! none. Chunks, flags and fields that are not known are ignored.
+
+mod control;
+mod set;
+mod tensors;
+mod toc;
+mod value;
+
+pub use set::{is_manifest, parse_manifest};
+pub use toc::{MAX_CHUNKS, MAX_METADATA_BYTES, MAX_NAMES_BYTES};
+
+use super::{Format, Stated, StretchChecksum, json, msgpack, no_tail};
+use crate::error::{Error, ErrorKind, malformed};
+use crate::index::{Digest, Index, Metadata, Parsed, check_tensors};
+use crate::window::{Stop, Window};
+use serde_json::Value;
+use std::collections::HashMap;
+use toc::Toc;
+use value::Any;
+
+/// The format.
+pub const FORMAT: Format = Format { name: "aero", recognises, parse, checksums, check_tail: no_tail };
+
+/// The first four bytes.
+pub const MAGIC: [u8; 4] = *b"AERO";
+
+/// The version that is read, as files state it.
+const VERSION: (u16, u16) = (0, 1);
+
+fn recognises(head: &[u8]) -> bool {
+    head.starts_with(&MAGIC)
+}
+
+fn parse(window: &Window) -> Result<Parsed, Stop> {
+    let toc = Toc::read(window)?;
+    let index = toc.first(*b"TIDX").ok_or_else(|| malformed("it has no chunk TIDX, so nothing lists its tensors"))?;
+    toc.want_metadata(window)?;
+    let mut warnings = Vec::new();
+    control::check(window, &toc, &mut warnings)?;
+    let metadata = metadata(window, &toc, &mut warnings)?;
+    let content = toc.content(window, index, &mut warnings)?;
+    let listed = tensors::list(&content, index.range.start)?;
+
+    let version = format!("{}.{}", VERSION.0, VERSION.1);
+    if toc.first(*b"WTSH").is_none() && !listed.is_empty() {
+        warnings.push("the tensors that it lists are in other files: open the .aeroset.json beside it".to_owned());
+        let elsewhere = listed.into_iter().map(|entry| (entry.name, entry.shard_id)).collect();
+        let (format, tensors) = (FORMAT.name, Vec::new());
+        return Ok(Parsed::File(Index { format, version, metadata, tensors, warnings, elsewhere }));
+    }
+    let mut tensors = tensors::place(listed, &toc, &metadata)?;
+    check_tensors(&mut tensors, window.file_length())?;
+    let (format, elsewhere) = (FORMAT.name, HashMap::new());
+    Ok(Parsed::File(Index { format, version, metadata, tensors, warnings, elsewhere }))
+}
+
+/// The digests of the chunks whose bytes are not read with the index: the shards above all. A compressed one has
+/// its digest over what it decodes to, which nobody needs.
+fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+    let toc = Toc::read(window)?;
+    let later = toc.chunks.iter().filter(|chunk| !chunk.is_metadata() && !chunk.is_compressed());
+    let checksum = |chunk: &toc::Chunk| StretchChecksum {
+        over: chunk.range.clone(),
+        stated: Stated::Digest(Digest::Blake3(chunk.blake3)),
+        by: format!("the table of contents of `{}`", chunk.name),
+    };
+    Ok(later.filter(|chunk| chunk.has_digest()).map(checksum).collect())
+}
+
+/// The first JSON chunk as it is, others under their names, and of the MessagePack manifest what is not about chunks.
+fn metadata(window: &Window, toc: &Toc, warnings: &mut Vec<String>) -> Result<Metadata, Stop> {
+    let mut metadata = Metadata::new();
+    for (number, chunk) in toc.all(*b"MJSN").enumerate() {
+        let content = toc.content(window, chunk, warnings)?;
+        match json::parse(&content, chunk.range.start, "the JSON metadata")? {
+            Value::Object(object) if number == 0 => metadata.extend(object),
+            other => _ = metadata.insert(chunk.name.clone(), other),
+        }
+    }
+    if let Some(chunk) = toc.first(*b"MMSG") {
+        let content = toc.content(window, chunk, warnings)?;
+        let Any(manifest) = msgpack::parse(&content, chunk.range.start, "the manifest")?;
+        for (key, value) in manifest.as_object().into_iter().flatten() {
+            if !matches!(key.as_str(), "format" | "chunks" | "shards") {
+                metadata.entry(key).or_insert_with(|| value.clone());
+            }
+        }
+    }
+    metadata.entry("uuid").or_insert_with(|| toc.uuid.clone().into());
+    Ok(metadata)
+}
+
+fn unsupported(what: String) -> Error {
+    Error::new(ErrorKind::Unsupported, what)
+}

@@ -1,0 +1,153 @@
+//! AEROSET 0.1 and 0.2: a JSON document that names the files of a model, beside it or at other URLs, and one more file
+//! that tells which of them holds which tensor.
+//!
+//! Shards are counted over all files in that index, and from 0 in each file: so tensors are looked up by name.
+
+use super::super::json::part_path;
+use super::{FORMAT, unsupported};
+use crate::codec::digest::from_hex;
+use crate::error::{Result, malformed};
+use crate::index::{Catalog, Digest, Manifest, Metadata, Part};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+/// Whether a JSON document is an AEROSET.
+pub fn is_manifest(document: &Map<String, Value>) -> bool {
+    document.get("format").and_then(|format| format.get("name")).and_then(Value::as_str) == Some("AEROSET")
+}
+
+/// Reads an AEROSET.
+///
+/// # Errors
+/// `UNSUPPORTED` for a version other than 0.x; `FORMAT` where a file has no path, or one that leads out of the folder
+/// without being a URL, or a shard is in two files.
+pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
+    let base_url = match document.get("base_url") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(url)) if is_url(url) => Some(url.trim_end_matches('/')),
+        Some(other) => return Err(malformed(format!("the manifest's `base_url` is {other}, not a URL"))),
+    };
+    let listed = document.get("parts").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let mut parts = listed.iter().map(|part| parse_part(part, base_url)).collect::<Result<Vec<_>>>()?;
+    let mut part_of_shard = HashMap::new();
+    for (number, part) in listed.iter().enumerate() {
+        for shard in part.get("shards").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_u64) {
+            if part_of_shard.insert(shard, number).is_some() {
+                return Err(malformed(format!("the manifest has shard {shard} in two files")));
+            }
+        }
+    }
+    let mut catalog = None;
+    if let Some(index) = document.get("global_tidx").filter(|index| !index.is_null()) {
+        catalog = Some(Catalog { part: parts.len(), part_of_shard });
+        parts.push(parse_part(index, base_url)?);
+    }
+    let own_keys = ["format", "parts", "global_tidx", "base_url"];
+    let metadata = document.iter().filter(|(key, _)| !own_keys.contains(&key.as_str()));
+    let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect::<Metadata>();
+    let version = parse_version(document)?;
+    Ok(Manifest { format: FORMAT.name, version, metadata, parts, tensor_parts: HashMap::new(), catalog })
+}
+
+/// Writers state 0.1 whatever they write; 0.2 only adds keys.
+fn parse_version(document: &Map<String, Value>) -> Result<String> {
+    let numbers = document.get("format").and_then(|format| format.get("version")).and_then(Value::as_array);
+    let numbers: Vec<String> = numbers.into_iter().flatten().map(Value::to_string).collect();
+    match numbers.first().map(String::as_str) {
+        None | Some("0") => Ok(numbers.join(".")),
+        Some(_) => Err(unsupported(format!("AEROSET version {}; weightstream reads 0.1 and 0.2", numbers.join(".")))),
+    }
+}
+
+fn parse_part(part: &Value, base_url: Option<&str>) -> Result<Part> {
+    let path =
+        part.get("path").and_then(Value::as_str).ok_or_else(|| malformed("the manifest has a file without `path`"))?;
+    let wrong = |key: &str, value: &Value| malformed(format!("the `{key}` of \"{path}\" is {value} in the manifest"));
+    let stated = |key: &str| part.get(key).filter(|value| !value.is_null());
+    let byte_length = match stated("size_bytes") {
+        Some(size) => Some(size.as_u64().ok_or_else(|| wrong("size_bytes", size))?),
+        None => None,
+    };
+    let digest = match stated("sha256") {
+        Some(hex) => Some(hex.as_str().and_then(from_hex).ok_or_else(|| wrong("sha256", hex))?),
+        None => None,
+    };
+    let (path, url) = place(path, base_url)?;
+    Ok(Part { path, url, byte_length, digest: digest.map(Digest::Sha256) })
+}
+
+/// Where a file is: at a URL of its own, below the manifest's base URL, or beside the manifest.
+fn place(path: &str, base_url: Option<&str>) -> Result<(String, Option<String>)> {
+    if is_url(path) {
+        let name = path.split(['?', '#']).next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+        return Ok((part_path(name).unwrap_or_default(), Some(path.to_owned())));
+    }
+    let path = part_path(path)?;
+    let url = base_url.map(|base_url| format!("{base_url}/{}", escaped(&path)));
+    Ok((path, url))
+}
+
+fn is_url(text: &str) -> bool {
+    let is_http = |scheme: &str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    (is_http("https://") || is_http("http://")) && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+/// A file's path as a part of a URL: whatever may mean something there is escaped.
+fn escaped(path: &str) -> String {
+    let keep = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(byte);
+    path.bytes().map(|byte| if keep(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use super::*;
+    use crate::error::ErrorKind;
+    use serde_json::json;
+
+    fn parts(manifest: Value) -> Result<Vec<Part>> {
+        parse_manifest(manifest.as_object().unwrap()).map(|manifest| manifest.parts)
+    }
+
+    fn place_of(path: &str, base_url: Value) -> Result<(String, Option<String>)> {
+        let part = parts(json!({ "parts": [{ "path": path }], "base_url": base_url }))?.remove(0);
+        Ok((part.path, part.url))
+    }
+
+    #[test]
+    fn files_lie_beside_the_manifest_below_its_base_url_or_at_their_own() {
+        let place = |path, base_url| place_of(path, base_url).unwrap();
+        assert_eq!(place("a/b.aero", Value::Null), ("a/b.aero".into(), None));
+        let below = Some("https://h/x/a/b%3F%20%C3%BC.aero".to_owned());
+        assert_eq!(place("a/b? ü.aero", json!("https://h/x/")), ("a/b? ü.aero".into(), below));
+        let own = Some("HTTPS://h/y/b.aero?sig=1".to_owned());
+        assert_eq!(place("HTTPS://h/y/b.aero?sig=1", json!("http://other")), ("b.aero".into(), own));
+    }
+
+    #[test]
+    fn refuses_paths_that_lead_out_without_being_urls() {
+        for path in ["../b.aero", "/b.aero", "//h/b.aero", "ftp://h/b.aero", "data:,x", "https://h/a b", ""] {
+            for base_url in [Value::Null, json!("https://h/x")] {
+                assert_eq!(place_of(path, base_url).unwrap_err().kind, ErrorKind::Format, "{path}");
+            }
+        }
+        assert!(place_of("b.aero", json!("models/x")).is_err());
+    }
+
+    #[test]
+    fn refuses_a_shard_in_two_files_and_digests_that_are_none() {
+        let part = |shard: u64| json!({ "path": format!("{shard}.aero"), "shards": [0, shard] });
+        assert!(parts(json!({ "parts": [part(1), part(2)] })).is_err());
+        assert!(parts(json!({ "parts": [{ "path": "a", "sha256": "00" }] })).is_err());
+        assert!(parts(json!({ "parts": [{ "path": "a", "size_bytes": -1 }] })).is_err());
+        assert!(parts(json!({ "parts": [{ "size_bytes": 1 }] })).is_err());
+    }
+
+    #[test]
+    fn another_major_version_is_refused() {
+        let version = |numbers| parts(json!({ "format": { "name": "AEROSET", "version": numbers } })).map(|_| ());
+        assert_eq!(version(json!([0, 2])), Ok(()));
+        assert_eq!(version(json!([1, 0])).unwrap_err().kind, ErrorKind::Unsupported);
+    }
+}

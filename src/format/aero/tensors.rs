@@ -1,0 +1,135 @@
+//! TIDX: which tensors there are, and where in the shards they lie.
+
+use super::super::{ggml, msgpack};
+use super::toc::{Chunk, Toc};
+use super::value::Any;
+use crate::codec::digest::from_hex;
+use crate::dtype::{Dtype, element_count};
+use crate::error::{Result, malformed};
+use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Metadata, Tensor};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::HashMap;
+
+const PACKED: u16 = 0x8000;
+
+const DTYPES: &[(u16, Dtype)] = &[
+    (0, Dtype::F16),
+    (1, Dtype::F32),
+    (2, Dtype::BF16),
+    (3, Dtype::F64),
+    (4, Dtype::I8),
+    (5, Dtype::U8),
+    (6, Dtype::I16),
+    (7, Dtype::U16),
+    (8, Dtype::I32),
+    (9, Dtype::U32),
+    (10, Dtype::I64),
+    (11, Dtype::U64),
+    (12, Dtype::Bool),
+];
+
+/// A tensor as TIDX lists it.
+#[derive(Deserialize)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    dtype: u16,
+    shape: Vec<u64>,
+    pub(super) shard_id: u64,
+    data_off: u64,
+    data_len: u64,
+    quant_id: Option<u64>,
+    quant_params: Option<Any>,
+    hash_b3: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct TensorIndex {
+    tensors: Vec<Entry>,
+}
+
+pub(super) fn list(content: &[u8], start: u64) -> Result<Vec<Entry>> {
+    let index: TensorIndex = msgpack::parse(content, start, "the tensor index")?;
+    Ok(index.tensors)
+}
+
+/// The tensors that the entries describe, in the shards of the file.
+pub(super) fn place(entries: Vec<Entry>, toc: &Toc, metadata: &Metadata) -> Result<Vec<Tensor>> {
+    let shards: HashMap<&str, &Chunk> = toc.all(*b"WTSH").map(|chunk| (chunk.name.as_str(), chunk)).collect();
+    let mut tensors = Vec::new();
+    for entry in entries {
+        let name = format!("weights.shard{}", entry.shard_id);
+        let shard = shards.get(name.as_str()).ok_or_else(|| malformed(format!("there is no chunk `{name}`")));
+        let data = shard.and_then(|shard| data(&entry, shard));
+        let tensor = data.and_then(|data| tensor(&entry, data, metadata));
+        tensors.push(tensor.map_err(|e| e.in_tensor(&entry.name))?);
+    }
+    Ok(tensors)
+}
+
+fn data(entry: &Entry, shard: &Chunk) -> Result<Component> {
+    if shard.is_compressed() {
+        let what = format!("its chunk `{}` is compressed, which the format forbids for weights", shard.name);
+        return Err(malformed(what).at(shard.range.clone()));
+    }
+    let Entry { data_off, data_len, .. } = *entry;
+    let end = data_off.checked_add(data_len).filter(|end| *end <= shard.range.end - shard.range.start);
+    let end = end.ok_or_else(|| {
+        let what = format!("its bytes, {data_len} from {data_off}, are not inside its chunk `{}`", shard.name);
+        malformed(what).at(shard.range.clone())
+    })?;
+    let mut data = Component::raw(dtype(entry), shard.range.start + data_off..shard.range.start + end);
+    if let Some(hex) = entry.hash_b3.as_deref().filter(|hex| !hex.is_empty()) {
+        let digest = from_hex(hex).ok_or_else(|| malformed(format!("its `hash_b3` is `{hex}`, not 64 digits")))?;
+        data.digest = Some(ComponentDigest { digest: Digest::Blake3(digest), over: DigestedBytes::Stored });
+    }
+    Ok(data)
+}
+
+fn tensor(entry: &Entry, mut data: Component, metadata: &Metadata) -> Result<Tensor> {
+    let mut shape = entry.shape.clone();
+    if metadata.get("source_format").and_then(Value::as_str) == Some("gguf") {
+        shape.reverse();
+    }
+    let expected = data.dtype.byte_length(element_count(&shape)?);
+    if entry.dtype == PACKED {
+        // What it is packed as is a hint, its length is what counts: the converter of GGUF adds what aligns it there.
+        if expected != Ok(Some(entry.data_len)) {
+            data.dtype = packed();
+        }
+    } else if let Some(expected) = expected?.filter(|expected| *expected != entry.data_len) {
+        let what = format!("its {} bytes are not the {expected} of {} {shape:?}", entry.data_len, data.dtype);
+        return Err(malformed(what).at(data.range));
+    }
+    let attributes = attributes(entry, metadata);
+    Ok(Tensor { attributes, ..Tensor::dense(entry.name.clone(), data.dtype.clone(), shape, data) })
+}
+
+fn dtype(entry: &Entry) -> Dtype {
+    if entry.dtype == PACKED {
+        let Some(Any(params)) = &entry.quant_params else { return packed() };
+        let number = params.get("ggml_type").and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
+        return number.and_then(ggml::dtype_of).cloned().unwrap_or_else(packed);
+    }
+    let known = DTYPES.iter().find(|(code, _)| *code == entry.dtype);
+    known.map_or_else(|| Dtype::Other(format!("AERO_{}", entry.dtype).into()), |(_, dtype)| dtype.clone())
+}
+
+fn packed() -> Dtype {
+    Dtype::Other("packed".into())
+}
+
+/// How it is quantized. The descriptors that `quant_id` counts stand in the JSON metadata.
+fn attributes(entry: &Entry, metadata: &Metadata) -> Metadata {
+    let mut attributes = Metadata::new();
+    if let Some(id) = entry.quant_id {
+        attributes.insert("quant_id".to_owned(), id.into());
+        let mut descriptors = metadata.get("quant_descriptors").and_then(Value::as_array).into_iter().flatten();
+        let descriptor = descriptors.find(|descriptor| descriptor.get("id").and_then(Value::as_u64) == Some(id));
+        attributes.extend(descriptor.map(|descriptor| ("quant_descriptor".to_owned(), descriptor.clone())));
+    }
+    if let Some(Any(params)) = &entry.quant_params {
+        attributes.insert("quant_params".to_owned(), params.clone());
+    }
+    attributes
+}

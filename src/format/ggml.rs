@@ -1,0 +1,44 @@
+//! The numbers by which ggml calls its types: GGUF and AERO have them in their files.
+
+use crate::dtype::Dtype;
+
+const TYPES: &[(u32, Dtype)] = &[
+    (0, Dtype::F32),
+    (1, Dtype::F16),
+    (2, Dtype::Q4_0),
+    (3, Dtype::Q4_1),
+    (6, Dtype::Q5_0),
+    (7, Dtype::Q5_1),
+    (8, Dtype::Q8_0),
+    (9, Dtype::Q8_1),
+    (10, Dtype::Q2_K),
+    (11, Dtype::Q3_K),
+    (12, Dtype::Q4_K),
+    (13, Dtype::Q5_K),
+    (14, Dtype::Q6_K),
+    (15, Dtype::Q8_K),
+    (16, Dtype::IQ2_XXS),
+    (17, Dtype::IQ2_XS),
+    (18, Dtype::IQ3_XXS),
+    (19, Dtype::IQ1_S),
+    (20, Dtype::IQ4_NL),
+    (21, Dtype::IQ3_S),
+    (22, Dtype::IQ2_S),
+    (23, Dtype::IQ4_XS),
+    (24, Dtype::I8),
+    (25, Dtype::I16),
+    (26, Dtype::I32),
+    (27, Dtype::I64),
+    (28, Dtype::F64),
+    (29, Dtype::IQ1_M),
+    (30, Dtype::BF16),
+    (34, Dtype::TQ1_0),
+    (35, Dtype::TQ2_0),
+    (39, Dtype::MXFP4),
+    (40, Dtype::NVFP4),
+];
+
+/// The dtype of a number, if it is in the table.
+pub(super) fn dtype_of(number: u32) -> Option<&'static Dtype> {
+    TYPES.iter().find(|(known, _)| *known == number).map(|(_, dtype)| dtype)
+}

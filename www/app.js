@@ -34,7 +34,11 @@ async function open(source, label, address) {
   try {
     loader = await StreamingLoader.open(source, {
       signal: mine.signal,
-      onProgress: (event) => model?.loader === loader && showEvent(event),
+      onProgress: (event) => {
+        if (model?.loader !== loader) return;
+        if (event.done && event.verified) table.markFiles(event.verified);
+        showEvent(event);
+      },
     });
     const [metadata, tensors] = await Promise.all([loader.loadMetadata(), loader.loadIndex()]);
     mine.signal.throwIfAborted();

@@ -62,6 +62,11 @@ export class TensorTable {
     if (row) row.replaceWith(this.#row(Number(row.ariaRowIndex) - 2));
   }
 
+  /** Every file was checked as a whole, by this algorithm: so was each tensor that has no checksum of its own. */
+  markFiles(algorithm) {
+    for (const [name, verified] of this.#verified) if (verified === null) this.mark(name, `${algorithm} of file`);
+  }
+
   #arrange() {
     const matches = matcher(this.#search.value);
     this.#rows = this.#tensors.filter(matches);

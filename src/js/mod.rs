@@ -87,7 +87,7 @@ impl JsLoader {
             let (rows, into) = options::tensor_request(&options)?;
             let observer = Rc::clone(&meter);
             let loaded = loader.load_tensor(&name, TensorRequest { rows, into }, observer).await?;
-            meter.finish();
+            meter.finish(None);
             tensor::from_loaded(loaded)
         })
     }
@@ -103,7 +103,7 @@ impl JsLoader {
                 Ok(())
             };
             if cancel::unless(None, &closing, finished).await.is_ok() {
-                meter.finish();
+                meter.finish(None);
             }
         });
     }
@@ -112,11 +112,12 @@ impl JsLoader {
     pub fn tensors(&self, names: Option<Vec<String>>, signal: Option<web_sys::AbortSignal>) -> TensorStream {
         let meter = Meter::new("tensors", self.on_progress.clone());
         let loader = Rc::clone(&self.loader);
+        let is_whole = names.is_none();
         let opening = async move {
             let tensors = loader.tensors(names, Rc::clone(&meter) as Rc<_>).await?;
             let tensors = tensors.and_then(async |loaded| tensor::from_loaded(loaded));
             let end = futures::stream::once(async move {
-                meter.finish();
+                meter.finish(loader.verified_by().filter(|_| is_whole));
                 Ok(None)
             });
             use futures::stream::StreamExt;
@@ -132,7 +133,7 @@ impl JsLoader {
         let meter = Meter::new("verify", self.on_progress.clone());
         self.run(signal, async move {
             let verified = loader.verify(Rc::clone(&meter) as Rc<_>).await?;
-            meter.finish();
+            meter.finish(verified);
             Ok(verified.map_or(JsValue::NULL, JsValue::from))
         })
     }

@@ -54,14 +54,15 @@ impl Meter {
         Rc::new(Meter { kind, on_progress, state: RefCell::new(state) })
     }
 
-    /// Tells the end.
-    pub(super) fn finish(&self) {
-        self.tell(now(), true);
+    /// Tells the end, and what every file as a whole was checked by.
+    pub(super) fn finish(&self, verified: Option<&'static str>) {
+        self.tell(now(), Some(verified));
     }
 
-    fn tell(&self, now_ms: f64, done: bool) {
+    /// `end` is there for the last event.
+    fn tell(&self, now_ms: f64, end: Option<Option<&'static str>>) {
         let Some(on_progress) = &self.on_progress else { return };
-        let event = self.state.borrow_mut().event(self.kind, now_ms, done);
+        let event = self.state.borrow_mut().event(self.kind, now_ms, end);
         if let Err(exception) = on_progress.call1(&JsValue::UNDEFINED, &event) {
             // A fault of the page must not end the load, nor go unseen.
             report_error(&exception);
@@ -86,7 +87,7 @@ impl Observer for Meter {
                 return;
             }
         }
-        self.tell(now_ms, false);
+        self.tell(now_ms, None);
     }
 }
 
@@ -107,7 +108,7 @@ impl State {
         }
     }
 
-    fn event(&mut self, kind: &'static str, now_ms: f64, done: bool) -> JsValue {
+    fn event(&mut self, kind: &'static str, now_ms: f64, end: Option<Option<&'static str>>) -> JsValue {
         let seconds = (now_ms - self.told_at_ms) / 1000.0;
         if seconds > 0.0 && self.loaded > self.told_loaded {
             let newest = (self.loaded - self.told_loaded) as f64 / seconds;
@@ -133,7 +134,8 @@ impl State {
             ("secondsLeft", seconds_left.map_or(JsValue::UNDEFINED, JsValue::from)),
             ("tensor", self.tensor.as_deref().map_or(JsValue::UNDEFINED, JsValue::from)),
             ("fromCache", JsValue::FALSE),
-            ("done", done.into()),
+            ("done", end.is_some().into()),
+            ("verified", end.flatten().map_or(JsValue::UNDEFINED, JsValue::from)),
             ("ranges", ranges.collect::<Array>().into()),
         ])
     }

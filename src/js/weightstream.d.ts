@@ -88,6 +88,8 @@ export interface LoadProgress {
   readonly fromCache: boolean;
   /** The last event of the operation. */
   readonly done: boolean;
+  /** On the last event of a load of everything: what every file as a whole was checked by. */
+  readonly verified?: Exclude<Verified, null>;
   /** What has arrived since the event before this one. */
   readonly ranges: readonly ArrivedRange[];
 }

@@ -196,6 +196,12 @@ impl<S: Source> Loader<S> {
         Ok(Loader { manifest, split, shards, options, stats, loading, prefetched, verified_by })
     }
 
+    /// The algorithm that every file as a whole was checked by when all of the model was last read; `None` where a
+    /// file has no such checksum, or the model was not read whole.
+    pub fn verified_by(&self) -> Option<&'static str> {
+        self.verified_by.get()
+    }
+
     /// Counters over the life of the loader.
     pub fn stats(&self) -> &Stats {
         &self.stats

@@ -25,8 +25,11 @@ async (url) => {
     for (const [role, { data }] of tensor.components) found[role] = hex(await crypto.subtle.digest("SHA-256", data));
     return found;
   };
+  // One fixture has a `base_url`: a host that does not exist. Its files lie beside it, where mmap finds them too.
+  const local = (address) => address.startsWith(location.origin) ? address : new URL(address.split("/").pop(), new URL(url, location.origin));
+  const options = { fetch: (address, init) => fetch(local(address), init), retry: { attempts: 0 } };
   try {
-    const loader = await StreamingLoader.open(url);
+    const loader = await StreamingLoader.open(url, options);
     const alone = Object.create(null), streamed = Object.create(null);
     for (const { name } of await loader.loadIndex()) alone[name] = await hashes(await loader.loadTensor(name));
     for await (const tensor of loader.tensors()) streamed[tensor.name] = await hashes(tensor);

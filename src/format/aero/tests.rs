@@ -6,6 +6,7 @@ use crate::loader::{Loader, Options, TensorRequest};
 use crate::source::memory::MemorySource;
 use futures::TryStreamExt;
 use futures::executor::block_on;
+use proptest::prelude::*;
 use serde::Serialize;
 use serde_json::json;
 use std::ops::Range;
@@ -196,4 +197,29 @@ fn refuses_chunks_that_begin_in_the_table_of_contents() {
     let mut file = file(&[index(json!([])), (b"WTSH", "weights.shard0", vec![0; 100])]);
     file[96 + 16 + 80 + 8..][..8].copy_from_slice(&100u64.to_le_bytes());
     assert!(parse_file(&file).unwrap_err().what.contains("inside what comes before"));
+}
+
+proptest! {
+    /// Digests keep random damage out of the index; whoever forges one makes them fit.
+    #[test]
+    fn whatever_the_chunks_say_nothing_panics(
+        flips in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..4), which in 0usize..3,
+    ) {
+        let shard = vec![1u8; 40_000];
+        let entries = json!([entry("a", json!([5000]), 0, 20_000), entry("b", json!([50, 100]), 20_000, 20_000)]);
+        let mut chunks = [index(entries), page_hashes(&shard), (b"MJSN", "meta.json", br#"{"a":[1,{}]}"#.to_vec())];
+        for (at, byte) in flips {
+            let content = &mut chunks[which].2;
+            let at = at.index(content.len());
+            content[at] = byte;
+        }
+        let [index, pages, json] = chunks;
+        let file = file(&[json, index, (b"WTSH", "weights.shard0", shard), pages]);
+        let outcome: Result<()> = block_on(async {
+            let loader = open(file).await?;
+            loader.load_metadata().await?;
+            loader.tensors(None, Rc::new(())).await?.try_for_each(async |_| Ok(())).await
+        });
+        prop_assert!(!matches!(&outcome, Err(e) if e.kind == ErrorKind::Internal), "{:?}", outcome);
+    }
 }

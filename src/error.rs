@@ -76,7 +76,7 @@ impl ErrorKind {
             ErrorKind::Checksum => "The bytes were damaged on the way or in storage: fetch or upload the file again.",
             ErrorKind::Format => "The file is damaged or was written by a faulty tool: make it again.",
             ErrorKind::Limit => {
-                "If the file is trusted, convert it with `weightstream convert`; otherwise do not load it."
+                "The file is damaged, or made to do harm; if you know it to be neither, please report it."
             }
             ErrorKind::Unsupported => "Convert the model to a format that weightstream reads.",
             ErrorKind::NotFound => "Check the spelling; the index lists what there is.",

@@ -88,6 +88,18 @@ pub struct Component {
     pub decoded_length: Option<u64>,
     /// What the bytes can be checked by.
     pub digest: Option<ComponentDigest>,
+    /// What any part of the bytes can be checked by.
+    pub pages: Option<PageTable>,
+}
+
+/// Where a file has the digests of the pages that one of its stretches is cut into. They are read when they are needed:
+/// see [`page_digests`](crate::format::page_digests).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageTable {
+    /// The stretch of the file.
+    pub over: Range<u64>,
+    /// The digests.
+    pub at: Range<u64>,
 }
 
 /// How stored bytes become elements.
@@ -183,10 +195,23 @@ impl Tensor {
 }
 
 impl Component {
+    /// The page digests that its bytes are checked by: where only some are read, or where it has no digest of its own.
+    pub(crate) fn checking_pages(&self, is_read_whole: bool) -> Option<&PageTable> {
+        self.pages.as_ref().filter(|_| !is_read_whole || self.digest.is_none())
+    }
+
     /// Raw bytes called `data`, as long as they are stored.
     pub fn raw(dtype: Dtype, range: Range<u64>) -> Self {
         let decoded_length = Some(range.end - range.start);
-        Component { role: "data".into(), dtype, range, encoding: Encoding::Raw, decoded_length, digest: None }
+        Component {
+            role: "data".into(),
+            dtype,
+            range,
+            encoding: Encoding::Raw,
+            decoded_length,
+            digest: None,
+            pages: None,
+        }
     }
 }
 

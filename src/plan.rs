@@ -16,6 +16,8 @@ pub struct Wanted<T> {
     pub shard: usize,
     /// The bytes of the file.
     pub range: Range<u64>,
+    /// The bytes that must be read to check them: these and perhaps some around.
+    pub cover: Range<u64>,
     /// What they are for.
     pub purpose: T,
 }
@@ -41,17 +43,18 @@ pub fn plan<T>(mut wanted: Vec<Wanted<T>>, gap: u64) -> Vec<Run<T>> {
     for next in wanted {
         match runs.last_mut() {
             Some(run) if joins(run, &next, gap) => {
-                run.range.end = next.range.end;
+                run.range.end = run.range.end.max(next.cover.end);
                 run.wanted.push(next);
             }
-            _ => runs.push(Run { shard: next.shard, range: next.range.clone(), wanted: vec![next] }),
+            _ => runs.push(Run { shard: next.shard, range: next.cover.clone(), wanted: vec![next] }),
         }
     }
     runs
 }
 
 fn joins<T>(run: &Run<T>, next: &Wanted<T>, gap: u64) -> bool {
-    run.shard == next.shard && run.range.end <= next.range.start && next.range.start - run.range.end <= gap
+    let follows = run.wanted.last().is_none_or(|last| last.range.end <= next.range.start);
+    run.shard == next.shard && follows && next.cover.start.saturating_sub(run.range.end) <= gap
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
@@ -60,7 +63,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn want(shard: usize, range: Range<u64>) -> Wanted<()> {
-        Wanted { shard, range, purpose: () }
+        Wanted { shard, cover: range.clone(), range, purpose: () }
+    }
+
+    #[test]
+    fn what_must_be_read_around_is_read_once() {
+        let page = |range: Range<u64>| Wanted {
+            cover: range.start / 100 * 100..range.end.div_ceil(100) * 100,
+            ..want(0, range)
+        };
+        let runs = plan(vec![page(120..150), page(150..160), page(190..250), page(730..740)], 10);
+        let ranges: Vec<_> = runs.iter().map(|run| (run.range.clone(), run.wanted.len())).collect();
+        assert_eq!(ranges, [(100..300, 3), (700..800, 1)]);
     }
 
     #[test]

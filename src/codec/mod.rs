@@ -5,6 +5,7 @@ pub mod crc32;
 pub mod digest;
 pub mod lz4;
 pub mod lz4_block;
+pub mod pages;
 #[cfg(feature = "zstd")]
 pub mod zstd;
 

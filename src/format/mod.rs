@@ -25,8 +25,9 @@ pub mod ztensor;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use json::part_path;
 
+use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Digest, Parsed};
+use crate::index::{Digest, PageTable, Parsed};
 use crate::window::{Stop, Window};
 use std::ops::Range;
 
@@ -142,6 +143,20 @@ pub fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
 /// `TRUNCATED` where the end is not the end; as for [`parse`] otherwise.
 pub fn check_tail(window: &Window) -> Result<(), Stop> {
     (recognise(window)?.check_tail)(window)
+}
+
+/// Reads the digests of a component's pages ([`Component::pages`](crate::index::Component::pages)).
+///
+/// # Errors
+/// As for [`parse`].
+pub fn page_digests(window: &Window, table: &PageTable) -> Result<Pages, Stop> {
+    #[cfg(feature = "aero")]
+    return aero::page_digests(window, table);
+    #[cfg(not(feature = "aero"))]
+    {
+        _ = window;
+        Err(Error::new(ErrorKind::Internal, "no format here has digests of pages").at(table.at.clone()).into())
+    }
 }
 
 /// For formats that keep no checksum of the file.

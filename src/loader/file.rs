@@ -4,16 +4,19 @@ use super::reading::{Reading, Remote, SCRATCH_BYTES, cut};
 use super::stats::Stats;
 use super::unpack::{FileBody, Unpacked};
 use super::whole::Sums;
+use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
-use crate::index::{Component, Parsed, Part};
+use crate::index::{Component, PageTable, Parsed, Part};
 use crate::retry::Policy;
 use crate::source::{Answer, Body, Buffer, Source, answer::Identity};
 use crate::window::{Stop, Window};
 use futures::lock::Mutex;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The first read is speculative: most heads fit, so that most files open in one round trip.
 pub const FIRST_READ_BYTES: u64 = 64 << 10;
@@ -31,6 +34,8 @@ pub(crate) struct ModelFile<S: Source> {
     filling: Mutex<()>,
     /// What is being computed while the whole file is read.
     pub(crate) sums: RefCell<Sums>,
+    /// The digests of pages that were needed so far, by where they are.
+    pages: RefCell<HashMap<u64, Arc<Pages>>>,
     pub(crate) stats: Rc<Stats>,
     retry: Policy,
     has_broken: Cell<bool>,
@@ -46,6 +51,7 @@ impl<S: Source> ModelFile<S> {
             parked: RefCell::default(),
             filling: Mutex::new(()),
             sums: RefCell::default(),
+            pages: RefCell::default(),
             stats,
             retry,
             has_broken: Cell::new(false),
@@ -102,6 +108,20 @@ impl<S: Source> ModelFile<S> {
             Err(Stop::Need(_)) => Ok(None),
             Err(Stop::Failed(error)) => Err(error.in_file(self.source.name())),
         }
+    }
+
+    /// Reads the digests of pages, unless they are known.
+    pub(crate) async fn read_pages(self: &Rc<Self>, table: &PageTable) -> Result<()> {
+        if self.known_pages(table).is_none() {
+            let pages = self.look(|window| format::page_digests(window, table)).await?;
+            self.pages.borrow_mut().insert(table.at.start, Arc::new(pages));
+        }
+        Ok(())
+    }
+
+    /// The digests of pages that were read.
+    pub(crate) fn known_pages(&self, table: &PageTable) -> Option<Arc<Pages>> {
+        self.pages.borrow().get(&table.at.start).cloned()
     }
 
     /// Adds bytes that came by on a stream to the known ones.

@@ -305,7 +305,7 @@ impl<S: Source> Loader<S> {
                 tensors
             }
         };
-        Ok(self.stream(tensors, true, whole, observer))
+        self.stream(tensors, true, whole, observer).await
     }
 
     /// Starts loading tensors that [`Loader::load_tensor`] will be asked for soon. The future does the work: let it
@@ -331,7 +331,8 @@ impl<S: Source> Loader<S> {
                 tensors.extend(loader.find(name).await.ok());
             }
             senders.retain(|name, _| tensors.iter().any(|tensor| tensor.name == *name));
-            let mut loads = Box::pin(loader.stream(tensors, true, false, observer));
+            let Ok(loads) = loader.stream(tensors, true, false, observer).await else { return };
+            let mut loads = Box::pin(loads);
             while let Some(Ok(loaded)) = loads.next().await {
                 if let Some(sender) = senders.remove(&loaded.tensor.name) {
                     sender.send(loaded).ok(); // nobody waits for it if the loader was closed
@@ -346,7 +347,7 @@ impl<S: Source> Loader<S> {
     /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first thing that is wrong.
     pub async fn verify(self: &Rc<Self>, observer: Rc<dyn Observer>) -> Result<Option<&'static str>> {
         let tensors = self.load_index().await?;
-        let mut stream = Box::pin(self.stream(tensors, false, true, observer));
+        let mut stream = Box::pin(self.stream(tensors, false, true, observer).await?);
         while stream.try_next().await?.is_some() {}
         Ok(self.verified_by.get())
     }
@@ -379,34 +380,37 @@ impl<S: Source> Loader<S> {
             check_into(into.byte_length(), &tensor, rows.as_ref().map(|rows| &rows.bytes))?;
         }
         let orders = vec![Order { tensor, rows, into: request.into }];
-        let mut loads = Box::pin(self.stream_orders(orders, true, false, observer));
+        let mut loads = Box::pin(self.stream_orders(orders, true, false, observer).await?);
         match loads.try_next().await? {
             Some(loaded) => Ok(loaded),
             None => Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name)),
         }
     }
 
-    fn stream(
+    async fn stream(
         self: &Rc<Self>,
         tensors: Vec<Rc<Tensor>>,
         keeps: bool,
         whole: bool,
         observer: Rc<dyn Observer>,
-    ) -> impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S> {
+    ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
         let orders = tensors.into_iter().map(|tensor| Order { tensor, rows: None, into: None }).collect();
-        self.stream_orders(orders, keeps, whole, observer)
+        self.stream_orders(orders, keeps, whole, observer).await
     }
 
-    fn stream_orders(
+    async fn stream_orders(
         self: &Rc<Self>,
         orders: Vec<Order<BufferOf<S>>>,
         keeps: bool,
         whole: bool,
         observer: Rc<dyn Observer>,
-    ) -> impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S> {
+    ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
         let verify = whole || self.options.verify;
+        if verify {
+            self.read_pages(&orders).await?;
+        }
         let operation = Rc::new(Operation::new(orders, keeps, whole, verify, observer, Rc::clone(&self.stats)));
-        let mut wanted = operation.wanted();
+        let mut wanted = operation.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
         let mut begun = Ok(());
         if whole {
             begun = self.shards.iter().try_for_each(|shard| whole::begin(&shard.file, shard.part.as_ref()));
@@ -426,7 +430,19 @@ impl<S: Source> Loader<S> {
         let check = async move { if whole { loader.finish_files().await } else { Ok(()) } };
         let check = stream::once(check).filter_map(async |outcome: Result<()>| outcome.err().map(Err));
         let begun = stream::iter(begun.err().map(Err));
-        begun.chain(stream::iter(streams).flatten_unordered(self.options.concurrency)).chain(check)
+        Ok(begun.chain(stream::iter(streams).flatten_unordered(self.options.concurrency)).chain(check))
+    }
+
+    /// Reads the digests of the pages that orders will be checked by.
+    async fn read_pages(&self, orders: &[Order<BufferOf<S>>]) -> Result<()> {
+        for Order { tensor, rows, .. } in orders {
+            for table in tensor.components.iter().filter_map(|component| component.checking_pages(rows.is_none())) {
+                if let Some(shard) = self.shards.get(tensor.shard) {
+                    shard.file.read_pages(table).await.map_err(|e| e.in_tensor(&tensor.name))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn finish_files(&self) -> Result<()> {

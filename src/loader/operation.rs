@@ -5,13 +5,15 @@ use super::run::Received;
 use super::stats::{Arrived, Observer, Stats};
 use super::{Loaded, LoadedComponent};
 use crate::codec::lz4;
+use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, Encoding, Layout, Tensor};
+use crate::index::{Component, Encoding, Layout, PageTable, Tensor};
 use crate::plan::Wanted;
 use crate::source::{Body, Buffer, Source};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What the bytes of a run are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,19 +78,34 @@ impl<S: Source> Operation<S> {
         Operation { orders, keeps, whole, verify, observer, connections: RefCell::default(), stats }
     }
 
-    /// The bytes that the orders need, and tells the observer how many.
-    pub(crate) fn wanted(&self) -> Vec<Wanted<Purpose>> {
+    /// The bytes that the orders need, and tells the observer how many. `known_pages` gives the digests of pages.
+    pub(crate) fn wanted(&self, known_pages: impl Fn(usize, &PageTable) -> Option<Arc<Pages>>) -> Vec<Wanted<Purpose>> {
         let mut wanted = Vec::new();
         for (order, assembly) in self.orders.borrow().iter().enumerate() {
             let Order { tensor, rows, .. } = &assembly.order;
             for (component, part) in tensor.components.iter().enumerate() {
                 let range = stored_range(part, rows.as_ref());
-                wanted.push(Wanted { shard: tensor.shard, range, purpose: Purpose::Component { order, component } });
+                let pages = self.pages(part, rows.is_none()).and_then(|table| known_pages(tensor.shard, table));
+                let cover = pages.map_or_else(|| range.clone(), |pages| pages.around(&range));
+                let purpose = Purpose::Component { order, component };
+                wanted.push(Wanted { shard: tensor.shard, range, cover, purpose });
             }
         }
         // Files of unknown length may claim anything: the sum over them must not overflow.
         self.observer.expects(wanted.iter().fold(0, |sum: u64, w| sum.saturating_add(w.range.end - w.range.start)));
         wanted
+    }
+
+    /// The page digests that a component is checked by, read whole or not.
+    fn pages<'a>(&self, component: &'a Component, is_read_whole: bool) -> Option<&'a PageTable> {
+        component.checking_pages(is_read_whole).filter(|_| self.verify)
+    }
+
+    /// The page digests that the component of an order is checked by.
+    pub(crate) fn pages_of(&self, order: usize, component: usize) -> Option<PageTable> {
+        let orders = self.orders.borrow();
+        let Order { tensor, rows, .. } = &orders.get(order)?.order;
+        self.pages(tensor.components.get(component)?, rows.is_none()).cloned()
     }
 
     pub(crate) fn tensor(&self, order: usize) -> Result<Rc<Tensor>> {

@@ -6,12 +6,16 @@ use super::operation::{Operation, Purpose};
 use super::reading::{Reading, cut};
 use crate::codec::Decoder;
 use crate::codec::digest::{self, Hasher};
+use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, ComponentDigest, DigestedBytes};
 use crate::plan::{Run, Wanted};
 use crate::source::{Body, Buffer, Source};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A raw tensor is filled, then digested, in segments of this size: what was just written is still near.
 const SEGMENT_BYTES: u64 = 4 << 20;
@@ -24,11 +28,32 @@ pub(crate) struct RunReader<S: Source> {
     next: usize,
     reading: Option<Reading<S>>,
     connection: Option<usize>,
+    /// What checks the pages that wanted components lie in.
+    pages: RefCell<Vec<PageChecker>>,
+    /// Tensors that wait for their last page, and those behind them.
+    held: VecDeque<Held<<S::Body as Body>::Buffer>>,
+}
+
+/// A tensor that has arrived.
+struct Held<B> {
+    loaded: Loaded<B>,
+    /// The pages that must be checked before it is handed out.
+    pages: Option<Range<u64>>,
 }
 
 impl<S: Source> RunReader<S> {
     pub(crate) fn new(operation: Rc<Operation<S>>, file: Rc<ModelFile<S>>, run: Run<Purpose>) -> Self {
-        RunReader { operation, file, run, next: 0, reading: None, connection: None }
+        let mut pages: Vec<PageChecker> = Vec::new();
+        for wanted in &run.wanted {
+            if let Purpose::Component { order, component } = wanted.purpose
+                && let Some(known) = operation.pages_of(order, component).and_then(|table| file.known_pages(&table))
+                && !pages.iter().any(|checker| Arc::ptr_eq(checker.pages(), &known))
+            {
+                pages.push(PageChecker::new(known));
+            }
+        }
+        let (reading, connection, held) = (None, None, VecDeque::new());
+        RunReader { operation, file, run, next: 0, reading, connection, pages: RefCell::new(pages), held }
     }
 
     /// The next tensor that is complete; `None` at the end of the run.
@@ -40,16 +65,37 @@ impl<S: Source> RunReader<S> {
                 self.file.start(self.run.range.clone())
             }
         };
-        while let Some(wanted) = self.run.wanted.get(self.next).cloned() {
+        loop {
+            if let Some(checked) = self.release() {
+                self.reading = Some(reading);
+                return Ok(Some(checked));
+            }
+            let Some(wanted) = self.run.wanted.get(self.next).cloned() else { break };
             self.next += 1;
             self.pass_over(&mut reading, wanted.range.start, None).await.map_err(|e| self.place(e))?;
             if let Some(loaded) = self.receive(&mut reading, &wanted).await? {
-                self.reading = Some(reading);
-                return Ok(Some(loaded));
+                let pages = (wanted.cover != wanted.range).then_some(wanted.cover);
+                self.held.push_back(Held { loaded, pages });
             }
         }
-        self.file.finish(reading);
-        Ok(None)
+        // The last tensor's last page goes on behind it.
+        let Some(end) = self.held.iter().filter_map(|held| Some(held.pages.as_ref()?.end)).max() else {
+            self.file.finish(reading);
+            return Ok(None);
+        };
+        self.pass_over(&mut reading, end, None).await.map_err(|e| self.place(e))?;
+        let checked = self.release();
+        self.reading = Some(reading);
+        checked.map(Some).ok_or_else(|| Error::new(ErrorKind::Internal, "a page was read but not checked"))
+    }
+
+    /// The first tensor that waits, once its pages were checked.
+    fn release(&mut self) -> Option<Loaded<<S::Body as Body>::Buffer>> {
+        let pages = self.held.front()?.pages.as_ref();
+        if pages.is_some_and(|pages| !self.pages.borrow().iter().any(|checker| checker.has_checked(pages))) {
+            return None;
+        }
+        self.held.pop_front().map(|held| held.loaded)
     }
 
     async fn receive(
@@ -65,7 +111,7 @@ impl<S: Source> RunReader<S> {
             Purpose::Component { order, component } => {
                 let tensor = self.operation.tensor(order)?;
                 let received = match tensor.components.get(component) {
-                    Some(part) => self.component(reading, wanted, order, part).await,
+                    Some(part) => self.component(reading, wanted, order, component, part).await,
                     None => Err(Error::new(ErrorKind::Internal, "a component that is not there was planned")),
                 };
                 let received = received.map_err(|e| self.place(e.in_tensor(&tensor.name)))?;
@@ -80,12 +126,15 @@ impl<S: Source> RunReader<S> {
         while reading.position < end {
             let at = reading.position;
             let chunk = reading.chunk(end - at).await?.ok_or_else(|| cut(start, at, end))?;
-            if self.operation.whole {
+            let mut checks = Checks::of_the_file(self);
+            if checks.is_needed() {
+                let mut at = at;
                 chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
-                    self.file.sums.borrow_mut().update(at, bytes);
-                    if file_length == Some(end) {
+                    checks.stored(at, bytes)?;
+                    if self.operation.whole && file_length == Some(end) {
                         self.file.remember(at, bytes);
                     }
+                    at += bytes.len() as u64;
                     Ok(())
                 })?;
             }
@@ -101,6 +150,7 @@ impl<S: Source> RunReader<S> {
         reading: &mut Reading<S>,
         wanted: &Wanted<Purpose>,
         order: usize,
+        index: usize,
         component: &Component,
     ) -> Result<Received<<S::Body as Body>::Buffer>> {
         let (tensor, keep) = (self.operation.tensor(order)?, self.operation.keep(order, component)?);
@@ -121,7 +171,7 @@ impl<S: Source> RunReader<S> {
                     if checks.is_needed() {
                         let mut at = at;
                         kept.buffer().inspect(into..into + count, &mut |bytes| {
-                            checks.stored(at, bytes);
+                            checks.stored(at, bytes)?;
                             checks.decoded(bytes);
                             at += bytes.len() as u64;
                             Ok(())
@@ -133,7 +183,7 @@ impl<S: Source> RunReader<S> {
                     let chunk = reading.chunk(left).await?.ok_or_else(ended)?;
                     let (start, mut at) = (at, at);
                     chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
-                        checks.stored(at, bytes);
+                        checks.stored(at, bytes)?;
                         at += bytes.len() as u64;
                         let mut take = |decoded: &[u8]| {
                             checks.decoded(decoded);
@@ -155,7 +205,8 @@ impl<S: Source> RunReader<S> {
             Some(decoder) if is_complete => decoder.finish()?,
             _ => {}
         }
-        let verified = checks.finish()?;
+        let by_pages = self.operation.pages_of(order, index).is_some();
+        let verified = checks.finish()?.or(by_pages.then_some("blake3")); // it is held until they are checked
         let buffer = kept.map(|kept| kept.finish(component, decoded_end)).transpose()?;
         Ok(Received { buffer, verified })
     }
@@ -184,32 +235,36 @@ pub(crate) struct Received<B> {
     pub(crate) verified: Option<&'static str>,
 }
 
-/// What the bytes of a component are checked by as they go by.
+/// What bytes are checked by as they go by: those of a component, and of the pages and the file that it lies in.
 struct Checks<'a, S: Source> {
     file: Option<&'a ModelFile<S>>,
+    pages: &'a RefCell<Vec<PageChecker>>,
     own: Option<(ComponentDigest, Hasher)>,
 }
 
 impl<'a, S: Source> Checks<'a, S> {
     fn new(reader: &'a RunReader<S>, component: &Component, is_complete: bool) -> Self {
         let own = component.digest.filter(|_| is_complete && reader.operation.verify);
-        Checks {
-            file: reader.operation.whole.then_some(&reader.file),
-            own: own.map(|stated| (stated, Hasher::new(stated.digest))),
-        }
+        Checks { own: own.map(|stated| (stated, Hasher::new(stated.digest))), ..Checks::of_the_file(reader) }
+    }
+
+    /// For bytes of no component.
+    fn of_the_file(reader: &'a RunReader<S>) -> Self {
+        Checks { file: reader.operation.whole.then_some(&reader.file), pages: &reader.pages, own: None }
     }
 
     fn is_needed(&self) -> bool {
-        self.file.is_some() || self.own.is_some()
+        self.file.is_some() || self.own.is_some() || !self.pages.borrow().is_empty()
     }
 
-    fn stored(&mut self, at: u64, bytes: &[u8]) {
+    fn stored(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         if let Some(file) = self.file {
             file.sums.borrow_mut().update(at, bytes);
         }
         if let Some((ComponentDigest { over: DigestedBytes::Stored, .. }, hasher)) = &mut self.own {
             hasher.update(bytes);
         }
+        self.pages.borrow_mut().iter_mut().try_for_each(|checker| checker.update(at, bytes))
     }
 
     fn decoded(&mut self, bytes: &[u8]) {

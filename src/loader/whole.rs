@@ -59,7 +59,8 @@ pub(crate) fn add_gaps(wanted: &mut Vec<Wanted<Purpose>>, lengths: impl Iterator
         let mut end = 0;
         for range in ranges {
             if end < range.start {
-                wanted.push(Wanted { shard, range: end..range.start, purpose: Purpose::Gap });
+                let gap = end..range.start;
+                wanted.push(Wanted { shard, cover: gap.clone(), range: gap, purpose: Purpose::Gap });
             }
             end = end.max(range.end);
         }

@@ -3,6 +3,7 @@
 use super::component;
 #[cfg(not(target_arch = "wasm32"))]
 use super::map::Map;
+use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format::{self, StretchChecksum};
 use crate::index::{Component, Digest, Index, Parsed, Part};
@@ -12,6 +13,7 @@ use crate::window::{Stop, Window};
 use std::ops::Range;
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The bytes of a file under the name that errors call it.
 #[derive(Debug)]
@@ -164,6 +166,15 @@ impl TensorFile {
             }
         };
         Ok(TensorFile { stated_digest: part.digest, split, ..TensorFile::new(bytes, index)? })
+    }
+
+    /// Checks the pages that a component lies in, where it has no digest of its own, and gives their algorithm.
+    pub(super) fn check_pages(&self, component: &Component) -> Result<Option<&'static str>> {
+        let Some(table) = component.checking_pages(true) else { return Ok(None) };
+        let pages = self.bytes.parse(|window| format::page_digests(window, table))?;
+        let around = pages.around(&component.range);
+        PageChecker::new(Arc::new(pages)).update(around.start, self.bytes.slice(&around)?)?;
+        Ok(Some("blake3"))
     }
 
     /// The stored bytes of a component.

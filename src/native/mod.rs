@@ -173,9 +173,9 @@ impl Reader {
                 reader.push(piece, emit)?;
                 file.bytes.release(&range);
             }
-            reader.finish()
+            Ok(reader.finish()?.or(file.check_pages(component)?))
         };
-        read().map_err(|e| e.in_tensor(name).in_file(&file.bytes.name))
+        read().map_err(|e: Error| e.in_tensor(name).in_file(&file.bytes.name))
     }
 
     fn new(first: FileBytes, mut open_part: impl FnMut(&Part) -> Result<FileBytes>) -> Result<Reader> {
@@ -271,6 +271,7 @@ impl Reader {
                 None => {
                     file.bytes.will_need(&part.range);
                     let held = check(stored, part)?;
+                    file.check_pages(part)?;
                     slot.get_or_init(|| held) // another thread may have been faster; its bytes are the same
                 }
             };

@@ -6,7 +6,7 @@
 //! the innermost dimension first (they are turned round here); a chunk may have a digest of zeros, which is read as
 //! none. Chunks, flags and fields that are not known are ignored.
 
-mod control;
+mod integrity;
 mod set;
 mod tensors;
 mod toc;
@@ -16,8 +16,9 @@ pub use set::{is_manifest, parse_manifest};
 pub use toc::{MAX_CHUNKS, MAX_METADATA_BYTES, MAX_NAMES_BYTES};
 
 use super::{Format, Stated, StretchChecksum, json, msgpack, no_tail};
+use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, malformed};
-use crate::index::{Digest, Index, Metadata, Parsed, check_tensors};
+use crate::index::{Digest, Index, Metadata, PageTable, Parsed, check_tensors};
 use crate::window::{Stop, Window};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -42,7 +43,7 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
     let index = toc.first(*b"TIDX").ok_or_else(|| malformed("it has no chunk TIDX, so nothing lists its tensors"))?;
     toc.want_metadata(window)?;
     let mut warnings = Vec::new();
-    control::check(window, &toc, &mut warnings)?;
+    integrity::check_control(window, &toc, &mut warnings)?;
     let metadata = metadata(window, &toc, &mut warnings)?;
     let content = toc.content(window, index, &mut warnings)?;
     let listed = tensors::list(&content, index.range.start)?;
@@ -96,6 +97,15 @@ fn metadata(window: &Window, toc: &Toc, warnings: &mut Vec<String>) -> Result<Me
     Ok(metadata)
 }
 
+/// Reads the digests of a shard's pages.
+pub(super) fn page_digests(window: &Window, table: &PageTable) -> Result<Pages, Stop> {
+    integrity::page_digests(window, table)
+}
+
 fn unsupported(what: String) -> Error {
     Error::new(ErrorKind::Unsupported, what)
 }
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+mod tests;

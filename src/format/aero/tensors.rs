@@ -1,12 +1,13 @@
 //! TIDX: which tensors there are, and where in the shards they lie.
 
 use super::super::{ggml, msgpack};
+use super::integrity;
 use super::toc::{Chunk, Toc};
 use super::value::Any;
 use crate::codec::digest::from_hex;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
-use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Metadata, Tensor};
+use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Metadata, PageTable, Tensor};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -55,19 +56,20 @@ pub(super) fn list(content: &[u8], start: u64) -> Result<Vec<Entry>> {
 
 /// The tensors that the entries describe, in the shards of the file.
 pub(super) fn place(entries: Vec<Entry>, toc: &Toc, metadata: &Metadata) -> Result<Vec<Tensor>> {
-    let shards: HashMap<&str, &Chunk> = toc.all(*b"WTSH").map(|chunk| (chunk.name.as_str(), chunk)).collect();
+    let shard = |chunk| (chunk, integrity::page_table(toc, chunk));
+    let shards: HashMap<&str, _> = toc.all(*b"WTSH").map(|chunk| (chunk.name.as_str(), shard(chunk))).collect();
     let mut tensors = Vec::new();
     for entry in entries {
         let name = format!("weights.shard{}", entry.shard_id);
         let shard = shards.get(name.as_str()).ok_or_else(|| malformed(format!("there is no chunk `{name}`")));
-        let data = shard.and_then(|shard| data(&entry, shard));
+        let data = shard.and_then(|(shard, pages)| data(&entry, shard, pages.clone()));
         let tensor = data.and_then(|data| tensor(&entry, data, metadata));
         tensors.push(tensor.map_err(|e| e.in_tensor(&entry.name))?);
     }
     Ok(tensors)
 }
 
-fn data(entry: &Entry, shard: &Chunk) -> Result<Component> {
+fn data(entry: &Entry, shard: &Chunk, pages: Option<PageTable>) -> Result<Component> {
     if shard.is_compressed() {
         let what = format!("its chunk `{}` is compressed, which the format forbids for weights", shard.name);
         return Err(malformed(what).at(shard.range.clone()));
@@ -79,6 +81,7 @@ fn data(entry: &Entry, shard: &Chunk) -> Result<Component> {
         malformed(what).at(shard.range.clone())
     })?;
     let mut data = Component::raw(dtype(entry), shard.range.start + data_off..shard.range.start + end);
+    data.pages = pages;
     if let Some(hex) = entry.hash_b3.as_deref().filter(|hex| !hex.is_empty()) {
         let digest = from_hex(hex).ok_or_else(|| malformed(format!("its `hash_b3` is `{hex}`, not 64 digits")))?;
         data.digest = Some(ComponentDigest { digest: Digest::Blake3(digest), over: DigestedBytes::Stored });

@@ -37,7 +37,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     check_unpacked_length(encoding, range.end - range.start, decoded_length).map_err(|e| e.at(5..9))?;
     let role = "file".into();
     let decoded_length = Some(decoded_length);
-    Ok(Parsed::Packed(Component { role, dtype: Dtype::U8, range, encoding, decoded_length, digest: None }))
+    Ok(Parsed::Packed(Component { role, dtype: Dtype::U8, range, encoding, decoded_length, digest: None, pages: None }))
 }
 
 fn encoding_of(algorithm: u8) -> Result<Encoding> {

@@ -1,13 +1,22 @@
-//! IHSH (AIP-0001): a digest of the header, the table of contents and the names, with the digests of chunks as zeros.
+//! What can be checked beside the digests of chunks. IHSH (AIP-0001): a digest of the header, the table of contents and
+//! the names, with the digests of chunks as zeros. PHSH (AIP-0002): digests of the pages of a shard.
 
 use super::super::msgpack;
-use super::toc::{ENTRY_BYTES, Toc};
+use super::toc::{Chunk, ENTRY_BYTES, Toc};
 use super::value::Bytes;
 use crate::codec::digest;
+use crate::codec::pages::Pages;
 use crate::error::malformed;
-use crate::index::Digest;
+use crate::index::{Digest, PageTable};
 use crate::window::{Stop, Window};
 use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct PageHashes {
+    shard_name: String,
+    page_size: u64,
+    digests: Vec<Bytes<32>>,
+}
 
 /// Where an entry has the digest of its chunk.
 const DIGEST_OFFSET: u64 = 48;
@@ -20,7 +29,7 @@ struct ControlIntegrity {
 }
 
 /// Compares the digest with what it covers, in files that have one.
-pub(super) fn check(window: &Window, toc: &Toc, warnings: &mut Vec<String>) -> Result<(), Stop> {
+pub(super) fn check_control(window: &Window, toc: &Toc, warnings: &mut Vec<String>) -> Result<(), Stop> {
     let Some(chunk) = toc.first(*b"IHSH") else { return Ok(()) };
     let content = toc.content(window, chunk, warnings)?;
     let stated: ControlIntegrity = msgpack::parse(&content, chunk.range.start, "the control integrity")?;
@@ -48,4 +57,27 @@ pub(super) fn check(window: &Window, toc: &Toc, warnings: &mut Vec<String>) -> R
         error.what = format!("the header, the table of contents or the names were changed: {}", error.what);
         error.at(0..end).into()
     })
+}
+
+/// Where the digests of a shard's pages are, if it has some.
+pub(super) fn page_table(toc: &Toc, shard: &Chunk) -> Option<PageTable> {
+    let name = format!("{}.phsh", shard.name);
+    let table = toc.all(*b"PHSH").find(|chunk| chunk.name == name)?;
+    Some(PageTable { over: shard.range.clone(), at: table.range.clone() })
+}
+
+/// Reads them.
+pub(super) fn page_digests(window: &Window, table: &PageTable) -> Result<Pages, Stop> {
+    let toc = Toc::read(window)?;
+    let gone = || malformed("the digests of its pages are not in the table of contents").at(table.at.clone());
+    let chunk = toc.all(*b"PHSH").find(|chunk| chunk.range == table.at).ok_or_else(gone)?;
+    let shard = toc.all(*b"WTSH").find(|chunk| chunk.range == table.over).ok_or_else(gone)?;
+    let content = toc.content(window, chunk, &mut Vec::new())?;
+    let stated: PageHashes = msgpack::parse(&content, chunk.range.start, "the digests of its pages")?;
+    if stated.shard_name != shard.name {
+        let what = format!("`{}` has the digests of pages of `{}`", chunk.name, stated.shard_name);
+        return Err(malformed(what).at(table.at.clone()).into());
+    }
+    let digests = stated.digests.into_iter().map(|Bytes(digest)| digest).collect();
+    Ok(Pages::new(table.over.clone(), stated.page_size, digests).map_err(|e| e.at(table.at.clone()))?)
 }

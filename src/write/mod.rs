@@ -5,6 +5,7 @@
 //! interrupted leaves nothing that looks like a model.
 
 mod apr;
+pub mod cast;
 mod output;
 
 use crate::error::{Error, ErrorKind, Result};

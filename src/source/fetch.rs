@@ -28,12 +28,14 @@ pub struct Client {
 pub struct FetchSource {
     url: String,
     client: Rc<Client>,
+    /// Whether a manifest named it, and not the caller.
+    is_elsewhere: bool,
 }
 
 impl FetchSource {
     /// The file at an absolute URL.
     pub fn new(url: String, client: Rc<Client>) -> Self {
-        FetchSource { url, client }
+        FetchSource { url, client, is_elsewhere: false }
     }
 
     /// What errors call it.
@@ -66,7 +68,7 @@ impl FetchSource {
     pub fn part(&self, path: &str) -> Result<Self> {
         let escaped: Vec<String> = path.split('/').map(|segment| encode_uri_component(segment).into()).collect();
         match Url::new_with_base(&escaped.join("/"), &self.url) {
-            Ok(url) => Ok(FetchSource { url: url.href(), client: Rc::clone(&self.client) }),
+            Ok(url) => Ok(FetchSource { url: url.href(), ..self.clone() }),
             Err(_) => {
                 let what = format!("a URL like this has no files beside it, so \"{path}\" cannot be found");
                 Err(Error::new(ErrorKind::Unsupported, what))
@@ -74,9 +76,10 @@ impl FetchSource {
         }
     }
 
-    /// As [`Source::elsewhere`](super::Source::elsewhere): the client keeps headers and credentials to their origin.
+    /// As [`Source::elsewhere`](super::Source::elsewhere): neither headers nor credentials go there, also not where it
+    /// is of the caller's origin. Whoever writes a manifest must not choose what is asked for in the caller's name.
     pub fn elsewhere(&self, url: &str) -> Self {
-        FetchSource { url: url.to_owned(), client: Rc::clone(&self.client) }
+        FetchSource { url: url.to_owned(), client: Rc::clone(&self.client), is_elsewhere: true }
     }
 
     async fn request(&self, range: Option<&Range<u64>>) -> Result<(Response, AbortController)> {
@@ -84,7 +87,9 @@ impl FetchSource {
         let controller = AbortController::new().map_err(no_browser)?;
         let headers = Headers::new().map_err(no_browser)?;
         let init = RequestInit::new();
-        if Url::new(&self.url).is_ok_and(|url| url.origin() == self.client.origin) {
+        if self.is_elsewhere {
+            init.set_credentials(RequestCredentials::Omit); // fetch would send the page's own origin its cookies
+        } else if Url::new(&self.url).is_ok_and(|url| url.origin() == self.client.origin) {
             for (name, value) in &self.client.headers {
                 headers.set(name, value).map_err(|cause| {
                     let mut error = broken(&format!("the header \"{name}\" cannot be sent"), cause);

@@ -3,7 +3,7 @@
 use super::stream::{StreamBody, broken};
 use super::{Answer, answer};
 use crate::error::{Error, ErrorKind, Result};
-use js_sys::{Function, Promise, Reflect, decode_uri_component, encode_uri_component};
+use js_sys::{Date, Function, Promise, Reflect, decode_uri_component, encode_uri_component};
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
@@ -136,12 +136,23 @@ fn into_answer(asked: &Range<u64>, response: Response, controller: AbortControll
         content_encoding: header(&response, "Content-Encoding"),
         etag: header(&response, "ETag"),
         last_modified: header(&response, "Last-Modified"),
-        retry_after_seconds: header(&response, "Retry-After").and_then(|value| value.parse().ok()),
+        retry_after_ms: header(&response, "Retry-After").and_then(|value| retry_after_ms(&value)),
     };
     let checked = answer::check(asked, &head, ()).inspect_err(|_| controller.abort())?;
     let length = checked.end.map(|end| end - checked.start);
     let body = StreamBody::new(response.body(), length, Some(controller))?;
     Ok(checked.map(|()| body))
+}
+
+/// A number of seconds, or the date until which to wait.
+fn retry_after_ms(value: &str) -> Option<u64> {
+    match value.parse::<u64>() {
+        Ok(seconds) => Some(seconds.saturating_mul(1000)),
+        Err(_) => {
+            let until = Date::parse(value);
+            (!until.is_nan()).then(|| (until - Date::now()).max(0.0) as u64)
+        }
+    }
 }
 
 fn header(response: &Response, name: &str) -> Option<String> {

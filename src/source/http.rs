@@ -220,7 +220,8 @@ fn into_answer(asked: &Range<u64>, response: Response) -> Result<Answer<HttpBody
     };
     let checked = answer::check(asked, &head, ())?;
     if let (true, Some(encoding)) = (head.is_encoded(), &head.content_encoding) {
-        let what = format!("the server sends the file with Content-Encoding {encoding}, though asked for the plain bytes");
+        let what =
+            format!("the server sends the file with Content-Encoding {encoding}, though asked for the plain bytes");
         let error = Error::new(ErrorKind::Unsupported, what).with_status(head.status);
         return Err(error.advise("Switch compression off for this file on the server."));
     }

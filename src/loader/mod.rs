@@ -332,10 +332,11 @@ impl<S: Source> Loader<S> {
         }
         let orders = vec![Order { tensor, rows, into: request.into }];
         let mut loads = Box::pin(self.stream_orders(orders, true, false, observer).await?);
-        match loads.try_next().await? {
-            Some(loaded) => Ok(loaded),
-            None => Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name)),
-        }
+        let Some(loaded) = loads.try_next().await? else {
+            return Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name));
+        };
+        loads.try_next().await?; // asks for no more bytes, but keeps the rest of a body that began at the file's start
+        Ok(loaded)
     }
 }
 

@@ -41,7 +41,10 @@ impl<S: Source> Loader<S> {
             begun = self.shards.iter().try_for_each(|shard| whole::begin(&shard.file, shard.part.as_ref()));
             whole::add_gaps(&mut wanted, self.shards.iter().map(|shard| shard.file.length()));
         }
-        let runs = plan::plan(wanted, self.options.coalesce_gap_bytes);
+        // What comes from its start each time is read once, whatever lies between.
+        let from_start = |shard: usize| self.shards.get(shard).is_some_and(|shard| shard.file.comes_from_start());
+        let gap = |shard| if from_start(shard) { u64::MAX } else { self.options.coalesce_gap_bytes };
+        let runs = plan::plan(wanted, gap);
         let files: Vec<_> = self.shards.iter().map(|shard| Rc::clone(&shard.file)).collect();
         let readers = runs.into_iter().filter_map(move |run| {
             let file = Rc::clone(files.get(run.shard)?);

@@ -34,6 +34,13 @@ impl Identity {
         }
         None
     }
+
+    /// Takes over what only `now` tells: an answer may come from another server of the same host, and tell more.
+    pub fn learn(&mut self, now: &Identity) {
+        self.length = self.length.or(now.length);
+        self.etag = self.etag.take().or_else(|| now.etag.clone());
+        self.last_modified = self.last_modified.take().or_else(|| now.last_modified.clone());
+    }
 }
 
 /// The head of an HTTP answer, as far as the program may see it.

@@ -6,11 +6,12 @@ use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
+use rustls::ClientConfig;
 use rustls_platform_verifier::BuilderVerifierExt;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
 /// A host that does not take a connection within so long is taken for dead: shorter than a stall.
@@ -160,23 +161,23 @@ impl Body for HttpBody {
 }
 
 fn client() -> Result<Client> {
-    let no_client = |error: &dyn std::fmt::Display| {
-        Error::new(ErrorKind::Io, format!("no secure connections can be made: {error}"))
-    };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(BuilderVerifierExt::with_platform_verifier)
-        .map_err(|error| no_client(&error))?
-        .with_no_client_auth();
+    let no_client = |error: String| Error::new(ErrorKind::Io, format!("no secure connections can be made: {error}"));
     Client::builder()
-        .tls_backend_preconfigured(tls)
+        .tls_backend_preconfigured(TLS.clone().map_err(no_client)?)
         .connect_timeout(CONNECT_TIMEOUT)
         .redirect(redirect::Policy::none())
         .user_agent(concat!("weightstream/", env!("CARGO_PKG_VERSION")))
         .build()
-        .map_err(|error| no_client(&error))
+        .map_err(|error| no_client(error.to_string()))
 }
+
+/// To read the system's certificates takes long enough to do it once.
+static TLS: LazyLock<std::result::Result<ClientConfig, String>> = LazyLock::new(|| {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.and_then(BuilderVerifierExt::with_platform_verifier).map_err(|error| error.to_string())?;
+    Ok(builder.with_no_client_auth())
+});
 
 fn parse_url(url: &str) -> Result<Url> {
     let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());

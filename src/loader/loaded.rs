@@ -4,6 +4,7 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 use crate::source::Buffer;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -44,6 +45,19 @@ impl<B> Default for TensorRequest<B> {
     fn default() -> Self {
         TensorRequest { rows: None, into: None }
     }
+}
+
+/// What a check of all of a model found to hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Files of tensors; the manifest is not counted.
+    pub files: usize,
+    /// Tensors, each of which can be decoded.
+    pub tensors: usize,
+    /// The algorithms of the checksums that hold.
+    pub checksums: BTreeSet<&'static str>,
+    /// Files without a checksum: of these the structure holds, but nothing can tell whether a value was damaged.
+    pub files_without_checksum: usize,
 }
 
 impl<B: Buffer> Loaded<B> {

@@ -7,6 +7,7 @@ mod file;
 mod kept;
 mod loaded;
 mod operation;
+mod pieces;
 mod reading;
 mod run;
 mod shard;
@@ -17,7 +18,8 @@ mod whole;
 
 pub use file::FIRST_READ_BYTES;
 pub(crate) use kept::Kept;
-pub use loaded::{Loaded, LoadedComponent, TensorRequest};
+pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
+pub use pieces::PieceReader;
 pub(crate) use shard::check_length;
 pub use stats::{Arrived, Observer, Stats};
 
@@ -112,6 +114,8 @@ pub struct Loader<S: Source> {
     prefetched: RefCell<HashMap<String, oneshot::Receiver<Loaded<BufferOf<S>>>>>,
     /// The algorithm that every file as a whole was checked by, when all of it was last read.
     verified_by: Cell<Option<&'static str>>,
+    /// The algorithms of the checksums of each file, when all of it was last read.
+    checked_by: RefCell<Vec<Vec<&'static str>>>,
 }
 
 impl<S: Source> Loader<S> {
@@ -143,14 +147,33 @@ impl<S: Source> Loader<S> {
             }
             Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
         };
-        let (loading, prefetched, verified_by) = Default::default();
-        Ok(Loader { manifest, split, shards, options, stats, loading, prefetched, verified_by })
+        let (loading, prefetched, verified_by, checked_by) = Default::default();
+        Ok(Loader { manifest, split, shards, options, stats, loading, prefetched, verified_by, checked_by })
     }
 
     /// The algorithm that every file as a whole was checked by when all of the model was last read; `None` where a
     /// file has no such checksum, or the model was not read whole.
     pub fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
+    }
+
+    /// How many files hold tensors.
+    pub fn file_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Things a user may want to know that are no reason to refuse the model, each with the file's name.
+    ///
+    /// # Errors
+    /// Those of reading the heads of all files.
+    pub async fn warnings(&self) -> Result<Vec<(String, String)>> {
+        let mut warnings = Vec::new();
+        for (number, shard) in self.shards.iter().enumerate() {
+            let open = self.open_shard(number).await?;
+            let name = shard.file.source.name();
+            warnings.extend(open.index.warnings.iter().map(|warning| (name.to_owned(), warning.clone())));
+        }
+        Ok(warnings)
     }
 
     /// Counters over the life of the loader.
@@ -301,6 +324,28 @@ impl<S: Source> Loader<S> {
         let mut stream = Box::pin(self.stream(tensors, false, true, observer).await?);
         while stream.try_next().await?.is_some() {}
         Ok(self.verified_by.get())
+    }
+
+    /// As [`Loader::verify`], and says what there was to check.
+    ///
+    /// # Errors
+    /// As for [`Loader::verify`].
+    pub async fn verify_in_detail(self: &Rc<Self>, observer: Rc<dyn Observer>) -> Result<Verified> {
+        let tensors = self.load_index().await?;
+        self.verify(observer).await?;
+        let of_files = self.checked_by.borrow();
+        let mut verified = Verified { files: of_files.len(), tensors: tensors.len(), ..Verified::default() };
+        for (shard, of_file) in of_files.iter().enumerate() {
+            let components = tensors.iter().filter(|tensor| tensor.shard == shard).flat_map(|t| &t.components);
+            let own: Vec<_> = components.map(|component| Some(component.digest?.digest.algorithm())).collect();
+            let has_own = !own.is_empty() && own.iter().all(Option::is_some);
+            verified.files_without_checksum += usize::from(of_file.is_empty() && !has_own);
+            verified.checksums.extend(of_file);
+            if has_own {
+                verified.checksums.extend(own.into_iter().flatten());
+            }
+        }
+        Ok(verified)
     }
 
     /// Forgets what was prefetched, which stops its requests once nothing else runs.

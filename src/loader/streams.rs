@@ -74,12 +74,14 @@ impl<S: Source> Loader<S> {
     }
 
     async fn finish_files(&self) -> Result<()> {
-        let mut algorithms = Vec::new();
+        let mut checked_by = Vec::new();
         for shard in &self.shards {
-            algorithms.push(whole::finish(&shard.file).await?);
+            checked_by.push(whole::finish(&shard.file).await?);
         }
-        let first = algorithms.first().copied().flatten();
-        self.verified_by.set(first.filter(|_| algorithms.iter().all(|algorithm| *algorithm == first)));
+        let mut covering = checked_by.iter().map(|of_file| of_file.last().copied());
+        let first = covering.next().flatten();
+        self.verified_by.set(first.filter(|_| covering.all(|algorithm| algorithm == first)));
+        *self.checked_by.borrow_mut() = checked_by;
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ mod breaking;
 #[path = "../native/bytes.rs"]
 mod bytes;
 mod changing;
+mod command;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod fixtures;

@@ -48,6 +48,21 @@ impl Input for Reader {
     }
 }
 
+#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+impl Input for crate::native::RemoteReader {
+    fn metadata(&self) -> &ModelMetadata {
+        Self::metadata(self)
+    }
+
+    fn tensors(&self) -> &[Tensor] {
+        Self::tensors(self)
+    }
+
+    fn read_pieces(&self, tensor: &Tensor, role: &str, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        Self::read_pieces(self, tensor, role, emit).map(drop)
+    }
+}
+
 /// The bytes of a tensor to write, with its dtype changed on the way where that is wanted.
 pub(super) struct TensorSource<'a> {
     input: &'a dyn Input,

@@ -13,6 +13,7 @@ mod browser;
 mod cargo_tools;
 mod chromium;
 mod command;
+mod crash_test;
 mod demo;
 mod devtools;
 mod expected;

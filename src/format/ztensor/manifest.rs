@@ -1,7 +1,8 @@
 //! The manifest of zTensor 1.0 to 1.2: named tensors, each of components with a role.
 
 use super::super::cbor::Cbor;
-use super::blob::{Blob, Findings, integer, integers, text};
+use super::super::described::{integer, integers, text};
+use super::blob::{Blob, Findings};
 use super::list::dtype_of;
 use super::{Contents, check_version};
 use crate::dtype::{Dtype, element_count};

@@ -24,7 +24,7 @@ pub(super) struct Place {
 pub(super) enum Model {
     Local(Reader),
     #[cfg(feature = "http")]
-    Remote(Box<RemoteReader>),
+    Remote(RemoteReader),
 }
 
 impl Place {
@@ -61,7 +61,7 @@ impl Model {
         match self {
             Model::Local(reader) => reader,
             #[cfg(feature = "http")]
-            Model::Remote(reader) => &**reader,
+            Model::Remote(reader) => reader,
         }
     }
 
@@ -85,7 +85,7 @@ impl Model {
 #[cfg(feature = "http")]
 fn open_url(url: &str, headers: &[(String, String)]) -> Result<Model> {
     let reader = RemoteReader::open(url, headers, weightstream::loader::Options::default())?;
-    Ok(Model::Remote(Box::new(reader)))
+    Ok(Model::Remote(reader))
 }
 
 #[cfg(not(feature = "http"))]

@@ -22,9 +22,9 @@ pub(super) struct Place {
 
 /// An open model.
 pub(super) enum Model {
-    Local(Reader),
+    Local(Box<Reader>),
     #[cfg(feature = "http")]
-    Remote(RemoteReader),
+    Remote(Box<RemoteReader>),
 }
 
 impl Place {
@@ -38,7 +38,7 @@ impl Place {
         let headers = self.headers.iter().map(|header| parse_header(header)).collect::<Result<Vec<_>>>()?;
         let model = match self.place.to_str().filter(|place| is_url(place)) {
             Some(url) => open_url(url, &headers)?,
-            None if headers.is_empty() => Model::Local(Reader::open(&self.place)?),
+            None if headers.is_empty() => Model::Local(Box::new(Reader::open(&self.place)?)),
             None => {
                 let error = Error::new(ErrorKind::InvalidArgument, "headers are for URLs, and this is a file");
                 return Err(error.in_file(&self.name()).into());
@@ -59,9 +59,9 @@ impl Place {
 impl Model {
     pub(super) fn input(&self) -> &dyn Input {
         match self {
-            Model::Local(reader) => reader,
+            Model::Local(reader) => &**reader,
             #[cfg(feature = "http")]
-            Model::Remote(reader) => reader,
+            Model::Remote(reader) => &**reader,
         }
     }
 
@@ -85,7 +85,7 @@ impl Model {
 #[cfg(feature = "http")]
 fn open_url(url: &str, headers: &[(String, String)]) -> Result<Model> {
     let reader = RemoteReader::open(url, headers, weightstream::loader::Options::default())?;
-    Ok(Model::Remote(reader))
+    Ok(Model::Remote(Box::new(reader)))
 }
 
 #[cfg(not(feature = "http"))]

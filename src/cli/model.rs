@@ -22,7 +22,7 @@ pub(super) struct Place {
 
 /// An open model.
 pub(super) enum Model {
-    Local(Reader),
+    Local(Box<Reader>),
     #[cfg(feature = "http")]
     Remote(Box<RemoteReader>),
 }
@@ -38,7 +38,7 @@ impl Place {
         let headers = self.headers.iter().map(|header| parse_header(header)).collect::<Result<Vec<_>>>()?;
         let model = match self.place.to_str().filter(|place| is_url(place)) {
             Some(url) => open_url(url, &headers)?,
-            None if headers.is_empty() => Model::Local(Reader::open(&self.place)?),
+            None if headers.is_empty() => Model::Local(Box::new(Reader::open(&self.place)?)),
             None => {
                 let error = Error::new(ErrorKind::InvalidArgument, "headers are for URLs, and this is a file");
                 return Err(error.in_file(&self.name()).into());
@@ -59,7 +59,7 @@ impl Place {
 impl Model {
     pub(super) fn input(&self) -> &dyn Input {
         match self {
-            Model::Local(reader) => reader,
+            Model::Local(reader) => &**reader,
             #[cfg(feature = "http")]
             Model::Remote(reader) => &**reader,
         }

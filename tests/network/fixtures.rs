@@ -41,7 +41,6 @@ fn every_fixture_is_the_same_over_http() {
                     compared += 1;
                 }
             }
-            loader.verify(Rc::new(())).await.unwrap();
         });
     }
     assert!(compared > 100, "{compared} components");

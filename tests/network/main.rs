@@ -14,6 +14,7 @@ mod corpus;
 mod fixtures;
 mod retrying;
 mod secrets;
+#[allow(dead_code, reason = "shared with the tests of memory")]
 mod server;
 mod whole;
 

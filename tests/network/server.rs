@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+const PIECE_BYTES: usize = 16 << 10;
+
 /// A request, and how many bytes of a body were sent in answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
@@ -34,9 +36,11 @@ pub(crate) struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
+    /// A body that is made while it is sent, in place of the other: which bytes, and how.
+    made: Option<(Range<usize>, fn(Range<usize>) -> Vec<u8>)>,
     then: Then,
     /// The pause after each piece of the body.
-    pause: Option<Duration>,
+    pause: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,8 +55,22 @@ enum Then {
 
 impl Reply {
     pub(crate) fn new(status: u16, body: &[u8]) -> Self {
-        let reply = Reply { status, headers: Vec::new(), body: body.to_vec(), then: Then::KeepAlive, pause: None };
+        let reply = Reply {
+            status,
+            headers: Vec::new(),
+            body: body.to_vec(),
+            made: None,
+            then: Then::KeepAlive,
+            pause: Duration::ZERO,
+        };
         reply.with("Content-Length", &body.len().to_string())
+    }
+
+    /// The range of a file that nobody holds: `make` gives any bytes of it.
+    pub(crate) fn made(range: Range<usize>, file_length: usize, make: fn(Range<usize>) -> Vec<u8>) -> Self {
+        let content_range = format!("bytes {}-{}/{file_length}", range.start, range.end - 1);
+        let reply = Reply::new(206, b"").with("Content-Range", &content_range);
+        Reply { made: Some((range.clone(), make)), ..reply.with("Content-Length", &range.len().to_string()) }
     }
 
     /// The same with a header, in place of one of that name.
@@ -83,9 +101,9 @@ impl Reply {
         self
     }
 
-    /// Pauses after every 16 KiB.
+    /// Pauses after every piece of 16 KiB.
     pub(crate) fn slowly(mut self, pause_ms: u64) -> Self {
-        self.pause = Some(Duration::from_millis(pause_ms));
+        self.pause = Duration::from_millis(pause_ms);
         self
     }
 
@@ -193,19 +211,25 @@ impl Shared {
             if stream.write_all(head.as_bytes()).is_err() {
                 return;
             }
-            for piece in reply.body.chunks(16 << 10) {
-                if stream.write_all(piece).is_err() {
+            let length = reply.made.as_ref().map_or(reply.body.len(), |(range, _)| range.len());
+            for start in (0..length).step_by(PIECE_BYTES) {
+                let piece = start..length.min(start + PIECE_BYTES);
+                let sent = match &reply.made {
+                    Some((range, make)) => stream.write_all(&make(range.start + piece.start..range.start + piece.end)),
+                    None => stream.write_all(&reply.body[piece.clone()]),
+                };
+                if sent.is_err() {
                     return;
                 }
                 self.requests.lock().unwrap()[request.number].sent += piece.len();
-                reply.pause.map(thread::sleep);
+                thread::sleep(reply.pause);
             }
             match reply.then {
                 Then::KeepAlive => {}
                 Then::Close => return,
                 Then::Stall => {
                     stream.set_read_timeout(Some(Duration::from_secs(10))).ok();
-                    stream.read(&mut [0]).ok(); // until the client has gone
+                    stream.read_exact(&mut [0]).ok(); // until the client has gone
                     return;
                 }
             }

@@ -2,6 +2,7 @@
 
 use super::{Failure, count, one_line, progress::Bar, size, warn};
 use clap::ValueEnum;
+use clap::builder::PossibleValuesParser;
 use indicatif::DecimalBytes;
 use serde_json::Value;
 use signal_hook::flag;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::index::Metadata;
 use weightstream::native::Reader;
-use weightstream::write::{self, Alignment, Compression, ConvertOptions, TargetFormat};
+use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, Input, TargetFormat};
 
 /// Writes a model in another format, however large it is, in little memory.
 ///
@@ -25,28 +26,27 @@ pub(super) struct Arguments {
     /// The file to write; with --shard-size the manifest, with its files beside it.
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// The format to write.
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    /// The format to write; without it, OUT's name tells: .apr, .safetensors …
+    #[arg(long, value_parser = format_parser())]
+    format: Option<String>,
     /// How tensors are stored. Trained 32-bit floats hardly compress, quantized and sparse ones do.
     #[arg(long, value_enum, default_value_t)]
     compress: Compress,
+    /// The digest that each tensor gets; without it, the one that the format's readers expect.
+    #[arg(long, value_enum)]
+    digest: Option<Digest>,
     /// Write several files of at most this size, such as 24MB or 2GiB, if one would be larger.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     shard_size: Option<u64>,
-    /// The multiple of bytes at which tensors begin.
-    #[arg(long, value_name = "BYTES", value_enum, default_value_t)]
-    align: Align,
+    /// The multiple of bytes at which tensors begin; without it, what the format is used to.
+    #[arg(long, value_name = "BYTES")]
+    align: Option<u64>,
     /// A JSON file whose keys become the model's metadata, such as its config.json.
     #[arg(long, value_name = "JSON")]
     metadata: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum Format {
-    /// APR v2
-    #[default]
-    Apr,
+    /// Leave out what the format cannot hold, with a warning, instead of refusing the model.
+    #[arg(long)]
+    allow_loss: bool,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
@@ -54,46 +54,67 @@ enum Compress {
     /// As they are
     #[default]
     None,
-    /// Every tensor in blocks of 64 KiB
+    /// Every tensor in LZ4 blocks of 64 KiB
     Lz4,
-    /// So, but only the tensors that it makes smaller
+    /// Every tensor in Zstandard frames
+    Zstd,
+    /// By what the format has, but only the tensors that it makes smaller
     Auto,
 }
 
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum Align {
-    #[default]
-    #[value(name = "64")]
-    Bytes64,
-    #[value(name = "32")]
-    Bytes32,
+#[derive(Clone, Copy, ValueEnum)]
+enum Digest {
+    None,
+    Crc32c,
+    Sha256,
+    Blake3,
+}
+
+impl From<Compress> for Compression {
+    fn from(compress: Compress) -> Self {
+        match compress {
+            Compress::None => Compression::None,
+            Compress::Lz4 => Compression::Lz4,
+            Compress::Zstd => Compression::Zstd,
+            Compress::Auto => Compression::Auto,
+        }
+    }
+}
+
+impl From<Digest> for DigestAlgorithm {
+    fn from(digest: Digest) -> Self {
+        match digest {
+            Digest::None => DigestAlgorithm::None,
+            Digest::Crc32c => DigestAlgorithm::Crc32c,
+            Digest::Sha256 => DigestAlgorithm::Sha256,
+            Digest::Blake3 => DigestAlgorithm::Blake3,
+        }
+    }
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    watch_signals(&interrupted).map_err(Error::from)?;
+    let options = ConvertOptions {
+        format: format(&arguments)?,
+        compression: arguments.compress.into(),
+        digest: arguments.digest.map(DigestAlgorithm::from),
+        alignment: arguments.align,
+        max_shard_bytes: arguments.shard_size,
+        metadata: arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default(),
+        allow_loss: arguments.allow_loss,
+    };
     let reader = Reader::open(&arguments.input)?;
     for (file, warning) in reader.warnings() {
         warn(&format!("{file}: {warning}"));
     }
-    let options = ConvertOptions {
-        format: match arguments.format {
-            Format::Apr => TargetFormat::Apr,
-        },
-        compression: match arguments.compress {
-            Compress::None => Compression::None,
-            Compress::Lz4 => Compression::Lz4,
-            Compress::Auto => Compression::Auto,
-        },
-        max_shard_bytes: arguments.shard_size,
-        alignment: match arguments.align {
-            Align::Bytes64 => Alignment::Bytes64,
-            Align::Bytes32 => Alignment::Bytes32,
-        },
-        metadata: arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default(),
-    };
+    write(&reader, &arguments.output, &options)
+}
+
+/// Converts, shows how far it is, ends at a signal, and says what came of it.
+pub(super) fn write(input: &dyn Input, output: &Path, options: &ConvertOptions) -> Result<(), Failure> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    watch_signals(&interrupted).map_err(Error::from)?;
     let bar = Bar::cancelled_by("converting", Arc::clone(&interrupted));
-    let converted = write::convert(&reader, &arguments.output, &options, &bar);
+    let converted = write::convert(input, output, options, &bar);
     drop(bar);
     let converted = match converted {
         Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted),
@@ -106,13 +127,31 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     writeln!(
         io::stdout(),
         "{}: {}, {}, {} of tensors in {}",
-        one_line(&arguments.output.display().to_string()),
+        one_line(&converted.path.display().to_string()),
         count(converted.files.len(), "file"),
         count(converted.tensors, "tensor"),
         DecimalBytes(converted.decoded_bytes),
         DecimalBytes(file_bytes),
     )?;
     Ok(())
+}
+
+fn format_parser() -> PossibleValuesParser {
+    PossibleValuesParser::new(TargetFormat::ALL.iter().map(|format| format.name()))
+}
+
+/// The format that was asked for, or else that of files with the output's name.
+fn format(arguments: &Arguments) -> Result<TargetFormat> {
+    let found = match &arguments.format {
+        Some(name) => TargetFormat::from_name(name),
+        None => TargetFormat::of_file_name(&arguments.output),
+    };
+    found.ok_or_else(|| {
+        let names = TargetFormat::ALL.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
+        let error = Error::new(ErrorKind::InvalidArgument, "the name of this file tells no format that is written");
+        let error = error.advise(format!("Say which with `--format`: one of {names}."));
+        error.in_file(&arguments.output.display().to_string())
+    })
 }
 
 /// Has the first signal set the flag, so that what is half written is removed; the second ends the process.

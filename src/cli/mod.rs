@@ -6,6 +6,7 @@ mod progress;
 mod serve;
 mod size;
 mod table;
+mod upgrade;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -26,6 +27,7 @@ enum Command {
     Inspect(inspect::Arguments),
     Verify(verify::Arguments),
     Convert(convert::Arguments),
+    Upgrade(upgrade::Arguments),
     Serve(serve::Arguments),
 }
 
@@ -58,6 +60,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Convert(arguments) => convert::run(arguments),
+        Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
     };
     match outcome {

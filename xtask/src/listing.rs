@@ -7,11 +7,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// The tensors of a file and what else is known of it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Listing {
     pub(crate) tensors: Vec<Tensor>,
-    #[serde(default)]
-    metadata: Map<String, Value>,
+    /// Where the tool tells them.
+    metadata: Option<Map<String, Value>>,
     /// The checksums that the file has: the tool's only, which `weightstream verify` must name.
     #[serde(default)]
     pub(crate) checksums: Vec<String>,
@@ -39,6 +39,12 @@ struct Component {
     sha256: String,
 }
 
+impl Tensor {
+    pub(crate) fn is_dense(&self) -> bool {
+        self.layout.is_none()
+    }
+}
+
 impl Listing {
     /// Components come sorted by their roles: tools disagree on their order.
     pub(crate) fn parse(json: &str) -> Result<Listing> {
@@ -47,6 +53,14 @@ impl Listing {
             tensor.components.sort();
         }
         Ok(listing)
+    }
+
+    /// What of it a format takes of which not every tensor or attribute fits.
+    pub(crate) fn retain(&mut self, tensors: impl Fn(&Tensor) -> bool, attributes: bool) {
+        self.tensors.retain(tensors);
+        if !attributes {
+            self.tensors.iter_mut().for_each(|tensor| tensor.attributes.clear());
+        }
     }
 
     /// Fails, and says where, unless `found` has exactly these tensors, and at least these metadata and attributes.
@@ -71,15 +85,22 @@ impl Listing {
             }
         }
         differences.extend(found_tensors.keys().map(|name| format!("there should be no {name:?}")));
-        for (key, expected) in &self.metadata {
-            let found = found.metadata.get(key);
-            if found != Some(expected) {
+        for (key, expected) in self.metadata.iter().flatten() {
+            let Some(metadata) = &found.metadata else { break };
+            let found = metadata.get(key);
+            if !found.is_some_and(|found| found == expected || is_text_of(found, expected)) {
                 differences.push(format!("the metadata {key:?} are {found:?} instead of {expected}"));
             }
         }
         ensure!(differences.is_empty(), "{}", few(&differences));
         Ok(())
     }
+}
+
+/// Formats that keep texts only have anything else as JSON.
+fn is_text_of(text: &Value, value: &Value) -> bool {
+    let parsed = text.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    parsed.is_some_and(|parsed| parsed == *value)
 }
 
 /// Where one tensor is wrong, hundreds are.

@@ -33,6 +33,7 @@ mod screenshot;
 mod setup;
 mod suite;
 mod synthetic;
+mod targets;
 mod wasm_sysroot;
 mod wasm_target;
 

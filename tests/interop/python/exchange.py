@@ -62,12 +62,14 @@ def run(write, read):
             sys.exit(f"usage: {sys.argv[0]} write SEED FOLDER | read FILE")
 
 
-def expect(file, tensors, metadata={}):
-    """Says what was written into a file: all its tensors, and some or all of its metadata."""
-    Path(f"{file}.expected.json").write_text(json.dumps(listing(tensors, metadata)))
+def expect(file, tensors, metadata=None, checksums=()):
+    """Says what was written into a file: all its tensors, some or all of its metadata, and the checksums in it."""
+    expected = {**listing(tensors, metadata), "checksums": checksums}
+    Path(f"{file}.expected.json").write_text(json.dumps(expected))
 
 
 def listing(tensors, metadata):
+    """What a file holds; metadata only where the tool tells them."""
     return {"tensors": [tensor.told() for tensor in tensors], "metadata": metadata}
 
 

@@ -26,8 +26,9 @@ pub struct Verified {
     pub tensors: usize,
     /// The algorithms of the checksums that hold.
     pub checksums: BTreeSet<&'static str>,
-    /// Files without a checksum: of these the structure holds, but nothing can tell whether a value was damaged.
-    pub files_without_checksum: usize,
+    /// Tensors without a checksum, of their own or of their file: of these the structure holds, but nothing can tell
+    /// whether a value was damaged.
+    pub tensors_without_checksum: usize,
 }
 
 impl Reader {
@@ -52,18 +53,19 @@ impl Reader {
             files: self.files.len(),
             tensors: self.tensors.len(),
             checksums: BTreeSet::new(),
-            files_without_checksum: 0,
+            tensors_without_checksum: 0,
         };
         for ((shard, file), crc32s) in self.files.iter().enumerate().zip(crc32s) {
             let crc32s = crc32s.into_inner().unwrap_or_else(PoisonError::into_inner);
             let compared = compare_checksums(file, &crc32s).map_err(|e| e.in_file(&file.bytes.name))?;
-            let mut components = self.components(shard).map(|(_, component)| component.digest);
-            let of_components: Option<BTreeSet<_>> =
-                components.by_ref().map(|stated| Some(stated?.digest.algorithm())).collect();
-            let has_own = of_components.as_ref().is_some_and(|algorithms| !algorithms.is_empty());
-            verified.files_without_checksum += usize::from(compared.is_empty() && !has_own);
+            if compared.is_empty() {
+                let of_shard = self.tensors.iter().filter(|tensor| tensor.shard == shard);
+                let is_unchecked = |tensor: &&Tensor| tensor.components.iter().any(|c| c.digest.is_none());
+                verified.tensors_without_checksum += of_shard.filter(is_unchecked).count();
+            }
             verified.checksums.extend(compared);
-            verified.checksums.extend(of_components.into_iter().flatten());
+            let of_components = self.components(shard).filter_map(|(_, component)| component.digest);
+            verified.checksums.extend(of_components.map(|stated| stated.digest.algorithm()));
         }
         Ok(verified)
     }

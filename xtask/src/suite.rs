@@ -8,7 +8,8 @@ use anyhow::{Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    browser, cargo_tools, command, crash_test, formats, headless, package_test, page_test, parity, setup, wasm_target,
+    browser, cargo_tools, command, crash_test, formats, headless, interop, package_test, page_test, parity, setup,
+    wasm_target,
 };
 
 struct Step {
@@ -25,6 +26,7 @@ const STEPS: [Step; 13] = [
     Step { name: "clippy", promise: "clippy has nothing to say", run: clippy },
     Step { name: "clippy-wasm", promise: "nor for wasm32", run: clippy_for_wasm },
     Step { name: "native", promise: "the native tests pass", run: native_tests },
+    Step { name: "interop", promise: "the formats' own tools and we read each other", run: interoperation },
     Step { name: "doc", promise: "the documentation has no dead link", run: documentation },
     Step { name: "web", promise: "the tests pass in a browser", run: browser_tests },
     Step { name: "package", promise: "the npm package is whole, typed and small", run: package_test::run },
@@ -86,6 +88,10 @@ fn clippy_for_wasm(project: &Project) -> Result<()> {
 
 fn native_tests(project: &Project) -> Result<()> {
     command::run(cargo(project).args(["test", "--workspace"]))
+}
+
+fn interoperation(project: &Project) -> Result<()> {
+    interop::run(project, interop::SEED)
 }
 
 fn documentation(project: &Project) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use crate::index::Metadata;
 use crate::loader::ModelMetadata;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 /// Under which key an APR file keeps the metadata of another format: what SafeTensors calls its own.
@@ -29,5 +29,15 @@ pub(super) fn as_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
         other => Cow::Owned(other.to_string()),
+    }
+}
+
+/// An object, or a text that is one in JSON: what [`as_text`] made of it for another format.
+#[cfg(feature = "burnpack")]
+pub(super) fn as_object(value: &Value) -> Option<Cow<'_, Map<String, Value>>> {
+    match value {
+        Value::Object(object) => Some(Cow::Borrowed(object)),
+        Value::String(text) => serde_json::from_str(text).ok().map(Cow::Owned),
+        _ => None,
     }
 }

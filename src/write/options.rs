@@ -33,6 +33,9 @@ pub enum TargetFormat {
     /// APR v2 as its specification lays it out.
     #[default]
     Apr,
+    /// Burnpack as `burn-pack` 0.22 writes it.
+    #[cfg(feature = "burnpack")]
+    Burnpack,
     /// SafeTensors, with `model.safetensors.index.json` for several files.
     SafeTensors,
 }
@@ -68,12 +71,19 @@ pub enum DigestAlgorithm {
 
 impl TargetFormat {
     /// Every format that is written.
-    pub const ALL: &'static [TargetFormat] = &[TargetFormat::Apr, TargetFormat::SafeTensors];
+    pub const ALL: &'static [TargetFormat] = &[
+        TargetFormat::Apr,
+        #[cfg(feature = "burnpack")]
+        TargetFormat::Burnpack,
+        TargetFormat::SafeTensors,
+    ];
 
     /// The format's name, as `inspect` prints it.
     pub fn name(self) -> &'static str {
         match self {
             TargetFormat::Apr => "apr",
+            #[cfg(feature = "burnpack")]
+            TargetFormat::Burnpack => "burnpack",
             TargetFormat::SafeTensors => "safetensors",
         }
     }
@@ -104,6 +114,8 @@ impl TargetFormat {
     fn extensions(self) -> &'static [&'static str] {
         match self {
             TargetFormat::Apr => &[".apr"],
+            #[cfg(feature = "burnpack")]
+            TargetFormat::Burnpack => &[".bpk", ".burnpack"],
             TargetFormat::SafeTensors => &[".safetensors"],
         }
     }
@@ -175,6 +187,8 @@ pub(super) fn target(options: &ConvertOptions, source: &ModelMetadata, losses: &
     let _ = &losses;
     Ok(match options.format {
         TargetFormat::Apr => Box::new(super::apr::Apr::new(options, source)?),
+        #[cfg(feature = "burnpack")]
+        TargetFormat::Burnpack => Box::new(super::burnpack::Burnpack::new(options, source)?),
         TargetFormat::SafeTensors => Box::new(super::safetensors::SafeTensors::new(options, source)?),
     })
 }

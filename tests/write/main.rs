@@ -2,6 +2,8 @@
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+#[cfg(feature = "burnpack")]
+mod burnpack;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod every_format;

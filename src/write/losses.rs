@@ -29,6 +29,15 @@ impl Losses {
         self.allow(error, "leaves it out", "left out")
     }
 
+    /// What `error` names gets stored in another way: `as_what` says how.
+    ///
+    /// # Errors
+    /// That one, where no loss is allowed.
+    #[cfg(feature = "embd")]
+    pub(super) fn store(&mut self, as_what: &str, error: Error) -> Result<()> {
+        self.allow(error, &format!("stores it {as_what}"), &format!("stored {as_what}"))
+    }
+
     /// `would` says what `--allow-loss` does about the error, `done` what was done.
     fn allow(&mut self, error: Error, would: &str, done: &str) -> Result<()> {
         if !self.is_allowed {

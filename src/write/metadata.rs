@@ -2,7 +2,7 @@
 
 use crate::index::Metadata;
 use crate::loader::ModelMetadata;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::borrow::Cow;
 
 /// Under which key an APR file keeps the metadata of another format: what SafeTensors calls its own.
@@ -33,8 +33,8 @@ pub(super) fn as_text(value: &Value) -> Cow<'_, str> {
 }
 
 /// An object, or a text that is one in JSON: what [`as_text`] made of it for another format.
-#[cfg(feature = "burnpack")]
-pub(super) fn as_object(value: &Value) -> Option<Cow<'_, Map<String, Value>>> {
+#[cfg(any(feature = "burnpack", feature = "embd"))]
+pub(super) fn as_object(value: &Value) -> Option<Cow<'_, Metadata>> {
     match value {
         Value::Object(object) => Some(Cow::Borrowed(object)),
         Value::String(text) => serde_json::from_str(text).ok().map(Cow::Owned),

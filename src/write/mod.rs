@@ -9,6 +9,8 @@ mod apr;
 mod burnpack;
 #[cfg(feature = "burnpack")]
 mod cbor;
+#[cfg(feature = "embd")]
+mod embd;
 mod input;
 mod losses;
 mod metadata;

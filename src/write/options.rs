@@ -36,6 +36,9 @@ pub enum TargetFormat {
     /// Burnpack as `burn-pack` 0.22 writes it.
     #[cfg(feature = "burnpack")]
     Burnpack,
+    /// EMBD `.weights` as their specification lays them out, which is not how the format's tools do.
+    #[cfg(feature = "embd")]
+    Embd,
     /// SafeTensors, with `model.safetensors.index.json` for several files.
     SafeTensors,
 }
@@ -75,6 +78,8 @@ impl TargetFormat {
         TargetFormat::Apr,
         #[cfg(feature = "burnpack")]
         TargetFormat::Burnpack,
+        #[cfg(feature = "embd")]
+        TargetFormat::Embd,
         TargetFormat::SafeTensors,
     ];
 
@@ -84,6 +89,8 @@ impl TargetFormat {
             TargetFormat::Apr => "apr",
             #[cfg(feature = "burnpack")]
             TargetFormat::Burnpack => "burnpack",
+            #[cfg(feature = "embd")]
+            TargetFormat::Embd => "embd",
             TargetFormat::SafeTensors => "safetensors",
         }
     }
@@ -116,6 +123,8 @@ impl TargetFormat {
             TargetFormat::Apr => &[".apr"],
             #[cfg(feature = "burnpack")]
             TargetFormat::Burnpack => &[".bpk", ".burnpack"],
+            #[cfg(feature = "embd")]
+            TargetFormat::Embd => &[".weights", ".embd"],
             TargetFormat::SafeTensors => &[".safetensors"],
         }
     }
@@ -189,6 +198,8 @@ pub(super) fn target(options: &ConvertOptions, source: &ModelMetadata, losses: &
         TargetFormat::Apr => Box::new(super::apr::Apr::new(options, source)?),
         #[cfg(feature = "burnpack")]
         TargetFormat::Burnpack => Box::new(super::burnpack::Burnpack::new(options, source)?),
+        #[cfg(feature = "embd")]
+        TargetFormat::Embd => Box::new(super::embd::Embd::new(options, source, losses)?),
         TargetFormat::SafeTensors => Box::new(super::safetensors::SafeTensors::new(options, source)?),
     })
 }

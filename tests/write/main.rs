@@ -6,6 +6,8 @@
 mod burnpack;
 #[path = "../corpus/mod.rs"]
 mod corpus;
+#[cfg(feature = "embd")]
+mod embd;
 mod every_format;
 mod model;
 mod safetensors;

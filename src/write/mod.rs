@@ -5,6 +5,8 @@
 //! interrupted leaves nothing that looks like a model. The same input and options give the same bytes.
 
 mod apr;
+#[cfg(any(feature = "burnpack", feature = "ztensor"))]
+mod cbor;
 mod input;
 mod losses;
 mod metadata;
@@ -13,6 +15,8 @@ mod output;
 mod safetensors;
 mod shards;
 mod target;
+#[cfg(feature = "ztensor")]
+mod ztensor;
 
 pub use input::Input;
 pub use options::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};

@@ -7,3 +7,5 @@ mod corpus;
 mod every_format;
 mod model;
 mod safetensors;
+#[cfg(feature = "ztensor")]
+mod ztensor;

@@ -323,7 +323,7 @@ fn refusals_name_the_tensor_and_what_does_not_fit() {
     }
 }
 
-/// Sparse tensors whose frames do not say how long they are show only then that they have too few indices.
+/// The manifest is read before it is written. Here, a sparse tensor has too few indices.
 #[test]
 fn a_file_that_no_reader_would_open_does_not_get_its_name() {
     let mut model = Model::new();

@@ -8,7 +8,7 @@ mod apr;
 #[cfg(feature = "burnpack")]
 mod burnpack;
 pub mod cast;
-#[cfg(feature = "burnpack")]
+#[cfg(any(feature = "burnpack", feature = "ztensor"))]
 mod cbor;
 #[cfg(feature = "embd")]
 mod embd;
@@ -20,6 +20,8 @@ mod output;
 mod safetensors;
 mod shards;
 mod target;
+#[cfg(feature = "ztensor")]
+mod ztensor;
 
 pub use input::Input;
 pub use options::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};

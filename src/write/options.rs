@@ -44,6 +44,9 @@ pub enum TargetFormat {
     Embd,
     /// SafeTensors, with `model.safetensors.index.json` for several files.
     SafeTensors,
+    /// zTensor 1.2.
+    #[cfg(feature = "ztensor")]
+    ZTensor,
 }
 
 /// How tensors are stored.
@@ -84,6 +87,8 @@ impl TargetFormat {
         #[cfg(feature = "embd")]
         TargetFormat::Embd,
         TargetFormat::SafeTensors,
+        #[cfg(feature = "ztensor")]
+        TargetFormat::ZTensor,
     ];
 
     /// The format's name, as `inspect` prints it.
@@ -95,6 +100,8 @@ impl TargetFormat {
             #[cfg(feature = "embd")]
             TargetFormat::Embd => "embd",
             TargetFormat::SafeTensors => "safetensors",
+            #[cfg(feature = "ztensor")]
+            TargetFormat::ZTensor => "ztensor",
         }
     }
 
@@ -129,6 +136,8 @@ impl TargetFormat {
             #[cfg(feature = "embd")]
             TargetFormat::Embd => &[".weights", ".embd"],
             TargetFormat::SafeTensors => &[".safetensors"],
+            #[cfg(feature = "ztensor")]
+            TargetFormat::ZTensor => &[".zt", ".ztensor"],
         }
     }
 }
@@ -204,5 +213,7 @@ pub(super) fn target(options: &ConvertOptions, source: &ModelMetadata, losses: &
         #[cfg(feature = "embd")]
         TargetFormat::Embd => Box::new(super::embd::Embd::new(options, source, losses)?),
         TargetFormat::SafeTensors => Box::new(super::safetensors::SafeTensors::new(options, source)?),
+        #[cfg(feature = "ztensor")]
+        TargetFormat::ZTensor => Box::new(super::ztensor::ZTensor::new(options, source)?),
     })
 }

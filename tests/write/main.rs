@@ -12,3 +12,5 @@ mod embd;
 mod every_format;
 mod model;
 mod safetensors;
+#[cfg(feature = "ztensor")]
+mod ztensor;

@@ -35,6 +35,9 @@ pub enum TargetFormat {
     Apr,
     /// SafeTensors, with `model.safetensors.index.json` for several files.
     SafeTensors,
+    /// AERO 0.1, with an AEROSET for several files.
+    #[cfg(feature = "aero")]
+    Aero,
 }
 
 /// How tensors are stored.
@@ -68,13 +71,20 @@ pub enum DigestAlgorithm {
 
 impl TargetFormat {
     /// Every format that is written.
-    pub const ALL: &'static [TargetFormat] = &[TargetFormat::Apr, TargetFormat::SafeTensors];
+    pub const ALL: &'static [TargetFormat] = &[
+        TargetFormat::Apr,
+        TargetFormat::SafeTensors,
+        #[cfg(feature = "aero")]
+        TargetFormat::Aero,
+    ];
 
     /// The format's name, as `inspect` prints it.
     pub fn name(self) -> &'static str {
         match self {
             TargetFormat::Apr => "apr",
             TargetFormat::SafeTensors => "safetensors",
+            #[cfg(feature = "aero")]
+            TargetFormat::Aero => "aero",
         }
     }
 
@@ -105,6 +115,8 @@ impl TargetFormat {
         match self {
             TargetFormat::Apr => &[".apr"],
             TargetFormat::SafeTensors => &[".safetensors"],
+            #[cfg(feature = "aero")]
+            TargetFormat::Aero => &[".aero", ".aeroset"],
         }
     }
 }
@@ -176,5 +188,7 @@ pub(super) fn target(options: &ConvertOptions, source: &ModelMetadata, losses: &
     Ok(match options.format {
         TargetFormat::Apr => Box::new(super::apr::Apr::new(options, source)?),
         TargetFormat::SafeTensors => Box::new(super::safetensors::SafeTensors::new(options, source)?),
+        #[cfg(feature = "aero")]
+        TargetFormat::Aero => Box::new(super::aero::Aero::new(options, source)?),
     })
 }

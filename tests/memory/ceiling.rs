@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 use weightstream::native::Reader;
 use weightstream::progress::Progress;
-use weightstream::write::{Compression, ConvertOptions, convert};
+use weightstream::write::{Compression, ConvertOptions, TargetFormat, convert};
 
 const TENSOR_BYTES: usize = 64 * MIB;
 
@@ -49,7 +49,8 @@ fn resident_bytes() -> usize {
 
 #[track_caller]
 fn convert_in_little_memory(from: &Path, to: &Path, compression: Compression) {
-    let options = ConvertOptions { compression, ..ConvertOptions::default() };
+    let format = TargetFormat::of_file_name(to).unwrap();
+    let options = ConvertOptions { format, compression, ..ConvertOptions::default() };
     let (before, resident) = (resident_bytes(), Resident::default());
     let (converted, peak) = peak_of(|| convert(&Reader::open(from).unwrap(), to, &options, &resident).unwrap());
     assert_eq!(converted.decoded_bytes, TENSOR_BYTES as u64);
@@ -68,6 +69,17 @@ fn a_conversion_holds_blocks_and_not_tensors() {
     convert_in_little_memory(&source, &packed, Compression::Lz4);
     convert_in_little_memory(&packed, &unpacked, Compression::None);
     assert!(packed.metadata().unwrap().len() < 40 * MIB as u64);
+}
+
+#[test]
+fn a_conversion_that_digests_holds_no_tensor_either() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let source = large(&folder);
+    let [there, back] = ["there.aero", "back.aero"].map(|name| folder.path().join(name));
+    convert_in_little_memory(&source, &there, Compression::None);
+    convert_in_little_memory(&there, &back, Compression::None);
+    assert!(std::fs::read(there).unwrap() == std::fs::read(back).unwrap());
 }
 
 #[test]

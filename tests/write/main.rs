@@ -2,6 +2,7 @@
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+mod aero;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod every_format;

@@ -2,7 +2,7 @@
 
 use super::component::ComponentReader;
 use super::file::TensorFile;
-use super::{PIECE_BYTES, Reader};
+use super::{PIECE_BYTES, Reader, Verified};
 use crate::codec::crc32::Crc32Parts;
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,19 +16,6 @@ use std::sync::{Mutex, PoisonError};
 
 /// Raw bytes are summed up in tasks of so many bytes, so that one large tensor keeps all processors busy.
 const RAW_TASK_BYTES: u64 = 16 << 20;
-
-/// What [`Reader::verify`] checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
-    /// Files of tensors; the manifest is not counted.
-    pub files: usize,
-    /// Tensors, each of which can be decoded.
-    pub tensors: usize,
-    /// The algorithms of the checksums that hold.
-    pub checksums: BTreeSet<&'static str>,
-    /// Files without a checksum: of these the structure holds, but nothing can tell whether a value was damaged.
-    pub files_without_checksum: usize,
-}
 
 impl Reader {
     /// Reads and checks everything that the files let one check, holding no more than a block a processor.

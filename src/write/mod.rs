@@ -7,6 +7,7 @@
 #[cfg(feature = "aero")]
 mod aero;
 mod apr;
+pub mod cast;
 mod input;
 mod losses;
 mod metadata;
@@ -19,8 +20,9 @@ mod target;
 pub use input::Input;
 pub use options::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
 
+use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Tensor;
+use crate::index::{Component, Tensor};
 use crate::progress::Progress;
 use input::TensorSource;
 use losses::Losses;
@@ -54,8 +56,9 @@ pub struct Converted {
 pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress: &dyn Progress) -> Result<Converted> {
     let mut losses = Losses::new(options.allow_loss);
     let target = options::target(options, input.metadata(), &mut losses)?;
-    let mut tensors = wanted_tensors(input, &*target, &mut losses)?;
+    let mut tensors = wanted_tensors(input, options.dtype.as_ref(), &*target, &mut losses)?;
     let mut warnings = losses.into_warnings();
+    warnings.extend(options.dtype.as_ref().and_then(|dtype| not_cast(input, dtype)));
     let files = divide(&*target, options.max_shard_bytes, &tensors, &mut warnings)?;
     for range in &files {
         target.arrange(tensors.get_mut(range.clone()).unwrap_or_default());
@@ -80,15 +83,48 @@ pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress
 }
 
 /// The tensors as the target shall have them.
-fn wanted_tensors(input: &dyn Input, target: &dyn Target, losses: &mut Losses) -> Result<Vec<Tensor>> {
+fn wanted_tensors(
+    input: &dyn Input,
+    dtype: Option<&Dtype>,
+    target: &dyn Target,
+    losses: &mut Losses,
+) -> Result<Vec<Tensor>> {
     let mut wanted = Vec::with_capacity(input.tensors().len());
     for tensor in input.tensors() {
-        match target.check(tensor, losses) {
-            Ok(()) => wanted.push(tensor.clone()),
+        let tensor = match dtype.and_then(|dtype| cast::target_dtype(tensor, dtype)) {
+            Some(dtype) => in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?,
+            None => tensor.clone(),
+        };
+        match target.check(&tensor, losses) {
+            Ok(()) => wanted.push(tensor),
             Err(error) => losses.lose(error.in_tensor(&tensor.name))?,
         }
     }
     Ok(wanted)
+}
+
+/// The tensor once it is cast. What its file could check it by is not for the new bytes.
+fn in_dtype(tensor: &Tensor, dtype: Dtype) -> Result<Tensor> {
+    let decoded_length = dtype.byte_length(element_count(&tensor.shape)?)?;
+    let cast = |component: &Component| Component {
+        dtype: dtype.clone(),
+        decoded_length,
+        digest: None,
+        pages: None,
+        ..component.clone()
+    };
+    let components = tensor.components.iter().map(cast).collect();
+    Ok(Tensor { dtype: dtype.clone(), components, ..tensor.clone() })
+}
+
+/// Matrices that stay as they are although a cast was asked for.
+fn not_cast(input: &dyn Input, dtype: &Dtype) -> Option<String> {
+    let mut stay = input.tensors().iter().filter(|tensor| !cast::fills_blocks(tensor, dtype));
+    let first = &stay.next()?.name;
+    let count = 1 + stay.count();
+    Some(format!(
+        "not cast to {dtype}: rows that do not fill its blocks in {count} tensors, the first of them \"{first}\""
+    ))
 }
 
 /// Which tensors go into which file.

@@ -2,6 +2,7 @@
 
 use super::losses::Losses;
 use super::target::Target;
+use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Metadata;
 use crate::loader::ModelMetadata;
@@ -12,6 +13,8 @@ use std::path::Path;
 pub struct ConvertOptions {
     /// The format to write.
     pub format: TargetFormat,
+    /// Casts matrices of floats to F32, F16, BF16 or Q8_0: see [`cast`](super::cast). Vectors stay as they are.
+    pub dtype: Option<Dtype>,
     /// How tensors are stored, where that makes them smaller.
     pub compression: Compression,
     /// The digest that each tensor gets; `None` for the one that the format's readers expect, if it has any.

@@ -16,6 +16,7 @@ mod command;
 mod demo;
 mod devtools;
 mod expected;
+mod formats;
 mod headless;
 mod model;
 mod npm;

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{browser, cargo_tools, command, headless, package_test, page_test, parity, setup, wasm_target};
+use crate::{browser, cargo_tools, command, formats, headless, package_test, page_test, parity, setup, wasm_target};
 
 struct Step {
     /// The word by which the step is asked for on the command line.
@@ -17,7 +17,7 @@ struct Step {
     run: fn(&Project) -> Result<()>,
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step { name: "tools", promise: "every tool is there", run: setup::all },
     Step { name: "fmt", promise: "the code is formatted", run: formatting },
     Step { name: "clippy", promise: "clippy has nothing to say", run: clippy },
@@ -28,6 +28,7 @@ const STEPS: [Step; 11] = [
     Step { name: "package", promise: "the npm package is whole, typed and small", run: package_test::run },
     Step { name: "parity", promise: "every fixture is the same through Chromium and mmap", run: parity::run },
     Step { name: "model", promise: "the whole model arrives bit-exact", run: headless::run },
+    Step { name: "formats", promise: "and so it does from every format that is written", run: formats::run },
     Step { name: "page", promise: "the demo page does what it promises", run: page_test::run },
 ];
 

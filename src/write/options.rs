@@ -44,6 +44,12 @@ pub enum TargetFormat {
     Embd,
     /// SafeTensors, with `model.safetensors.index.json` for several files.
     SafeTensors,
+    /// zTensor 1.2.
+    #[cfg(feature = "ztensor")]
+    ZTensor,
+    /// AERO 0.1, with an AEROSET for several files.
+    #[cfg(feature = "aero")]
+    Aero,
 }
 
 /// How tensors are stored.
@@ -84,6 +90,10 @@ impl TargetFormat {
         #[cfg(feature = "embd")]
         TargetFormat::Embd,
         TargetFormat::SafeTensors,
+        #[cfg(feature = "ztensor")]
+        TargetFormat::ZTensor,
+        #[cfg(feature = "aero")]
+        TargetFormat::Aero,
     ];
 
     /// The format's name, as `inspect` prints it.
@@ -95,6 +105,10 @@ impl TargetFormat {
             #[cfg(feature = "embd")]
             TargetFormat::Embd => "embd",
             TargetFormat::SafeTensors => "safetensors",
+            #[cfg(feature = "ztensor")]
+            TargetFormat::ZTensor => "ztensor",
+            #[cfg(feature = "aero")]
+            TargetFormat::Aero => "aero",
         }
     }
 
@@ -129,6 +143,10 @@ impl TargetFormat {
             #[cfg(feature = "embd")]
             TargetFormat::Embd => &[".weights", ".embd"],
             TargetFormat::SafeTensors => &[".safetensors"],
+            #[cfg(feature = "ztensor")]
+            TargetFormat::ZTensor => &[".zt", ".ztensor"],
+            #[cfg(feature = "aero")]
+            TargetFormat::Aero => &[".aero", ".aeroset"],
         }
     }
 }
@@ -204,5 +222,9 @@ pub(super) fn target(options: &ConvertOptions, source: &ModelMetadata, losses: &
         #[cfg(feature = "embd")]
         TargetFormat::Embd => Box::new(super::embd::Embd::new(options, source, losses)?),
         TargetFormat::SafeTensors => Box::new(super::safetensors::SafeTensors::new(options, source)?),
+        #[cfg(feature = "ztensor")]
+        TargetFormat::ZTensor => Box::new(super::ztensor::ZTensor::new(options, source)?),
+        #[cfg(feature = "aero")]
+        TargetFormat::Aero => Box::new(super::aero::Aero::new(options, source)?),
     })
 }

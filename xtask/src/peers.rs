@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::listing::Listing;
 use crate::project::Project;
@@ -216,6 +216,7 @@ impl Program {
                 files.push((PathBuf::from(file), Listing::parse(&fs::read_to_string(&expected)?)?));
             }
         }
+        ensure!(!files.is_empty(), "it wrote no file");
         files.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(files)
     }

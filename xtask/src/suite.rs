@@ -73,7 +73,9 @@ fn summary(outcomes: &[(&Step, bool, Duration)]) -> Result<()> {
 }
 
 fn formatting(project: &Project) -> Result<()> {
-    command::run(cargo(project).args(["fmt", "--all", "--check"]))
+    command::run(cargo(project).args(["fmt", "--all", "--check"]))?;
+    // A workspace of its own.
+    command::run(cargo(project).args(["fmt", "--all", "--check"]).current_dir(project.root.join("tests/interop/peers")))
 }
 
 fn clippy(project: &Project) -> Result<()> {

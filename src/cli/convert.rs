@@ -1,7 +1,9 @@
 //! `weightstream convert`: a model in another format, in one file or several.
 
+use super::model::Place;
 use super::{Failure, count, one_line, progress::Bar, size, warn};
 use clap::ValueEnum;
+use clap::builder::PossibleValuesParser;
 use indicatif::DecimalBytes;
 use serde_json::Value;
 use signal_hook::flag;
@@ -9,44 +11,59 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weightstream::dtype::Dtype;
 use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::index::Metadata;
-use weightstream::native::Reader;
-use weightstream::write::{self, Alignment, Compression, ConvertOptions, TargetFormat};
+use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, Input, TargetFormat};
 
 /// Writes a model in another format, however large it is, in little memory.
 ///
 /// The output takes its name only when it is whole; until then it is called NAME.partial.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// A file of tensors, or a manifest with its files beside it.
-    #[arg(value_name = "IN")]
-    input: PathBuf,
+    #[command(flatten)]
+    input: Place,
     /// The file to write; with --shard-size the manifest, with its files beside it.
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// The format to write.
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    /// The format to write; without it, OUT's name tells: .apr, .safetensors …
+    #[arg(long, value_parser = format_parser())]
+    format: Option<String>,
+    /// Cast matrices of floats to this dtype on the way. Vectors, such as biases and norms, stay as they are.
+    #[arg(long, value_enum, ignore_case = true)]
+    dtype: Option<CastTo>,
     /// How tensors are stored. Trained 32-bit floats hardly compress, quantized and sparse ones do.
     #[arg(long, value_enum, default_value_t)]
     compress: Compress,
+    /// The digest that each tensor gets; without it, the one that the format's readers expect.
+    #[arg(long, value_enum)]
+    digest: Option<Digest>,
     /// Write several files of at most this size, such as 24MB or 2GiB, if one would be larger.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     shard_size: Option<u64>,
-    /// The multiple of bytes at which tensors begin.
-    #[arg(long, value_name = "BYTES", value_enum, default_value_t)]
-    align: Align,
+    /// The multiple of bytes at which tensors begin; without it, what the format is used to.
+    #[arg(long, value_name = "BYTES")]
+    align: Option<u64>,
     /// A JSON file whose keys become the model's metadata, such as its config.json.
     #[arg(long, value_name = "JSON")]
     metadata: Option<PathBuf>,
+    /// Leave out what the format cannot hold, with a warning, instead of refusing the model.
+    #[arg(long)]
+    allow_loss: bool,
 }
 
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum Format {
-    /// APR v2
-    #[default]
-    Apr,
+#[derive(Clone, Copy, ValueEnum)]
+#[allow(non_camel_case_types, reason = "the field's own spelling")]
+enum CastTo {
+    #[value(name = "F32")]
+    F32,
+    #[value(name = "F16")]
+    F16,
+    #[value(name = "BF16")]
+    BF16,
+    /// Blocks of 32 elements, 8.5 bits each
+    #[value(name = "Q8_0")]
+    Q8_0,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
@@ -54,46 +71,75 @@ enum Compress {
     /// As they are
     #[default]
     None,
-    /// Every tensor in blocks of 64 KiB
+    /// Every tensor in LZ4 blocks of 64 KiB
     Lz4,
-    /// So, but only the tensors that it makes smaller
+    /// Every tensor in Zstandard frames
+    Zstd,
+    /// By what the format has, but only the tensors that it makes smaller
     Auto,
 }
 
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum Align {
-    #[default]
-    #[value(name = "64")]
-    Bytes64,
-    #[value(name = "32")]
-    Bytes32,
+#[derive(Clone, Copy, ValueEnum)]
+enum Digest {
+    None,
+    Crc32c,
+    Sha256,
+    Blake3,
+}
+
+impl From<CastTo> for Dtype {
+    fn from(dtype: CastTo) -> Self {
+        match dtype {
+            CastTo::F32 => Dtype::F32,
+            CastTo::F16 => Dtype::F16,
+            CastTo::BF16 => Dtype::BF16,
+            CastTo::Q8_0 => Dtype::Q8_0,
+        }
+    }
+}
+
+impl From<Compress> for Compression {
+    fn from(compress: Compress) -> Self {
+        match compress {
+            Compress::None => Compression::None,
+            Compress::Lz4 => Compression::Lz4,
+            Compress::Zstd => Compression::Zstd,
+            Compress::Auto => Compression::Auto,
+        }
+    }
+}
+
+impl From<Digest> for DigestAlgorithm {
+    fn from(digest: Digest) -> Self {
+        match digest {
+            Digest::None => DigestAlgorithm::None,
+            Digest::Crc32c => DigestAlgorithm::Crc32c,
+            Digest::Sha256 => DigestAlgorithm::Sha256,
+            Digest::Blake3 => DigestAlgorithm::Blake3,
+        }
+    }
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let options = ConvertOptions {
+        format: format(&arguments)?,
+        dtype: arguments.dtype.map(Dtype::from),
+        compression: arguments.compress.into(),
+        digest: arguments.digest.map(DigestAlgorithm::from),
+        alignment: arguments.align,
+        max_shard_bytes: arguments.shard_size,
+        metadata: arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default(),
+        allow_loss: arguments.allow_loss,
+    };
+    write(arguments.input.open()?.input(), &arguments.output, &options)
+}
+
+/// Converts, shows how far it is, ends at a signal, and says what came of it.
+pub(super) fn write(input: &dyn Input, output: &Path, options: &ConvertOptions) -> Result<(), Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     watch_signals(&interrupted).map_err(Error::from)?;
-    let reader = Reader::open(&arguments.input)?;
-    for (file, warning) in reader.warnings() {
-        warn(&format!("{file}: {warning}"));
-    }
-    let options = ConvertOptions {
-        format: match arguments.format {
-            Format::Apr => TargetFormat::Apr,
-        },
-        compression: match arguments.compress {
-            Compress::None => Compression::None,
-            Compress::Lz4 => Compression::Lz4,
-            Compress::Auto => Compression::Auto,
-        },
-        max_shard_bytes: arguments.shard_size,
-        alignment: match arguments.align {
-            Align::Bytes64 => Alignment::Bytes64,
-            Align::Bytes32 => Alignment::Bytes32,
-        },
-        metadata: arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default(),
-    };
     let bar = Bar::cancelled_by("converting", Arc::clone(&interrupted));
-    let converted = write::convert(&reader, &arguments.output, &options, &bar);
+    let converted = write::convert(input, output, options, &bar);
     drop(bar);
     let converted = match converted {
         Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted),
@@ -106,13 +152,31 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     writeln!(
         io::stdout(),
         "{}: {}, {}, {} of tensors in {}",
-        one_line(&arguments.output.display().to_string()),
+        one_line(&converted.path.display().to_string()),
         count(converted.files.len(), "file"),
         count(converted.tensors, "tensor"),
         DecimalBytes(converted.decoded_bytes),
         DecimalBytes(file_bytes),
     )?;
     Ok(())
+}
+
+fn format_parser() -> PossibleValuesParser {
+    PossibleValuesParser::new(TargetFormat::ALL.iter().map(|format| format.name()))
+}
+
+/// The format that was asked for, or else that of files with the output's name.
+fn format(arguments: &Arguments) -> Result<TargetFormat> {
+    let found = match &arguments.format {
+        Some(name) => TargetFormat::from_name(name),
+        None => TargetFormat::of_file_name(&arguments.output),
+    };
+    found.ok_or_else(|| {
+        let names = TargetFormat::ALL.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
+        let error = Error::new(ErrorKind::InvalidArgument, "the name of this file tells no format that is written");
+        let error = error.advise(format!("Say which with `--format`: one of {names}."));
+        error.in_file(&arguments.output.display().to_string())
+    })
 }
 
 /// Has the first signal set the flag, so that what is half written is removed; the second ends the process.

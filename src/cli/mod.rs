@@ -2,10 +2,12 @@
 
 mod convert;
 mod inspect;
+mod model;
 mod progress;
 mod serve;
 mod size;
 mod table;
+mod upgrade;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -26,6 +28,7 @@ enum Command {
     Inspect(inspect::Arguments),
     Verify(verify::Arguments),
     Convert(convert::Arguments),
+    Upgrade(upgrade::Arguments),
     Serve(serve::Arguments),
 }
 
@@ -58,6 +61,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Convert(arguments) => convert::run(arguments),
+        Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
     };
     match outcome {

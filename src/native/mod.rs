@@ -7,17 +7,21 @@ mod component;
 mod file;
 #[cfg(not(target_arch = "wasm32"))]
 mod map;
+#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+mod remote;
 mod streaming;
 mod verify;
 
+pub use crate::loader::Verified;
+pub(crate) use component::ComponentReader;
+#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+pub use remote::RemoteReader;
 pub use streaming::{LoadedTensor, StreamingLoader};
-pub use verify::Verified;
 
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor, check_elsewhere};
 use crate::loader::ModelMetadata;
 use crate::split::Split;
-use component::ComponentReader;
 use file::{FileBytes, TensorFile};
 use std::collections::HashMap;
 #[cfg(not(target_arch = "wasm32"))]

@@ -1,160 +1,215 @@
-//! Writes models: reads one through a [`Reader`] and streams it into another format.
+//! Writes models: reads one through an [`Input`] and streams it into another format.
 //!
 //! However large the model, no more than a few blocks of it are in memory. Files are written under
 //! temporary names and take their own only when all of them are whole, so that a conversion that fails or is
-//! interrupted leaves nothing that looks like a model.
+//! interrupted leaves nothing that looks like a model. The same input and options give the same bytes.
 
 mod apr;
+#[cfg(feature = "burnpack")]
+mod burnpack;
 pub mod cast;
+#[cfg(any(feature = "burnpack", feature = "ztensor"))]
+mod cbor;
+#[cfg(feature = "embd")]
+mod embd;
+mod input;
+mod losses;
+mod metadata;
+mod options;
 mod output;
+mod safetensors;
+mod shards;
+mod target;
+#[cfg(feature = "ztensor")]
+mod ztensor;
 
+pub use input::Input;
+pub use options::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
+
+use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Metadata, Tensor};
-use crate::native::Reader;
+use crate::index::{Component, Tensor};
 use crate::progress::Progress;
-use output::PartialFile;
+use input::TensorSource;
+use losses::Losses;
+use output::{FinishedFile, PartialFile};
+use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-/// How to write a model.
-#[derive(Debug, Clone, Default)]
-pub struct ConvertOptions {
-    /// The format to write.
-    pub format: TargetFormat,
-    /// How tensors are stored, where that makes them smaller.
-    pub compression: Compression,
-    /// Writes several files of at most so many bytes, with a manifest, if one file would be longer.
-    pub max_shard_bytes: Option<u64>,
-    /// At which bytes of the file tensors begin.
-    pub alignment: Alignment,
-    /// What the new file says of the model, before what the source says of it.
-    pub metadata: Metadata,
-}
-
-/// A format that weightstream writes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TargetFormat {
-    /// APR v2 as its specification lays it out.
-    #[default]
-    Apr,
-}
-
-/// How tensors are stored.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Compression {
-    /// As they are.
-    #[default]
-    None,
-    /// In LZ4 blocks, every tensor: one that does not compress grows by at most 0.4 %.
-    Lz4,
-    /// In LZ4 blocks where that makes a tensor smaller, else as they are.
-    Auto,
-}
-
-/// Where tensors begin.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Alignment {
-    /// At multiples of 64 bytes, the line of a processor's cache.
-    #[default]
-    Bytes64,
-    /// At multiples of 32 bytes, as in GGUF.
-    Bytes32,
-}
-
-impl Alignment {
-    /// In bytes.
-    pub fn byte_length(self) -> u64 {
-        match self {
-            Alignment::Bytes64 => 64,
-            Alignment::Bytes32 => 32,
-        }
-    }
-}
+use target::{Place, Shard, Target};
 
 /// What [`convert`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Converted {
+    /// The file by which the model is opened.
+    pub path: PathBuf,
     /// The files of tensors, in order, each with its length in bytes.
     pub files: Vec<(PathBuf, u64)>,
     /// How many tensors they hold.
     pub tensors: usize,
-    /// Bytes of all tensors once decoded.
+    /// Bytes of all tensors of the input once decoded.
     pub decoded_bytes: u64,
     /// Things the caller may want to know.
     pub warnings: Vec<String>,
 }
 
-/// Reads all tensors of `reader` and writes them to `out`: one file, or several with `out` as their manifest.
+/// Reads all tensors of `input` and writes them to `out`: one file, or several with a manifest.
 ///
 /// # Errors
-/// `UNSUPPORTED` and `LIMIT` for what the target format cannot hold, naming the tensor; `INVALID_ARGUMENT` where an
-/// output is an input; `IO`; those of reading. After an error, what was at the outputs before is still there,
-/// unless the error came while finished files were given their names.
-pub fn convert(reader: &Reader, out: &Path, options: &ConvertOptions, progress: &dyn Progress) -> Result<Converted> {
-    let plan = match options.format {
-        TargetFormat::Apr => apr::Plan::new(reader, options)?,
-    };
-    let names = plan.file_names(out)?;
-    for name in names.iter().map(PathBuf::as_path).chain([out]) {
-        output::refuse_input(name, reader)?;
+/// `UNSUPPORTED` and `LIMIT` for what the target format cannot hold, naming it; `INVALID_ARGUMENT` where an
+/// output is an input, or an option is not for this format; `IO`; those of reading. After an error, what was at the
+/// outputs before is still there, unless the error came while finished files were given their names.
+pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress: &dyn Progress) -> Result<Converted> {
+    let mut losses = Losses::new(options.allow_loss);
+    let target = options::target(options, input.metadata(), &mut losses)?;
+    let mut tensors = wanted_tensors(input, options.dtype.as_ref(), &*target, &mut losses)?;
+    let mut warnings = losses.into_warnings();
+    warnings.extend(options.dtype.as_ref().and_then(|dtype| not_cast(input, dtype)));
+    let files = divide(&*target, options.max_shard_bytes, &tensors, &mut warnings)?;
+    for range in &files {
+        target.arrange(tensors.get_mut(range.clone()).unwrap_or_default());
     }
-    let decoded_bytes = reader.tensors().iter().filter_map(Tensor::byte_length).sum();
+    let plan = Plan::new(&*target, out, files, &tensors)?;
+    for path in plan.paths() {
+        output::refuse_input(path, input)?;
+    }
+    let decoded_bytes = input.tensors().iter().filter_map(Tensor::byte_length).sum();
     progress.expects(decoded_bytes);
 
-    // Made first, since its lock keeps other conversions to the same place away; takes its name last, since it
-    // makes the other files a model.
-    let mut last = Some(PartialFile::create(out)?);
-    let mut finished = Vec::new();
-    for (shard, name) in names.iter().enumerate() {
-        let partial = match last.take_if(|_| name == out) {
-            Some(partial) => partial,
-            None => PartialFile::create(name)?,
-        };
-        let mut file = plan.begin(shard, partial)?;
-        for tensor in plan.tensors(shard) {
-            let mut source = TensorSource { reader, tensor, progress, counted: 0 };
-            file.write_tensor(tensor, &mut source).map_err(|e| e.in_tensor(&tensor.name))?;
-        }
-        let file = file.finish()?;
-        finished.push(if last.is_some() { file.unlocked() } else { file });
-    }
-    let files = finished.iter().map(|file| (file.path().to_owned(), file.byte_length())).collect();
-    if let Some(partial) = last {
-        let manifest = plan.write_manifest(partial, &finished)?;
-        finished.push(manifest);
-    }
+    let finished = plan.write(input, progress)?;
     check_cancelled(progress)?;
     output::publish(finished)?;
-    Ok(Converted { files, tensors: reader.tensors().len(), decoded_bytes, warnings: plan.into_warnings() })
+    let with_length = |path: PathBuf| {
+        let byte_length = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        (path, byte_length)
+    };
+    let (path, tensors) = (plan.model_path().to_owned(), tensors.len());
+    let files = plan.shard_paths.into_iter().map(with_length).collect();
+    Ok(Converted { path, files, tensors, decoded_bytes, warnings })
 }
 
-/// A tensor to write, which can be read more than once.
-struct TensorSource<'a> {
-    reader: &'a Reader,
-    tensor: &'a Tensor,
-    progress: &'a dyn Progress,
-    /// Bytes that the progress knows of.
-    counted: u64,
-}
-
-impl TensorSource<'_> {
-    /// Reads the tensor's only component in pieces, from its start.
-    fn read(&mut self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let TensorSource { reader, tensor, progress, counted } = self;
-        let [component] = tensor.components.as_slice() else {
-            return Err(Error::new(ErrorKind::Internal, "a tensor of several components was to be written as one"));
+/// The tensors as the target shall have them.
+fn wanted_tensors(
+    input: &dyn Input,
+    dtype: Option<&Dtype>,
+    target: &dyn Target,
+    losses: &mut Losses,
+) -> Result<Vec<Tensor>> {
+    let mut wanted = Vec::with_capacity(input.tensors().len());
+    for tensor in input.tensors() {
+        let tensor = match dtype.and_then(|dtype| cast::target_dtype(tensor, dtype)) {
+            Some(dtype) => in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?,
+            None => tensor.clone(),
         };
-        let mut position = 0;
-        reader.read_pieces(&tensor.name, &component.role, &mut |bytes| {
-            check_cancelled(*progress)?;
-            take(bytes)?;
-            position += bytes.len() as u64;
-            progress.advanced(position.saturating_sub(*counted));
-            *counted = position.max(*counted);
-            Ok(())
-        })?;
-        Ok(())
+        match target.check(&tensor, losses) {
+            Ok(()) => wanted.push(tensor),
+            Err(error) => losses.lose(error.in_tensor(&tensor.name))?,
+        }
+    }
+    Ok(wanted)
+}
+
+/// The tensor once it is cast. What its file could check it by is not for the new bytes.
+fn in_dtype(tensor: &Tensor, dtype: Dtype) -> Result<Tensor> {
+    let decoded_length = dtype.byte_length(element_count(&tensor.shape)?)?;
+    let cast = |component: &Component| Component {
+        dtype: dtype.clone(),
+        decoded_length,
+        digest: None,
+        pages: None,
+        ..component.clone()
+    };
+    let components = tensor.components.iter().map(cast).collect();
+    Ok(Tensor { dtype: dtype.clone(), components, ..tensor.clone() })
+}
+
+/// Matrices that stay as they are although a cast was asked for.
+fn not_cast(input: &dyn Input, dtype: &Dtype) -> Option<String> {
+    let mut stay = input.tensors().iter().filter(|tensor| !cast::fills_blocks(tensor, dtype));
+    let first = &stay.next()?.name;
+    let count = 1 + stay.count();
+    Some(format!(
+        "not cast to {dtype}: rows that do not fill its blocks in {count} tensors, the first of them \"{first}\""
+    ))
+}
+
+/// Which tensors go into which file.
+fn divide(
+    target: &dyn Target,
+    max_shard_bytes: Option<u64>,
+    tensors: &[Tensor],
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Range<usize>>> {
+    match (target.sharded(), max_shard_bytes) {
+        (Some(sharded), limit) => shards::fill(sharded, tensors, limit.unwrap_or(u64::MAX), warnings),
+        (None, None) => Ok(std::iter::once(0..tensors.len()).collect()),
+        (None, Some(_)) => {
+            let error =
+                Error::new(ErrorKind::InvalidArgument, "this format has no way to keep a model in several files");
+            Err(error.advise("Leave `--shard-size` out, or choose apr, aero or safetensors."))
+        }
+    }
+}
+
+/// Which files will be written.
+struct Plan<'a> {
+    target: &'a dyn Target,
+    out: &'a Path,
+    /// The files of tensors.
+    shard_paths: Vec<PathBuf>,
+    shards: Vec<&'a [Tensor]>,
+    /// Where there are several.
+    manifest_path: Option<PathBuf>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(target: &'a dyn Target, out: &'a Path, files: Vec<Range<usize>>, tensors: &'a [Tensor]) -> Result<Self> {
+        let shards: Vec<_> = files.into_iter().map(|range| tensors.get(range).unwrap_or_default()).collect();
+        let count = shards.len();
+        let (shard_paths, manifest_path) = match target.sharded().filter(|_| count > 1) {
+            Some(format) => {
+                let path = |number| format.shard_path(out, Place { number, count });
+                ((0..count).map(path).collect::<Result<_>>()?, Some(format.manifest_path(out)))
+            }
+            None => (vec![out.to_owned()], None),
+        };
+        Ok(Plan { target, out, shard_paths, shards, manifest_path })
+    }
+
+    /// The file by which the model is opened.
+    fn model_path(&self) -> &Path {
+        self.manifest_path.as_deref().unwrap_or(self.out)
+    }
+
+    /// Every file that will be written.
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.shard_paths.iter().chain(&self.manifest_path).map(PathBuf::as_path)
+    }
+
+    /// Writes all files. The last one makes the others a model.
+    fn write(&self, input: &dyn Input, progress: &dyn Progress) -> Result<Vec<FinishedFile>> {
+        let sources: HashMap<&str, &Tensor> = input.tensors().iter().map(|tensor| (&*tensor.name, tensor)).collect();
+        // Made first, since its lock keeps other conversions to the same place away.
+        let manifest = self.manifest_path.as_ref().map(|path| PartialFile::create(path)).transpose()?;
+        let mut finished = Vec::new();
+        for (number, (path, tensors)) in self.shard_paths.iter().zip(&self.shards).enumerate() {
+            let place = Place { number, count: self.shards.len() };
+            let mut file = self.target.begin(PartialFile::create(path)?, tensors, place)?;
+            for tensor in *tensors {
+                let lost = || Error::new(ErrorKind::Internal, "a tensor was to be written that is not in the model");
+                let source = sources.get(&*tensor.name).ok_or_else(lost)?;
+                let mut source = TensorSource::new(input, source, progress);
+                file.write_tensor(tensor, &mut source).map_err(|e| e.in_tensor(&tensor.name))?;
+            }
+            let file = file.finish()?;
+            finished.push(if manifest.is_some() { file.unlocked() } else { file });
+        }
+        if let Some((manifest, format)) = manifest.zip(self.target.sharded()) {
+            let shards = finished.iter().zip(&self.shards).map(|(file, tensors)| Shard { file, tensors });
+            let last = format.write_manifest(manifest, &shards.collect::<Vec<_>>())?;
+            finished.extend(last);
+        }
+        Ok(finished)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Files on their way: written under another name, and given their own only once all of them are whole.
 
+use super::Input;
 use crate::codec::crc32;
 use crate::error::{Error, ErrorKind, Result};
-use crate::native::Reader;
+use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -77,6 +78,14 @@ impl PartialFile {
         Ok(())
     }
 
+    /// Writes a document, indented, with a line break at its end.
+    pub(super) fn write_json(&mut self, document: &Value) -> Result<()> {
+        let text = serde_json::to_vec_pretty(document);
+        let text = text.map_err(|e| Error::new(ErrorKind::Internal, format!("a document cannot be written: {e}")))?;
+        self.write(&text)?;
+        self.write(b"\n")
+    }
+
     /// Writes zeros up to a multiple of `alignment`.
     pub(super) fn align(&mut self, alignment: u64) -> Result<()> {
         let missing = self.position.next_multiple_of(alignment) - self.position;
@@ -110,7 +119,7 @@ impl PartialFile {
         Ok(())
     }
 
-    /// The CRC-32/IEEE of the file so far, once the head was written.
+    /// The CRC-32/IEEE of the file so far; until the head is written, of what follows it.
     pub(super) fn crc32(&self) -> u32 {
         self.crc32.clone().finalize()
     }
@@ -148,6 +157,11 @@ impl FinishedFile {
         &self.guard.path
     }
 
+    /// The last part of that name.
+    pub(super) fn name(&self) -> String {
+        self.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
     pub(super) fn byte_length(&self) -> u64 {
         self.byte_length
     }
@@ -177,10 +191,10 @@ pub(super) fn publish(files: Vec<FinishedFile>) -> Result<()> {
 }
 
 /// Refuses an output that is a file of the model being read.
-pub(super) fn refuse_input(path: &Path, reader: &Reader) -> Result<()> {
+pub(super) fn refuse_input(path: &Path, input: &dyn Input) -> Result<()> {
     for output in [path.to_owned(), partial_path(path)] {
         let Ok(real) = fs::canonicalize(&output) else { continue }; // does not exist yet
-        if reader.paths().any(|input| fs::canonicalize(input).is_ok_and(|input| input == real)) {
+        if input.paths().iter().any(|input| fs::canonicalize(input).is_ok_and(|input| input == real)) {
             let error = Error::new(ErrorKind::InvalidArgument, "this file would be written over while it is read");
             return Err(error.advise("Choose another output.").in_file(&output.display().to_string()));
         }

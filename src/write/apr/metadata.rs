@@ -2,10 +2,8 @@
 
 use crate::index::Metadata;
 use crate::loader::ModelMetadata;
+use crate::write::metadata::FOREIGN_KEY;
 use serde_json::{Map, Value};
-
-/// Where the metadata of another format is kept: what SafeTensors calls its own.
-const FOREIGN_KEY: &str = "__metadata__";
 
 /// The keys that the specification requires of every file.
 const REQUIRED_KEYS: [&str; 3] = ["apr_version", "model_type", "architecture"];

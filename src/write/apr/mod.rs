@@ -9,6 +9,6 @@
 mod file;
 mod lz4;
 mod metadata;
-mod plan;
+mod target;
 
-pub(super) use plan::Plan;
+pub(super) use target::Apr;

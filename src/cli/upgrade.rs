@@ -1,0 +1,34 @@
+//! `weightstream upgrade`: an old APR file as APR v2.
+
+use super::{Failure, convert, warn};
+use std::path::PathBuf;
+use weightstream::error::{Error, ErrorKind};
+use weightstream::native::Reader;
+use weightstream::write::{ConvertOptions, TargetFormat};
+
+/// Writes a model of an older APR version (APR1, or what tools called APR v2 before the specification) as APR v2.
+///
+/// Names, shapes, dtypes, metadata and the tensors' bytes stay what they are.
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// An APR file.
+    #[arg(value_name = "OLD")]
+    old: PathBuf,
+    /// The file to write.
+    #[arg(value_name = "NEW")]
+    new: PathBuf,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let reader = Reader::open(&arguments.old)?;
+    let format = reader.metadata().format;
+    if format != TargetFormat::Apr.name() {
+        let error = Error::new(ErrorKind::InvalidArgument, format!("this is a {format} file, not an APR file"));
+        let error = error.advise("Use `weightstream convert` for files of other formats.");
+        return Err(error.in_file(&arguments.old.display().to_string()).into());
+    }
+    for (file, warning) in reader.warnings() {
+        warn(&format!("{file}: {warning}"));
+    }
+    convert::write(&reader, &arguments.new, &ConvertOptions { format: TargetFormat::Apr, ..ConvertOptions::default() })
+}

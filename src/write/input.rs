@@ -1,0 +1,115 @@
+//! Where the tensors to write come from.
+
+use super::cast::Cast;
+use super::check_cancelled;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Component, Tensor};
+use crate::loader::ModelMetadata;
+use crate::native::Reader;
+use crate::progress::Progress;
+use std::path::Path;
+
+/// A model that can be converted.
+pub trait Input {
+    /// What the model says of itself.
+    fn metadata(&self) -> &ModelMetadata;
+
+    /// Every tensor, in file order.
+    fn tensors(&self) -> &[Tensor];
+
+    /// Reads a component in pieces, in order, from its start, and checks it as far as its format allows. Called for
+    /// the tensors in their order; more than once for the same one where `Compression::Auto` tries both.
+    ///
+    /// # Errors
+    /// What is wrong with its bytes, or with getting them; those of `emit`.
+    fn read_pieces(&self, tensor: &Tensor, role: &str, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+
+    /// The files that must not be written over while the model is read.
+    fn paths(&self) -> Vec<&Path> {
+        Vec::new()
+    }
+}
+
+impl Input for Reader {
+    fn metadata(&self) -> &ModelMetadata {
+        Reader::metadata(self)
+    }
+
+    fn tensors(&self) -> &[Tensor] {
+        Reader::tensors(self)
+    }
+
+    fn read_pieces(&self, tensor: &Tensor, role: &str, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        Reader::read_pieces(self, &tensor.name, role, emit).map(drop)
+    }
+
+    fn paths(&self) -> Vec<&Path> {
+        Reader::paths(self).collect()
+    }
+}
+
+#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+impl Input for crate::native::RemoteReader {
+    fn metadata(&self) -> &ModelMetadata {
+        Self::metadata(self)
+    }
+
+    fn tensors(&self) -> &[Tensor] {
+        Self::tensors(self)
+    }
+
+    fn read_pieces(&self, tensor: &Tensor, role: &str, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        Self::read_pieces(self, tensor, role, emit).map(drop)
+    }
+}
+
+/// The bytes of a tensor to write, with its dtype changed on the way where that is wanted.
+pub(super) struct TensorSource<'a> {
+    input: &'a dyn Input,
+    /// As the input has it.
+    tensor: &'a Tensor,
+    progress: &'a dyn Progress,
+    /// Bytes that the progress knows of.
+    counted: u64,
+}
+
+impl<'a> TensorSource<'a> {
+    pub(super) fn new(input: &'a dyn Input, tensor: &'a Tensor, progress: &'a dyn Progress) -> Self {
+        TensorSource { input, tensor, progress, counted: 0 }
+    }
+
+    /// Reads the only component of a dense tensor in pieces, from its start.
+    pub(super) fn read(&mut self, wanted: &Tensor, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match wanted.components.as_slice() {
+            [component] => self.read_component(component, take),
+            _ => Err(Error::new(ErrorKind::Internal, "a tensor of several components was to be written as one")),
+        }
+    }
+
+    /// Reads a component in pieces, from its start, in the dtype that `wanted` has.
+    pub(super) fn read_component(
+        &mut self,
+        wanted: &Component,
+        take: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let TensorSource { input, tensor, progress, counted } = self;
+        let mut components = tensor.components.iter();
+        let stored = components.find(|component| component.role == wanted.role);
+        let stored =
+            stored.ok_or_else(|| Error::new(ErrorKind::Internal, "a component was to be written that is not there"))?;
+        let mut cast = (stored.dtype != wanted.dtype).then(|| Cast::new(&stored.dtype, &wanted.dtype)).transpose()?;
+        let mut position = 0;
+        input.read_pieces(tensor, &stored.role, &mut |bytes| {
+            check_cancelled(*progress)?;
+            match &mut cast {
+                Some(cast) => cast.push(bytes, take)?,
+                None => take(bytes)?,
+            }
+            position += bytes.len() as u64;
+            progress.advanced(position.saturating_sub(*counted));
+            *counted = position.max(*counted);
+            Ok(())
+        })?;
+        cast.map_or(Ok(()), Cast::finish)
+    }
+}

@@ -1,0 +1,114 @@
+//! Models to convert, and what is in them.
+
+use serde_json::{Map, Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use weightstream::Result;
+use weightstream::index::Tensor;
+use weightstream::native::Reader;
+use weightstream::write::{ConvertOptions, Converted, convert};
+
+/// A folder of files that goes away with the test.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Folder(TempDir::new().unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        fs::write(self.path(name), bytes).unwrap();
+        self.path(name)
+    }
+
+    pub(crate) fn open(&self, name: &str) -> Reader {
+        Reader::open(self.path(name)).unwrap()
+    }
+
+    /// The names of all files, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// `from` may be the name of a file in the folder, or a whole path.
+    pub(crate) fn convert(&self, from: impl AsRef<Path>, to: &str, options: &ConvertOptions) -> Result<Converted> {
+        convert(&Reader::open(self.0.path().join(from))?, &self.path(to), options, &())
+    }
+}
+
+/// A tensor for comparison: name, dtype, shape, layout, and each component's role, dtype and decoded bytes.
+pub(crate) type Content = (String, String, Vec<u64>, String, Vec<(String, String, Vec<u8>)>);
+
+/// What a model holds, by name: formats may order tensors as they need.
+pub(crate) fn content(reader: &Reader) -> Vec<Content> {
+    let mut all: Vec<_> = reader.tensors().iter().map(|tensor| content_of(reader, tensor)).collect();
+    all.sort();
+    all
+}
+
+fn content_of(reader: &Reader, tensor: &Tensor) -> Content {
+    let mut components = Vec::new();
+    for component in &tensor.components {
+        let mut bytes = Vec::new();
+        let take = &mut |piece: &[u8]| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        };
+        reader.read_pieces(&tensor.name, &component.role, take).unwrap();
+        components.push((component.role.to_string(), component.dtype.to_string(), bytes));
+    }
+    components.sort();
+    let layout = tensor.layout.name().to_owned();
+    (tensor.name.clone(), tensor.dtype.to_string(), tensor.shape.clone(), layout, components)
+}
+
+/// A tensor of a SafeTensors file: name, dtype, shape, bytes.
+pub(crate) type Given<'a> = (&'a str, &'a str, &'a [u64], Vec<u8>);
+
+/// A SafeTensors file put together by hand, so that it owes nothing to the library's writer.
+pub(crate) fn safetensors_file(metadata: Value, tensors: &[Given]) -> Vec<u8> {
+    let mut header = Map::new();
+    header.insert("__metadata__".to_owned(), metadata);
+    let mut data = Vec::new();
+    for (name, dtype, shape, bytes) in tensors {
+        let offsets = [data.len(), data.len() + bytes.len()];
+        header.insert((*name).to_owned(), json!({ "dtype": dtype, "shape": shape, "data_offsets": offsets }));
+        data.extend_from_slice(bytes);
+    }
+    let text = Value::Object(header).to_string();
+    [&(text.len() as u64).to_le_bytes()[..], text.as_bytes(), &data].concat()
+}
+
+/// Bytes without a pattern, other ones for each seed.
+pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+/// Names, shapes and sizes that are easy to get wrong, in dtypes that every format has.
+pub(crate) fn varied() -> Vec<u8> {
+    let tensors: [Given; 7] = [
+        ("bytes", "U8", &[3], noise(1, 3)),
+        ("encoder.weight", "F32", &[50, 1000], noise(2, 200_000)),
+        ("empty", "F32", &[0, 7], Vec::new()),
+        ("größe/層 1", "F16", &[5], noise(3, 10)),
+        ("same.everywhere", "I32", &[30_000], vec![7; 120_000]),
+        ("deep", "I8", &[2, 1, 3, 1], noise(4, 6)),
+        ("one", "BF16", &[1], noise(5, 2)),
+    ];
+    safetensors_file(json!({ "format": "pt", "author": "Zoë" }), &tensors)
+}

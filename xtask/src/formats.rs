@@ -1,0 +1,79 @@
+//! The real model in every format that is written: through Chromium, and back to SafeTensors, the same tensors.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use weightstream::serve::Server;
+use weightstream::write::TargetFormat;
+
+use crate::chromium::Chromium;
+use crate::expected::{self, ExpectedTensor};
+use crate::headless::compare;
+use crate::page::Page;
+use crate::project::Project;
+use crate::{command, model, package};
+
+/// Loads all tensors as a web app would and tells what arrived.
+const IN_THE_PAGE: &str = r#"
+async (url) => {
+  const { StreamingLoader } = await import("/pkg/weightstream.js");
+  const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const loader = await StreamingLoader.open(url);
+  const arrived = [];
+  for await (const { name, dtype, shape, data } of loader.tensors()) {
+    const sha256 = hex(await crypto.subtle.digest("SHA-256", data));
+    arrived.push({ name, dtype, shape, byteLength: data.byteLength, sha256 });
+  }
+  await loader.verify();
+  loader.close();
+  return JSON.stringify(arrived);
+}"#;
+
+pub(crate) fn run(project: &Project) -> Result<()> {
+    let weights = model::original(project)?;
+    let program = model::command_line(project)?;
+    let expected = expected::tensors(&weights)?;
+    // Beside the target folder's other files: a temporary folder may lie in memory, and this is a large model.
+    let folder = tempfile::tempdir_in(&project.target)?;
+    let package = package::build(project)?;
+    let server = Server::new().mount("/", folder.path()).mount("/pkg", &package).bind("127.0.0.1:0")?.spawn();
+    let mut browser = Chromium::launch()?;
+    let mut page = browser.new_page()?;
+    page.open(&format!("{}/", server.url()))?;
+
+    let convert = |from: &Path, to: &Path, options: &[&str]| {
+        let mut convert = Command::new(&program);
+        command::quiet(convert.arg("convert").arg(from).arg(to).args(options), model::CONVERT_LIMIT)
+    };
+    for &format in TargetFormat::ALL {
+        let start = Instant::now();
+        let (there, back) = (folder.path().join("model"), folder.path().join("back.safetensors"));
+        let options = [&["--format", format.name()], options(format)].concat();
+        convert(&weights, &there, &options).with_context(|| format!("to {}", format.name()))?;
+        convert(&there, &back, &["--allow-loss"]).with_context(|| format!("back from {}", format.name()))?;
+        compare(&expected::tensors(&back)?, &expected).with_context(|| format!("back from {}", format.name()))?;
+        compare(&load(&mut page)?, &expected).with_context(|| format!("{} in Chromium", format.name()))?;
+        let megabytes = fs::metadata(&there)?.len() as f64 / 1e6;
+        let seconds = start.elapsed().as_secs_f64();
+        println!("{:<12} {megabytes:>6.1} MB, {} tensors bit-exact, {seconds:.1} s", format.name(), expected.len());
+    }
+    Ok(())
+}
+
+/// What makes a format work harder than its defaults.
+fn options(format: TargetFormat) -> &'static [&'static str] {
+    match format.name() {
+        "apr" => &["--compress", "lz4"],
+        "ztensor" => &["--compress", "zstd", "--digest", "sha256"],
+        _ => &[],
+    }
+}
+
+fn load(page: &mut Page) -> Result<Vec<ExpectedTensor>> {
+    let arrived = page.evaluate(&format!("({IN_THE_PAGE})({})", json!("/model")))?;
+    Ok(serde_json::from_str(arrived.as_str().context("the page gave no text")?)?)
+}

@@ -1,5 +1,8 @@
 //! What each format costs in the module, told from one build: the code that nothing could reach if
 //! the functions of the format were not there.
+//!
+//! That is less than a build without the format saves, since data and what became part of other functions are not counted:
+//! of 0.1.0 it is 95 % for apr, 75 % for aero, 62 % for ztensor (in brotli 93 %, 73 %, 66 %).
 
 use std::{fs, thread};
 
@@ -41,12 +44,12 @@ pub(crate) fn print(project: &Project) -> Result<()> {
         let measure = |(_, paths): Part| scope.spawn(move || weigh(&without(module, paths)));
         PARTS.map(measure).map(|thread| thread.join())
     });
-    eprintln!("build: {:<12} {:>9} {:>11}", "costs", "KiB raw", "KiB brotli");
+    eprintln!("build: {:<14} {:>7} {:>11}", "costs at least", "KiB", "KiB brotli");
     for ((name, _), rest) in PARTS.iter().zip(rests) {
         let rest = rest.map_err(|_| anyhow::anyhow!("{name} cannot be measured"))??;
         let cost = |whole: usize, rest: usize| whole.saturating_sub(rest) as f64 / 1024.0;
         let (raw, brotli) = (cost(whole.0, rest.0), cost(whole.1, rest.1));
-        eprintln!("build: {name:<12} {raw:>9.1} {brotli:>11.1}");
+        eprintln!("build: {name:<14} {raw:>7.1} {brotli:>11.1}");
     }
     Ok(())
 }

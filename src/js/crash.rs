@@ -12,7 +12,8 @@ thread_local! {
 
 /// From now on `tell` is called with what a panic says and where it was.
 #[wasm_bindgen(js_name = onCrash)]
-pub(super) fn on_crash(tell: Function) {
+#[allow(unreachable_pub, reason = "wasm-bindgen exports nothing else")]
+pub fn on_crash(tell: Function) {
     TELL.set(Some(tell));
     panic::set_hook(Box::new(|panic| {
         let tell = TELL.with(|tell| tell.try_borrow().ok().and_then(|tell| tell.clone()));
@@ -26,7 +27,8 @@ pub(super) fn on_crash(tell: Function) {
 #[cfg(feature = "crash-test")]
 #[wasm_bindgen(js_name = crashForTest)]
 #[allow(clippy::panic, reason = "its purpose")]
-pub(super) fn crash_for_test(is_later: bool) {
+#[allow(unreachable_pub, reason = "wasm-bindgen exports nothing else")]
+pub fn crash_for_test(is_later: bool) {
     let crash = || panic!("this is a test");
     if is_later {
         wasm_bindgen_futures::spawn_local(async move { crash() });

@@ -1,5 +1,6 @@
 //! `weightstream convert`: a model in another format, in one file or several.
 
+use super::model::Place;
 use super::{Failure, count, one_line, progress::Bar, size, warn};
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
@@ -13,7 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weightstream::dtype::Dtype;
 use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::index::Metadata;
-use weightstream::native::Reader;
 use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, Input, TargetFormat};
 
 /// Writes a model in another format, however large it is, in little memory.
@@ -21,9 +21,8 @@ use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, In
 /// The output takes its name only when it is whole; until then it is called NAME.partial.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// A file of tensors, or a manifest with its files beside it.
-    #[arg(value_name = "IN")]
-    input: PathBuf,
+    #[command(flatten)]
+    input: Place,
     /// The file to write; with --shard-size the manifest, with its files beside it.
     #[arg(value_name = "OUT")]
     output: PathBuf,
@@ -132,11 +131,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         metadata: arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default(),
         allow_loss: arguments.allow_loss,
     };
-    let reader = Reader::open(&arguments.input)?;
-    for (file, warning) in reader.warnings() {
-        warn(&format!("{file}: {warning}"));
-    }
-    write(&reader, &arguments.output, &options)
+    write(arguments.input.open()?.input(), &arguments.output, &options)
 }
 
 /// Converts, shows how far it is, ends at a signal, and says what came of it.

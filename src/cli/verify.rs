@@ -13,10 +13,10 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let verified = arguments.place.open()?.verify(&Bar::new("verifying"))?;
     let mut checked: Vec<_> = verified.checksums.into_iter().map(str::to_owned).collect();
-    if verified.files_without_checksum == verified.files {
-        checked = vec!["structure only: the format keeps no checksum".to_owned()];
-    } else if verified.files_without_checksum > 0 {
-        checked.push(format!("structure only of {}", count(verified.files_without_checksum, "file")));
+    if checked.is_empty() {
+        checked.push("structure only: there is no checksum".to_owned());
+    } else if verified.tensors_without_checksum > 0 {
+        checked.push(format!("structure only of {}", count(verified.tensors_without_checksum, "tensor")));
     }
     let (files, tensors) = (count(verified.files, "file"), count(verified.tensors, "tensor"));
     writeln!(io::stdout(), "ok: {files}, {tensors}, {}", checked.join(", "))?;

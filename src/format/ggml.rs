@@ -36,6 +36,7 @@ const TYPES: &[(u32, Dtype)] = &[
     (35, Dtype::TQ2_0),
     (39, Dtype::MXFP4),
     (40, Dtype::NVFP4),
+    (41, Dtype::Q1_0),
 ];
 
 /// The dtype of a number, if it is in the table.

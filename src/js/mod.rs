@@ -1,6 +1,7 @@
 //! The face that JavaScript sees, below its own `weightstream.js`: promises in, plain objects out, no logic.
 
 mod cancel;
+mod crash;
 mod failure;
 mod list;
 mod options;

@@ -1,10 +1,21 @@
 // The face of the package. What it does stands in weightstream.d.ts; the work is done in WebAssembly.
-import start, { Failure, Loader } from "./weightstream_glue.js";
+import start, { __wbg_reset_state as restart, Failure, Loader, onCrash } from "./weightstream_glue.js";
 
 let started;
 
+// A panic ends an instance of the module, and the loaders that live in it. The next one has another number.
+let instance = 0;
+let crash; // the LoadError, until there is a new instance
+const unanswered = new Set(); // what rejects the calls that wait
+
 export function init(source = new URL("weightstream_bg.wasm", import.meta.url)) {
-  started ??= start({ module_or_path: source }).catch((cause) => {
+  if (crash) {
+    restart();
+    onCrash(crashed);
+    crash = undefined;
+    instance++;
+  }
+  started ??= start({ module_or_path: source }).then(() => onCrash(crashed), (cause) => {
     started = undefined; // so that a later call can succeed
     throw new LoadError(MAKE, {
       code: "INTERNAL",
@@ -16,29 +27,53 @@ export function init(source = new URL("weightstream_bg.wasm", import.meta.url)) 
   return started.then(() => {});
 }
 
+// Called from within the module, which must not be entered again.
+function crashed(what) {
+  crash = new LoadError(MAKE, {
+    code: "INTERNAL",
+    message: `weightstream crashed, and every open loader with it: ${what}. ` +
+      "Open the model again, and please report this with the file that caused it.",
+  });
+  for (const reject of unanswered) reject(crash);
+  unanswered.clear();
+}
+
 export class StreamingLoader {
-  #loader;
+  #alive;
+  #instance = instance;
 
   constructor(make, loader) {
     if (make !== MAKE) throw new TypeError("Use StreamingLoader.open().");
-    this.#loader = loader;
+    this.#alive = loader;
+  }
+
+  get #isLost() {
+    return crash !== undefined || this.#instance !== instance;
+  }
+
+  get #loader() {
+    if (!this.#isLost) return this.#alive;
+    throw crash ?? new LoadError(MAKE, {
+      code: "CLOSED",
+      message: "This loader was lost when weightstream crashed. Open the model again.",
+    });
   }
 
   static async open(source, options) {
     await init();
-    return new StreamingLoader(MAKE, await checked(Loader.open(addressed(source), options)));
+    return new StreamingLoader(MAKE, await checked(() => Loader.open(addressed(source), options)));
   }
 
   loadMetadata() {
-    return checked(this.#loader.loadMetadata());
+    return checked(() => this.#loader.loadMetadata());
   }
 
   loadIndex() {
-    return checked(this.#loader.loadIndex());
+    return checked(() => this.#loader.loadIndex());
   }
 
   loadTensor(name, options) {
-    return checked(this.#loader.loadTensor(String(name), options));
+    return checked(() => this.#loader.loadTensor(String(name), options));
   }
 
   prefetch(names) {
@@ -48,14 +83,14 @@ export class StreamingLoader {
   async *tensors({ names, signal } = {}) {
     const stream = this.#loader.tensors(names && Array.from(names, String), signal);
     try {
-      for (let tensor; (tensor = await checked(stream.next())); ) yield tensor;
+      for (let tensor; (tensor = await checked(() => this.#loader && stream.next())); ) yield tensor;
     } finally {
-      stream.cancel();
+      if (!this.#isLost) stream.cancel();
     }
   }
 
   verify({ signal } = {}) {
-    return checked(this.#loader.verify(signal));
+    return checked(() => this.#loader.verify(signal));
   }
 
   get stats() {
@@ -63,7 +98,7 @@ export class StreamingLoader {
   }
 
   close() {
-    this.#loader.close();
+    if (!this.#isLost) this.#alive.close();
   }
 
   [Symbol.dispose ?? Symbol.for("Symbol.dispose")]() {
@@ -86,16 +121,26 @@ export class LoadError extends Error {
 // Kept inside this module, so that nobody else can call the constructors.
 const MAKE = Symbol("make");
 
-async function checked(promise) {
+async function checked(call) {
+  let give;
   try {
-    return await promise;
+    return await new Promise((resolve, reject) => {
+      unanswered.add((give = reject));
+      call().then(resolve, reject);
+    });
   } catch (error) {
+    if (error instanceof WebAssembly.RuntimeError) {
+      if (!crash) crashed(error.message); // no panic, but as fatal: out of memory, for one
+      throw crash;
+    }
     if (!(error instanceof Failure)) throw error; // an abort's own reason
     try {
       throw new LoadError(MAKE, error);
     } finally {
       error.free();
     }
+  } finally {
+    unanswered.delete(give);
   }
 }
 

@@ -56,8 +56,22 @@ pub struct Verified {
     pub tensors: usize,
     /// The algorithms of the checksums that hold.
     pub checksums: BTreeSet<&'static str>,
-    /// Files without a checksum: of these the structure holds, but nothing can tell whether a value was damaged.
-    pub files_without_checksum: usize,
+    /// Tensors without a checksum, of their own or of their file: of these the structure holds, but nothing can tell
+    /// whether a value was damaged.
+    pub tensors_without_checksum: usize,
+}
+
+impl Verified {
+    /// Counts in what holds of one file: its tensors, and the checksums that cover them all.
+    pub(crate) fn add_file<'a>(&mut self, tensors: impl Iterator<Item = &'a Tensor>, checksums: &[&'static str]) {
+        for tensor in tensors {
+            let own = || tensor.components.iter().map(|component| component.digest);
+            let is_checked = !checksums.is_empty() || own().all(|digest| digest.is_some());
+            self.tensors_without_checksum += usize::from(!is_checked);
+            self.checksums.extend(own().flatten().map(|stated| stated.digest.algorithm()));
+        }
+        self.checksums.extend(checksums);
+    }
 }
 
 impl<B: Buffer> Loaded<B> {

@@ -366,14 +366,7 @@ impl<S: Source> Loader<S> {
         let of_files = self.checked_by.borrow();
         let mut verified = Verified { files: of_files.len(), tensors: tensors.len(), ..Verified::default() };
         for (shard, of_file) in of_files.iter().enumerate() {
-            let components = tensors.iter().filter(|tensor| tensor.shard == shard).flat_map(|t| &t.components);
-            let own: Vec<_> = components.map(|component| Some(component.digest?.digest.algorithm())).collect();
-            let has_own = !own.is_empty() && own.iter().all(Option::is_some);
-            verified.files_without_checksum += usize::from(of_file.is_empty() && !has_own);
-            verified.checksums.extend(of_file);
-            if has_own {
-                verified.checksums.extend(own.into_iter().flatten());
-            }
+            verified.add_file(tensors.iter().map(|tensor| &**tensor).filter(|tensor| tensor.shard == shard), of_file);
         }
         Ok(verified)
     }

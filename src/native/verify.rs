@@ -9,7 +9,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Stated;
 use crate::index::{Component, Digest, Encoding, Tensor};
 use crate::progress::Progress;
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -35,22 +34,12 @@ impl Reader {
             Ok(())
         })?;
 
-        let mut verified = Verified {
-            files: self.files.len(),
-            tensors: self.tensors.len(),
-            checksums: BTreeSet::new(),
-            files_without_checksum: 0,
-        };
+        let (files, tensors) = (self.files.len(), self.tensors.len());
+        let mut verified = Verified { files, tensors, ..Verified::default() };
         for ((shard, file), crc32s) in self.files.iter().enumerate().zip(crc32s) {
             let crc32s = crc32s.into_inner().unwrap_or_else(PoisonError::into_inner);
             let compared = compare_checksums(file, &crc32s).map_err(|e| e.in_file(&file.bytes.name))?;
-            let mut components = self.components(shard).map(|(_, component)| component.digest);
-            let of_components: Option<BTreeSet<_>> =
-                components.by_ref().map(|stated| Some(stated?.digest.algorithm())).collect();
-            let has_own = of_components.as_ref().is_some_and(|algorithms| !algorithms.is_empty());
-            verified.files_without_checksum += usize::from(compared.is_empty() && !has_own);
-            verified.checksums.extend(compared);
-            verified.checksums.extend(of_components.into_iter().flatten());
+            verified.add_file(self.tensors.iter().filter(|tensor| tensor.shard == shard), &compared);
         }
         Ok(verified)
     }

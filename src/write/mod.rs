@@ -5,7 +5,13 @@
 //! interrupted leaves nothing that looks like a model. The same input and options give the same bytes.
 
 mod apr;
+#[cfg(feature = "burnpack")]
+mod burnpack;
 pub mod cast;
+#[cfg(any(feature = "burnpack", feature = "ztensor"))]
+mod cbor;
+#[cfg(feature = "embd")]
+mod embd;
 mod input;
 mod losses;
 mod metadata;
@@ -14,6 +20,8 @@ mod output;
 mod safetensors;
 mod shards;
 mod target;
+#[cfg(feature = "ztensor")]
+mod ztensor;
 
 pub use input::Input;
 pub use options::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
@@ -134,7 +142,7 @@ fn divide(
 ) -> Result<Vec<Range<usize>>> {
     match (target.sharded(), max_shard_bytes) {
         (Some(sharded), limit) => shards::fill(sharded, tensors, limit.unwrap_or(u64::MAX), warnings),
-        (None, None) => Ok(vec![0..tensors.len()]),
+        (None, None) => Ok(std::iter::once(0..tensors.len()).collect()),
         (None, Some(_)) => {
             let error =
                 Error::new(ErrorKind::InvalidArgument, "this format has no way to keep a model in several files");

@@ -36,8 +36,17 @@ pub enum TargetFormat {
     /// APR v2 as its specification lays it out.
     #[default]
     Apr,
+    /// Burnpack as `burn-pack` 0.22 writes it.
+    #[cfg(feature = "burnpack")]
+    Burnpack,
+    /// EMBD `.weights` as their specification lays them out, which is not how the format's tools do.
+    #[cfg(feature = "embd")]
+    Embd,
     /// SafeTensors, with `model.safetensors.index.json` for several files.
     SafeTensors,
+    /// zTensor 1.2.
+    #[cfg(feature = "ztensor")]
+    ZTensor,
 }
 
 /// How tensors are stored.
@@ -71,13 +80,28 @@ pub enum DigestAlgorithm {
 
 impl TargetFormat {
     /// Every format that is written.
-    pub const ALL: &'static [TargetFormat] = &[TargetFormat::Apr, TargetFormat::SafeTensors];
+    pub const ALL: &'static [TargetFormat] = &[
+        TargetFormat::Apr,
+        #[cfg(feature = "burnpack")]
+        TargetFormat::Burnpack,
+        #[cfg(feature = "embd")]
+        TargetFormat::Embd,
+        TargetFormat::SafeTensors,
+        #[cfg(feature = "ztensor")]
+        TargetFormat::ZTensor,
+    ];
 
     /// The format's name, as `inspect` prints it.
     pub fn name(self) -> &'static str {
         match self {
             TargetFormat::Apr => "apr",
+            #[cfg(feature = "burnpack")]
+            TargetFormat::Burnpack => "burnpack",
+            #[cfg(feature = "embd")]
+            TargetFormat::Embd => "embd",
             TargetFormat::SafeTensors => "safetensors",
+            #[cfg(feature = "ztensor")]
+            TargetFormat::ZTensor => "ztensor",
         }
     }
 
@@ -107,7 +131,13 @@ impl TargetFormat {
     fn extensions(self) -> &'static [&'static str] {
         match self {
             TargetFormat::Apr => &[".apr"],
+            #[cfg(feature = "burnpack")]
+            TargetFormat::Burnpack => &[".bpk", ".burnpack"],
+            #[cfg(feature = "embd")]
+            TargetFormat::Embd => &[".weights", ".embd"],
             TargetFormat::SafeTensors => &[".safetensors"],
+            #[cfg(feature = "ztensor")]
+            TargetFormat::ZTensor => &[".zt", ".ztensor"],
         }
     }
 }
@@ -178,6 +208,12 @@ pub(super) fn target(options: &ConvertOptions, source: &ModelMetadata, losses: &
     let _ = &losses;
     Ok(match options.format {
         TargetFormat::Apr => Box::new(super::apr::Apr::new(options, source)?),
+        #[cfg(feature = "burnpack")]
+        TargetFormat::Burnpack => Box::new(super::burnpack::Burnpack::new(options, source)?),
+        #[cfg(feature = "embd")]
+        TargetFormat::Embd => Box::new(super::embd::Embd::new(options, source, losses)?),
         TargetFormat::SafeTensors => Box::new(super::safetensors::SafeTensors::new(options, source)?),
+        #[cfg(feature = "ztensor")]
+        TargetFormat::ZTensor => Box::new(super::ztensor::ZTensor::new(options, source)?),
     })
 }

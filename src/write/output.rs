@@ -119,7 +119,7 @@ impl PartialFile {
         Ok(())
     }
 
-    /// The CRC-32/IEEE of the file so far, once the head was written.
+    /// The CRC-32/IEEE of the file so far; until the head is written, of what follows it.
     pub(super) fn crc32(&self) -> u32 {
         self.crc32.clone().finalize()
     }

@@ -101,3 +101,19 @@ fn headers_open_private_models_and_are_never_told() {
     }
     assert!(fail(&["inspect", "m.apr", "--header", "X-Key: s3cret"]).contains("error[INVALID_ARGUMENT]"));
 }
+
+#[test]
+fn a_url_converts_to_the_same_bytes_as_its_file_and_in_one_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let (here, there) = (folder.path().join("here.apr"), folder.path().join("there.apr"));
+    let file = folder.path().join("m.safetensors");
+    std::fs::write(&file, &*FILE).unwrap();
+    let server = Server::new(|request| answer(&FILE, request));
+    let convert = |from: &str, to: &std::path::Path| {
+        succeed(&["convert", from, to.to_str().unwrap(), "--compress", "lz4"]);
+        std::fs::read(to).unwrap()
+    };
+    assert!(convert(file.to_str().unwrap(), &here) == convert(&server.url("/m.safetensors"), &there));
+    let sent: usize = server.ranges().iter().map(|range| range.end.min(FILE.len()) - range.start).sum();
+    assert!(sent <= FILE.len() + 65_536, "{:?}", server.ranges());
+}

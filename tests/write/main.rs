@@ -2,8 +2,15 @@
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+#[cfg(feature = "burnpack")]
+mod burnpack;
+mod casts;
 #[path = "../corpus/mod.rs"]
 mod corpus;
+#[cfg(feature = "embd")]
+mod embd;
 mod every_format;
 mod model;
 mod safetensors;
+#[cfg(feature = "ztensor")]
+mod ztensor;

@@ -13,11 +13,14 @@ mod browser;
 mod cargo_tools;
 mod chromium;
 mod command;
+mod crash_test;
 mod demo;
 mod devtools;
 mod expected;
 mod formats;
 mod headless;
+mod interop;
+mod listing;
 mod model;
 mod npm;
 mod package;
@@ -25,11 +28,14 @@ mod package_test;
 mod page;
 mod page_test;
 mod parity;
+mod peers;
 mod project;
+mod python;
 mod screenshot;
 mod setup;
 mod suite;
 mod synthetic;
+mod targets;
 mod wasm_sysroot;
 mod wasm_target;
 
@@ -51,6 +57,12 @@ enum Chore {
         /// Serve on this port only.
         #[arg(long)]
         port: Option<u16>,
+    },
+    /// Compare with the formats' own tools, in both directions: what they write we read, what we write they read.
+    Interop {
+        /// What the random tensors are made from.
+        #[arg(long, default_value_t = interop::SEED)]
+        seed: u64,
     },
     /// Run every check that must hold, or only the steps that are named.
     Test { steps: Vec<String> },
@@ -87,6 +99,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Model => model::ready(&project).map(drop),
         Chore::Demo { headless: true, .. } => headless::run(&project),
         Chore::Demo { headless: false, port } => demo::run(&project, port),
+        Chore::Interop { seed } => interop::run(&project, seed),
         Chore::Test { steps } => suite::run(&project, &steps),
         Chore::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { page::DESKTOP };

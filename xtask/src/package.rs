@@ -108,12 +108,15 @@ fn compile(project: &Project) -> Result<PathBuf> {
     Ok(project.target.join(TARGET).join("release/weightstream.wasm"))
 }
 
-fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
+/// Makes the glue and the module of the package out of what the compiler made.
+pub(crate) fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
     if built.exists() {
         fs::remove_dir_all(built)?;
     }
     let mut bindgen = Command::new(cargo_tools::wasm_bindgen(project)?.join("wasm-bindgen"));
-    bindgen.args(["--target", "web", "--no-typescript", "--out-name", "weightstream_glue", "--out-dir"]);
+    bindgen.args(["--target", "web", "--no-typescript", "--out-name", "weightstream_glue"]);
+    // After a panic the next `open` gets a new instance of the module.
+    bindgen.args(["--experimental-reset-state-function", "--out-dir"]);
     command::run(bindgen.arg(built).arg(module))?;
 
     fs::rename(built.join(MODULE_OF_GLUE), built.join(MODULE))?;

@@ -10,12 +10,12 @@ mod integrity;
 mod set;
 mod tensors;
 mod toc;
-mod value;
 
 pub use set::{is_manifest, parse_manifest};
 pub use toc::{MAX_CHUNKS, MAX_METADATA_BYTES, MAX_NAMES_BYTES};
 
-use super::{Format, Stated, StretchChecksum, json, msgpack, no_tail};
+use super::msgpack::MessagePack;
+use super::{Format, Stated, StretchChecksum, json, no_tail};
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, malformed};
 use crate::index::{Digest, Index, Metadata, PageTable, Parsed, check_tensors};
@@ -23,7 +23,6 @@ use crate::window::{Stop, Window};
 use serde_json::Value;
 use std::collections::HashMap;
 use toc::Toc;
-use value::Any;
 
 /// The format.
 pub const FORMAT: Format = Format { name: "aero", recognises, parse, checksums, check_tail: no_tail };
@@ -86,7 +85,7 @@ fn metadata(window: &Window, toc: &Toc, warnings: &mut Vec<String>) -> Result<Me
     }
     if let Some(chunk) = toc.first(*b"MMSG") {
         let content = toc.content(window, chunk, warnings)?;
-        let Any(manifest) = msgpack::parse(&content, chunk.range.start, "the manifest")?;
+        let manifest = MessagePack::new(&content, chunk.range.start, "the manifest").value()?;
         for (key, value) in manifest.as_object().into_iter().flatten() {
             if !matches!(key.as_str(), "format" | "chunks" | "shards") {
                 metadata.entry(key).or_insert_with(|| value.clone());

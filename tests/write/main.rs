@@ -13,6 +13,7 @@ mod corpus;
 mod embd;
 mod every_format;
 mod model;
+mod readme;
 mod safetensors;
 #[cfg(feature = "ztensor")]
 mod ztensor;

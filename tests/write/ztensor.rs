@@ -323,6 +323,21 @@ fn refusals_name_the_tensor_and_what_does_not_fit() {
     }
 }
 
+/// In the manifest they are sorted by name, and one without bytes lies where the next one begins.
+#[test]
+fn tensors_keep_their_order() {
+    let folder = Folder::new();
+    let names = ["z", "empty", "a"];
+    let tensors = names.map(|name| match name {
+        "empty" => (name, "F32", &[0][..], vec![]),
+        _ => (name, "F32", &[1][..], noise(1, 4)),
+    });
+    folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
+    folder.convert("m.safetensors", "m.zt", &options()).unwrap();
+    let reader = folder.open("m.zt");
+    assert!(reader.tensors().iter().map(|tensor| &*tensor.name).eq(names));
+}
+
 /// The manifest is read before it is written. Here, a sparse tensor has too few indices.
 #[test]
 fn a_file_that_no_reader_would_open_does_not_get_its_name() {

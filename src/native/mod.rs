@@ -187,7 +187,13 @@ impl Reader {
         #[cfg(not(target_arch = "wasm32"))]
         let mut manifest_path = None;
         let (manifest, files) = match first.unpack()? {
-            (first, Parsed::File(index)) => (None, vec![TensorFile::new(first, index)?]),
+            (first, Parsed::File(mut index)) => {
+                if !index.elsewhere.is_empty() {
+                    let warning = "the tensors that it lists are in other files: open the manifest beside it";
+                    index.warnings.push(warning.to_owned());
+                }
+                (None, vec![TensorFile::new(first, index)?])
+            }
             (first, Parsed::Packed(_)) => {
                 return Err(malformed("a compressed file holds another one").in_file(&first.name));
             }

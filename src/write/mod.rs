@@ -4,6 +4,8 @@
 //! temporary names and take their own only when all of them are whole, so that a conversion that fails or is
 //! interrupted leaves nothing that looks like a model. The same input and options give the same bytes.
 
+#[cfg(feature = "aero")]
+mod aero;
 mod apr;
 #[cfg(feature = "burnpack")]
 mod burnpack;
@@ -160,20 +162,25 @@ struct Plan<'a> {
     shards: Vec<&'a [Tensor]>,
     /// Where there are several.
     manifest_path: Option<PathBuf>,
+    /// Where the manifest has one.
+    catalog_path: Option<PathBuf>,
 }
 
 impl<'a> Plan<'a> {
     fn new(target: &'a dyn Target, out: &'a Path, files: Vec<Range<usize>>, tensors: &'a [Tensor]) -> Result<Self> {
         let shards: Vec<_> = files.into_iter().map(|range| tensors.get(range).unwrap_or_default()).collect();
         let count = shards.len();
-        let (shard_paths, manifest_path) = match target.sharded().filter(|_| count > 1) {
+        let several = target.sharded().filter(|_| count > 1);
+        let shard_paths = match several {
             Some(format) => {
                 let path = |number| format.shard_path(out, Place { number, count });
-                ((0..count).map(path).collect::<Result<_>>()?, Some(format.manifest_path(out)))
+                (0..count).map(path).collect::<Result<_>>()?
             }
-            None => (vec![out.to_owned()], None),
+            None => vec![out.to_owned()],
         };
-        Ok(Plan { target, out, shard_paths, shards, manifest_path })
+        let manifest_path = several.map(|format| format.manifest_path(out));
+        let catalog_path = manifest_path.as_ref().zip(several).and_then(|(path, format)| format.catalog_path(path));
+        Ok(Plan { target, out, shard_paths, shards, manifest_path, catalog_path })
     }
 
     /// The file by which the model is opened.
@@ -183,7 +190,7 @@ impl<'a> Plan<'a> {
 
     /// Every file that will be written.
     fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.shard_paths.iter().chain(&self.manifest_path).map(PathBuf::as_path)
+        self.shard_paths.iter().chain(&self.manifest_path).chain(&self.catalog_path).map(PathBuf::as_path)
     }
 
     /// Writes all files. The last one makes the others a model.

@@ -47,6 +47,9 @@ pub enum TargetFormat {
     /// zTensor 1.2.
     #[cfg(feature = "ztensor")]
     ZTensor,
+    /// AERO 0.1, with an AEROSET for several files.
+    #[cfg(feature = "aero")]
+    Aero,
 }
 
 /// How tensors are stored.
@@ -89,6 +92,8 @@ impl TargetFormat {
         TargetFormat::SafeTensors,
         #[cfg(feature = "ztensor")]
         TargetFormat::ZTensor,
+        #[cfg(feature = "aero")]
+        TargetFormat::Aero,
     ];
 
     /// The format's name, as `inspect` prints it.
@@ -102,6 +107,8 @@ impl TargetFormat {
             TargetFormat::SafeTensors => "safetensors",
             #[cfg(feature = "ztensor")]
             TargetFormat::ZTensor => "ztensor",
+            #[cfg(feature = "aero")]
+            TargetFormat::Aero => "aero",
         }
     }
 
@@ -138,6 +145,8 @@ impl TargetFormat {
             TargetFormat::SafeTensors => &[".safetensors"],
             #[cfg(feature = "ztensor")]
             TargetFormat::ZTensor => &[".zt", ".ztensor"],
+            #[cfg(feature = "aero")]
+            TargetFormat::Aero => &[".aero", ".aeroset"],
         }
     }
 }
@@ -215,5 +224,7 @@ pub(super) fn target(options: &ConvertOptions, source: &ModelMetadata, losses: &
         TargetFormat::SafeTensors => Box::new(super::safetensors::SafeTensors::new(options, source)?),
         #[cfg(feature = "ztensor")]
         TargetFormat::ZTensor => Box::new(super::ztensor::ZTensor::new(options, source)?),
+        #[cfg(feature = "aero")]
+        TargetFormat::Aero => Box::new(super::aero::Aero::new(options, source)?),
     })
 }

@@ -100,6 +100,19 @@ fn every_format_is_written_in_little_memory() {
     }
 }
 
+#[cfg(feature = "aero")]
+#[test]
+fn a_conversion_that_digests_holds_no_tensor_either() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let source = large(&folder);
+    let [there, back] = ["there.aero", "back.aero"].map(|name| folder.path().join(name));
+    let options = ConvertOptions { format: TargetFormat::Aero, ..ConvertOptions::default() };
+    convert_in_little_memory(&source, &there, &options);
+    convert_in_little_memory(&there, &back, &options);
+    assert!(std::fs::read(there).unwrap() == std::fs::read(back).unwrap());
+}
+
 #[test]
 fn opening_costs_the_head_and_a_raw_tensor_nothing() {
     let _alone = alone();

@@ -2,6 +2,8 @@
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+#[cfg(feature = "aero")]
+mod aero;
 #[cfg(feature = "burnpack")]
 mod burnpack;
 mod casts;
@@ -11,6 +13,7 @@ mod corpus;
 mod embd;
 mod every_format;
 mod model;
+mod readme;
 mod safetensors;
 #[cfg(feature = "ztensor")]
 mod ztensor;

@@ -32,7 +32,7 @@ pub(crate) fn run(project: &Project, seed: u64) -> Result<()> {
             Ok((files, program)) => {
                 for (file, expected) in files {
                     rows.push(row(&name_of(&file), weightstream.reads(&program, &file, &expected).into()));
-                    sources.push(Source { peer, listing: weightstream.inspect(&file), file });
+                    sources.push(Source { peer, tool: tool.clone(), listing: weightstream.inspect(&file), file });
                 }
                 readers.push((peer, tool, program));
             }
@@ -45,7 +45,12 @@ pub(crate) fn run(project: &Project, seed: u64) -> Result<()> {
             Reads::Format(target, exceptions) => {
                 for (source, options) in sources.iter().zip(target.options.iter().cycle()) {
                     let file = name_of(&source.file);
-                    let conversion = Conversion { target, options, source, out: folder.path().join("written") };
+                    let conversion = Conversion {
+                        target,
+                        options,
+                        source,
+                        out: folder.path().join("written").with_extension(target.format),
+                    };
                     let is_this =
                         |(package, name, _): &&(&str, &str, &str)| *package == source.peer.package && *name == file;
                     let outcome = weightstream.writes(&conversion, program);
@@ -56,7 +61,7 @@ pub(crate) fn run(project: &Project, seed: u64) -> Result<()> {
                             Outcome::Failed(anyhow::anyhow!("it is possible after all, and was not because: {reason}"))
                         }
                     };
-                    rows.push(row(&format!("{}/{file} {}", source.peer.package, options.join(" ")), outcome));
+                    rows.push(row(&format!("{file} of {} {}", source.tool, options.join(" ")), outcome));
                 }
             }
         }
@@ -71,6 +76,8 @@ pub(crate) fn run(project: &Project, seed: u64) -> Result<()> {
 /// A file that a tool wrote.
 struct Source {
     peer: &'static Peer,
+    /// With its version.
+    tool: String,
     file: PathBuf,
     listing: Result<Listing>,
 }

@@ -52,8 +52,24 @@ pub(crate) const PEERS: &[Peer] = &[
         origin: Origin::Crate,
         reads: Reads::Nothing("it reads only its own layout, weightstream writes the specification's"),
     },
-    Peer { format: "burnpack", package: "burn-pack", origin: Origin::Crate, reads: NOT_YET },
-    Peer { format: "burnpack", package: "burn-store", origin: Origin::Crate, reads: NOT_YET },
+    Peer {
+        format: "burnpack",
+        package: "burn-pack",
+        origin: Origin::Crate,
+        reads: Reads::Format(
+            &targets::BURNPACK,
+            &[("burn-store", "quantized.bpk", "0.22 forgets what 0.21 says of the scales")],
+        ),
+    },
+    Peer {
+        format: "burnpack",
+        package: "burn-store",
+        origin: Origin::Crate,
+        reads: Reads::Format(
+            &targets::BURNPACK,
+            &[("burn-pack", "quantized.bpk", "0.21 does not know the schemes of 0.22")],
+        ),
+    },
     Peer { format: "ztensor", package: "ztensor", origin: Origin::Crate, reads: NOT_YET },
     Peer {
         format: "ztensor",

@@ -17,6 +17,18 @@ impl Target {
     }
 }
 
+pub(crate) const BURNPACK: Target = Target {
+    format: "burnpack",
+    holds: |tensor| {
+        let is_quantized = tensor.dtype.starts_with("QFLOAT_");
+        tensor.is_dense() && (is_quantized || BURNPACK_DTYPES.contains(&tensor.dtype.as_str()))
+    },
+    options: &[&[]],
+};
+
+const BURNPACK_DTYPES: [&str; 13] =
+    ["F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"];
+
 pub(crate) const SAFETENSORS: Target = Target {
     format: "safetensors",
     holds: |tensor| tensor.is_dense() && SAFETENSORS_DTYPES.contains(&tensor.dtype.as_str()),

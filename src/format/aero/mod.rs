@@ -14,6 +14,11 @@ mod toc;
 pub use set::{is_manifest, parse_manifest};
 pub use toc::{MAX_CHUNKS, MAX_METADATA_BYTES, MAX_NAMES_BYTES};
 
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use tensors::{PACKED, dtype_code, ggml_type};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use toc::{ENTRY_BYTES, HEADER_BYTES, TOC_HEADER_BYTES};
+
 use super::msgpack::MessagePack;
 use super::{Format, Stated, StretchChecksum, json, no_tail};
 use crate::codec::pages::Pages;
@@ -31,7 +36,7 @@ pub const FORMAT: Format = Format { name: "aero", recognises, parse, checksums, 
 pub const MAGIC: [u8; 4] = *b"AERO";
 
 /// The version that is read, as files state it.
-const VERSION: (u16, u16) = (0, 1);
+pub(crate) const VERSION: (u16, u16) = (0, 1);
 
 fn recognises(head: &[u8]) -> bool {
     head.starts_with(&MAGIC)
@@ -49,7 +54,6 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
 
     let version = format!("{}.{}", VERSION.0, VERSION.1);
     if toc.first(*b"WTSH").is_none() && !listed.is_empty() {
-        warnings.push("the tensors that it lists are in other files: open the .aeroset.json beside it".to_owned());
         let elsewhere = listed.into_iter().map(|entry| (entry.name, entry.shard_id)).collect();
         let (format, tensors) = (FORMAT.name, Vec::new());
         return Ok(Parsed::File(Index { format, version, metadata, tensors, warnings, elsewhere }));

@@ -12,7 +12,8 @@ use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Metadata, 
 use serde_json::Value;
 use std::collections::HashMap;
 
-const PACKED: u16 = 0x8000;
+/// The dtype of tensors in blocks that the format does not know.
+pub(crate) const PACKED: u16 = 0x8000;
 
 const DTYPES: &[(u16, Dtype)] = &[
     (0, Dtype::F16),
@@ -140,6 +141,21 @@ fn dtype(entry: &Entry) -> Dtype {
     }
     let known = DTYPES.iter().find(|(code, _)| *code == entry.dtype);
     known.map_or_else(|| Dtype::Other(format!("AERO_{}", entry.dtype).into()), |(_, dtype)| dtype.clone())
+}
+
+/// The code of a dtype, if it is not one of packed tensors.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn dtype_code(dtype: &Dtype) -> Option<u16> {
+    let known = DTYPES.iter().find(|(_, known)| known == dtype).map(|(code, _)| *code);
+    let unknown = || dtype.name().strip_prefix("AERO_")?.parse().ok(); // as `dtype` names it
+    known.or_else(unknown)
+}
+
+/// ggml's number of a dtype that AERO has for packed tensors only.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn ggml_type(dtype: &Dtype) -> Option<u32> {
+    let is_packed = dtype_code(dtype).is_none();
+    ggml::number_of(dtype).filter(|_| is_packed)
 }
 
 fn packed() -> Dtype {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::command;
 use crate::listing::Listing;
@@ -42,7 +42,7 @@ pub(crate) fn run(project: &Project, seed: u64) -> Result<()> {
         let row = |file: &str, outcome| Row::new(peer, tool, "we write, they read", file, outcome);
         match &peer.reads {
             Reads::Nothing(reason) => rows.push(row("", Outcome::Impossible(reason))),
-            Reads::Format(target, exceptions) => {
+            Reads::Format { target, cannot } => {
                 for (source, options) in sources.iter().zip(target.options.iter().cycle()) {
                     let file = name_of(&source.file);
                     let conversion = Conversion {
@@ -51,14 +51,13 @@ pub(crate) fn run(project: &Project, seed: u64) -> Result<()> {
                         source,
                         out: folder.path().join("written").with_extension(target.format),
                     };
-                    let is_this =
-                        |(package, name, _): &&(&str, &str, &str)| *package == source.peer.package && *name == file;
                     let outcome = weightstream.writes(&conversion, program);
-                    let outcome = match (exceptions.iter().find(is_this), outcome) {
+                    let reason = source.listing.as_ref().ok().and_then(cannot);
+                    let outcome = match (reason, outcome) {
                         (None, outcome) => outcome.into(),
-                        (Some((_, _, reason)), Err(_)) => Outcome::Impossible(reason),
-                        (Some((_, _, reason)), Ok(_)) => {
-                            Outcome::Failed(anyhow::anyhow!("it is possible after all, and was not because: {reason}"))
+                        (Some(reason), Err(_)) => Outcome::Impossible(reason),
+                        (Some(reason), Ok(_)) => {
+                            Outcome::Failed(anyhow!("it is possible, and is said not to be: {reason}"))
                         }
                     };
                     rows.push(row(&format!("{file} of {} {}", source.tool, options.join(" ")), outcome));
@@ -118,7 +117,8 @@ impl Weightstream {
         let Ok(listing) = &source.listing else { bail!("{} cannot be read", source.file.display()) };
         let mut expected = listing.clone();
         let all = expected.tensors.len();
-        expected.retain(|tensor| target.holds(tensor), source.peer.format == target.format);
+        let keeps_attributes = target.keeps_attributes || source.peer.format == target.format;
+        expected.retain(|tensor| target.holds(tensor), keeps_attributes);
         let refused = all - expected.tensors.len();
         match (self.convert(conversion, &[]), refused) {
             (Ok(()), 0) => {}
@@ -128,9 +128,6 @@ impl Weightstream {
                 let is_of_tensor = refused > 0 || error.contains("attribute");
                 ensure!(error.contains("error[UNSUPPORTED]") && is_of_tensor, "{error}");
                 self.convert(conversion, &["--allow-loss"])?;
-                if source.peer.format != target.format {
-                    expected.retain(|_| true, false);
-                }
             }
         }
         expected.ensure_same(&program.read(out)?)?;
@@ -145,7 +142,7 @@ impl Weightstream {
     }
 
     fn inspect(&self, file: &Path) -> Result<Listing> {
-        Listing::parse(&command::output(self.command("inspect").args(["--json", "--sha256"]).arg(file))?)
+        Listing::of_inspect(&command::output(self.command("inspect").args(["--json", "--sha256"]).arg(file))?)
     }
 
     fn command(&self, command: &str) -> Command {

@@ -309,8 +309,8 @@ pub(crate) fn check_elsewhere(index: &Index, manifest: Option<&Manifest>, part: 
     Err(malformed("it lists tensors but holds none of them, and the manifest does not have it as its index"))
 }
 
-/// Brings an index's tensors into file order (one without bytes before one that begins where it lies) and checks what must hold in every format: unique names,
-/// components inside the file (before `data_end`) that do not overlap.
+/// Brings an index's tensors into file order (one without bytes before one that begins where it lies) and checks what
+/// must hold in every format: unique names, components inside the file (before `data_end`) that do not overlap.
 ///
 /// # Errors
 /// `FORMAT` for a duplicate name or an overlap, `TRUNCATED` for a component beyond the file's end.

@@ -1,6 +1,8 @@
 //! A panic is the end of a WebAssembly instance: nothing in it can be trusted, and nobody would answer the calls that
 //! wait for it. So JavaScript is told, which rejects them and gives the next `open` a new instance.
 
+#![allow(unreachable_pub, reason = "JavaScript reaches it: wasm-bindgen exports public functions only")]
+
 use js_sys::Function;
 use std::cell::RefCell;
 use std::panic;
@@ -12,7 +14,7 @@ thread_local! {
 
 /// From now on `tell` is called with what a panic says and where it was.
 #[wasm_bindgen(js_name = onCrash)]
-pub(super) fn on_crash(tell: Function) {
+pub fn on_crash(tell: Function) {
     TELL.set(Some(tell));
     panic::set_hook(Box::new(|panic| {
         let tell = TELL.with(|tell| tell.try_borrow().ok().and_then(|tell| tell.clone()));
@@ -26,7 +28,7 @@ pub(super) fn on_crash(tell: Function) {
 #[cfg(feature = "crash-test")]
 #[wasm_bindgen(js_name = crashForTest)]
 #[allow(clippy::panic, reason = "its purpose")]
-pub(super) fn crash_for_test(is_later: bool) {
+pub fn crash_for_test(is_later: bool) {
     let crash = || panic!("this is a test");
     if is_later {
         wasm_bindgen_futures::spawn_local(async move { crash() });

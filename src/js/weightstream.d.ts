@@ -46,6 +46,11 @@ export interface OpenOptions {
   concurrency?: number;
   /** Two wanted ranges closer than this many bytes are read as one. Default: 1 MiB. */
   coalesceGap?: number;
+  /**
+   * How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as one.
+   * Where there is no room, nothing more is read. A single tensor may be larger. Default: 256 MiB.
+   */
+  maxMemory?: number;
   /** When to try again after a broken connection, a stall, or an answer such as 503. */
   retry?: RetryOptions;
 }

@@ -9,6 +9,7 @@ mod loaded;
 mod operation;
 mod pieces;
 mod reading;
+mod room;
 mod run;
 mod shard;
 mod stats;
@@ -31,13 +32,15 @@ use crate::source::{Body, Buffer, Source};
 use crate::split::Split;
 use file::ModelFile;
 use futures::channel::oneshot;
-use futures::future::{FutureExt, LocalBoxFuture, Shared, WeakShared};
+use futures::future::{self, Either, FutureExt, LocalBoxFuture, Shared, WeakShared};
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use loaded::check_into;
 use operation::{Order, rows_of};
+use room::{Room, Taken};
 use shard::{Shard, check_footer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::pin::pin;
 use std::rc::Rc;
 
 /// How a loader works.
@@ -49,9 +52,15 @@ pub struct Options {
     pub coalesce_gap_bytes: u64,
     /// Whether to check what the format allows for the bytes that are read.
     pub verify: bool,
+    /// How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as
+    /// one. Where there is no room, nothing more is read. A single tensor may be larger.
+    pub max_memory_bytes: u64,
     /// When to try again after a failure.
     pub retry: Policy,
 }
+
+/// Enough for several connections to be busy with large tensors, and little to a tab.
+const DEFAULT_MAX_MEMORY_BYTES: u64 = 256 << 20;
 
 impl Default for Options {
     fn default() -> Self {
@@ -60,6 +69,7 @@ impl Default for Options {
             concurrency: 4,
             coalesce_gap_bytes: DEFAULT_COALESCE_GAP_BYTES,
             verify: true,
+            max_memory_bytes: DEFAULT_MAX_MEMORY_BYTES,
             retry: Policy::default(),
         }
     }
@@ -78,6 +88,8 @@ pub struct ModelMetadata {
 
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 type SharedLoad<B> = Shared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
+/// A tensor that waits to be asked for, and the room that it takes.
+type Prefetched<B> = (Loaded<B>, Taken);
 type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 
 /// A model that is read from a [`Source`]: the four verbs of the APR specification's `StreamingLoader`, asynchronous.
@@ -111,7 +123,8 @@ pub struct Loader<S: Source> {
     stats: Rc<Stats>,
     /// Loads that run, by name: a second caller joins the first.
     loading: RefCell<HashMap<String, WeakLoad<BufferOf<S>>>>,
-    prefetched: RefCell<HashMap<String, oneshot::Receiver<Loaded<BufferOf<S>>>>>,
+    prefetched: RefCell<HashMap<String, oneshot::Receiver<Prefetched<BufferOf<S>>>>>,
+    prefetch_room: Rc<Room>,
     /// The algorithm that every file as a whole was checked by, when all of it was last read.
     verified_by: Cell<Option<&'static str>>,
     /// The algorithms of the checksums of each file, when all of it was last read.
@@ -148,7 +161,19 @@ impl<S: Source> Loader<S> {
             Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
         };
         let (loading, prefetched, verified_by, checked_by) = Default::default();
-        Ok(Loader { manifest, split, shards, options, stats, loading, prefetched, verified_by, checked_by })
+        let prefetch_room = Room::new(options.max_memory_bytes);
+        Ok(Loader {
+            manifest,
+            split,
+            shards,
+            options,
+            stats,
+            loading,
+            prefetched,
+            prefetch_room,
+            verified_by,
+            checked_by,
+        })
     }
 
     /// The algorithm that every file as a whole was checked by when all of the model was last read; `None` where a
@@ -248,10 +273,12 @@ impl<S: Source> Loader<S> {
             return self.load_alone(name.to_owned(), request, observer).await;
         }
         let prefetched = self.prefetched.borrow_mut().remove(name);
-        if let Some(prefetched) = prefetched
-            && let Ok(loaded) = prefetched.await
-        {
-            return Ok(loaded);
+        if let Some(prefetched) = prefetched {
+            // What there was no room for may never come: it waits for others to be asked for.
+            let refused = pin!(self.prefetch_room.refused(name));
+            if let Either::Left((Ok((loaded, _)), _)) = future::select(prefetched, refused).await {
+                return Ok(loaded);
+            }
         }
         let running = self.loading.borrow().get(name).and_then(WeakShared::upgrade);
         let load = running.unwrap_or_else(|| self.start_load(name, observer));
@@ -279,7 +306,7 @@ impl<S: Source> Loader<S> {
                 tensors
             }
         };
-        self.stream(tensors, true, whole, observer).await
+        self.stream(tensors, true, whole, self.new_room(), observer).await
     }
 
     /// Starts loading tensors that [`Loader::load_tensor`] will be asked for soon. The future does the work: let it
@@ -305,11 +332,14 @@ impl<S: Source> Loader<S> {
                 tensors.extend(loader.find(name).await.ok());
             }
             senders.retain(|name, _| tensors.iter().any(|tensor| tensor.name == *name));
-            let Ok(loads) = loader.stream(tensors, true, false, observer).await else { return };
+            let room = Rc::clone(&loader.prefetch_room);
+            let Ok(loads) = loader.stream(tensors, true, false, Rc::clone(&room), observer).await else { return };
             let mut loads = Box::pin(loads);
             while let Some(Ok(loaded)) = loads.next().await {
                 if let Some(sender) = senders.remove(&loaded.tensor.name) {
-                    sender.send(loaded).ok(); // nobody waits for it if the loader was closed
+                    let bytes = loaded.components.iter().map(|component| component.buffer.byte_length()).sum();
+                    let taken = room.take(&loaded.tensor.name, bytes);
+                    sender.send((loaded, taken)).ok(); // nobody waits for it if the loader was closed
                 }
             }
         }
@@ -321,7 +351,7 @@ impl<S: Source> Loader<S> {
     /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first thing that is wrong.
     pub async fn verify(self: &Rc<Self>, observer: Rc<dyn Observer>) -> Result<Option<&'static str>> {
         let tensors = self.load_index().await?;
-        let mut stream = Box::pin(self.stream(tensors, false, true, observer).await?);
+        let mut stream = Box::pin(self.stream(tensors, false, true, self.new_room(), observer).await?);
         while stream.try_next().await?.is_some() {}
         Ok(self.verified_by.get())
     }
@@ -344,6 +374,10 @@ impl<S: Source> Loader<S> {
     /// Forgets what was prefetched, which stops its requests once nothing else runs.
     pub fn forget_prefetched(&self) {
         self.prefetched.borrow_mut().clear();
+    }
+
+    fn new_room(&self) -> Rc<Room> {
+        Room::new(self.options.max_memory_bytes)
     }
 
     fn start_load(self: &Rc<Self>, name: &str, observer: Rc<dyn Observer>) -> SharedLoad<BufferOf<S>> {
@@ -369,7 +403,7 @@ impl<S: Source> Loader<S> {
             check_into(into.byte_length(), &tensor, rows.as_ref().map(|rows| &rows.bytes))?;
         }
         let orders = vec![Order { tensor, rows, into: request.into }];
-        let mut loads = Box::pin(self.stream_orders(orders, true, false, observer).await?);
+        let mut loads = Box::pin(self.stream_orders(orders, true, false, self.new_room(), observer).await?);
         let Some(loaded) = loads.try_next().await? else {
             return Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name));
         };

@@ -1,6 +1,7 @@
 //! From tensors that are wanted to runs that are read at once, and the tensors that come out of them.
 
 use super::operation::{Operation, Order};
+use super::room::Room;
 use super::run::RunReader;
 use super::stats::Observer;
 use super::{BufferOf, Loaded, Loader, whole};
@@ -17,10 +18,11 @@ impl<S: Source> Loader<S> {
         tensors: Vec<Rc<Tensor>>,
         keeps: bool,
         whole: bool,
+        room: Rc<Room>,
         observer: Rc<dyn Observer>,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
         let orders = tensors.into_iter().map(|tensor| Order { tensor, rows: None, into: None }).collect();
-        self.stream_orders(orders, keeps, whole, observer).await
+        self.stream_orders(orders, keeps, whole, room, observer).await
     }
 
     pub(super) async fn stream_orders(
@@ -28,13 +30,14 @@ impl<S: Source> Loader<S> {
         orders: Vec<Order<BufferOf<S>>>,
         keeps: bool,
         whole: bool,
+        room: Rc<Room>,
         observer: Rc<dyn Observer>,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
         let verify = whole || self.options.verify;
         if verify {
             self.read_pages(&orders).await?;
         }
-        let operation = Rc::new(Operation::new(orders, keeps, whole, verify, observer, Rc::clone(&self.stats)));
+        let operation = Rc::new(Operation::new(orders, keeps, whole, verify, observer, Rc::clone(&self.stats), room));
         let mut wanted = operation.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
         let mut begun = Ok(());
         if whole {

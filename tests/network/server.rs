@@ -30,6 +30,9 @@ impl Request {
     }
 }
 
+/// Gives any bytes of a file that nobody holds.
+type Make = fn(Range<usize>) -> Vec<u8>;
+
 /// What to answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
@@ -37,7 +40,7 @@ pub(crate) struct Reply {
     headers: Vec<(String, String)>,
     body: Vec<u8>,
     /// A body that is made while it is sent, in place of the other: which bytes, and how.
-    made: Option<(Range<usize>, fn(Range<usize>) -> Vec<u8>)>,
+    made: Option<(Range<usize>, Make)>,
     then: Then,
     /// The pause after each piece of the body.
     pause: Duration,
@@ -66,8 +69,8 @@ impl Reply {
         reply.with("Content-Length", &body.len().to_string())
     }
 
-    /// The range of a file that nobody holds: `make` gives any bytes of it.
-    pub(crate) fn made(range: Range<usize>, file_length: usize, make: fn(Range<usize>) -> Vec<u8>) -> Self {
+    /// A range of a file of so many bytes.
+    pub(crate) fn made(range: Range<usize>, file_length: usize, make: Make) -> Self {
         let content_range = format!("bytes {}-{}/{file_length}", range.start, range.end - 1);
         let reply = Reply::new(206, b"").with("Content-Range", &content_range);
         Reply { made: Some((range.clone(), make)), ..reply.with("Content-Length", &range.len().to_string()) }

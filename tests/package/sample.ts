@@ -51,6 +51,7 @@ export function everyOption(controller: AbortController): OpenOptions {
     verify: true,
     concurrency: 2,
     coalesceGap: 64 * 1024,
+    maxMemory: 64 * 1024 * 1024,
   };
 }
 

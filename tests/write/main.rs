@@ -12,7 +12,10 @@ mod corpus;
 #[cfg(feature = "embd")]
 mod embd;
 mod every_format;
+#[cfg(feature = "ztensor")]
+mod in_memory;
 mod model;
+mod readme;
 mod safetensors;
 #[cfg(feature = "ztensor")]
 mod ztensor;

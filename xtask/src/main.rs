@@ -10,6 +10,7 @@ use crate::project::Project;
 
 mod apt;
 mod browser;
+mod call_graph;
 mod cargo_tools;
 mod chromium;
 mod command;
@@ -33,6 +34,7 @@ mod project;
 mod python;
 mod screenshot;
 mod setup;
+mod sizes;
 mod suite;
 mod synthetic;
 mod targets;
@@ -45,7 +47,7 @@ mod wasm_target;
 enum Chore {
     /// Find or install every tool: wasm32 target, wasm-bindgen, wasm-pack, npm tools, Chromium.
     Setup,
-    /// Build the npm package into pkg/.
+    /// Build the npm package into pkg/, and tell what each format costs in its module.
     Build,
     /// Fetch the demo model's weights and convert them.
     Model,
@@ -95,7 +97,7 @@ fn run(chore: Chore) -> Result<()> {
     let project = Project::find()?;
     match chore {
         Chore::Setup => setup::all(&project),
-        Chore::Build => package::build(&project).map(drop),
+        Chore::Build => package::build(&project).and_then(|_| sizes::print(&project)),
         Chore::Model => model::ready(&project).map(drop),
         Chore::Demo { headless: true, .. } => headless::run(&project),
         Chore::Demo { headless: false, port } => demo::run(&project, port),

@@ -17,8 +17,8 @@ use crate::project::Project;
 use crate::{command, npm, package};
 
 /// What the module may weigh. Raise it in the change that makes it heavier, and say there what for.
-const MAX_RAW_BYTES: usize = 908 << 10;
-const MAX_BROTLI_BYTES: usize = 301 << 10;
+const MAX_RAW_BYTES: usize = 943 << 10;
+const MAX_BROTLI_BYTES: usize = 310 << 10;
 
 const TOOL_LIMIT: Duration = Duration::from_secs(300);
 
@@ -39,7 +39,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
 }
 
 fn keeps_its_budget(package: &Path) -> Result<()> {
-    let package::Sizes { raw, brotli, .. } = package::sizes(package)?;
+    let package::Sizes { raw, brotli, .. } = package::weigh(package)?;
     ensure!(raw <= MAX_RAW_BYTES, "{} has {raw} bytes, {MAX_RAW_BYTES} are allowed", package::MODULE);
     ensure!(
         brotli <= MAX_BROTLI_BYTES,

@@ -1,5 +1,5 @@
 // The face of the package. What it does stands in weightstream.d.ts; the work is done in WebAssembly.
-import start, { Failure, Loader } from "./weightstream_glue.js";
+import start, { Failure, Loader, cacheClear, cacheDelete, cacheList, setCacheWorker } from "./weightstream_glue.js";
 
 let started;
 
@@ -13,7 +13,7 @@ export function init(source = new URL("weightstream_bg.wasm", import.meta.url)) 
       cause,
     });
   });
-  return started.then(() => {});
+  return started.then(() => setCacheWorker(startCacheWorker));
 }
 
 export class StreamingLoader {
@@ -71,6 +71,25 @@ export class StreamingLoader {
   }
 }
 
+export async function listCached() {
+  await init();
+  return checked(cacheList());
+}
+
+export async function cachedBytes() {
+  return (await listCached()).reduce((sum, { cachedBytes }) => sum + cachedBytes, 0);
+}
+
+export async function deleteCached(url) {
+  await init();
+  return checked(cacheDelete(addressed(String(url))));
+}
+
+export async function clearCache() {
+  await init();
+  return checked(cacheClear());
+}
+
 export class LoadError extends Error {
   constructor(make, { message, code, url, tensor, range, status, cause }) {
     if (make !== MAKE) throw new TypeError("Only weightstream makes a LoadError.");
@@ -98,6 +117,9 @@ async function checked(promise) {
     }
   }
 }
+
+// Bundlers look for exactly this expression.
+const startCacheWorker = () => new Worker(new URL("weightstream.worker.js", import.meta.url), { type: "module" });
 
 // URLs are made absolute against the page, or the worker's script.
 function addressed(source) {

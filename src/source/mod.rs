@@ -9,6 +9,8 @@ mod blob;
 #[cfg(target_arch = "wasm32")]
 mod bytes;
 #[cfg(target_arch = "wasm32")]
+pub mod cached;
+#[cfg(target_arch = "wasm32")]
 pub mod fetch;
 #[cfg(target_arch = "wasm32")]
 pub mod js_buffer;
@@ -16,7 +18,7 @@ pub mod memory;
 #[cfg(target_arch = "wasm32")]
 mod stream;
 #[cfg(target_arch = "wasm32")]
-mod timer;
+pub(crate) mod timer;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
 
@@ -110,6 +112,11 @@ pub trait Body: 'static {
     /// # Errors
     /// `NETWORK` where the connection broke, `IO` where the disk did.
     async fn read(&mut self, into: &mut Self::Buffer, at: Range<u64>) -> Result<u64>;
+
+    /// Whether the bytes that were read last were kept from an earlier load, so that none came from the source.
+    fn is_cached(&self) -> bool {
+        false
+    }
 }
 
 /// Memory that a tensor ends up in: an ArrayBuffer in the browser, a `Vec` elsewhere.

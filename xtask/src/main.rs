@@ -10,6 +10,8 @@ use crate::project::Project;
 
 mod apt;
 mod browser;
+mod cache_speed;
+mod cache_test;
 mod cargo_tools;
 mod chromium;
 mod command;

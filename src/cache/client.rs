@@ -81,7 +81,7 @@ impl Client {
     pub async fn open(self: &Rc<Self>, url: &str) -> Result<Option<Identity>> {
         let answer = self.ask(Request::Open { url: url.to_owned() }).answer().await?;
         let version = answer.get(2).as_string();
-        Ok(version.map(|version| read_identity(&serde_json::from_str(&version).unwrap_or_default())))
+        Ok(version.map(|version| read_identity(&version)))
     }
 
     /// Asks for bytes of that version: see [`Reply::bytes`].
@@ -271,7 +271,7 @@ impl Reply {
 
 /// A version as messages say it.
 pub(crate) fn version_of(identity: &Identity) -> String {
-    write_identity(identity).to_string()
+    write_identity(identity)
 }
 
 #[wasm_bindgen]

@@ -6,7 +6,7 @@
 //! | 8 + 4 | when it was last used, in milliseconds since 1970, and the CRC-32 of that: rewritten in place |
 //! | 4 | CRC-32 of what follows |
 //! | 4 + 8 | length of the text, and a random number: the generation |
-//! | … | the text: JSON with the URL and what tells this version of the file from another |
+//! | … | the text, in lines: URL, length, ETag, Last-Modified; no header and no URL holds a line's end |
 //!
 //! | bytes | of a record |
 //! | --- | --- |
@@ -20,7 +20,6 @@ use super::PIECE_BYTES;
 use super::extents::Piece;
 use crate::codec::crc32::checksum;
 use crate::source::answer::Identity;
-use serde_json::{Value, json};
 
 /// Up to the text of the description.
 pub(super) const HEAD_BYTES: usize = 36;
@@ -74,17 +73,14 @@ impl Head {
         if checksum(&covered) != self.crc32 {
             return None;
         }
-        let value: Value = serde_json::from_slice(text).ok()?;
-        Some(Description {
-            url: value.get("url")?.as_str()?.to_owned(),
-            identity: read_identity(value.get("version")?),
-        })
+        let (url, identity) = std::str::from_utf8(text).ok()?.split_once('\n')?;
+        Some(Description { url: url.to_owned(), identity: read_identity(identity) })
     }
 }
 
 /// A description as it lies at the start of a log; `None` where the URL is too long.
 pub(super) fn describe(description: &Description, generation: u64, now_ms: u64) -> Option<Vec<u8>> {
-    let text = json!({ "url": description.url, "version": write_identity(&description.identity) }).to_string();
+    let text = [description.url.as_str(), &write_identity(&description.identity)].join("\n");
     if text.len() > MAX_TEXT_BYTES {
         return None;
     }
@@ -122,19 +118,19 @@ pub(super) fn read_record(bytes: &[u8; RECORD_BYTES], generation: u64, at: u64) 
     (is_sound && u64::from(piece.byte_length) <= PIECE_BYTES).then_some(piece)
 }
 
-/// An identity as JSON.
-pub(super) fn write_identity(identity: &Identity) -> Value {
-    json!({ "length": identity.length, "etag": identity.etag, "lastModified": identity.last_modified })
+/// An identity as three lines: length, ETag, Last-Modified, empty where there is none.
+pub(super) fn write_identity(identity: &Identity) -> String {
+    let Identity { length, etag, last_modified } = identity;
+    let length = length.map(|length| length.to_string()).unwrap_or_default();
+    [length.as_str(), etag.as_deref().unwrap_or_default(), last_modified.as_deref().unwrap_or_default()].join("\n")
 }
 
 /// Reads what [`write_identity`] wrote.
-pub(super) fn read_identity(value: &Value) -> Identity {
-    let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-    Identity {
-        length: value.get("length").and_then(Value::as_u64),
-        etag: text("etag"),
-        last_modified: text("lastModified"),
-    }
+pub(super) fn read_identity(text: &str) -> Identity {
+    let mut lines = text.split('\n');
+    let mut line = || lines.next().filter(|line| !line.is_empty()).map(str::to_owned);
+    let length = line().and_then(|length| length.parse().ok());
+    Identity { length, etag: line(), last_modified: line() }
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {

@@ -107,7 +107,7 @@ impl Store {
     async fn append(&mut self, url: &str, name: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()> {
         let Some(open) = self.open(name, true).await? else { return Ok(()) };
         if open.version.as_deref() != Some(version) {
-            let identity = read_identity(&serde_json::from_str(version).unwrap_or_default());
+            let identity = read_identity(version);
             let generation = (Math::random() * 2f64.powi(53)) as u64;
             open.version = None;
             open.log.begin(Description { url: url.to_owned(), identity }, generation, now_ms())?;
@@ -180,7 +180,7 @@ impl Store {
             let lock = self.lock(name).await?;
             let Some(file) = self.folder.file(name, make).await? else { return Ok(None) };
             let log = Log::open(file)?;
-            let version = log.description().map(|description| write_identity(&description.identity).to_string());
+            let version = log.description().map(|description| write_identity(&description.identity));
             if self.open.len() >= MAX_OPEN
                 && let Some(oldest) = self.oldest_open()
             {
@@ -243,8 +243,10 @@ impl Store {
                 candidates.push((last_used_ms, entry.name));
             }
         }
-        candidates.sort();
-        for (_, name) in candidates {
+        while let Some(oldest) =
+            candidates.iter().enumerate().min_by_key(|(_, (used_ms, _))| *used_ms).map(|(at, _)| at)
+        {
+            let (_, name) = candidates.swap_remove(oldest);
             self.open.remove(&name);
             if let Some(lock) = Lock::try_now(&lock_name(&name)).await.map_err(failed)? {
                 self.folder.remove(&name).await?;

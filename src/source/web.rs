@@ -9,6 +9,7 @@ use super::stream::StreamBody;
 use super::{Answer, Body, Source, timer};
 use crate::cache::client::Client as Cache;
 use crate::error::{Error, ErrorKind, Result};
+use futures::FutureExt;
 use js_sys::{Array, Reflect};
 use std::ops::Range;
 use std::rc::Rc;
@@ -94,7 +95,11 @@ impl Source for WebSource {
     async fn read(&self, range: Range<u64>) -> Result<Answer<WebBody>> {
         match self {
             WebSource::Fetch(source) => Ok(source.read(range).await?.map(WebBody::Stream)),
-            WebSource::Cached(source) => Ok(source.read(range).await?.map(WebBody::Cached)),
+            WebSource::Cached(source) => {
+                // Boxed, or the compiler copies all of it to wherever a source is read.
+                let answer = source.read(range).boxed_local().await?;
+                Ok(answer.map(|body| WebBody::Cached(Box::new(body))))
+            }
             WebSource::Blob(source) => Ok(source.read(range)?.map(WebBody::Stream)),
             WebSource::Bytes(source) => Ok(bytes::read(source, range).map(WebBody::Bytes)),
         }
@@ -136,7 +141,7 @@ pub enum WebBody {
     /// From a stream.
     Stream(StreamBody),
     /// From the cache, or past it.
-    Cached(CachedBody),
+    Cached(Box<CachedBody>),
     /// From the caller's code.
     Bytes(BytesBody),
 }
@@ -147,7 +152,7 @@ impl Body for WebBody {
     async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         match self {
             WebBody::Stream(body) => body.read(into, at).await,
-            WebBody::Cached(body) => body.read(into, at).await,
+            WebBody::Cached(body) => body.read(into, at).boxed_local().await,
             WebBody::Bytes(body) => body.read(into, at).await,
         }
     }

@@ -17,8 +17,8 @@ use crate::project::Project;
 use crate::{command, npm, package};
 
 /// What the module may weigh. Raise it in the change that makes it heavier, and say there what for.
-const MAX_RAW_BYTES: usize = 1000 << 10;
-const MAX_BROTLI_BYTES: usize = 320 << 10;
+const MAX_RAW_BYTES: usize = 1120 << 10;
+const MAX_BROTLI_BYTES: usize = 352 << 10;
 
 const TOOL_LIMIT: Duration = Duration::from_secs(300);
 
@@ -93,7 +93,8 @@ fn goes_through_vite(app: &Path, tools: &Path) -> Result<()> {
 
 fn goes_through_esbuild(app: &Path, tools: &Path) -> Result<()> {
     let mut esbuild = npm::tool(tools, "esbuild/bin/esbuild");
-    esbuild.args(["app/explicit.js", "--bundle", "--format=esm", "--loader:.wasm=file", "--outdir=esbuild"]);
+    esbuild.args(["app/explicit.js", "weightstream/weightstream.worker.js", "--entry-names=[name]"]);
+    esbuild.args(["--bundle", "--format=esm", "--loader:.wasm=file", "--outdir=esbuild"]);
     command::quiet(esbuild.current_dir(app), TOOL_LIMIT)?;
     let page = fs::read_to_string(app.join("app/index.html"))?.replace("main.js", "explicit.js");
     Ok(fs::write(app.join("esbuild/index.html"), page)?)

@@ -5,6 +5,7 @@
 
 use proptest::prelude::*;
 use std::ops::Range;
+use weightstream::cache::contents::{Contents, Place};
 use weightstream::cache::log::{Description, Found, Log};
 use weightstream::cache::storage::Storage;
 use weightstream::source::answer::Identity;
@@ -258,5 +259,37 @@ proptest! {
         after.iter().for_each(|piece| append(&mut log, piece));
         let mut log = Log::open(log.into_storage().crash(&kept)).unwrap();
         prop_assert!(check(&mut log) >= flushed);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_list_of_contents_says_after_a_crash_what_it_said_or_nothing(
+        added in prop::collection::vec((0u8..5, any::<u64>()), 0..20),
+        kept in prop::collection::vec(any::<u8>(), 1..20),
+        flip in any::<prop::sample::Index>(),
+    ) {
+        let place = |start| Place { log: [7; 32], generation: start, start, byte_length: 9 };
+        let mut list = Contents::open(Disk::default()).unwrap();
+        for &(content, start) in &added {
+            list.add([content; 32], place(start)).unwrap();
+            prop_assert_eq!(list.find(&[content; 32]), Some(&place(start)));
+        }
+        let disk = list.into_storage();
+        let mut damaged = disk.crash(&kept);
+        if !damaged.bytes.is_empty() {
+            let at = flip.index(damaged.bytes.len());
+            damaged.bytes[at] ^= 1;
+        }
+        let list = Contents::open(disk).unwrap();
+        for (content, _) in &added {
+            let last = added.iter().rfind(|(other, _)| other == content).unwrap().1;
+            prop_assert_eq!(list.find(&[*content; 32]), Some(&place(last)));
+        }
+        let list = Contents::open(damaged).unwrap();
+        for content in 0..5 {
+            let found = list.find(&[content; 32]);
+            prop_assert!(found.is_none_or(|found| added.contains(&(content, found.start)) && *found == place(found.start)));
+        }
     }
 }

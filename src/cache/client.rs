@@ -12,6 +12,7 @@ use futures::future::{self, Either};
 use js_sys::{Array, ArrayBuffer, Function, Promise, Reflect};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
@@ -120,6 +121,24 @@ impl Client {
         if let Some(next) = self.until_there_is_room.borrow_mut().pop_front() {
             next.send(()).ok(); // whoever waited may have been stopped
         }
+    }
+
+    /// Notes that bytes of a version have a content, so that they are found under any URL.
+    pub fn note(self: &Rc<Self>, content: &str, url: &str, version: &str, range: Range<u64>) -> Reply {
+        let (content, url, version) = (content.to_owned(), url.to_owned(), version.to_owned());
+        let (start, byte_length) = (range.start, range.end - range.start);
+        self.ask(Request::Note { content, url, version, start, byte_length })
+    }
+
+    /// Where contents are kept: of each the URL, the version and where it begins, if it is.
+    pub async fn locate(self: &Rc<Self>, contents: &[String]) -> Result<Vec<Option<(String, String, u64)>>> {
+        let contents = contents.iter().map(|content| JsValue::from_str(content)).collect();
+        let places: Array = self.ask(Request::Locate { contents }).answer().await?.get(2).unchecked_into();
+        let place = |place: JsValue| {
+            let place: Array = place.dyn_into().ok()?;
+            Some((place.get(0).as_string()?, place.get(1).as_string()?, place.get(2).as_f64()? as u64))
+        };
+        Ok(places.iter().map(place).collect())
     }
 
     /// Forgets a file; only if it is of this version, where one is named.

@@ -61,6 +61,11 @@ impl<S: Storage> Log<S> {
         self.kept.as_ref().map(|kept| &kept.description)
     }
 
+    /// What tells this log from those that were there before under the same name.
+    pub fn generation(&self) -> Option<u64> {
+        self.kept.as_ref().map(|kept| kept.generation)
+    }
+
     /// How many bytes of the file are there.
     pub fn byte_length(&self) -> u64 {
         self.kept.as_ref().map_or(0, |kept| kept.extents.byte_length())

@@ -13,6 +13,10 @@ pub(super) enum Request {
     Read { url: String, version: String, start: u64, end: u64, buffer: ArrayBuffer },
     /// The first `byte_length` bytes of the buffer are what the file has from `start`.
     Write { url: String, version: String, start: u64, byte_length: u64, buffer: ArrayBuffer },
+    /// These bytes of that version have this content.
+    Note { content: String, url: String, version: String, start: u64, byte_length: u64 },
+    /// Where are these contents?
+    Locate { contents: Array },
     /// Forget the file; only if it is of this version, where one is named.
     Delete { url: String, version: Option<String> },
     /// What is kept?
@@ -37,6 +41,11 @@ impl Request {
                 let items = ["write".into(), url.into(), version.into(), start, byte_length, JsValue::from(&buffer)];
                 (array(&items), Some(buffer))
             }
+            Request::Note { content, url, version, start, byte_length } => {
+                let (start, byte_length) = (number(start), number(byte_length));
+                (array(&["note".into(), url.into(), version.into(), start, byte_length, content.into()]), None)
+            }
+            Request::Locate { contents } => (array(&["locate".into(), contents.into()]), None),
             Request::Delete { url, version } => (array(&["delete".into(), url.into(), version.into()]), None),
             Request::List => (array(&["list".into()]), None),
             Request::Clear => (array(&["clear".into()]), None),
@@ -64,6 +73,14 @@ impl Request {
                 byte_length: number(5)?,
                 buffer: buffer()?,
             },
+            "note" => Request::Note {
+                url: text(2)?,
+                version: text(3)?,
+                start: number(4)?,
+                byte_length: number(5)?,
+                content: text(6)?,
+            },
+            "locate" => Request::Locate { contents: message.get(2).dyn_into().map_err(|_| unreadable())? },
             "delete" => Request::Delete { url: text(2)?, version: text(3).ok() },
             "list" => Request::List,
             "clear" => Request::Clear,

@@ -9,6 +9,7 @@
 
 #[cfg(target_arch = "wasm32")]
 pub mod client;
+pub mod contents;
 pub mod extents;
 #[cfg(target_arch = "wasm32")]
 mod lock;

@@ -4,6 +4,7 @@
 //! which another has calls for it on a channel that all of them hear, and is given it between two requests.
 
 use super::Lock;
+use super::contents::{Content, Contents, Place};
 use super::log::{self, Description, Found, GLANCE_BYTES, Log};
 use super::opfs::{Entry, Folder, NO_ROOM, SyncFile, failed, room_bytes};
 use super::record::{read_identity, write_identity};
@@ -13,11 +14,15 @@ use crate::source::timer::pause;
 use futures::future::{self, Either};
 use js_sys::{Array, ArrayBuffer, Date, Math, Uint8Array};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::pin::pin;
 use wasm_bindgen::prelude::*;
 
 /// So many logs are open at once: more than a loader has connections, each of which may read another file.
 const MAX_OPEN: usize = 8;
+
+/// The list of contents, among the logs.
+const CONTENTS: &str = "contents";
 
 /// How often a worker that waits calls for a log: whoever has it may have got it after the last call.
 const CALL_INTERVAL_MS: u64 = 100;
@@ -29,6 +34,7 @@ const ROOM_STEP_BYTES: u64 = 64 << 20;
 pub(super) struct Store {
     folder: Folder,
     open: HashMap<String, Open>,
+    contents: Option<OpenContents>,
     channel: BroadcastChannel,
     /// How many bytes can be written before asking again.
     room_bytes: u64,
@@ -45,10 +51,15 @@ struct Open {
     is_dirty: bool,
 }
 
+struct OpenContents {
+    list: Contents<SyncFile>,
+    _lock: Lock,
+}
+
 impl Store {
     pub(super) async fn new(channel: BroadcastChannel) -> Result<Self> {
         let folder = Folder::open().await?;
-        Ok(Store { folder, open: HashMap::new(), channel, room_bytes: 0, started_ms: now_ms() })
+        Ok(Store { folder, open: HashMap::new(), contents: None, channel, room_bytes: 0, started_ms: now_ms() })
     }
 
     /// Which version of the file is kept, if one is; it counts as used now.
@@ -117,6 +128,37 @@ impl Store {
         open.log.append(start, bytes)
     }
 
+    /// Notes that bytes of a version have a content.
+    pub(super) async fn note(&mut self, content: &str, url: &str, version: &str, range: Range<u64>) -> Result<()> {
+        let name = name_of(url);
+        let open = self.open(&name, false).await?.filter(|open| open.version.as_deref() == Some(version));
+        let Some(generation) = open.and_then(|open| open.log.generation()) else { return Ok(()) };
+        let (Some(content), Ok(log)) = (parse_content(content), name.as_bytes().try_into()) else { return Ok(()) };
+        let place = Place { log, generation, start: range.start, byte_length: range.end - range.start };
+        match self.contents(true).await? {
+            Some(list) => list.add(content, place),
+            None => Ok(()),
+        }
+    }
+
+    /// Of each content `[URL, version, where it begins]`, or nothing.
+    pub(super) async fn locate(&mut self, contents: &Array) -> Result<Array> {
+        let found = Array::new();
+        for content in contents.iter() {
+            let content = content.as_string().and_then(|content| parse_content(&content));
+            let place = match (content, self.contents(false).await?) {
+                (Some(content), Some(list)) => list.find(&content).copied(),
+                _ => None,
+            };
+            let place = match place {
+                Some(place) => self.describe(&place).await?,
+                None => None,
+            };
+            found.push(&place.map_or(JsValue::UNDEFINED, JsValue::from));
+        }
+        Ok(found)
+    }
+
     /// Forgets a file: of that version only, where one is named.
     pub(super) async fn delete(&mut self, url: &str, version: Option<&str>) -> Result<()> {
         let name = name_of(url);
@@ -159,20 +201,24 @@ impl Store {
 
     /// Another worker wants this log.
     pub(super) fn give_up(&mut self, name: &str) {
+        if name == CONTENTS {
+            self.contents = None;
+        }
         self.open.remove(name);
     }
 
-    /// Whether something was written that a power failure would lose.
-    pub(super) fn is_dirty(&self) -> bool {
-        self.open.values().any(|open| open.is_dirty)
+    /// Whether there is anything to close.
+    pub(super) fn is_open(&self) -> bool {
+        !self.open.is_empty() || self.contents.is_some()
     }
 
-    /// Makes sure that what was written stays.
-    pub(super) fn flush(&mut self) -> Result<()> {
-        self.open.values_mut().filter(|open| open.is_dirty).try_for_each(|open| {
-            open.is_dirty = false;
-            open.log.flush()
-        })
+    /// Makes sure that what was written stays, and closes everything: other tabs need not call for it then.
+    pub(super) fn rest(&mut self) {
+        for open in self.open.values_mut().filter(|open| open.is_dirty) {
+            open.log.flush().ok(); // whoever reads it next finds out whether it is there
+        }
+        self.open.clear();
+        self.contents = None;
     }
 
     async fn open(&mut self, name: &str, make: bool) -> Result<Option<&mut Open>> {
@@ -196,6 +242,26 @@ impl Store {
         Ok(open)
     }
 
+    async fn contents(&mut self, make: bool) -> Result<Option<&mut Contents<SyncFile>>> {
+        if self.contents.is_none() {
+            let lock = self.lock(CONTENTS).await?;
+            let Some(file) = self.folder.file(CONTENTS, make).await? else { return Ok(None) };
+            self.contents = Some(OpenContents { list: Contents::open(file)?, _lock: lock });
+        }
+        Ok(self.contents.as_mut().map(|contents| &mut contents.list))
+    }
+
+    /// `[URL, version, where it begins]` of what is at a place, if the log is still the one that was meant.
+    async fn describe(&mut self, place: &Place) -> Result<Option<Array>> {
+        let name = String::from_utf8_lossy(&place.log).into_owned();
+        let open = self.open(&name, false).await?.filter(|open| open.log.generation() == Some(place.generation));
+        Ok(open.and_then(|open| {
+            open.log.touch(now_ms()).ok()?; // it is in use, if under another name
+            let (url, version) = (open.log.description()?.url.as_str(), open.version.as_deref()?);
+            Some(Array::of3(&url.into(), &version.into(), &(place.start as f64).into()))
+        }))
+    }
+
     fn oldest_open(&self) -> Option<String> {
         let oldest = self.open.iter().min_by(|(_, one), (_, other)| one.used_ms.total_cmp(&other.used_ms))?;
         Some(oldest.0.clone())
@@ -203,13 +269,14 @@ impl Store {
 
     /// Waits until nobody has the log open, and keeps it so.
     async fn lock(&mut self, name: &str) -> Result<Lock> {
-        self.open.remove(name);
+        self.give_up(name);
         let lock_name = lock_name(name);
         if let Some(lock) = Lock::try_now(&lock_name).await.map_err(failed)? {
             return Ok(lock);
         }
         // Whoever waits holds nothing: so no two workers wait for each other.
         self.open.clear();
+        self.contents = None;
         let mut waiting = pin!(Lock::wait(&lock_name));
         loop {
             self.channel.post_message(&name.into());
@@ -239,7 +306,7 @@ impl Store {
         let mut candidates = Vec::new();
         for entry in self.folder.entries().await? {
             let last_used_ms = glance(&entry).await.map_or(0, |(_, last_used_ms)| last_used_ms);
-            if entry.name != but && last_used_ms < self.started_ms {
+            if entry.name != but && entry.name != CONTENTS && last_used_ms < self.started_ms {
                 candidates.push((last_used_ms, entry.name));
             }
         }
@@ -272,6 +339,10 @@ extern "C" {
 
 async fn glance(entry: &Entry) -> Option<(Description, u64)> {
     log::glance(&entry.first_bytes(GLANCE_BYTES).await.ok()?)
+}
+
+fn parse_content(text: &str) -> Option<Content> {
+    blake3::Hash::from_hex(text).ok().map(|hash| *hash.as_bytes())
 }
 
 /// What the log of a file is called: URLs hold what no file name may.

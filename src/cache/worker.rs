@@ -12,8 +12,9 @@ use std::pin::pin;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 
-/// What was written is flushed once nothing was asked for so long: a flush takes longer than many writes.
-const IDLE_MS: u64 = 500;
+/// What was written is flushed, and all logs are closed, once nothing was asked for so long: a flush takes longer than
+/// many writes.
+const IDLE_MS: u64 = 1_000;
 
 enum Event {
     Asked(Array),
@@ -51,13 +52,13 @@ async fn run(mut store: Result<Store>, mut events: mpsc::UnboundedReceiver<Event
     // One that is read into wasm memory on its way to the disk, where its checksum is taken.
     let mut scratch = Vec::new();
     loop {
-        let is_dirty = store.as_ref().is_ok_and(Store::is_dirty);
-        let event = if is_dirty {
+        let is_open = store.as_ref().is_ok_and(Store::is_open);
+        let event = if is_open {
             match future::select(events.next(), pin!(pause(IDLE_MS))).await {
                 Either::Left((event, _)) => event,
                 Either::Right(_) => {
                     if let Ok(store) = &mut store {
-                        store.flush().ok(); // whoever reads it next finds out whether it is there
+                        store.rest();
                     }
                     continue;
                 }
@@ -97,6 +98,11 @@ async fn serve(store: &mut Store, request: Request, scratch: &mut Vec<u8>) -> (O
             let written = store.write(&url, &version, start, scratch).await;
             (Some(buffer), written.map(|()| JsValue::UNDEFINED))
         }
+        Request::Note { content, url, version, start, byte_length } => {
+            let noted = store.note(&content, &url, &version, start..start.saturating_add(byte_length)).await;
+            (None, noted.map(|()| JsValue::UNDEFINED))
+        }
+        Request::Locate { contents } => (None, store.locate(&contents).await.map(JsValue::from)),
         Request::Delete { url, version } => {
             (None, store.delete(&url, version.as_deref()).await.map(|()| JsValue::UNDEFINED))
         }

@@ -52,7 +52,11 @@ export interface OpenOptions {
    *
    * What is kept is used as long as the server's ETag, else Last-Modified date, is the same: one byte of each file is
    * asked for to learn that. Without a connection, what is kept is trusted. A cache that fails never fails a load:
-   * `stats.cacheError` tells why.
+   * `stats.cacheError` tells why. Tensors of a MiB or more that have a SHA-256 or BLAKE3 digest are found again in
+   * other models, under other URLs.
+   *
+   * Files are kept by a worker. A bundler that does not look into `new URL(…, import.meta.url)` must be told to bundle
+   * `weightstream/weightstream.worker.js` as an entry point of its own, beside the app's script.
    */
   cache?: "auto" | "none";
   /** When to try again after a broken connection, a stall, or an answer such as 503. */

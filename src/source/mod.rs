@@ -23,6 +23,7 @@ pub(crate) mod timer;
 pub mod web;
 
 use crate::error::Result;
+use crate::index::Digest;
 use answer::Identity;
 use std::ops::Range;
 
@@ -67,6 +68,20 @@ pub trait Source: Sized + 'static {
             error
         })
     }
+
+    /// The index says that the bytes of `range` have this strong digest: whoever keeps bytes may have them from elsewhere.
+    fn expect(&self, range: Range<u64>, digest: &Digest) {
+        let _ = (range, digest);
+    }
+
+    /// The bytes of `range` have come, and have this strong digest.
+    fn confirm(&self, range: Range<u64>, digest: &Digest) {
+        let _ = (range, digest);
+    }
+
+    /// The bytes do not have the digest that they should, or break the rules of their format: whoever keeps them should
+    /// not, or nothing would ever help.
+    fn reject(&self) {}
 
     /// Waits. Dropping the future ends the wait.
     async fn pause(&self, delay_ms: u64);

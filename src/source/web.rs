@@ -9,6 +9,7 @@ use super::stream::StreamBody;
 use super::{Answer, Body, Source, timer};
 use crate::cache::client::Client as Cache;
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::Digest;
 use futures::FutureExt;
 use js_sys::{Array, Reflect};
 use std::ops::Range;
@@ -123,6 +124,24 @@ impl Source for WebSource {
             WebSource::Fetch(source) => Ok(WebSource::Fetch(source.elsewhere(url))),
             WebSource::Cached(source) => Ok(WebSource::Cached(source.with(source.source().elsewhere(url)))),
             WebSource::Blob(_) | WebSource::Bytes(_) => self.part(path),
+        }
+    }
+
+    fn expect(&self, range: Range<u64>, digest: &Digest) {
+        if let WebSource::Cached(source) = self {
+            source.expect(range, digest);
+        }
+    }
+
+    fn confirm(&self, range: Range<u64>, digest: &Digest) {
+        if let WebSource::Cached(source) = self {
+            source.confirm(range, digest);
+        }
+    }
+
+    fn reject(&self) {
+        if let WebSource::Cached(source) = self {
+            source.reject();
         }
     }
 

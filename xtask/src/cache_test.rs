@@ -19,18 +19,20 @@ use crate::demo::Traffic;
 use crate::expected::{self, ExpectedTensor};
 use crate::page::{LOAD_LIMIT, Page, SOON};
 use crate::project::Project;
-use crate::{model, package};
+use crate::{model, package, ztensor};
 
 type Promise = fn(&mut Chromium, &Site) -> Result<()>;
 
-const PROMISES: [(&str, Promise); 10] = [
+const PROMISES: [(&str, Promise); 12] = [
     ("a second load fetches nothing", fetches_nothing_twice),
     ("a tensor that was loaded yesterday is there today", keeps_single_tensors),
     ("a load that was killed goes on where it was", goes_on_after_a_kill),
     ("what is kept loads without a server", loads_without_a_server),
     ("a file that changed on the server is loaded anew", notices_a_change),
     ("a flipped bit is noticed and fetched again", notices_damage),
+    ("what fails its checksum is not kept", keeps_nothing_wrong),
     ("two tabs at once fetch the file once", shares_between_tabs),
+    ("tensors that another model has, too, are not fetched again", finds_tensors_by_content),
     ("a small quota fails no load", bears_a_small_quota),
     ("the oldest model makes room for a new one", evicts_the_oldest),
     ("what is kept can be listed and deleted", lists_and_deletes),
@@ -334,6 +336,23 @@ fn notices_damage(browser: &mut Chromium, site: &Site) -> Result<()> {
     Ok(())
 }
 
+fn keeps_nothing_wrong(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let weights = fs::read(&site.weights)?;
+    let path = models.folder.path().join("one.zt");
+    ztensor::write(&path, &[("a", weights.get(..5 << 20).context("the model is small")?)])?;
+    fs::OpenOptions::new().write(true).open(&path)?.write_all_at(b"wrong", 2 << 20)?;
+    let mut page = site.page(browser)?;
+    let call = format!("load({}).catch((error) => error.code)", json!(format!("{}/one.zt", models.server.url())));
+    for _ in 0..2 {
+        let code = page.evaluate(&call)?;
+        ensure!(code == "CHECKSUM", "the error is {code}");
+        let files = page.evaluate("listCached()")?;
+        ensure!(files == json!([]), "these are kept: {files}");
+    }
+    Ok(())
+}
+
 fn shares_between_tabs(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let mut page = site.page(browser)?;
@@ -363,6 +382,23 @@ fn shares_between_tabs(browser: &mut Chromium, site: &Site) -> Result<()> {
     }
     let (_, sent) = models.sent();
     ensure!(sent <= site.byte_length * 21 / 20, "{sent} bytes were sent for {} in two tabs", site.byte_length);
+    Ok(())
+}
+
+fn finds_tensors_by_content(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let weights = fs::read(&site.weights)?;
+    let large = |from: usize| weights.get(from << 20..(from + 5) << 20).context("the model is small");
+    let (a, b) = (large(3)?, large(20)?);
+    ztensor::write(&models.folder.path().join("one.zt"), &[("a", a), ("b", b)])?;
+    ztensor::write(&models.folder.path().join("other.zt"), &[("c", b"other"), ("moved", b), ("d", b"others")])?;
+    let url = |name: &str| format!("{}/{name}", models.server.url());
+    let one = load(&mut site.page(browser)?, &url("one.zt"))?;
+    models.sent();
+    let other = load(&mut site.page(browser)?, &url("other.zt"))?;
+    ensure!(other.tensors.get("moved") == one.tensors.get("b"), "the tensor came out as another");
+    let (requests, sent) = models.sent();
+    ensure!(sent < 256 << 10, "{sent} bytes were sent in {requests} requests for what another model has");
     Ok(())
 }
 

@@ -34,6 +34,7 @@ mod suite;
 mod synthetic;
 mod wasm_sysroot;
 mod wasm_target;
+mod ztensor;
 
 /// The chores of the weightstream project.
 #[derive(Parser)]

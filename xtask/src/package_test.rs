@@ -120,6 +120,9 @@ fn loads_a_tensor(page: &mut Page, model: &Model) -> Result<()> {
     let expected = model.expected.iter().find(|tensor| tensor.name == TENSOR).context("the model lacks the tensor")?;
     let sha256 = page.evaluate(&format!("sha256OfTensor('/models/{}', '{TENSOR}')", model::MANIFEST))?;
     ensure!(sha256 == expected.sha256.as_str(), "{TENSOR} arrives as {sha256}, not as {}", expected.sha256);
+    // The worker was bundled, too.
+    let kept = page.evaluate("cachedBytes()")?;
+    ensure!(kept.as_f64().is_some_and(|kept| kept > expected.byte_length as f64), "{kept} bytes of it are kept");
     let complaints = page.take_complaints()?;
     ensure!(complaints.is_empty(), "the console says: {}", complaints.join("; "));
     Ok(())

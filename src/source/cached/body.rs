@@ -1,5 +1,6 @@
 //! The bytes of a range: what is kept comes from the cache, the rest from the server.
 
+use super::content::Place;
 use super::keep::Keeper;
 use super::{CachedFile, Version};
 use crate::cache::Lock;
@@ -27,6 +28,8 @@ const SCRATCH_BYTES: u64 = 256 << 10;
 #[derive(Debug)]
 pub struct CachedBody {
     file: Rc<CachedFile>,
+    /// The version that is read: once there are bytes, no other follows.
+    version: Option<Version>,
     position: u64,
     end: u64,
     now: Now,
@@ -60,20 +63,26 @@ struct Coming {
 
 impl CachedBody {
     pub(super) async fn begin(file: Rc<CachedFile>, range: Range<u64>) -> Result<Answer<Self>> {
+        // Beyond the end of the file the server is asked, which says so.
         let end = range.end.min(file.length().filter(|length| range.start < *length).unwrap_or(range.end));
         let keeper = Keeper::new(Rc::clone(&file));
         let (now, ahead, is_cached) = (Now::Nothing, None, false);
-        let mut body = CachedBody { file, position: range.start, end, now, keeper, ahead, is_cached };
-        let asked = match (body.find().await?, body.file.version()) {
+        let (version, position) = (file.version(), range.start);
+        let mut body = CachedBody { file, version, position, end, now, keeper, ahead, is_cached };
+        let asked = match (body.find(true).await?, &body.version) {
             (None, Some(Version { identity, .. })) => {
+                let identity = identity.clone();
+                body.end = body.end.min(identity.length.unwrap_or(body.end));
                 let end = Some(body.end).filter(|end| identity.length.is_some_and(|length| *end <= length));
                 let (start, file_length) = (range.start, identity.length);
                 return Ok(Answer { start, end, file_length, is_whole_file: false, identity, body });
             }
             (asked, _) => asked.unwrap_or(range),
         };
-        let Answer { start, end, file_length, is_whole_file, identity, body: stream } =
-            body.file.fetch(asked.clone()).await?;
+        let (answer, version) = body.file.fetch(asked.clone()).await?;
+        let Answer { start, end, file_length, is_whole_file, identity, body: stream } = answer;
+        body.version = version.clone();
+        body.keeper.version = version;
         if is_whole_file {
             (body.position, body.end) = (0, end.unwrap_or(u64::MAX));
         }
@@ -121,10 +130,11 @@ impl CachedBody {
         if let Now::Kept(chunk) = std::mem::replace(&mut self.now, Now::Nothing) {
             self.file.cache.recycle(chunk.buffer);
         }
-        let Some(asked) = self.find().await? else { return Ok(()) };
-        let before = self.file.version();
-        let Answer { start, is_whole_file, identity, mut body, .. } = self.file.fetch(asked.clone()).await?;
-        if let Some(change) = before.and_then(|version| identity.change_since(&version.identity)) {
+        let Some(asked) = self.find(false).await? else { return Ok(()) };
+        let (answer, version) = self.file.fetch(asked.clone()).await?;
+        self.keeper.version = version;
+        let Answer { start, is_whole_file, identity, mut body, .. } = answer;
+        if let Some(change) = self.version.as_ref().and_then(|version| identity.change_since(&version.identity)) {
             let what = format!("the file changed while it was loaded: {change}");
             return Err(Error::new(ErrorKind::Changed, what));
         }
@@ -137,8 +147,8 @@ impl CachedBody {
     }
 
     /// Takes the next bytes from the cache, or says what to ask the server for. Where another tab is fetching the file,
-    /// waits for what it keeps.
-    async fn find(&mut self) -> Result<Option<Range<u64>>> {
+    /// waits for what it keeps; where that may be another version than was known, `is_first` says whether it will do.
+    async fn find(&mut self, is_first: bool) -> Result<Option<Range<u64>>> {
         let mut waited_ms = 0;
         loop {
             let missing = match self.look().await {
@@ -172,15 +182,33 @@ impl CachedBody {
                 }
                 _ => return Ok(Some(missing)),
             }
-            if self.file.version().is_none() {
+            if is_first && self.version.is_none() {
                 self.file.look_up().await?;
+                self.version = self.file.version();
             }
         }
     }
 
-    /// Takes the next bytes from the cache; the stretch that is missing where there are none.
+    /// Takes the next bytes from the cache, of this file or of another that has the same; the stretch that is missing
+    /// where there are none.
     async fn look(&mut self) -> Result<Option<Range<u64>>> {
-        let Some(version) = self.file.version() else { return Ok(Some(self.position..self.end)) };
+        let Some(missing) = self.look_here().await? else { return Ok(None) };
+        self.file.contents.locate(&self.file).await?;
+        if let Some(Place { url, version, range }) = self.file.contents.find(self.position) {
+            let end = range.end.min(range.start.saturating_add(self.end - self.position));
+            let (count, _, buffer) = self.file.cache.read(&url, &version, range.start, end).bytes().await?;
+            if count > 0 {
+                self.now = Now::Kept(Chunk { buffer, left: 0..count as u32 });
+                return Ok(None);
+            }
+            self.file.cache.recycle(buffer);
+            self.file.contents.forget(self.position);
+        }
+        Ok(Some(missing.start..self.file.contents.cut(missing)))
+    }
+
+    async fn look_here(&mut self) -> Result<Option<Range<u64>>> {
+        let Some(version) = &self.version else { return Ok(Some(self.position..self.end)) };
         let (cache, url) = (&self.file.cache, self.file.url());
         let reply = match self.ahead.take() {
             Some((start, reply)) if start == self.position => reply,

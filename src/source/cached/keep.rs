@@ -1,6 +1,6 @@
 //! Bytes on their way into the cache: gathered into pieces, and handed over behind the load's back.
 
-use super::CachedFile;
+use super::{CachedFile, Version};
 use crate::cache::{Lock, PIECE_BYTES};
 use js_sys::{ArrayBuffer, Date, Uint8Array};
 use std::rc::Rc;
@@ -14,6 +14,8 @@ const MAX_AGE_MS: f64 = 1_000.0;
 pub(super) struct Keeper {
     file: Rc<CachedFile>,
     piece: Option<Piece>,
+    /// The version that the bytes are of; `None` where they cannot be kept.
+    pub(super) version: Option<Version>,
     /// Held until everything is kept, where this page has it.
     pub(super) lease: Option<Rc<Lock>>,
 }
@@ -29,13 +31,13 @@ struct Piece {
 
 impl Keeper {
     pub(super) fn new(file: Rc<CachedFile>) -> Self {
-        Keeper { file, piece: None, lease: None }
+        Keeper { file, piece: None, version: None, lease: None }
     }
 
     /// Takes bytes that begin at `start`. Waits only where the disk is far behind.
     pub(super) async fn take(&mut self, start: u64, bytes: &Uint8Array) {
         let mut at = 0;
-        while at < bytes.length() && !self.file.is_quiet.get() {
+        while at < bytes.length() && self.version.is_some() && !self.file.is_quiet.get() {
             at += self.add(start + u64::from(at), &bytes.subarray(at, bytes.length()));
             let is_old = |piece: &Piece| Date::now() - piece.begun_ms > MAX_AGE_MS;
             if self.piece.as_ref().is_some_and(|piece| piece.is_full() || is_old(piece)) {
@@ -64,7 +66,7 @@ impl Keeper {
     }
 
     fn hand_over(&mut self) {
-        let (Some(piece), Some(version)) = (self.piece.take(), self.file.version()) else { return };
+        let (Some(piece), Some(version)) = (self.piece.take(), &self.version) else { return };
         let Piece { buffer, start, byte_length, .. } = piece;
         let (file, lease) = (Rc::clone(&self.file), self.lease.clone());
         let reply = file.cache.write(file.url(), &version.name, start, u64::from(byte_length), buffer);

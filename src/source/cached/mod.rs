@@ -5,22 +5,27 @@
 //! range needs none and `Last-Modified` can always be read. Without a connection, what is kept is trusted.
 
 mod body;
+mod content;
 mod keep;
 
 use super::Answer;
 use super::answer::Identity;
 use super::fetch::FetchSource;
+use super::stream::StreamBody;
 use super::timer::pause;
 use crate::cache::client::{Client, version_of};
 use crate::cache::{Lock, is_offline};
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::Digest;
 pub use body::CachedBody;
+use content::Contents;
 use futures::future::{self, Either};
 use futures::lock::Mutex;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
+use wasm_bindgen_futures::spawn_local;
 
 /// A server that does not say for so long whether a file has changed is taken for out of reach.
 const PROBE_MS: u64 = 5_000;
@@ -50,6 +55,7 @@ struct CachedFile {
     lease: RefCell<Weak<Lock>>,
     /// Nothing more is kept of it.
     is_quiet: Cell<bool>,
+    contents: Contents,
 }
 
 #[derive(Debug, Clone)]
@@ -61,8 +67,9 @@ struct Version {
 impl CachedSource {
     /// The file of `source`, kept in `cache`.
     pub fn new(source: FetchSource, cache: Rc<Client>, report: Rc<Report>) -> Self {
-        let (is_open, version, lease, is_quiet) = Default::default();
-        CachedSource { file: Rc::new(CachedFile { source, cache, report, is_open, version, lease, is_quiet }) }
+        let (is_open, version, lease, is_quiet, contents) = Default::default();
+        let file = CachedFile { source, cache, report, is_open, version, lease, is_quiet, contents };
+        CachedSource { file: Rc::new(file) }
     }
 
     /// The file that is asked for what is not kept.
@@ -73,6 +80,21 @@ impl CachedSource {
     /// The same for another file of the model.
     pub fn with(&self, source: FetchSource) -> Self {
         CachedSource::new(source, Rc::clone(&self.file.cache), Rc::clone(&self.file.report))
+    }
+
+    /// As [`Source::expect`](super::Source::expect).
+    pub fn expect(&self, range: Range<u64>, digest: &Digest) {
+        self.file.contents.expect(range, digest, self.file.version().map(|version| version.name));
+    }
+
+    /// As [`Source::reject`](super::Source::reject).
+    pub fn reject(&self) {
+        self.file.reject();
+    }
+
+    /// As [`Source::confirm`](super::Source::confirm).
+    pub fn confirm(&self, range: Range<u64>, digest: &Digest) {
+        content::confirm(&self.file, range, digest);
     }
 
     /// As [`Source::read`](super::Source::read).
@@ -148,17 +170,19 @@ impl CachedFile {
     }
 
     /// Takes a version that the server told, if it can be told from the next one.
-    fn adopt<B>(&self, answer: &Answer<B>) {
+    fn adopt<B>(&self, answer: &Answer<B>) -> Option<Version> {
         let identity = &answer.identity;
         let what = if identity.etag.is_none() && identity.last_modified.is_none() {
             "the server gives neither an ETag nor a Last-Modified date, so that nothing tells whether a file has changed"
         } else if answer.is_whole_file && answer.file_length.is_none() {
             "the server does not say how long the file is"
         } else {
-            *self.version.borrow_mut() = Some(Version::new(identity.clone()));
-            return;
+            let version = Version::new(identity.clone());
+            *self.version.borrow_mut() = Some(version.clone());
+            return Some(version);
         };
         self.give_up(&Error::new(ErrorKind::Unsupported, what));
+        None
     }
 
     fn give_up(&self, error: &Error) {
@@ -166,20 +190,26 @@ impl CachedFile {
         self.is_quiet.set(true);
     }
 
-    /// Asks the server, and makes sure that the answer is of the version that is read, if there is one.
-    async fn fetch(&self, range: Range<u64>) -> Result<Answer<super::stream::StreamBody>> {
+    /// Asks the server, and says as which version what it sends can be kept: another answer may be of another one.
+    async fn fetch(&self, range: Range<u64>) -> Result<(Answer<StreamBody>, Option<Version>)> {
         let answer = self.source.read(range).await?;
-        let version = self.version();
-        match version {
-            None => self.adopt(&answer),
-            Some(version) if version.identity.is_confirmed_by(&answer.identity) => {}
-            Some(version) => match answer.identity.change_since(&version.identity) {
-                // What is kept goes once something of the new version is kept.
-                Some(_) => self.adopt(&answer),
-                None => self.is_quiet.set(true),
-            },
+        let version = match self.version() {
+            Some(version) if version.identity.is_confirmed_by(&answer.identity) => Some(version),
+            Some(version) if answer.identity.change_since(&version.identity).is_none() => None,
+            // What is kept of the old version goes once something of the new one is kept.
+            _ => self.adopt(&answer),
+        };
+        Ok((answer, version))
+    }
+
+    /// Forgets what is kept: it turned out to be wrong.
+    fn reject(&self) {
+        self.is_quiet.set(true);
+        let own = self.version().map(|version| (self.url().to_owned(), version.name.to_string()));
+        for (url, version) in own.into_iter().chain(self.contents.places()) {
+            let cache = Rc::clone(&self.cache);
+            spawn_local(async move { drop(cache.delete(&url, Some(version)).await) }); // if it fails, nothing can be done
         }
-        Ok(answer)
     }
 
     fn lease_name(&self) -> String {

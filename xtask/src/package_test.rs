@@ -17,8 +17,8 @@ use crate::project::Project;
 use crate::{command, npm, package};
 
 /// What the module may weigh. Raise it in the change that makes it heavier, and say there what for.
-const MAX_RAW_BYTES: usize = 1120 << 10;
-const MAX_BROTLI_BYTES: usize = 352 << 10;
+const MAX_RAW_BYTES: usize = 1200 << 10;
+const MAX_BROTLI_BYTES: usize = 376 << 10;
 
 const TOOL_LIMIT: Duration = Duration::from_secs(300);
 

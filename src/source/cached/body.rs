@@ -3,14 +3,15 @@
 use super::content::Place;
 use super::keep::Keeper;
 use super::{CachedFile, Version};
-use crate::cache::Lock;
 use crate::cache::client::Reply;
+use crate::cache::{Lock, PIECE_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::js_buffer::JsBuffer;
 use crate::source::stream::StreamBody;
 use crate::source::timer::pause;
 use crate::source::{Answer, Buffer};
 use js_sys::{ArrayBuffer, Uint8Array};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -20,6 +21,9 @@ const PATIENCE_MS: u64 = 4_000;
 
 /// How often to look whether they have come.
 const LOOK_INTERVAL_MS: u64 = 50;
+
+/// So many reads of the cache are asked for before their bytes are wanted: the worker reads and checks them meanwhile.
+const MAX_AHEAD: usize = 2;
 
 /// What a server that ignores ranges sends before the bytes that are wanted passes through a buffer of this size.
 const SCRATCH_BYTES: u64 = 256 << 10;
@@ -35,7 +39,7 @@ pub struct CachedBody {
     now: Now,
     keeper: Keeper,
     /// What the cache was asked for beforehand, and from where.
-    ahead: Option<(u64, Reply)>,
+    ahead: VecDeque<(u64, Reply)>,
     is_cached: bool,
 }
 
@@ -66,7 +70,7 @@ impl CachedBody {
         // Beyond the end of the file the server is asked, which says so.
         let end = range.end.min(file.length().filter(|length| range.start < *length).unwrap_or(range.end));
         let keeper = Keeper::new(Rc::clone(&file));
-        let (now, ahead, is_cached) = (Now::Nothing, None, false);
+        let (now, ahead, is_cached) = (Now::Nothing, VecDeque::new(), false);
         let (version, position) = (file.version(), range.start);
         let mut body = CachedBody { file, version, position, end, now, keeper, ahead, is_cached };
         let asked = match (body.find(true).await?, &body.version) {
@@ -210,17 +214,21 @@ impl CachedBody {
     async fn look_here(&mut self) -> Result<Option<Range<u64>>> {
         let Some(version) = &self.version else { return Ok(Some(self.position..self.end)) };
         let (cache, url) = (&self.file.cache, self.file.url());
-        let reply = match self.ahead.take() {
-            Some((start, reply)) if start == self.position => reply,
-            _ => cache.read(url, &version.name, self.position, self.end),
-        };
+        // The network may have come in between.
+        while self.ahead.front().is_some_and(|(start, _)| *start != self.position) {
+            self.ahead.pop_front();
+        }
+        let asked = self.ahead.pop_front().map(|(_, reply)| reply);
+        let reply = asked.unwrap_or_else(|| cache.read(url, &version.name, self.position, self.end));
         let (count, next, buffer) = reply.bytes().await?;
         if count == 0 {
             cache.recycle(buffer);
             return Ok(Some(self.position..next.clamp(self.position + 1, self.end)));
         }
-        if next < self.end {
-            self.ahead = Some((next, cache.read(url, &version.name, next, self.end)));
+        let mut start = self.ahead.back().map_or(next, |(start, _)| start + PIECE_BYTES);
+        while self.ahead.len() < MAX_AHEAD && start < self.end {
+            self.ahead.push_back((start, cache.read(url, &version.name, start, self.end)));
+            start += PIECE_BYTES;
         }
         self.now = Now::Kept(Chunk { buffer, left: 0..count as u32 });
         Ok(None)

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::index::Digest;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen_futures::spawn_local;
@@ -84,8 +84,13 @@ impl Contents {
     /// The URLs and versions of the files that contents are taken from.
     pub(super) fn places(&self) -> Vec<(String, String)> {
         let expected = self.expected.borrow();
-        let places = expected.values().filter_map(|expected| expected.place.as_ref());
-        places.map(|place| (place.url.clone(), place.version.clone())).collect::<BTreeSet<_>>().into_iter().collect()
+        let mut places = Vec::new();
+        for Place { url, version, .. } in expected.values().filter_map(|expected| expected.place.as_ref()) {
+            if !places.iter().any(|(known, _)| known == url) {
+                places.push((url.clone(), version.clone()));
+            }
+        }
+        places
     }
 
     /// Does not look there again: what was there is gone.

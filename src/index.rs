@@ -318,13 +318,13 @@ pub(crate) fn check_elsewhere(index: &Index, manifest: Option<&Manifest>, part: 
     Err(malformed("it lists tensors but holds none of them, and the manifest does not have it as its index"))
 }
 
-/// Brings an index's tensors into file order and checks what must hold in every format: unique names,
-/// components inside the file (before `data_end`) that do not overlap.
+/// Brings an index's tensors into file order (one without bytes before one that begins where it lies) and checks what
+/// must hold in every format: unique names, components inside the file (before `data_end`) that do not overlap.
 ///
 /// # Errors
 /// `FORMAT` for a duplicate name or an overlap, `TRUNCATED` for a component beyond the file's end.
 pub(crate) fn check_tensors(tensors: &mut [Tensor], data_end: Option<u64>) -> Result<()> {
-    tensors.sort_by_key(Tensor::first_byte);
+    tensors.sort_by_key(|tensor| (tensor.first_byte(), tensor.stored_length() > 0));
     let mut names = std::collections::HashSet::with_capacity(tensors.len());
     for tensor in tensors.iter() {
         if !names.insert(tensor.name.as_str()) {

@@ -33,16 +33,17 @@ pub struct Run<T> {
     pub wanted: Vec<Wanted<T>>,
 }
 
-/// Orders what is wanted by file and offset and joins neighbours that are at most `gap` bytes apart.
+/// Orders what is wanted by file and offset and joins neighbours that are at most as many bytes apart as `gap` says for
+/// their file.
 ///
 /// Ranges that overlap come in different runs, since a stream does not go back. Empty ranges stay with
 /// their neighbours and never make a run of any bytes.
-pub fn plan<T>(mut wanted: Vec<Wanted<T>>, gap: u64) -> Vec<Run<T>> {
+pub fn plan<T>(mut wanted: Vec<Wanted<T>>, gap: impl Fn(usize) -> u64) -> Vec<Run<T>> {
     wanted.sort_by_key(|w| (w.shard, w.range.start, w.range.end));
     let mut runs: Vec<Run<T>> = Vec::new();
     for next in wanted {
         match runs.last_mut() {
-            Some(run) if joins(run, &next, gap) => {
+            Some(run) if joins(run, &next, gap(next.shard)) => {
                 run.range.end = run.range.end.max(next.cover.end);
                 run.wanted.push(next);
             }
@@ -72,16 +73,23 @@ mod tests {
             cover: range.start / 100 * 100..range.end.div_ceil(100) * 100,
             ..want(0, range)
         };
-        let runs = plan(vec![page(120..150), page(150..160), page(190..250), page(730..740)], 10);
+        let runs = plan(vec![page(120..150), page(150..160), page(190..250), page(730..740)], |_| 10);
         let ranges: Vec<_> = runs.iter().map(|run| (run.range.clone(), run.wanted.len())).collect();
         assert_eq!(ranges, [(100..300, 3), (700..800, 1)]);
     }
 
     #[test]
     fn neighbours_are_read_as_one_run() {
-        let runs = plan(vec![want(0, 100..200), want(0, 0..90), want(1, 90..100), want(0, 301..302)], 100);
+        let runs = plan(vec![want(0, 100..200), want(0, 0..90), want(1, 90..100), want(0, 301..302)], |_| 100);
         let ranges: Vec<_> = runs.iter().map(|run| (run.shard, run.range.clone())).collect();
         assert_eq!(ranges, [(0, 0..200), (0, 301..302), (1, 90..100)]);
+    }
+
+    #[test]
+    fn each_file_has_a_gap_of_its_own() {
+        let wanted = vec![want(0, 0..1), want(0, 1000..1001), want(1, 0..1), want(1, 1000..1001)];
+        let runs = plan(wanted, |shard| if shard == 0 { u64::MAX } else { 10 });
+        assert_eq!(runs.iter().map(|run| run.range.clone()).collect::<Vec<_>>(), [0..1001, 0..1, 1000..1001]);
     }
 
     proptest! {
@@ -90,7 +98,7 @@ mod tests {
             ranges in proptest::collection::vec((0usize..3, 0u64..1000, 0u64..50), 0..40), gap in 0u64..60,
         ) {
             let wanted: Vec<_> = ranges.iter().map(|&(shard, start, length)| want(shard, start..start + length)).collect();
-            let runs = plan(wanted.clone(), gap);
+            let runs = plan(wanted.clone(), |_| gap);
             let mut planned: Vec<_> = runs.iter().flat_map(|run| run.wanted.clone()).collect();
             for run in &runs {
                 let mut at = run.range.start;

@@ -120,6 +120,7 @@ impl<'a> Window<'a> {
             if *s <= start && start < end {
                 start = end;
             } else if *s > start {
+                let start = start.min(range.end);
                 return start..range.end.min(*s).max(start);
             }
         }
@@ -185,6 +186,15 @@ mod tests {
         window.insert(0, b"01234567");
         assert_eq!(window.get(2..6), Ok(&b"2345"[..]));
         assert_eq!(window.missing(&(4..10)), 8..10);
+    }
+
+    #[test]
+    fn gives_no_more_than_was_asked_for_where_more_is_known() {
+        let mut window = Window::new(Some(10));
+        window.insert(0, b"0123");
+        window.insert(8, b"89");
+        assert_eq!(window.missing(&(0..2)), 2..2);
+        assert_eq!(window.known_from(0, 2), b"01");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_test::*;
 use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::retry::Policy;
+use weightstream::source::Source;
 use weightstream::source::fetch::Client;
 use weightstream::source::js_buffer::JsBuffer;
 use weightstream::source::web::WebSource;
@@ -33,6 +34,9 @@ extern "C" {
     fn ranges(this: &Server) -> Array;
     #[wasm_bindgen(method)]
     fn aborted(this: &Server) -> u32;
+    /// The path, the Authorization header and the credentials mode of each request.
+    #[wasm_bindgen(method)]
+    fn secrets(this: &Server) -> Array;
 }
 
 type WebLoader = Rc<Loader<WebSource>>;
@@ -172,6 +176,32 @@ async fn a_refusal_and_a_dead_line_say_what_happened() {
     assert_eq!(error.kind, ErrorKind::Network);
     assert!(error.to_string().contains("Failed to fetch"), "{error}");
     assert!(error.place.cause.is_some());
+}
+
+#[wasm_bindgen_test]
+async fn sends_headers_and_credentials_to_no_url_that_a_manifest_names() {
+    let server = serve("");
+    let client = Client {
+        fetch: Some(server.fetch()),
+        headers: vec![("Authorization".to_owned(), "secret".to_owned())],
+        credentials: Some(web_sys::RequestCredentials::Include),
+        origin: "https://models.test".to_owned(),
+    };
+    let source = WebSource::new(&URL.into(), client).unwrap();
+    let same_origin = source.elsewhere("https://models.test/other/part.aero", "").unwrap();
+    let beside_it = same_origin.part("beside.aero").unwrap();
+    let other_origin = source.elsewhere("https://other.test/part.aero", "").unwrap();
+    for source in [&source, &source.part("b.apr").unwrap(), &same_origin, &beside_it, &other_origin] {
+        source.read(0..4).await.unwrap();
+    }
+    let expected = [
+        "/folder/model.apr secret include",
+        "/folder/b.apr secret include",
+        "/other/part.aero undefined omit",
+        "/other/beside.aero undefined omit",
+        "/part.aero undefined omit",
+    ];
+    assert_eq!(server.secrets().iter().map(|sent| sent.as_string().unwrap()).collect::<Vec<_>>(), expected);
 }
 
 #[wasm_bindgen_test]

@@ -1,5 +1,6 @@
 //! `weightstream convert`: a model in another format, in one file or several.
 
+use super::model::Place;
 use super::{Failure, count, one_line, progress::Bar, size, warn};
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
@@ -10,9 +11,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weightstream::dtype::Dtype;
 use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::index::Metadata;
-use weightstream::native::Reader;
 use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, Input, TargetFormat};
 
 /// Writes a model in another format, however large it is, in little memory.
@@ -20,15 +21,17 @@ use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, In
 /// The output takes its name only when it is whole; until then it is called NAME.partial.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// A file of tensors, or a manifest with its files beside it.
-    #[arg(value_name = "IN")]
-    input: PathBuf,
+    #[command(flatten)]
+    input: Place,
     /// The file to write; with --shard-size the manifest, with its files beside it.
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// The format to write; without it, OUT's name tells: .apr, .safetensors …
     #[arg(long, value_parser = format_parser())]
     format: Option<String>,
+    /// Cast matrices of floats to this dtype on the way. Vectors, such as biases and norms, stay as they are.
+    #[arg(long, value_enum, ignore_case = true)]
+    dtype: Option<CastTo>,
     /// How tensors are stored. Trained 32-bit floats hardly compress, quantized and sparse ones do.
     #[arg(long, value_enum, default_value_t)]
     compress: Compress,
@@ -47,6 +50,20 @@ pub(super) struct Arguments {
     /// Leave out what the format cannot hold, with a warning, instead of refusing the model.
     #[arg(long)]
     allow_loss: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+#[allow(non_camel_case_types, reason = "the field's own spelling")]
+enum CastTo {
+    #[value(name = "F32")]
+    F32,
+    #[value(name = "F16")]
+    F16,
+    #[value(name = "BF16")]
+    BF16,
+    /// Blocks of 32 elements, 8.5 bits each
+    #[value(name = "Q8_0")]
+    Q8_0,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
@@ -68,6 +85,17 @@ enum Digest {
     Crc32c,
     Sha256,
     Blake3,
+}
+
+impl From<CastTo> for Dtype {
+    fn from(dtype: CastTo) -> Self {
+        match dtype {
+            CastTo::F32 => Dtype::F32,
+            CastTo::F16 => Dtype::F16,
+            CastTo::BF16 => Dtype::BF16,
+            CastTo::Q8_0 => Dtype::Q8_0,
+        }
+    }
 }
 
 impl From<Compress> for Compression {
@@ -95,6 +123,7 @@ impl From<Digest> for DigestAlgorithm {
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let options = ConvertOptions {
         format: format(&arguments)?,
+        dtype: arguments.dtype.map(Dtype::from),
         compression: arguments.compress.into(),
         digest: arguments.digest.map(DigestAlgorithm::from),
         alignment: arguments.align,
@@ -102,11 +131,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         metadata: arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default(),
         allow_loss: arguments.allow_loss,
     };
-    let reader = Reader::open(&arguments.input)?;
-    for (file, warning) in reader.warnings() {
-        warn(&format!("{file}: {warning}"));
-    }
-    write(&reader, &arguments.output, &options)
+    write(arguments.input.open()?.input(), &arguments.output, &options)
 }
 
 /// Converts, shows how far it is, ends at a signal, and says what came of it.

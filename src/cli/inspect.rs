@@ -1,17 +1,17 @@
 //! `weightstream inspect`: what is in a model.
 
+use super::model::{Model, Place};
 use super::table::{Table, cut_end, terminal_width};
-use super::{Failure, count, one_line, progress::Bar, warn};
+use super::{Failure, count, one_line, progress::Bar};
 use indicatif::{DecimalBytes, HumanCount};
 use serde_json::{Map, Value, json};
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
 use weightstream::codec::digest::Hasher;
 use weightstream::dtype::element_count;
 use weightstream::error::Result;
 use weightstream::index::{Component, Digest, Encoding, Layout, Tensor};
-use weightstream::native::Reader;
 use weightstream::progress::Progress;
+use weightstream::write::Input;
 
 /// Values of the metadata (a vocabulary, a tokenizer) can be megabytes; where there is no terminal to cut
 /// them to, they are cut to this width. `--json` has them whole.
@@ -20,8 +20,8 @@ const VALUE_WIDTH: usize = 100;
 /// Lists what a model says of itself, and its tensors.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// A file of tensors, or a manifest with its files beside it.
-    file: PathBuf,
+    #[command(flatten)]
+    place: Place,
     /// Print one JSON object, with everything.
     #[arg(long)]
     json: bool,
@@ -31,39 +31,36 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let reader = Reader::open(&arguments.file)?;
-    for (file, warning) in reader.warnings() {
-        warn(&format!("{file}: {warning}"));
-    }
+    let model = arguments.place.open()?;
     let bar = Bar::new("hashing");
     let mut hasher = arguments.sha256.then(|| {
-        bar.expects(reader.tensors().iter().filter_map(Tensor::byte_length).sum());
-        TensorHasher { reader: &reader, progress: &bar }
+        bar.expects(model.input().tensors().iter().filter_map(Tensor::byte_length).sum());
+        TensorHasher { input: model.input(), progress: &bar }
     });
     let mut out = BufWriter::new(io::stdout().lock());
     match arguments.json {
-        true => write_json(&reader, hasher.as_mut(), &mut out)?,
-        false => write_text(&reader, hasher.as_mut(), &arguments.file.display().to_string(), &mut out)?,
+        true => write_json(&model, hasher.as_mut(), &mut out)?,
+        false => write_text(&model, hasher.as_mut(), &arguments.place.name(), &mut out)?,
     }
     out.flush()?;
     Ok(())
 }
 
 /// One object, a tensor a line.
-fn write_json(reader: &Reader, mut hasher: Option<&mut TensorHasher>, out: &mut impl Write) -> Result<(), Failure> {
-    let head = reader.metadata();
+fn write_json(model: &Model, mut hasher: Option<&mut TensorHasher>, out: &mut impl Write) -> Result<(), Failure> {
+    let head = model.input().metadata();
     let (format, version) = (json!(head.format), json!(head.version));
     let metadata = serde_json::to_string(&head.metadata).map_err(io::Error::from)?;
     write!(out, "{{\"format\":{format},\"version\":{version},\"metadata\":{metadata},\"tensors\":[")?;
-    for (at, tensor) in reader.tensors().iter().enumerate() {
-        let described = describe(reader, tensor, hasher.as_deref_mut())?;
+    for (at, tensor) in model.input().tensors().iter().enumerate() {
+        let described = describe(model, tensor, hasher.as_deref_mut())?;
         write!(out, "{}\n{}", if at == 0 { "" } else { "," }, Value::Object(described))?;
     }
     writeln!(out, "\n]}}")?;
     Ok(())
 }
 
-fn describe(reader: &Reader, tensor: &Tensor, mut hasher: Option<&mut TensorHasher>) -> Result<Map<String, Value>> {
+fn describe(model: &Model, tensor: &Tensor, mut hasher: Option<&mut TensorHasher>) -> Result<Map<String, Value>> {
     let mut described = Map::new();
     described.insert("name".to_owned(), json!(tensor.name));
     described.insert("dtype".to_owned(), json!(tensor.dtype.name()));
@@ -75,7 +72,7 @@ fn describe(reader: &Reader, tensor: &Tensor, mut hasher: Option<&mut TensorHash
     if !tensor.attributes.is_empty() {
         described.insert("attributes".to_owned(), json!(tensor.attributes));
     }
-    if reader.files().len() > 1 {
+    if model.file_count() > 1 {
         described.insert("shard".to_owned(), json!(tensor.shard));
     }
     let mut sha256_of = |component: &Component| hasher.as_mut().map(|h| h.sha256(tensor, component)).transpose();
@@ -97,17 +94,17 @@ fn describe(reader: &Reader, tensor: &Tensor, mut hasher: Option<&mut TensorHash
 }
 
 fn write_text(
-    reader: &Reader,
+    model: &Model,
     mut hasher: Option<&mut TensorHasher>,
     name: &str,
     out: &mut impl Write,
 ) -> Result<(), Failure> {
-    let (head, tensors) = (reader.metadata(), reader.tensors());
+    let (head, tensors) = (model.input().metadata(), model.input().tensors());
     let elements = tensors.iter().filter_map(|tensor| element_count(&tensor.shape).ok()).sum();
     let decoded = tensors.iter().filter_map(Tensor::byte_length).sum();
     let stored: u64 = tensors.iter().map(Tensor::stored_length).sum();
     writeln!(out, "{}: {} {}", one_line(name), head.format, one_line(&head.version))?;
-    let (files, count_of_tensors) = (count(reader.files().len(), "file"), count(tensors.len(), "tensor"));
+    let (files, count_of_tensors) = (count(model.file_count(), "file"), count(tensors.len(), "tensor"));
     write!(out, "{files}, {count_of_tensors}, {} elements, {}", HumanCount(elements), DecimalBytes(decoded))?;
     match stored == decoded {
         true => writeln!(out)?,
@@ -124,7 +121,7 @@ fn write_text(
 
     let is_stored_raw = |tensor: &Tensor| tensor.components.iter().all(|c| c.encoding == Encoding::Raw);
     let shows_stored = !tensors.iter().all(is_stored_raw);
-    let shows_file = reader.files().len() > 1;
+    let shows_file = model.file_count() > 1;
     let mut headings = vec!["TENSOR", "DTYPE", "SHAPE", "BYTES>"];
     headings.extend(shows_stored.then_some("STORED>"));
     headings.extend(shows_file.then_some("FILE>"));
@@ -157,14 +154,14 @@ fn write_text(
 
 /// Computes digests of decoded bytes, and shows how far it is.
 struct TensorHasher<'a> {
-    reader: &'a Reader,
+    input: &'a dyn Input,
     progress: &'a Bar,
 }
 
 impl TensorHasher<'_> {
     fn sha256(&mut self, tensor: &Tensor, component: &Component) -> Result<String> {
         let mut hasher = Hasher::new(Digest::Sha256([0; 32]));
-        self.reader.read_pieces(&tensor.name, &component.role, &mut |bytes| {
+        self.input.read_pieces(tensor, &component.role, &mut |bytes| {
             hasher.update(bytes);
             self.progress.advanced(bytes.len() as u64);
             Ok(())

@@ -2,6 +2,7 @@
 
 mod convert;
 mod inspect;
+mod model;
 mod progress;
 mod serve;
 mod size;

@@ -131,7 +131,7 @@ fn parse_tensor(value: &Value) -> Result<Described> {
 }
 
 /// A dtype is a name, or a map of a name to what else there is to say: `{"Bool": "U32"}`, `{"QFloat": {"value": "Q8S", …}}`.
-fn parse_dtype(stated: &Value) -> Result<Dtype> {
+pub(crate) fn parse_dtype(stated: &Value) -> Result<Dtype> {
     let (name, details) = match stated {
         Value::String(name) => (name.as_str(), &Value::Null),
         Value::Object(map) if map.len() == 1 => {

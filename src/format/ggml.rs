@@ -36,9 +36,16 @@ const TYPES: &[(u32, Dtype)] = &[
     (35, Dtype::TQ2_0),
     (39, Dtype::MXFP4),
     (40, Dtype::NVFP4),
+    (41, Dtype::Q1_0),
 ];
 
 /// The dtype of a number, if it is in the table.
 pub(super) fn dtype_of(number: u32) -> Option<&'static Dtype> {
     TYPES.iter().find(|(known, _)| *known == number).map(|(_, dtype)| dtype)
+}
+
+/// The number of a dtype, if it is in the table.
+#[cfg(all(feature = "aero", not(target_arch = "wasm32")))]
+pub(super) fn number_of(dtype: &Dtype) -> Option<u32> {
+    TYPES.iter().find(|(_, known)| known == dtype).map(|(number, _)| *number)
 }

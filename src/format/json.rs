@@ -17,7 +17,7 @@ pub(super) const FORMAT: Format =
     Format { name: "manifest", recognises, parse: parse_manifest, checksums: no_checksums, check_tail: no_tail };
 
 /// Enough to find the fault by.
-pub(super) const MAX_MESSAGE_CHARS: usize = 300;
+const MAX_MESSAGE_CHARS: usize = 300;
 
 /// Whether the file is a JSON object. No binary format begins like one: SafeTensors has NULs in its first 8 bytes.
 fn recognises(head: &[u8]) -> bool {
@@ -64,7 +64,7 @@ pub(crate) fn part_path(path: &str) -> Result<String> {
 }
 
 /// A number, or its name as a string: JSON has no infinities and no NaN.
-#[cfg(any(feature = "aero", feature = "cbor", feature = "gguf"))]
+#[cfg(any(feature = "cbor", feature = "gguf", feature = "msgpack"))]
 pub(super) fn float(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number)
 }

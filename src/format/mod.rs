@@ -9,6 +9,8 @@ pub mod apr;
 pub mod burnpack;
 #[cfg(feature = "cbor")]
 mod cbor;
+#[cfg(any(feature = "aero", feature = "ztensor"))]
+mod described;
 #[cfg(feature = "embd")]
 pub mod embd;
 #[cfg(any(feature = "aero", feature = "gguf"))]

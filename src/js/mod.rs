@@ -2,6 +2,7 @@
 
 mod cache;
 mod cancel;
+mod crash;
 mod failure;
 mod list;
 mod options;

@@ -33,6 +33,7 @@ struct Numbers {
     verify: bool,
     concurrency: f64,
     coalesce_gap: f64,
+    max_memory: f64,
     retry: Retry,
 }
 
@@ -64,6 +65,7 @@ impl Default for Numbers {
             verify: defaults.verify,
             concurrency: defaults.concurrency as f64,
             coalesce_gap: defaults.coalesce_gap_bytes as f64,
+            max_memory: defaults.max_memory_bytes as f64,
             retry: Retry::default(),
         }
     }
@@ -122,6 +124,7 @@ fn checked(numbers: &Numbers) -> Result<loader::Options> {
         return Err(invalid(format!("`concurrency` is {concurrency}, but can be 1 to {MAX_CONCURRENCY}")));
     }
     let coalesce_gap_bytes = integer("coalesceGap", numbers.coalesce_gap)?;
+    let max_memory_bytes = integer("maxMemory", numbers.max_memory)?;
     let retry = Policy {
         max_attempts: integer("retry.attempts", numbers.retry.attempts)?.min(u64::from(u32::MAX)) as u32,
         base_delay_ms: integer("retry.baseDelay", numbers.retry.base_delay)?,
@@ -129,7 +132,7 @@ fn checked(numbers: &Numbers) -> Result<loader::Options> {
         stall_ms: integer("retry.stallTimeout", numbers.retry.stall_timeout)?.max(1),
         ..Policy::default()
     };
-    Ok(loader::Options { concurrency, coalesce_gap_bytes, verify: numbers.verify, retry })
+    Ok(loader::Options { concurrency, coalesce_gap_bytes, max_memory_bytes, verify: numbers.verify, retry })
 }
 
 fn is_cached(options: &JsValue) -> Result<bool> {

@@ -59,6 +59,11 @@ export interface OpenOptions {
    * `weightstream/weightstream.worker.js` as an entry point of its own, beside the app's script.
    */
   cache?: "auto" | "none";
+  /**
+   * How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as one.
+   * Where there is no room, nothing more is read. A single tensor may be larger. Default: 256 MiB.
+   */
+  maxMemory?: number;
   /** When to try again after a broken connection, a stall, or an answer such as 503. */
   retry?: RetryOptions;
 }

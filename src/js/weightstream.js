@@ -1,10 +1,32 @@
 // The face of the package. What it does stands in weightstream.d.ts; the work is done in WebAssembly.
-import start, { Failure, Loader, cacheClear, cacheDelete, cacheList, setCacheWorker } from "./weightstream_glue.js";
+import start, {
+  __wbg_reset_state as restart,
+  Failure,
+  Loader,
+  cacheClear,
+  cacheDelete,
+  cacheList,
+  onCrash,
+  setCacheWorker,
+} from "./weightstream_glue.js";
 
 let started;
 
+// A panic ends an instance of the module, and the loaders that live in it. The next one has another number.
+let instance = 0;
+let crash; // the LoadError, until there is a new instance
+const unanswered = new Set(); // what rejects the calls that wait
+let cacheWorker;
+
 export function init(source = new URL("weightstream_bg.wasm", import.meta.url)) {
-  started ??= start({ module_or_path: source }).catch((cause) => {
+  if (crash) {
+    cacheWorker?.terminate(); // it answers to the instance that is gone
+    restart();
+    onCrash(crashed);
+    crash = undefined;
+    instance++;
+  }
+  started ??= start({ module_or_path: source }).then(() => onCrash(crashed), (cause) => {
     started = undefined; // so that a later call can succeed
     throw new LoadError(MAKE, {
       code: "INTERNAL",
@@ -16,29 +38,53 @@ export function init(source = new URL("weightstream_bg.wasm", import.meta.url)) 
   return started.then(() => setCacheWorker(startCacheWorker));
 }
 
+// Called from within the module, which must not be entered again.
+function crashed(what) {
+  crash = new LoadError(MAKE, {
+    code: "INTERNAL",
+    message: `weightstream crashed, and every open loader with it: ${what}. ` +
+      "Open the model again, and please report this with the file that caused it.",
+  });
+  for (const reject of unanswered) reject(crash);
+  unanswered.clear();
+}
+
 export class StreamingLoader {
-  #loader;
+  #alive;
+  #instance = instance;
 
   constructor(make, loader) {
     if (make !== MAKE) throw new TypeError("Use StreamingLoader.open().");
-    this.#loader = loader;
+    this.#alive = loader;
+  }
+
+  get #isLost() {
+    return crash !== undefined || this.#instance !== instance;
+  }
+
+  get #loader() {
+    if (!this.#isLost) return this.#alive;
+    throw crash ?? new LoadError(MAKE, {
+      code: "CLOSED",
+      message: "This loader was lost when weightstream crashed. Open the model again.",
+    });
   }
 
   static async open(source, options) {
     await init();
-    return new StreamingLoader(MAKE, await checked(Loader.open(addressed(source), options)));
+    return new StreamingLoader(MAKE, await checked(() => Loader.open(addressed(source), options)));
   }
 
   loadMetadata() {
-    return checked(this.#loader.loadMetadata());
+    return checked(() => this.#loader.loadMetadata());
   }
 
   loadIndex() {
-    return checked(this.#loader.loadIndex());
+    return checked(() => this.#loader.loadIndex());
   }
 
   loadTensor(name, options) {
-    return checked(this.#loader.loadTensor(String(name), options));
+    return checked(() => this.#loader.loadTensor(String(name), options));
   }
 
   prefetch(names) {
@@ -48,14 +94,14 @@ export class StreamingLoader {
   async *tensors({ names, signal } = {}) {
     const stream = this.#loader.tensors(names && Array.from(names, String), signal);
     try {
-      for (let tensor; (tensor = await checked(stream.next())); ) yield tensor;
+      for (let tensor; (tensor = await checked(() => this.#loader && stream.next())); ) yield tensor;
     } finally {
-      stream.cancel();
+      if (!this.#isLost) stream.cancel();
     }
   }
 
   verify({ signal } = {}) {
-    return checked(this.#loader.verify(signal));
+    return checked(() => this.#loader.verify(signal));
   }
 
   get stats() {
@@ -63,7 +109,7 @@ export class StreamingLoader {
   }
 
   close() {
-    this.#loader.close();
+    if (!this.#isLost) this.#alive.close();
   }
 
   [Symbol.dispose ?? Symbol.for("Symbol.dispose")]() {
@@ -73,7 +119,7 @@ export class StreamingLoader {
 
 export async function listCached() {
   await init();
-  return checked(cacheList());
+  return checked(() => cacheList());
 }
 
 export async function cachedBytes() {
@@ -82,12 +128,12 @@ export async function cachedBytes() {
 
 export async function deleteCached(url) {
   await init();
-  return checked(cacheDelete(addressed(String(url))));
+  return checked(() => cacheDelete(addressed(String(url))));
 }
 
 export async function clearCache() {
   await init();
-  return checked(cacheClear());
+  return checked(() => cacheClear());
 }
 
 export class LoadError extends Error {
@@ -105,21 +151,34 @@ export class LoadError extends Error {
 // Kept inside this module, so that nobody else can call the constructors.
 const MAKE = Symbol("make");
 
-async function checked(promise) {
+async function checked(call) {
+  let give;
   try {
-    return await promise;
+    return await new Promise((resolve, reject) => {
+      unanswered.add((give = reject));
+      call().then(resolve, reject);
+    });
   } catch (error) {
+    if (error instanceof WebAssembly.RuntimeError) {
+      if (!crash) crashed(error.message); // no panic, but as fatal: out of memory, for one
+      throw crash;
+    }
     if (!(error instanceof Failure)) throw error; // an abort's own reason
     try {
       throw new LoadError(MAKE, error);
     } finally {
       error.free();
     }
+  } finally {
+    unanswered.delete(give);
   }
 }
 
 // Bundlers look for exactly this expression.
-const startCacheWorker = () => new Worker(new URL("weightstream.worker.js", import.meta.url), { type: "module" });
+const startCacheWorker = () => {
+  cacheWorker = new Worker(new URL("weightstream.worker.js", import.meta.url), { type: "module" });
+  return cacheWorker;
+};
 
 // URLs are made absolute against the page, or the worker's script.
 function addressed(source) {

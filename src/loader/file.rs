@@ -1,6 +1,6 @@
 //! One file of a model, read bit by bit: its known bytes, and readings that continue from them.
 
-use super::reading::{Reading, Remote, SCRATCH_BYTES, cut};
+use super::reading::{Reading, Remote, cut};
 use super::stats::Stats;
 use super::unpack::{FileBody, Unpacked};
 use super::whole::Sums;
@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::index::{Component, Index, PageTable, Parsed, Part};
 use crate::retry::Policy;
-use crate::source::{Answer, Body, Buffer, Source, answer::Identity};
+use crate::source::{Answer, Buffer, Source, answer::Identity};
 use crate::window::{Stop, Window};
 use futures::lock::Mutex;
 use std::cell::{Cell, RefCell};
@@ -31,6 +31,8 @@ pub(crate) struct ModelFile<S: Source> {
     /// The rest of a body that can only be read from its start, from a server that ignores ranges or of a packed
     /// file: kept so that what comes next is not read anew.
     parked: RefCell<Option<Remote<S::Body>>>,
+    /// Whether the last answer was such a body.
+    comes_from_start: Cell<bool>,
     filling: Mutex<()>,
     /// What is being computed while the whole file is read.
     pub(crate) sums: RefCell<Sums>,
@@ -49,6 +51,7 @@ impl<S: Source> ModelFile<S> {
             identity: RefCell::default(),
             packed: RefCell::default(),
             parked: RefCell::default(),
+            comes_from_start: Cell::new(false),
             filling: Mutex::new(()),
             sums: RefCell::default(),
             pages: RefCell::default(),
@@ -166,39 +169,45 @@ impl<S: Source> ModelFile<S> {
         }
     }
 
-    /// Asks the source for `range`. The answer is checked, and its body stands at the range's start.
+    /// Whether bodies of this file begin at its start, whatever range is asked for.
+    pub(crate) fn comes_from_start(&self) -> bool {
+        self.comes_from_start.get()
+    }
+
+    /// Compares bytes that come by once more with those that are known: a body that is not the range asked for may be
+    /// of anything, such as the page of a Wi-Fi that wants a login.
+    pub(crate) fn check_known(&self, start: u64, bytes: &[u8]) -> Result<()> {
+        let window = self.window.borrow();
+        let known = window.known_from(start, start + bytes.len() as u64);
+        if bytes.starts_with(known) {
+            return Ok(());
+        }
+        let error = Error::new(ErrorKind::Changed, "the server sends other bytes than before where the file begins");
+        Err(error.at(start..start + known.len() as u64))
+    }
+
+    /// Asks the source for `range`. The answer is checked; its body begins at the range's start or before it.
     pub(crate) async fn ask(&self, range: Range<u64>) -> Result<Remote<S::Body>> {
         let parked = self.parked.borrow_mut().take_if(|parked| parked.position <= range.start);
-        let mut remote = match parked {
-            Some(parked) => parked,
-            None => {
-                self.stats.count_request();
-                let packed = self.packed.borrow().clone();
-                let stored = packed.as_ref().map_or(range.clone(), |component| component.range.clone());
-                let answer = self.source.read(stored).await?;
-                self.check_identity(&answer.identity)?;
-                let Answer { start, end, file_length, is_whole_file, body, .. } = answer;
-                if let Some(component) = packed {
-                    let end = component.decoded_length;
-                    let body =
-                        FileBody::Unpacked(Box::new(Unpacked::new(body, start, component, Rc::clone(&self.stats))?));
-                    Remote { body, position: 0, end, is_from_start: true }
-                } else {
-                    if let Some(length) = file_length {
-                        self.window.borrow_mut().set_file_length(length);
-                    }
-                    Remote { body: FileBody::Stored(body), position: start, end, is_from_start: is_whole_file }
-                }
-            }
-        };
-        let mut scratch = <S::Body as Body>::Buffer::allocate(SCRATCH_BYTES.min(range.start - remote.position))?;
-        while remote.position < range.start {
-            let at = 0..scratch.byte_length().min(range.start - remote.position);
-            if remote.read(&mut scratch, at, &self.stats).await? == 0 {
-                return Err(cut(0, remote.position, range.end));
-            }
+        if let Some(parked) = parked {
+            return Ok(parked);
         }
-        Ok(remote)
+        self.stats.count_request();
+        let packed = self.packed.borrow().clone();
+        let stored = packed.as_ref().map_or(range.clone(), |component| component.range.clone());
+        let answer = self.source.read(stored).await?;
+        self.check_identity(&answer.identity)?;
+        let Answer { start, end, file_length, is_whole_file, body, .. } = answer;
+        self.comes_from_start.set(is_whole_file || packed.is_some());
+        if let Some(component) = packed {
+            let end = component.decoded_length;
+            let body = FileBody::Unpacked(Box::new(Unpacked::new(body, start, component, Rc::clone(&self.stats))?));
+            return Ok(Remote { body, position: 0, end, is_from_start: true });
+        }
+        if let Some(length) = file_length {
+            self.window.borrow_mut().set_file_length(length);
+        }
+        Ok(Remote { body: FileBody::Stored(body), position: start, end, is_from_start: is_whole_file })
     }
 
     /// Whether no connection to this file has failed so far.
@@ -254,13 +263,12 @@ impl<S: Source> ModelFile<S> {
 
     fn check_identity(&self, now: &Identity) -> Result<()> {
         let mut identity = self.identity.borrow_mut();
-        let earlier = identity.get_or_insert_with(|| now.clone());
-        match now.change_since(earlier) {
-            Some(change) => {
-                Err(Error::new(ErrorKind::Changed, format!("the file changed while it was loaded: {change}")))
-            }
-            None => Ok(()),
+        let earlier = identity.get_or_insert_with(Identity::default);
+        if let Some(change) = now.change_since(earlier) {
+            return Err(Error::new(ErrorKind::Changed, format!("the file changed while it was loaded: {change}")));
         }
+        earlier.learn(now);
+        Ok(())
     }
 }
 

@@ -5,35 +5,42 @@
 
 mod file;
 mod kept;
+mod loaded;
 mod operation;
+mod pieces;
 mod reading;
+mod room;
 mod run;
+mod shard;
 mod stats;
+mod streams;
 mod unpack;
 mod whole;
 
 pub use file::FIRST_READ_BYTES;
 pub(crate) use kept::Kept;
+pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
+pub use pieces::PieceReader;
+pub(crate) use shard::check_length;
 pub use stats::{Arrived, Observer, Stats};
 
-use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::format;
-use crate::index::{Index, Manifest, Metadata, Parsed, Part, Tensor, check_elsewhere};
-use crate::plan::{self, DEFAULT_COALESCE_GAP_BYTES};
+use crate::index::{Manifest, Metadata, Parsed, Tensor};
+use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::Policy;
 use crate::source::{Body, Buffer, Source};
 use crate::split::Split;
 use file::ModelFile;
 use futures::channel::oneshot;
-use futures::future::{FutureExt, LocalBoxFuture, Shared, WeakShared};
-use futures::lock::Mutex;
+use futures::future::{self, Either, FutureExt, LocalBoxFuture, Shared, WeakShared};
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
-use operation::{Operation, Order, rows_of};
-use run::RunReader;
+use loaded::check_into;
+use operation::{Order, rows_of};
+use room::{Room, Taken};
+use shard::{Shard, check_footer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::ops::Range;
+use std::pin::pin;
 use std::rc::Rc;
 
 /// How a loader works.
@@ -45,9 +52,15 @@ pub struct Options {
     pub coalesce_gap_bytes: u64,
     /// Whether to check what the format allows for the bytes that are read.
     pub verify: bool,
+    /// How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as
+    /// one. Where there is no room, nothing more is read. A single tensor may be larger.
+    pub max_memory_bytes: u64,
     /// When to try again after a failure.
     pub retry: Policy,
 }
+
+/// Enough for several connections to be busy with large tensors, and little to a tab.
+const DEFAULT_MAX_MEMORY_BYTES: u64 = 256 << 20;
 
 impl Default for Options {
     fn default() -> Self {
@@ -56,6 +69,7 @@ impl Default for Options {
             concurrency: 4,
             coalesce_gap_bytes: DEFAULT_COALESCE_GAP_BYTES,
             verify: true,
+            max_memory_bytes: DEFAULT_MAX_MEMORY_BYTES,
             retry: Policy::default(),
         }
     }
@@ -72,47 +86,10 @@ pub struct ModelMetadata {
     pub metadata: Metadata,
 }
 
-/// A tensor whose bytes have arrived.
-#[derive(Debug)]
-pub struct Loaded<B> {
-    /// What the index says of it.
-    pub tensor: Rc<Tensor>,
-    /// The shape of what was loaded: with rows, of those.
-    pub shape: Vec<u64>,
-    /// Its components, in the order of the index.
-    pub components: Vec<LoadedComponent<B>>,
-    /// The algorithm by which the tensor's own bytes were checked, if the format has a digest for them.
-    pub verified: Option<&'static str>,
-}
-
-/// The bytes of one component.
-#[derive(Debug)]
-pub struct LoadedComponent<B> {
-    /// What it is to the tensor.
-    pub role: Box<str>,
-    /// The type of its elements.
-    pub dtype: Dtype,
-    /// Its decoded bytes.
-    pub buffer: B,
-}
-
-/// What to load of a tensor, and where to.
-#[derive(Debug)]
-pub struct TensorRequest<B> {
-    /// Only these rows of the outermost dimension, half-open.
-    pub rows: Option<Range<u64>>,
-    /// A buffer of exactly the right length to put the bytes into.
-    pub into: Option<B>,
-}
-
-impl<B> Default for TensorRequest<B> {
-    fn default() -> Self {
-        TensorRequest { rows: None, into: None }
-    }
-}
-
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 type SharedLoad<B> = Shared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
+/// A tensor that waits to be asked for, and the room that it takes.
+type Prefetched<B> = (Loaded<B>, Taken);
 type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 
 /// A model that is read from a [`Source`]: the four verbs of the APR specification's `StreamingLoader`, asynchronous.
@@ -146,21 +123,12 @@ pub struct Loader<S: Source> {
     stats: Rc<Stats>,
     /// Loads that run, by name: a second caller joins the first.
     loading: RefCell<HashMap<String, WeakLoad<BufferOf<S>>>>,
-    prefetched: RefCell<HashMap<String, oneshot::Receiver<Loaded<BufferOf<S>>>>>,
+    prefetched: RefCell<HashMap<String, oneshot::Receiver<Prefetched<BufferOf<S>>>>>,
+    prefetch_room: Rc<Room>,
     /// The algorithm that every file as a whole was checked by, when all of it was last read.
     verified_by: Cell<Option<&'static str>>,
-}
-
-struct Shard<S: Source> {
-    file: Rc<ModelFile<S>>,
-    part: Option<Part>,
-    opened: Mutex<Option<Rc<OpenShard>>>,
-}
-
-struct OpenShard {
-    index: Index,
-    tensors: Vec<Rc<Tensor>>,
-    by_name: HashMap<String, usize>,
+    /// The algorithms of the checksums of each file, when all of it was last read.
+    checked_by: RefCell<Vec<Vec<&'static str>>>,
 }
 
 impl<S: Source> Loader<S> {
@@ -192,14 +160,45 @@ impl<S: Source> Loader<S> {
             }
             Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
         };
-        let (loading, prefetched, verified_by) = Default::default();
-        Ok(Loader { manifest, split, shards, options, stats, loading, prefetched, verified_by })
+        let (loading, prefetched, verified_by, checked_by) = Default::default();
+        let prefetch_room = Room::new(options.max_memory_bytes);
+        Ok(Loader {
+            manifest,
+            split,
+            shards,
+            options,
+            stats,
+            loading,
+            prefetched,
+            prefetch_room,
+            verified_by,
+            checked_by,
+        })
     }
 
     /// The algorithm that every file as a whole was checked by when all of the model was last read; `None` where a
     /// file has no such checksum, or the model was not read whole.
     pub fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
+    }
+
+    /// How many files hold tensors.
+    pub fn file_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Things a user may want to know that are no reason to refuse the model, each with the file's name.
+    ///
+    /// # Errors
+    /// Those of reading the heads of all files.
+    pub async fn warnings(&self) -> Result<Vec<(String, String)>> {
+        let mut warnings = Vec::new();
+        for (number, shard) in self.shards.iter().enumerate() {
+            let open = self.open_shard(number).await?;
+            let name = shard.file.source.name();
+            warnings.extend(open.index.warnings.iter().map(|warning| (name.to_owned(), warning.clone())));
+        }
+        Ok(warnings)
     }
 
     /// Counters over the life of the loader.
@@ -280,10 +279,12 @@ impl<S: Source> Loader<S> {
             return self.load_alone(name.to_owned(), request, observer).await;
         }
         let prefetched = self.prefetched.borrow_mut().remove(name);
-        if let Some(prefetched) = prefetched
-            && let Ok(loaded) = prefetched.await
-        {
-            return Ok(loaded);
+        if let Some(prefetched) = prefetched {
+            // What there was no room for may never come: it waits for others to be asked for.
+            let refused = pin!(self.prefetch_room.refused(name));
+            if let Either::Left((Ok((loaded, _)), _)) = future::select(prefetched, refused).await {
+                return Ok(loaded);
+            }
         }
         let running = self.loading.borrow().get(name).and_then(WeakShared::upgrade);
         let load = running.unwrap_or_else(|| self.start_load(name, observer));
@@ -311,7 +312,7 @@ impl<S: Source> Loader<S> {
                 tensors
             }
         };
-        self.stream(tensors, true, whole, observer).await
+        self.stream(tensors, true, whole, self.new_room(), observer).await
     }
 
     /// Starts loading tensors that [`Loader::load_tensor`] will be asked for soon. The future does the work: let it
@@ -337,11 +338,14 @@ impl<S: Source> Loader<S> {
                 tensors.extend(loader.find(name).await.ok());
             }
             senders.retain(|name, _| tensors.iter().any(|tensor| tensor.name == *name));
-            let Ok(loads) = loader.stream(tensors, true, false, observer).await else { return };
+            let room = Rc::clone(&loader.prefetch_room);
+            let Ok(loads) = loader.stream(tensors, true, false, Rc::clone(&room), observer).await else { return };
             let mut loads = Box::pin(loads);
             while let Some(Ok(loaded)) = loads.next().await {
                 if let Some(sender) = senders.remove(&loaded.tensor.name) {
-                    sender.send(loaded).ok(); // nobody waits for it if the loader was closed
+                    let bytes = loaded.components.iter().map(|component| component.buffer.byte_length()).sum();
+                    let taken = room.take(&loaded.tensor.name, bytes);
+                    sender.send((loaded, taken)).ok(); // nobody waits for it if the loader was closed
                 }
             }
         }
@@ -353,14 +357,33 @@ impl<S: Source> Loader<S> {
     /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first thing that is wrong.
     pub async fn verify(self: &Rc<Self>, observer: Rc<dyn Observer>) -> Result<Option<&'static str>> {
         let tensors = self.load_index().await?;
-        let mut stream = Box::pin(self.stream(tensors, false, true, observer).await?);
+        let mut stream = Box::pin(self.stream(tensors, false, true, self.new_room(), observer).await?);
         while stream.try_next().await?.is_some() {}
         Ok(self.verified_by.get())
+    }
+
+    /// As [`Loader::verify`], and says what there was to check.
+    ///
+    /// # Errors
+    /// As for [`Loader::verify`].
+    pub async fn verify_in_detail(self: &Rc<Self>, observer: Rc<dyn Observer>) -> Result<Verified> {
+        let tensors = self.load_index().await?;
+        self.verify(observer).await?;
+        let of_files = self.checked_by.borrow();
+        let mut verified = Verified { files: of_files.len(), tensors: tensors.len(), ..Verified::default() };
+        for (shard, of_file) in of_files.iter().enumerate() {
+            verified.add_file(tensors.iter().map(|tensor| &**tensor).filter(|tensor| tensor.shard == shard), of_file);
+        }
+        Ok(verified)
     }
 
     /// Forgets what was prefetched, which stops its requests once nothing else runs.
     pub fn forget_prefetched(&self) {
         self.prefetched.borrow_mut().clear();
+    }
+
+    fn new_room(&self) -> Rc<Room> {
+        Room::new(self.options.max_memory_bytes)
     }
 
     fn start_load(self: &Rc<Self>, name: &str, observer: Rc<dyn Observer>) -> SharedLoad<BufferOf<S>> {
@@ -386,143 +409,12 @@ impl<S: Source> Loader<S> {
             check_into(into.byte_length(), &tensor, rows.as_ref().map(|rows| &rows.bytes))?;
         }
         let orders = vec![Order { tensor, rows, into: request.into }];
-        let mut loads = Box::pin(self.stream_orders(orders, true, false, observer).await?);
-        match loads.try_next().await? {
-            Some(loaded) => Ok(loaded),
-            None => Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name)),
-        }
-    }
-
-    async fn stream(
-        self: &Rc<Self>,
-        tensors: Vec<Rc<Tensor>>,
-        keeps: bool,
-        whole: bool,
-        observer: Rc<dyn Observer>,
-    ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        let orders = tensors.into_iter().map(|tensor| Order { tensor, rows: None, into: None }).collect();
-        self.stream_orders(orders, keeps, whole, observer).await
-    }
-
-    async fn stream_orders(
-        self: &Rc<Self>,
-        orders: Vec<Order<BufferOf<S>>>,
-        keeps: bool,
-        whole: bool,
-        observer: Rc<dyn Observer>,
-    ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        let verify = whole || self.options.verify;
-        if verify {
-            self.read_pages(&orders).await?;
-        }
-        let operation = Rc::new(Operation::new(orders, keeps, whole, verify, observer, Rc::clone(&self.stats)));
-        let mut wanted = operation.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
-        let mut begun = Ok(());
-        if whole {
-            begun = self.shards.iter().try_for_each(|shard| whole::begin(&shard.file, shard.part.as_ref()));
-            whole::add_gaps(&mut wanted, self.shards.iter().map(|shard| shard.file.length()));
-        }
-        let runs = plan::plan(wanted, self.options.coalesce_gap_bytes);
-        let files: Vec<_> = self.shards.iter().map(|shard| Rc::clone(&shard.file)).collect();
-        let readers = runs.into_iter().filter_map(move |run| {
-            let file = Rc::clone(files.get(run.shard)?);
-            Some(RunReader::new(Rc::clone(&operation), file, run))
-        });
-        let streams = readers.map(|reader| {
-            let step = async |mut reader: RunReader<S>| Ok(reader.next().await?.map(|loaded| (loaded, reader)));
-            stream::try_unfold(reader, step).boxed_local()
-        });
-        let loader = Rc::clone(self);
-        let check = async move { if whole { loader.finish_files().await } else { Ok(()) } };
-        let check = stream::once(check).filter_map(async |outcome: Result<()>| outcome.err().map(Err));
-        let begun = stream::iter(begun.err().map(Err));
-        Ok(begun.chain(stream::iter(streams).flatten_unordered(self.options.concurrency)).chain(check))
-    }
-
-    /// Reads the digests of the pages that orders will be checked by.
-    async fn read_pages(&self, orders: &[Order<BufferOf<S>>]) -> Result<()> {
-        for Order { tensor, rows, .. } in orders {
-            for table in tensor.components.iter().filter_map(|component| component.checking_pages(rows.is_none())) {
-                if let Some(shard) = self.shards.get(tensor.shard) {
-                    shard.file.read_pages(table).await.map_err(|e| e.in_tensor(&tensor.name))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    async fn finish_files(&self) -> Result<()> {
-        let mut algorithms = Vec::new();
-        for shard in &self.shards {
-            algorithms.push(whole::finish(&shard.file).await?);
-        }
-        let first = algorithms.first().copied().flatten();
-        self.verified_by.set(first.filter(|_| algorithms.iter().all(|algorithm| *algorithm == first)));
-        Ok(())
-    }
-
-    /// The tensor of that name, opening only the file that the manifest says it is in.
-    async fn find(&self, name: &str) -> Result<Rc<Tensor>> {
-        let candidates = self.stated_part(name).await?.map_or(0..self.shards.len(), |shard| shard..shard + 1);
-        for shard in candidates {
-            let open = self.open_shard(shard).await?;
-            if let Some(tensor) = open.by_name.get(name).and_then(|&at| open.tensors.get(at)) {
-                return Ok(Rc::clone(tensor));
-            }
-        }
-        Err(Error::new(ErrorKind::NotFound, "the model has no tensor of this name").in_tensor(name))
-    }
-
-    /// The file that the tensor of that name is in, if the manifest or its catalog says.
-    async fn stated_part(&self, name: &str) -> Result<Option<usize>> {
-        let Some(manifest) = &self.manifest else { return Ok(None) };
-        match (manifest.tensor_parts.get(name), &manifest.catalog) {
-            (Some(part), _) => Ok(Some(*part)),
-            (None, Some(catalog)) => {
-                let open = self.open_shard(catalog.part).await?;
-                open.index.elsewhere.get(name).map(|shard| catalog.part_of(name, *shard)).transpose()
-            }
-            (None, None) => Ok(None),
-        }
-    }
-
-    async fn open_shard(&self, shard: usize) -> Result<Rc<OpenShard>> {
-        let Shard { file, part, opened } = self.shards.get(shard).ok_or_else(|| {
-            Error::new(ErrorKind::Internal, format!("file {shard} of {} was to be opened", self.shards.len()))
-        })?;
-        let mut opened = opened.lock().await;
-        if let Some(open) = &*opened {
-            return Ok(Rc::clone(open));
-        }
-        let (index, split) = match file.look(format::parse).await? {
-            Parsed::File(index) => (index, None),
-            Parsed::Part(index, split) => (index, Some(split)),
-            Parsed::Manifest(_) => {
-                return Err(self.place(shard, malformed("a manifest names another manifest as a file of the model")));
-            }
-            // Its length and its digest, as the manifest states them, would be those of the packed file.
-            Parsed::Packed(_) => {
-                let what = "a manifest names a file that is compressed as a whole, which no tool writes";
-                return Err(self.place(shard, Error::new(ErrorKind::Unsupported, what)));
-            }
+        let mut loads = Box::pin(self.stream_orders(orders, true, false, self.new_room(), observer).await?);
+        let Some(loaded) = loads.try_next().await? else {
+            return Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name));
         };
-        if let Some(first) = &self.split {
-            first.check_part(split.as_ref(), shard).map_err(|e| self.place(shard, e))?;
-        }
-        check_footer(file)?;
-        check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
-        check_elsewhere(&index, self.manifest.as_ref(), shard).map_err(|e| self.place(shard, e))?;
-        file.expect_contents(&index);
-        let open = Rc::new(OpenShard::new(index, shard));
-        *opened = Some(Rc::clone(&open));
-        Ok(open)
-    }
-
-    fn place(&self, shard: usize, error: Error) -> Error {
-        match self.shards.get(shard) {
-            Some(shard) => error.in_file(shard.file.source.name()),
-            None => error,
-        }
+        loads.try_next().await?; // asks for no more bytes, but keeps the rest of a body that began at the file's start
+        Ok(loaded)
     }
 }
 
@@ -532,76 +424,5 @@ impl<S: Source> std::fmt::Debug for Loader<S> {
             .field("shards", &self.shards.len())
             .field("options", &self.options)
             .finish_non_exhaustive()
-    }
-}
-
-impl<S: Source> Shard<S> {
-    /// A file whose head was read.
-    fn opened(file: Rc<ModelFile<S>>, index: Index, shard: usize) -> Self {
-        file.expect_contents(&index);
-        Shard { file, part: None, opened: Mutex::new(Some(Rc::new(OpenShard::new(index, shard)))) }
-    }
-
-    /// The files that a manifest names, beside `file` and not yet read.
-    fn parts(file: &ModelFile<S>, manifest: &Manifest) -> Result<Vec<Self>> {
-        let part = |part: &Part| {
-            let file = Rc::new(file.part(part)?);
-            Ok(Shard { file, part: Some(part.clone()), opened: Mutex::new(None) })
-        };
-        manifest.parts.iter().map(part).collect()
-    }
-}
-
-impl OpenShard {
-    fn new(mut index: Index, shard: usize) -> Self {
-        let tensors = std::mem::take(&mut index.tensors).into_iter().map(|tensor| Rc::new(Tensor { shard, ..tensor }));
-        let tensors: Vec<_> = tensors.collect();
-        let by_name = tensors.iter().enumerate().map(|(at, tensor)| (tensor.name.clone(), at)).collect();
-        OpenShard { index, tensors, by_name }
-    }
-}
-
-impl<B: Buffer> Loaded<B> {
-    fn duplicate(self: Rc<Self>) -> Result<Self> {
-        let components = self.components.iter().map(|component| {
-            let LoadedComponent { role, dtype, buffer } = component;
-            Ok(LoadedComponent { role: role.clone(), dtype: dtype.clone(), buffer: buffer.duplicate()? })
-        });
-        let components = components.collect::<Result<_>>()?;
-        Ok(Loaded { tensor: Rc::clone(&self.tensor), shape: self.shape.clone(), components, verified: self.verified })
-    }
-}
-
-/// A file so small that its footer came with the head is checked at once for being whole.
-fn check_footer<S: Source>(file: &ModelFile<S>) -> Result<()> {
-    if file.length().is_some() {
-        file.glance(format::check_tail)?;
-    }
-    Ok(())
-}
-
-/// Checks that a file is as long as its manifest says.
-pub(crate) fn check_length(part: Option<&Part>, length: Option<u64>) -> Result<()> {
-    match (part.and_then(|part| part.byte_length), length) {
-        (Some(stated), Some(length)) if stated != length => {
-            let kind = if length < stated { ErrorKind::Truncated } else { ErrorKind::Format };
-            let error = Error::new(kind, format!("the manifest says {stated} bytes, but the file has {length}"));
-            Err(error
-                .advise("The manifest and this file do not belong together: upload the model again, all files of it."))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn check_into(into_length: u64, tensor: &Tensor, rows: Option<&Range<u64>>) -> Result<()> {
-    let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name));
-    if tensor.components.len() != 1 {
-        return refuse("`into` takes one buffer, and this tensor has several components".to_owned());
-    }
-    let needed = rows.map(|bytes| bytes.end - bytes.start).or_else(|| tensor.byte_length());
-    match needed {
-        Some(needed) if needed == into_length => Ok(()),
-        Some(needed) => refuse(format!("`into` has {into_length} bytes, but {needed} are loaded")),
-        None => refuse("`into` takes what is known to fit, and the file does not say how long this is".to_owned()),
     }
 }

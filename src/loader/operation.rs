@@ -1,6 +1,7 @@
 //! One call's work: which tensors it loads, what has arrived of them, who watches.
 
 use super::kept::Kept;
+use super::room::{Room, Taken};
 use super::run::Received;
 use super::stats::{Arrived, Observer, Stats};
 use super::{Loaded, LoadedComponent};
@@ -52,12 +53,15 @@ pub(crate) struct Operation<S: Source> {
     observer: Rc<dyn Observer>,
     connections: RefCell<Vec<bool>>,
     stats: Rc<Stats>,
+    room: Rc<Room>,
 }
 
 struct Assembly<B> {
     order: Order<B>,
     received: Vec<Option<LoadedComponent<B>>>,
     verified: Vec<Option<&'static str>>,
+    /// The room for its buffers, once the first of them is to be filled and until it is handed out.
+    taken: Option<Taken>,
 }
 
 impl<S: Source> Operation<S> {
@@ -68,14 +72,16 @@ impl<S: Source> Operation<S> {
         verify: bool,
         observer: Rc<dyn Observer>,
         stats: Rc<Stats>,
+        room: Rc<Room>,
     ) -> Self {
         let assemble = |order: Order<_>| Assembly {
             received: order.tensor.components.iter().map(|_| None).collect(),
             verified: Vec::new(),
+            taken: None,
             order,
         };
         let orders = RefCell::new(orders.into_iter().map(assemble).collect());
-        Operation { orders, keeps, whole, verify, observer, connections: RefCell::default(), stats }
+        Operation { orders, keeps, whole, verify, observer, connections: RefCell::default(), stats, room }
     }
 
     /// The bytes that the orders need, and tells the observer how many. `known_pages` gives the digests of pages.
@@ -122,6 +128,31 @@ impl<S: Source> Operation<S> {
         }
     }
 
+    /// Waits until there is room for the tensor of an order, unless it has some.
+    pub(crate) async fn make_room(&self, order: usize) -> Result<()> {
+        let (tensor, bytes) = match self.orders.borrow().get(order).ok_or_else(unplanned)? {
+            // The caller's memory takes none of ours.
+            assembly if !self.keeps || assembly.taken.is_some() || assembly.order.into.is_some() => return Ok(()),
+            Assembly { order: Order { tensor, rows, .. }, .. } => {
+                let whole = || tensor.byte_length().unwrap_or_else(|| tensor.stored_length());
+                let bytes = rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
+                (Rc::clone(tensor), bytes)
+            }
+        };
+        self.room.wait(bytes, || self.is_amid_components()).await;
+        let taken = self.room.take(&tensor.name, bytes);
+        if let Some(assembly) = self.orders.borrow_mut().get_mut(order) {
+            assembly.taken = Some(taken);
+        }
+        Ok(())
+    }
+
+    /// Whether a tensor was begun of which more components are to come, perhaps behind what waits for room.
+    fn is_amid_components(&self) -> bool {
+        let is_amid = |assembly: &Assembly<_>| assembly.taken.is_some() && assembly.order.tensor.components.len() > 1;
+        self.orders.borrow().iter().any(is_amid)
+    }
+
     /// The buffer for a component of which `keep` is kept: allocated only now that its bytes are on their way.
     pub(crate) fn buffer(
         &self,
@@ -157,6 +188,7 @@ impl<S: Source> Operation<S> {
         if assembly.received.iter().any(Option::is_none) {
             return Ok(None);
         }
+        assembly.taken = None;
         let components = std::mem::take(&mut assembly.received).into_iter().flatten().collect();
         let tensor = Rc::clone(&assembly.order.tensor);
         let shape = assembly.order.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());

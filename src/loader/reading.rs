@@ -173,7 +173,7 @@ impl<S: Source> Reading<S> {
             self.remote = None;
             let asked = self.position..self.end;
             let remote = self.watched(|file| async move { file.ask(asked).await }.boxed_local()).await?;
-            self.remote = Some(remote);
+            self.remote = Some(self.skip(remote).await?);
         }
         let Some(mut remote) = self.remote.take() else { return Ok(0) };
         let stats = Rc::clone(&self.file.stats);
@@ -188,6 +188,27 @@ impl<S: Source> Reading<S> {
         self.position += count;
         self.failures = 0;
         Ok(count)
+    }
+
+    /// Reads a body on to where the next byte is wanted, which may be most of the file.
+    async fn skip(&mut self, mut remote: Remote<S::Body>) -> Result<Remote<S::Body>> {
+        let file = Rc::clone(&self.file);
+        let mut scratch = BufferOf::<S>::allocate(SCRATCH_BYTES.min(self.position - remote.position))?;
+        while remote.position < self.position {
+            let start = remote.position;
+            let at = 0..scratch.byte_length().min(self.position - start);
+            let count = self.watched(|_| remote.read(&mut scratch, at, &file.stats).boxed_local()).await?;
+            if count == 0 {
+                return Err(cut(0, start, self.end));
+            }
+            let mut at = start;
+            scratch.inspect(0..count, &mut |bytes| {
+                file.check_known(at, bytes)?;
+                at += bytes.len() as u64;
+                Ok(())
+            })?;
+        }
+        Ok(remote)
     }
 
     /// Waits before another try, or gives the error back where another would not help.

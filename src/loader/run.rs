@@ -72,6 +72,9 @@ impl<S: Source> RunReader<S> {
             }
             let Some(wanted) = self.run.wanted.get(self.next).cloned() else { break };
             self.next += 1;
+            if let Purpose::Component { order, .. } = wanted.purpose {
+                self.operation.make_room(order).await?;
+            }
             self.pass_over(&mut reading, wanted.range.start, None).await.map_err(|e| self.place(e))?;
             if let Some(loaded) = self.receive(&mut reading, &wanted).await? {
                 let pages = (wanted.cover != wanted.range).then_some(wanted.cover);

@@ -73,16 +73,16 @@ pub(crate) fn begin<S: Source>(file: &ModelFile<S>, part: Option<&Part>) -> Resu
     Ok(())
 }
 
-/// Checks what [`begin`] made ready, after all bytes were read, and gives the algorithm of the checksum that
-/// covers the file, if there is one.
+/// Checks what [`begin`] made ready, after all bytes were read, and gives the algorithms of the checksums; last, if there
+/// is one, that of the checksum that covers the file.
 ///
 /// # Errors
 /// `CHECKSUM` where one does not match, `TRUNCATED` where the file's end is not the end.
-pub(crate) async fn finish<S: Source>(file: &Rc<ModelFile<S>>) -> Result<Option<&'static str>> {
+pub(crate) async fn finish<S: Source>(file: &Rc<ModelFile<S>>) -> Result<Vec<&'static str>> {
     file.look(format::check_tail).await?;
     let sums = std::mem::take(&mut *file.sums.borrow_mut());
     let footer_crc32s = footer_crc32s(file, &sums).await?;
-    let mut algorithm = None;
+    let mut algorithms = Vec::new();
     for Sum { checksum, hasher, position } in sums.0 {
         let StretchChecksum { over, stated, by } = checksum;
         if position != over.end {
@@ -102,9 +102,9 @@ pub(crate) async fn finish<S: Source>(file: &Rc<ModelFile<S>>) -> Result<Option<
             error.what = format!("{}, says {by}", error.what);
             file.blame(error.at(over))
         });
-        algorithm = Some(compared?);
+        algorithms.push(compared?);
     }
-    Ok(algorithm)
+    Ok(algorithms)
 }
 
 const MANIFEST: &str = "the manifest";

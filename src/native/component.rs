@@ -7,19 +7,19 @@ use crate::index::{Component, ComponentDigest, DigestedBytes};
 use crate::loader::Kept;
 
 /// Takes the stored bytes of a component, cut anywhere, and gives the decoded ones.
-pub(super) struct ComponentReader {
+pub(crate) struct ComponentReader {
     decoder: Option<Decoder>,
     digest: Option<(ComponentDigest, Hasher)>,
 }
 
 impl ComponentReader {
-    pub(super) fn new(component: &Component) -> Self {
+    pub(crate) fn new(component: &Component) -> Self {
         let digest = component.digest.map(|stated| (stated, Hasher::new(stated.digest)));
         ComponentReader { decoder: Decoder::new(component), digest }
     }
 
     /// Takes the next stored bytes and calls `emit` with decoded ones, in order.
-    pub(super) fn push(&mut self, stored: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn push(&mut self, stored: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let ComponentReader { decoder, digest } = self;
         update(digest, DigestedBytes::Stored, stored);
         let mut emit = |decoded: &[u8]| {
@@ -33,7 +33,7 @@ impl ComponentReader {
     }
 
     /// Must be called after the last byte; gives the algorithm that the component was checked by.
-    pub(super) fn finish(self) -> Result<Option<&'static str>> {
+    pub(crate) fn finish(self) -> Result<Option<&'static str>> {
         if let Some(decoder) = &self.decoder {
             decoder.finish()?;
         }

@@ -7,17 +7,21 @@ mod component;
 mod file;
 #[cfg(not(target_arch = "wasm32"))]
 mod map;
+#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+mod remote;
 mod streaming;
 mod verify;
 
+pub use crate::loader::Verified;
+pub(crate) use component::ComponentReader;
+#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+pub use remote::RemoteReader;
 pub use streaming::{LoadedTensor, StreamingLoader};
-pub use verify::Verified;
 
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor, check_elsewhere};
 use crate::loader::ModelMetadata;
 use crate::split::Split;
-use component::ComponentReader;
 use file::{FileBytes, TensorFile};
 use std::collections::HashMap;
 #[cfg(not(target_arch = "wasm32"))]
@@ -183,7 +187,13 @@ impl Reader {
         #[cfg(not(target_arch = "wasm32"))]
         let mut manifest_path = None;
         let (manifest, files) = match first.unpack()? {
-            (first, Parsed::File(index)) => (None, vec![TensorFile::new(first, index)?]),
+            (first, Parsed::File(mut index)) => {
+                if !index.elsewhere.is_empty() {
+                    let warning = "the tensors that it lists are in other files: open the manifest beside it";
+                    index.warnings.push(warning.to_owned());
+                }
+                (None, vec![TensorFile::new(first, index)?])
+            }
             (first, Parsed::Packed(_)) => {
                 return Err(malformed("a compressed file holds another one").in_file(&first.name));
             }

@@ -2,33 +2,19 @@
 
 use super::component::ComponentReader;
 use super::file::TensorFile;
-use super::{PIECE_BYTES, Reader};
+use super::{PIECE_BYTES, Reader, Verified};
 use crate::codec::crc32::Crc32Parts;
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Stated;
 use crate::index::{Component, Digest, Encoding, Tensor};
 use crate::progress::Progress;
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Raw bytes are summed up in tasks of so many bytes, so that one large tensor keeps all processors busy.
 const RAW_TASK_BYTES: u64 = 16 << 20;
-
-/// What [`Reader::verify`] checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
-    /// Files of tensors; the manifest is not counted.
-    pub files: usize,
-    /// Tensors, each of which can be decoded.
-    pub tensors: usize,
-    /// The algorithms of the checksums that hold.
-    pub checksums: BTreeSet<&'static str>,
-    /// Files without a checksum: of these the structure holds, but nothing can tell whether a value was damaged.
-    pub files_without_checksum: usize,
-}
 
 impl Reader {
     /// Reads and checks everything that the files let one check, holding no more than a block a processor.
@@ -48,22 +34,12 @@ impl Reader {
             Ok(())
         })?;
 
-        let mut verified = Verified {
-            files: self.files.len(),
-            tensors: self.tensors.len(),
-            checksums: BTreeSet::new(),
-            files_without_checksum: 0,
-        };
+        let (files, tensors) = (self.files.len(), self.tensors.len());
+        let mut verified = Verified { files, tensors, ..Verified::default() };
         for ((shard, file), crc32s) in self.files.iter().enumerate().zip(crc32s) {
             let crc32s = crc32s.into_inner().unwrap_or_else(PoisonError::into_inner);
             let compared = compare_checksums(file, &crc32s).map_err(|e| e.in_file(&file.bytes.name))?;
-            let mut components = self.components(shard).map(|(_, component)| component.digest);
-            let of_components: Option<BTreeSet<_>> =
-                components.by_ref().map(|stated| Some(stated?.digest.algorithm())).collect();
-            let has_own = of_components.as_ref().is_some_and(|algorithms| !algorithms.is_empty());
-            verified.files_without_checksum += usize::from(compared.is_empty() && !has_own);
-            verified.checksums.extend(compared);
-            verified.checksums.extend(of_components.into_iter().flatten());
+            verified.add_file(self.tensors.iter().filter(|tensor| tensor.shard == shard), &compared);
         }
         Ok(verified)
     }

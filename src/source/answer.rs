@@ -43,6 +43,13 @@ impl Identity {
         }
         None
     }
+
+    /// Takes over what only `now` tells: an answer may come from another server of the same host, and tell more.
+    pub fn learn(&mut self, now: &Identity) {
+        self.length = self.length.or(now.length);
+        self.etag = self.etag.take().or_else(|| now.etag.clone());
+        self.last_modified = self.last_modified.take().or_else(|| now.last_modified.clone());
+    }
 }
 
 /// The head of an HTTP answer, as far as the program may see it.
@@ -60,8 +67,15 @@ pub struct Head {
     pub etag: Option<String>,
     /// `Last-Modified`.
     pub last_modified: Option<String>,
-    /// `Retry-After`, where it is a number of seconds; hidden likewise.
-    pub retry_after_seconds: Option<u64>,
+    /// `Retry-After`, in milliseconds from now, whether it was a number of seconds or a date; hidden likewise.
+    pub retry_after_ms: Option<u64>,
+}
+
+impl Head {
+    /// Whether the body is encoded for the transfer, so that its bytes are not the file's.
+    pub fn is_encoded(&self) -> bool {
+        self.content_encoding.as_deref().is_some_and(|e| !e.is_empty() && !e.eq_ignore_ascii_case("identity"))
+    }
 }
 
 /// Checks the head of the answer to a request for `asked` and says what its body is.
@@ -81,7 +95,7 @@ pub fn check<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B>> {
             };
             Err(Error::new(ErrorKind::Truncated, what).at(asked.clone()).with_status(416))
         }
-        status => Err(status_error(status, head.retry_after_seconds)),
+        status => Err(status_error(status, head.retry_after_ms)),
     }
 }
 
@@ -90,7 +104,7 @@ fn check_partial<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B
         let error = Error::new(ErrorKind::RangeUnsupported, what);
         Err(error.at(asked.clone()).with_status(206))
     };
-    if is_encoded(head) {
+    if head.is_encoded() {
         let encoding = head.content_encoding.as_deref().unwrap_or_default();
         return refuse(format!("the server answered a range of the file with Content-Encoding {encoding}"));
     }
@@ -122,13 +136,9 @@ fn check_partial<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B
 
 fn check_whole<B>(head: &Head, body: B) -> Answer<B> {
     // The length of an encoded body is not the file's.
-    let file_length = if is_encoded(head) { None } else { head.content_length };
+    let file_length = if head.is_encoded() { None } else { head.content_length };
     let identity = identity(head, file_length);
     Answer { start: 0, end: file_length, file_length, is_whole_file: true, identity, body }
-}
-
-fn is_encoded(head: &Head) -> bool {
-    head.content_encoding.as_deref().is_some_and(|e| !e.is_empty() && !e.eq_ignore_ascii_case("identity"))
 }
 
 fn identity(head: &Head, length: Option<u64>) -> Identity {
@@ -150,7 +160,7 @@ fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
     sound.then_some((first..end, length))
 }
 
-fn status_error(status: u16, retry_after_seconds: Option<u64>) -> Error {
+fn status_error(status: u16, retry_after_ms: Option<u64>) -> Error {
     let (what, advice) = match status {
         401 | 403 => ("the server refuses access", "Give the credentials that it wants, or a URL that is not expired."),
         404 | 410 => ("there is no such file on the server", "Check the URL."),
@@ -160,7 +170,7 @@ fn status_error(status: u16, retry_after_seconds: Option<u64>) -> Error {
     };
     let mut error = Error::new(ErrorKind::Http, what).with_status(status).advise(advice);
     error.is_transient = matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504);
-    error.place.retry_after_ms = retry_after_seconds.map(|seconds| seconds.saturating_mul(1000));
+    error.place.retry_after_ms = retry_after_ms;
     error
 }
 

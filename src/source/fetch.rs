@@ -3,7 +3,7 @@
 use super::stream::{StreamBody, broken};
 use super::{Answer, answer};
 use crate::error::{Error, ErrorKind, Result};
-use js_sys::{Function, Promise, Reflect, decode_uri_component, encode_uri_component};
+use js_sys::{Date, Function, Promise, Reflect, decode_uri_component, encode_uri_component};
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -31,12 +31,14 @@ pub struct Client {
 pub struct FetchSource {
     url: String,
     client: Rc<Client>,
+    /// Whether a manifest named it, and not the caller.
+    is_elsewhere: bool,
 }
 
 impl FetchSource {
     /// The file at an absolute URL.
     pub fn new(url: String, client: Rc<Client>) -> Self {
-        FetchSource { url, client }
+        FetchSource { url, client, is_elsewhere: false }
     }
 
     /// What errors call it.
@@ -69,7 +71,7 @@ impl FetchSource {
     pub fn part(&self, path: &str) -> Result<Self> {
         let escaped: Vec<String> = path.split('/').map(|segment| encode_uri_component(segment).into()).collect();
         match Url::new_with_base(&escaped.join("/"), &self.url) {
-            Ok(url) => Ok(FetchSource { url: url.href(), client: Rc::clone(&self.client) }),
+            Ok(url) => Ok(FetchSource { url: url.href(), ..self.clone() }),
             Err(_) => {
                 let what = format!("a URL like this has no files beside it, so \"{path}\" cannot be found");
                 Err(Error::new(ErrorKind::Unsupported, what))
@@ -77,9 +79,10 @@ impl FetchSource {
         }
     }
 
-    /// As [`Source::elsewhere`](super::Source::elsewhere): the client keeps headers and credentials to their origin.
+    /// As [`Source::elsewhere`](super::Source::elsewhere): neither headers nor credentials go there, also not where it
+    /// is of the caller's origin. Whoever writes a manifest must not choose what is asked for in the caller's name.
     pub fn elsewhere(&self, url: &str) -> Self {
-        FetchSource { url: url.to_owned(), client: Rc::clone(&self.client) }
+        FetchSource { url: url.to_owned(), client: Rc::clone(&self.client), is_elsewhere: true }
     }
 
     async fn request(&self, range: Option<&Range<u64>>) -> Result<(Response, AbortController)> {
@@ -87,7 +90,9 @@ impl FetchSource {
         let controller = AbortController::new().map_err(no_browser)?;
         let headers = Headers::new().map_err(no_browser)?;
         let init = RequestInit::new();
-        if Url::new(&self.url).is_ok_and(|url| url.origin() == self.client.origin) {
+        if self.is_elsewhere {
+            init.set_credentials(RequestCredentials::Omit); // fetch would send the page's own origin its cookies
+        } else if Url::new(&self.url).is_ok_and(|url| url.origin() == self.client.origin) {
             for (name, value) in &self.client.headers {
                 headers.set(name, value).map_err(|cause| {
                     let mut error = broken(&format!("the header \"{name}\" cannot be sent"), cause);
@@ -135,12 +140,23 @@ fn into_answer(asked: &Range<u64>, response: Response, controller: AbortControll
         content_encoding: header(&response, "Content-Encoding"),
         etag: header(&response, "ETag"),
         last_modified: header(&response, "Last-Modified"),
-        retry_after_seconds: header(&response, "Retry-After").and_then(|value| value.parse().ok()),
+        retry_after_ms: header(&response, "Retry-After").and_then(|value| retry_after_ms(&value)),
     };
     let checked = answer::check(asked, &head, ()).inspect_err(|_| controller.abort())?;
     let length = checked.end.map(|end| end - checked.start);
     let body = StreamBody::new(response.body(), length, Some(controller))?;
     Ok(checked.map(|()| body))
+}
+
+/// A number of seconds, or the date until which to wait.
+fn retry_after_ms(value: &str) -> Option<u64> {
+    match value.parse::<u64>() {
+        Ok(seconds) => Some(seconds.saturating_mul(1000)),
+        Err(_) => {
+            let until = Date::parse(value);
+            (!until.is_nan()).then(|| (until - Date::now()).max(0.0) as u64)
+        }
+    }
 }
 
 fn header(response: &Response, name: &str) -> Option<String> {

@@ -12,6 +12,8 @@ mod bytes;
 pub mod cached;
 #[cfg(target_arch = "wasm32")]
 pub mod fetch;
+#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+pub mod http;
 #[cfg(target_arch = "wasm32")]
 pub mod js_buffer;
 pub mod memory;

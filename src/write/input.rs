@@ -1,5 +1,6 @@
 //! Where the tensors to write come from.
 
+use super::cast::Cast;
 use super::check_cancelled;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
@@ -47,6 +48,21 @@ impl Input for Reader {
     }
 }
 
+#[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+impl Input for crate::native::RemoteReader {
+    fn metadata(&self) -> &ModelMetadata {
+        Self::metadata(self)
+    }
+
+    fn tensors(&self) -> &[Tensor] {
+        Self::tensors(self)
+    }
+
+    fn read_pieces(&self, tensor: &Tensor, role: &str, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        Self::read_pieces(self, tensor, role, emit).map(drop)
+    }
+}
+
 /// The bytes of a tensor to write, with its dtype changed on the way where that is wanted.
 pub(super) struct TensorSource<'a> {
     input: &'a dyn Input,
@@ -81,14 +97,19 @@ impl<'a> TensorSource<'a> {
         let stored = components.find(|component| component.role == wanted.role);
         let stored =
             stored.ok_or_else(|| Error::new(ErrorKind::Internal, "a component was to be written that is not there"))?;
+        let mut cast = (stored.dtype != wanted.dtype).then(|| Cast::new(&stored.dtype, &wanted.dtype)).transpose()?;
         let mut position = 0;
         input.read_pieces(tensor, &stored.role, &mut |bytes| {
             check_cancelled(*progress)?;
-            take(bytes)?;
+            match &mut cast {
+                Some(cast) => cast.push(bytes, take)?,
+                None => take(bytes)?,
+            }
             position += bytes.len() as u64;
             progress.advanced(position.saturating_sub(*counted));
             *counted = position.max(*counted);
             Ok(())
-        })
+        })?;
+        cast.map_or(Ok(()), Cast::finish)
     }
 }

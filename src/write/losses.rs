@@ -4,6 +4,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 use std::collections::BTreeMap;
 
+/// What allows losses.
+const OPTION: &str = "--allow-loss";
+
 /// What gets lost in a conversion.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
@@ -23,11 +26,27 @@ impl Losses {
     /// # Errors
     /// That one, where no loss is allowed.
     pub(super) fn lose(&mut self, error: Error) -> Result<()> {
+        self.allow(error, "leaves it out", "left out")
+    }
+
+    /// What `error` names gets stored in another way: `as_what` says how.
+    ///
+    /// # Errors
+    /// That one, where no loss is allowed.
+    #[cfg(feature = "embd")]
+    pub(super) fn store(&mut self, as_what: &str, error: Error) -> Result<()> {
+        self.allow(error, &format!("stores it {as_what}"), &format!("stored {as_what}"))
+    }
+
+    /// `would` says what `--allow-loss` does about the error, `done` what was done.
+    fn allow(&mut self, error: Error, would: &str, done: &str) -> Result<()> {
         if !self.is_allowed {
-            return Err(Error { what: format!("{} (`--allow-loss` leaves it out)", error.what), ..error });
+            let is_said = error.what.contains(OPTION); // by what refused a part of the tensor
+            let what = if is_said { error.what } else { format!("{} (`{OPTION}` {would})", error.what) };
+            return Err(Error { what, ..error });
         }
         let tensor = error.place.tensor.as_ref().map(|name| format!("tensor \"{name}\": ")).unwrap_or_default();
-        self.warnings.push(format!("left out: {tensor}{}", error.what));
+        self.warnings.push(format!("{done}: {tensor}{}", error.what));
         Ok(())
     }
 
@@ -43,7 +62,7 @@ impl Losses {
     ) -> Result<()> {
         for key in tensor.attributes.keys().filter(|key| !is_kept(key) && !says_the_dtype(tensor, key)) {
             if !self.is_allowed {
-                let what = format!("{target} has no place for its attribute `{key}` (`--allow-loss` leaves it out)");
+                let what = format!("{target} has no place for its attribute `{key}` (`{OPTION}` leaves it out)");
                 let advice = "Allow the loss, or choose a format that keeps it, such as ztensor.";
                 return Err(Error::new(ErrorKind::Unsupported, what).advise(advice).in_tensor(&tensor.name));
             }

@@ -31,3 +31,13 @@ pub(super) fn as_text(value: &Value) -> Cow<'_, str> {
         other => Cow::Owned(other.to_string()),
     }
 }
+
+/// An object, or a text that is one in JSON: what [`as_text`] made of it for another format.
+#[cfg(any(feature = "burnpack", feature = "embd"))]
+pub(super) fn as_object(value: &Value) -> Option<Cow<'_, Metadata>> {
+    match value {
+        Value::Object(object) => Some(Cow::Borrowed(object)),
+        Value::String(text) => serde_json::from_str(text).ok().map(Cow::Owned),
+        _ => None,
+    }
+}

@@ -4,7 +4,16 @@
 //! temporary names and take their own only when all of them are whole, so that a conversion that fails or is
 //! interrupted leaves nothing that looks like a model. The same input and options give the same bytes.
 
+#[cfg(feature = "aero")]
+mod aero;
 mod apr;
+#[cfg(feature = "burnpack")]
+mod burnpack;
+pub mod cast;
+#[cfg(any(feature = "burnpack", feature = "ztensor"))]
+mod cbor;
+#[cfg(feature = "embd")]
+mod embd;
 mod input;
 mod losses;
 mod metadata;
@@ -13,12 +22,15 @@ mod output;
 mod safetensors;
 mod shards;
 mod target;
+#[cfg(feature = "ztensor")]
+mod ztensor;
 
 pub use input::Input;
 pub use options::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
 
+use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Tensor;
+use crate::index::{Component, Tensor};
 use crate::progress::Progress;
 use input::TensorSource;
 use losses::Losses;
@@ -52,8 +64,9 @@ pub struct Converted {
 pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress: &dyn Progress) -> Result<Converted> {
     let mut losses = Losses::new(options.allow_loss);
     let target = options::target(options, input.metadata(), &mut losses)?;
-    let mut tensors = wanted_tensors(input, &*target, &mut losses)?;
+    let mut tensors = wanted_tensors(input, options.dtype.as_ref(), &*target, &mut losses)?;
     let mut warnings = losses.into_warnings();
+    warnings.extend(options.dtype.as_ref().and_then(|dtype| not_cast(input, dtype)));
     let files = divide(&*target, options.max_shard_bytes, &tensors, &mut warnings)?;
     for range in &files {
         target.arrange(tensors.get_mut(range.clone()).unwrap_or_default());
@@ -78,15 +91,48 @@ pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress
 }
 
 /// The tensors as the target shall have them.
-fn wanted_tensors(input: &dyn Input, target: &dyn Target, losses: &mut Losses) -> Result<Vec<Tensor>> {
+fn wanted_tensors(
+    input: &dyn Input,
+    dtype: Option<&Dtype>,
+    target: &dyn Target,
+    losses: &mut Losses,
+) -> Result<Vec<Tensor>> {
     let mut wanted = Vec::with_capacity(input.tensors().len());
     for tensor in input.tensors() {
-        match target.check(tensor, losses) {
-            Ok(()) => wanted.push(tensor.clone()),
+        let tensor = match dtype.and_then(|dtype| cast::target_dtype(tensor, dtype)) {
+            Some(dtype) => in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?,
+            None => tensor.clone(),
+        };
+        match target.check(&tensor, losses) {
+            Ok(()) => wanted.push(tensor),
             Err(error) => losses.lose(error.in_tensor(&tensor.name))?,
         }
     }
     Ok(wanted)
+}
+
+/// The tensor once it is cast. What its file could check it by is not for the new bytes.
+fn in_dtype(tensor: &Tensor, dtype: Dtype) -> Result<Tensor> {
+    let decoded_length = dtype.byte_length(element_count(&tensor.shape)?)?;
+    let cast = |component: &Component| Component {
+        dtype: dtype.clone(),
+        decoded_length,
+        digest: None,
+        pages: None,
+        ..component.clone()
+    };
+    let components = tensor.components.iter().map(cast).collect();
+    Ok(Tensor { dtype: dtype.clone(), components, ..tensor.clone() })
+}
+
+/// Matrices that stay as they are although a cast was asked for.
+fn not_cast(input: &dyn Input, dtype: &Dtype) -> Option<String> {
+    let mut stay = input.tensors().iter().filter(|tensor| !cast::fills_blocks(tensor, dtype));
+    let first = &stay.next()?.name;
+    let count = 1 + stay.count();
+    Some(format!(
+        "not cast to {dtype}: rows that do not fill its blocks in {count} tensors, the first of them \"{first}\""
+    ))
 }
 
 /// Which tensors go into which file.
@@ -98,7 +144,7 @@ fn divide(
 ) -> Result<Vec<Range<usize>>> {
     match (target.sharded(), max_shard_bytes) {
         (Some(sharded), limit) => shards::fill(sharded, tensors, limit.unwrap_or(u64::MAX), warnings),
-        (None, None) => Ok(vec![0..tensors.len()]),
+        (None, None) => Ok(std::iter::once(0..tensors.len()).collect()),
         (None, Some(_)) => {
             let error =
                 Error::new(ErrorKind::InvalidArgument, "this format has no way to keep a model in several files");
@@ -116,20 +162,25 @@ struct Plan<'a> {
     shards: Vec<&'a [Tensor]>,
     /// Where there are several.
     manifest_path: Option<PathBuf>,
+    /// Where the manifest has one.
+    catalog_path: Option<PathBuf>,
 }
 
 impl<'a> Plan<'a> {
     fn new(target: &'a dyn Target, out: &'a Path, files: Vec<Range<usize>>, tensors: &'a [Tensor]) -> Result<Self> {
         let shards: Vec<_> = files.into_iter().map(|range| tensors.get(range).unwrap_or_default()).collect();
         let count = shards.len();
-        let (shard_paths, manifest_path) = match target.sharded().filter(|_| count > 1) {
+        let several = target.sharded().filter(|_| count > 1);
+        let shard_paths = match several {
             Some(format) => {
                 let path = |number| format.shard_path(out, Place { number, count });
-                ((0..count).map(path).collect::<Result<_>>()?, Some(format.manifest_path(out)))
+                (0..count).map(path).collect::<Result<_>>()?
             }
-            None => (vec![out.to_owned()], None),
+            None => vec![out.to_owned()],
         };
-        Ok(Plan { target, out, shard_paths, shards, manifest_path })
+        let manifest_path = several.map(|format| format.manifest_path(out));
+        let catalog_path = manifest_path.as_ref().zip(several).and_then(|(path, format)| format.catalog_path(path));
+        Ok(Plan { target, out, shard_paths, shards, manifest_path, catalog_path })
     }
 
     /// The file by which the model is opened.
@@ -139,7 +190,7 @@ impl<'a> Plan<'a> {
 
     /// Every file that will be written.
     fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.shard_paths.iter().chain(&self.manifest_path).map(PathBuf::as_path)
+        self.shard_paths.iter().chain(&self.manifest_path).chain(&self.catalog_path).map(PathBuf::as_path)
     }
 
     /// Writes all files. The last one makes the others a model.

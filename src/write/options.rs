@@ -2,6 +2,7 @@
 
 use super::losses::Losses;
 use super::target::Target;
+use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Metadata;
 use crate::loader::ModelMetadata;
@@ -12,6 +13,8 @@ use std::path::Path;
 pub struct ConvertOptions {
     /// The format to write.
     pub format: TargetFormat,
+    /// Casts matrices of floats to F32, F16, BF16 or Q8_0: see [`cast`](super::cast). Vectors stay as they are.
+    pub dtype: Option<Dtype>,
     /// How tensors are stored, where that makes them smaller.
     pub compression: Compression,
     /// The digest that each tensor gets; `None` for the one that the format's readers expect, if it has any.
@@ -33,8 +36,20 @@ pub enum TargetFormat {
     /// APR v2 as its specification lays it out.
     #[default]
     Apr,
+    /// Burnpack as `burn-pack` 0.22 writes it.
+    #[cfg(feature = "burnpack")]
+    Burnpack,
+    /// EMBD `.weights` as their specification lays them out, which is not how the format's tools do.
+    #[cfg(feature = "embd")]
+    Embd,
     /// SafeTensors, with `model.safetensors.index.json` for several files.
     SafeTensors,
+    /// zTensor 1.2.
+    #[cfg(feature = "ztensor")]
+    ZTensor,
+    /// AERO 0.1, with an AEROSET for several files.
+    #[cfg(feature = "aero")]
+    Aero,
 }
 
 /// How tensors are stored.
@@ -68,13 +83,32 @@ pub enum DigestAlgorithm {
 
 impl TargetFormat {
     /// Every format that is written.
-    pub const ALL: &'static [TargetFormat] = &[TargetFormat::Apr, TargetFormat::SafeTensors];
+    pub const ALL: &'static [TargetFormat] = &[
+        TargetFormat::Apr,
+        #[cfg(feature = "burnpack")]
+        TargetFormat::Burnpack,
+        #[cfg(feature = "embd")]
+        TargetFormat::Embd,
+        TargetFormat::SafeTensors,
+        #[cfg(feature = "ztensor")]
+        TargetFormat::ZTensor,
+        #[cfg(feature = "aero")]
+        TargetFormat::Aero,
+    ];
 
     /// The format's name, as `inspect` prints it.
     pub fn name(self) -> &'static str {
         match self {
             TargetFormat::Apr => "apr",
+            #[cfg(feature = "burnpack")]
+            TargetFormat::Burnpack => "burnpack",
+            #[cfg(feature = "embd")]
+            TargetFormat::Embd => "embd",
             TargetFormat::SafeTensors => "safetensors",
+            #[cfg(feature = "ztensor")]
+            TargetFormat::ZTensor => "ztensor",
+            #[cfg(feature = "aero")]
+            TargetFormat::Aero => "aero",
         }
     }
 
@@ -104,7 +138,15 @@ impl TargetFormat {
     fn extensions(self) -> &'static [&'static str] {
         match self {
             TargetFormat::Apr => &[".apr"],
+            #[cfg(feature = "burnpack")]
+            TargetFormat::Burnpack => &[".bpk", ".burnpack"],
+            #[cfg(feature = "embd")]
+            TargetFormat::Embd => &[".weights", ".embd"],
             TargetFormat::SafeTensors => &[".safetensors"],
+            #[cfg(feature = "ztensor")]
+            TargetFormat::ZTensor => &[".zt", ".ztensor"],
+            #[cfg(feature = "aero")]
+            TargetFormat::Aero => &[".aero", ".aeroset"],
         }
     }
 }
@@ -175,6 +217,14 @@ pub(super) fn target(options: &ConvertOptions, source: &ModelMetadata, losses: &
     let _ = &losses;
     Ok(match options.format {
         TargetFormat::Apr => Box::new(super::apr::Apr::new(options, source)?),
+        #[cfg(feature = "burnpack")]
+        TargetFormat::Burnpack => Box::new(super::burnpack::Burnpack::new(options, source)?),
+        #[cfg(feature = "embd")]
+        TargetFormat::Embd => Box::new(super::embd::Embd::new(options, source, losses)?),
         TargetFormat::SafeTensors => Box::new(super::safetensors::SafeTensors::new(options, source)?),
+        #[cfg(feature = "ztensor")]
+        TargetFormat::ZTensor => Box::new(super::ztensor::ZTensor::new(options, source)?),
+        #[cfg(feature = "aero")]
+        TargetFormat::Aero => Box::new(super::aero::Aero::new(options, source)?),
     })
 }

@@ -2,10 +2,16 @@
 
 use super::Input;
 use crate::codec::crc32;
+#[cfg(feature = "aero")]
+use crate::codec::digest::Hasher;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "aero")]
+use crate::index::Digest;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
+#[cfg(feature = "aero")]
+use std::io::Read;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -67,6 +73,12 @@ impl PartialFile {
         Ok(())
     }
 
+    /// The name that it will have.
+    #[cfg(feature = "aero")]
+    pub(super) fn path(&self) -> &Path {
+        &self.guard.path
+    }
+
     pub(super) fn position(&self) -> u64 {
         self.position
     }
@@ -119,7 +131,7 @@ impl PartialFile {
         Ok(())
     }
 
-    /// The CRC-32/IEEE of the file so far, once the head was written.
+    /// The CRC-32/IEEE of the file so far; until the head is written, of what follows it.
     pub(super) fn crc32(&self) -> u32 {
         self.crc32.clone().finalize()
     }
@@ -170,6 +182,24 @@ impl FinishedFile {
     /// before it, it is the same for all sound APR files of one length, and does not tell one from another.
     pub(super) fn crc32(&self) -> u32 {
         self.crc32
+    }
+
+    /// The SHA-256 of the whole file, which is read once more for it: its head was written last.
+    #[cfg(feature = "aero")]
+    pub(super) fn sha256(&self) -> Result<Digest> {
+        let read = || -> io::Result<Digest> {
+            let mut file = File::open(&self.guard.partial)?;
+            let mut hasher = Hasher::new(Digest::Sha256([0; 32]));
+            let mut piece = vec![0; BUFFER_BYTES];
+            loop {
+                let read = file.read(&mut piece)?;
+                match piece.get(..read) {
+                    None | Some([]) => return Ok(hasher.finish()),
+                    Some(bytes) => hasher.update(bytes),
+                }
+            }
+        };
+        read().map_err(|e| self.guard.place(e))
     }
 }
 

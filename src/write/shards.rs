@@ -65,14 +65,18 @@ fn with(format: &dyn Sharded, size: &FileSize, tensor: &Tensor) -> Result<FileSi
 
 /// The name that all tools give such files: `model-00001-of-00003.safetensors`, beside `out`.
 pub(super) fn numbered_path(out: &Path, extension: &str, place: Place) -> Result<PathBuf> {
-    let name = out.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    // `model.apr` and `model.safetensors.index.json` both give `model`.
-    let stem = name.split_once(&format!(".{extension}")).map(|(stem, _)| stem).filter(|stem| !stem.is_empty());
-    let stem = stem.or_else(|| out.file_stem()?.to_str()).filter(|stem| part_path(stem).is_ok());
+    let stem = stem(out, extension).filter(|stem| part_path(stem).is_ok());
     let stem = stem.ok_or_else(|| {
         let error = Error::new(ErrorKind::InvalidArgument, "a manifest cannot name files like this one");
         error.advise("Choose a name in UTF-8 without `:` and `\\`.").in_file(&out.display().to_string())
     })?;
     let Place { number, count } = place;
     Ok(out.with_file_name(format!("{stem}-{:05}-of-{count:05}.{extension}", number + 1)))
+}
+
+/// What the names of a model's files begin with: `model.apr` and `model.safetensors.index.json` both give `model`.
+pub(super) fn stem<'a>(out: &'a Path, extension: &str) -> Option<&'a str> {
+    let name = out.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let stem = name.split_once(&format!(".{extension}")).map(|(stem, _)| stem).filter(|stem| !stem.is_empty());
+    stem.or_else(|| out.file_stem()?.to_str())
 }

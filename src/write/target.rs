@@ -79,6 +79,12 @@ pub(super) trait Sharded {
         out.to_owned()
     }
 
+    /// A further file beside the manifest, which [`Sharded::write_manifest`] writes, too.
+    fn catalog_path(&self, manifest: &Path) -> Option<PathBuf> {
+        let _ = manifest;
+        None
+    }
+
     /// Writes what makes the files one model. The last file that it gives is the manifest; further ones lie beside it.
     fn write_manifest(&self, manifest: PartialFile, shards: &[Shard]) -> Result<Vec<FinishedFile>>;
 }

@@ -8,6 +8,12 @@ mod bytes;
 mod ceiling;
 mod damage;
 mod forged;
+#[cfg(feature = "http")]
+mod network;
+#[cfg(feature = "http")]
+#[allow(dead_code, reason = "shared with the tests of the network")]
+#[path = "../network/server.rs"]
+mod server;
 
 use peak_alloc::PeakAlloc;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -316,7 +316,8 @@ fn a_load_of_all_ends_in_an_error_where_a_checksum_is_wrong() {
             loader.tensors(None, Rc::new(())).await?.map_ok(|loaded| loaded_content(&loaded)).try_collect().await
         });
         assert_eq!(loaded.unwrap_err().kind, ErrorKind::Checksum);
-        assert_eq!(block_on(loader.verify(Rc::new(()))).unwrap_err().kind, ErrorKind::Checksum);
+        let error = block_on(loader.verify(Rc::new(()))).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Checksum, "{error}");
     }
 }
 

@@ -4,6 +4,7 @@ use super::bytes::{Apr, Entry, apr_manifest, noise, ramp, safetensors, varied};
 use super::{Folder, content};
 use serde_json::json;
 use std::collections::BTreeSet;
+use std::path::Path;
 use weightstream::ErrorKind;
 use weightstream::native::{Reader, StreamingLoader, Verified};
 
@@ -96,12 +97,21 @@ fn verify_says_what_was_checked() {
     folder.write("m.apr", &manifest);
     let crc32 = BTreeSet::from(["crc32"]);
     let tensors = varied().entries.len() + 1;
-    let expected = Verified { files: 2, tensors, checksums: crc32, files_without_checksum: 0 };
+    let expected = Verified { files: 2, tensors, checksums: crc32, tensors_without_checksum: 0 };
     assert_eq!(folder.open("m.apr").verify(&()), Ok(expected));
 
     folder.write("m.safetensors", &safetensors(None, &[("a", "U8", &[1], vec![1])]));
-    let expected = Verified { files: 1, tensors: 1, checksums: BTreeSet::new(), files_without_checksum: 1 };
+    let expected = Verified { files: 1, tensors: 1, checksums: BTreeSet::new(), tensors_without_checksum: 1 };
     assert_eq!(folder.open("m.safetensors").verify(&()), Ok(expected));
+}
+
+#[test]
+fn verify_says_of_how_many_tensors_there_is_no_checksum() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/ztensor/zt123_sparse_quant.zt");
+    let verified = Reader::open(&file).unwrap().verify(&()).unwrap();
+    let checksums = BTreeSet::from(["crc32c", "sha256"]);
+    let expected = Verified { files: 1, tensors: 5, checksums, tensors_without_checksum: 2 };
+    assert_eq!(verified, expected);
 }
 
 #[test]
@@ -113,7 +123,7 @@ fn a_manifest_may_state_the_crc_of_the_footer() {
     for stated in [json!(format!("0x{footer:08X}")), json!(footer)] {
         let manifest = json!({ "shards": [{ "file": "0.apr", "crc32": stated }] });
         folder.write("m.apr", manifest.to_string().as_bytes());
-        assert_eq!(folder.open("m.apr").verify(&()).unwrap().files_without_checksum, 0);
+        assert_eq!(folder.open("m.apr").verify(&()).unwrap().tensors_without_checksum, 0);
     }
 }
 

@@ -57,6 +57,7 @@ export function everyOption(controller: AbortController): OpenOptions {
     concurrency: 2,
     coalesceGap: 64 * 1024,
     cache: "none",
+    maxMemory: 64 * 1024 * 1024,
   };
 }
 

@@ -4,7 +4,7 @@ export function server(bytes, behaviour) {
   const log = [];
   const fetch = async (url, init) => {
     const range = new Headers(init.headers).get("Range");
-    log.push({ url, range, headers: Object.fromEntries(new Headers(init.headers)), signal: init.signal });
+    log.push({ url, range, headers: Object.fromEntries(new Headers(init.headers)), credentials: init.credentials, signal: init.signal });
     const count = log.length;
     const asked = range?.match(/^bytes=(\d+)-(\d+)$/);
     const start = asked ? Number(asked[1]) : 0;
@@ -33,7 +33,13 @@ export function server(bytes, behaviour) {
       default: return partial();
     }
   };
-  return { fetch, requests: () => log.length, ranges: () => log.map((entry) => entry.range), aborted: () => log.filter((entry) => entry.signal.aborted).length };
+  return {
+    fetch,
+    requests: () => log.length,
+    ranges: () => log.map((entry) => entry.range),
+    aborted: () => log.filter((entry) => entry.signal.aborted).length,
+    secrets: () => log.map((entry) => `${new URL(entry.url).pathname} ${entry.headers.authorization} ${entry.credentials}`),
+  };
 }
 
 // A byte stream whose connection breaks after `limit` bytes.

@@ -1,7 +1,7 @@
 //! Tools from crates.io, each in a folder of its own version: clones that pin other versions do not disturb one another.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const WASM_PACK_VERSION: &str = "0.15.1";
 
 /// The folder with `wasm-bindgen` and `wasm-bindgen-test-runner`. Their version must be that of the library.
 pub(crate) fn wasm_bindgen(project: &Project) -> Result<PathBuf> {
-    let version = locked_version(project, "wasm-bindgen")?;
+    let version = locked_version(&project.root, "wasm-bindgen")?;
     installed(project, "wasm-bindgen-cli", "wasm-bindgen", &version)
 }
 
@@ -48,8 +48,9 @@ fn installed(project: &Project, package: &str, program: &str, version: &str) -> 
     Ok(bin)
 }
 
-fn locked_version(project: &Project, package: &str) -> Result<String> {
-    let lock = fs::read_to_string(project.root.join("Cargo.lock"))?;
+/// The version of a package that a workspace's lock file pins.
+pub(crate) fn locked_version(workspace: &Path, package: &str) -> Result<String> {
+    let lock = fs::read_to_string(workspace.join("Cargo.lock"))?;
     let name = format!("name = \"{package}\"");
     let mut after = lock.lines().skip_while(|line| *line != name);
     let version = after.nth(1).and_then(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));

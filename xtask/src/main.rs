@@ -12,14 +12,18 @@ mod apt;
 mod browser;
 mod cache_speed;
 mod cache_test;
+mod call_graph;
 mod cargo_tools;
 mod chromium;
 mod command;
+mod crash_test;
 mod demo;
 mod devtools;
 mod expected;
 mod formats;
 mod headless;
+mod interop;
+mod listing;
 mod model;
 mod npm;
 mod package;
@@ -27,11 +31,15 @@ mod package_test;
 mod page;
 mod page_test;
 mod parity;
+mod peers;
 mod project;
+mod python;
 mod screenshot;
 mod setup;
+mod sizes;
 mod suite;
 mod synthetic;
+mod targets;
 mod wasm_sysroot;
 mod wasm_target;
 mod ztensor;
@@ -42,7 +50,7 @@ mod ztensor;
 enum Chore {
     /// Find or install every tool: wasm32 target, wasm-bindgen, wasm-pack, npm tools, Chromium.
     Setup,
-    /// Build the npm package into pkg/.
+    /// Build the npm package into pkg/, and tell what each format costs in its module.
     Build,
     /// Fetch the demo model's weights and convert them.
     Model,
@@ -54,6 +62,12 @@ enum Chore {
         /// Serve on this port only.
         #[arg(long)]
         port: Option<u16>,
+    },
+    /// Compare with the formats' own tools, in both directions: what they write we read, what we write they read.
+    Interop {
+        /// What the random tensors are made from.
+        #[arg(long, default_value_t = interop::SEED)]
+        seed: u64,
     },
     /// Run every check that must hold, or only the steps that are named.
     Test { steps: Vec<String> },
@@ -86,10 +100,11 @@ fn run(chore: Chore) -> Result<()> {
     let project = Project::find()?;
     match chore {
         Chore::Setup => setup::all(&project),
-        Chore::Build => package::build(&project).map(drop),
+        Chore::Build => package::build(&project).and_then(|_| sizes::print(&project)),
         Chore::Model => model::ready(&project).map(drop),
         Chore::Demo { headless: true, .. } => headless::run(&project),
         Chore::Demo { headless: false, port } => demo::run(&project, port),
+        Chore::Interop { seed } => interop::run(&project, seed),
         Chore::Test { steps } => suite::run(&project, &steps),
         Chore::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { page::DESKTOP };

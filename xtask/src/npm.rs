@@ -1,12 +1,11 @@
 //! Node, and the tools from npm whose versions `tests/package/package-lock.json` pins.
 
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::project::Project;
 use crate::{apt, command, setup};
@@ -18,8 +17,9 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 pub(crate) fn ready(project: &Project) -> Result<PathBuf> {
     node()?;
     let pins = project.root.join("tests/package");
+    let fingerprint = setup::fingerprint(MANIFESTS.iter().map(|name| pins.join(name)))?;
     // A folder for each set of pins: clones with other versions do not disturb one another.
-    let folder = project.tools.join(format!("npm-{:016x}", fingerprint(&pins)?));
+    let folder = project.tools.join(format!("npm-{fingerprint}"));
     let find = || folder.is_dir().then(|| folder.display().to_string());
     let install = || {
         fs::create_dir_all(&project.tools)?;
@@ -57,13 +57,4 @@ fn node() -> Result<String> {
         (major >= OLDEST_NODE).then(|| format!("{}, {}", version.trim(), npm.display()))
     };
     setup::ready(&format!("node, {OLDEST_NODE} or newer"), find, || apt::install(&["nodejs", "npm"]))
-}
-
-fn fingerprint(pins: &Path) -> Result<u64> {
-    let mut hasher = DefaultHasher::new();
-    for name in MANIFESTS {
-        let path = pins.join(name);
-        fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?.hash(&mut hasher);
-    }
-    Ok(hasher.finish())
 }

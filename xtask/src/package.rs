@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::call_graph::CallGraph;
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{cargo_tools, command, npm, wasm_target};
@@ -46,6 +47,9 @@ pub(crate) fn build(project: &Project) -> Result<PathBuf> {
     let built = project.target.join("pkg");
     bind(project, &compile(project)?, &built)?;
     optimise(project, &built.join(MODULE))?;
+    let named = fs::read(built.join(MODULE))?;
+    fs::write(named_module(project), &named)?;
+    fs::write(built.join(MODULE), CallGraph::read(&named)?.without_names())?;
 
     let package = project.root.join("pkg");
     if package.exists() {
@@ -60,7 +64,7 @@ pub(crate) fn build(project: &Project) -> Result<PathBuf> {
     }
     fs::copy(project.root.join("pkg.json"), package.join("package.json"))?;
 
-    let sizes = sizes(&package)?;
+    let sizes = weigh(&package)?;
     let kib = |bytes| bytes as f64 / 1024.0;
     eprintln!(
         "build: {MODULE} {:.1} KiB, gzip {:.1} KiB, brotli {:.1} KiB",
@@ -72,15 +76,25 @@ pub(crate) fn build(project: &Project) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// Sizes of the package's module, compressed as hard as the formats allow: what a CDN does once.
-pub(crate) fn sizes(package: &Path) -> Result<Sizes> {
+/// The module of the last build with the names of its functions.
+pub(crate) fn named_module(project: &Project) -> PathBuf {
+    project.target.join("pkg").join("named.wasm")
+}
+
+/// The sizes of the package's module, compressed as hard as the formats allow: what a CDN does once.
+pub(crate) fn weigh(package: &Path) -> Result<Sizes> {
     let module = fs::read(package.join(MODULE))?;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(&module)?;
-    let mut brotli = Vec::new();
+    Ok(Sizes { raw: module.len(), gzip: gzip.finish()?.len(), brotli: brotli(&module)? })
+}
+
+/// Bytes in brotli.
+pub(crate) fn brotli(mut module: &[u8]) -> Result<usize> {
+    let mut compressed = Vec::new();
     let params = brotli::enc::BrotliEncoderParams { quality: 11, lgwin: 22, ..Default::default() };
-    brotli::BrotliCompress(&mut module.as_slice(), &mut brotli, &params)?;
-    Ok(Sizes { raw: module.len(), gzip: gzip.finish()?.len(), brotli: brotli.len() })
+    brotli::BrotliCompress(&mut module, &mut compressed, &params)?;
+    Ok(compressed.len())
 }
 
 /// The names of the package's files besides `package.json`.
@@ -103,17 +117,21 @@ pub(crate) fn manifest(project: &Project) -> Result<Value> {
 
 fn compile(project: &Project) -> Result<PathBuf> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
+    cargo.env("CARGO_INCREMENTAL", "0"); // with 1, as some set it, the module is 9 KiB larger
     cargo.args(["build", "--release", "--lib", "--target", TARGET]).current_dir(&project.root);
     command::run(&mut cargo)?;
     Ok(project.target.join(TARGET).join("release/weightstream.wasm"))
 }
 
-fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
+/// Makes the glue and the module of the package out of what the compiler made.
+pub(crate) fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
     if built.exists() {
         fs::remove_dir_all(built)?;
     }
     let mut bindgen = Command::new(cargo_tools::wasm_bindgen(project)?.join("wasm-bindgen"));
-    bindgen.args(["--target", "web", "--no-typescript", "--out-name", "weightstream_glue", "--out-dir"]);
+    bindgen.args(["--target", "web", "--no-typescript", "--out-name", "weightstream_glue"]);
+    // After a panic the next `open` gets a new instance of the module.
+    bindgen.args(["--experimental-reset-state-function", "--out-dir"]);
     command::run(bindgen.arg(built).arg(module))?;
 
     fs::rename(built.join(MODULE_OF_GLUE), built.join(MODULE))?;
@@ -123,7 +141,7 @@ fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
     Ok(fs::write(glue, text.replace(MODULE_OF_GLUE, MODULE))?)
 }
 
-/// The package works without it, only larger and slower.
+/// Keeps the names of functions. The package works without it, only larger and slower.
 fn optimise(project: &Project, module: &Path) -> Result<()> {
     let node_modules = match npm::ready(project) {
         Ok(folder) => folder,
@@ -134,7 +152,7 @@ fn optimise(project: &Project, module: &Path) -> Result<()> {
     };
     let optimised = module.with_extension("optimised");
     let mut wasm_opt = npm::tool(&node_modules, "binaryen/bin/wasm-opt");
-    wasm_opt.arg("-O3").args(FEATURES).arg(module).arg("-o").arg(&optimised);
+    wasm_opt.args(["-O3", "--debuginfo"]).args(FEATURES).arg(module).arg("-o").arg(&optimised);
     command::quiet(&mut wasm_opt, WASM_OPT_LIMIT)?;
     fs::rename(optimised, module).map_err(|error: io::Error| error.into())
 }

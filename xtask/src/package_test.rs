@@ -17,8 +17,8 @@ use crate::project::Project;
 use crate::{command, npm, package};
 
 /// What the module may weigh. Raise it in the change that makes it heavier, and say there what for.
-const MAX_RAW_BYTES: usize = 1200 << 10;
-const MAX_BROTLI_BYTES: usize = 376 << 10;
+const MAX_RAW_BYTES: usize = 1120 << 10; // the cache
+const MAX_BROTLI_BYTES: usize = 368 << 10;
 
 const TOOL_LIMIT: Duration = Duration::from_secs(300);
 
@@ -39,7 +39,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
 }
 
 fn keeps_its_budget(package: &Path) -> Result<()> {
-    let package::Sizes { raw, brotli, .. } = package::sizes(package)?;
+    let package::Sizes { raw, brotli, .. } = package::weigh(package)?;
     ensure!(raw <= MAX_RAW_BYTES, "{} has {raw} bytes, {MAX_RAW_BYTES} are allowed", package::MODULE);
     ensure!(
         brotli <= MAX_BROTLI_BYTES,

@@ -19,6 +19,8 @@ pub(crate) struct Project {
     pub(crate) tools: PathBuf,
     /// The version of the library.
     pub(crate) version: String,
+    /// The features of the library.
+    pub(crate) features: Vec<String>,
 }
 
 impl Project {
@@ -33,7 +35,9 @@ impl Project {
         let packages = metadata.get("packages").and_then(Value::as_array).context("cargo metadata lists no package")?;
         let library = packages.iter().find(|package| package.get("name").is_some_and(|name| name == "weightstream"));
         let version = text(library.and_then(|library| library.get("version"))).context("there is no weightstream")?;
-        Ok(Project { root, target: target.into(), tools: tools_folder()?, version })
+        let features = library.and_then(|library| library.get("features")).and_then(Value::as_object);
+        let features = features.into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        Ok(Project { root, target: target.into(), tools: tools_folder()?, version, features })
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
@@ -56,6 +59,15 @@ pub(crate) fn ready<T: Display>(
     first_time(name);
     eprintln!("setup: {name}: installed in {:.1} s ({tool})", start.elapsed().as_secs_f64());
     Ok(tool)
+}
+
+/// Stands for the content of some files in the name of what is made from them.
+pub(crate) fn fingerprint(files: impl IntoIterator<Item = PathBuf>) -> Result<String> {
+    let mut hasher = DefaultHasher::new();
+    for file in files {
+        fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?.hash(&mut hasher);
+    }
+    Ok(format!("{:016x}", hasher.finish()))
 }
 
 /// Chores that build on one another ask for the same tools; one line about each is enough.

@@ -8,7 +8,8 @@ use anyhow::{Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    browser, cache_test, cargo_tools, command, formats, headless, package_test, page_test, parity, setup, wasm_target,
+    browser, cache_test, cargo_tools, command, crash_test, formats, headless, interop, package_test, page_test, parity,
+    setup, wasm_target,
 };
 
 struct Step {
@@ -19,15 +20,17 @@ struct Step {
     run: fn(&Project) -> Result<()>,
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 15] = [
     Step { name: "tools", promise: "every tool is there", run: setup::all },
     Step { name: "fmt", promise: "the code is formatted", run: formatting },
     Step { name: "clippy", promise: "clippy has nothing to say", run: clippy },
     Step { name: "clippy-wasm", promise: "nor for wasm32", run: clippy_for_wasm },
     Step { name: "native", promise: "the native tests pass", run: native_tests },
+    Step { name: "interop", promise: "the formats' own tools and we read each other", run: interoperation },
     Step { name: "doc", promise: "the documentation has no dead link", run: documentation },
     Step { name: "web", promise: "the tests pass in a browser", run: browser_tests },
     Step { name: "package", promise: "the npm package is whole, typed and small", run: package_test::run },
+    Step { name: "crash", promise: "a panic is told, and the next open works", run: crash_test::run },
     Step { name: "parity", promise: "every fixture is the same through Chromium and mmap", run: parity::run },
     Step { name: "model", promise: "the whole model arrives bit-exact", run: headless::run },
     Step { name: "formats", promise: "and so it does from every format that is written", run: formats::run },
@@ -86,6 +89,10 @@ fn clippy_for_wasm(project: &Project) -> Result<()> {
 
 fn native_tests(project: &Project) -> Result<()> {
     command::run(cargo(project).args(["test", "--workspace"]))
+}
+
+fn interoperation(project: &Project) -> Result<()> {
+    interop::run(project, interop::SEED)
 }
 
 fn documentation(project: &Project) -> Result<()> {

@@ -1,62 +1,55 @@
 //! What can be checked beside the digests of chunks. IHSH (AIP-0001): a digest of the header, the table of contents and
 //! the names, with the digests of chunks as zeros. PHSH (AIP-0002): digests of the pages of a shard.
 
-use super::super::msgpack;
+use super::super::msgpack::MessagePack;
 use super::toc::{Chunk, ENTRY_BYTES, Toc};
-use super::value::Bytes;
-use crate::codec::digest;
+use crate::codec::digest::{self, from_hex};
 use crate::codec::pages::Pages;
 use crate::error::malformed;
 use crate::index::{Digest, PageTable};
 use crate::window::{Stop, Window};
-use serde::Deserialize;
-
-#[derive(Deserialize)]
-struct PageHashes {
-    shard_name: String,
-    page_size: u64,
-    digests: Vec<Bytes<32>>,
-}
+use serde_json::Value;
 
 /// Where an entry has the digest of its chunk.
 const DIGEST_OFFSET: u64 = 48;
-
-#[derive(Deserialize)]
-struct ControlIntegrity {
-    algo: String,
-    covered_ranges: Vec<(u64, u64)>,
-    digest: Bytes<32>,
-}
 
 /// Compares the digest with what it covers, in files that have one.
 pub(super) fn check_control(window: &Window, toc: &Toc, warnings: &mut Vec<String>) -> Result<(), Stop> {
     let Some(chunk) = toc.first(*b"IHSH") else { return Ok(()) };
     let content = toc.content(window, chunk, warnings)?;
-    let stated: ControlIntegrity = msgpack::parse(&content, chunk.range.start, "the control integrity")?;
+    let stated = MessagePack::new(&content, chunk.range.start, "the control integrity").value()?;
+    let covered = stated.get("covered_ranges").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let covered: Vec<_> = covered.iter().map(|range| (bound(range, 0), bound(range, 1))).collect();
     let first_chunk = toc.chunks.iter().map(|chunk| chunk.range.start).filter(|start| *start > 0).min();
-    let &[(0, end)] = stated.covered_ranges.as_slice() else {
+    let &[(Some(0), Some(end))] = covered.as_slice() else {
         return Err(malformed("the control integrity does not cover one range from the file's start")
             .at(chunk.range.clone())
             .into());
     };
     let is_all = toc.control_end <= end && first_chunk.is_none_or(|first| end <= first);
-    if stated.algo != "blake3-256" || !is_all {
-        let what = format!(
-            "the control integrity covers {end} bytes by {}, not all before the chunks by blake3-256",
-            stated.algo
-        );
+    let algorithm = stated.get("algo").and_then(Value::as_str).unwrap_or("an unnamed algorithm");
+    if algorithm != "blake3-256" || !is_all {
+        let what =
+            format!("the control integrity covers {end} bytes by {algorithm}, not all before the chunks by blake3-256");
         return Err(malformed(what).at(chunk.range.clone()).into());
     }
+    let digest = stated.get("digest").and_then(Value::as_str).and_then(from_hex);
+    let digest = digest.ok_or_else(|| malformed("the control integrity has no digest of 32 bytes"));
+    let stated = Digest::Blake3(digest.map_err(|e| e.at(chunk.range.clone()))?);
     let mut control = window.get(0..end)?.to_vec();
     for entry in (toc.entries.start..toc.entries.end).step_by(ENTRY_BYTES as usize) {
         let start = (entry + DIGEST_OFFSET) as usize;
         control.get_mut(start..start + 32).unwrap_or_default().fill(0);
     }
-    let stated = Digest::Blake3(stated.digest.0);
     digest::compare(digest::digest_of(&control, stated), stated).map(|_| ()).map_err(|mut error| {
         error.what = format!("the header, the table of contents or the names were changed: {}", error.what);
         error.at(0..end).into()
     })
+}
+
+/// The start or the end of a range, which are two numbers.
+fn bound(range: &Value, at: usize) -> Option<u64> {
+    range.get(at)?.as_u64()
 }
 
 /// Where the digests of a shard's pages are, if it has some.
@@ -73,11 +66,18 @@ pub(super) fn page_digests(window: &Window, table: &PageTable) -> Result<Pages, 
     let chunk = toc.all(*b"PHSH").find(|chunk| chunk.range == table.at).ok_or_else(gone)?;
     let shard = toc.all(*b"WTSH").find(|chunk| chunk.range == table.over).ok_or_else(gone)?;
     let content = toc.content(window, chunk, &mut Vec::new())?;
-    let stated: PageHashes = msgpack::parse(&content, chunk.range.start, "the digests of its pages")?;
-    if stated.shard_name != shard.name {
-        let what = format!("`{}` has the digests of pages of `{}`", chunk.name, stated.shard_name);
+    let (mut shard_name, mut page_bytes, mut digests) = (None, None, Vec::new());
+    MessagePack::new(&content, chunk.range.start, "the digests of its pages").entries(|key, stated| match key {
+        "shard_name" => stated.text().map(|name| shard_name = Some(name.to_owned())),
+        "page_size" => stated.value().map(|size| page_bytes = size.as_u64()),
+        "digests" => stated.items(|stated| stated.array().map(|digest| digests.push(digest))),
+        _ => stated.value().map(drop),
+    })?;
+    if shard_name.as_ref() != Some(&shard.name) {
+        let owner = shard_name.as_deref().unwrap_or_default();
+        let what = format!("`{}` has the digests of pages of `{owner}`, not `{}`", chunk.name, shard.name);
         return Err(malformed(what).at(table.at.clone()).into());
     }
-    let digests = stated.digests.into_iter().map(|Bytes(digest)| digest).collect();
-    Ok(Pages::new(table.over.clone(), stated.page_size, digests).map_err(|e| e.at(table.at.clone()))?)
+    let pages = Pages::new(table.over.clone(), page_bytes.unwrap_or(0), digests);
+    Ok(pages.map_err(|e| e.at(table.at.clone()))?)
 }

@@ -10,12 +10,17 @@ mod integrity;
 mod set;
 mod tensors;
 mod toc;
-mod value;
 
 pub use set::{is_manifest, parse_manifest};
 pub use toc::{MAX_CHUNKS, MAX_METADATA_BYTES, MAX_NAMES_BYTES};
 
-use super::{Format, Stated, StretchChecksum, json, msgpack, no_tail};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use tensors::{PACKED, dtype_code, ggml_type};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use toc::{ENTRY_BYTES, HEADER_BYTES, TOC_HEADER_BYTES};
+
+use super::msgpack::MessagePack;
+use super::{Format, Stated, StretchChecksum, json, no_tail};
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, malformed};
 use crate::index::{Digest, Index, Metadata, PageTable, Parsed, check_tensors};
@@ -23,7 +28,6 @@ use crate::window::{Stop, Window};
 use serde_json::Value;
 use std::collections::HashMap;
 use toc::Toc;
-use value::Any;
 
 /// The format.
 pub const FORMAT: Format = Format { name: "aero", recognises, parse, checksums, check_tail: no_tail };
@@ -32,7 +36,7 @@ pub const FORMAT: Format = Format { name: "aero", recognises, parse, checksums, 
 pub const MAGIC: [u8; 4] = *b"AERO";
 
 /// The version that is read, as files state it.
-const VERSION: (u16, u16) = (0, 1);
+pub(crate) const VERSION: (u16, u16) = (0, 1);
 
 fn recognises(head: &[u8]) -> bool {
     head.starts_with(&MAGIC)
@@ -50,7 +54,6 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
 
     let version = format!("{}.{}", VERSION.0, VERSION.1);
     if toc.first(*b"WTSH").is_none() && !listed.is_empty() {
-        warnings.push("the tensors that it lists are in other files: open the .aeroset.json beside it".to_owned());
         let elsewhere = listed.into_iter().map(|entry| (entry.name, entry.shard_id)).collect();
         let (format, tensors) = (FORMAT.name, Vec::new());
         return Ok(Parsed::File(Index { format, version, metadata, tensors, warnings, elsewhere }));
@@ -86,7 +89,7 @@ fn metadata(window: &Window, toc: &Toc, warnings: &mut Vec<String>) -> Result<Me
     }
     if let Some(chunk) = toc.first(*b"MMSG") {
         let content = toc.content(window, chunk, warnings)?;
-        let Any(manifest) = msgpack::parse(&content, chunk.range.start, "the manifest")?;
+        let manifest = MessagePack::new(&content, chunk.range.start, "the manifest").value()?;
         for (key, value) in manifest.as_object().into_iter().flatten() {
             if !matches!(key.as_str(), "format" | "chunks" | "shards") {
                 metadata.entry(key).or_insert_with(|| value.clone());

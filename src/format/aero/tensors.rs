@@ -1,18 +1,19 @@
 //! TIDX: which tensors there are, and where in the shards they lie.
 
-use super::super::{ggml, msgpack};
+use super::super::described::{integer, integers, text};
+use super::super::ggml;
+use super::super::msgpack::MessagePack;
 use super::integrity;
 use super::toc::{Chunk, Toc};
-use super::value::Any;
 use crate::codec::digest::from_hex;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Metadata, PageTable, Tensor};
-use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
 
-const PACKED: u16 = 0x8000;
+/// The dtype of tensors in blocks that the format does not know.
+pub(crate) const PACKED: u16 = 0x8000;
 
 const DTYPES: &[(u16, Dtype)] = &[
     (0, Dtype::F16),
@@ -31,7 +32,6 @@ const DTYPES: &[(u16, Dtype)] = &[
 ];
 
 /// A tensor as TIDX lists it.
-#[derive(Deserialize)]
 pub(super) struct Entry {
     pub(super) name: String,
     dtype: u16,
@@ -40,18 +40,43 @@ pub(super) struct Entry {
     data_off: u64,
     data_len: u64,
     quant_id: Option<u64>,
-    quant_params: Option<Any>,
+    quant_params: Option<Value>,
     hash_b3: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct TensorIndex {
-    tensors: Vec<Entry>,
+pub(super) fn list(content: &[u8], start: u64) -> Result<Vec<Entry>> {
+    let mut entries = None;
+    let section = start..start + content.len() as u64;
+    MessagePack::new(content, start, "the tensor index").entries(|key, index| {
+        if key != "tensors" {
+            return index.value().map(drop);
+        }
+        let entries = entries.insert(Vec::new());
+        index.items(|index| {
+            let described = index.value()?;
+            let name = text(&described, "name")?.ok_or_else(|| malformed("a tensor in the tensor index has no name"));
+            let entry = name.and_then(|name| parse_entry(name, &described).map_err(|e| e.in_tensor(name)));
+            entries.push(entry.map_err(|e| e.at(section.clone()))?);
+            Ok(())
+        })
+    })?;
+    entries.ok_or_else(|| malformed("the tensor index has no `tensors`").at(section))
 }
 
-pub(super) fn list(content: &[u8], start: u64) -> Result<Vec<Entry>> {
-    let index: TensorIndex = msgpack::parse(content, start, "the tensor index")?;
-    Ok(index.tensors)
+fn parse_entry(name: &str, described: &Value) -> Result<Entry> {
+    let stated = |key: &str| integer(described, key)?.ok_or_else(|| malformed(format!("it has no `{key}`")));
+    let dtype = stated("dtype")?;
+    Ok(Entry {
+        name: name.to_owned(),
+        dtype: u16::try_from(dtype).map_err(|_| malformed(format!("its `dtype` is {dtype}")))?,
+        shape: integers(described, "shape")?,
+        shard_id: stated("shard_id")?,
+        data_off: stated("data_off")?,
+        data_len: stated("data_len")?,
+        quant_id: integer(described, "quant_id")?,
+        quant_params: described.get("quant_params").filter(|params| !params.is_null()).cloned(),
+        hash_b3: text(described, "hash_b3")?.map(str::to_owned),
+    })
 }
 
 /// The tensors that the entries describe, in the shards of the file.
@@ -110,12 +135,27 @@ fn tensor(entry: &Entry, mut data: Component, metadata: &Metadata) -> Result<Ten
 
 fn dtype(entry: &Entry) -> Dtype {
     if entry.dtype == PACKED {
-        let Some(Any(params)) = &entry.quant_params else { return packed() };
+        let Some(params) = &entry.quant_params else { return packed() };
         let number = params.get("ggml_type").and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
         return number.and_then(ggml::dtype_of).cloned().unwrap_or_else(packed);
     }
     let known = DTYPES.iter().find(|(code, _)| *code == entry.dtype);
     known.map_or_else(|| Dtype::Other(format!("AERO_{}", entry.dtype).into()), |(_, dtype)| dtype.clone())
+}
+
+/// The code of a dtype, if it is not one of packed tensors.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn dtype_code(dtype: &Dtype) -> Option<u16> {
+    let known = DTYPES.iter().find(|(_, known)| known == dtype).map(|(code, _)| *code);
+    let unknown = || dtype.name().strip_prefix("AERO_")?.parse().ok(); // as `dtype` names it
+    known.or_else(unknown)
+}
+
+/// ggml's number of a dtype that AERO has for packed tensors only.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn ggml_type(dtype: &Dtype) -> Option<u32> {
+    let is_packed = dtype_code(dtype).is_none();
+    ggml::number_of(dtype).filter(|_| is_packed)
 }
 
 fn packed() -> Dtype {
@@ -131,7 +171,7 @@ fn attributes(entry: &Entry, metadata: &Metadata) -> Metadata {
         let descriptor = descriptors.find(|descriptor| descriptor.get("id").and_then(Value::as_u64) == Some(id));
         attributes.extend(descriptor.map(|descriptor| ("quant_descriptor".to_owned(), descriptor.clone())));
     }
-    if let Some(Any(params)) = &entry.quant_params {
+    if let Some(params) = &entry.quant_params {
         attributes.insert("quant_params".to_owned(), params.clone());
     }
     attributes

@@ -9,9 +9,9 @@ use crate::window::{Stop, Window};
 use std::borrow::Cow;
 use std::ops::Range;
 
-const HEADER_BYTES: u64 = 96;
-const TOC_HEADER_BYTES: u64 = 16;
-pub(super) const ENTRY_BYTES: u64 = 80;
+pub(crate) const HEADER_BYTES: u64 = 96;
+pub(crate) const TOC_HEADER_BYTES: u64 = 16;
+pub(crate) const ENTRY_BYTES: u64 = 80;
 
 /// The specification's limit on chunks. Stops a count that would make the reader fetch tensors as a table.
 pub const MAX_CHUNKS: u32 = 1_000_000;

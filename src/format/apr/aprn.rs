@@ -8,7 +8,7 @@ use super::{FORMAT, check_unpacked_length, zstd};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::msgpack;
+use crate::format::msgpack::MessagePack;
 use crate::index::{Component, Encoding, Index, Metadata, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use std::collections::HashMap;
@@ -24,8 +24,12 @@ const FLAG_SIGNED: u8 = 1 << 1;
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header = parse_header(window)?;
-    let metadata = window.get(header.metadata.clone())?;
-    let mut metadata: Metadata = msgpack::parse(metadata, header.metadata.start, "the metadata")?;
+    let mut metadata = Metadata::new();
+    let section = window.get(header.metadata.clone())?;
+    MessagePack::new(section, header.metadata.start, "the metadata").entries(|key, section| {
+        metadata.insert(key.to_owned(), section.value()?);
+        Ok(())
+    })?;
     metadata.entry("model_type").or_insert(header.model_type.into());
     metadata.entry("quality_score").or_insert(header.quality_score.into());
     let mut tensors = vec![payload(&header)?];

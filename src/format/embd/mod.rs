@@ -8,7 +8,7 @@
 //! Either way the vocabulary is in the metadata as `vocabulary`: its `tokens` by id, and `special_tokens` where the
 //! file has them.
 
-mod specified;
+pub(crate) mod specified;
 mod walked;
 
 use super::{Format, StretchChecksum};

@@ -16,23 +16,43 @@ use crate::window::{Stop, Window};
 use std::ops::Range;
 
 /// Bytes of the header.
-pub(super) const HEADER_BYTES: u64 = 64;
-const FOOTER_BYTES: u64 = 16;
-const MAGIC_END: [u8; 4] = *b"DBME";
+pub(crate) const HEADER_BYTES: u64 = 64;
+/// Bytes of the footer.
+pub(crate) const FOOTER_BYTES: u64 = 16;
+/// What the footer ends with, before 4 reserved bytes.
+pub(crate) const MAGIC_END: [u8; 4] = *b"DBME";
 
-const CHECKSUM_ENABLED: u32 = 1 << 2;
+/// The flag that says that the footer's checksums are stated.
+pub(crate) const CHECKSUM_ENABLED: u32 = 1 << 2;
 const COMPRESSED: u32 = 1 << 3;
 
 /// The sections before the data have less than a megabyte for a vocabulary of 30,000 tokens. Stops an offset that
 /// would make the reader fetch the tensors as their index.
-const MAX_HEAD_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_HEAD_BYTES: u64 = 64 << 20;
 
-const VOCABULARY_HEADER_BYTES: u64 = 12;
-const SPECIAL_TOKENS: [&str; 5] = ["pad_id", "unk_id", "cls_id", "sep_id", "mask_id"];
+/// Bytes of a tensor in the index, without its name.
+pub(crate) const DESCRIPTOR_BYTES: u64 = 32;
+
+/// Bytes that the vocabulary begins with.
+pub(crate) const VOCABULARY_HEADER_BYTES: u64 = 12;
+/// The tokens that have a place for their ids.
+pub(crate) const SPECIAL_TOKENS: [&str; 5] = ["pad_id", "unk_id", "cls_id", "sep_id", "mask_id"];
 const SPECIAL_TOKENS_BYTES: u64 = 4 * SPECIAL_TOKENS.len() as u64;
 
 const DTYPES: [Dtype; 9] =
     [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::I32, Dtype::I16, Dtype::I8, Dtype::U32, Dtype::U16, Dtype::U8];
+
+/// The dtypes of the specification's table.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn dtypes() -> impl Iterator<Item = &'static Dtype> {
+    DTYPES.iter()
+}
+
+/// The code of a dtype, if the specification's table has it.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn dtype_code(dtype: &Dtype) -> Option<u8> {
+    DTYPES.iter().position(|known| known == dtype).and_then(|code| u8::try_from(code).ok())
+}
 
 /// The hash of a tensor's name in the index: 32-bit FNV-1a of its UTF-8 bytes.
 pub fn name_hash(name: &str) -> u32 {
@@ -102,7 +122,7 @@ impl Header {
     }
 
     fn check_sections(&self) -> Result<()> {
-        let index = self.index_start..self.index_start + u64::from(self.tensor_count) * 32;
+        let index = self.index_start..self.index_start + u64::from(self.tensor_count) * DESCRIPTOR_BYTES;
         for section in [&self.metadata, &self.vocabulary, &index].into_iter().filter(|section| !section.is_empty()) {
             if section.start < HEADER_BYTES || section.end > self.data.start {
                 let what = format!("a section at {section:?} is not between the header and the data");

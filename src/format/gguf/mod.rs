@@ -153,7 +153,11 @@ fn place_one(info: Info, data_start: u64, next_start: Option<u64>, big_endian: b
     let start = data_start.checked_add(offset).ok_or_else(leaves_64_bits)?;
     let elements = element_count(&shape)?;
     let known = ggml::dtype_of(type_code);
-    let byte_length = known.map(|dtype| dtype.byte_length(elements)).transpose()?.flatten();
+    let byte_length = match elements {
+        // Whatever its type: it lies where the next tensor does, and must not take that one's bytes.
+        0 => Some(0),
+        _ => known.map(|dtype| dtype.byte_length(elements)).transpose()?.flatten(),
+    };
     let end = match byte_length {
         Some(byte_length) => start.checked_add(byte_length).ok_or_else(leaves_64_bits)?,
         None => next_start.ok_or_else(|| unknown_end(type_code))?.max(start),

@@ -118,6 +118,15 @@ fn a_type_that_is_not_known_reaches_up_to_the_next_tensor_or_the_end() {
 }
 
 #[test]
+fn an_empty_tensor_of_a_type_that_is_not_known_takes_no_bytes_of_the_next() {
+    let mut writer = Writer::new(3, false, 3, 0);
+    writer.info("none", &[0], 200, 0).info("nor here", &[4, 0], 200, 0).info("some", &[9], 200, 0);
+    let index = parsed(&writer.data(32, &[7; 24])).unwrap();
+    let found: Vec<_> = index.tensors.iter().map(|t| (t.name.as_str(), t.stored_length())).collect();
+    assert_eq!(found, [("none", 0), ("nor here", 0), ("some", 24)]);
+}
+
+#[test]
 fn blocks_of_a_big_endian_file_stay_as_they_are_and_say_so() {
     let mut writer = Writer::new(3, true, 2, 0);
     writer.info("q", &[32], 8, 0).info("x", &[2], 1, 64);

@@ -1,8 +1,9 @@
 //! The index of zTensor 0.1: a list of tensors, one blob each.
 
 use super::super::cbor::Cbor;
+use super::super::described::{integers, text};
 use super::Contents;
-use super::blob::{Blob, Findings, integers, text};
+use super::blob::{Blob, Findings};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
 use crate::index::{Layout, Metadata, Tensor};

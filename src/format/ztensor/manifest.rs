@@ -1,7 +1,9 @@
 //! The manifest of zTensor 1.0 to 1.2: named tensors, each of components with a role.
 
 use super::super::cbor::Cbor;
-use super::blob::{Blob, Findings, integer, integers, text};
+use super::super::described::{integer, integers, text};
+use super::blob::{Blob, Findings};
+use super::dtypes::{block_dtype, logical_dtype, main_component, stored_dtype};
 use super::list::dtype_of;
 use super::{Contents, check_version};
 use crate::dtype::{Dtype, element_count};
@@ -41,8 +43,11 @@ fn read_tensor(name: &str, object: &Value, findings: &mut Findings) -> Result<Te
     let format = text(object, "format")?.ok_or_else(|| malformed("it has no `format`"))?;
     let parts =
         object.get("components").and_then(Value::as_object).ok_or_else(|| malformed("it has no `components`"))?;
+    let mut attributes = object.get("attributes").cloned().map(attributes).transpose()?.unwrap_or_default();
+    let blocks = block_dtype(format, parts, &mut attributes);
     let (layout, roles): (_, &[&str]) = match format {
         "dense" => (Layout::Dense, &["data"]),
+        _ if blocks.is_some() => (Layout::Dense, &["data"]),
         "sparse_csr" => (Layout::SparseCsr, &["values", "indices", "indptr"]),
         "sparse_coo" => (Layout::SparseCoo, &["values", "coords"]),
         other => (Layout::Other(other.into()), &[]),
@@ -57,7 +62,10 @@ fn read_tensor(name: &str, object: &Value, findings: &mut Findings) -> Result<Te
     let common = text(object, "dtype")?;
     let mut components = Vec::new();
     for (role, part) in parts {
-        let dtype = dtype(role, common, text(part, "dtype")?, text(part, "type")?);
+        let dtype = match &blocks {
+            Some(blocks) => blocks.clone(),
+            None => dtype(role, common, text(part, "dtype")?, text(part, "type")?),
+        };
         let expected = expected_length(&layout, role, &shape, &dtype)?;
         let blob = Blob {
             encoding: text(part, "encoding")?,
@@ -68,10 +76,8 @@ fn read_tensor(name: &str, object: &Value, findings: &mut Findings) -> Result<Te
         components.push(blob.component(role, dtype, expected, findings)?);
     }
     check_counts(&layout, &shape, &components)?;
-    let main = components.iter().find(|component| matches!(&*component.role, "data" | "values"));
-    let main = main.or(components.first()).ok_or_else(|| malformed("it has no components"))?;
-    let attributes = object.get("attributes").cloned().map(attributes).transpose()?.unwrap_or_default();
-    Ok(Tensor { name: name.to_owned(), dtype: main.dtype.clone(), shape, layout, components, attributes, shard: 0 })
+    let dtype = main_component(&components).ok_or_else(|| malformed("it has no components"))?.dtype.clone();
+    Ok(Tensor { name: name.to_owned(), dtype, shape, layout, components, attributes, shard: 0 })
 }
 
 fn attributes(value: Value) -> Result<Metadata> {
@@ -120,28 +126,5 @@ fn check_counts(layout: &Layout, shape: &[u64], components: &[Component]) -> Res
             Err(malformed(format!("it has {values} values but {indices} {role}; each needs {each}")))
         }
         _ => Ok(()),
-    }
-}
-
-/// The dtype of a name in zTensor 1.1 and 1.2, which abbreviate.
-fn stored_dtype(name: &str) -> Dtype {
-    match name {
-        "f64" | "f32" | "f16" | "bf16" | "i64" | "i32" | "i16" | "i8" | "u64" | "u32" | "u16" | "u8" | "bool" => {
-            Dtype::from_name(&name.to_uppercase())
-        }
-        other => dtype_of(other),
-    }
-}
-
-/// The dtype of a logical type, whose elements may be more than one stored element each.
-fn logical_dtype(logical: &str) -> Dtype {
-    match logical {
-        "f8_e4m3fn" => Dtype::F8_E4M3,
-        "f8_e5m2" => Dtype::F8_E5M2,
-        "f8_e4m3fnuz" => Dtype::F8_E4M3FNUZ,
-        "f8_e5m2fnuz" => Dtype::F8_E5M2FNUZ,
-        "complex64" => Dtype::C64,
-        "complex128" => Dtype::C128,
-        other => stored_dtype(other),
     }
 }

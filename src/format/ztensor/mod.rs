@@ -7,12 +7,14 @@
 //! | `ZTEN1000` | manifest size, `ZTEN1000` | 1.1, 1.2: a manifest whose components have a dtype each | `manifest` |
 //! | `\x89ZT2\r\n\x1a\n` | | 2.x: another container, which is refused | |
 //!
-//! Sources: the specifications 1.0 and 1.2; the crates and Python packages `ztensor` 0.1 to 1.2. What is read where
-//! they differ: the magic stands at the start of 1.0 files too; digests are over the stored bytes; offsets that are
-//! no multiples of 64 and digests of unknown algorithms are warned of, not refused; lengths of raw and stated ones
-//! of compressed blobs must be those of dtype and shape; blobs do not overlap.
+//! Sources: the specifications 1.0 and 1.2, and the registry of version 2 for what 1.2 leaves open; the crates and
+//! Python packages `ztensor` 0.1 to 1.2. What is read where they differ: the magic stands at the start of 1.0 files
+//! too; digests are over the stored bytes; offsets that are no multiples of 64 and digests of unknown algorithms are
+//! warned of, not refused; lengths of raw and stated ones of compressed blobs must be those of dtype and shape; blobs
+//! do not overlap.
 
 mod blob;
+pub(crate) mod dtypes;
 mod list;
 mod manifest;
 
@@ -29,7 +31,7 @@ use std::ops::Range;
 pub const FORMAT: Format = Format { name: "ztensor", recognises, parse, checksums: no_checksums, check_tail: no_tail };
 
 const MAGIC_0: [u8; 8] = *b"ZTEN0001";
-const MAGIC_1: [u8; 8] = *b"ZTEN1000";
+pub(crate) const MAGIC_1: [u8; 8] = *b"ZTEN1000";
 const MAGIC_2: [u8; 8] = *b"\x89ZT2\r\n\x1a\n";
 const MAGIC_BYTES: u64 = 8;
 
@@ -55,15 +57,33 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
     }
     let is_list = magic == MAGIC_0;
     let index = index_range(window, is_list)?;
-    let mut cbor = Cbor::new(window.get(index.clone())?, index.start, "the manifest");
+    let Contents { version, metadata, tensors, warnings } =
+        read_index(window.get(index.clone())?, index.start, is_list)?;
+    Ok(Parsed::File(Index { format: FORMAT.name, version, metadata, tensors, warnings, elsewhere: HashMap::new() }))
+}
+
+/// Reads the manifest of a file that is being written, in which it begins at `start`.
+///
+/// # Errors
+/// Those that a reader of the file would have.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn check_manifest(manifest: &[u8], start: u64) -> Result<()> {
+    if manifest.len() as u64 > MAX_MANIFEST_BYTES {
+        return Err(too_large(manifest.len() as u64, start + manifest.len() as u64));
+    }
+    read_index(manifest, start, false).map(drop)
+}
+
+/// Reads an index of either form, which begins at `start`.
+fn read_index(index: &[u8], start: u64, is_list: bool) -> Result<Contents> {
+    let mut cbor = Cbor::new(index, start, "the manifest");
     let mut findings = Findings::default();
     let mut contents =
         if is_list { list::read(&mut cbor, &mut findings) } else { manifest::read(&mut cbor, &mut findings) }?;
     cbor.finish()?;
-    check_tensors(&mut contents.tensors, Some(index.start))?;
+    check_tensors(&mut contents.tensors, Some(start))?;
     contents.warnings.extend(findings.warnings());
-    let Contents { version, metadata, tensors, warnings } = contents;
-    Ok(Parsed::File(Index { format: FORMAT.name, version, metadata, tensors, warnings, elsewhere: HashMap::new() }))
+    Ok(contents)
 }
 
 /// What an index says, of either form.

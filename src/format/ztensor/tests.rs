@@ -92,6 +92,32 @@ fn unknown_layouts_types_encodings_and_fields_are_listed() {
     assert!(index.warnings[0].contains("snappy"));
 }
 
+/// The registry of version 2, `gguf.<type>/1`.
+#[test]
+fn blocks_of_ggml_have_their_dtype_where_the_layout_is_as_the_registry_says() {
+    let read = |format: &str, elements: u64, dtype: &str| {
+        let attributes = json!({ "elems_per_block": elements, "block_bytes": 144, "origin": "x" });
+        let data = json!({ "dtype": dtype, "offset": 64, "length": 288 });
+        let object =
+            json!({ "format": format, "shape": [2, 256], "attributes": attributes, "components": { "data": data } });
+        parse_file(&file(&json!({ "version": "1.2.0", "objects": { "t": object } }))).unwrap().tensors.remove(0)
+    };
+    let tensor = read("gguf.q4_k/1", 256, "u8");
+    assert_eq!((tensor.dtype, tensor.layout), (Dtype::Q4_K, Layout::Dense));
+    assert_eq!(Value::from(tensor.attributes), json!({ "origin": "x" }));
+    for (format, elements, dtype) in [
+        ("gguf.q4_k/2", 256, "u8"),
+        ("gguf.Q4_K/1", 256, "u8"),
+        ("gguf.q9_k/1", 256, "u8"),
+        ("gguf.f32/1", 1, "u8"),
+        ("gguf.q4_k/1", 32, "u8"),
+        ("gguf.q4_k/1", 256, "i8"),
+    ] {
+        let tensor = read(format, elements, dtype);
+        assert_eq!((tensor.layout, tensor.attributes.len()), (Layout::Other(format.into()), 3), "{format}");
+    }
+}
+
 #[test]
 fn a_misaligned_blob_and_an_unknown_digest_are_warned_of_once() {
     let components = json!({

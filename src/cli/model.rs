@@ -1,0 +1,109 @@
+//! The model that a command is about: at a path or at a URL.
+
+use super::{Failure, warn};
+use std::ffi::OsString;
+use weightstream::error::{Error, ErrorKind, Result};
+#[cfg(feature = "http")]
+use weightstream::native::RemoteReader;
+use weightstream::native::{Reader, Verified};
+use weightstream::progress::Progress;
+use weightstream::write::Input;
+
+/// Which model.
+#[derive(clap::Args)]
+pub(super) struct Place {
+    /// A file of tensors, or a manifest with its files beside it; or the http(s) URL of one.
+    #[arg(value_name = "FILE|URL")]
+    place: OsString,
+    /// A header to send to the URL's host and to no other, such as 'Authorization: Bearer …'; can be given several times.
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+}
+
+/// An open model.
+pub(super) enum Model {
+    Local(Box<Reader>),
+    #[cfg(feature = "http")]
+    Remote(Box<RemoteReader>),
+}
+
+impl Place {
+    /// As the user wrote it.
+    pub(super) fn name(&self) -> String {
+        self.place.to_string_lossy().into_owned()
+    }
+
+    /// Opens the model and passes its warnings on.
+    pub(super) fn open(&self) -> Result<Model, Failure> {
+        let headers = self.headers.iter().map(|header| parse_header(header)).collect::<Result<Vec<_>>>()?;
+        let model = match self.place.to_str().filter(|place| is_url(place)) {
+            Some(url) => open_url(url, &headers)?,
+            None if headers.is_empty() => Model::Local(Box::new(Reader::open(&self.place)?)),
+            None => {
+                let error = Error::new(ErrorKind::InvalidArgument, "headers are for URLs, and this is a file");
+                return Err(error.in_file(&self.name()).into());
+            }
+        };
+        let warnings: Vec<_> = match &model {
+            Model::Local(reader) => reader.warnings().collect(),
+            #[cfg(feature = "http")]
+            Model::Remote(reader) => reader.warnings().collect(),
+        };
+        for (file, warning) in warnings {
+            warn(&format!("{file}: {warning}"));
+        }
+        Ok(model)
+    }
+}
+
+impl Model {
+    pub(super) fn input(&self) -> &dyn Input {
+        match self {
+            Model::Local(reader) => &**reader,
+            #[cfg(feature = "http")]
+            Model::Remote(reader) => &**reader,
+        }
+    }
+
+    pub(super) fn file_count(&self) -> usize {
+        match self {
+            Model::Local(reader) => reader.files().len(),
+            #[cfg(feature = "http")]
+            Model::Remote(reader) => reader.file_count(),
+        }
+    }
+
+    pub(super) fn verify(&self, progress: &dyn Progress) -> Result<Verified> {
+        match self {
+            Model::Local(reader) => reader.verify(progress),
+            #[cfg(feature = "http")]
+            Model::Remote(reader) => reader.verify(progress),
+        }
+    }
+}
+
+#[cfg(feature = "http")]
+fn open_url(url: &str, headers: &[(String, String)]) -> Result<Model> {
+    let reader = RemoteReader::open(url, headers, weightstream::loader::Options::default())?;
+    Ok(Model::Remote(Box::new(reader)))
+}
+
+#[cfg(not(feature = "http"))]
+fn open_url(url: &str, _: &[(String, String)]) -> Result<Model> {
+    let error = Error::new(ErrorKind::Unsupported, "this build reads no URLs").in_file(url);
+    Err(error.advise("Build weightstream with its feature `http`."))
+}
+
+fn is_url(place: &str) -> bool {
+    ["http://", "https://"]
+        .iter()
+        .any(|scheme| place.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
+}
+
+/// Parsed here and not by clap, whose errors show what was wrong: this may be a token.
+fn parse_header(header: &str) -> Result<(String, String)> {
+    match header.split_once(':') {
+        Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        None => Err(Error::new(ErrorKind::InvalidArgument, "a --header is not of the form 'Name: value'")),
+    }
+}

@@ -1,0 +1,107 @@
+//! How components of zTensor 1.1 and 1.2 name their dtypes, and how blocks of ggml are kept.
+
+use super::list::dtype_of;
+use crate::dtype::{Block, Dtype};
+use crate::index::Component;
+use serde_json::{Map, Value};
+
+/// What components can be stored as.
+const STORED: [(&str, Dtype); 13] = [
+    ("f64", Dtype::F64),
+    ("f32", Dtype::F32),
+    ("f16", Dtype::F16),
+    ("bf16", Dtype::BF16),
+    ("i64", Dtype::I64),
+    ("i32", Dtype::I32),
+    ("i16", Dtype::I16),
+    ("i8", Dtype::I8),
+    ("u64", Dtype::U64),
+    ("u32", Dtype::U32),
+    ("u16", Dtype::U16),
+    ("u8", Dtype::U8),
+    ("bool", Dtype::Bool),
+];
+
+/// Logical types with what they are stored as. The list of 1.2 is open; its last two here are from the registry of
+/// version 2 (appendix A).
+const LOGICAL: [(&str, &str, Dtype); 8] = [
+    ("f8_e4m3fn", "u8", Dtype::F8_E4M3),
+    ("f8_e5m2", "u8", Dtype::F8_E5M2),
+    ("f8_e4m3fnuz", "u8", Dtype::F8_E4M3FNUZ),
+    ("f8_e5m2fnuz", "u8", Dtype::F8_E5M2FNUZ),
+    ("complex64", "f32", Dtype::C64),
+    ("complex128", "f64", Dtype::C128),
+    ("f8_e8m0", "u8", Dtype::F8_E8M0),
+    ("f4_e2m1", "u8", Dtype::F4),
+];
+
+/// The attributes that the registry requires of blocks of ggml.
+const BLOCK_KEYS: [&str; 2] = ["elems_per_block", "block_bytes"];
+
+/// The dtype of a `dtype`. Some files of 1.1 spell it out, as 1.0 does.
+pub(super) fn stored_dtype(name: &str) -> Dtype {
+    STORED.iter().find(|(known, _)| *known == name).map_or_else(|| dtype_of(name), |(_, dtype)| dtype.clone())
+}
+
+/// The dtype of a logical `type`, whose elements may be more than one stored element each.
+pub(super) fn logical_dtype(name: &str) -> Dtype {
+    let logical = LOGICAL.iter().find(|(known, ..)| *known == name);
+    logical.map_or_else(|| stored_dtype(name), |(.., dtype)| dtype.clone())
+}
+
+/// How a component's `dtype` and `type` are spelled. A dtype that weightstream has no size for is stored as bytes, with
+/// its name as the type. `None` for what would be read as another dtype.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn spelling(dtype: &Dtype) -> Option<(&'static str, Option<&str>)> {
+    let stored = STORED.iter().find(|(_, known)| known == dtype).map(|(name, _)| (*name, None));
+    let logical = || LOGICAL.iter().find(|(.., known)| known == dtype).map(|(name, stored, _)| (*stored, Some(*name)));
+    let other = || match dtype {
+        Dtype::Other(name) if logical_dtype(name) == *dtype => Some(("u8", Some(&**name))),
+        _ => None,
+    };
+    stored.or_else(logical).or_else(other)
+}
+
+/// The layout of dense tensors of a dtype of ggml's: the bytes as GGUF has them, with the size of their blocks as
+/// attributes. It is from the registry of version 2 (profiles `gguf.<type>/1`); the list of 1.2 is open.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn block_layout(dtype: &Dtype) -> Option<(String, [(&'static str, u64); 2])> {
+    let block = ggml_block(dtype)?;
+    let [elements, bytes] = BLOCK_KEYS;
+    Some((layout_name(dtype), [(elements, block.elements), (bytes, block.bytes)]))
+}
+
+/// The dtype of an object in the layout of [`block_layout`]; takes what the layout says anyway out of its attributes.
+pub(super) fn block_dtype(
+    format: &str,
+    parts: &Map<String, Value>,
+    attributes: &mut Map<String, Value>,
+) -> Option<Dtype> {
+    let name = format.strip_prefix("gguf.")?.strip_suffix("/1")?;
+    let dtype = Dtype::from_name(&name.to_uppercase());
+    let block = ggml_block(&dtype).filter(|_| layout_name(&dtype) == format)?;
+    let stated = BLOCK_KEYS.map(|key| attributes.get(key).and_then(Value::as_u64));
+    let data = parts.get("data").filter(|data| data.get("type").is_none_or(Value::is_null) && parts.len() == 1)?;
+    if stated != [Some(block.elements), Some(block.bytes)] || data.get("dtype") != Some(&"u8".into()) {
+        return None;
+    }
+    for key in BLOCK_KEYS {
+        attributes.shift_remove(key);
+    }
+    Some(dtype)
+}
+
+/// The component whose dtype is the tensor's.
+pub(crate) fn main_component(components: &[Component]) -> Option<&Component> {
+    let main = components.iter().find(|component| matches!(&*component.role, "data" | "values"));
+    main.or_else(|| components.iter().min_by_key(|component| &component.role))
+}
+
+fn layout_name(dtype: &Dtype) -> String {
+    format!("gguf.{}/1", dtype.name().to_lowercase())
+}
+
+/// Blocks of ggml have 32 elements or more; what SafeTensors packs into bytes, 2 or 4.
+fn ggml_block(dtype: &Dtype) -> Option<Block> {
+    dtype.block().filter(|block| block.elements >= 32)
+}

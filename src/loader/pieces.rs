@@ -1,0 +1,133 @@
+//! Components in pieces, one after the other, for whoever passes bytes on instead of keeping tensors.
+
+use super::file::ModelFile;
+use super::reading::{Reading, cut};
+use super::{BufferOf, Loader};
+use crate::codec::pages::PageChecker;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Component, Tensor};
+use crate::native::ComponentReader;
+use crate::source::{Buffer, Source};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Reads components in pieces. In the order of the index they come from one long body a file, and no more than a piece of
+/// them is held at a time.
+pub struct PieceReader<S: Source> {
+    loader: Rc<Loader<S>>,
+    /// What the last component left: which file it is of, and the rest of its body.
+    rest: Option<(usize, Reading<S>)>,
+}
+
+impl<S: Source> PieceReader<S> {
+    /// Reads nothing yet.
+    pub fn new(loader: Rc<Loader<S>>) -> Self {
+        PieceReader { loader, rest: None }
+    }
+
+    /// Calls `emit` with the decoded bytes of a component, in order, and gives the algorithm by which it was checked, if
+    /// the format has a digest for it. `tensor` is one of [`Loader::load_index`].
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for a role that the tensor does not have; whatever the source and the decoders find wrong; those of
+    /// `emit`, which may have had pieces before a fault is found.
+    pub async fn read(
+        &mut self,
+        tensor: &Tensor,
+        role: &str,
+        emit: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Option<&'static str>> {
+        let component = tensor.components.iter().find(|component| *component.role == *role);
+        let missing = || Error::new(ErrorKind::NotFound, format!("it has no component \"{role}\""));
+        let component = component.ok_or_else(|| missing().in_tensor(&tensor.name))?;
+        let file = self.loader.shards.get(tensor.shard).map(|shard| Rc::clone(&shard.file));
+        let file = file.ok_or_else(|| Error::new(ErrorKind::Internal, "a tensor is in a file that there is not"))?;
+        let read = self.read_component(&file, tensor.shard, component, emit).await;
+        read.map_err(|e| e.in_tensor(&tensor.name).in_file(file.source.name()))
+    }
+
+    async fn read_component(
+        &mut self,
+        file: &Rc<ModelFile<S>>,
+        shard: usize,
+        component: &Component,
+        emit: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Option<&'static str>> {
+        let mut pages = None;
+        if let Some(table) = component.checking_pages(true) {
+            file.read_pages(table).await?;
+            pages = file.known_pages(table).map(PageChecker::new);
+        }
+        let cover = pages.as_ref().map_or(component.range.clone(), |pages| pages.pages().around(&component.range));
+        let mut reader = ComponentReader::new(component);
+        if !cover.is_empty() {
+            let mut reading = self.reading_from(file, shard, cover.start).await?;
+            while reading.position < cover.end {
+                pass(&mut reading, cover.end, &mut |at, bytes| {
+                    if let Some(pages) = &mut pages {
+                        pages.update(at, bytes)?;
+                    }
+                    match overlap(at, bytes, &component.range) {
+                        [] => Ok(()),
+                        own => reader.push(own, emit),
+                    }
+                })
+                .await?;
+            }
+            self.rest = Some((shard, reading));
+        }
+        Ok(reader.finish()?.or(pages.map(|_| "blake3")))
+    }
+
+    /// A reading that stands at `start`: the rest of the last one, if that is not far before it.
+    async fn reading_from(&mut self, file: &Rc<ModelFile<S>>, shard: usize, start: u64) -> Result<Reading<S>> {
+        let near = start.saturating_sub(self.loader.options.coalesce_gap_bytes)..=start;
+        let mut reading = match self.rest.take() {
+            Some((of, rest)) if of == shard && near.contains(&rest.position) => rest,
+            rest => {
+                if let Some((of, rest)) = rest
+                    && let Some(shard) = self.loader.shards.get(of)
+                {
+                    shard.file.finish(rest);
+                }
+                let open = self.loader.open_shard(shard).await?;
+                let components = open.tensors.iter().flat_map(|tensor| &tensor.components);
+                let end = components.map(|component| component.range.end).max().unwrap_or(start);
+                file.start(start..end.max(start))
+            }
+        };
+        while reading.position < start {
+            pass(&mut reading, start, &mut |_, _| Ok(())).await?;
+        }
+        Ok(reading)
+    }
+}
+
+impl<S: Source> std::fmt::Debug for PieceReader<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PieceReader").field("loader", &self.loader).finish_non_exhaustive()
+    }
+}
+
+/// Shows the next bytes, not beyond `end`, with their place in the file.
+async fn pass<S: Source>(
+    reading: &mut Reading<S>,
+    end: u64,
+    look: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let start = reading.position;
+    let chunk = reading.chunk(end - start).await?.ok_or_else(|| cut(start, start, end))?;
+    let mut at = start;
+    BufferOf::<S>::inspect(chunk.buffer, 0..chunk.length, &mut |bytes| {
+        look(at, bytes)?;
+        at += bytes.len() as u64;
+        Ok(())
+    })
+}
+
+/// What of `bytes`, which begin at `at`, lies in `range`.
+fn overlap<'a>(at: u64, bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
+    let end = at + bytes.len() as u64;
+    let (first, last) = (range.start.clamp(at, end), range.end.clamp(at, end));
+    bytes.get((first - at) as usize..(last - at) as usize).unwrap_or_default()
+}

@@ -1,0 +1,101 @@
+//! Where tensors lie: in which shard of a file, and where in it.
+
+use crate::dtype::element_count;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Tensor;
+
+/// A shard ends before the tensor that would make it longer than this, which is what the format's tools do.
+pub(super) const MAX_SHARD_BYTES: u64 = 2 << 30;
+
+/// What a slice of a tensor costs at most beside its own bytes, once at each end; the digests of a shard of
+/// [`MAX_SHARD_BYTES`] come to 70 kB.
+pub(super) const PAGE_BYTES: u64 = 1 << 20;
+
+/// Where the tensors of a file lie.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Layout {
+    /// In the order of the tensors.
+    pub(super) places: Vec<Place>,
+    pub(super) shards: Vec<Shard>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Place {
+    /// Counted from 0 in the file.
+    pub(super) shard: usize,
+    /// From the shard's start.
+    pub(super) offset: u64,
+    pub(super) length: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Shard {
+    pub(super) length: u64,
+    /// How many tensors lie in it.
+    pub(super) tensors: usize,
+}
+
+impl Layout {
+    pub(super) fn new(tensors: &[Tensor], alignment: u64) -> Result<Self> {
+        let lengths = tensors.iter().map(|tensor| stored_length(tensor).map_err(|e| e.in_tensor(&tensor.name)));
+        Layout::of_lengths(lengths, alignment, MAX_SHARD_BYTES)
+    }
+
+    fn of_lengths(lengths: impl Iterator<Item = Result<u64>>, alignment: u64, max_shard: u64) -> Result<Self> {
+        let mut layout = Layout::default();
+        for length in lengths {
+            let length = length?;
+            let number = layout.shards.len();
+            match layout.shards.last_mut().and_then(|shard| Some((behind(shard, length, alignment)?, shard))) {
+                Some((offset, shard)) if offset + length <= max_shard => {
+                    *shard = Shard { length: offset + length, tensors: shard.tensors + 1 };
+                    layout.places.push(Place { shard: number - 1, offset, length });
+                }
+                _ => {
+                    layout.shards.push(Shard { length, tensors: 1 });
+                    layout.places.push(Place { shard: number, offset: 0, length });
+                }
+            }
+        }
+        Ok(layout)
+    }
+}
+
+/// Where in the shard another tensor would begin; `None` where it would end beyond 64 bits.
+fn behind(shard: &Shard, length: u64, alignment: u64) -> Option<u64> {
+    let offset = shard.length.checked_next_multiple_of(alignment)?;
+    offset.checked_add(length).map(|_| offset)
+}
+
+impl Shard {
+    pub(super) fn pages(&self) -> u64 {
+        self.length.div_ceil(PAGE_BYTES)
+    }
+}
+
+/// The length of a tensor's data in bytes. Packed tensors of no known type are as long as they were.
+pub(super) fn stored_length(tensor: &Tensor) -> Result<u64> {
+    let byte_length = tensor.dtype.byte_length(element_count(&tensor.shape)?)?.or(tensor.byte_length());
+    byte_length.ok_or_else(|| Error::new(ErrorKind::Unsupported, "its file does not say how long it is"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_ends_before_the_tensor_that_would_be_too_much() {
+        let layout = |lengths: &[u64], alignment| {
+            let layout =
+                Layout::of_lengths(lengths.iter().map(|length| Ok(*length)), alignment, 100).unwrap_or_default();
+            let places: Vec<_> = layout.places.iter().map(|place| (place.shard, place.offset)).collect();
+            (places, layout.shards.iter().map(|shard| (shard.length, shard.tensors)).collect::<Vec<_>>())
+        };
+        assert_eq!(layout(&[60, 40, 1], 1), (vec![(0, 0), (0, 60), (1, 0)], vec![(100, 2), (1, 1)]));
+        assert_eq!(layout(&[60, 40], 64), (vec![(0, 0), (1, 0)], vec![(60, 1), (40, 1)]));
+        // One that is too long alone has a shard for itself; empty ones take no room.
+        assert_eq!(layout(&[0, 300, 0, 5], 16), (vec![(0, 0), (1, 0), (2, 0), (2, 0)], vec![(0, 1), (300, 1), (5, 2)]));
+        assert_eq!(layout(&[u64::MAX, u64::MAX], 64).1, [(u64::MAX, 1), (u64::MAX, 1)]);
+        assert_eq!(layout(&[], 64), (vec![], vec![]));
+    }
+}

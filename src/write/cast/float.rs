@@ -1,0 +1,94 @@
+//! Floats of 16, 32 and 64 bits (IEEE 754; BF16 is the upper half of an F32), as little-endian bytes.
+//!
+//! No branches, so that compilers make vector code of it. The crate `half` (2.7) will not do: it rounds from F64 to F16
+//! twice.
+
+/// The exponents of F32 where F16 has its smallest normal number (2^-14) and where it ends (2^16), in place.
+const F16_NORMAL: u32 = 113 << 23;
+const F16_END: u32 = 143 << 23;
+const INFINITY: u32 = 0x7f80_0000;
+
+pub(super) fn decode_f64(bytes: &[u8], floats: &mut [f32]) {
+    decode(bytes, floats, |element| f64::from_le_bytes(element) as f32);
+}
+
+pub(super) fn decode_f64_to_odd(bytes: &[u8], floats: &mut [f32]) {
+    decode(bytes, floats, |element| to_odd(f64::from_le_bytes(element)));
+}
+
+pub(super) fn decode_f32(bytes: &[u8], floats: &mut [f32]) {
+    decode(bytes, floats, f32::from_le_bytes);
+}
+
+pub(super) fn decode_f16(bytes: &[u8], floats: &mut [f32]) {
+    decode(bytes, floats, |element| from_f16(u16::from_le_bytes(element)));
+}
+
+pub(super) fn decode_bf16(bytes: &[u8], floats: &mut [f32]) {
+    decode(bytes, floats, |element| f32::from_bits(u32::from(u16::from_le_bytes(element)) << 16));
+}
+
+pub(super) fn encode_f32(floats: &[f32], out: &mut [u8]) {
+    encode(floats, out, f32::to_le_bytes);
+}
+
+pub(super) fn encode_f16(floats: &[f32], out: &mut [u8]) {
+    encode(floats, out, |x| to_f16(x).to_le_bytes());
+}
+
+pub(super) fn encode_bf16(floats: &[f32], out: &mut [u8]) {
+    encode(floats, out, |x| to_bf16(x).to_le_bytes());
+}
+
+fn decode<const N: usize>(bytes: &[u8], floats: &mut [f32], to_float: impl Fn([u8; N]) -> f32) {
+    let (elements, _) = bytes.as_chunks::<N>();
+    floats.iter_mut().zip(elements).for_each(|(x, element)| *x = to_float(*element));
+}
+
+fn encode<const N: usize>(floats: &[f32], out: &mut [u8], to_element: impl Fn(f32) -> [u8; N]) {
+    let (elements, _) = out.as_chunks_mut::<N>();
+    elements.iter_mut().zip(floats).for_each(|(element, x)| *element = to_element(*x));
+}
+
+/// The F16 nearest to `x`; of two, the even one.
+pub(super) fn to_f16(x: f32) -> u16 {
+    let magnitude = x.to_bits() & 0x7fff_ffff;
+    // Loses 13 bits. Adding just below half of what they can count, and one more where the last bit that stays is 1,
+    // carries into it as it should, and beyond the largest number into infinity.
+    let normal = magnitude.wrapping_sub(F16_NORMAL - (1 << 23)).wrapping_add(0xfff + (magnitude >> 13 & 1)) >> 13;
+    // The last bit of a subnormal F16 is worth 2^-24, as is that of an F32 of 0.5: the addition rounds.
+    let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
+    let nan = 0x7e00 | magnitude >> 13 & 0x3ff;
+    let finite = if magnitude < F16_NORMAL { subnormal } else { normal };
+    let special = if magnitude > INFINITY { nan } else { 0x7c00 };
+    let value = if magnitude < F16_END { finite } else { special };
+    (value | x.to_bits() >> 16 & 0x8000) as u16
+}
+
+/// The BF16 nearest to `x`; of two, the even one.
+pub(super) fn to_bf16(x: f32) -> u16 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)); // as in `to_f16`
+    let is_nan = bits & 0x7fff_ffff > INFINITY;
+    // A NaN whose payload is in the lower half would become an infinity, but for the bit that makes it quiet.
+    ((if is_nan { bits | 1 << 22 } else { rounded }) >> 16) as u16
+}
+
+pub(super) fn from_f16(bits: u16) -> f32 {
+    let sign = u32::from(bits & 0x8000) << 16;
+    let magnitude = u32::from(bits & 0x7fff) << 13;
+    let normal = magnitude + F16_NORMAL - (1 << 23);
+    // With the exponent of the smallest normal number it is too large by just that number.
+    let subnormal = (f32::from_bits(magnitude + F16_NORMAL) - f32::from_bits(F16_NORMAL)).to_bits();
+    let finite = if magnitude < 0x400 << 13 { subnormal } else { normal };
+    f32::from_bits(sign | if magnitude < 0x7c00 << 13 { finite } else { magnitude | INFINITY })
+}
+
+/// `x`, or of the two F32 around it the odd one: rounding that to at most 22 bits gives what rounding `x` would give, as
+/// an odd number is neither one of them nor half-way between two (Boldo and Melquiond, "When double rounding is odd").
+pub(super) fn to_odd(x: f64) -> f32 {
+    let nearest = x as f32;
+    let back = f64::from(nearest);
+    let towards_zero = nearest.to_bits().wrapping_sub(u32::from(back.abs() > x.abs()));
+    f32::from_bits(towards_zero | u32::from(back != x))
+}

@@ -1,0 +1,114 @@
+"""What all peers in Python share: the command line, random tensors, and how tensors are told.
+
+    python3 PEER.py write SEED FOLDER   writes files with the tool, each with FILE.expected.json beside it
+    python3 PEER.py read FILE           reads a file with the tool and prints what it found
+
+Both tell tensors as `weightstream inspect --json --sha256` does: dtypes in weightstream's spelling, shapes with the
+outermost dimension first, sha256 over the decoded little-endian bytes.
+"""
+
+import hashlib
+import json
+import random
+import sys
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+# Dtypes whose elements stand alone, with the bytes of one.
+PLAIN = dict(F64=8, F32=4, F16=2, BF16=2, BOOL=1, I64=8, I32=4, I16=2, I8=1, U64=8, U32=4, U16=2, U8=1)
+
+# Letters of every length in UTF-8, what JSON must escape, what combines, what runs from right to left.
+LETTERS = 'aB.09_/ "\\\x7f\u00e9e\u0301\u0416\u05d0\u0639\u5c42\uff21\U0001f980\U00020000'
+
+
+@dataclass
+class Tensor:
+    """A dense tensor, its bytes little-endian; with its attributes where the tool tells them."""
+
+    name: str
+    dtype: str
+    shape: list
+    data: bytes
+    attributes: dict | None = None
+
+    def told(self):
+        told = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "attributes": self.attributes}
+        return {**told, "sha256": sha256(self.data)}
+
+
+@dataclass
+class Parts:
+    """A tensor of several components: a role, a dtype and bytes for each."""
+
+    name: str
+    dtype: str
+    shape: list
+    layout: str
+    components: list
+    attributes: dict | None = None
+
+    def told(self):
+        parts = [{"role": role, "dtype": dtype, "sha256": sha256(data)} for role, dtype, data in self.components]
+        told = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "attributes": self.attributes}
+        return {**told, "layout": self.layout, "components": parts}
+
+
+def run(write, read):
+    """Does what the command line says, by `write(noise, folder)` or `read(file)`, which gives tensors and metadata."""
+    match sys.argv[1:]:
+        case ["write", seed, folder]:
+            write(Noise(int(seed)), Path(folder))
+        case ["read", file]:
+            json.dump(listing(*read(file)), sys.stdout)
+        case _:
+            sys.exit(f"usage: {sys.argv[0]} write SEED FOLDER | read FILE")
+
+
+def expect(file, tensors, metadata=None, checksums=()):
+    """Says what was written into a file: all its tensors, some or all of its metadata, and the checksums in it."""
+    expected = {**listing(tensors, metadata), "checksums": checksums}
+    Path(f"{file}.expected.json").write_text(json.dumps(expected))
+
+
+def listing(tensors, metadata):
+    """What a file holds; metadata only where the tool tells them."""
+    return {"tensors": [tensor.told() for tensor in tensors], "metadata": metadata}
+
+
+class Noise(random.Random):
+    """Random tensors that a seed repeats."""
+
+    def tensors(self, dtypes):
+        """Tensors of these dtypes; a number is the bytes of an element, a pair the elements and bytes of a block."""
+        for dtype, size in dtypes.items():
+            elements, block = size if isinstance(size, tuple) else (1, size)
+            for at, shape in enumerate(self.shapes(elements)):
+                count = prod(shape) // elements * block
+                data = self.bools(count) if dtype == "BOOL" else self.data(count)
+                yield Tensor(self.name(f"{dtype}.{at}"), dtype, shape, data)
+
+    def shapes(self, block):
+        """Scalars, empty tensors, odd shapes and one that is not small; their last dimension in blocks."""
+        size = lambda: self.randrange(1, 8)
+        shapes = [[], [0], [size(), 0, size()], [1, 1], *([size() for _ in range(rank)] for rank in (1, 2, 3, 4))]
+        shapes.append([self.randrange(60, 90), self.randrange(200, 300) // min(block, 32)])
+        return [[*shape[:-1], shape[-1] * block] if shape else shape for shape in shapes if shape or block == 1]
+
+    def name(self, start):
+        """A name that no other tensor has if none has this start."""
+        return f"{start} {''.join(self.choices(LETTERS, k=self.randrange(12)))}"
+
+    def data(self, length):
+        """So many bytes: noise, or something that compresses."""
+        if self.random() < 0.5:
+            return self.randbytes(length)
+        pattern = self.randbytes(self.randrange(1, 40))
+        return (pattern * (length // len(pattern) + 1))[:length]
+
+    def bools(self, count):
+        return bytes(self.choices((0, 1), k=count))
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()

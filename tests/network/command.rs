@@ -1,0 +1,119 @@
+//! The `weightstream` command over URLs.
+
+use super::server::{Reply, Server, answer};
+use super::{FILE, bytes, corpus, place_of};
+use bytes::{Apr, Entry, noise, ramp};
+use std::process::{Command, Output};
+use weightstream::serve;
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weightstream"));
+    command.args(arguments).current_dir(corpus::root()).output().unwrap()
+}
+
+/// The standard output of a command that must succeed.
+#[track_caller]
+fn succeed(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The one line on standard error of a command that must fail.
+#[track_caller]
+fn fail(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), stderr.matches('\n').count()), (Some(1), 1), "{stderr}");
+    stderr
+}
+
+#[test]
+fn inspect_and_verify_say_the_same_of_a_url_and_of_a_file() {
+    let server = serve::Server::new().mount("/", corpus::root()).bind("127.0.0.1:0").unwrap().spawn();
+    let mut folders: Vec<String> = Vec::new();
+    for corpus::Fixture { path, .. } in corpus::fixtures() {
+        let url = format!("{}/{path}", server.url());
+        let folder = path.rsplit_once('/').unwrap().0.to_owned();
+        // One of a folder is enough for the commands; and one set names a host that does not exist.
+        if folders.contains(&folder) || path.contains("v02.aeroset") || !run(&["inspect", &path]).status.success() {
+            continue;
+        }
+        folders.push(folder);
+        assert_eq!(succeed(&["verify", &url]), succeed(&["verify", &path]), "{path}");
+        let json = ["--json", "--sha256"];
+        let inspect = |place: &str| succeed(&[&["inspect", place][..], &json].concat());
+        assert_eq!(inspect(&url), inspect(&path), "{path}");
+        let text = |place: &str| succeed(&["inspect", place, "--sha256"]).replacen(place, "", 1);
+        assert_eq!(text(&url), text(&path), "{path}");
+    }
+    assert!(folders.len() > 8, "{folders:?}");
+}
+
+#[test]
+fn inspect_reads_the_head_only() {
+    let server = Server::new(|request| answer(&FILE, request));
+    let printed = succeed(&["inspect", &server.url("/m.safetensors")]);
+    assert!(printed.contains("1 file, 4 tensors"), "{printed}");
+    assert_eq!(server.ranges(), [0..65_536]);
+}
+
+#[test]
+fn hashing_a_model_takes_one_long_request_also_over_a_line_that_breaks() {
+    let server = Server::new(|request| match request.number {
+        1 => answer(&FILE, request).cut_after(700_000),
+        _ => answer(&FILE, request),
+    });
+    let printed = succeed(&["inspect", "--sha256", "--json", &server.url("/m.safetensors")]);
+    let sha256 = |bytes: &[u8]| {
+        use sha2::Digest;
+        sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    assert!(printed.contains(&sha256(&FILE[place_of("fourth")])), "{printed}");
+    assert_eq!(server.ranges(), [0..65_536, 65_536..FILE.len(), 65_536 + 700_000..FILE.len()]);
+    assert_eq!(server.sent(), FILE.len());
+}
+
+#[test]
+fn verify_finds_damage_and_says_where() {
+    let entries =
+        vec![Entry::raw("noise", 7, &[200_000], noise(1, 200_000)), Entry::lz4("ramp", 7, &[200_000], &ramp(200_000))];
+    let mut file = Apr::new(entries).build();
+    file[150_000] ^= 1;
+    let server = Server::new(move |request| answer(&file, request));
+    let error = fail(&["verify", &server.url("/m.apr")]);
+    assert!(error.starts_with(&format!("weightstream: error[CHECKSUM]: {}: ", server.url("/m.apr"))), "{error}");
+}
+
+#[test]
+fn headers_open_private_models_and_are_never_told() {
+    let server = Server::new(|request| match request.header("authorization") {
+        Some("Bearer s3cret") => answer(&FILE, request),
+        _ => Reply::new(401, b"s3cret"),
+    });
+    let url = server.url("/m.safetensors");
+    succeed(&["inspect", &url, "--header", "Authorization: Bearer s3cret", "--header", "X-Other: 1"]);
+    succeed(&["verify", &url, "--header", "authorization:Bearer s3cret"]);
+    assert!(fail(&["inspect", &url]).contains("error[HTTP]"));
+    for wrong in ["Authorization: Bearer s3cret.", "Bearer s3cret", "s3 cret: x", "X: s3cret\n", ": s3cret"] {
+        let error = fail(&["verify", &url, "--header", wrong]);
+        assert!(!error.contains("s3cret") && !error.contains("s3 cret"), "{error}");
+    }
+    assert!(fail(&["inspect", "m.apr", "--header", "X-Key: s3cret"]).contains("error[INVALID_ARGUMENT]"));
+}
+
+#[test]
+fn a_url_converts_to_the_same_bytes_as_its_file_and_in_one_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let (here, there) = (folder.path().join("here.apr"), folder.path().join("there.apr"));
+    let file = folder.path().join("m.safetensors");
+    std::fs::write(&file, &*FILE).unwrap();
+    let server = Server::new(|request| answer(&FILE, request));
+    let convert = |from: &str, to: &std::path::Path| {
+        succeed(&["convert", from, to.to_str().unwrap(), "--compress", "lz4"]);
+        std::fs::read(to).unwrap()
+    };
+    assert!(convert(file.to_str().unwrap(), &here) == convert(&server.url("/m.safetensors"), &there));
+    let sent: usize = server.ranges().iter().map(|range| range.end.min(FILE.len()) - range.start).sum();
+    assert!(sent <= FILE.len() + 65_536, "{:?}", server.ranges());
+}

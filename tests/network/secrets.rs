@@ -1,0 +1,163 @@
+//! Where the caller's headers go, and where they do not.
+
+use super::bytes::{Apr, Entry, apr_manifest};
+use super::server::{Reply, Server, answer, whole};
+use super::{FILE, assert_loads, corpus, load, options, run};
+use serde_json::json;
+use std::fs;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use weightstream::error::{Error, ErrorKind};
+use weightstream::loader::Loader;
+use weightstream::source::http::HttpSource;
+
+fn source(url: &str) -> HttpSource {
+    let headers = [("Authorization", "Bearer s3cret"), ("X-Api-Key", "s3cret")];
+    HttpSource::new(url, &headers.map(|(name, value)| (name.to_owned(), value.to_owned()))).unwrap()
+}
+
+async fn open(url: &str) -> Result<Rc<Loader<HttpSource>>, Error> {
+    Loader::open(source(url), options()).await.map(Rc::new)
+}
+
+/// The paths that were asked for, and whether the secrets came with the request.
+fn asked(server: &Server) -> Vec<(String, bool)> {
+    let of_request = |request: super::server::Request| {
+        let secrets = [request.header("authorization"), request.header("x-api-key")];
+        assert!(secrets[0].is_some() == secrets[1].is_some());
+        (request.path.clone(), secrets[0] == Some("Bearer s3cret"))
+    };
+    let mut asked: Vec<_> = server.requests().into_iter().map(of_request).collect();
+    asked.dedup();
+    asked
+}
+
+fn path(path: &str, has_secrets: bool) -> (String, bool) {
+    (path.to_owned(), has_secrets)
+}
+
+#[test]
+fn sends_headers_to_no_other_origin() {
+    let other = Server::new(|request| answer(&FILE, request));
+    let target = other.url("/signed?sig=1");
+    let server = Server::new(move |_| Reply::new(302, b"").with("Location", &target));
+    run(async {
+        let loader = open(&server.url("/m")).await.unwrap();
+        assert_loads(load(&loader, "second").await, "second");
+    });
+    assert_eq!(asked(&server), [path("/m", true)]);
+    assert_eq!(asked(&other), [path("/signed?sig=1", false)]);
+    assert_eq!(server.requests().len(), 2, "signed URLs expire: each request is redirected anew");
+}
+
+#[test]
+fn an_origin_that_a_redirect_comes_back_to_gets_no_headers_either() {
+    let back: Arc<OnceLock<String>> = Arc::default();
+    let target = Arc::clone(&back);
+    let other = Server::new(move |_| Reply::new(307, b"").with("Location", target.get().unwrap()));
+    let away = other.url("/away");
+    let server = Server::new(move |request| match request.path.as_str() {
+        "/m" => Reply::new(301, b"").with("Location", "/moved"),
+        "/moved" => Reply::new(308, b"").with("Location", &away),
+        _ => answer(&FILE, request),
+    });
+    back.set(server.url("/chosen/by/others")).unwrap();
+    run(async { open(&server.url("/m")).await.unwrap() });
+    assert_eq!(asked(&server), [path("/m", true), path("/moved", true), path("/chosen/by/others", false)]);
+}
+
+#[test]
+fn files_beside_a_manifest_get_the_headers() {
+    let shard = Apr::new(vec![Entry::raw("t", 7, &[3], vec![1, 2, 3])]).build();
+    let manifest = apr_manifest(&[("a b?.apr", &shard)], json!({ "t": 0 }));
+    let server = Server::new(move |request| match request.path.as_str() {
+        "/folder/m.apr" => answer(&manifest, request),
+        _ => answer(&shard, request),
+    });
+    run(async {
+        let loader = open(&server.url("/folder/m.apr")).await.unwrap();
+        assert_eq!(load(&loader, "t").await.unwrap(), [1, 2, 3]);
+    });
+    assert_eq!(asked(&server), [path("/folder/m.apr", true), path("/folder/a%20b%3F.apr", true)]);
+}
+
+#[test]
+fn urls_that_a_manifest_names_get_no_headers_also_on_the_same_origin() {
+    let folder = corpus::root().join("aero/set");
+    let own_url: Arc<OnceLock<String>> = Arc::default();
+    let base = Arc::clone(&own_url);
+    let server = Server::new(move |request| {
+        let name = request.path.rsplit('/').next().unwrap();
+        let file = fs::read(folder.join(name)).unwrap();
+        if request.path != "/set/model.v02.aeroset.json" {
+            return answer(&file, request);
+        }
+        let text = String::from_utf8(file).unwrap().replace("http://127.0.0.1:0/models/x", base.get().unwrap());
+        answer(text.as_bytes(), request)
+    });
+    own_url.set(server.url("/elsewhere")).unwrap();
+    run(async {
+        let loader = open(&server.url("/set/model.v02.aeroset.json")).await.unwrap();
+        assert_eq!(loader.load_index().await.unwrap().len(), 7);
+    });
+    let asked = asked(&server);
+    assert_eq!(asked[0], path("/set/model.v02.aeroset.json", true));
+    assert!(asked.len() > 3);
+    assert!(asked[1..].iter().all(|(path, has_secrets)| path.starts_with("/elsewhere/") && !has_secrets), "{asked:?}");
+}
+
+#[test]
+fn a_manifest_cannot_lead_out_of_its_folder() {
+    for name in ["../secret.apr", "/secret.apr", "//127.0.0.1/x.apr", "file:///etc/passwd", "a\\..\\b.apr", "a/../../b"]
+    {
+        let shard = Apr::new(vec![Entry::raw("t", 7, &[1], vec![1])]).build();
+        let manifest = apr_manifest(&[(name, &shard)], json!({ "t": 0 }));
+        let server = Server::new(move |request| answer(&manifest, request));
+        run(async {
+            let outcome = open(&server.url("/folder/m.apr")).await;
+            let refused = match outcome {
+                Ok(loader) => load(&loader, "t").await.map(drop),
+                Err(error) => Err(error),
+            };
+            assert!(refused.is_err(), "{name}");
+        });
+        assert!(server.requests().iter().all(|request| request.path.starts_with("/folder/")), "{name}");
+    }
+}
+
+#[test]
+fn nothing_tells_the_headers() {
+    let server = Server::new(|_| Reply::new(403, b"s3cret"));
+    let error = run(async { open(&server.url("/m")).await.unwrap_err() });
+    let shown = format!("{error} {error:?} {:?}", source(&server.url("/m")));
+    assert!(!shown.contains("s3cret"), "{shown}");
+    for (name, value) in [("X-Key", "s3cret\n"), ("s3cret value", "x"), ("", "s3cret")] {
+        let error = HttpSource::new(&server.url("/m"), &[(name.to_owned(), value.to_owned())]).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidArgument);
+        assert!(!format!("{error:?}").contains("s3cret"), "{error}");
+    }
+}
+
+#[test]
+fn refuses_urls_that_are_none_or_hold_a_password() {
+    for url in
+        ["", "model.apr", "file:///m.apr", "http://", "data:,x", "http://user:s3cret@127.0.0.1/m", "http://s3cret@h/"]
+    {
+        let error = HttpSource::new(url, &[]).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{url}");
+        assert!(!error.to_string().contains("s3cret"), "{error}");
+    }
+}
+
+#[test]
+fn redirects_that_lead_nowhere_end() {
+    for location in ["/m", "file:///etc/passwd", "http://"] {
+        let server = Server::new(move |_| Reply::new(302, b"").with("Location", location));
+        let error = run(async { open(&server.url("/m")).await.unwrap_err() });
+        assert_eq!(error.kind, ErrorKind::Http, "{location}: {error}");
+        assert!(server.requests().len() < 30);
+    }
+    let server = Server::new(|_| whole(&FILE));
+    assert!(run(open(&server.url("/m"))).is_ok());
+}

@@ -1,0 +1,262 @@
+//! A server on 127.0.0.1 that answers each request as its script says, and remembers what it was asked and what it sent.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PIECE_BYTES: usize = 16 << 10;
+
+/// A request, and how many bytes of a body were sent in answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// Counted from 0, over all connections.
+    pub(crate) number: usize,
+    pub(crate) path: String,
+    /// The `Range` header, half-open.
+    pub(crate) range: Option<Range<usize>>,
+    /// Names in lower case.
+    headers: Vec<(String, String)>,
+    pub(crate) at: Instant,
+    pub(crate) sent: usize,
+}
+
+impl Request {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Gives any bytes of a file that nobody holds.
+type Make = fn(Range<usize>) -> Vec<u8>;
+
+/// What to answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+    /// A body that is made while it is sent, in place of the other: which bytes, and how.
+    made: Option<(Range<usize>, Make)>,
+    then: Then,
+    /// The pause after each piece of the body.
+    pause: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Then {
+    /// The connection serves the next request.
+    KeepAlive,
+    /// The connection is closed.
+    Close,
+    /// Nothing more comes, and the connection stays open.
+    Stall,
+}
+
+impl Reply {
+    pub(crate) fn new(status: u16, body: &[u8]) -> Self {
+        let reply = Reply {
+            status,
+            headers: Vec::new(),
+            body: body.to_vec(),
+            made: None,
+            then: Then::KeepAlive,
+            pause: Duration::ZERO,
+        };
+        reply.with("Content-Length", &body.len().to_string())
+    }
+
+    /// A range of a file of so many bytes.
+    pub(crate) fn made(range: Range<usize>, file_length: usize, make: Make) -> Self {
+        let content_range = format!("bytes {}-{}/{file_length}", range.start, range.end - 1);
+        let reply = Reply::new(206, b"").with("Content-Range", &content_range);
+        Reply { made: Some((range.clone(), make)), ..reply.with("Content-Length", &range.len().to_string()) }
+    }
+
+    /// The same with a header, in place of one of that name.
+    pub(crate) fn with(self, name: &str, value: &str) -> Self {
+        let mut reply = self.without(name);
+        reply.headers.push((name.to_owned(), value.to_owned()));
+        reply
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| known != name);
+        self
+    }
+
+    /// Closes the connection after so many bytes of the body.
+    pub(crate) fn cut_after(mut self, bytes: usize) -> Self {
+        if bytes < self.body.len() {
+            self.body.truncate(bytes);
+            self.then = Then::Close;
+        }
+        self
+    }
+
+    /// Sends so many bytes of the body, then no more, but does not close the connection.
+    pub(crate) fn stall_after(mut self, bytes: usize) -> Self {
+        self.body.truncate(bytes);
+        self.then = Then::Stall;
+        self
+    }
+
+    /// Pauses after every piece of 16 KiB.
+    pub(crate) fn slowly(mut self, pause_ms: u64) -> Self {
+        self.pause = Duration::from_millis(pause_ms);
+        self
+    }
+
+    /// Sends the body in chunks, so that its length is known at its end only.
+    pub(crate) fn chunked(mut self) -> Self {
+        let mut body = Vec::new();
+        for chunk in self.body.chunks(10_000) {
+            body.extend(format!("{:x}\r\n", chunk.len()).into_bytes());
+            body.extend(chunk);
+            body.extend(b"\r\n");
+        }
+        body.extend(b"0\r\n\r\n");
+        self.body = body;
+        self.without("Content-Length").with("Transfer-Encoding", "chunked")
+    }
+}
+
+/// The honest answer to a request for `file`: the range, the whole, or 416.
+pub(crate) fn answer(file: &[u8], request: &Request) -> Reply {
+    match &request.range {
+        None => whole(file),
+        Some(range) if range.start >= file.len() => {
+            Reply::new(416, b"").with("Content-Range", &format!("bytes */{}", file.len()))
+        }
+        Some(range) => {
+            let range = range.start..range.end.min(file.len());
+            let content_range = format!("bytes {}-{}/{}", range.start, range.end - 1, file.len());
+            Reply::new(206, &file[range]).with("ETag", "\"v1\"").with("Content-Range", &content_range)
+        }
+    }
+}
+
+/// The whole file, as a server that does not know Range sends it.
+pub(crate) fn whole(file: &[u8]) -> Reply {
+    Reply::new(200, file).with("ETag", "\"v1\"")
+}
+
+/// A running server. Dropping it closes the port.
+pub(crate) struct Server {
+    origin: String,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    script: Box<dyn Fn(&Request) -> Reply + Send + Sync>,
+    requests: Mutex<Vec<Request>>,
+    is_closed: AtomicBool,
+}
+
+impl Server {
+    pub(crate) fn new(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let (requests, is_closed) = Default::default();
+        let shared = Arc::new(Shared { script: Box::new(script), requests, is_closed });
+        let acceptor = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if acceptor.is_closed.load(Ordering::Relaxed) {
+                    break;
+                }
+                let shared = Arc::clone(&acceptor);
+                thread::spawn(move || shared.attend(stream));
+            }
+        });
+        Server { origin, shared }
+    }
+
+    /// The URL of `path`.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.origin)
+    }
+
+    /// The requests so far.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.shared.requests.lock().unwrap().clone()
+    }
+
+    /// The ranges that were asked for so far.
+    pub(crate) fn ranges(&self) -> Vec<Range<usize>> {
+        self.requests().into_iter().map(|request| request.range.unwrap_or(0..usize::MAX)).collect()
+    }
+
+    /// The body bytes that were sent so far.
+    pub(crate) fn sent(&self) -> usize {
+        self.requests().iter().map(|request| request.sent).sum()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
+        TcpStream::connect(self.origin.trim_start_matches("http://")).ok(); // wakes the acceptor
+    }
+}
+
+impl Shared {
+    /// Answers one request after the other, until either side closes the connection.
+    fn attend(&self, mut stream: TcpStream) {
+        stream.set_nodelay(true).ok();
+        while let Some(request) = self.receive(&mut stream) {
+            let reply = (self.script)(&request);
+            let headers = reply.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<String>();
+            let head = format!("HTTP/1.1 {} X\r\n{headers}\r\n", reply.status);
+            if stream.write_all(head.as_bytes()).is_err() {
+                return;
+            }
+            let length = reply.made.as_ref().map_or(reply.body.len(), |(range, _)| range.len());
+            for start in (0..length).step_by(PIECE_BYTES) {
+                let piece = start..length.min(start + PIECE_BYTES);
+                let sent = match &reply.made {
+                    Some((range, make)) => stream.write_all(&make(range.start + piece.start..range.start + piece.end)),
+                    None => stream.write_all(&reply.body[piece.clone()]),
+                };
+                if sent.is_err() {
+                    return;
+                }
+                self.requests.lock().unwrap()[request.number].sent += piece.len();
+                thread::sleep(reply.pause);
+            }
+            match reply.then {
+                Then::KeepAlive => {}
+                Then::Close => return,
+                Then::Stall => {
+                    stream.set_read_timeout(Some(Duration::from_secs(10))).ok();
+                    stream.read_exact(&mut [0]).ok(); // until the client has gone
+                    return;
+                }
+            }
+        }
+    }
+
+    fn receive(&self, stream: &mut TcpStream) -> Option<Request> {
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte).ok()?;
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let mut lines = head.lines();
+        let path = lines.next()?.split(' ').nth(1)?.to_owned();
+        let pair = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+        let headers: Vec<_> = lines.filter_map(pair).collect();
+        let mut requests = self.requests.lock().unwrap();
+        let mut request = Request { number: requests.len(), path, range: None, headers, at: Instant::now(), sent: 0 };
+        request.range = request.header("range").map(|value| {
+            let (first, last) = value.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
+            first.parse().unwrap()..last.parse::<usize>().unwrap() + 1
+        });
+        requests.push(request.clone());
+        Some(request)
+    }
+}

@@ -1,0 +1,70 @@
+//! What `--dtype` makes of a model.
+
+use super::model::{Folder, Given, noise, safetensors_file};
+use serde_json::json;
+use weightstream::ErrorKind;
+use weightstream::dtype::Dtype;
+use weightstream::write::{Compression, ConvertOptions, TargetFormat};
+
+fn to(dtype: Dtype) -> ConvertOptions {
+    ConvertOptions { dtype: Some(dtype), ..ConvertOptions::default() }
+}
+
+/// Floats whose F16 and BF16 are known: 1.0, and 1.0 + 2^-20, which is nearer to 1.0 than to anything else.
+fn floats(count: usize) -> Vec<u8> {
+    (0..count)
+        .flat_map(|at| if at.is_multiple_of(2) { 1.0f32 } else { 1.0 + f32::EPSILON * 8.0 }.to_le_bytes())
+        .collect()
+}
+
+#[test]
+fn matrices_of_floats_are_cast_and_nothing_else_is() {
+    let folder = Folder::new();
+    let tensors: [Given; 5] = [
+        ("matrix", "F32", &[300, 64], floats(300 * 64)),
+        ("ragged", "F32", &[3, 33], floats(99)),
+        ("vector", "F32", &[64], floats(64)),
+        ("scalar", "F32", &[], floats(1)),
+        ("integers", "I32", &[2, 32], noise(1, 256)),
+    ];
+    folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
+    for (dtype, one) in [(Dtype::F16, 0x3c00u16), (Dtype::BF16, 0x3f80)] {
+        let converted = folder.convert("m.safetensors", "m.apr", &to(dtype.clone())).unwrap();
+        assert_eq!(converted.warnings, [""; 0]);
+        let reader = folder.open("m.apr");
+        reader.verify(&()).unwrap();
+        assert_eq!(reader.tensor_slice("matrix").unwrap(), one.to_le_bytes().repeat(300 * 64));
+        assert_eq!(reader.tensor("ragged").unwrap().dtype, dtype);
+        for (name, stays, _, bytes) in &tensors[2..] {
+            assert_eq!(reader.tensor(name).unwrap().dtype.name(), *stays);
+            assert_eq!(reader.tensor_slice(name).unwrap(), bytes);
+        }
+    }
+}
+
+#[test]
+fn rows_that_fill_no_blocks_stay_and_are_named() {
+    let folder = Folder::new();
+    let tensors: [Given; 2] = [("matrix", "F32", &[3, 64], floats(3 * 64)), ("ragged", "F32", &[3, 33], floats(99))];
+    folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
+    let options = ConvertOptions { compression: Compression::Lz4, ..to(Dtype::Q8_0) };
+    let converted = folder.convert("m.safetensors", "m.apr", &options).unwrap();
+    assert!(converted.warnings.len() == 1 && converted.warnings[0].contains("\"ragged\""), "{:?}", converted.warnings);
+    let reader = folder.open("m.apr");
+    assert_eq!(reader.tensor("ragged").unwrap().dtype, Dtype::F32);
+    let blocks = reader.tensor_slice("matrix").unwrap();
+    assert_eq!(blocks.len(), 6 * 34);
+    // All elements are about 1: the scale is 1/127 as an F16, and each is 127 times that.
+    assert_eq!(&blocks[..34], [&[0x08, 0x20][..], &[127; 32]].concat());
+}
+
+/// The dtype that was asked for is what the target must hold, not that of the source.
+#[test]
+fn a_cast_to_what_the_format_has_not_is_refused() {
+    let folder = Folder::new();
+    folder.write("m.safetensors", &safetensors_file(json!({}), &[("matrix", "F32", &[1, 32], floats(32))]));
+    let options = ConvertOptions { format: TargetFormat::SafeTensors, ..to(Dtype::Q8_0) };
+    let error = folder.convert("m.safetensors", "out.safetensors", &options).unwrap_err();
+    assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("matrix")));
+    assert_eq!(folder.names(), ["m.safetensors"]);
+}

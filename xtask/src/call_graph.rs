@@ -1,0 +1,177 @@
+//! A WebAssembly module as functions that call each other.
+
+use std::ops::Range;
+
+use anyhow::{Result, ensure};
+use wasmparser::{ElementItems, ExternalKind, KnownCustom, Name, Operator, Parser, Payload, TypeRef};
+
+pub(crate) struct CallGraph<'a> {
+    module: &'a [u8],
+    /// Imported ones first, as functions are numbered.
+    functions: Vec<Function>,
+    /// What is called from outside, or through a table.
+    roots: Vec<u32>,
+    /// What a debugger reads and a browser does not.
+    names: Option<Range<usize>>,
+}
+
+#[derive(Default)]
+struct Function {
+    /// The path in Rust.
+    name: String,
+    /// Where its code is in the module; nowhere for an imported one.
+    code: Range<usize>,
+    calls: Vec<u32>,
+}
+
+impl<'a> CallGraph<'a> {
+    pub(crate) fn read(module: &'a [u8]) -> Result<Self> {
+        let mut graph = CallGraph { module, functions: Vec::new(), roots: Vec::new(), names: None };
+        let mut section_end = 0;
+        for payload in Parser::new(0).parse_all(module) {
+            let payload = payload?;
+            let section = payload.as_section().map(|(_, range)| section_end..range.end as usize);
+            match payload {
+                Payload::Version { range, .. } => section_end = range.end as usize,
+                Payload::ImportSection(imports) => {
+                    for import in imports.into_imports() {
+                        if matches!(import?.ty, TypeRef::Func(_)) {
+                            graph.functions.push(Function::default());
+                        }
+                    }
+                }
+                Payload::ExportSection(exports) => {
+                    for export in exports {
+                        let export = export?;
+                        graph.roots.extend((export.kind == ExternalKind::Func).then_some(export.index));
+                    }
+                }
+                Payload::StartSection { func, .. } => graph.roots.push(func),
+                Payload::ElementSection(elements) => {
+                    for element in elements {
+                        graph.add_element(element?.items)?;
+                    }
+                }
+                Payload::CodeSectionEntry(body) => {
+                    let code = body.range().start as usize..body.range().end as usize;
+                    let mut function = Function { code, ..Function::default() };
+                    for operator in body.get_operators_reader()? {
+                        function.calls.extend(called(&operator?));
+                    }
+                    graph.functions.push(function);
+                }
+                Payload::CustomSection(custom) => {
+                    if let KnownCustom::Name(names) = custom.as_known() {
+                        graph.names = section.clone();
+                        for part in names {
+                            graph.add_names(part?)?;
+                        }
+                    }
+                }
+                _ => {}
+            }
+            section_end = section.map_or(section_end, |section| section.end);
+        }
+        ensure!(graph.names.is_some(), "the module has no names");
+        Ok(graph)
+    }
+
+    /// The module for a browser.
+    pub(crate) fn without_names(&self) -> Vec<u8> {
+        self.without(self.names.clone())
+    }
+
+    /// As [`CallGraph::without_names`], and without the code that nothing could reach if the functions that `is_gone` were
+    /// not there. That is no module any more, but as long as one.
+    pub(crate) fn without_functions(&self, is_gone: impl Fn(&str) -> bool) -> Vec<u8> {
+        let mut is_reached = vec![false; self.functions.len()];
+        let mut queue = self.roots.clone();
+        while let Some(number) = queue.pop() {
+            let Some((function, is_reached)) =
+                self.functions.get(number as usize).zip(is_reached.get_mut(number as usize))
+            else {
+                continue;
+            };
+            if !*is_reached && !is_gone(&function.name) {
+                *is_reached = true;
+                queue.extend(&function.calls);
+            }
+        }
+        let unreached = self.functions.iter().zip(is_reached).filter(|(_, is_reached)| !is_reached);
+        self.without(unreached.map(|(function, _)| function.code.clone()).chain(self.names.clone()))
+    }
+
+    /// The module without some ranges, which are in their order.
+    fn without(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> Vec<u8> {
+        let (mut rest, mut position) = (Vec::with_capacity(self.module.len()), 0);
+        for range in ranges.into_iter().filter(|range| !range.is_empty()) {
+            rest.extend_from_slice(self.module.get(position..range.start).unwrap_or_default());
+            position = range.end;
+        }
+        rest.extend_from_slice(self.module.get(position..).unwrap_or_default());
+        rest
+    }
+
+    fn add_element(&mut self, items: ElementItems) -> Result<()> {
+        match items {
+            ElementItems::Functions(numbers) => {
+                for number in numbers {
+                    self.roots.push(number?);
+                }
+            }
+            ElementItems::Expressions(_, expressions) => {
+                for expression in expressions {
+                    for operator in expression?.get_operators_reader() {
+                        self.roots.extend(called(&operator?));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_names(&mut self, part: Name) -> Result<()> {
+        if let Name::Function(names) = part {
+            for naming in names {
+                let naming = naming?;
+                if let Some(function) = self.functions.get_mut(naming.index as usize) {
+                    function.name = naming.name.to_owned();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The function that an operator calls, or refers to for somebody to call.
+fn called(operator: &Operator) -> Option<u32> {
+    match operator {
+        Operator::Call { function_index: function }
+        | Operator::ReturnCall { function_index: function }
+        | Operator::RefFunc { function_index: function } => Some(*function),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `a`, which is exported, calls `b`, which calls `c`; each is named.
+    const MODULE: &[u8] = b"\0asm\x01\0\0\0\
+        \x01\x04\x01\x60\0\0\
+        \x03\x04\x03\0\0\0\
+        \x07\x05\x01\x01a\0\0\
+        \x0a\x0e\x03\x04\0\x10\x01\x0b\x04\0\x10\x02\x0b\x02\0\x0b\
+        \0\x11\x04name\x01\x0a\x03\0\x01a\x01\x01b\x02\x01c";
+
+    #[test]
+    fn without_a_function_goes_what_only_it_calls() {
+        let graph = CallGraph::read(MODULE).unwrap();
+        let whole = graph.without_names();
+        assert_eq!(whole, MODULE[..MODULE.len() - 19]);
+        assert_eq!(whole.len() - graph.without_functions(|name| name == "c").len(), 2);
+        assert_eq!(whole.len() - graph.without_functions(|name| name == "b").len(), 4 + 2);
+        assert_eq!(graph.without_functions(|_| false), whole);
+    }
+}

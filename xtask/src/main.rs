@@ -21,6 +21,7 @@ mod demo;
 mod devtools;
 mod expected;
 mod formats;
+mod fuzz;
 mod headless;
 mod interop;
 mod listing;
@@ -71,6 +72,14 @@ enum Chore {
     },
     /// Run every check that must hold, or only the steps that are named.
     Test { steps: Vec<String> },
+    /// Run the fuzz targets under libFuzzer.
+    Fuzz {
+        /// Only this one.
+        target: Option<String>,
+        /// How long each runs.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// Write a picture of the demo page with the loaded model.
     Screenshot {
         #[arg(long)]
@@ -106,6 +115,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Demo { headless: false, port } => demo::run(&project, port),
         Chore::Interop { seed } => interop::run(&project, seed),
         Chore::Test { steps } => suite::run(&project, &steps),
+        Chore::Fuzz { target, seconds } => fuzz::run(&project, target.as_deref(), seconds),
         Chore::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { page::DESKTOP };
             screenshot::take(&project, window, dark, whole, &out)

@@ -63,6 +63,14 @@ pub(super) fn part_dtype(stored: &str, logical: Option<&str>) -> Result<Dtype> {
     }
 }
 
+/// As [`Dtype::byte_length`], but an odd number of F4 fills its last byte up (appendix A of version 2).
+pub(super) fn byte_length(dtype: &Dtype, elements: u64) -> Result<Option<u64>> {
+    match dtype {
+        Dtype::F4 => Ok(Some(elements.div_ceil(2))),
+        _ => dtype.byte_length(elements),
+    }
+}
+
 /// How a component's `dtype` and `type` are spelled. A dtype that weightstream has no size for is stored as bytes, with
 /// its name as the type. `None` for what would be read as another dtype.
 #[cfg(not(target_arch = "wasm32"))]

@@ -4,8 +4,9 @@
 //! its registry, in the repository of the package `ztensor` 2.1. What is read where it leaves a choice: layouts, types,
 //! encodings and digests that are not in the registry are listed and load as they are stored, `zt.mx/1` and
 //! `zt.quant_group/1` by their parts; padding, and the generations of an appended file that the last footer
-//! does not lead to, are not looked at; nor are values of `bool`, `f4_e2m1` or indices for being possible ones.
-//! A model in several files is refused: its root has the only manifest, with places of blobs in the other files.
+//! does not lead to, are not looked at; nor are values of `bool`, `f4_e2m1` or indices for being possible ones. Tensors
+//! may share a blob, which is then read for each of them. A model in several files is refused: its root has the only
+//! manifest that counts, with places of blobs in the other files.
 
 mod deterministic;
 mod object;
@@ -101,7 +102,7 @@ fn read_manifest(bytes: &[u8], manifest: Range<u64>, data_end: u64) -> Result<Co
                 })?;
                 objects = Some(tensors);
             }
-            _ => _ = cbor.value()?, // `shards` says more of files that no part lies in, if it is read on
+            _ => _ = cbor.value()?, // also `shards`: a part that lies in one is refused
         }
         Ok(())
     })?;

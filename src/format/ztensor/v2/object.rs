@@ -1,7 +1,7 @@
 //! An object, which becomes a tensor: its parts, and how its layout says that they belong together.
 
 use super::super::blob::Findings;
-use super::super::dtypes::{block_dtype, main_component};
+use super::super::dtypes::{block_dtype, byte_length, main_component};
 use super::part::Part;
 use super::{check_name, named};
 use crate::dtype::{Dtype, element_count};
@@ -109,13 +109,5 @@ fn indices<'a>(role: &str, parts: &'a [(&str, Part<'a>)]) -> Result<(u64, &'a Dt
         Dtype::U32 => Ok((part.decoded_length / 4, &part.dtype)),
         Dtype::U64 => Ok((part.decoded_length / 8, &part.dtype)),
         _ => Err(malformed(format!("`{role}` are {}, but must be U32 or U64", part.dtype))),
-    }
-}
-
-/// As [`Dtype::byte_length`], but an odd number of F4 fills its last byte up.
-fn byte_length(dtype: &Dtype, elements: u64) -> Result<Option<u64>> {
-    match dtype {
-        Dtype::F4 => Ok(Some(elements.div_ceil(2))),
-        _ => dtype.byte_length(elements),
     }
 }

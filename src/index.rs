@@ -164,6 +164,15 @@ pub struct ComponentDigest {
     pub over: DigestedBytes,
 }
 
+impl Component {
+    /// The digest of the bytes as stored, where it is one that nobody can make other bytes for.
+    pub fn content(&self) -> Option<&Digest> {
+        let ComponentDigest { digest, over } = self.digest.as_ref()?;
+        let is_stored = *over == DigestedBytes::Stored || self.encoding == Encoding::Raw;
+        (is_stored && matches!(digest, Digest::Sha256(_) | Digest::Blake3(_))).then_some(digest)
+    }
+}
+
 /// Which bytes of a component a digest is over. They are the same where the component is stored raw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DigestedBytes {

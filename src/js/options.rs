@@ -10,6 +10,7 @@ use crate::source::web::view;
 use js_sys::{Function, Object, Reflect};
 use serde::Deserialize;
 use std::ops::Range;
+use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{AbortSignal, RequestCredentials, Url};
 
@@ -22,6 +23,8 @@ pub(super) struct Settings {
     pub(super) client: Client,
     pub(super) signal: Option<AbortSignal>,
     pub(super) on_progress: Option<Function>,
+    /// Whether files are kept from one load to the next.
+    pub(super) is_cached: bool,
 }
 
 #[derive(Deserialize)]
@@ -83,9 +86,11 @@ pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsVa
         headers: headers(options).map_err(failure)?,
         credentials: field(options, "credentials").and_then(|value| RequestCredentials::from_js_value(&value)),
         origin,
+        requests: Rc::default(),
     };
     let on_progress = function(options, "onProgress").map_err(failure)?;
-    Ok(Settings { loader, client, signal: signal(options), on_progress })
+    let is_cached = is_cached(options).map_err(failure)?;
+    Ok(Settings { loader, client, signal: signal(options), on_progress, is_cached })
 }
 
 /// The signal of a call.
@@ -128,6 +133,15 @@ fn checked(numbers: &Numbers) -> Result<loader::Options> {
         ..Policy::default()
     };
     Ok(loader::Options { concurrency, coalesce_gap_bytes, max_memory_bytes, verify: numbers.verify, retry })
+}
+
+fn is_cached(options: &JsValue) -> Result<bool> {
+    match field(options, "cache").map(|value| value.as_string()) {
+        None => Ok(true),
+        Some(Some(word)) if word == "auto" => Ok(true),
+        Some(Some(word)) if word == "none" => Ok(false),
+        Some(_) => Err(invalid("`cache` is neither \"auto\" nor \"none\"".to_owned())),
+    }
 }
 
 fn headers(options: &JsValue) -> Result<Vec<(String, String)>> {

@@ -17,6 +17,15 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Whether `now` is the same file for sure: unlike for [`Identity::change_since`], something must say so.
+    pub fn is_confirmed_by(&self, now: &Identity) -> bool {
+        let is_same = match (&now.etag, &self.etag) {
+            (Some(now), Some(then)) => now == then,
+            _ => now.last_modified.is_some() && now.last_modified == self.last_modified,
+        };
+        is_same && now.change_since(self).is_none()
+    }
+
     /// What differs from `earlier`, in words; `None` where this can be the same file.
     pub fn change_since(&self, earlier: &Identity) -> Option<String> {
         fn differ<T: PartialEq>(now: &Option<T>, then: &Option<T>) -> bool {

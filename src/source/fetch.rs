@@ -4,6 +4,7 @@ use super::stream::{StreamBody, broken};
 use super::{Answer, answer};
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{Date, Function, Promise, Reflect, decode_uri_component, encode_uri_component};
+use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
@@ -21,6 +22,8 @@ pub struct Client {
     pub credentials: Option<RequestCredentials>,
     /// The origin of the URL that the caller named.
     pub origin: String,
+    /// Counts the requests that are made.
+    pub requests: Rc<Cell<u64>>,
 }
 
 /// A file at a URL.
@@ -109,6 +112,7 @@ impl FetchSource {
         // Chromium's HTTP cache serialises parallel ranges of one URL, and a warm one is slower than loopback.
         init.set_cache(RequestCache::NoStore);
         init.set_signal(Some(&controller.signal()));
+        self.client.requests.set(self.client.requests.get() + 1);
         let response = self.call_fetch(&init).await;
         let response = response.map_err(|cause| broken("the request failed", cause))?;
         match response.dyn_into::<Response>() {

@@ -15,7 +15,7 @@ extern "C" {
 }
 
 /// Waits; dropping the future clears the timer.
-pub(super) async fn pause(delay_ms: u64) {
+pub(crate) async fn pause(delay_ms: u64) {
     let mut timer = Timer(JsValue::UNDEFINED);
     let elapsed = Promise::new(&mut |resolve, _| timer.0 = set_timeout(&resolve, delay_ms as f64));
     drop(JsFuture::from(elapsed).await); // a timer's promise does not reject

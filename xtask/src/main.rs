@@ -10,6 +10,8 @@ use crate::project::Project;
 
 mod apt;
 mod browser;
+mod cache_speed;
+mod cache_test;
 mod call_graph;
 mod cargo_tools;
 mod chromium;
@@ -40,6 +42,7 @@ mod synthetic;
 mod targets;
 mod wasm_sysroot;
 mod wasm_target;
+mod ztensor;
 
 /// The chores of the weightstream project.
 #[derive(Parser)]

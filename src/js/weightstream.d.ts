@@ -156,7 +156,7 @@ export interface TensorComponent {
 }
 
 /** How a tensor's bytes were checked; `null` where the format has nothing to check them by. */
-export type Verified = "crc32" | "crc32c" | "sha256" | "blake3" | null;
+export type Verified = "crc32" | "crc32c" | "xxh3" | "sha256" | "blake3" | null;
 
 export interface Tensor {
   readonly name: string;

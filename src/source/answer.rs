@@ -246,6 +246,20 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_the_same_only_if_something_says_so() {
+        let kept = Identity { length: Some(5), etag: Some("\"a\"".into()), last_modified: Some("Monday".into()) };
+        assert!(kept.is_confirmed_by(&kept));
+        let now = |length, etag: Option<&str>, last_modified: Option<&str>| {
+            let text = |text: Option<&str>| text.map(str::to_owned);
+            kept.is_confirmed_by(&Identity { length, etag: text(etag), last_modified: text(last_modified) })
+        };
+        assert!(now(None, Some("\"a\""), None) && now(None, None, Some("Monday")));
+        assert!(!now(Some(5), None, None), "nothing says so");
+        assert!(!now(Some(6), Some("\"a\""), None) && !now(None, Some("\"b\""), Some("Monday")));
+        assert!(!now(Some(5), None, Some("Tuesday")));
+    }
+
+    #[test]
     fn a_file_of_another_length_or_etag_has_changed() {
         let identity =
             |length, etag: Option<&str>| Identity { length, etag: etag.map(str::to_owned), last_modified: None };

@@ -3,18 +3,20 @@
 //! A log is open in one worker at a time: whoever has it open holds a Web Lock of its name. A worker that wants a log
 //! which another has calls for it on a channel that all of them hear, and is given it between two requests.
 
+mod content;
+mod room;
+
 use super::Lock;
-use super::contents::{Content, Contents, Place};
+use super::contents::Contents;
 use super::log::{self, Description, Found, GLANCE_BYTES, Log};
-use super::opfs::{Entry, Folder, NO_ROOM, SyncFile, failed, room_bytes};
+use super::opfs::{Entry, Folder, SyncFile, failed};
 use super::record::{read_identity, write_identity};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::source::timer::pause;
 use futures::future::{self, Either};
 use js_sys::{Array, ArrayBuffer, Date, Math, Uint8Array};
 use std::collections::HashMap;
-use std::ops::Range;
 use std::pin::pin;
 use wasm_bindgen::prelude::*;
 
@@ -26,9 +28,6 @@ const CONTENTS: &str = "contents";
 
 /// How often a worker that waits calls for a log: whoever has it may have got it after the last call.
 const CALL_INTERVAL_MS: u64 = 100;
-
-/// How many bytes may be written before the browser is asked again how much room there is.
-const ROOM_STEP_BYTES: u64 = 64 << 20;
 
 /// All that is kept.
 pub(super) struct Store {
@@ -128,37 +127,6 @@ impl Store {
         open.log.append(start, bytes)
     }
 
-    /// Notes that bytes of a version have a content.
-    pub(super) async fn note(&mut self, content: &str, url: &str, version: &str, range: Range<u64>) -> Result<()> {
-        let name = name_of(url);
-        let open = self.open(&name, false).await?.filter(|open| open.version.as_deref() == Some(version));
-        let Some(generation) = open.and_then(|open| open.log.generation()) else { return Ok(()) };
-        let (Some(content), Ok(log)) = (parse_content(content), name.as_bytes().try_into()) else { return Ok(()) };
-        let place = Place { log, generation, start: range.start, byte_length: range.end - range.start };
-        match self.contents(true).await? {
-            Some(list) => list.add(content, place),
-            None => Ok(()),
-        }
-    }
-
-    /// Of each content `[URL, version, where it begins]`, or nothing.
-    pub(super) async fn locate(&mut self, contents: &Array) -> Result<Array> {
-        let found = Array::new();
-        for content in contents.iter() {
-            let content = content.as_string().and_then(|content| parse_content(&content));
-            let place = match (content, self.contents(false).await?) {
-                (Some(content), Some(list)) => list.find(&content).copied(),
-                _ => None,
-            };
-            let place = match place {
-                Some(place) => self.describe(&place).await?,
-                None => None,
-            };
-            found.push(&place.map_or(JsValue::UNDEFINED, JsValue::from));
-        }
-        Ok(found)
-    }
-
     /// Forgets a file: of that version only, where one is named.
     pub(super) async fn delete(&mut self, url: &str, version: Option<&str>) -> Result<()> {
         let name = name_of(url);
@@ -242,26 +210,6 @@ impl Store {
         Ok(open)
     }
 
-    async fn contents(&mut self, make: bool) -> Result<Option<&mut Contents<SyncFile>>> {
-        if self.contents.is_none() {
-            let lock = self.lock(CONTENTS).await?;
-            let Some(file) = self.folder.file(CONTENTS, make).await? else { return Ok(None) };
-            self.contents = Some(OpenContents { list: Contents::open(file)?, _lock: lock });
-        }
-        Ok(self.contents.as_mut().map(|contents| &mut contents.list))
-    }
-
-    /// `[URL, version, where it begins]` of what is at a place, if the log is still the one that was meant.
-    async fn describe(&mut self, place: &Place) -> Result<Option<Array>> {
-        let name = String::from_utf8_lossy(&place.log).into_owned();
-        let open = self.open(&name, false).await?.filter(|open| open.log.generation() == Some(place.generation));
-        Ok(open.and_then(|open| {
-            open.log.touch(now_ms()).ok()?; // it is in use, if under another name
-            let (url, version) = (open.log.description()?.url.as_str(), open.version.as_deref()?);
-            Some(Array::of3(&url.into(), &version.into(), &(place.start as f64).into()))
-        }))
-    }
-
     fn oldest_open(&self) -> Option<String> {
         let oldest = self.open.iter().min_by(|(_, one), (_, other)| one.used_ms.total_cmp(&other.used_ms))?;
         Some(oldest.0.clone())
@@ -286,43 +234,6 @@ impl Store {
             }
         }
     }
-
-    /// Sees to it that `byte_length` bytes can be written, and forgets what was not used for longest if they cannot.
-    async fn make_room(&mut self, byte_length: u64, name: &str) -> Result<()> {
-        while self.room_bytes < byte_length {
-            self.room_bytes = room_bytes().await?.min(ROOM_STEP_BYTES);
-            if self.room_bytes < byte_length && !self.remove_oldest(name).await? {
-                self.room_bytes = 0;
-                return Err(Error::new(ErrorKind::Limit, NO_ROOM));
-            }
-        }
-        self.room_bytes -= byte_length;
-        Ok(())
-    }
-
-    /// Removes the file that was not used for longest. Not one that is in use: loading a model of many files must not
-    /// remove its own first ones.
-    async fn remove_oldest(&mut self, but: &str) -> Result<bool> {
-        let mut candidates = Vec::new();
-        for entry in self.folder.entries().await? {
-            let last_used_ms = glance(&entry).await.map_or(0, |(_, last_used_ms)| last_used_ms);
-            if entry.name != but && entry.name != CONTENTS && last_used_ms < self.started_ms {
-                candidates.push((last_used_ms, entry.name));
-            }
-        }
-        while let Some(oldest) =
-            candidates.iter().enumerate().min_by_key(|(_, (used_ms, _))| *used_ms).map(|(at, _)| at)
-        {
-            let (_, name) = candidates.swap_remove(oldest);
-            self.open.remove(&name);
-            if let Some(lock) = Lock::try_now(&lock_name(&name)).await.map_err(failed)? {
-                self.folder.remove(&name).await?;
-                drop(lock);
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
 }
 
 #[wasm_bindgen]
@@ -339,10 +250,6 @@ extern "C" {
 
 async fn glance(entry: &Entry) -> Option<(Description, u64)> {
     log::glance(&entry.first_bytes(GLANCE_BYTES).await.ok()?)
-}
-
-fn parse_content(text: &str) -> Option<Content> {
-    blake3::Hash::from_hex(text).ok().map(|hash| *hash.as_bytes())
 }
 
 /// What the log of a file is called: URLs hold what no file name may.

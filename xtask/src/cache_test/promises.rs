@@ -1,42 +1,15 @@
-//! The cache, in a real browser: what it promises, counted by what the server sent.
+//! What the cache promises, one function each.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
 use serde_json::json;
-use tempfile::TempDir;
-use weightstream::serve::{Running, Server};
 
-use crate::cache_speed;
+use super::{SCRIPT, Site, load, report};
 use crate::chromium::Chromium;
-use crate::demo::Traffic;
-use crate::expected::{self, ExpectedTensor};
 use crate::page::{LOAD_LIMIT, Page, SOON};
-use crate::project::Project;
-use crate::{model, package, ztensor};
-
-type Promise = fn(&mut Chromium, &Site) -> Result<()>;
-
-const PROMISES: [(&str, Promise); 12] = [
-    ("a second load fetches nothing", fetches_nothing_twice),
-    ("a tensor that was loaded yesterday is there today", keeps_single_tensors),
-    ("a load that was killed goes on where it was", goes_on_after_a_kill),
-    ("what is kept loads without a server", loads_without_a_server),
-    ("a file that changed on the server is loaded anew", notices_a_change),
-    ("a flipped bit is noticed and fetched again", notices_damage),
-    ("what fails its checksum is not kept", keeps_nothing_wrong),
-    ("two tabs at once fetch the file once", shares_between_tabs),
-    ("tensors that another model has, too, are not fetched again", finds_tensors_by_content),
-    ("a small quota fails no load", bears_a_small_quota),
-    ("the oldest model makes room for a new one", evicts_the_oldest),
-    ("what is kept can be listed and deleted", lists_and_deletes),
-];
+use crate::{expected, ztensor};
 
 /// A slow line, in bytes a second: a load takes some seconds.
 const SLOW_BYTES_PER_SECOND: u32 = 25_000_000;
@@ -49,172 +22,7 @@ const PROBE_BYTES: u64 = 1;
 
 const TENSOR: &str = "embeddings.word_embeddings.weight";
 
-/// Puts `load`, `one` and the package into the page.
-const SCRIPT: &str = r#"
-(async () => {
-  const ws = await import("/pkg/weightstream.js");
-  const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  const sha256 = async ({ data }) => hex(await crypto.subtle.digest("SHA-256", data));
-  const open = (url, options) => ws.StreamingLoader.open(url, {
-    retry: { attempts: 1, baseDelay: 1 },
-    onProgress: ({ loaded, fromCache }) => { window.loaded = loaded; window.fromCache = fromCache; },
-    ...options,
-  });
-  const report = async (loader, tensors) => {
-    const stats = loader.stats;
-    loader.close();
-    await ws.listCached(); // answered after everything that was kept before
-    return JSON.stringify({ tensors, stats, fromCache: window.fromCache });
-  };
-  Object.assign(window, ws, {
-    load: async (url, options) => {
-      const loader = await open(url, options), tensors = {};
-      for await (const tensor of loader.tensors()) tensors[tensor.name] = await sha256(tensor);
-      return report(loader, tensors);
-    },
-    one: async (url, name) => {
-      const loader = await open(url);
-      return report(loader, { [name]: await sha256(await loader.loadTensor(name)) });
-    },
-  });
-})()"#;
-
-/// What is served: pages, and at another origin the models.
-pub(crate) struct Site {
-    pages: Running,
-    pub(crate) weights: PathBuf,
-    expected: Vec<ExpectedTensor>,
-    pub(crate) byte_length: u64,
-}
-
-/// A server of its own for one promise, and so URLs of its own.
-struct Models {
-    server: Running,
-    traffic: Arc<Traffic>,
-    folder: TempDir,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Report {
-    tensors: BTreeMap<String, String>,
-    stats: Stats,
-    from_cache: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Stats {
-    requests: u64,
-    bytes_received: u64,
-    bytes_from_cache: u64,
-    cache_error: Option<String>,
-}
-
-pub(crate) fn run(project: &Project) -> Result<()> {
-    let package = package::build(project)?;
-    let weights = model::original(project)?;
-    let pages = tempfile::tempdir()?;
-    fs::write(pages.path().join("index.html"), "<!doctype html><title>cache</title>")?;
-    let server = Server::new().mount("/", pages.path()).mount("/pkg", &package).mount("/weights", &weights);
-    let site = Site {
-        pages: server.bind("127.0.0.1:0")?.spawn(),
-        expected: expected::tensors(&weights)?,
-        byte_length: fs::metadata(&weights)?.len(),
-        weights,
-    };
-    let mut browser = Chromium::launch()?;
-    let mut broken = 0;
-    for (name, promise) in PROMISES {
-        let start = Instant::now();
-        let outcome = promise(&mut browser, &site).and_then(|()| forget_everything(&mut browser, &site));
-        let seconds = start.elapsed().as_secs_f64();
-        match outcome {
-            Ok(()) => println!("  ok      {seconds:>5.1} s  {name}"),
-            Err(error) => {
-                broken += 1;
-                println!("  FAILED  {seconds:>5.1} s  {name}: {error:#}");
-            }
-        }
-    }
-    ensure!(broken == 0, "{broken} of {} promises of the cache are broken", PROMISES.len());
-    cache_speed::measure(&mut browser, &site)
-}
-
-impl Site {
-    /// A page with the package, as after a visitor came back.
-    pub(crate) fn page<'a>(&self, browser: &'a mut Chromium) -> Result<Page<'a>> {
-        let mut page = browser.new_page()?;
-        page.open(&format!("{}/", self.pages.url()))?;
-        page.evaluate(SCRIPT)?;
-        Ok(page)
-    }
-
-    /// The address of the weights at the origin of the pages.
-    pub(crate) fn own_url(&self) -> String {
-        format!("{}/weights", self.pages.url())
-    }
-
-    fn models(&self) -> Result<Models> {
-        let folder = tempfile::tempdir()?;
-        fs::copy(&self.weights, folder.path().join("model.safetensors"))?;
-        let traffic = Arc::new(Traffic::default());
-        let counted = Arc::clone(&traffic);
-        let server = Server::new().mount("/", folder.path()).on_request(move |exchange| counted.count(exchange));
-        Ok(Models { server: server.bind("127.0.0.1:0")?.spawn(), traffic, folder })
-    }
-
-    fn compare(&self, tensors: &BTreeMap<String, String>, expected: &[ExpectedTensor]) -> Result<()> {
-        let expected: BTreeMap<_, _> = expected.iter().map(|t| (t.name.clone(), t.sha256.clone())).collect();
-        ensure!(*tensors == expected, "the tensors are not those of the file");
-        Ok(())
-    }
-
-    /// Loads everything in a page of its own, and checks every byte.
-    fn load(&self, browser: &mut Chromium, models: &Models) -> Result<Report> {
-        let report = load(&mut self.page(browser)?, &models.url())?;
-        self.compare(&report.tensors, &self.expected)?;
-        Ok(report)
-    }
-}
-
-impl Models {
-    fn url(&self) -> String {
-        format!("{}/model.safetensors", self.server.url())
-    }
-
-    fn file(&self) -> PathBuf {
-        self.folder.path().join("model.safetensors")
-    }
-
-    /// What was sent since the last time, once nothing more is: requests and bytes.
-    fn sent(&self) -> (u64, u64) {
-        let mut before = None;
-        while before != Some(self.traffic.bytes()) {
-            before = Some(self.traffic.bytes());
-            std::thread::sleep(Duration::from_millis(200));
-        }
-        self.traffic.take()
-    }
-}
-
-fn load(page: &mut Page, url: &str) -> Result<Report> {
-    report(page, &format!("load({})", json!(url)))
-}
-
-fn report(page: &mut Page, expression: &str) -> Result<Report> {
-    let report = page.evaluate(expression)?;
-    Ok(serde_json::from_str(report.as_str().context("the page reports nothing")?)?)
-}
-
-fn forget_everything(browser: &mut Chromium, site: &Site) -> Result<()> {
-    let mut page = site.page(browser)?;
-    let left = page.evaluate("clearCache().then(cachedBytes)")?;
-    ensure!(left == 0, "{left} bytes are left after clearCache()");
-    Ok(())
-}
-
-fn fetches_nothing_twice(browser: &mut Chromium, site: &Site) -> Result<()> {
+pub(super) fn fetches_nothing_twice(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let cold = site.load(browser, &models)?;
     ensure!(cold.stats.cache_error.is_none(), "{:?}", cold.stats.cache_error);
@@ -235,7 +43,7 @@ fn fetches_nothing_twice(browser: &mut Chromium, site: &Site) -> Result<()> {
     Ok(())
 }
 
-fn keeps_single_tensors(browser: &mut Chromium, site: &Site) -> Result<()> {
+pub(super) fn keeps_single_tensors(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let call = format!("one({}, {TENSOR:?})", json!(models.url()));
     let expected = site.expected.iter().find(|tensor| tensor.name == TENSOR).context("the model lacks the tensor")?;
@@ -254,7 +62,7 @@ fn keeps_single_tensors(browser: &mut Chromium, site: &Site) -> Result<()> {
     Ok(())
 }
 
-fn goes_on_after_a_kill(browser: &mut Chromium, site: &Site) -> Result<()> {
+pub(super) fn goes_on_after_a_kill(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let mut sent = 0;
     for part in [3, 2] {
@@ -274,7 +82,7 @@ fn goes_on_after_a_kill(browser: &mut Chromium, site: &Site) -> Result<()> {
     Ok(())
 }
 
-fn loads_without_a_server(browser: &mut Chromium, site: &Site) -> Result<()> {
+pub(super) fn loads_without_a_server(browser: &mut Chromium, site: &Site) -> Result<()> {
     let mut models = site.models()?;
     site.load(browser, &models)?;
     models.server.stop();
@@ -291,7 +99,7 @@ fn loads_without_a_server(browser: &mut Chromium, site: &Site) -> Result<()> {
     site.compare(&report.tensors, &site.expected)
 }
 
-fn notices_a_change(browser: &mut Chromium, site: &Site) -> Result<()> {
+pub(super) fn notices_a_change(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     site.load(browser, &models)?;
     models.sent();
@@ -310,7 +118,7 @@ fn notices_a_change(browser: &mut Chromium, site: &Site) -> Result<()> {
     Ok(())
 }
 
-fn notices_damage(browser: &mut Chromium, site: &Site) -> Result<()> {
+pub(super) fn notices_damage(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     site.load(browser, &models)?;
     models.sent();
@@ -336,7 +144,7 @@ fn notices_damage(browser: &mut Chromium, site: &Site) -> Result<()> {
     Ok(())
 }
 
-fn keeps_nothing_wrong(browser: &mut Chromium, site: &Site) -> Result<()> {
+pub(super) fn keeps_nothing_wrong(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let weights = fs::read(&site.weights)?;
     let path = models.folder.path().join("one.zt");
@@ -353,7 +161,7 @@ fn keeps_nothing_wrong(browser: &mut Chromium, site: &Site) -> Result<()> {
     Ok(())
 }
 
-fn shares_between_tabs(browser: &mut Chromium, site: &Site) -> Result<()> {
+pub(super) fn shares_between_tabs(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let mut page = site.page(browser)?;
     // Frames are documents of their own, each with its own module and its own worker, as tabs are.
@@ -385,7 +193,7 @@ fn shares_between_tabs(browser: &mut Chromium, site: &Site) -> Result<()> {
     Ok(())
 }
 
-fn finds_tensors_by_content(browser: &mut Chromium, site: &Site) -> Result<()> {
+pub(super) fn finds_tensors_by_content(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let weights = fs::read(&site.weights)?;
     let large = |from: usize| weights.get(from << 20..(from + 5) << 20).context("the model is small");
@@ -402,7 +210,7 @@ fn finds_tensors_by_content(browser: &mut Chromium, site: &Site) -> Result<()> {
     Ok(())
 }
 
-fn bears_a_small_quota(browser: &mut Chromium, site: &Site) -> Result<()> {
+pub(super) fn bears_a_small_quota(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let mut page = site.page(browser)?;
     set_quota(&mut page, site, Some(20 << 20))?;
@@ -417,7 +225,7 @@ fn bears_a_small_quota(browser: &mut Chromium, site: &Site) -> Result<()> {
     Ok(())
 }
 
-fn evicts_the_oldest(browser: &mut Chromium, site: &Site) -> Result<()> {
+pub(super) fn evicts_the_oldest(browser: &mut Chromium, site: &Site) -> Result<()> {
     let (old, new) = (site.models()?, site.models()?);
     site.load(browser, &old)?;
     let mut page = site.page(browser)?;
@@ -432,7 +240,7 @@ fn evicts_the_oldest(browser: &mut Chromium, site: &Site) -> Result<()> {
     Ok(())
 }
 
-fn lists_and_deletes(browser: &mut Chromium, site: &Site) -> Result<()> {
+pub(super) fn lists_and_deletes(browser: &mut Chromium, site: &Site) -> Result<()> {
     let (one, other) = (site.models()?, site.models()?);
     site.load(browser, &one)?;
     site.load(browser, &other)?;

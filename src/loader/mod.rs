@@ -7,7 +7,9 @@ mod file;
 mod kept;
 mod loaded;
 mod operation;
+mod options;
 mod pieces;
+mod prefetch;
 mod reading;
 mod room;
 mod run;
@@ -15,19 +17,19 @@ mod shard;
 mod stats;
 mod streams;
 mod unpack;
+mod verify;
 mod whole;
 
 pub use file::FIRST_READ_BYTES;
 pub(crate) use kept::Kept;
 pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
+pub use options::Options;
 pub use pieces::PieceReader;
 pub(crate) use shard::check_length;
 pub use stats::{Arrived, Observer, Stats};
 
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Manifest, Metadata, Parsed, Tensor};
-use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
-use crate::retry::Policy;
 use crate::source::{Body, Buffer, Source};
 use crate::split::Split;
 use file::ModelFile;
@@ -36,44 +38,13 @@ use futures::future::{self, Either, FutureExt, LocalBoxFuture, Shared, WeakShare
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use loaded::check_into;
 use operation::{Order, rows_of};
-use room::{Room, Taken};
+use prefetch::Prefetched;
+use room::Room;
 use shard::{Shard, check_footer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::pin::pin;
 use std::rc::Rc;
-
-/// How a loader works.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// How many connections one operation may use at once.
-    pub concurrency: usize,
-    /// Two wanted ranges closer than this many bytes are read as one.
-    pub coalesce_gap_bytes: u64,
-    /// Whether to check what the format allows for the bytes that are read.
-    pub verify: bool,
-    /// How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as
-    /// one. Where there is no room, nothing more is read. A single tensor may be larger.
-    pub max_memory_bytes: u64,
-    /// When to try again after a failure.
-    pub retry: Policy,
-}
-
-/// Enough for several connections to be busy with large tensors, and little to a tab.
-const DEFAULT_MAX_MEMORY_BYTES: u64 = 256 << 20;
-
-impl Default for Options {
-    fn default() -> Self {
-        // 4 connections are what browser loaders settled on: a browser has 6 to a host, and the page needs some.
-        Options {
-            concurrency: 4,
-            coalesce_gap_bytes: DEFAULT_COALESCE_GAP_BYTES,
-            verify: true,
-            max_memory_bytes: DEFAULT_MAX_MEMORY_BYTES,
-            retry: Policy::default(),
-        }
-    }
-}
 
 /// The format of a model, its version and what the model says of itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,8 +59,6 @@ pub struct ModelMetadata {
 
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 type SharedLoad<B> = Shared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
-/// A tensor that waits to be asked for, and the room that it takes.
-type Prefetched<B> = (Loaded<B>, Taken);
 type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 
 /// A model that is read from a [`Source`]: the four verbs of the APR specification's `StreamingLoader`, asynchronous.
@@ -307,73 +276,6 @@ impl<S: Source> Loader<S> {
             }
         };
         self.stream(tensors, true, whole, self.new_room(), observer).await
-    }
-
-    /// Starts loading tensors that [`Loader::load_tensor`] will be asked for soon. The future does the work: let it
-    /// run beside everything else. What fails is left to `load_tensor`, which tries and reports.
-    pub fn prefetch(
-        self: &Rc<Self>,
-        names: Vec<String>,
-        observer: Rc<dyn Observer>,
-    ) -> impl Future<Output = ()> + use<S> {
-        let mut senders = HashMap::new();
-        for name in names {
-            let mut prefetched = self.prefetched.borrow_mut();
-            if !prefetched.contains_key(&name) {
-                let (sender, receiver) = oneshot::channel();
-                prefetched.insert(name.clone(), receiver);
-                senders.insert(name, sender);
-            }
-        }
-        let loader = Rc::clone(self);
-        async move {
-            let mut tensors = Vec::new();
-            for name in senders.keys() {
-                tensors.extend(loader.find(name).await.ok());
-            }
-            senders.retain(|name, _| tensors.iter().any(|tensor| tensor.name == *name));
-            let room = Rc::clone(&loader.prefetch_room);
-            let Ok(loads) = loader.stream(tensors, true, false, Rc::clone(&room), observer).await else { return };
-            let mut loads = Box::pin(loads);
-            while let Some(Ok(loaded)) = loads.next().await {
-                if let Some(sender) = senders.remove(&loaded.tensor.name) {
-                    let bytes = loaded.components.iter().map(|component| component.buffer.byte_length()).sum();
-                    let taken = room.take(&loaded.tensor.name, bytes);
-                    sender.send((loaded, taken)).ok(); // nobody waits for it if the loader was closed
-                }
-            }
-        }
-    }
-
-    /// Reads and checks the whole model, keeping nothing, and gives the algorithm that all of it was checked by.
-    ///
-    /// # Errors
-    /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first thing that is wrong.
-    pub async fn verify(self: &Rc<Self>, observer: Rc<dyn Observer>) -> Result<Option<&'static str>> {
-        let tensors = self.load_index().await?;
-        let mut stream = Box::pin(self.stream(tensors, false, true, self.new_room(), observer).await?);
-        while stream.try_next().await?.is_some() {}
-        Ok(self.verified_by.get())
-    }
-
-    /// As [`Loader::verify`], and says what there was to check.
-    ///
-    /// # Errors
-    /// As for [`Loader::verify`].
-    pub async fn verify_in_detail(self: &Rc<Self>, observer: Rc<dyn Observer>) -> Result<Verified> {
-        let tensors = self.load_index().await?;
-        self.verify(observer).await?;
-        let of_files = self.checked_by.borrow();
-        let mut verified = Verified { files: of_files.len(), tensors: tensors.len(), ..Verified::default() };
-        for (shard, of_file) in of_files.iter().enumerate() {
-            verified.add_file(tensors.iter().map(|tensor| &**tensor).filter(|tensor| tensor.shard == shard), of_file);
-        }
-        Ok(verified)
-    }
-
-    /// Forgets what was prefetched, which stops its requests once nothing else runs.
-    pub fn forget_prefetched(&self) {
-        self.prefetched.borrow_mut().clear();
     }
 
     fn new_room(&self) -> Rc<Room> {

@@ -75,16 +75,4 @@ impl<S: Source> Loader<S> {
         }
         Ok(())
     }
-
-    async fn finish_files(&self) -> Result<()> {
-        let mut checked_by = Vec::new();
-        for shard in &self.shards {
-            checked_by.push(whole::finish(&shard.file).await?);
-        }
-        let mut covering = checked_by.iter().map(|of_file| of_file.last().copied());
-        let first = covering.next().flatten();
-        self.verified_by.set(first.filter(|_| covering.all(|algorithm| algorithm == first)));
-        *self.checked_by.borrow_mut() = checked_by;
-        Ok(())
-    }
 }

@@ -1,19 +1,25 @@
 //! The engine: opens a model over any [`Source`], lists it, and streams its tensors.
 //!
 //! Futures here belong to one thread and do nothing unless they are polled; dropping one stops its
-//! requests. Nothing knows JavaScript, threads or a clock.
+//! requests. Nothing knows JavaScript or threads; the time is the
+//! source's.
 
+mod checks;
+mod connections;
 mod file;
 mod kept;
+mod large;
 mod loaded;
 mod operation;
 mod options;
+mod pace;
 mod pieces;
 mod prefetch;
 mod reading;
 mod room;
 mod run;
 mod shard;
+mod share;
 mod stats;
 mod streams;
 mod unpack;
@@ -37,7 +43,7 @@ use futures::channel::oneshot;
 use futures::future::{self, Either, FutureExt, LocalBoxFuture, Shared, WeakShared};
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use loaded::check_into;
-use operation::{Order, rows_of};
+use operation::{Call, Order, rows_of};
 use prefetch::Prefetched;
 use room::Room;
 use shard::{Shard, check_footer};
@@ -256,7 +262,7 @@ impl<S: Source> Loader<S> {
         Rc::try_unwrap(loaded?).or_else(|shared| shared.duplicate())
     }
 
-    /// Loads many tensors in few long reads and yields each as it completes, in file order within a file.
+    /// Loads many tensors in few long reads and yields each as it completes: in file order what one connection brings.
     /// `None` for all of them: then each file's checksum is checked too, and the stream ends in an error
     /// where one does not match.
     pub async fn tensors(
@@ -275,11 +281,7 @@ impl<S: Source> Loader<S> {
                 tensors
             }
         };
-        self.stream(tensors, true, whole, self.new_room(), observer).await
-    }
-
-    fn new_room(&self) -> Rc<Room> {
-        Room::new(self.options.max_memory_bytes)
+        self.stream(tensors, Call { whole, ..self.call(observer) }).await
     }
 
     fn start_load(self: &Rc<Self>, name: &str, observer: Rc<dyn Observer>) -> SharedLoad<BufferOf<S>> {
@@ -305,7 +307,7 @@ impl<S: Source> Loader<S> {
             check_into(into.byte_length(), &tensor, rows.as_ref().map(|rows| &rows.bytes))?;
         }
         let orders = vec![Order { tensor, rows, into: request.into }];
-        let mut loads = Box::pin(self.stream_orders(orders, true, false, self.new_room(), observer).await?);
+        let mut loads = Box::pin(self.stream_orders(orders, self.call(observer)).await?);
         let Some(loaded) = loads.try_next().await? else {
             return Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name));
         };

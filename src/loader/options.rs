@@ -6,7 +6,8 @@ use crate::retry::Policy;
 /// How a loader works.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How many connections one operation may use at once.
+    /// How many connections one operation may use at once. It begins with one, and adds more only while that raises the
+    /// throughput.
     pub concurrency: usize,
     /// Two wanted ranges closer than this many bytes are read as one.
     pub coalesce_gap_bytes: u64,

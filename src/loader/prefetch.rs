@@ -1,5 +1,6 @@
 //! Tensors that are loaded before they are asked for.
 
+use super::operation::Call;
 use super::room::Taken;
 use super::stats::Observer;
 use super::{Loaded, Loader};
@@ -37,7 +38,8 @@ impl<S: Source> Loader<S> {
             }
             senders.retain(|name, _| tensors.iter().any(|tensor| tensor.name == *name));
             let room = Rc::clone(&loader.prefetch_room);
-            let Ok(loads) = loader.stream(tensors, true, false, Rc::clone(&room), observer).await else { return };
+            let call = Call { room: Rc::clone(&room), ..loader.call(observer) };
+            let Ok(loads) = loader.stream(tensors, call).await else { return };
             let mut loads = Box::pin(loads);
             while let Some(Ok(loaded)) = loads.next().await {
                 if let Some(sender) = senders.remove(&loaded.tensor.name) {

@@ -40,9 +40,9 @@ impl Room {
         Taken { room: Rc::clone(self), name: name.to_owned(), bytes }
     }
 
-    /// Waits until `bytes` fit. A tensor that is larger than all the room may come alone; and nobody waits while
+    /// Waits until `bytes` fit, and says whether it had to. A tensor that is larger than all the room may come alone; and nobody waits while
     /// `is_needed` says that what comes behind is needed to finish what was begun.
-    pub(crate) async fn wait(&self, bytes: u64, is_needed: impl Fn() -> bool) {
+    pub(crate) async fn wait(&self, bytes: u64, is_needed: impl Fn() -> bool) -> bool {
         let mut blocked = None;
         poll_fn(|context| {
             let used = self.used_bytes.get();
@@ -53,6 +53,7 @@ impl Room {
             self.wake_later(context)
         })
         .await;
+        blocked.is_some()
     }
 
     /// Waits until there is no room for others, and none was taken for the tensor of this name.

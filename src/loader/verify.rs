@@ -1,6 +1,7 @@
 //! Whole models, checked.
 
 use super::loaded::Verified;
+use super::operation::Call;
 use super::stats::Observer;
 use super::{Loader, whole};
 use crate::error::Result;
@@ -15,7 +16,8 @@ impl<S: Source> Loader<S> {
     /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first thing that is wrong.
     pub async fn verify(self: &Rc<Self>, observer: Rc<dyn Observer>) -> Result<Option<&'static str>> {
         let tensors = self.load_index().await?;
-        let mut stream = Box::pin(self.stream(tensors, false, true, self.new_room(), observer).await?);
+        let call = Call { keeps: false, whole: true, verify: true, ..self.call(observer) };
+        let mut stream = Box::pin(self.stream(tensors, call).await?);
         while stream.try_next().await?.is_some() {}
         Ok(self.verified_by.get())
     }

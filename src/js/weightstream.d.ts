@@ -198,7 +198,9 @@ export class StreamingLoader implements Disposable {
   loadIndex(): Promise<readonly TensorInfo[]>;
   /** Loads one tensor, reading only its bytes. */
   loadTensor(name: string, options?: LoadTensorOptions): Promise<Tensor>;
-  /** Starts loading tensors that `loadTensor` will be asked for soon. Errors surface there. */
+  /**
+   * Starts loading tensors that `loadTensor` will be asked for soon, and gives way to it. Errors surface there.
+   */
   prefetch(names: Iterable<string>): void;
   /**
    * Loads many tensors in few long requests and yields each as it completes: those that one

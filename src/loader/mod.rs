@@ -6,6 +6,7 @@
 
 mod checks;
 mod connections;
+mod demand;
 mod file;
 mod kept;
 mod large;
@@ -14,6 +15,7 @@ mod operation;
 mod options;
 mod pace;
 mod pieces;
+mod precedence;
 mod prefetch;
 mod reading;
 mod room;
@@ -36,20 +38,19 @@ pub use stats::{Arrived, Observer, Stats};
 
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Manifest, Metadata, Parsed, Tensor};
-use crate::source::{Body, Buffer, Source};
+use crate::source::{Body, Source};
 use crate::split::Split;
+use demand::WeakLoad;
 use file::ModelFile;
 use futures::channel::oneshot;
-use futures::future::{self, Either, FutureExt, LocalBoxFuture, Shared, WeakShared};
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
-use loaded::check_into;
-use operation::{Call, Order, rows_of};
+use operation::Call;
+use precedence::Precedence;
 use prefetch::Prefetched;
 use room::Room;
 use shard::{Shard, check_footer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::pin::pin;
 use std::rc::Rc;
 
 /// The format of a model, its version and what the model says of itself.
@@ -64,8 +65,6 @@ pub struct ModelMetadata {
 }
 
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
-type SharedLoad<B> = Shared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
-type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 
 /// A model that is read from a [`Source`]: the four verbs of the APR specification's `StreamingLoader`, asynchronous.
 ///
@@ -100,6 +99,7 @@ pub struct Loader<S: Source> {
     loading: RefCell<HashMap<String, WeakLoad<BufferOf<S>>>>,
     prefetched: RefCell<HashMap<String, oneshot::Receiver<Prefetched<BufferOf<S>>>>>,
     prefetch_room: Rc<Room>,
+    precedence: Rc<Precedence>,
     /// The algorithm that every file as a whole was checked by, when all of it was last read.
     verified_by: Cell<Option<&'static str>>,
     /// The algorithms of the checksums of each file, when all of it was last read.
@@ -135,7 +135,7 @@ impl<S: Source> Loader<S> {
             }
             Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
         };
-        let (loading, prefetched, verified_by, checked_by) = Default::default();
+        let (loading, prefetched, precedence, verified_by, checked_by) = Default::default();
         let prefetch_room = Room::new(options.max_memory_bytes);
         Ok(Loader {
             manifest,
@@ -146,6 +146,7 @@ impl<S: Source> Loader<S> {
             loading,
             prefetched,
             prefetch_room,
+            precedence,
             verified_by,
             checked_by,
         })
@@ -232,36 +233,6 @@ impl<S: Source> Loader<S> {
         Ok(tensors)
     }
 
-    /// Loads one tensor, reading only its bytes. A caller that asks for a tensor while it is being
-    /// loaded joins that load.
-    ///
-    /// # Errors
-    /// `NOT_FOUND` for a name that is not in the index; `INVALID_ARGUMENT` for impossible rows or a buffer of
-    /// another length; whatever the source and the decoders find wrong.
-    pub async fn load_tensor(
-        self: &Rc<Self>,
-        name: &str,
-        request: TensorRequest<BufferOf<S>>,
-        observer: Rc<dyn Observer>,
-    ) -> Result<Loaded<BufferOf<S>>> {
-        if request.rows.is_some() || request.into.is_some() {
-            return self.load_alone(name.to_owned(), request, observer).await;
-        }
-        let prefetched = self.prefetched.borrow_mut().remove(name);
-        if let Some(prefetched) = prefetched {
-            // What there was no room for may never come: it waits for others to be asked for.
-            let refused = pin!(self.prefetch_room.refused(name));
-            if let Either::Left((Ok((loaded, _)), _)) = future::select(prefetched, refused).await {
-                return Ok(loaded);
-            }
-        }
-        let running = self.loading.borrow().get(name).and_then(WeakShared::upgrade);
-        let load = running.unwrap_or_else(|| self.start_load(name, observer));
-        let loaded = load.clone().await;
-        drop(load);
-        Rc::try_unwrap(loaded?).or_else(|shared| shared.duplicate())
-    }
-
     /// Loads many tensors in few long reads and yields each as it completes: in file order what one connection brings.
     /// `None` for all of them: then each file's checksum is checked too, and the stream ends in an error
     /// where one does not match.
@@ -282,37 +253,6 @@ impl<S: Source> Loader<S> {
             }
         };
         self.stream(tensors, Call { whole, ..self.call(observer) }).await
-    }
-
-    fn start_load(self: &Rc<Self>, name: &str, observer: Rc<dyn Observer>) -> SharedLoad<BufferOf<S>> {
-        let loader = Rc::clone(self);
-        let owned_name = name.to_owned();
-        let load = async move { loader.load_alone(owned_name, TensorRequest::default(), observer).await.map(Rc::new) };
-        let load = load.boxed_local().shared();
-        let mut loading = self.loading.borrow_mut();
-        loading.retain(|_, load| load.upgrade().is_some());
-        loading.extend(load.downgrade().map(|weak| (name.to_owned(), weak)));
-        load
-    }
-
-    async fn load_alone(
-        self: &Rc<Self>,
-        name: String,
-        request: TensorRequest<BufferOf<S>>,
-        observer: Rc<dyn Observer>,
-    ) -> Result<Loaded<BufferOf<S>>> {
-        let tensor = self.find(&name).await?;
-        let rows = request.rows.map(|rows| rows_of(&tensor, rows)).transpose()?;
-        if let Some(into) = &request.into {
-            check_into(into.byte_length(), &tensor, rows.as_ref().map(|rows| &rows.bytes))?;
-        }
-        let orders = vec![Order { tensor, rows, into: request.into }];
-        let mut loads = Box::pin(self.stream_orders(orders, self.call(observer)).await?);
-        let Some(loaded) = loads.try_next().await? else {
-            return Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name));
-        };
-        loads.try_next().await?; // asks for no more bytes, but keeps the rest of a body that began at the file's start
-        Ok(loaded)
     }
 }
 

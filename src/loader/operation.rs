@@ -3,6 +3,7 @@
 use super::kept::Kept;
 use super::large::Large;
 use super::pace::Pace;
+use super::precedence::Ahead;
 use super::room::{Room, Taken};
 use super::run::Received;
 use super::stats::{Arrived, Observer, Stats};
@@ -62,8 +63,12 @@ pub(crate) struct Call {
     pub(crate) whole: bool,
     /// Whether the digests that components have are checked.
     pub(crate) verify: bool,
+    /// Bytes that nobody wants are read up to this length rather than asked around.
+    pub(crate) coalesce_gap_bytes: u64,
     pub(crate) room: Rc<Room>,
     pub(crate) observer: Rc<dyn Observer>,
+    /// Where nobody waits for the tensors yet.
+    pub(crate) ahead: Option<Rc<Ahead>>,
 }
 
 /// The state that the runs of one call share.
@@ -151,7 +156,19 @@ impl<S: Source> Operation<S> {
         }
     }
 
-    /// Waits until there is room for the tensor of an order, unless it has some.
+    /// Whether the tensor of an order need not be loaded any more; what there is of it is dropped then.
+    pub(crate) fn is_given_up(&self, order: usize) -> bool {
+        let mut orders = self.orders.borrow_mut();
+        let (Some(ahead), Some(assembly)) = (&self.call.ahead, orders.get_mut(order)) else { return false };
+        if (ahead.is_wanted)(&assembly.order.tensor.name) {
+            return false;
+        }
+        assembly.taken = None;
+        assembly.received.iter_mut().for_each(|received| *received = None);
+        true
+    }
+
+    /// Waits until there is room for the tensor of an order, unless it has some or is given up.
     pub(crate) async fn make_room(&self, order: usize) -> Result<()> {
         let (tensor, bytes) = match self.orders.borrow().get(order).ok_or_else(unplanned)? {
             // The caller's memory takes none of ours.
@@ -162,7 +179,7 @@ impl<S: Source> Operation<S> {
                 (Rc::clone(tensor), bytes)
             }
         };
-        if self.call.room.wait(bytes, || self.is_amid_components()).await {
+        if self.call.room.wait(bytes, || self.is_amid_components() || self.is_given_up(order)).await {
             self.pace.borrow_mut().restart();
         }
         let taken = self.call.room.take(&tensor.name, bytes);

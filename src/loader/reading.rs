@@ -1,6 +1,7 @@
 //! A stretch of a file on its way, which breaks, stalls and goes on where it was.
 
 use super::file::ModelFile;
+use super::precedence::Yielding;
 use super::stats::Stats;
 use super::unpack::FileBody;
 use crate::error::{Error, ErrorKind, Result};
@@ -34,6 +35,8 @@ pub(crate) struct Reading<S: Source> {
     /// Failures since bytes last arrived.
     failures: u32,
     watchdog: Option<LocalBoxFuture<'static, ()>>,
+    /// Where others go first.
+    pub(crate) yielding: Option<Rc<Yielding>>,
 }
 
 /// The body of one answer.
@@ -68,7 +71,8 @@ pub(crate) struct Chunk<'a, B> {
 impl<S: Source> Reading<S> {
     /// A reading from `position` to `end`, whose first bytes are `known`. Asks for nothing yet.
     pub(crate) fn new(file: Rc<ModelFile<S>>, position: u64, end: Rc<Cell<u64>>, known: Vec<u8>) -> Self {
-        Reading { file, known, known_at: 0, remote: None, position, end, scratch: None, failures: 0, watchdog: None }
+        let (remote, scratch, watchdog, yielding) = Default::default();
+        Reading { file, known, known_at: 0, remote, position, end, scratch, failures: 0, watchdog, yielding }
     }
 
     /// The body that is left, if there is one.
@@ -160,6 +164,9 @@ impl<S: Source> Reading<S> {
         }
         if self.position >= self.end.get() {
             return Ok(0);
+        }
+        if let Some(yielding) = &self.yielding {
+            yielding.give_way().await;
         }
         if self.remote.as_ref().is_none_or(|remote| remote.position != self.position) {
             self.remote = None;

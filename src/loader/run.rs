@@ -4,6 +4,7 @@ use super::Loaded;
 use super::checks::Checks;
 use super::file::ModelFile;
 use super::operation::{Operation, Purpose};
+use super::precedence::Yielding;
 use super::reading::{MAX_DIRECT_BYTES, Reading, SCRATCH_BYTES, cut};
 use super::share::Share;
 use super::stats::Arrived;
@@ -24,6 +25,7 @@ pub(crate) struct RunReader<S: Source> {
     pub(super) operation: Rc<Operation<S>>,
     pub(super) file: Rc<ModelFile<S>>,
     pub(super) share: Rc<Share>,
+    yielding: Option<Rc<Yielding>>,
     reading: Option<Reading<S>>,
     connection: Option<usize>,
     /// What checks the pages that wanted components lie in.
@@ -52,7 +54,8 @@ impl<S: Source> RunReader<S> {
         }
         let (reading, connection, held) = (None, None, VecDeque::new());
         let share = Rc::new(Share::new(run));
-        RunReader { operation, file, share, reading, connection, pages: RefCell::new(pages), held }
+        let yielding = operation.call.ahead.clone().map(|ahead| Rc::new(Yielding::new(ahead)));
+        RunReader { operation, file, share, yielding, reading, connection, pages: RefCell::new(pages), held }
     }
 
     /// What others may take a part of; `None` where all must come in order, since pages are checked.
@@ -71,9 +74,10 @@ impl<S: Source> RunReader<S> {
             Some(reading) => reading,
             None => {
                 self.connection = Some(self.operation.pace.borrow_mut().begins(self.file.source.now_ms()));
-                self.file.start(self.share.range(), self.share.end())
+                self.start(self.share.range())
             }
         };
+        let mut has_left_out = false;
         loop {
             if let Some(checked) = self.release() {
                 self.reading = Some(reading);
@@ -82,6 +86,16 @@ impl<S: Source> RunReader<S> {
             let Some(wanted) = self.share.begin_next() else { break };
             if let Purpose::Component { order, .. } = wanted.purpose {
                 self.operation.make_room(order).await?;
+                if self.operation.is_given_up(order) {
+                    has_left_out = true;
+                    continue;
+                }
+                if let Some(yielding) = &self.yielding {
+                    yielding.reads(&self.operation.tensor(order)?.name);
+                }
+            }
+            if std::mem::take(&mut has_left_out) {
+                reading = self.leap(reading, wanted.cover.start);
             }
             self.pass_over(&mut reading, wanted.range.start, None).await.map_err(|e| self.place(e))?;
             if let Some(loaded) = self.receive(&mut reading, &wanted).await? {
@@ -98,6 +112,21 @@ impl<S: Source> RunReader<S> {
         let checked = self.release();
         self.reading = Some(reading);
         checked.map(Some).ok_or_else(|| Error::new(ErrorKind::Internal, "a page was read but not checked"))
+    }
+
+    fn start(&self, range: Range<u64>) -> Reading<S> {
+        let mut reading = self.file.start(range, self.share.end());
+        reading.yielding.clone_from(&self.yielding);
+        reading
+    }
+
+    /// Goes on at `start`, which is far enough from where the reading is to ask anew.
+    fn leap(&self, reading: Reading<S>, start: u64) -> Reading<S> {
+        let is_near = start.saturating_sub(reading.position) <= self.operation.call.coalesce_gap_bytes;
+        if is_near || self.file.comes_from_start() {
+            return reading;
+        }
+        self.start(start..self.share.end().get())
     }
 
     /// The first tensor that waits, once its pages were checked.
@@ -240,6 +269,9 @@ impl<S: Source> RunReader<S> {
 
     pub(super) fn arrived(&self, range: Range<u64>, tensor: Option<&str>) {
         let (shard, connection, now_ms) = (self.share.shard, self.connection.unwrap_or(0), self.file.source.now_ms());
+        if self.yielding.as_ref().is_some_and(|yielding| yielding.has_waited()) {
+            self.operation.pace.borrow_mut().restart();
+        }
         self.operation.arrived(Arrived { shard, range, connection, tensor }, now_ms);
     }
 

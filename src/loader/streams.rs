@@ -4,7 +4,7 @@ use super::connections::Connections;
 use super::operation::{Call, Operation, Order};
 use super::room::Room;
 use super::stats::Observer;
-use super::{BufferOf, Loaded, Loader, whole};
+use super::{BufferOf, Loaded, Loader, Options, whole};
 use crate::error::Result;
 use crate::index::Tensor;
 use crate::plan;
@@ -57,7 +57,8 @@ impl<S: Source> Loader<S> {
     /// To load tensors, for themselves.
     pub(super) fn call(&self, observer: Rc<dyn Observer>) -> Call {
         let room = Room::new(self.options.max_memory_bytes);
-        Call { keeps: true, whole: false, verify: self.options.verify, room, observer }
+        let Options { verify, coalesce_gap_bytes, .. } = self.options;
+        Call { keeps: true, whole: false, verify, coalesce_gap_bytes, room, observer, ahead: None }
     }
 
     /// Reads the digests of the pages that orders will be checked by.

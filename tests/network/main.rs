@@ -14,6 +14,7 @@ mod command;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod fixtures;
+mod prefetching;
 mod retrying;
 mod secrets;
 #[allow(dead_code, reason = "shared with the tests of memory")]

@@ -10,6 +10,7 @@ use crate::project::Project;
 
 mod apt;
 mod browser;
+mod browser_traps;
 mod call_graph;
 mod cargo_tools;
 mod chromium;
@@ -17,6 +18,7 @@ mod command;
 mod crash_test;
 mod demo;
 mod devtools;
+mod engine;
 mod expected;
 mod formats;
 mod headless;
@@ -38,8 +40,10 @@ mod sizes;
 mod suite;
 mod synthetic;
 mod targets;
+mod trap_test;
 mod wasm_sysroot;
 mod wasm_target;
+mod webdriver;
 
 /// The chores of the weightstream project.
 #[derive(Parser)]

@@ -46,7 +46,7 @@ traps! {
             0 => answer(&FILE, request),
             // Three of four requests bring nothing at all.
             number if number % 4 > 0 => answer(&FILE, request).cut_after(0),
-            _ => answer(&FILE, request).cut_after(60_000),
+            _ => answer(&FILE, request).cut_after(120_000),
         })
         .loads(&[Load::One("third")])
         .sends_at_most(HEAD_BYTES + place_of("third").len()),
@@ -61,5 +61,11 @@ traps! {
         .sends_at_most(HEAD_BYTES + place_of("second").len()),
 
     a_server_that_never_sends_what_it_promised_is_an_error_in_the_end:
-        Trap::new(|request| answer(&FILE, request).stall_after(0)).fails(&["NETWORK"]).in_requests(1 + ATTEMPTS),
+        Trap::new(|request| match request.number {
+            0 => answer(&FILE, request),
+            _ => answer(&FILE, request).stall_after(0),
+        })
+        .loads(&[Load::One("second")])
+        .fails(&["NETWORK"])
+        .in_requests(1 + 1 + ATTEMPTS),
 }

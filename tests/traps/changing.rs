@@ -47,12 +47,12 @@ traps! {
     // Weak ETags differ from server to server of one host and say nothing about bytes.
     weak_etags_do_not_hinder:
         Trap::new(|request| {
-            answer(&FILE, request).cut_after(80_000).with("ETag", &format!("W/\"{}\"", request.number))
+            answer(&FILE, request).cut_after(400_000).with("ETag", &format!("W/\"{}\"", request.number))
         })
         .loads(&[Load::One("second"), Load::One("third")]),
 
     a_missing_etag_does_not_hinder:
-        Trap::new(|request| answer(&FILE, request).cut_after(80_000).without("ETag"))
+        Trap::new(|request| answer(&FILE, request).cut_after(400_000).without("ETag"))
             .loads(&[Load::One("second"), Load::One("third")]),
 }
 

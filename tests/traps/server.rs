@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 const PIECE_BYTES: usize = 16 << 10;
 
+const CUT_PAUSE: Duration = Duration::from_millis(100);
+
 /// A request, and how many bytes of a body were sent in answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
@@ -239,7 +241,12 @@ impl Shared {
             }
             match reply.then {
                 Then::KeepAlive => {}
-                Then::Close => return,
+                Then::Close => {
+                    // What was sent arrives first, as over a longer line: browsers throw away what they have received and
+                    // not handed out yet when a connection breaks.
+                    thread::sleep(if length > 0 { CUT_PAUSE } else { Duration::ZERO });
+                    return;
+                }
                 Then::Stall => {
                     stream.set_read_timeout(Some(Duration::from_secs(10))).ok();
                     let is_gone = matches!(stream.read(&mut [0]), Ok(0)); // waits for that

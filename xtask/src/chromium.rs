@@ -78,7 +78,11 @@ impl Process {
         let profile = tempfile::Builder::new().prefix("weightstream-chromium-").tempdir()?;
         let log = File::create(profile.path().join("stderr"))?;
         let mut command = Command::new(program);
-        command.args(FLAGS).arg("--remote-debugging-port=0").arg(format!("--user-data-dir={}", profile.path().display())).arg("about:blank");
+        command
+            .args(FLAGS)
+            .arg("--remote-debugging-port=0")
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg("about:blank");
         // Whatever else it leaves in the temporary folder goes with the profile.
         command.env("TMPDIR", profile.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);

@@ -31,7 +31,7 @@ const STEPS: [Step; 15] = [
     Step { name: "web", promise: "the tests pass in a browser", run: browser_tests },
     Step { name: "package", promise: "the npm package is whole, typed and small", run: package_test::run },
     Step { name: "crash", promise: "a panic is told, and the next open works", run: crash_test::run },
-    Step { name: "parity", promise: "every fixture is the same through Chromium and mmap", run: parity::run },
+    Step { name: "parity", promise: "every fixture is the same through three browsers and mmap", run: parity::run },
     Step { name: "traps", promise: "no trap of networks catches the package in a browser", run: trap_test::run },
     Step { name: "model", promise: "the whole model arrives bit-exact", run: headless::run },
     Step { name: "formats", promise: "and so it does from every format that is written", run: formats::run },

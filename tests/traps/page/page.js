@@ -46,6 +46,10 @@ globalThis.springWithoutByteStreams = (url, loads) => {
   return spring(url, loads, { fetch: plain });
 };
 
+// The same with secrets.
+globalThis.springWithSecrets = (url, loads) =>
+  spring(url, loads, { headers: { Authorization: "Bearer s3cret", "X-Api-Key": "s3cret" } });
+
 // Begins a load that would take long, aborts it and gives what it rejected with and how long that took.
 globalThis.abort = async (url, name) => {
   const loader = await StreamingLoader.open(url, { retry: RETRY });
@@ -58,13 +62,16 @@ globalThis.abort = async (url, name) => {
   return { outcome: await outcome, milliseconds: performance.now() - start };
 };
 
-// The same, of a loop over tensors() that is left.
-globalThis.leave = async (url) => {
+// The same, of a loop over all tensors.
+globalThis.abortLoop = async (url) => {
   const loader = await StreamingLoader.open(url, { retry: RETRY });
-  const tensors = loader.tensors();
-  const first = await tensors.next();
-  await tensors.return();
-  return first.value.name;
+  const controller = new AbortController(), reason = new Error("enough"), arrived = [];
+  bytesArrive(loader).then(() => controller.abort(reason));
+  try {
+    for await (const tensor of loader.tensors({ signal: controller.signal })) arrived.push(tensor.name);
+  } catch (error) {
+    return { arrived, isItsOwnReason: error === reason };
+  }
 };
 
 // The same, of a loader that is closed.

@@ -142,6 +142,10 @@ impl Source for Scripted {
 
     async fn pause(&self, _: u64) {}
 
+    fn now_ms(&self) -> u64 {
+        self.memory.now_ms()
+    }
+
     fn random(&self) -> f64 {
         0.5
     }

@@ -34,7 +34,10 @@ export interface OpenOptions {
   signal?: AbortSignal;
   /** Called in place of `globalThis.fetch`. */
   fetch?: typeof globalThis.fetch;
-  /** Sent with every request to the origin of the URL that you opened, and to no other. */
+  /**
+   * Sent with every request to the origin of the URL that you opened, and to no other that a model names. Where that
+   * origin redirects to another one, browsers hold back `Authorization` and take all other headers along.
+   */
   headers?: Record<string, string>;
   /** As in `fetch`: sent to the origin of the URL that you opened, and to no other. */
   credentials?: RequestCredentials;

@@ -10,6 +10,7 @@ use crate::project::Project;
 
 mod apt;
 mod browser;
+mod browser_traps;
 mod cache_speed;
 mod cache_test;
 mod call_graph;
@@ -19,6 +20,7 @@ mod command;
 mod crash_test;
 mod demo;
 mod devtools;
+mod engine;
 mod expected;
 mod formats;
 mod fuzz;
@@ -41,8 +43,10 @@ mod sizes;
 mod suite;
 mod synthetic;
 mod targets;
+mod trap_test;
 mod wasm_sysroot;
 mod wasm_target;
+mod webdriver;
 mod ztensor;
 
 /// The chores of the weightstream project.

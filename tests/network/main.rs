@@ -14,6 +14,7 @@ mod command;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod fixtures;
+mod leaving;
 mod pinned;
 mod prefetching;
 mod retrying;

@@ -112,6 +112,26 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     bytes.try_into().ok().filter(|_| rest.is_empty())
 }
 
+/// From `sha256:…`, `blake3:…`, `crc32:…` or `crc32c:…`, in hexadecimal.
+impl std::str::FromStr for Digest {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (algorithm, hex) = text.split_once(':').unwrap_or_default();
+        let digest = match algorithm {
+            "crc32" => from_hex(hex).map(u32::from_be_bytes).map(Digest::Crc32),
+            "crc32c" => from_hex(hex).map(u32::from_be_bytes).map(Digest::Crc32c),
+            "sha256" => from_hex(hex).map(Digest::Sha256),
+            "blake3" => from_hex(hex).map(Digest::Blake3),
+            _ => None,
+        };
+        digest.ok_or_else(|| {
+            let error = Error::new(ErrorKind::InvalidArgument, format!("\"{text}\" is no digest"));
+            error.advise("Spell it as sha256:, blake3:, crc32: or crc32c: and all of its hexadecimal digits.")
+        })
+    }
+}
+
 impl Digest {
     /// The algorithm, as `verified` spells it.
     pub fn algorithm(self) -> &'static str {
@@ -177,6 +197,18 @@ mod tests {
             rest.update(second);
             assert_eq!(whole.append(rest, second.len() as u64), Hasher::can_append(stated));
             assert_eq!(whole.finish() == stated, Hasher::can_append(stated) || bytes.is_empty());
+        }
+    }
+
+    #[test]
+    fn digests_are_spelled_with_their_algorithm() {
+        let spelled =
+            [("crc32", Digest::Crc32(0xa)), ("crc32c", Digest::Crc32c(0xb)), ("sha256", Digest::Sha256([7; 32]))];
+        for (algorithm, digest) in spelled.into_iter().chain([("blake3", Digest::Blake3([0xfe; 32]))]) {
+            assert_eq!(format!("{algorithm}:{digest}").parse(), Ok(digest));
+        }
+        for wrong in ["", "sha256", "sha256:", "crc32:0000000", "md5:00000000", "crc32:0000000g", "blake3:00"] {
+            assert_eq!(wrong.parse::<Digest>().unwrap_err().kind, ErrorKind::InvalidArgument, "{wrong}");
         }
     }
 

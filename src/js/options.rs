@@ -2,13 +2,15 @@
 
 use super::failure;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader;
+use crate::index::Digest;
+use crate::loader::{self, Digests};
 use crate::retry::Policy;
 use crate::source::fetch::Client;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::web::view;
 use js_sys::{Function, Object, Reflect};
 use serde::Deserialize;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
@@ -34,7 +36,16 @@ struct Numbers {
     concurrency: f64,
     coalesce_gap: f64,
     max_memory: f64,
+    digests: Pinned,
     retry: Retry,
+}
+
+/// Digests as text.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Pinned {
+    tensors: HashMap<String, String>,
+    files: HashMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -66,6 +77,7 @@ impl Default for Numbers {
             concurrency: defaults.concurrency as f64,
             coalesce_gap: defaults.coalesce_gap_bytes as f64,
             max_memory: defaults.max_memory_bytes as f64,
+            digests: Pinned::default(),
             retry: Retry::default(),
         }
     }
@@ -132,7 +144,12 @@ fn checked(numbers: &Numbers) -> Result<loader::Options> {
         stall_ms: integer("retry.stallTimeout", numbers.retry.stall_timeout)?.max(1),
         ..Policy::default()
     };
-    Ok(loader::Options { concurrency, coalesce_gap_bytes, max_memory_bytes, verify: numbers.verify, retry })
+    let digests = Digests { tensors: parsed(&numbers.digests.tensors)?, files: parsed(&numbers.digests.files)? };
+    Ok(loader::Options { concurrency, coalesce_gap_bytes, max_memory_bytes, verify: numbers.verify, digests, retry })
+}
+
+fn parsed(digests: &HashMap<String, String>) -> Result<HashMap<String, Digest>> {
+    digests.iter().map(|(name, text)| Ok((name.clone(), text.parse()?))).collect()
 }
 
 fn is_cached(options: &JsValue) -> Result<bool> {

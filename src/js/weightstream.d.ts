@@ -70,8 +70,27 @@ export interface OpenOptions {
    * Where there is no room, nothing more is read. A single tensor may be larger. Default: 256 MiB.
    */
   maxMemory?: number;
+  /** What the model must be, whatever its files say. Checked also where `verify` is `false`. */
+  digests?: PinnedDigests;
   /** When to try again after a broken connection, a stall, or an answer such as 503. */
   retry?: RetryOptions;
+}
+
+/** A digest in hexadecimal, behind its algorithm. */
+export type Digest = `${"sha256" | "blake3" | "crc32" | "crc32c"}:${string}`;
+
+/** Where bytes have another digest, the load fails with `CHECKSUM`; a name that the model does not have is `NOT_FOUND`. */
+export interface PinnedDigests {
+  /**
+   * By name: over the tensor's decoded bytes, of several components one after the other. Checked before the tensor is
+   * handed out; `rows` of it are not.
+   */
+  tensors?: Readonly<Record<string, Digest>>;
+  /**
+   * By path in the model, file name or URL: over the stored bytes. Checked where all of a file is read: a manifest by
+   * `open`, others at the end of `tensors()` over the whole model and by `verify()`.
+   */
+  files?: Readonly<Record<string, Digest>>;
 }
 
 /** What cannot pass (403, 404, a damaged file) is never tried again. Times are in milliseconds. */

@@ -92,6 +92,11 @@ impl<S: Source> ModelFile<S> {
         self.window.borrow().file_length()
     }
 
+    /// As [`ModelFile::length`], unless what is read is what the stored file decodes to.
+    pub(crate) fn stored_length(&self) -> Option<u64> {
+        self.length().filter(|_| self.packed.borrow().is_none())
+    }
+
     /// Reads the file's header and index; where it is compressed as a whole, those of what it decodes to.
     pub(crate) async fn parse(self: &Rc<Self>) -> Result<Parsed> {
         let component = match self.look(format::parse).await? {

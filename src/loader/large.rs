@@ -1,14 +1,16 @@
 //! Components so large that several connections may bring parts of them.
 
 use super::BufferOf;
+use super::checks::compare_all;
 use super::operation::{Operation, Purpose, unplanned};
 use super::reading::{MAX_DIRECT_BYTES, Reading, SCRATCH_BYTES, cut};
 use super::run::{Received, RunReader};
-use crate::codec::digest::{self, Hasher};
+use crate::codec::digest::Hasher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, ComponentDigest, Encoding};
 use crate::plan::Wanted;
 use crate::source::{Buffer, Source};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// What no connection could digest in order is digested once all is there, so much at a time: a page should not stand
@@ -20,7 +22,7 @@ pub(crate) struct Large<B> {
     buffer: B,
     /// Where the buffer's first byte lies in the file.
     start: u64,
-    digest: Option<(ComponentDigest, Hasher)>,
+    digests: Vec<(ComponentDigest, Hasher)>,
     /// How many of the buffer's bytes were digested, from its start.
     digested: u64,
     /// Whether it is held until its pages were checked.
@@ -31,9 +33,9 @@ pub(crate) struct Large<B> {
 
 impl<B: Buffer> Large<B> {
     /// Of one part.
-    fn new(buffer: B, start: u64, digest: Option<ComponentDigest>, by_pages: bool) -> Self {
-        let digest = digest.map(|stated| (stated, Hasher::new(stated.digest)));
-        Large { buffer, start, digest, digested: 0, by_pages, parts: 1 }
+    fn new(buffer: B, start: u64, digests: Vec<ComponentDigest>, by_pages: bool) -> Self {
+        let digests = digests.into_iter().map(|stated| (stated, Hasher::new(stated.digest))).collect();
+        Large { buffer, start, digests, digested: 0, by_pages, parts: 1 }
     }
 
     /// Takes the first `length` bytes of `from`, which lie at `at` in the file.
@@ -41,35 +43,27 @@ impl<B: Buffer> Large<B> {
         let into =
             at.checked_sub(self.start).ok_or_else(|| Error::new(ErrorKind::Internal, "a part begins too early"))?;
         self.buffer.copy(into, from, 0..length)?;
-        if let Some((_, hasher)) = &mut self.digest
-            && into == self.digested
-        {
+        if !self.digests.is_empty() && into == self.digested {
             self.digested += length;
-            from.inspect(0..length, &mut |bytes| {
-                hasher.update(bytes);
-                Ok(())
-            })?;
+            update(&mut self.digests, from, 0..length)?;
         }
         Ok(())
     }
 
     /// Digests what was not; whether there is more.
     fn digest_more(&mut self) -> Result<bool> {
-        let Large { buffer, digest: Some((_, hasher)), digested, .. } = self else { return Ok(false) };
+        let Large { buffer, digests, digested, .. } = self;
+        if digests.is_empty() {
+            return Ok(false);
+        }
         let end = buffer.byte_length().min(*digested + SEGMENT_BYTES);
-        buffer.inspect(*digested..end, &mut |bytes| {
-            hasher.update(bytes);
-            Ok(())
-        })?;
+        update(digests, buffer, *digested..end)?;
         *digested = end;
         Ok(end < buffer.byte_length())
     }
 
     fn finish(self) -> Result<Received<B>> {
-        let verified = match self.digest {
-            Some((stated, hasher)) => Some(digest::compare(hasher.finish(), stated.digest)?),
-            None => self.by_pages.then_some("blake3"),
-        };
+        let verified = compare_all(self.digests)?.or(self.by_pages.then_some("blake3"));
         Ok(Received { buffer: Some(self.buffer), verified })
     }
 }
@@ -82,15 +76,15 @@ impl<S: Source> Operation<S> {
         }
         let keep = self.keep(order, component)?;
         let is_large = keep.end.saturating_sub(keep.start) > MAX_DIRECT_BYTES && keep.end <= stored_length(component);
-        if !self.call.keeps || component.encoding != Encoding::Raw || !is_large {
+        if !self.keeps(order) || component.encoding != Encoding::Raw || !is_large {
             return Ok(false);
         }
         let is_whole = keep == (0..stored_length(component));
-        let digest = component.digest.filter(|_| is_whole && self.call.verify);
+        let digests = self.digests(order, component, is_whole);
         let start = component.range.start + keep.start;
         let by_pages = self.pages_of(order, index).is_some();
         let Some(kept) = self.buffer(order, component, keep)? else { return Ok(false) };
-        self.large.borrow_mut().insert((order, index), Large::new(kept.into_buffer(), start, digest, by_pages));
+        self.large.borrow_mut().insert((order, index), Large::new(kept.into_buffer(), start, digests, by_pages));
         Ok(true)
     }
 
@@ -119,6 +113,13 @@ impl<S: Source> Operation<S> {
         large.parts = large.parts.saturating_sub(1);
         Ok(if large.parts == 0 { all.remove(&key) } else { None })
     }
+}
+
+fn update<B: Buffer>(digests: &mut [(ComponentDigest, Hasher)], from: &B, range: Range<u64>) -> Result<()> {
+    from.inspect(range, &mut |bytes| {
+        digests.iter_mut().for_each(|(_, hasher)| hasher.update(bytes));
+        Ok(())
+    })
 }
 
 fn key(purpose: Purpose) -> Result<(usize, usize)> {

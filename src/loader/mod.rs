@@ -7,6 +7,7 @@
 mod checks;
 mod connections;
 mod demand;
+mod digests;
 mod file;
 mod kept;
 mod large;
@@ -28,6 +29,7 @@ mod unpack;
 mod verify;
 mod whole;
 
+pub use digests::Digests;
 pub use file::FIRST_READ_BYTES;
 pub(crate) use kept::Kept;
 pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
@@ -37,10 +39,11 @@ pub(crate) use shard::check_length;
 pub use stats::{Arrived, Observer, Stats};
 
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::index::{Manifest, Metadata, Parsed, Tensor};
+use crate::index::{Digest, Manifest, Metadata, Parsed, Tensor};
 use crate::source::{Body, Source};
 use crate::split::Split;
 use demand::WeakLoad;
+use digests::check_whole;
 use file::ModelFile;
 use futures::channel::oneshot;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
@@ -100,6 +103,8 @@ pub struct Loader<S: Source> {
     prefetched: RefCell<HashMap<String, oneshot::Receiver<Prefetched<BufferOf<S>>>>>,
     prefetch_room: Rc<Room>,
     precedence: Rc<Precedence>,
+    /// The digests of tensors that the caller knows.
+    pinned: Rc<HashMap<String, Digest>>,
     /// The algorithm that every file as a whole was checked by, when all of it was last read.
     verified_by: Cell<Option<&'static str>>,
     /// The algorithms of the checksums of each file, when all of it was last read.
@@ -118,8 +123,9 @@ impl<S: Source> Loader<S> {
         if !matches!(parsed, Parsed::Manifest(_)) {
             check_footer(&file)?;
         }
+        let is_manifest = matches!(parsed, Parsed::Manifest(_));
         let (manifest, split, shards) = match parsed {
-            Parsed::File(index) => (None, None, vec![Shard::opened(file, index, 0)]),
+            Parsed::File(index) => (None, None, vec![Shard::opened(Rc::clone(&file), index, 0)]),
             Parsed::Manifest(manifest) => {
                 let shards = Shard::parts(&file, &manifest)?;
                 (Some(manifest), None, shards)
@@ -129,13 +135,19 @@ impl<S: Source> Loader<S> {
                 let manifest = manifest.map_err(|e| e.in_file(file.source.name()))?;
                 let mut shards = Shard::parts(&file, &manifest)?;
                 if let Some(own) = shards.get_mut(split.number) {
-                    *own = Shard::opened(file, index, split.number);
+                    *own = Shard::opened(Rc::clone(&file), index, split.number);
                 }
                 (Some(manifest), Some(split), shards)
             }
             Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
         };
         let (loading, prefetched, precedence, verified_by, checked_by) = Default::default();
+        let parts = shards.iter().map(|shard| (&*shard.file, shard.part.as_ref()));
+        options.digests.check_files(parts.chain(is_manifest.then_some((&*file, None))))?;
+        if let Some((_, digest)) = options.digests.of_file(&file, None).filter(|_| is_manifest) {
+            check_whole(&file, digest).await.map_err(|e| e.in_file(file.source.name()))?;
+        }
+        let pinned = Rc::new(options.digests.tensors.clone());
         let prefetch_room = Room::new(options.max_memory_bytes);
         Ok(Loader {
             manifest,
@@ -147,6 +159,7 @@ impl<S: Source> Loader<S> {
             prefetched,
             prefetch_room,
             precedence,
+            pinned,
             verified_by,
             checked_by,
         })
@@ -207,7 +220,7 @@ impl<S: Source> Loader<S> {
     /// Every tensor, in file order. Reads the heads of all files.
     ///
     /// # Errors
-    /// Those of reading the heads; `FORMAT` where a name occurs in two files, or the manifest names a tensor
+    /// Those of reading the heads; `NOT_FOUND` for a pinned tensor that there is not; `FORMAT` where a name occurs in two files, or the manifest names a tensor
     /// that is not in its file.
     pub async fn load_index(&self) -> Result<Vec<Rc<Tensor>>> {
         let opening = stream::iter(0..self.shards.len()).map(|shard| self.open_shard(shard));
@@ -236,6 +249,7 @@ impl<S: Source> Loader<S> {
         if let Some(split) = &self.split {
             split.check_tensor_count(tensors.len()).map_err(|e| self.place(split.number, e))?;
         }
+        self.options.digests.check_tensors(&tensors)?;
         Ok(tensors)
     }
 
@@ -247,7 +261,7 @@ impl<S: Source> Loader<S> {
         names: Option<Vec<String>>,
         observer: Rc<dyn Observer>,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        let whole = names.is_none() && self.options.verify;
+        let whole = names.is_none() && (self.options.verify || !self.options.digests.files.is_empty());
         let tensors = match names {
             None => self.load_index().await?,
             Some(names) => {

@@ -1,5 +1,6 @@
 //! One call's work: which tensors it loads, what has arrived of them, who watches.
 
+use super::digests;
 use super::kept::Kept;
 use super::large::Large;
 use super::pace::Pace;
@@ -11,7 +12,7 @@ use super::{Loaded, LoadedComponent};
 use crate::codec::lz4;
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, Encoding, Layout, PageTable, Tensor};
+use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, Layout, PageTable, Tensor};
 use crate::plan::Wanted;
 use crate::source::{Body, Buffer, Source};
 use std::cell::RefCell;
@@ -67,6 +68,8 @@ pub(crate) struct Call {
     pub(crate) coalesce_gap_bytes: u64,
     pub(crate) room: Rc<Room>,
     pub(crate) observer: Rc<dyn Observer>,
+    /// Digests of tensors that the caller knows.
+    pub(crate) pinned: Rc<HashMap<String, Digest>>,
     /// Where nobody waits for the tensors yet.
     pub(crate) ahead: Option<Rc<Ahead>>,
 }
@@ -147,6 +150,29 @@ impl<S: Source> Operation<S> {
         orders.get(order).map(|assembly| Rc::clone(&assembly.order.tensor)).ok_or_else(unplanned)
     }
 
+    /// The digests that a component is checked by while it arrives: its own, then that of its tensor where it is all of it.
+    pub(crate) fn digests(&self, order: usize, component: &Component, is_complete: bool) -> Vec<ComponentDigest> {
+        if !is_complete {
+            return Vec::new();
+        }
+        let own = component.digest.filter(|_| self.call.verify);
+        let pinned = self.pinned(order).filter(|(_, components)| *components == 1);
+        let pinned = pinned.map(|(digest, _)| ComponentDigest { digest, over: DigestedBytes::Decoded });
+        own.into_iter().chain(pinned).collect()
+    }
+
+    /// The pinned digest of the tensor of an order, if all of it is loaded, and how many components it has.
+    fn pinned(&self, order: usize) -> Option<(Digest, usize)> {
+        let orders = self.orders.borrow();
+        let Order { tensor, rows: None, .. } = &orders.get(order)?.order else { return None };
+        self.call.pinned.get(&tensor.name).map(|digest| (*digest, tensor.components.len()))
+    }
+
+    /// Whether there are buffers for an order: its components may come in another order than they are digested in.
+    pub(super) fn keeps(&self, order: usize) -> bool {
+        self.call.keeps || self.pinned(order).is_some_and(|(_, components)| components > 1)
+    }
+
     /// Which decoded bytes of the component are kept; up to `u64::MAX` where nobody knows how many come.
     pub(crate) fn keep(&self, order: usize, component: &Component) -> Result<Range<u64>> {
         let orders = self.orders.borrow();
@@ -170,9 +196,10 @@ impl<S: Source> Operation<S> {
 
     /// Waits until there is room for the tensor of an order, unless it has some or is given up.
     pub(crate) async fn make_room(&self, order: usize) -> Result<()> {
+        let keeps = self.keeps(order);
         let (tensor, bytes) = match self.orders.borrow().get(order).ok_or_else(unplanned)? {
             // The caller's memory takes none of ours.
-            assembly if !self.call.keeps || assembly.taken.is_some() || assembly.order.into.is_some() => return Ok(()),
+            assembly if !keeps || assembly.taken.is_some() || assembly.order.into.is_some() => return Ok(()),
             Assembly { order: Order { tensor, rows, .. }, .. } => {
                 let whole = || tensor.byte_length().unwrap_or_else(|| tensor.stored_length());
                 let bytes = rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
@@ -202,7 +229,7 @@ impl<S: Source> Operation<S> {
         component: &Component,
         keep: Range<u64>,
     ) -> Result<Option<Kept<<S::Body as Body>::Buffer>>> {
-        if !self.call.keeps {
+        if !self.keeps(order) {
             return Ok(None);
         }
         let given = self.orders.borrow_mut().get_mut(order).and_then(|assembly| assembly.order.into.take());
@@ -221,6 +248,7 @@ impl<S: Source> Operation<S> {
     ) -> Result<Option<Loaded<<S::Body as Body>::Buffer>>> {
         let Received { buffer: Some(buffer), verified } = received else { return Ok(None) };
         self.stats.count_decoded(buffer.byte_length());
+        let pinned = self.pinned(order).filter(|(_, components)| *components > 1);
         let mut orders = self.orders.borrow_mut();
         let assembly = orders.get_mut(order).ok_or_else(unplanned)?;
         let part = assembly.order.tensor.components.get(component).ok_or_else(unplanned)?;
@@ -231,10 +259,15 @@ impl<S: Source> Operation<S> {
             return Ok(None);
         }
         assembly.taken = None;
-        let components = std::mem::take(&mut assembly.received).into_iter().flatten().collect();
+        let components: Vec<_> = std::mem::take(&mut assembly.received).into_iter().flatten().collect();
         let tensor = Rc::clone(&assembly.order.tensor);
+        let mut verified = common(&assembly.verified);
+        if let Some((digest, _)) = pinned {
+            let checked = digests::check(components.iter().map(|component| &component.buffer), digest);
+            verified = Some(checked.map_err(|e| digests::by_the_caller(e).in_tensor(&tensor.name))?);
+        }
         let shape = assembly.order.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
-        Ok(Some(Loaded { tensor, shape, components, verified: common(&assembly.verified) }))
+        Ok(Some(Loaded { tensor, shape, components, verified }))
     }
 
     pub(crate) fn arrived(&self, arrived: Arrived<'_>, now_ms: u64) {

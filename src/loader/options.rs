@@ -1,5 +1,6 @@
 //! How a loader works, as its caller has it.
 
+use super::digests::Digests;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::Policy;
 
@@ -16,6 +17,8 @@ pub struct Options {
     /// How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as
     /// one. Where there is no room, nothing more is read. A single tensor may be larger.
     pub max_memory_bytes: u64,
+    /// What the model must be, whatever its files say.
+    pub digests: Digests,
     /// When to try again after a failure.
     pub retry: Policy,
 }
@@ -31,6 +34,7 @@ impl Default for Options {
             coalesce_gap_bytes: DEFAULT_COALESCE_GAP_BYTES,
             verify: true,
             max_memory_bytes: DEFAULT_MAX_MEMORY_BYTES,
+            digests: Digests::default(),
             retry: Policy::default(),
         }
     }

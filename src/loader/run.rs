@@ -204,8 +204,7 @@ impl<S: Source> RunReader<S> {
         let is_complete = wanted.range == component.range && keep == (0..component.decoded_length.unwrap_or(keep.end));
         let mut kept = self.operation.buffer(order, component, keep.clone())?;
         let mut decoder = Decoder::new(component);
-        let own = component.digest.filter(|_| is_complete && self.operation.call.verify);
-        let mut checks = self.checks().of(own);
+        let mut checks = self.checks().of(self.operation.digests(order, component, is_complete));
         // Where the next decoded byte belongs: just the rows were asked for where that can be.
         let mut decoded_end = if component.encoding.keeps_positions() { keep.start } else { 0 };
         while reading.position < wanted.range.end && (is_complete || decoded_end < keep.end) {

@@ -35,7 +35,10 @@ impl<S: Source> Loader<S> {
         let mut wanted = operation.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
         let mut begun = Ok(());
         if whole {
-            begun = self.shards.iter().try_for_each(|shard| whole::begin(&shard.file, shard.part.as_ref()));
+            begun = self.shards.iter().try_for_each(|shard| {
+                let pinned = self.options.digests.of_file(&shard.file, shard.part.as_ref());
+                whole::begin(&shard.file, shard.part.as_ref(), pinned.map(|(_, digest)| digest))
+            });
             whole::add_gaps(&mut wanted, self.shards.iter().map(|shard| shard.file.length()));
         }
         // What comes from its start each time is read once, whatever lies between.
@@ -58,7 +61,8 @@ impl<S: Source> Loader<S> {
     pub(super) fn call(&self, observer: Rc<dyn Observer>) -> Call {
         let room = Room::new(self.options.max_memory_bytes);
         let Options { verify, coalesce_gap_bytes, .. } = self.options;
-        Call { keeps: true, whole: false, verify, coalesce_gap_bytes, room, observer, ahead: None }
+        let pinned = Rc::clone(&self.pinned);
+        Call { keeps: true, whole: false, verify, coalesce_gap_bytes, room, observer, pinned, ahead: None }
     }
 
     /// Reads the digests of the pages that orders will be checked by.

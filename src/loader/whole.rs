@@ -1,5 +1,6 @@
 //! The checksums of whole files, told once all of a file was read.
 
+use super::digests::{PINNED, unknown_length};
 use super::file::ModelFile;
 use super::operation::Purpose;
 use crate::codec::digest::{self, Hasher};
@@ -110,8 +111,13 @@ pub(crate) fn add_gaps(wanted: &mut Vec<Wanted<Purpose>>, lengths: impl Iterator
 }
 
 /// Makes ready to sum up the file.
-pub(crate) fn begin<S: Source>(file: &ModelFile<S>, part: Option<&Part>) -> Result<()> {
-    *file.sums.borrow_mut() = Sums::new(stated_checksums(file, part)?);
+pub(crate) fn begin<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Option<Digest>) -> Result<()> {
+    let mut checksums = stated_checksums(file, part)?;
+    if let Some(digest) = pinned {
+        let length = file.stored_length().ok_or_else(|| unknown_length().in_file(file.source.name()))?;
+        checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: PINNED.to_owned() });
+    }
+    *file.sums.borrow_mut() = Sums::new(checksums);
     Ok(())
 }
 

@@ -10,6 +10,8 @@ mod command;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod fixtures;
+mod leaving;
+mod pinned;
 mod prefetching;
 mod retrying;
 mod secrets;

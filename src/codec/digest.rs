@@ -47,6 +47,22 @@ impl Hasher {
         }
     }
 
+    /// Whether the digest of bytes can be computed from those of their parts, by the algorithm of `like`.
+    pub fn can_append(like: Digest) -> bool {
+        matches!(like, Digest::Crc32(_) | Digest::Crc32c(_))
+    }
+
+    /// Takes the bytes that `next` took, `length` of them. False, and nothing is taken, where [`Hasher::can_append`] says
+    /// that it cannot be.
+    pub fn append(&mut self, next: Hasher, length: u64) -> bool {
+        match (&mut self.0, next.0) {
+            (State::Crc32(hasher), State::Crc32(next)) => hasher.combine(&next),
+            (State::Crc32c(crc), State::Crc32c(next)) => *crc = crc32c::crc32c_combine(*crc, next, length as usize),
+            _ => return false,
+        }
+        true
+    }
+
     /// The digest of all bytes taken.
     pub fn finish(self) -> Digest {
         match self.0 {
@@ -155,6 +171,12 @@ mod tests {
             }
             assert_eq!(compare(hasher.finish(), stated), Ok(stated.algorithm()));
             assert_eq!(digest_of(bytes, stated), stated);
+            let (first, second) = bytes.split_at(bytes.len() / 3);
+            let (mut whole, mut rest) = (Hasher::new(stated), Hasher::new(stated));
+            whole.update(first);
+            rest.update(second);
+            assert_eq!(whole.append(rest, second.len() as u64), Hasher::can_append(stated));
+            assert_eq!(whole.finish() == stated, Hasher::can_append(stated) || bytes.is_empty());
         }
     }
 

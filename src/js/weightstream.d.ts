@@ -42,7 +42,10 @@ export interface OpenOptions {
   onProgress?: (event: LoadProgress) => void;
   /** Check whatever the format allows for the bytes that are read. Default: `true`. */
   verify?: boolean;
-  /** How many connections one operation may use at once, 1 to 16. Default: 4. */
+  /**
+   * How many connections one operation may use at once, 1 to 16: it begins with one, and adds more only while that
+   * raises the throughput. Default: 4.
+   */
   concurrency?: number;
   /** Two wanted ranges closer than this many bytes are read as one. Default: 1 MiB. */
   coalesceGap?: number;
@@ -212,11 +215,13 @@ export class StreamingLoader implements Disposable {
   loadIndex(): Promise<readonly TensorInfo[]>;
   /** Loads one tensor, reading only its bytes. */
   loadTensor(name: string, options?: LoadTensorOptions): Promise<Tensor>;
-  /** Starts loading tensors that `loadTensor` will be asked for soon. Errors surface there. */
+  /**
+   * Starts loading tensors that `loadTensor` will be asked for soon, and gives way to it. Errors surface there.
+   */
   prefetch(names: Iterable<string>): void;
   /**
-   * Loads many tensors in few long requests and yields each as it completes, in file order within
-   * a file. Over the whole model it also checks the checksums of the files, and throws at the end
+   * Loads many tensors in few long requests and yields each as it completes: those that one
+   * connection brings in file order. Over the whole model it also checks the checksums of the files, and throws at the end
    * where one does not match.
    */
   tensors(options?: TensorsOptions): AsyncIterableIterator<Tensor>;

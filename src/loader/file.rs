@@ -156,10 +156,11 @@ impl<S: Source> ModelFile<S> {
         self.window.borrow_mut().insert(start, bytes);
     }
 
-    /// Begins to read `range`: what is known of it comes from memory, the rest from the source.
-    pub(crate) fn start(self: &Rc<Self>, range: Range<u64>) -> Reading<S> {
+    /// Begins to read `range`: what is known of it comes from memory, the rest from the source. `end` is where it ends,
+    /// which may come nearer.
+    pub(crate) fn start(self: &Rc<Self>, range: Range<u64>, end: Rc<Cell<u64>>) -> Reading<S> {
         let known = self.window.borrow().known_from(range.start, range.end).to_vec();
-        Reading::new(Rc::clone(self), range, known)
+        Reading::new(Rc::clone(self), range.start, end, known)
     }
 
     /// Keeps the rest of a reading, if it would otherwise be read from the start of the file again.
@@ -172,6 +173,11 @@ impl<S: Source> ModelFile<S> {
     /// Whether bodies of this file begin at its start, whatever range is asked for.
     pub(crate) fn comes_from_start(&self) -> bool {
         self.comes_from_start.get()
+    }
+
+    /// Whether several connections can read what one was to read.
+    pub(crate) fn can_be_split(&self) -> bool {
+        !self.comes_from_start() && self.sums.borrow().take_any_order()
     }
 
     /// Compares bytes that come by once more with those that are known: a body that is not the range asked for may be
@@ -238,7 +244,7 @@ impl<S: Source> ModelFile<S> {
             }
             window.missing(&widen(needed, &window))
         };
-        let mut reading = self.start(wanted.clone());
+        let mut reading = self.start(wanted.clone(), Rc::new(Cell::new(wanted.end)));
         while reading.position < wanted.end {
             let mut at = reading.position;
             let Some(chunk) = reading.chunk(wanted.end - at).await? else { break };

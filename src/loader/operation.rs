@@ -1,6 +1,9 @@
 //! One call's work: which tensors it loads, what has arrived of them, who watches.
 
 use super::kept::Kept;
+use super::large::Large;
+use super::pace::Pace;
+use super::precedence::Ahead;
 use super::room::{Room, Taken};
 use super::run::Received;
 use super::stats::{Arrived, Observer, Stats};
@@ -12,6 +15,7 @@ use crate::index::{Component, Encoding, Layout, PageTable, Tensor};
 use crate::plan::Wanted;
 use crate::source::{Body, Buffer, Source};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,6 +27,16 @@ pub(crate) enum Purpose {
     Component { order: usize, component: usize },
     /// Nobody's bytes, read because the whole file is to be checked.
     Gap,
+}
+
+impl Purpose {
+    /// Whether one connection should bring both: room is taken for a tensor as a whole.
+    pub(crate) fn are_of_one_tensor(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Purpose::Component { order: one, .. }, Purpose::Component { order: another, .. }) => one == another,
+            _ => false,
+        }
+    }
 }
 
 /// A tensor to load.
@@ -41,20 +55,34 @@ pub(crate) struct Rows {
     pub(crate) bytes: Range<u64>,
 }
 
-/// The state that the runs of one call share.
-pub(crate) struct Operation<S: Source> {
-    orders: RefCell<Vec<Assembly<<S::Body as Body>::Buffer>>>,
+/// What a caller asks for beside the tensors.
+pub(crate) struct Call {
     /// Whether buffers are filled; if not, bytes are only decoded and checked.
-    keeps: bool,
+    pub(crate) keeps: bool,
     /// Whether all bytes of all files are read, so that their checksums can be told.
     pub(crate) whole: bool,
     /// Whether the digests that components have are checked.
     pub(crate) verify: bool,
-    observer: Rc<dyn Observer>,
-    connections: RefCell<Vec<bool>>,
-    stats: Rc<Stats>,
-    room: Rc<Room>,
+    /// Bytes that nobody wants are read up to this length rather than asked around.
+    pub(crate) coalesce_gap_bytes: u64,
+    pub(crate) room: Rc<Room>,
+    pub(crate) observer: Rc<dyn Observer>,
+    /// Where nobody waits for the tensors yet.
+    pub(crate) ahead: Option<Rc<Ahead>>,
 }
+
+/// The state that the runs of one call share.
+pub(crate) struct Operation<S: Source> {
+    orders: RefCell<Vec<Assembly<<S::Body as Body>::Buffer>>>,
+    pub(crate) call: Call,
+    pub(super) pace: RefCell<Pace>,
+    /// Large components on their way.
+    pub(super) large: RefCell<LargeComponents<<S::Body as Body>::Buffer>>,
+    stats: Rc<Stats>,
+}
+
+/// By order and component.
+pub(super) type LargeComponents<B> = HashMap<(usize, usize), Large<B>>;
 
 struct Assembly<B> {
     order: Order<B>,
@@ -67,12 +95,9 @@ struct Assembly<B> {
 impl<S: Source> Operation<S> {
     pub(crate) fn new(
         orders: Vec<Order<<S::Body as Body>::Buffer>>,
-        keeps: bool,
-        whole: bool,
-        verify: bool,
-        observer: Rc<dyn Observer>,
+        call: Call,
         stats: Rc<Stats>,
-        room: Rc<Room>,
+        max_connections: usize,
     ) -> Self {
         let assemble = |order: Order<_>| Assembly {
             received: order.tensor.components.iter().map(|_| None).collect(),
@@ -81,7 +106,8 @@ impl<S: Source> Operation<S> {
             order,
         };
         let orders = RefCell::new(orders.into_iter().map(assemble).collect());
-        Operation { orders, keeps, whole, verify, observer, connections: RefCell::default(), stats, room }
+        let (pace, large) = (RefCell::new(Pace::new(max_connections)), RefCell::default());
+        Operation { orders, call, pace, large, stats }
     }
 
     /// The bytes that the orders need, and tells the observer how many. `known_pages` gives the digests of pages.
@@ -98,13 +124,15 @@ impl<S: Source> Operation<S> {
             }
         }
         // Files of unknown length may claim anything: the sum over them must not overflow.
-        self.observer.expects(wanted.iter().fold(0, |sum: u64, w| sum.saturating_add(w.range.end - w.range.start)));
+        self.call
+            .observer
+            .expects(wanted.iter().fold(0, |sum: u64, w| sum.saturating_add(w.range.end - w.range.start)));
         wanted
     }
 
     /// The page digests that a component is checked by, read whole or not.
     fn pages<'a>(&self, component: &'a Component, is_read_whole: bool) -> Option<&'a PageTable> {
-        component.checking_pages(is_read_whole).filter(|_| self.verify)
+        component.checking_pages(is_read_whole).filter(|_| self.call.verify)
     }
 
     /// The page digests that the component of an order is checked by.
@@ -128,19 +156,33 @@ impl<S: Source> Operation<S> {
         }
     }
 
-    /// Waits until there is room for the tensor of an order, unless it has some.
+    /// Whether the tensor of an order need not be loaded any more; what there is of it is dropped then.
+    pub(crate) fn is_given_up(&self, order: usize) -> bool {
+        let mut orders = self.orders.borrow_mut();
+        let (Some(ahead), Some(assembly)) = (&self.call.ahead, orders.get_mut(order)) else { return false };
+        if (ahead.is_wanted)(&assembly.order.tensor.name) {
+            return false;
+        }
+        assembly.taken = None;
+        assembly.received.iter_mut().for_each(|received| *received = None);
+        true
+    }
+
+    /// Waits until there is room for the tensor of an order, unless it has some or is given up.
     pub(crate) async fn make_room(&self, order: usize) -> Result<()> {
         let (tensor, bytes) = match self.orders.borrow().get(order).ok_or_else(unplanned)? {
             // The caller's memory takes none of ours.
-            assembly if !self.keeps || assembly.taken.is_some() || assembly.order.into.is_some() => return Ok(()),
+            assembly if !self.call.keeps || assembly.taken.is_some() || assembly.order.into.is_some() => return Ok(()),
             Assembly { order: Order { tensor, rows, .. }, .. } => {
                 let whole = || tensor.byte_length().unwrap_or_else(|| tensor.stored_length());
                 let bytes = rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
                 (Rc::clone(tensor), bytes)
             }
         };
-        self.room.wait(bytes, || self.is_amid_components()).await;
-        let taken = self.room.take(&tensor.name, bytes);
+        if self.call.room.wait(bytes, || self.is_amid_components() || self.is_given_up(order)).await {
+            self.pace.borrow_mut().restart();
+        }
+        let taken = self.call.room.take(&tensor.name, bytes);
         if let Some(assembly) = self.orders.borrow_mut().get_mut(order) {
             assembly.taken = Some(taken);
         }
@@ -160,7 +202,7 @@ impl<S: Source> Operation<S> {
         component: &Component,
         keep: Range<u64>,
     ) -> Result<Option<Kept<<S::Body as Body>::Buffer>>> {
-        if !self.keeps {
+        if !self.call.keeps {
             return Ok(None);
         }
         let given = self.orders.borrow_mut().get_mut(order).and_then(|assembly| assembly.order.into.take());
@@ -195,27 +237,10 @@ impl<S: Source> Operation<S> {
         Ok(Some(Loaded { tensor, shape, components, verified: common(&assembly.verified) }))
     }
 
-    pub(crate) fn arrived(&self, shard: usize, range: Range<u64>, connection: Option<usize>, tensor: Option<&str>) {
-        self.observer.arrived(Arrived { shard, range, connection: connection.unwrap_or(0), tensor });
-    }
-
-    /// The lowest number that no running connection of this operation has.
-    pub(crate) fn take_connection(&self) -> usize {
-        let mut connections = self.connections.borrow_mut();
-        if let Some(free) = connections.iter().position(|taken| !taken) {
-            if let Some(taken) = connections.get_mut(free) {
-                *taken = true;
-            }
-            return free;
-        }
-        connections.push(true);
-        connections.len() - 1
-    }
-
-    pub(crate) fn return_connection(&self, connection: usize) {
-        if let Some(taken) = self.connections.borrow_mut().get_mut(connection) {
-            *taken = false;
-        }
+    pub(crate) fn arrived(&self, arrived: Arrived<'_>, now_ms: u64) {
+        let bytes = arrived.range.end - arrived.range.start;
+        self.pace.borrow_mut().arrived(arrived.connection, bytes, now_ms);
+        self.call.observer.arrived(arrived);
     }
 }
 
@@ -251,7 +276,7 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
 }
 
 /// The bytes to ask for: of a raw tensor just the rows, of a compressed one the blocks up to them at the most.
-fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
+pub(super) fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
     let Range { start, end } = component.range.clone();
     match (rows, component.encoding) {
         (None, _) => start..end,
@@ -270,6 +295,6 @@ fn common(verified: &[Option<&'static str>]) -> Option<&'static str> {
     if verified.iter().all(|algorithm| *algorithm == first) { first } else { None }
 }
 
-fn unplanned() -> Error {
+pub(super) fn unplanned() -> Error {
     Error::new(ErrorKind::Internal, "a tensor arrived that was not planned")
 }

@@ -88,6 +88,10 @@ pub trait Source: Sized + 'static {
     /// Waits. Dropping the future ends the wait.
     async fn pause(&self, delay_ms: u64);
 
+    /// The time in milliseconds since whenever: what the throughput is measured by. Where it stands still, everything is
+    /// read over one connection.
+    fn now_ms(&self) -> u64;
+
     /// A number from 0 to 1, to spread the retries of many clients.
     fn random(&self) -> f64;
 }

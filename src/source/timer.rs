@@ -1,4 +1,4 @@
-//! Waiting in the browser.
+//! Time in the browser.
 
 use js_sys::Promise;
 use wasm_bindgen::JsValue;
@@ -12,6 +12,9 @@ extern "C" {
     fn set_timeout(callback: &js_sys::Function, delay_ms: f64) -> JsValue;
     #[wasm_bindgen(js_name = clearTimeout)]
     fn clear_timeout(timer: &JsValue);
+    /// Milliseconds since the page or the worker began.
+    #[wasm_bindgen(js_namespace = performance, js_name = now)]
+    pub(super) fn now_ms() -> f64;
 }
 
 /// Waits; dropping the future clears the timer.

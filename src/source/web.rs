@@ -149,6 +149,10 @@ impl Source for WebSource {
         timer::pause(delay_ms).await;
     }
 
+    fn now_ms(&self) -> u64 {
+        timer::now_ms() as u64
+    }
+
     fn random(&self) -> f64 {
         js_sys::Math::random()
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 #![allow(clippy::single_range_in_vec_init, reason = "a list of the one range that was asked for")]
 
+mod adaptive;
 mod answers;
 mod breaking;
 #[allow(dead_code, reason = "shared with the tests of what is read and written")]
@@ -13,6 +14,7 @@ mod command;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod fixtures;
+mod prefetching;
 mod retrying;
 mod secrets;
 #[allow(dead_code, reason = "shared with the tests of memory")]

@@ -1,5 +1,6 @@
 //! Digests computed as bytes go by, and compared with what the file states.
 
+use super::crc32;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use sha2::Digest as _;
@@ -12,7 +13,7 @@ pub struct Hasher(State);
 
 #[derive(Debug, Clone)]
 enum State {
-    Crc32(crc32fast::Hasher),
+    Crc32(u32),
     Crc32c(u32),
     Xxh3(Xxh3),
     Sha256(Box<sha2::Sha256>),
@@ -26,7 +27,7 @@ impl Hasher {
     /// A hasher of the same algorithm as `like`.
     pub fn new(like: Digest) -> Self {
         Hasher(match like {
-            Digest::Crc32(_) => State::Crc32(crc32fast::Hasher::new()),
+            Digest::Crc32(_) => State::Crc32(0),
             Digest::Crc32c(_) => State::Crc32c(0),
             Digest::Xxh3(_) => State::Xxh3(Xxh3(Box::default())),
             Digest::Sha256(_) => State::Sha256(Box::default()),
@@ -37,8 +38,8 @@ impl Hasher {
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
-            State::Crc32(hasher) => hasher.update(bytes),
-            State::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, bytes),
+            State::Crc32(crc) => *crc = crc32::append(*crc, bytes),
+            State::Crc32c(crc) => *crc = crc32::append_castagnoli(*crc, bytes),
             State::Xxh3(Xxh3(hasher)) => hasher.write(bytes),
             State::Sha256(hasher) => hasher.update(bytes),
             State::Blake3(hasher) => {
@@ -56,7 +57,7 @@ impl Hasher {
     /// that it cannot be.
     pub fn append(&mut self, next: Hasher, length: u64) -> bool {
         match (&mut self.0, next.0) {
-            (State::Crc32(hasher), State::Crc32(next)) => hasher.combine(&next),
+            (State::Crc32(crc), State::Crc32(next)) => *crc = crc32::combine(*crc, next, length),
             (State::Crc32c(crc), State::Crc32c(next)) => *crc = crc32c::crc32c_combine(*crc, next, length as usize),
             _ => return false,
         }
@@ -66,7 +67,7 @@ impl Hasher {
     /// The digest of all bytes taken.
     pub fn finish(self) -> Digest {
         match self.0 {
-            State::Crc32(hasher) => Digest::Crc32(hasher.finalize()),
+            State::Crc32(crc) => Digest::Crc32(crc),
             State::Crc32c(crc) => Digest::Crc32c(crc),
             State::Xxh3(Xxh3(hasher)) => Digest::Xxh3(hasher.finish()),
             State::Sha256(hasher) => Digest::Sha256(hasher.finalize().into()),
@@ -96,8 +97,8 @@ pub fn compare(computed: Digest, stated: Digest) -> Result<&'static str> {
 /// The digest of all of `bytes`, by the algorithm of `like`.
 pub fn digest_of(bytes: &[u8], like: Digest) -> Digest {
     match like {
-        Digest::Crc32(_) => Digest::Crc32(crc32fast::hash(bytes)),
-        Digest::Crc32c(_) => Digest::Crc32c(crc32c::crc32c(bytes)),
+        Digest::Crc32(_) => Digest::Crc32(crc32::checksum(bytes)),
+        Digest::Crc32c(_) => Digest::Crc32c(crc32::append_castagnoli(0, bytes)),
         Digest::Xxh3(_) => Digest::Xxh3(XxHash3_64::oneshot(bytes)),
         Digest::Sha256(_) => Digest::Sha256(sha2::Sha256::digest(bytes).into()),
         Digest::Blake3(_) => Digest::Blake3(blake3::hash(bytes).into()),

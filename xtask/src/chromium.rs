@@ -46,6 +46,13 @@ impl Chromium {
         Ok(Chromium { devtools, process })
     }
 
+    /// Its name and version.
+    pub(crate) fn version(&mut self) -> Result<String> {
+        let version = self.devtools.call(None, "Browser.getVersion", json!({}))?;
+        let product = version.get("product").and_then(Value::as_str);
+        product.map(str::to_owned).context("the browser does not tell its version")
+    }
+
     /// A new tab, empty.
     pub(crate) fn new_page(&mut self) -> Result<Page<'_>> {
         let text = |value: Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);

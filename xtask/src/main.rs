@@ -9,6 +9,7 @@ use clap::Parser;
 use crate::project::Project;
 
 mod apt;
+mod bench;
 mod browser;
 mod browser_traps;
 mod cache_speed;
@@ -74,6 +75,21 @@ enum Chore {
         #[arg(long, default_value_t = interop::SEED)]
         seed: u64,
     },
+    /// Measure loading in a headless browser against plain `fetch()`, and what was promised of it.
+    Bench {
+        /// How often each case is run, in turn with what it is compared with.
+        #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+        rounds: u16,
+        /// Only this case, and leave the results in `benches/` as they are. Can be given more than once.
+        #[arg(long)]
+        only: Vec<String>,
+        /// Measure decoders, digests and parsers by themselves instead.
+        #[arg(long, conflicts_with = "only")]
+        kernels: bool,
+        /// Tell instead in which functions the time goes, and write profiles into the target folder.
+        #[arg(long, conflicts_with = "kernels")]
+        profile: bool,
+    },
     /// Run every check that must hold, or only the steps that are named.
     Test { steps: Vec<String> },
     /// Run the fuzz targets under libFuzzer.
@@ -118,6 +134,8 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Demo { headless: true, .. } => headless::run(&project),
         Chore::Demo { headless: false, port } => demo::run(&project, port),
         Chore::Interop { seed } => interop::run(&project, seed),
+        Chore::Bench { rounds, kernels: true, .. } => bench::kernels::run(&project, rounds.into()),
+        Chore::Bench { rounds, only, profile, .. } => bench::run(&project, rounds.into(), &only, profile),
         Chore::Test { steps } => suite::run(&project, &steps),
         Chore::Fuzz { target, seconds } => fuzz::run(&project, target.as_deref(), seconds),
         Chore::Screenshot { dark, phone, whole, out } => {

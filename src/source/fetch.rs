@@ -26,6 +26,8 @@ pub struct Client {
     pub credentials: Option<RequestCredentials>,
     /// The origin of the URL that the caller named.
     pub origin: String,
+    /// Counts the requests that are made.
+    pub requests: Rc<Cell<u64>>,
 }
 
 /// A file at a URL.
@@ -128,6 +130,7 @@ impl FetchSource {
         // Chromium's HTTP cache serialises parallel ranges of one URL, and a warm one is slower than loopback.
         init.set_cache(RequestCache::NoStore);
         init.set_signal(Some(&controller.signal()));
+        self.client.requests.set(self.client.requests.get() + 1);
         let response = self.call_fetch(&init).await;
         let response = response.map_err(|cause| broken("the request failed", cause))?;
         match response.dyn_into::<Response>() {

@@ -1,4 +1,4 @@
-//! Waiting in the browser.
+//! Time in the browser.
 
 use js_sys::Promise;
 use wasm_bindgen::JsValue;
@@ -12,10 +12,13 @@ extern "C" {
     fn set_timeout(callback: &js_sys::Function, delay_ms: f64) -> JsValue;
     #[wasm_bindgen(js_name = clearTimeout)]
     fn clear_timeout(timer: &JsValue);
+    /// Milliseconds since the page or the worker began.
+    #[wasm_bindgen(js_namespace = performance, js_name = now)]
+    pub(super) fn now_ms() -> f64;
 }
 
 /// Waits; dropping the future clears the timer.
-pub(super) async fn pause(delay_ms: u64) {
+pub(crate) async fn pause(delay_ms: u64) {
     let mut timer = Timer(JsValue::UNDEFINED);
     let elapsed = Promise::new(&mut |resolve, _| timer.0 = set_timeout(&resolve, delay_ms as f64));
     drop(JsFuture::from(elapsed).await); // a timer's promise does not reject

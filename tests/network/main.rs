@@ -3,12 +3,16 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 #![allow(clippy::single_range_in_vec_init, reason = "a list of the one range that was asked for")]
 
+mod adaptive;
 mod answers;
 mod breaking;
 mod command;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod fixtures;
+mod leaving;
+mod pinned;
+mod prefetching;
 mod retrying;
 mod secrets;
 mod springing;
@@ -37,9 +41,9 @@ use weightstream::source::http::HttpSource;
 
 type HttpLoader = Rc<Loader<HttpSource>>;
 
-/// Small waits, so that tests are fast.
+/// Small waits, so that tests are fast; but a busy machine is no stalled connection.
 fn options() -> Options {
-    let retry = Policy { base_delay_ms: 1, max_delay_ms: 20, stall_ms: 150, ..Policy::default() };
+    let retry = Policy { base_delay_ms: 1, max_delay_ms: 20, stall_ms: 5_000, ..Policy::default() };
     Options { retry, ..Options::default() }
 }
 

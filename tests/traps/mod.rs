@@ -21,6 +21,9 @@ use server::{Reply, Request};
 /// What is read of a file to open it: the head, unless it is longer.
 pub(crate) const HEAD_BYTES: usize = 65_536;
 
+/// A busy machine is no stalled connection.
+const PATIENCE_MS: u64 = 5_000;
+
 /// After a first failure, so many more are borne.
 pub(crate) const ATTEMPTS: usize = 6;
 
@@ -42,6 +45,8 @@ pub(crate) struct Trap {
     pub(crate) sent: Option<usize>,
     /// The request so numbered comes so many milliseconds after the one before it, at least.
     pub(crate) waits: Option<(usize, u64)>,
+    /// After how many milliseconds without a byte a connection counts as stalled.
+    pub(crate) patience_ms: u64,
 }
 
 /// What is asked of an open model.
@@ -57,7 +62,16 @@ impl Trap {
     /// A trap out of which nothing but the open model comes.
     pub(crate) fn new(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
         let script = Box::new(script);
-        Trap { script, loads: &[], codes: &[], status: None, requests: None, sent: None, waits: None }
+        Trap {
+            script,
+            loads: &[],
+            codes: &[],
+            status: None,
+            requests: None,
+            sent: None,
+            waits: None,
+            patience_ms: PATIENCE_MS,
+        }
     }
 
     pub(crate) fn loads(self, loads: &'static [Load]) -> Self {
@@ -78,6 +92,10 @@ impl Trap {
 
     pub(crate) fn sends_at_most(self, bytes: usize) -> Self {
         Trap { sent: Some(bytes), ..self }
+    }
+
+    pub(crate) fn is_patient_for(self, patience_ms: u64) -> Self {
+        Trap { patience_ms, ..self }
     }
 
     pub(crate) fn waits(self, before: usize, at_least_ms: u64) -> Self {

@@ -14,7 +14,7 @@ use crate::{command, setup};
 const INSTALL_LIMIT: Duration = Duration::from_secs(1500);
 
 const WASM_PACK_VERSION: &str = "0.15.1";
-
+const CARGO_FUZZ_VERSION: &str = "0.13.2";
 const GECKODRIVER_VERSION: &str = "0.36.0";
 
 /// The folder with `wasm-bindgen` and `wasm-bindgen-test-runner`. Their version must be that of the library.
@@ -26,6 +26,11 @@ pub(crate) fn wasm_bindgen(project: &Project) -> Result<PathBuf> {
 /// The folder with `wasm-pack`.
 pub(crate) fn wasm_pack(project: &Project) -> Result<PathBuf> {
     installed(project, "wasm-pack", "wasm-pack", WASM_PACK_VERSION)
+}
+
+/// The folder with `cargo-fuzz`.
+pub(crate) fn cargo_fuzz(project: &Project) -> Result<PathBuf> {
+    installed(project, "cargo-fuzz", "cargo-fuzz", CARGO_FUZZ_VERSION)
 }
 
 /// The folder with `geckodriver`, which steers Firefox.

@@ -11,6 +11,8 @@ use crate::project::Project;
 mod apt;
 mod browser;
 mod browser_traps;
+mod cache_speed;
+mod cache_test;
 mod call_graph;
 mod cargo_tools;
 mod chromium;
@@ -21,6 +23,7 @@ mod devtools;
 mod engine;
 mod expected;
 mod formats;
+mod fuzz;
 mod headless;
 mod interop;
 mod listing;
@@ -46,6 +49,7 @@ mod trap_test;
 mod wasm_sysroot;
 mod wasm_target;
 mod webdriver;
+mod ztensor;
 
 /// The chores of the weightstream project.
 #[derive(Parser)]
@@ -74,6 +78,14 @@ enum Chore {
     },
     /// Run every check that must hold, or only the steps that are named.
     Test { steps: Vec<String> },
+    /// Run the fuzz targets under libFuzzer.
+    Fuzz {
+        /// Only this one.
+        target: Option<String>,
+        /// How long each runs.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// Write a picture of the demo page with the loaded model.
     Screenshot {
         #[arg(long)]
@@ -109,6 +121,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Demo { headless: false, port } => demo::run(&project, port),
         Chore::Interop { seed } => interop::run(&project, seed),
         Chore::Test { steps } => suite::run(&project, &steps),
+        Chore::Fuzz { target, seconds } => fuzz::run(&project, target.as_deref(), seconds),
         Chore::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { page::DESKTOP };
             screenshot::take(&project, window, dark, whole, &out)

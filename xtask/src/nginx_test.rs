@@ -38,7 +38,7 @@ const LOCATIONS: [Location; 10] = [
     Location { path: "whole", answers: |answered| are_all(answered, 200), ..LOADS_ALL },
     // Natively nothing undoes an encoding that was not asked for.
     Location { path: "gzip", natively: Some("UNSUPPORTED"), ..LOADS_ALL },
-    Location { path: "gzip-hidden", in_browsers: Some("NETWORK"), natively: Some("UNSUPPORTED"), ..LOADS_ALL },
+    Location { path: "gzip-hidden", natively: Some("UNSUPPORTED"), ..LOADS_ALL },
     Location { path: "slow", answers: |answered| are_all(answered, 206), ..LOADS_ALL },
     Location { path: "busy", answers: |answered| answered.iter().any(|one| one.status == 503), ..LOADS_ALL },
     Location { path: "undated", answers: |answered| are_all(answered, 206), ..LOADS_ALL },

@@ -29,6 +29,8 @@ mod headless;
 mod interop;
 mod listing;
 mod model;
+mod nginx;
+mod nginx_test;
 mod npm;
 mod package;
 mod package_test;

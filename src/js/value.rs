@@ -100,7 +100,9 @@ fn set(object: &Object, name: &str, value: &JsValue) {
 mod tests {
     use super::*;
     use serde_json::json;
-    use wasm_bindgen_test::wasm_bindgen_test;
+    use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
+
+    wasm_bindgen_test_configure!(run_in_browser);
 
     fn item(array: &Array, at: usize) -> JsValue {
         array.get(at as u32)

@@ -70,7 +70,7 @@ pub(super) fn all(models: &Path) -> Result<Vec<Case>> {
         tensors("lz4-sparse", "LZ4 + CRC-32, highly compressible, 1 thread", "sparse.apr", on_the_page(ratio(0.45))),
         Case {
             name: "first",
-            title: "first tensor of 4 MiB usable, of 256",
+            title: "first tensor of 4 MiB usable, against fetching all",
             run: ("firstTensor", json!({ "url": "/models/raw.safetensors", "name": FIRST_TENSOR })),
             against: raw.clone(),
             count: 4 << 20,

@@ -39,7 +39,8 @@ pub(super) fn svg(report: &Report) -> String {
     text("title", "start", 12.0, 24.0, "Time against fetch(url).arrayBuffer() of the same tensors, uncompressed");
     text("faint", "start", 12.0, 44.0, "256 MiB over loopback, in one run; shorter is better; the mark is the goal");
     text("faint", "middle", x(1.0), bottom + 16.0, "1.0 = plain fetch");
-    let footer = format!("{}, {} cores, medians of {} interleaved rounds", report.browser, report.cores, report.rounds);
+    let Report { browser, cores, load: [before, after], rounds, .. } = report;
+    let footer = format!("{browser}, {cores} cores, load {before} to {after}, medians of {rounds} interleaved rounds");
     text("faint", "start", 12.0, bottom + 32.0, &footer);
     for (row, y) in rows.iter().zip(0..).map(|(row, i)| (row, TOP + ROW * f64::from(i))) {
         text("", "end", LEFT - 10.0, y + 19.0, &row.title);

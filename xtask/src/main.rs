@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
@@ -12,6 +13,7 @@ mod apt;
 mod browser;
 mod call_graph;
 mod cargo_tools;
+mod chaos;
 mod chromium;
 mod command;
 mod crash_test;
@@ -66,6 +68,14 @@ enum Chore {
         #[arg(long, default_value_t = interop::SEED)]
         seed: u64,
     },
+    /// Load random models from a server that cuts, stalls, lies and changes files; every tensor is bit-exact or an error.
+    Chaos {
+        #[arg(long, default_value_t = 1.0)]
+        minutes: f64,
+        /// What the models, the calls and the faults are made from.
+        #[arg(long, default_value_t = chaos::SEED)]
+        seed: u64,
+    },
     /// Run every check that must hold, or only the steps that are named.
     Test { steps: Vec<String> },
     /// Write a picture of the demo page with the loaded model.
@@ -102,6 +112,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Demo { headless: true, .. } => headless::run(&project),
         Chore::Demo { headless: false, port } => demo::run(&project, port),
         Chore::Interop { seed } => interop::run(&project, seed),
+        Chore::Chaos { minutes, seed } => chaos::run(seed, Duration::try_from_secs_f64(minutes * 60.0)?),
         Chore::Test { steps } => suite::run(&project, &steps),
         Chore::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { page::DESKTOP };

@@ -50,6 +50,8 @@ pub(crate) fn run(project: &Project) -> Result<()> {
         command::quiet(convert.arg("convert").arg(from).arg(to).args(options), model::CONVERT_LIMIT)
     };
     for &format in TargetFormat::ALL {
+        let holds = |tensor: &&ExpectedTensor| format.name() != "embd" || tensor.dtype != "I64";
+        let expected: Vec<_> = expected.iter().filter(holds).cloned().collect();
         let start = Instant::now();
         let (there, back) = (folder.path().join("model"), folder.path().join("back.safetensors"));
         let options = [&["--format", format.name()], options(format)].concat();
@@ -68,6 +70,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
 fn options(format: TargetFormat) -> &'static [&'static str] {
     match format.name() {
         "apr" => &["--compress", "lz4"],
+        "embd" => &["--allow-loss"], // it has no I64, in which the model has one tensor of positions
         "ztensor" => &["--compress", "zstd", "--digest", "sha256"],
         _ => &[],
     }

@@ -5,7 +5,24 @@ use std::ops::Range;
 
 /// The CRC-32/IEEE of `bytes`.
 pub fn checksum(bytes: &[u8]) -> u32 {
-    crc32fast::hash(bytes)
+    append(0, bytes)
+}
+
+/// The CRC-32/IEEE of bytes that begin with those of `crc`, and go on with `bytes`.
+pub fn append(crc: u32, bytes: &[u8]) -> u32 {
+    if super::HAS_ONLY_VECTORS { super::crc_simd::crc32(crc, bytes) } else { append_by_table(crc, bytes) }
+}
+
+/// The CRC-32C, likewise.
+pub fn append_castagnoli(crc: u32, bytes: &[u8]) -> u32 {
+    if super::HAS_ONLY_VECTORS { super::crc_simd::crc32c(crc, bytes) } else { crc32c::crc32c_append(crc, bytes) }
+}
+
+/// As [`append`], by the crate: by the processor's own instructions where there are any, else by tables.
+pub(super) fn append_by_table(crc: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(crc);
+    hasher.update(bytes);
+    hasher.finalize()
 }
 
 /// The CRCs of the parts of a file that were read so far.

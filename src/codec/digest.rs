@@ -1,8 +1,11 @@
 //! Digests computed as bytes go by, and compared with what the file states.
 
+use super::crc32;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use sha2::Digest as _;
+use std::hash::Hasher as _;
+use twox_hash::XxHash3_64;
 
 /// Computes a digest over bytes that come in pieces.
 #[derive(Debug, Clone)]
@@ -10,18 +13,23 @@ pub struct Hasher(State);
 
 #[derive(Debug, Clone)]
 enum State {
-    Crc32(crc32fast::Hasher),
+    Crc32(u32),
     Crc32c(u32),
+    Xxh3(Xxh3),
     Sha256(Box<sha2::Sha256>),
     Blake3(Box<blake3::Hasher>),
 }
+
+#[derive(Clone)]
+struct Xxh3(Box<XxHash3_64>);
 
 impl Hasher {
     /// A hasher of the same algorithm as `like`.
     pub fn new(like: Digest) -> Self {
         Hasher(match like {
-            Digest::Crc32(_) => State::Crc32(crc32fast::Hasher::new()),
+            Digest::Crc32(_) => State::Crc32(0),
             Digest::Crc32c(_) => State::Crc32c(0),
+            Digest::Xxh3(_) => State::Xxh3(Xxh3(Box::default())),
             Digest::Sha256(_) => State::Sha256(Box::default()),
             Digest::Blake3(_) => State::Blake3(Box::default()),
         })
@@ -30,8 +38,9 @@ impl Hasher {
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
-            State::Crc32(hasher) => hasher.update(bytes),
-            State::Crc32c(crc) => *crc = crc32c::crc32c_append(*crc, bytes),
+            State::Crc32(crc) => *crc = crc32::append(*crc, bytes),
+            State::Crc32c(crc) => *crc = crc32::append_castagnoli(*crc, bytes),
+            State::Xxh3(Xxh3(hasher)) => hasher.write(bytes),
             State::Sha256(hasher) => hasher.update(bytes),
             State::Blake3(hasher) => {
                 hasher.update(bytes);
@@ -48,7 +57,7 @@ impl Hasher {
     /// that it cannot be.
     pub fn append(&mut self, next: Hasher, length: u64) -> bool {
         match (&mut self.0, next.0) {
-            (State::Crc32(hasher), State::Crc32(next)) => hasher.combine(&next),
+            (State::Crc32(crc), State::Crc32(next)) => *crc = crc32::combine(*crc, next, length),
             (State::Crc32c(crc), State::Crc32c(next)) => *crc = crc32c::crc32c_combine(*crc, next, length as usize),
             _ => return false,
         }
@@ -58,11 +67,18 @@ impl Hasher {
     /// The digest of all bytes taken.
     pub fn finish(self) -> Digest {
         match self.0 {
-            State::Crc32(hasher) => Digest::Crc32(hasher.finalize()),
+            State::Crc32(crc) => Digest::Crc32(crc),
             State::Crc32c(crc) => Digest::Crc32c(crc),
+            State::Xxh3(Xxh3(hasher)) => Digest::Xxh3(hasher.finish()),
             State::Sha256(hasher) => Digest::Sha256(hasher.finalize().into()),
             State::Blake3(hasher) => Digest::Blake3(hasher.finalize().into()),
         }
+    }
+}
+
+impl std::fmt::Debug for Xxh3 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Xxh3")
     }
 }
 
@@ -81,8 +97,9 @@ pub fn compare(computed: Digest, stated: Digest) -> Result<&'static str> {
 /// The digest of all of `bytes`, by the algorithm of `like`.
 pub fn digest_of(bytes: &[u8], like: Digest) -> Digest {
     match like {
-        Digest::Crc32(_) => Digest::Crc32(crc32fast::hash(bytes)),
-        Digest::Crc32c(_) => Digest::Crc32c(crc32c::crc32c(bytes)),
+        Digest::Crc32(_) => Digest::Crc32(crc32::checksum(bytes)),
+        Digest::Crc32c(_) => Digest::Crc32c(crc32::append_castagnoli(0, bytes)),
+        Digest::Xxh3(_) => Digest::Xxh3(XxHash3_64::oneshot(bytes)),
         Digest::Sha256(_) => Digest::Sha256(sha2::Sha256::digest(bytes).into()),
         Digest::Blake3(_) => Digest::Blake3(blake3::hash(bytes).into()),
     }
@@ -122,6 +139,7 @@ impl Digest {
         match self {
             Digest::Crc32(_) => "crc32",
             Digest::Crc32c(_) => "crc32c",
+            Digest::Xxh3(_) => "xxh3",
             Digest::Sha256(_) => "sha256",
             Digest::Blake3(_) => "blake3",
         }
@@ -133,6 +151,7 @@ impl std::fmt::Display for Digest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Digest::Crc32(crc) | Digest::Crc32c(crc) => write!(f, "{crc:08x}"),
+            Digest::Xxh3(hash) => write!(f, "{hash:016x}"),
             Digest::Sha256(bytes) | Digest::Blake3(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
         }
     }
@@ -162,6 +181,7 @@ mod tests {
         let published = [
             (&b"123456789"[..], Digest::Crc32(0xcbf4_3926)),
             (b"123456789", Digest::Crc32c(0xe306_9283)),
+            (b"", Digest::Xxh3(0x2d06_8005_38d3_94c2)),
             (b"abc", Digest::Sha256(hex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"))),
             (b"", Digest::Blake3(hex("af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"))),
         ];

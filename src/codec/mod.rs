@@ -2,6 +2,7 @@
 
 pub mod byte_order;
 pub mod crc32;
+pub mod crc_simd;
 pub mod digest;
 pub mod lz4;
 pub mod lz4_block;
@@ -11,6 +12,9 @@ pub mod zstd;
 
 use crate::error::Result;
 use crate::index::{Component, Encoding};
+
+/// Whether there are vectors, but no instructions for CRCs.
+const HAS_ONLY_VECTORS: bool = cfg!(all(target_arch = "wasm32", target_feature = "simd128"));
 
 /// An incremental decoder of one component.
 #[derive(Debug)]

@@ -6,55 +6,75 @@ use crate::index::Tensor;
 use js_sys::{Array, Reflect};
 use serde::Serialize;
 use std::rc::Rc;
-use wasm_bindgen::JsValue;
+use wasm_bindgen::{JsCast, JsValue};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TensorInfo<'a> {
     name: &'a str,
     dtype: &'a str,
-    shape: Vec<f64>,
+    shape: &'a [u64],
     layout: &'a str,
-    byte_length: f64,
+    byte_length: u64,
     shard: usize,
     components: Vec<ComponentInfo<'a>>,
+    attributes: Attributes,
 }
+
+/// An empty object, in whose place come those that a tensor has.
+#[derive(Serialize)]
+struct Attributes {}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ComponentInfo<'a> {
     role: &'a str,
     dtype: &'a str,
-    byte_length: Option<f64>,
-    stored_byte_length: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    byte_length: Option<u64>,
+    stored_byte_length: u64,
     encoding: &'a str,
 }
 
+/// So many at a time become JavaScript's: each string that crosses by itself costs a microsecond, and the text of
+/// all of them would stay in WebAssembly memory, which never shrinks.
+const BATCH_TENSORS: usize = 1024;
+
 /// An array of `TensorInfo`.
 pub(super) fn from_tensors(tensors: &[Rc<Tensor>]) -> Result<JsValue> {
-    let list = Array::new();
-    for tensor in tensors {
-        let components = tensor.components.iter().map(|component| ComponentInfo {
-            role: &component.role,
-            dtype: component.dtype.name(),
-            byte_length: component.decoded_length.map(|length| length as f64),
-            stored_byte_length: (component.range.end - component.range.start) as f64,
-            encoding: component.encoding.name(),
-        });
-        let info = TensorInfo {
-            name: &tensor.name,
-            dtype: tensor.dtype.name(),
-            shape: tensor.shape.iter().map(|&dim| dim as f64).collect(),
-            layout: tensor.layout.name(),
-            byte_length: byte_length_of(tensor) as f64,
-            shard: tensor.shard,
-            components: components.collect(),
-        };
-        let internal = |what: String| Error::new(ErrorKind::Internal, what).in_tensor(&tensor.name);
-        let info = serde_wasm_bindgen::to_value(&info).map_err(|error| internal(error.to_string()))?;
-        Reflect::set(&info, &"attributes".into(), &value::from_map(&tensor.attributes))
-            .map_err(|_| internal("its attributes cannot be listed".to_owned()))?;
-        list.push(&info);
+    let batches: Array = tensors.chunks(BATCH_TENSORS).map(batch).collect::<Result<_>>()?;
+    Ok(batches.flat(1).into())
+}
+
+fn batch(tensors: &[Rc<Tensor>]) -> Result<Array> {
+    let infos: Vec<_> = tensors.iter().map(|tensor| info(tensor)).collect();
+    let internal = || Error::new(ErrorKind::Internal, "tensors of the index cannot be listed");
+    let batch = value::parsed(&infos).and_then(|batch| batch.dyn_into::<Array>().ok()).ok_or_else(internal)?;
+    for (at, tensor) in tensors.iter().enumerate() {
+        if !tensor.attributes.is_empty() {
+            let attributes = value::from_map(&tensor.attributes);
+            Reflect::set(&batch.get(at as u32), &"attributes".into(), &attributes).map_err(|_| internal())?;
+        }
     }
-    Ok(list.into())
+    Ok(batch)
+}
+
+fn info(tensor: &Tensor) -> TensorInfo<'_> {
+    let components = tensor.components.iter().map(|component| ComponentInfo {
+        role: &component.role,
+        dtype: component.dtype.name(),
+        byte_length: component.decoded_length,
+        stored_byte_length: component.range.end - component.range.start,
+        encoding: component.encoding.name(),
+    });
+    TensorInfo {
+        name: &tensor.name,
+        dtype: tensor.dtype.name(),
+        shape: &tensor.shape,
+        layout: tensor.layout.name(),
+        byte_length: byte_length_of(tensor),
+        shard: tensor.shard,
+        components: components.collect(),
+        attributes: Attributes {},
+    }
 }

@@ -1,11 +1,15 @@
 //! JSON and integers as JavaScript values, exactly.
 
 use js_sys::{Array, BigInt, Object, Reflect};
+use serde::Serialize;
 use serde_json::{Map, Number, Value};
 use wasm_bindgen::JsValue;
 
 /// Integers above this are not all exact as numbers.
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+
+/// Items of an array that cross at a time.
+const BATCH_ITEMS: usize = 4096;
 
 /// A plain object with these properties.
 pub(super) fn object<const N: usize>(properties: [(&str, JsValue); N]) -> JsValue {
@@ -36,9 +40,36 @@ fn from_json(value: &Value) -> JsValue {
         Value::Bool(value) => JsValue::from_bool(*value),
         Value::Number(number) => from_number(number),
         Value::String(text) => JsValue::from_str(text),
-        Value::Array(items) => items.iter().map(from_json).collect::<Array>().into(),
+        Value::Array(items) => from_items(items).into(),
         Value::Object(map) => from_map(map),
     }
+}
+
+/// Vocabularies have hundreds of thousands of items: they cross in batches, since each string that crosses by itself
+/// costs a microsecond.
+fn from_items(items: &[Value]) -> Array {
+    let batch = |items: &[Value]| {
+        let parsed = if items.iter().all(is_exact) { parsed(items) } else { None };
+        parsed.unwrap_or_else(|| items.iter().map(from_json).collect::<Array>().into())
+    };
+    items.chunks(BATCH_ITEMS).map(batch).collect::<Array>().flat(1)
+}
+
+/// Whether `JSON.parse` keeps all of it.
+fn is_exact(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            number.is_f64() || number.as_i64().is_some_and(|n| n.unsigned_abs() <= MAX_SAFE_INTEGER)
+        }
+        Value::Array(items) => items.iter().all(is_exact),
+        Value::Object(map) => map.values().all(is_exact),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+    }
+}
+
+/// What `JSON.parse` makes of it: integers beyond 2^53 become the nearest numbers.
+pub(super) fn parsed<T: Serialize + ?Sized>(value: &T) -> Option<JsValue> {
+    js_sys::JSON::parse(&serde_json::to_string(value).ok()?).ok()
 }
 
 fn from_number(number: &Number) -> JsValue {
@@ -63,4 +94,44 @@ fn set(object: &Object, name: &str, value: &JsValue) {
         Reflect::set(object, &name, value)
     };
     debug_assert!(done.is_ok(), "a fresh object takes any property");
+}
+
+#[cfg(all(test, target_arch = "wasm32"))]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
+
+    wasm_bindgen_test_configure!(run_in_browser);
+
+    fn item(array: &Array, at: usize) -> JsValue {
+        array.get(at as u32)
+    }
+
+    #[wasm_bindgen_test]
+    fn an_array_crosses_in_batches_as_if_item_by_item() {
+        let mut items: Vec<Value> = (0..3 * BATCH_ITEMS).map(|i| json!([format!("▁t{i}"), i])).collect();
+        items[BATCH_ITEMS + 1] = json!(u64::MAX);
+        items[7] = json!(-0.5e-7);
+        items[8] = json!({ "__proto__": null });
+        let array = from_items(&items);
+        assert_eq!(array.length() as usize, items.len());
+        for at in [0, BATCH_ITEMS - 1, BATCH_ITEMS, 2 * BATCH_ITEMS, 3 * BATCH_ITEMS - 1] {
+            let pair: Array = wasm_bindgen::JsCast::unchecked_into(item(&array, at));
+            assert_eq!(item(&pair, 0).as_string(), Some(format!("▁t{at}")));
+            assert_eq!(item(&pair, 1).as_f64(), Some(at as f64));
+        }
+        assert!(item(&array, BATCH_ITEMS + 1).is_bigint());
+        assert_eq!(item(&array, 7).as_f64(), Some(-0.5e-7));
+        let proto: Object = wasm_bindgen::JsCast::unchecked_into(item(&array, 8));
+        assert_eq!(Object::keys(&proto).length(), 1);
+    }
+
+    #[wasm_bindgen_test]
+    fn only_numbers_that_stay_exact_are_left_to_json() {
+        let exact = [json!(MAX_SAFE_INTEGER), json!(-(MAX_SAFE_INTEGER as i64)), json!(1e300), json!([{ "a": 1 }])];
+        let rounded = [json!(MAX_SAFE_INTEGER + 1), json!(i64::MIN), json!(u64::MAX), json!([{ "a": u64::MAX }])];
+        assert!(exact.iter().all(is_exact));
+        assert!(!rounded.iter().any(is_exact));
+    }
 }

@@ -7,7 +7,7 @@ use super::whole::Sums;
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
-use crate::index::{Component, PageTable, Parsed, Part};
+use crate::index::{Component, Index, PageTable, Parsed, Part};
 use crate::retry::Policy;
 use crate::source::{Answer, Buffer, Source, answer::Identity};
 use crate::window::{Stop, Window};
@@ -71,6 +71,22 @@ impl<S: Source> ModelFile<S> {
         Ok(ModelFile::new(source, Rc::clone(&self.stats), self.retry))
     }
 
+    /// Tells the source which bytes have which content.
+    pub(crate) fn expect_contents(&self, index: &Index) {
+        for component in index.tensors.iter().flat_map(|tensor| &tensor.components) {
+            if let (Some(digest), None) = (component.content(), &*self.packed.borrow()) {
+                self.source.expect(component.range.clone(), digest);
+            }
+        }
+    }
+
+    /// Tells the source that a component has come whole and has its digest.
+    pub(crate) fn confirm_content(&self, component: &Component) {
+        if let (Some(digest), None) = (component.content(), &*self.packed.borrow()) {
+            self.source.confirm(component.range.clone(), digest);
+        }
+    }
+
     /// The file's length in bytes, where it is known.
     pub(crate) fn length(&self) -> Option<u64> {
         self.window.borrow().file_length()
@@ -103,7 +119,7 @@ impl<S: Source> ModelFile<S> {
             let outcome = look(&self.window.borrow());
             match outcome {
                 Ok(found) => return Ok(found),
-                Err(Stop::Failed(error)) => return Err(error.in_file(self.source.name())),
+                Err(Stop::Failed(error)) => return Err(self.blame(error)),
                 Err(Stop::Need(range)) => self.fill(range).await.map_err(|e| e.in_file(self.source.name()))?,
             }
         }
@@ -114,7 +130,7 @@ impl<S: Source> ModelFile<S> {
         match look(&self.window.borrow()) {
             Ok(found) => Ok(Some(found)),
             Err(Stop::Need(_)) => Ok(None),
-            Err(Stop::Failed(error)) => Err(error.in_file(self.source.name())),
+            Err(Stop::Failed(error)) => Err(self.blame(error)),
         }
     }
 
@@ -130,6 +146,14 @@ impl<S: Source> ModelFile<S> {
     /// The digests of pages that were read.
     pub(crate) fn known_pages(&self, table: &PageTable) -> Option<Arc<Pages>> {
         self.pages.borrow().get(&table.at.start).cloned()
+    }
+
+    /// The error in its place. Where it is about what the bytes are, the source learns of it.
+    pub(crate) fn blame(&self, error: Error) -> Error {
+        if matches!(error.kind, ErrorKind::Checksum | ErrorKind::Format) {
+            self.source.reject();
+        }
+        error.in_file(self.source.name())
     }
 
     /// Adds bytes that came by on a stream to the known ones.

@@ -195,6 +195,12 @@ impl<S: Source> Loader<S> {
         &self.stats
     }
 
+    /// As [`Loader::stats`], for whoever outlives the loader.
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) fn shared_stats(&self) -> Rc<Stats> {
+        Rc::clone(&self.stats)
+    }
+
     /// What the model says of itself. For a model in several files: its manifest, then its first file.
     ///
     /// # Errors

@@ -55,8 +55,8 @@ impl<B: Body> Remote<B> {
     pub(crate) async fn read(&mut self, into: &mut B::Buffer, at: Range<u64>, stats: &Stats) -> Result<u64> {
         let count = self.body.read(into, at).await?;
         self.position += count;
-        if let FileBody::Stored(_) = self.body {
-            stats.count_received(count);
+        if let FileBody::Stored(body) = &self.body {
+            stats.count_received(count, body.is_cached());
         }
         Ok(count)
     }

@@ -255,8 +255,12 @@ impl<S: Source> RunReader<S> {
             Some(decoder) if is_complete => decoder.finish()?,
             _ => {}
         }
+        let by_digest = checks.finish()?;
+        if by_digest.is_some() {
+            self.file.confirm_content(component);
+        }
         let by_pages = self.operation.pages_of(order, index).is_some();
-        let verified = checks.finish()?.or(by_pages.then_some("blake3")); // it is held until they are checked
+        let verified = by_digest.or(by_pages.then_some("blake3")); // it is held until they are checked
         let buffer = kept.map(|kept| kept.finish(component, decoded_end)).transpose()?;
         Ok(Received { buffer, verified })
     }
@@ -275,7 +279,7 @@ impl<S: Source> RunReader<S> {
     }
 
     fn place(&self, error: Error) -> Error {
-        error.in_file(self.file.source.name())
+        self.file.blame(error)
     }
 }
 

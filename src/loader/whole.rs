@@ -148,7 +148,7 @@ pub(crate) async fn finish<S: Source>(file: &Rc<ModelFile<S>>) -> Result<Vec<&'s
         let compared = digest::compare(computed, stated);
         let compared = compared.map_err(|mut error| {
             error.what = format!("{}, says {by}", error.what);
-            error.at(over).in_file(file.source.name())
+            file.blame(error.at(over))
         });
         algorithms.push(compared?);
     }

@@ -6,6 +6,7 @@
 
 use super::Buffer;
 use super::js_buffer::JsBuffer;
+use super::timer;
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{Object, Promise, Reflect, Uint8Array};
 use std::ops::Range;
@@ -73,6 +74,7 @@ impl StreamBody {
 
     /// As [`Body::read`](super::Body::read).
     pub async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
+        timer::give_turn().await;
         let count = match &mut self.reader {
             Reader::Empty => 0,
             Reader::Default { reader, chunk } => read_chunk(reader, chunk, into, &at).await?,

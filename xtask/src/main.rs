@@ -10,7 +10,11 @@ use clap::Parser;
 use crate::project::Project;
 
 mod apt;
+mod bench;
 mod browser;
+mod browser_traps;
+mod cache_speed;
+mod cache_test;
 mod call_graph;
 mod cargo_tools;
 mod chaos;
@@ -19,12 +23,16 @@ mod command;
 mod crash_test;
 mod demo;
 mod devtools;
+mod engine;
 mod expected;
 mod formats;
+mod fuzz;
 mod headless;
 mod interop;
 mod listing;
 mod model;
+mod nginx;
+mod nginx_test;
 mod npm;
 mod package;
 mod package_test;
@@ -40,8 +48,11 @@ mod sizes;
 mod suite;
 mod synthetic;
 mod targets;
+mod trap_test;
 mod wasm_sysroot;
 mod wasm_target;
+mod webdriver;
+mod ztensor;
 
 /// The chores of the weightstream project.
 #[derive(Parser)]
@@ -76,8 +87,31 @@ enum Chore {
         #[arg(long, default_value_t = chaos::SEED)]
         seed: u64,
     },
+    /// Measure loading in a headless browser against plain `fetch()`, and what was promised of it.
+    Bench {
+        /// How often each case is run, in turn with what it is compared with.
+        #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+        rounds: u16,
+        /// Only this case, and leave the results in `benches/` as they are. Can be given more than once.
+        #[arg(long)]
+        only: Vec<String>,
+        /// Measure decoders, digests and parsers by themselves instead.
+        #[arg(long, conflicts_with = "only")]
+        kernels: bool,
+        /// Tell instead in which functions the time goes, and write profiles into the target folder.
+        #[arg(long, conflicts_with = "kernels")]
+        profile: bool,
+    },
     /// Run every check that must hold, or only the steps that are named.
     Test { steps: Vec<String> },
+    /// Run the fuzz targets under libFuzzer.
+    Fuzz {
+        /// Only this one.
+        target: Option<String>,
+        /// How long each runs.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// Write a picture of the demo page with the loaded model.
     Screenshot {
         #[arg(long)]
@@ -113,7 +147,10 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Demo { headless: false, port } => demo::run(&project, port),
         Chore::Interop { seed } => interop::run(&project, seed),
         Chore::Chaos { minutes, seed } => chaos::run(seed, Duration::try_from_secs_f64(minutes * 60.0)?),
+        Chore::Bench { rounds, kernels: true, .. } => bench::kernels::run(&project, rounds.into()),
+        Chore::Bench { rounds, only, profile, .. } => bench::run(&project, rounds.into(), &only, profile),
         Chore::Test { steps } => suite::run(&project, &steps),
+        Chore::Fuzz { target, seconds } => fuzz::run(&project, target.as_deref(), seconds),
         Chore::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { page::DESKTOP };
             screenshot::take(&project, window, dark, whole, &out)

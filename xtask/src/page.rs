@@ -48,6 +48,11 @@ impl<'a> Page<'a> {
         self.devtools.call(Some(&self.session), method, params)
     }
 
+    /// Calls a method of the browser itself.
+    pub(crate) fn call_browser(&mut self, method: &str, params: Value) -> Result<Value> {
+        self.devtools.call(None, method, params)
+    }
+
     /// Goes to an address and waits until the document and what it loads from the start are there.
     pub(crate) fn open(&mut self, url: &str) -> Result<()> {
         let answer = self.call("Page.navigate", json!({ "url": url }))?;

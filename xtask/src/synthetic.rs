@@ -120,11 +120,15 @@ fn tensors() -> Vec<Tensor> {
 }
 
 /// A linear congruential generator (Knuth's MMIX constants): numbers that do not compress are all that is asked of it.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
     /// About normally distributed, mean 0 and variance 1: the sum of four uniform numbers.
-    fn normal(&mut self) -> f32 {
+    pub(crate) fn normal(&mut self) -> f32 {
         let sum: f32 = (0..4).map(|_| self.uniform()).sum();
         (sum - 2.0) * 3.0_f32.sqrt()
     }

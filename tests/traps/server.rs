@@ -10,11 +10,14 @@ use std::time::{Duration, Instant};
 
 const PIECE_BYTES: usize = 16 << 10;
 
+const CUT_PAUSE: Duration = Duration::from_millis(100);
+
 /// A request, and how many bytes of a body were sent in answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     /// Counted from 0, over all connections.
     pub(crate) number: usize,
+    pub(crate) method: String,
     pub(crate) path: String,
     /// The `Range` header, half-open.
     pub(crate) range: Option<Range<usize>>,
@@ -22,6 +25,8 @@ pub(crate) struct Request {
     headers: Vec<(String, String)>,
     pub(crate) at: Instant,
     pub(crate) sent: usize,
+    /// Whether the client closed the connection before it had the whole answer.
+    pub(crate) is_abandoned: bool,
 }
 
 impl Request {
@@ -99,6 +104,12 @@ impl Reply {
         let content_range = format!("bytes {}-{}/{file_length}", range.start, range.end - 1);
         let reply = Reply::new(206, b"").with("Content-Range", &content_range);
         Reply { made: Some((range.clone(), make)), ..reply.with("Content-Length", &range.len().to_string()) }
+    }
+
+    /// The same with another body.
+    pub(crate) fn with_body(self, body: &[u8]) -> Self {
+        let reply = Reply { body: body.to_vec(), ..self };
+        reply.with("Content-Length", &body.len().to_string())
     }
 
     /// The same with a header, in place of one of that name.
@@ -256,14 +267,21 @@ impl Shared {
                 self.send_body(&mut stream, &request, &reply)
             };
             if !is_sent {
+                self.requests.lock().unwrap()[request.number].is_abandoned = true;
                 return;
             }
             match reply.then {
                 Then::KeepAlive => {}
-                Then::Close => return,
+                Then::Close => {
+                    // What was sent arrives first, as over a longer line: browsers throw away what they have received and
+                    // not handed out yet when a connection breaks.
+                    thread::sleep(if reply.body.is_empty() { Duration::ZERO } else { CUT_PAUSE });
+                    return;
+                }
                 Then::Stall => {
                     stream.set_read_timeout(Some(Duration::from_secs(10))).ok();
-                    stream.read_exact(&mut [0]).ok(); // until the client has gone
+                    let is_gone = matches!(stream.read(&mut [0]), Ok(0)); // waits for that
+                    self.requests.lock().unwrap()[request.number].is_abandoned = is_gone;
                     return;
                 }
             }
@@ -299,11 +317,13 @@ impl Shared {
         }
         let head = String::from_utf8(head).unwrap();
         let mut lines = head.lines();
-        let path = lines.next()?.split(' ').nth(1)?.to_owned();
+        let (method, rest) = lines.next()?.split_once(' ')?;
+        let (method, path) = (method.to_owned(), rest.split(' ').next()?.to_owned());
         let pair = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
         let headers: Vec<_> = lines.filter_map(pair).collect();
         let mut requests = self.requests.lock().unwrap();
-        let mut request = Request { number: requests.len(), path, range: None, headers, at: Instant::now(), sent: 0 };
+        let (number, at) = (requests.len(), Instant::now());
+        let mut request = Request { number, method, path, range: None, headers, at, sent: 0, is_abandoned: false };
         request.range = request.header("range").map(|value| {
             let (first, last) = value.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
             first.parse().unwrap()..last.parse::<usize>().unwrap() + 1

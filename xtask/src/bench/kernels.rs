@@ -1,0 +1,67 @@
+//! `cargo xtask bench --kernels`: decoders, digests and parsers by themselves, in a real browser.
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use weightstream::serve::Server;
+
+use super::measure::median;
+use crate::chromium::Chromium;
+use crate::project::Project;
+use crate::wasm_target::TARGET;
+use crate::{command, package, wasm_target};
+
+/// All in turn, round after round; each long enough for the page's coarse clock.
+const IN_THE_PAGE: &str = r#"
+async (rounds) => {
+  const { default: start, kernelNames, kernelBytes, runKernel } = await import("/kernels/weightstream_glue.js");
+  await start({ module_or_path: new URL("/kernels/weightstream_bg.wasm", location.href) });
+  const all = kernelNames().map((name, index) => ({ name, index, bytes: kernelBytes(index), gigabytesPerSecond: [] }));
+  const ms = (index, times) => {
+    const start = performance.now();
+    runKernel(index, times);
+    return performance.now() - start;
+  };
+  for (const kernel of all) {
+    kernel.times = 1;
+    while (ms(kernel.index, kernel.times) < 20) kernel.times *= 2; // and so V8 optimises it first
+  }
+  for (let round = 0; round < rounds; round++) {
+    for (const { index, bytes, times, gigabytesPerSecond } of all) {
+      gigabytesPerSecond.push(bytes * times / ms(index, times) / 1e6);
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+  }
+  return all;
+}"#;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kernel {
+    name: String,
+    gigabytes_per_second: Vec<f64>,
+}
+
+pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
+    let mut cargo = wasm_target::ready(project)?.cargo()?;
+    cargo.args(["build", "--release", "-p", "micro-benchmarks", "--lib", "--target", TARGET]);
+    command::run(cargo.current_dir(&project.root))?;
+    let module = project.target.join(TARGET).join("release/micro_benchmarks.wasm");
+    let built = project.target.join("micro-benchmarks");
+    package::bind(project, &module, &built)?;
+
+    let page_folder = project.root.join("benches/page");
+    let server = Server::new().mount("/", page_folder).mount("/kernels", &built).bind("127.0.0.1:0")?.spawn();
+    let mut browser = Chromium::launch()?;
+    let version = browser.version()?;
+    let mut page = browser.new_page()?;
+    page.open(&format!("{}/", server.url()))?;
+    let told = page.evaluate(&format!("({IN_THE_PAGE})({rounds})"))?;
+    let kernels: Vec<Kernel> = serde_json::from_value(told).context("the page tells something else")?;
+    println!("{version}, one thread, {rounds} interleaved rounds\n");
+    println!("| kernel | GB/s, best | GB/s, median |\n| --- | --- | --- |");
+    for Kernel { name, gigabytes_per_second } in kernels {
+        let best = gigabytes_per_second.iter().copied().fold(0.0, f64::max);
+        println!("| {name} | {best:.2} | {:.2} |", median(gigabytes_per_second).unwrap_or_default());
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! Rounds of a case and what it is compared with, in turn, and what comes out in the middle.
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::cases::Case;
+use super::renderer::Watch;
+use crate::page::Page;
+
+/// One run of one function of the page.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Run {
+    ms: f64,
+    longest_task_ms: f64,
+    count: u64,
+    wasm_memory_bytes: u64,
+    #[serde(skip)]
+    peak_bytes: Option<u64>,
+}
+
+/// The rounds of one case.
+#[derive(Default)]
+pub(super) struct Rounds {
+    ours: Vec<Run>,
+    plain: Vec<Run>,
+}
+
+/// Medians over the rounds.
+pub(super) struct Measured {
+    pub(super) ms: f64,
+    pub(super) plain_ms: f64,
+    /// Of the ratios of each round: both of its runs saw the machine in about the same state.
+    pub(super) ratio: f64,
+    /// Of the shortest times: other work on the machine only ever makes them longer.
+    pub(super) best_ratio: f64,
+    pub(super) peak_bytes: Option<f64>,
+    pub(super) plain_peak_bytes: Option<f64>,
+    /// 0 where no task was longer than the 50 ms from which Chromium tells of them.
+    pub(super) longest_task_ms: f64,
+    /// The most of all rounds.
+    pub(super) wasm_memory_bytes: u64,
+}
+
+impl Rounds {
+    /// Adds a round; which of the two comes first alternates.
+    pub(super) fn add(&mut self, page: &mut Page, case: &Case) -> Result<()> {
+        let (way, parameters) = &case.run;
+        let ours = |page: &mut Page| run(page, way, parameters);
+        let plain = |page: &mut Page| run(page, "plain", &case.against);
+        let (ours, plain) = if self.ours.len().is_multiple_of(2) {
+            let plain = plain(page)?;
+            (ours(page)?, plain)
+        } else {
+            (ours(page)?, plain(page)?)
+        };
+        ensure!(ours.count == case.count, "{}: {} came out of it, not {}", case.name, ours.count, case.count);
+        self.ours.push(ours);
+        self.plain.push(plain);
+        Ok(())
+    }
+
+    pub(super) fn measured(&self) -> Result<Measured> {
+        let middle = |runs: &[Run], of: fn(&Run) -> f64| median(runs.iter().map(of).collect());
+        let peaks = |runs: &[Run]| median(runs.iter().filter_map(|run| Some(run.peak_bytes? as f64)).collect());
+        let best = |runs: &[Run]| runs.iter().map(|run| run.ms).fold(f64::INFINITY, f64::min);
+        let ratios = self.ours.iter().zip(&self.plain).map(|(ours, plain)| ours.ms / plain.ms).collect();
+        Ok(Measured {
+            ms: middle(&self.ours, |run| run.ms).context("no round was run")?,
+            plain_ms: middle(&self.plain, |run| run.ms).context("no round was run")?,
+            ratio: median(ratios).context("no round was run")?,
+            best_ratio: best(&self.ours) / best(&self.plain),
+            peak_bytes: peaks(&self.ours),
+            plain_peak_bytes: peaks(&self.plain),
+            longest_task_ms: middle(&self.ours, |run| run.longest_task_ms).unwrap_or_default(),
+            wasm_memory_bytes: self.ours.iter().map(|run| run.wasm_memory_bytes).max().unwrap_or_default(),
+        })
+    }
+}
+
+/// Runs a case once and gives the milliseconds.
+pub(super) fn run_case(page: &mut Page, case: &Case) -> Result<f64> {
+    let (way, parameters) = &case.run;
+    Ok(run(page, way, parameters)?.ms)
+}
+
+fn run(page: &mut Page, way: &str, parameters: &Value) -> Result<Run> {
+    let watch = Watch::begin(page)?;
+    let call = format!(r#"import("/bench/bench.js").then((bench) => bench.run({}, {parameters}))"#, json!(way));
+    let told = page.evaluate(&call)?;
+    let mut run: Run = serde_json::from_value(told).with_context(|| format!("{way} tells something else"))?;
+    run.peak_bytes = watch.and_then(|watch| watch.peak_bytes());
+    page.evaluate(r#"import("/bench/bench.js").then((bench) => bench.release())"#)?;
+    Ok(run)
+}
+
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let upper = values.get(values.len() / 2)?;
+    let lower = values.get(values.len().saturating_sub(1) / 2)?;
+    Some((lower + upper) / 2.0)
+}

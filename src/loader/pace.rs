@@ -64,7 +64,7 @@ impl Pace {
     /// A connection is to be worth its request for one window at least: so many bytes, at the pace of those that there
     /// are. `None` until it is known.
     pub(crate) fn window_bytes(&self) -> Option<u64> {
-        Some((self.bytes_per_ms? / self.most.max(1) as f64 * self.window_ms() as f64) as u64)
+        Some((self.bytes_per_ms? / self.running().max(1) as f64 * self.window_ms() as f64) as u64)
     }
 
     /// A connection asks for bytes. Gives it the lowest number that no other has.
@@ -130,7 +130,9 @@ impl Pace {
         }
         let needed = |before: f64| before * (1.0 + LEAST_SHARE / (self.allowed - 1).max(1) as f64);
         if self.before.is_some_and(|before| bytes_per_ms < needed(before)) {
+            // Once it has read what it took, it is not worth another request, nor what would be cut off for it.
             self.has_settled = true;
+            self.allowed -= 1;
         } else if self.allowed < self.max_connections {
             self.before = Some(bytes_per_ms);
             self.allowed += 1;
@@ -180,6 +182,21 @@ mod tests {
     #[test]
     fn stops_where_the_line_is_full() {
         assert_eq!(settles_at(8, 20, |connections| 30_000.min(connections as u64 * 10_000)), 4);
+    }
+
+    #[test]
+    fn a_connection_that_did_not_pay_is_not_replaced() {
+        let mut pace = Pace::new(4);
+        pace.begins(0);
+        for now_ms in 0..4 * WINDOW_MS {
+            if pace.has_grown() {
+                pace.begins(now_ms);
+            }
+            for connection in 0..pace.running() {
+                pace.arrived(connection, 1_000 / pace.running() as u64, now_ms);
+            }
+        }
+        assert_eq!((pace.most, pace.allowed()), (2, 1));
     }
 
     #[test]

@@ -147,6 +147,8 @@ pub enum Digest {
     Crc32(u32),
     /// CRC-32C (Castagnoli).
     Crc32c(u32),
+    /// XXH3 with its 64-bit output.
+    Xxh3(u64),
     /// SHA-256.
     Sha256([u8; 32]),
     /// BLAKE3 with its ordinary 256-bit output.
@@ -160,6 +162,15 @@ pub struct ComponentDigest {
     pub digest: Digest,
     /// Which bytes it is over.
     pub over: DigestedBytes,
+}
+
+impl Component {
+    /// The digest of the bytes as stored, where it is one that nobody can make other bytes for.
+    pub fn content(&self) -> Option<&Digest> {
+        let ComponentDigest { digest, over } = self.digest.as_ref()?;
+        let is_stored = *over == DigestedBytes::Stored || self.encoding == Encoding::Raw;
+        (is_stored && matches!(digest, Digest::Sha256(_) | Digest::Blake3(_))).then_some(digest)
+    }
 }
 
 /// Which bytes of a component a digest is over. They are the same where the component is stored raw.
@@ -185,7 +196,8 @@ impl Tensor {
 
     /// Bytes as the file stores them, over all components.
     pub fn stored_length(&self) -> u64 {
-        self.components.iter().map(|c| c.range.end - c.range.start).sum()
+        let lengths = self.components.iter().map(|c| c.range.end - c.range.start);
+        lengths.fold(0, u64::saturating_add) // files of unknown length may claim anything
     }
 
     /// Where the tensor begins in its file.
@@ -309,12 +321,25 @@ pub(crate) fn check_elsewhere(index: &Index, manifest: Option<&Manifest>, part: 
     Err(malformed("it lists tensors but holds none of them, and the manifest does not have it as its index"))
 }
 
-/// Brings an index's tensors into file order (one without bytes before one that begins where it lies) and checks what must hold in every format: unique names,
-/// components inside the file (before `data_end`) that do not overlap.
+/// Brings an index's tensors into file order (one without bytes before one that begins where it lies) and checks what
+/// must hold in every format: unique names, components inside the file (before `data_end`) that do not overlap.
 ///
 /// # Errors
 /// `FORMAT` for a duplicate name or an overlap, `TRUNCATED` for a component beyond the file's end.
 pub(crate) fn check_tensors(tensors: &mut [Tensor], data_end: Option<u64>) -> Result<()> {
+    check(tensors, data_end, false)
+}
+
+/// As [`check_tensors`], for formats in which components may have just the same bytes, as tied weights do.
+///
+/// # Errors
+/// As for [`check_tensors`].
+#[cfg(feature = "ztensor")]
+pub(crate) fn check_tied_tensors(tensors: &mut [Tensor], data_end: Option<u64>) -> Result<()> {
+    check(tensors, data_end, true)
+}
+
+fn check(tensors: &mut [Tensor], data_end: Option<u64>, may_be_tied: bool) -> Result<()> {
     tensors.sort_by_key(|tensor| (tensor.first_byte(), tensor.stored_length() > 0));
     let mut names = std::collections::HashSet::with_capacity(tensors.len());
     for tensor in tensors.iter() {
@@ -332,7 +357,10 @@ pub(crate) fn check_tensors(tensors: &mut [Tensor], data_end: Option<u64>) -> Re
         }
     }
     let mut ranges: Vec<_> = components().filter(|(_, range)| !range.is_empty()).collect();
-    ranges.sort_by_key(|(_, range)| range.start);
+    ranges.sort_by_key(|(_, range)| (range.start, range.end));
+    if may_be_tied {
+        ranges.dedup_by_key(|(_, range)| range.clone());
+    }
     for pair in ranges.windows(2) {
         if let [(first, a), (second, b)] = pair
             && b.start < a.end

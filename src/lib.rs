@@ -19,7 +19,7 @@
 //! | engine | [`loader`] | opens a model over any source, lists it, streams its tensors |
 //! | | [`native`], `write` | reads models through mmap; writes them in another format |
 //! | core | [`mod@format`], [`plan`] | one file a format; which bytes to ask for, in how few runs |
-//! | parts | [`window`], [`index`], [`split`], [`codec`], [`source`] | partial bytes; the vocabulary that formats share; decoders and digests; where bytes come from |
+//! | parts | [`window`], [`index`], [`split`], [`codec`], [`source`], [`cache`] | partial bytes; the vocabulary that formats share; decoders and digests; where bytes come from; what is kept of them |
 //! | ground | [`dtype`], [`error`], [`progress`] | |
 //!
 //! Nothing in the core does I/O or knows a clock: parsers read a [`window::Window`] as if all of the file were
@@ -28,6 +28,7 @@
 #![deny(missing_docs, unsafe_code)]
 #![deny(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
 
+pub mod cache;
 pub mod codec;
 #[cfg(any(feature = "embd", feature = "gguf"))]
 mod cursor;

@@ -33,6 +33,66 @@ pub struct Run<T> {
     pub wanted: Vec<Wanted<T>>,
 }
 
+impl<T> Run<T> {
+    /// Gives away the later half of what is left to read, as a run of its own: nothing of it was asked for twice, nor is
+    /// any byte of it left out. The first `begun` of `wanted` are being read, and all before `position` was.
+    ///
+    /// It is cut between two of `wanted`, unless `belong_together` says that they are of one tensor, or inside the one
+    /// that is being read if that `is_divisible`. `None` where one of the halves would have fewer than `least_bytes`.
+    pub fn split(
+        &mut self,
+        begun: usize,
+        position: u64,
+        least_bytes: u64,
+        belong_together: impl Fn(&T, &T) -> bool,
+        is_divisible: impl Fn(&T) -> bool,
+    ) -> Option<Self>
+    where
+        T: Clone,
+    {
+        let end = self.range.end;
+        if end.saturating_sub(position) < least_bytes.max(1).saturating_mul(2) {
+            return None;
+        }
+        let middle = position + (end - position) / 2;
+        if let Some(current) = begun.checked_sub(1).and_then(|at| self.wanted.get_mut(at))
+            && current.range.start < position
+            && middle < current.range.end
+            && is_divisible(&current.purpose)
+        {
+            let rest = Wanted { range: middle..current.range.end, cover: middle..current.cover.end, ..current.clone() };
+            (current.range.end, current.cover.end, self.range.end) = (middle, middle, middle);
+            let wanted = std::iter::once(rest).chain(self.wanted.drain(begun..)).collect();
+            return Some(Run { shard: self.shard, range: middle..end, wanted });
+        }
+        let (first_end, at) = self.boundary_nearest_to(middle, begun, belong_together)?;
+        let start = self.wanted.get(at)?.cover.start;
+        if first_end.saturating_sub(position) < least_bytes || end - start < least_bytes {
+            return None;
+        }
+        self.range.end = first_end;
+        Some(Run { shard: self.shard, range: start..end, wanted: self.wanted.split_off(at) })
+    }
+
+    /// Where to cut between two of `wanted`: up to where the first part reads, and the first of the other part.
+    fn boundary_nearest_to(
+        &self,
+        middle: u64,
+        begun: usize,
+        belong_together: impl Fn(&T, &T) -> bool,
+    ) -> Option<(u64, usize)> {
+        let mut read_to = self.range.start;
+        let boundaries = self.wanted.windows(2).enumerate().filter_map(|(at, pair)| {
+            let [before, behind] = pair else { return None };
+            read_to = read_to.max(before.cover.end);
+            let is_between = at + 1 >= begun && read_to <= behind.cover.start;
+            let cuts = is_between && !belong_together(&before.purpose, &behind.purpose);
+            cuts.then_some((behind.cover.start.abs_diff(middle), read_to, at + 1))
+        });
+        boundaries.min_by_key(|(distance, ..)| *distance).map(|(_, end, at)| (end, at))
+    }
+}
+
 /// Orders what is wanted by file and offset and joins neighbours that are at most as many bytes apart as `gap` says for
 /// their file.
 ///
@@ -60,6 +120,8 @@ fn joins<T>(run: &Run<T>, next: &Wanted<T>, gap: u64) -> bool {
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
     use super::*;
     use proptest::prelude::*;
 
@@ -92,7 +154,62 @@ mod tests {
         assert_eq!(runs.iter().map(|run| run.range.clone()).collect::<Vec<_>>(), [0..1001, 0..1, 1000..1001]);
     }
 
+    fn runs_of(lengths: &[u64]) -> Run<usize> {
+        let mut end = 0;
+        let mut wanted = Vec::new();
+        for (purpose, length) in lengths.iter().enumerate() {
+            let range = end..end + length;
+            end = range.end;
+            wanted.push(Wanted { shard: 0, cover: range.clone(), range, purpose });
+        }
+        Run { shard: 0, range: 0..end, wanted }
+    }
+
+    #[test]
+    fn half_of_what_is_left_is_given_away() {
+        let never = |_: &usize, _: &usize| false;
+        let mut run = runs_of(&[100, 100, 100, 100]);
+        let given = run.split(1, 10, 50, never, |_| false).unwrap();
+        assert_eq!((run.range.clone(), run.wanted.len()), (0..200, 2));
+        assert_eq!((given.range.clone(), given.wanted.len()), (200..400, 2));
+        assert_eq!(run.split(1, 10, 96, never, |_| false), None, "too little would be left to one of them");
+        assert_eq!(runs_of(&[100, 100]).split(1, 10, 1, |_, _| true, |_| false), None, "one tensor of two parts");
+    }
+
+    #[test]
+    fn a_tensor_that_is_being_read_is_cut_where_it_can_be() {
+        let mut run = runs_of(&[1000, 100]);
+        let given = run.split(1, 100, 50, |_, _| false, |_| true).unwrap();
+        assert_eq!((run.range.clone(), run.wanted[0].range.clone()), (0..600, 0..600));
+        assert_eq!((given.range, given.wanted[0].range.clone()), (600..1100, 600..1000));
+        assert_eq!(given.wanted.iter().map(|wanted| wanted.purpose).collect::<Vec<_>>(), [0, 1]);
+    }
+
     proptest! {
+        #[test]
+        fn what_is_split_is_still_read_once(
+            lengths in proptest::collection::vec(0u64..100, 1..12), begun in 0usize..12, into in 0.0f64..1.0,
+            least_bytes in 0u64..60, divisible: bool,
+        ) {
+            let mut run = runs_of(&lengths);
+            let (whole, begun) = (run.clone(), begun.min(lengths.len()));
+            let current = begun.checked_sub(1).map_or(0..0, |at| run.wanted[at].range.clone());
+            let position = current.start + ((current.end - current.start) as f64 * into) as u64;
+            let given = run.split(begun, position, least_bytes, |a, b| a / 2 == b / 2, |_| divisible);
+            let Some(given) = given else {
+                prop_assert_eq!(run, whole);
+                return Ok(());
+            };
+            prop_assert!(run.range.end - position >= least_bytes && given.range.end - given.range.start >= least_bytes);
+            prop_assert!(run.wanted.len() >= begun.max(1) && position <= run.range.end);
+            prop_assert_eq!(run.range.end, given.range.start);
+            let mut read = vec![0; lengths.len()];
+            for wanted in run.wanted.iter().chain(&given.wanted) {
+                read[wanted.purpose] += wanted.range.end - wanted.range.start;
+            }
+            prop_assert_eq!(read, lengths);
+        }
+
         #[test]
         fn every_wanted_range_is_read_once_in_order(
             ranges in proptest::collection::vec((0usize..3, 0u64..1000, 0u64..50), 0..40), gap in 0u64..60,

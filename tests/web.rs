@@ -186,6 +186,7 @@ async fn sends_headers_and_credentials_to_no_url_that_a_manifest_names() {
         headers: vec![("Authorization".to_owned(), "secret".to_owned())],
         credentials: Some(web_sys::RequestCredentials::Include),
         origin: "https://models.test".to_owned(),
+        ..Client::default()
     };
     let source = WebSource::new(&URL.into(), client).unwrap();
     let same_origin = source.elsewhere("https://models.test/other/part.aero", "").unwrap();

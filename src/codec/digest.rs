@@ -4,6 +4,8 @@ use super::crc32;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use sha2::Digest as _;
+use std::hash::Hasher as _;
+use twox_hash::XxHash3_64;
 
 /// Computes a digest over bytes that come in pieces.
 #[derive(Debug, Clone)]
@@ -13,9 +15,13 @@ pub struct Hasher(State);
 enum State {
     Crc32(u32),
     Crc32c(u32),
+    Xxh3(Xxh3),
     Sha256(Box<sha2::Sha256>),
     Blake3(Box<blake3::Hasher>),
 }
+
+#[derive(Clone)]
+struct Xxh3(Box<XxHash3_64>);
 
 impl Hasher {
     /// A hasher of the same algorithm as `like`.
@@ -23,6 +29,7 @@ impl Hasher {
         Hasher(match like {
             Digest::Crc32(_) => State::Crc32(0),
             Digest::Crc32c(_) => State::Crc32c(0),
+            Digest::Xxh3(_) => State::Xxh3(Xxh3(Box::default())),
             Digest::Sha256(_) => State::Sha256(Box::default()),
             Digest::Blake3(_) => State::Blake3(Box::default()),
         })
@@ -33,6 +40,7 @@ impl Hasher {
         match &mut self.0 {
             State::Crc32(crc) => *crc = crc32::append(*crc, bytes),
             State::Crc32c(crc) => *crc = crc32::append_castagnoli(*crc, bytes),
+            State::Xxh3(Xxh3(hasher)) => hasher.write(bytes),
             State::Sha256(hasher) => hasher.update(bytes),
             State::Blake3(hasher) => {
                 hasher.update(bytes);
@@ -40,14 +48,37 @@ impl Hasher {
         }
     }
 
+    /// Whether the digest of bytes can be computed from those of their parts, by the algorithm of `like`.
+    pub fn can_append(like: Digest) -> bool {
+        matches!(like, Digest::Crc32(_) | Digest::Crc32c(_))
+    }
+
+    /// Takes the bytes that `next` took, `length` of them. False, and nothing is taken, where [`Hasher::can_append`] says
+    /// that it cannot be.
+    pub fn append(&mut self, next: Hasher, length: u64) -> bool {
+        match (&mut self.0, next.0) {
+            (State::Crc32(crc), State::Crc32(next)) => *crc = crc32::combine(*crc, next, length),
+            (State::Crc32c(crc), State::Crc32c(next)) => *crc = crc32c::crc32c_combine(*crc, next, length as usize),
+            _ => return false,
+        }
+        true
+    }
+
     /// The digest of all bytes taken.
     pub fn finish(self) -> Digest {
         match self.0 {
             State::Crc32(crc) => Digest::Crc32(crc),
             State::Crc32c(crc) => Digest::Crc32c(crc),
+            State::Xxh3(Xxh3(hasher)) => Digest::Xxh3(hasher.finish()),
             State::Sha256(hasher) => Digest::Sha256(hasher.finalize().into()),
             State::Blake3(hasher) => Digest::Blake3(hasher.finalize().into()),
         }
+    }
+}
+
+impl std::fmt::Debug for Xxh3 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Xxh3")
     }
 }
 
@@ -68,6 +99,7 @@ pub fn digest_of(bytes: &[u8], like: Digest) -> Digest {
     match like {
         Digest::Crc32(_) => Digest::Crc32(crc32::checksum(bytes)),
         Digest::Crc32c(_) => Digest::Crc32c(crc32::append_castagnoli(0, bytes)),
+        Digest::Xxh3(_) => Digest::Xxh3(XxHash3_64::oneshot(bytes)),
         Digest::Sha256(_) => Digest::Sha256(sha2::Sha256::digest(bytes).into()),
         Digest::Blake3(_) => Digest::Blake3(blake3::hash(bytes).into()),
     }
@@ -81,12 +113,33 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     bytes.try_into().ok().filter(|_| rest.is_empty())
 }
 
+/// From `sha256:…`, `blake3:…`, `crc32:…` or `crc32c:…`, in hexadecimal.
+impl std::str::FromStr for Digest {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (algorithm, hex) = text.split_once(':').unwrap_or_default();
+        let digest = match algorithm {
+            "crc32" => from_hex(hex).map(u32::from_be_bytes).map(Digest::Crc32),
+            "crc32c" => from_hex(hex).map(u32::from_be_bytes).map(Digest::Crc32c),
+            "sha256" => from_hex(hex).map(Digest::Sha256),
+            "blake3" => from_hex(hex).map(Digest::Blake3),
+            _ => None,
+        };
+        digest.ok_or_else(|| {
+            let error = Error::new(ErrorKind::InvalidArgument, format!("\"{text}\" is no digest"));
+            error.advise("Spell it as sha256:, blake3:, crc32: or crc32c: and all of its hexadecimal digits.")
+        })
+    }
+}
+
 impl Digest {
     /// The algorithm, as `verified` spells it.
     pub fn algorithm(self) -> &'static str {
         match self {
             Digest::Crc32(_) => "crc32",
             Digest::Crc32c(_) => "crc32c",
+            Digest::Xxh3(_) => "xxh3",
             Digest::Sha256(_) => "sha256",
             Digest::Blake3(_) => "blake3",
         }
@@ -98,6 +151,7 @@ impl std::fmt::Display for Digest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Digest::Crc32(crc) | Digest::Crc32c(crc) => write!(f, "{crc:08x}"),
+            Digest::Xxh3(hash) => write!(f, "{hash:016x}"),
             Digest::Sha256(bytes) | Digest::Blake3(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
         }
     }
@@ -127,6 +181,7 @@ mod tests {
         let published = [
             (&b"123456789"[..], Digest::Crc32(0xcbf4_3926)),
             (b"123456789", Digest::Crc32c(0xe306_9283)),
+            (b"", Digest::Xxh3(0x2d06_8005_38d3_94c2)),
             (b"abc", Digest::Sha256(hex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"))),
             (b"", Digest::Blake3(hex("af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"))),
         ];
@@ -137,6 +192,24 @@ mod tests {
             }
             assert_eq!(compare(hasher.finish(), stated), Ok(stated.algorithm()));
             assert_eq!(digest_of(bytes, stated), stated);
+            let (first, second) = bytes.split_at(bytes.len() / 3);
+            let (mut whole, mut rest) = (Hasher::new(stated), Hasher::new(stated));
+            whole.update(first);
+            rest.update(second);
+            assert_eq!(whole.append(rest, second.len() as u64), Hasher::can_append(stated));
+            assert_eq!(whole.finish() == stated, Hasher::can_append(stated) || bytes.is_empty());
+        }
+    }
+
+    #[test]
+    fn digests_are_spelled_with_their_algorithm() {
+        let spelled =
+            [("crc32", Digest::Crc32(0xa)), ("crc32c", Digest::Crc32c(0xb)), ("sha256", Digest::Sha256([7; 32]))];
+        for (algorithm, digest) in spelled.into_iter().chain([("blake3", Digest::Blake3([0xfe; 32]))]) {
+            assert_eq!(format!("{algorithm}:{digest}").parse(), Ok(digest));
+        }
+        for wrong in ["", "sha256", "sha256:", "crc32:0000000", "md5:00000000", "crc32:0000000g", "blake3:00"] {
+            assert_eq!(wrong.parse::<Digest>().unwrap_err().kind, ErrorKind::InvalidArgument, "{wrong}");
         }
     }
 

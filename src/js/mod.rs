@@ -1,5 +1,6 @@
 //! The face that JavaScript sees, below its own `weightstream.js`: promises in, plain objects out, no logic.
 
+mod cache;
 mod cancel;
 mod crash;
 mod failure;
@@ -9,9 +10,11 @@ mod progress;
 mod tensor;
 mod value;
 
+use crate::cache::client::Client as Cache;
 use crate::error::Error;
 use crate::index::Tensor;
 use crate::loader::{Loader, Options, TensorRequest};
+use crate::source::cached::Report;
 use crate::source::web::WebSource;
 use cancel::Closing;
 use failure::failure;
@@ -19,6 +22,7 @@ use futures::lock::Mutex;
 use futures::stream::{LocalBoxStream, TryStreamExt};
 use js_sys::{Array, Promise};
 use progress::Meter;
+use std::cell::Cell;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{future_to_promise, spawn_local};
@@ -29,6 +33,9 @@ pub struct JsLoader {
     loader: Rc<Loader<WebSource>>,
     closing: Closing,
     on_progress: Option<js_sys::Function>,
+    /// Where the model comes from a URL: the requests that were made.
+    requests: Option<Rc<Cell<u64>>>,
+    cache: Rc<Report>,
 }
 
 /// The tensors of one `tensors()` call, on their way.
@@ -48,12 +55,17 @@ impl JsLoader {
         future_to_promise(async move {
             let settings = options::read(&source, &options)?;
             let closing = Closing::default();
+            let requests = source.is_string().then(|| Rc::clone(&settings.client.requests));
+            let cache = Rc::new(Report::default());
             let opening = async {
-                let source = WebSource::new(&source, settings.client)?;
+                let mut source = WebSource::new(&source, settings.client)?;
+                if let (true, Some(kept)) = (settings.is_cached, Cache::get()) {
+                    source = source.kept_in(kept, Rc::clone(&cache));
+                }
                 Loader::open(source, Options { ..settings.loader }).await
             };
-            let loader = cancel::unless(settings.signal, &closing, opening).await?;
-            Ok(JsLoader { loader: Rc::new(loader), closing, on_progress: settings.on_progress }.into())
+            let loader = Rc::new(cancel::unless(settings.signal, &closing, opening).await?);
+            Ok(JsLoader { loader, closing, on_progress: settings.on_progress, requests, cache }.into())
         })
     }
 
@@ -82,7 +94,7 @@ impl JsLoader {
     #[wasm_bindgen(js_name = loadTensor)]
     pub fn load_tensor(&self, name: String, options: JsValue) -> Promise {
         let loader = Rc::clone(&self.loader);
-        let meter = Meter::new("loadTensor", self.on_progress.clone());
+        let meter = self.meter("loadTensor");
         let signal = options::signal(&options);
         self.run(signal, async move {
             let (rows, into) = options::tensor_request(&options)?;
@@ -95,7 +107,7 @@ impl JsLoader {
 
     /// Starts loading; what fails is left to `load_tensor`.
     pub fn prefetch(&self, names: Vec<String>) {
-        let meter = Meter::new("prefetch", self.on_progress.clone());
+        let meter = self.meter("prefetch");
         let work = self.loader.prefetch(names, Rc::clone(&meter) as Rc<_>);
         let closing = self.closing.clone();
         spawn_local(async move {
@@ -111,7 +123,7 @@ impl JsLoader {
 
     /// Many tensors: all of them where `names` is undefined.
     pub fn tensors(&self, names: Option<Vec<String>>, signal: Option<web_sys::AbortSignal>) -> TensorStream {
-        let meter = Meter::new("tensors", self.on_progress.clone());
+        let meter = self.meter("tensors");
         let loader = Rc::clone(&self.loader);
         let is_whole = names.is_none();
         let opening = async move {
@@ -131,7 +143,7 @@ impl JsLoader {
     /// Reads and checks everything.
     pub fn verify(&self, signal: Option<web_sys::AbortSignal>) -> Promise {
         let loader = Rc::clone(&self.loader);
-        let meter = Meter::new("verify", self.on_progress.clone());
+        let meter = self.meter("verify");
         self.run(signal, async move {
             let verified = loader.verify(Rc::clone(&meter) as Rc<_>).await?;
             meter.finish(verified);
@@ -144,8 +156,10 @@ impl JsLoader {
     pub fn stats(&self) -> JsValue {
         let stats = self.loader.stats();
         value::object([
-            ("requests", value::from_u64(stats.requests())),
+            ("requests", value::from_u64(self.requests.as_ref().map_or(stats.requests(), |requests| requests.get()))),
             ("bytesReceived", value::from_u64(stats.bytes_received())),
+            ("bytesFromCache", value::from_u64(stats.bytes_from_cache())),
+            ("cacheError", self.cache.error().map_or(JsValue::UNDEFINED, JsValue::from)),
             ("bytesDecoded", value::from_u64(stats.bytes_decoded())),
             ("wasmMemoryBytes", value::from_u64(wasm_memory_bytes())),
         ])
@@ -155,6 +169,10 @@ impl JsLoader {
     pub fn close(&self) {
         self.closing.close();
         self.loader.forget_prefetched();
+    }
+
+    fn meter(&self, kind: &'static str) -> Rc<Meter> {
+        Meter::new(kind, self.on_progress.clone(), self.loader.shared_stats())
     }
 
     fn run(

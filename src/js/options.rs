@@ -2,14 +2,17 @@
 
 use super::failure;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader;
+use crate::index::Digest;
+use crate::loader::{self, Digests};
 use crate::retry::Policy;
 use crate::source::fetch::Client;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::web::view;
 use js_sys::{Function, Object, Reflect};
 use serde::Deserialize;
+use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{AbortSignal, RequestCredentials, Url};
 
@@ -22,6 +25,8 @@ pub(super) struct Settings {
     pub(super) client: Client,
     pub(super) signal: Option<AbortSignal>,
     pub(super) on_progress: Option<Function>,
+    /// Whether files are kept from one load to the next.
+    pub(super) is_cached: bool,
 }
 
 #[derive(Deserialize)]
@@ -31,7 +36,16 @@ struct Numbers {
     concurrency: f64,
     coalesce_gap: f64,
     max_memory: f64,
+    digests: Pinned,
     retry: Retry,
+}
+
+/// Digests as text.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Pinned {
+    tensors: HashMap<String, String>,
+    files: HashMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -63,6 +77,7 @@ impl Default for Numbers {
             concurrency: defaults.concurrency as f64,
             coalesce_gap: defaults.coalesce_gap_bytes as f64,
             max_memory: defaults.max_memory_bytes as f64,
+            digests: Pinned::default(),
             retry: Retry::default(),
         }
     }
@@ -83,9 +98,11 @@ pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsVa
         headers: headers(options).map_err(failure)?,
         credentials: field(options, "credentials").and_then(|value| RequestCredentials::from_js_value(&value)),
         origin,
+        requests: Rc::default(),
     };
     let on_progress = function(options, "onProgress").map_err(failure)?;
-    Ok(Settings { loader, client, signal: signal(options), on_progress })
+    let is_cached = is_cached(options).map_err(failure)?;
+    Ok(Settings { loader, client, signal: signal(options), on_progress, is_cached })
 }
 
 /// The signal of a call.
@@ -127,7 +144,21 @@ fn checked(numbers: &Numbers) -> Result<loader::Options> {
         stall_ms: integer("retry.stallTimeout", numbers.retry.stall_timeout)?.max(1),
         ..Policy::default()
     };
-    Ok(loader::Options { concurrency, coalesce_gap_bytes, max_memory_bytes, verify: numbers.verify, retry })
+    let digests = Digests { tensors: parsed(&numbers.digests.tensors)?, files: parsed(&numbers.digests.files)? };
+    Ok(loader::Options { concurrency, coalesce_gap_bytes, max_memory_bytes, verify: numbers.verify, digests, retry })
+}
+
+fn parsed(digests: &HashMap<String, String>) -> Result<HashMap<String, Digest>> {
+    digests.iter().map(|(name, text)| Ok((name.clone(), text.parse()?))).collect()
+}
+
+fn is_cached(options: &JsValue) -> Result<bool> {
+    match field(options, "cache").map(|value| value.as_string()) {
+        None => Ok(true),
+        Some(Some(word)) if word == "auto" => Ok(true),
+        Some(Some(word)) if word == "none" => Ok(false),
+        Some(_) => Err(invalid("`cache` is neither \"auto\" nor \"none\"".to_owned())),
+    }
 }
 
 fn headers(options: &JsValue) -> Result<Vec<(String, String)>> {

@@ -1,7 +1,7 @@
 //! How far an operation is, told at most ten times a second and once at its end.
 
 use super::value;
-use crate::loader::{Arrived, Observer};
+use crate::loader::{Arrived, Observer, Stats};
 use js_sys::{Array, Function};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -18,6 +18,8 @@ const NEWEST_WEIGHT: f64 = 0.3;
 pub(super) struct Meter {
     kind: &'static str,
     on_progress: Option<Function>,
+    /// What tells where bytes came from.
+    stats: Rc<Stats>,
     state: RefCell<State>,
 }
 
@@ -28,6 +30,8 @@ struct State {
     bytes_per_second: Option<f64>,
     told_at_ms: f64,
     told_loaded: u64,
+    told_received: u64,
+    told_from_cache: u64,
     tensor: Option<String>,
     ranges: Vec<ArrivedRange>,
 }
@@ -41,17 +45,19 @@ struct ArrivedRange {
 
 impl Meter {
     /// A meter of an operation of this `type`.
-    pub(super) fn new(kind: &'static str, on_progress: Option<Function>) -> Rc<Self> {
+    pub(super) fn new(kind: &'static str, on_progress: Option<Function>, stats: Rc<Stats>) -> Rc<Self> {
         let state = State {
             loaded: 0,
             total: 0,
             bytes_per_second: None,
             told_at_ms: now(),
             told_loaded: 0,
+            told_received: stats.bytes_received(),
+            told_from_cache: stats.bytes_from_cache(),
             tensor: None,
             ranges: Vec::new(),
         };
-        Rc::new(Meter { kind, on_progress, state: RefCell::new(state) })
+        Rc::new(Meter { kind, on_progress, stats, state: RefCell::new(state) })
     }
 
     /// Tells the end, and what every file as a whole was checked by.
@@ -62,7 +68,7 @@ impl Meter {
     /// `end` is there for the last event.
     fn tell(&self, now_ms: f64, end: Option<Option<&'static str>>) {
         let Some(on_progress) = &self.on_progress else { return };
-        let event = self.state.borrow_mut().event(self.kind, now_ms, end);
+        let event = self.state.borrow_mut().event(self.kind, now_ms, end, &self.stats);
         if let Err(exception) = on_progress.call1(&JsValue::UNDEFINED, &event) {
             // A fault of the page must not end the load, nor go unseen.
             report_error(&exception);
@@ -108,7 +114,7 @@ impl State {
         }
     }
 
-    fn event(&mut self, kind: &'static str, now_ms: f64, end: Option<Option<&'static str>>) -> JsValue {
+    fn event(&mut self, kind: &'static str, now_ms: f64, end: Option<Option<&'static str>>, stats: &Stats) -> JsValue {
         let seconds = (now_ms - self.told_at_ms) / 1000.0;
         if seconds > 0.0 && self.loaded > self.told_loaded {
             let newest = (self.loaded - self.told_loaded) as f64 / seconds;
@@ -116,6 +122,9 @@ impl State {
             self.bytes_per_second = Some(before + NEWEST_WEIGHT * (newest - before));
         }
         (self.told_at_ms, self.told_loaded) = (now_ms, self.loaded);
+        let (received, from_cache) = (stats.bytes_received(), stats.bytes_from_cache());
+        let is_cached = from_cache > self.told_from_cache && received == self.told_received;
+        (self.told_received, self.told_from_cache) = (received, from_cache);
         let left = self.total.saturating_sub(self.loaded) as f64;
         let seconds_left = self.bytes_per_second.map(|rate| left / rate);
         let ranges = std::mem::take(&mut self.ranges).into_iter().map(|arrived| {
@@ -133,7 +142,7 @@ impl State {
             ("bytesPerSecond", self.bytes_per_second.unwrap_or(0.0).into()),
             ("secondsLeft", seconds_left.map_or(JsValue::UNDEFINED, JsValue::from)),
             ("tensor", self.tensor.as_deref().map_or(JsValue::UNDEFINED, JsValue::from)),
-            ("fromCache", JsValue::FALSE),
+            ("fromCache", is_cached.into()),
             ("done", end.is_some().into()),
             ("verified", end.flatten().map_or(JsValue::UNDEFINED, JsValue::from)),
             ("ranges", ranges.collect::<Array>().into()),

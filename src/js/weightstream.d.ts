@@ -34,7 +34,10 @@ export interface OpenOptions {
   signal?: AbortSignal;
   /** Called in place of `globalThis.fetch`. */
   fetch?: typeof globalThis.fetch;
-  /** Sent with every request to the origin of the URL that you opened, and to no other. */
+  /**
+   * Sent with every request to the origin of the URL that you opened, and to no other that a model names. Where that
+   * origin redirects to another one, browsers hold back `Authorization` and take all other headers along.
+   */
   headers?: Record<string, string>;
   /** As in `fetch`: sent to the origin of the URL that you opened, and to no other. */
   credentials?: RequestCredentials;
@@ -42,17 +45,52 @@ export interface OpenOptions {
   onProgress?: (event: LoadProgress) => void;
   /** Check whatever the format allows for the bytes that are read. Default: `true`. */
   verify?: boolean;
-  /** How many connections one operation may use at once, 1 to 16. Default: 4. */
+  /**
+   * How many connections one operation may use at once, 1 to 16: it begins with one, and adds more only while that
+   * raises the throughput. Default: 4.
+   */
   concurrency?: number;
   /** Two wanted ranges closer than this many bytes are read as one. Default: 1 MiB. */
   coalesceGap?: number;
+  /**
+   * Where bytes that came from a URL are kept for the next load. `"auto"`, the default: in the origin private file
+   * system, where the browser has one, else nowhere. `"none"`: nowhere.
+   *
+   * What is kept is used as long as the server's ETag, else Last-Modified date, is the same: one byte of each file is
+   * asked for to learn that. Without a connection, what is kept is trusted. A cache that fails never fails a load:
+   * `stats.cacheError` tells why. Tensors of a MiB or more that have a SHA-256 or BLAKE3 digest are found again in
+   * other models, under other URLs.
+   *
+   * Files are kept by a worker. A bundler that does not look into `new URL(…, import.meta.url)` must be told to bundle
+   * `weightstream/weightstream.worker.js` as an entry point of its own, beside the app's script.
+   */
+  cache?: "auto" | "none";
   /**
    * How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as one.
    * Where there is no room, nothing more is read. A single tensor may be larger. Default: 256 MiB.
    */
   maxMemory?: number;
+  /** What the model must be, whatever its files say. Checked also where `verify` is `false`. */
+  digests?: PinnedDigests;
   /** When to try again after a broken connection, a stall, or an answer such as 503. */
   retry?: RetryOptions;
+}
+
+/** A digest in hexadecimal, behind its algorithm. */
+export type Digest = `${"sha256" | "blake3" | "crc32" | "crc32c"}:${string}`;
+
+/** Where bytes have another digest, the load fails with `CHECKSUM`; a name that the model does not have is `NOT_FOUND`. */
+export interface PinnedDigests {
+  /**
+   * By name: over the tensor's decoded bytes, of several components one after the other. Checked before the tensor is
+   * handed out; `rows` of it are not.
+   */
+  tensors?: Readonly<Record<string, Digest>>;
+  /**
+   * By path in the model, file name or URL: over the stored bytes. Checked where all of a file is read: a manifest by
+   * `open`, others at the end of `tensors()` over the whole model and by `verify()`.
+   */
+  files?: Readonly<Record<string, Digest>>;
 }
 
 /** What cannot pass (403, 404, a damaged file) is never tried again. Times are in milliseconds. */
@@ -89,7 +127,7 @@ export interface LoadProgress {
   readonly secondsLeft?: number;
   /** The tensor whose bytes came last. */
   readonly tensor?: string;
-  /** Whether the bytes came from a cache rather than from the source. */
+  /** Whether all bytes since the event before this one came from the cache rather than from the source. */
   readonly fromCache: boolean;
   /** The last event of the operation. */
   readonly done: boolean;
@@ -143,7 +181,7 @@ export interface TensorComponent {
 }
 
 /** How a tensor's bytes were checked; `null` where the format has nothing to check them by. */
-export type Verified = "crc32" | "crc32c" | "sha256" | "blake3" | null;
+export type Verified = "crc32" | "crc32c" | "xxh3" | "sha256" | "blake3" | null;
 
 export interface Tensor {
   readonly name: string;
@@ -180,6 +218,10 @@ export interface LoaderStats {
   readonly requests: number;
   /** Body bytes that came from the source, headers and indexes included. */
   readonly bytesReceived: number;
+  /** Bytes that were kept from an earlier load. */
+  readonly bytesFromCache: number;
+  /** Why something is not kept for the next load: the quota, or a server that does not tell whether a file has changed. */
+  readonly cacheError: string | undefined;
   /** Bytes of tensors that were handed out. */
   readonly bytesDecoded: number;
   /** The size of the WebAssembly memory now. It never shrinks, so this is its peak. */
@@ -195,11 +237,13 @@ export class StreamingLoader implements Disposable {
   loadIndex(): Promise<readonly TensorInfo[]>;
   /** Loads one tensor, reading only its bytes. */
   loadTensor(name: string, options?: LoadTensorOptions): Promise<Tensor>;
-  /** Starts loading tensors that `loadTensor` will be asked for soon. Errors surface there. */
+  /**
+   * Starts loading tensors that `loadTensor` will be asked for soon, and gives way to it. Errors surface there.
+   */
   prefetch(names: Iterable<string>): void;
   /**
-   * Loads many tensors in few long requests and yields each as it completes, in file order within
-   * a file. Over the whole model it also checks the checksums of the files, and throws at the end
+   * Loads many tensors in few long requests and yields each as it completes: those that one
+   * connection brings in file order. Over the whole model it also checks the checksums of the files, and throws at the end
    * where one does not match.
    */
   tensors(options?: TensorsOptions): AsyncIterableIterator<Tensor>;
@@ -210,6 +254,25 @@ export class StreamingLoader implements Disposable {
   close(): void;
   [Symbol.dispose](): void;
 }
+
+/** A file that is kept, whole or in part. */
+export interface CachedFile {
+  readonly url: string;
+  /** What it takes on the disk. */
+  readonly cachedBytes: number;
+  /** The length of the whole file, where the server told it. */
+  readonly byteLength: number | undefined;
+  readonly lastUsed: Date;
+}
+
+/** Every file that is kept for this origin. */
+export function listCached(): Promise<readonly CachedFile[]>;
+/** What all of them take on the disk. */
+export function cachedBytes(): Promise<number>;
+/** Forgets one file. A model in several files has several URLs: `listCached` tells them. */
+export function deleteCached(url: string | URL): Promise<void>;
+/** Forgets all of them. */
+export function clearCache(): Promise<void>;
 
 /** Stable codes of {@link LoadError}. */
 export type LoadErrorCode =

@@ -1,5 +1,14 @@
 // The face of the package. What it does stands in weightstream.d.ts; the work is done in WebAssembly.
-import start, { __wbg_reset_state as restart, Failure, Loader, onCrash } from "./weightstream_glue.js";
+import start, {
+  __wbg_reset_state as restart,
+  Failure,
+  Loader,
+  cacheClear,
+  cacheDelete,
+  cacheList,
+  onCrash,
+  setCacheWorker,
+} from "./weightstream_glue.js";
 
 let started;
 
@@ -7,9 +16,11 @@ let started;
 let instance = 0;
 let crash; // the LoadError, until there is a new instance
 const unanswered = new Set(); // what rejects the calls that wait
+let cacheWorker;
 
 export function init(source = new URL("weightstream_bg.wasm", import.meta.url)) {
   if (crash) {
+    cacheWorker?.terminate(); // it answers to the instance that is gone
     restart();
     onCrash(crashed);
     crash = undefined;
@@ -24,7 +35,7 @@ export function init(source = new URL("weightstream_bg.wasm", import.meta.url)) 
       cause,
     });
   });
-  return started.then(() => {});
+  return started.then(() => setCacheWorker(startCacheWorker));
 }
 
 // Called from within the module, which must not be entered again.
@@ -106,6 +117,25 @@ export class StreamingLoader {
   }
 }
 
+export async function listCached() {
+  await init();
+  return checked(() => cacheList());
+}
+
+export async function cachedBytes() {
+  return (await listCached()).reduce((sum, { cachedBytes }) => sum + cachedBytes, 0);
+}
+
+export async function deleteCached(url) {
+  await init();
+  return checked(() => cacheDelete(addressed(String(url))));
+}
+
+export async function clearCache() {
+  await init();
+  return checked(() => cacheClear());
+}
+
 export class LoadError extends Error {
   constructor(make, { message, code, url, tensor, range, status, cause }) {
     if (make !== MAKE) throw new TypeError("Only weightstream makes a LoadError.");
@@ -143,6 +173,12 @@ async function checked(call) {
     unanswered.delete(give);
   }
 }
+
+// Bundlers look for exactly this expression.
+const startCacheWorker = () => {
+  cacheWorker = new Worker(new URL("weightstream.worker.js", import.meta.url), { type: "module" });
+  return cacheWorker;
+};
 
 // URLs are made absolute against the page, or the worker's script.
 function addressed(source) {

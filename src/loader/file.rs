@@ -7,7 +7,7 @@ use super::whole::Sums;
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
-use crate::index::{Component, PageTable, Parsed, Part};
+use crate::index::{Component, Index, PageTable, Parsed, Part};
 use crate::retry::Policy;
 use crate::source::{Answer, Buffer, Source, answer::Identity};
 use crate::window::{Stop, Window};
@@ -71,9 +71,30 @@ impl<S: Source> ModelFile<S> {
         Ok(ModelFile::new(source, Rc::clone(&self.stats), self.retry))
     }
 
+    /// Tells the source which bytes have which content.
+    pub(crate) fn expect_contents(&self, index: &Index) {
+        for component in index.tensors.iter().flat_map(|tensor| &tensor.components) {
+            if let (Some(digest), None) = (component.content(), &*self.packed.borrow()) {
+                self.source.expect(component.range.clone(), digest);
+            }
+        }
+    }
+
+    /// Tells the source that a component has come whole and has its digest.
+    pub(crate) fn confirm_content(&self, component: &Component) {
+        if let (Some(digest), None) = (component.content(), &*self.packed.borrow()) {
+            self.source.confirm(component.range.clone(), digest);
+        }
+    }
+
     /// The file's length in bytes, where it is known.
     pub(crate) fn length(&self) -> Option<u64> {
         self.window.borrow().file_length()
+    }
+
+    /// As [`ModelFile::length`], unless what is read is what the stored file decodes to.
+    pub(crate) fn stored_length(&self) -> Option<u64> {
+        self.length().filter(|_| self.packed.borrow().is_none())
     }
 
     /// Reads the file's header and index; where it is compressed as a whole, those of what it decodes to.
@@ -98,7 +119,7 @@ impl<S: Source> ModelFile<S> {
             let outcome = look(&self.window.borrow());
             match outcome {
                 Ok(found) => return Ok(found),
-                Err(Stop::Failed(error)) => return Err(error.in_file(self.source.name())),
+                Err(Stop::Failed(error)) => return Err(self.blame(error)),
                 Err(Stop::Need(range)) => self.fill(range).await.map_err(|e| e.in_file(self.source.name()))?,
             }
         }
@@ -109,7 +130,7 @@ impl<S: Source> ModelFile<S> {
         match look(&self.window.borrow()) {
             Ok(found) => Ok(Some(found)),
             Err(Stop::Need(_)) => Ok(None),
-            Err(Stop::Failed(error)) => Err(error.in_file(self.source.name())),
+            Err(Stop::Failed(error)) => Err(self.blame(error)),
         }
     }
 
@@ -127,15 +148,24 @@ impl<S: Source> ModelFile<S> {
         self.pages.borrow().get(&table.at.start).cloned()
     }
 
+    /// The error in its place. Where it is about what the bytes are, the source learns of it.
+    pub(crate) fn blame(&self, error: Error) -> Error {
+        if matches!(error.kind, ErrorKind::Checksum | ErrorKind::Format) {
+            self.source.reject();
+        }
+        error.in_file(self.source.name())
+    }
+
     /// Adds bytes that came by on a stream to the known ones.
     pub(crate) fn remember(&self, start: u64, bytes: &[u8]) {
         self.window.borrow_mut().insert(start, bytes);
     }
 
-    /// Begins to read `range`: what is known of it comes from memory, the rest from the source.
-    pub(crate) fn start(self: &Rc<Self>, range: Range<u64>) -> Reading<S> {
+    /// Begins to read `range`: what is known of it comes from memory, the rest from the source. `end` is where it ends,
+    /// which may come nearer.
+    pub(crate) fn start(self: &Rc<Self>, range: Range<u64>, end: Rc<Cell<u64>>) -> Reading<S> {
         let known = self.window.borrow().known_from(range.start, range.end).to_vec();
-        Reading::new(Rc::clone(self), range, known)
+        Reading::new(Rc::clone(self), range.start, end, known)
     }
 
     /// Keeps the rest of a reading, if it would otherwise be read from the start of the file again.
@@ -148,6 +178,11 @@ impl<S: Source> ModelFile<S> {
     /// Whether bodies of this file begin at its start, whatever range is asked for.
     pub(crate) fn comes_from_start(&self) -> bool {
         self.comes_from_start.get()
+    }
+
+    /// Whether several connections can read what one was to read.
+    pub(crate) fn can_be_split(&self) -> bool {
+        !self.comes_from_start() && self.sums.borrow().take_any_order()
     }
 
     /// Compares bytes that come by once more with those that are known: a body that is not the range asked for may be
@@ -214,7 +249,7 @@ impl<S: Source> ModelFile<S> {
             }
             window.missing(&widen(needed, &window))
         };
-        let mut reading = self.start(wanted.clone());
+        let mut reading = self.start(wanted.clone(), Rc::new(Cell::new(wanted.end)));
         while reading.position < wanted.end {
             let mut at = reading.position;
             let Some(chunk) = reading.chunk(wanted.end - at).await? else { break };

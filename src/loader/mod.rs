@@ -1,79 +1,60 @@
 //! The engine: opens a model over any [`Source`], lists it, and streams its tensors.
 //!
 //! Futures here belong to one thread and do nothing unless they are polled; dropping one stops its
-//! requests. Nothing knows JavaScript, threads or a clock.
+//! requests. Nothing knows JavaScript or threads; the time is the
+//! source's.
 
+mod checks;
+mod connections;
+mod demand;
+mod digests;
 mod file;
 mod kept;
+mod large;
 mod loaded;
 mod operation;
+mod options;
+mod pace;
 mod pieces;
+mod precedence;
+mod prefetch;
 mod reading;
 mod room;
 mod run;
 mod shard;
+mod share;
 mod stats;
 mod streams;
 mod unpack;
+mod verify;
 mod whole;
 
+pub use digests::Digests;
 pub use file::FIRST_READ_BYTES;
 pub(crate) use kept::Kept;
 pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
+pub use options::Options;
 pub use pieces::PieceReader;
 pub(crate) use shard::check_length;
 pub use stats::{Arrived, Observer, Stats};
 
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::index::{Manifest, Metadata, Parsed, Tensor};
-use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
-use crate::retry::Policy;
-use crate::source::{Body, Buffer, Source};
+use crate::index::{Digest, Manifest, Metadata, Parsed, Tensor};
+use crate::source::{Body, Source};
 use crate::split::Split;
+use demand::WeakLoad;
+use digests::check_whole;
 use file::ModelFile;
 use futures::channel::oneshot;
-use futures::future::{self, Either, FutureExt, LocalBoxFuture, Shared, WeakShared};
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
-use loaded::check_into;
-use operation::{Order, rows_of};
-use room::{Room, Taken};
+use operation::Call;
+use precedence::Precedence;
+use prefetch::Prefetched;
+use room::Room;
 use shard::{Shard, check_footer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::pin::pin;
 use std::rc::Rc;
-
-/// How a loader works.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// How many connections one operation may use at once.
-    pub concurrency: usize,
-    /// Two wanted ranges closer than this many bytes are read as one.
-    pub coalesce_gap_bytes: u64,
-    /// Whether to check what the format allows for the bytes that are read.
-    pub verify: bool,
-    /// How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as
-    /// one. Where there is no room, nothing more is read. A single tensor may be larger.
-    pub max_memory_bytes: u64,
-    /// When to try again after a failure.
-    pub retry: Policy,
-}
-
-/// Enough for several connections to be busy with large tensors, and little to a tab.
-const DEFAULT_MAX_MEMORY_BYTES: u64 = 256 << 20;
-
-impl Default for Options {
-    fn default() -> Self {
-        // 4 connections are what browser loaders settled on: a browser has 6 to a host, and the page needs some.
-        Options {
-            concurrency: 4,
-            coalesce_gap_bytes: DEFAULT_COALESCE_GAP_BYTES,
-            verify: true,
-            max_memory_bytes: DEFAULT_MAX_MEMORY_BYTES,
-            retry: Policy::default(),
-        }
-    }
-}
 
 /// The format of a model, its version and what the model says of itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,10 +68,6 @@ pub struct ModelMetadata {
 }
 
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
-type SharedLoad<B> = Shared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
-/// A tensor that waits to be asked for, and the room that it takes.
-type Prefetched<B> = (Loaded<B>, Taken);
-type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 
 /// A model that is read from a [`Source`]: the four verbs of the APR specification's `StreamingLoader`, asynchronous.
 ///
@@ -125,6 +102,9 @@ pub struct Loader<S: Source> {
     loading: RefCell<HashMap<String, WeakLoad<BufferOf<S>>>>,
     prefetched: RefCell<HashMap<String, oneshot::Receiver<Prefetched<BufferOf<S>>>>>,
     prefetch_room: Rc<Room>,
+    precedence: Rc<Precedence>,
+    /// The digests of tensors that the caller knows.
+    pinned: Rc<HashMap<String, Digest>>,
     /// The algorithm that every file as a whole was checked by, when all of it was last read.
     verified_by: Cell<Option<&'static str>>,
     /// The algorithms of the checksums of each file, when all of it was last read.
@@ -143,8 +123,9 @@ impl<S: Source> Loader<S> {
         if !matches!(parsed, Parsed::Manifest(_)) {
             check_footer(&file)?;
         }
+        let is_manifest = matches!(parsed, Parsed::Manifest(_));
         let (manifest, split, shards) = match parsed {
-            Parsed::File(index) => (None, None, vec![Shard::opened(file, index, 0)]),
+            Parsed::File(index) => (None, None, vec![Shard::opened(Rc::clone(&file), index, 0)]),
             Parsed::Manifest(manifest) => {
                 let shards = Shard::parts(&file, &manifest)?;
                 (Some(manifest), None, shards)
@@ -154,13 +135,19 @@ impl<S: Source> Loader<S> {
                 let manifest = manifest.map_err(|e| e.in_file(file.source.name()))?;
                 let mut shards = Shard::parts(&file, &manifest)?;
                 if let Some(own) = shards.get_mut(split.number) {
-                    *own = Shard::opened(file, index, split.number);
+                    *own = Shard::opened(Rc::clone(&file), index, split.number);
                 }
                 (Some(manifest), Some(split), shards)
             }
             Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
         };
-        let (loading, prefetched, verified_by, checked_by) = Default::default();
+        let (loading, prefetched, precedence, verified_by, checked_by) = Default::default();
+        let parts = shards.iter().map(|shard| (&*shard.file, shard.part.as_ref()));
+        options.digests.check_files(parts.chain(is_manifest.then_some((&*file, None))))?;
+        if let Some((_, digest)) = options.digests.of_file(&file, None).filter(|_| is_manifest) {
+            check_whole(&file, digest).await.map_err(|e| e.in_file(file.source.name()))?;
+        }
+        let pinned = Rc::new(options.digests.tensors.clone());
         let prefetch_room = Room::new(options.max_memory_bytes);
         Ok(Loader {
             manifest,
@@ -171,6 +158,8 @@ impl<S: Source> Loader<S> {
             loading,
             prefetched,
             prefetch_room,
+            precedence,
+            pinned,
             verified_by,
             checked_by,
         })
@@ -206,6 +195,12 @@ impl<S: Source> Loader<S> {
         &self.stats
     }
 
+    /// As [`Loader::stats`], for whoever outlives the loader.
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) fn shared_stats(&self) -> Rc<Stats> {
+        Rc::clone(&self.stats)
+    }
+
     /// What the model says of itself. For a model in several files: its manifest, then its first file.
     ///
     /// # Errors
@@ -225,7 +220,7 @@ impl<S: Source> Loader<S> {
     /// Every tensor, in file order. Reads the heads of all files.
     ///
     /// # Errors
-    /// Those of reading the heads; `FORMAT` where a name occurs in two files, or the manifest names a tensor
+    /// Those of reading the heads; `NOT_FOUND` for a pinned tensor that there is not; `FORMAT` where a name occurs in two files, or the manifest names a tensor
     /// that is not in its file.
     pub async fn load_index(&self) -> Result<Vec<Rc<Tensor>>> {
         let opening = stream::iter(0..self.shards.len()).map(|shard| self.open_shard(shard));
@@ -254,40 +249,11 @@ impl<S: Source> Loader<S> {
         if let Some(split) = &self.split {
             split.check_tensor_count(tensors.len()).map_err(|e| self.place(split.number, e))?;
         }
+        self.options.digests.check_tensors(&tensors)?;
         Ok(tensors)
     }
 
-    /// Loads one tensor, reading only its bytes. A caller that asks for a tensor while it is being
-    /// loaded joins that load.
-    ///
-    /// # Errors
-    /// `NOT_FOUND` for a name that is not in the index; `INVALID_ARGUMENT` for impossible rows or a buffer of
-    /// another length; whatever the source and the decoders find wrong.
-    pub async fn load_tensor(
-        self: &Rc<Self>,
-        name: &str,
-        request: TensorRequest<BufferOf<S>>,
-        observer: Rc<dyn Observer>,
-    ) -> Result<Loaded<BufferOf<S>>> {
-        if request.rows.is_some() || request.into.is_some() {
-            return self.load_alone(name.to_owned(), request, observer).await;
-        }
-        let prefetched = self.prefetched.borrow_mut().remove(name);
-        if let Some(prefetched) = prefetched {
-            // What there was no room for may never come: it waits for others to be asked for.
-            let refused = pin!(self.prefetch_room.refused(name));
-            if let Either::Left((Ok((loaded, _)), _)) = future::select(prefetched, refused).await {
-                return Ok(loaded);
-            }
-        }
-        let running = self.loading.borrow().get(name).and_then(WeakShared::upgrade);
-        let load = running.unwrap_or_else(|| self.start_load(name, observer));
-        let loaded = load.clone().await;
-        drop(load);
-        Rc::try_unwrap(loaded?).or_else(|shared| shared.duplicate())
-    }
-
-    /// Loads many tensors in few long reads and yields each as it completes, in file order within a file.
+    /// Loads many tensors in few long reads and yields each as it completes: in file order what one connection brings.
     /// `None` for all of them: then each file's checksum is checked too, and the stream ends in an error
     /// where one does not match.
     pub async fn tensors(
@@ -295,7 +261,7 @@ impl<S: Source> Loader<S> {
         names: Option<Vec<String>>,
         observer: Rc<dyn Observer>,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        let whole = names.is_none() && self.options.verify;
+        let whole = names.is_none() && (self.options.verify || !self.options.digests.files.is_empty());
         let tensors = match names {
             None => self.load_index().await?,
             Some(names) => {
@@ -306,109 +272,7 @@ impl<S: Source> Loader<S> {
                 tensors
             }
         };
-        self.stream(tensors, true, whole, self.new_room(), observer).await
-    }
-
-    /// Starts loading tensors that [`Loader::load_tensor`] will be asked for soon. The future does the work: let it
-    /// run beside everything else. What fails is left to `load_tensor`, which tries and reports.
-    pub fn prefetch(
-        self: &Rc<Self>,
-        names: Vec<String>,
-        observer: Rc<dyn Observer>,
-    ) -> impl Future<Output = ()> + use<S> {
-        let mut senders = HashMap::new();
-        for name in names {
-            let mut prefetched = self.prefetched.borrow_mut();
-            if !prefetched.contains_key(&name) {
-                let (sender, receiver) = oneshot::channel();
-                prefetched.insert(name.clone(), receiver);
-                senders.insert(name, sender);
-            }
-        }
-        let loader = Rc::clone(self);
-        async move {
-            let mut tensors = Vec::new();
-            for name in senders.keys() {
-                tensors.extend(loader.find(name).await.ok());
-            }
-            senders.retain(|name, _| tensors.iter().any(|tensor| tensor.name == *name));
-            let room = Rc::clone(&loader.prefetch_room);
-            let Ok(loads) = loader.stream(tensors, true, false, Rc::clone(&room), observer).await else { return };
-            let mut loads = Box::pin(loads);
-            while let Some(Ok(loaded)) = loads.next().await {
-                if let Some(sender) = senders.remove(&loaded.tensor.name) {
-                    let bytes = loaded.components.iter().map(|component| component.buffer.byte_length()).sum();
-                    let taken = room.take(&loaded.tensor.name, bytes);
-                    sender.send((loaded, taken)).ok(); // nobody waits for it if the loader was closed
-                }
-            }
-        }
-    }
-
-    /// Reads and checks the whole model, keeping nothing, and gives the algorithm that all of it was checked by.
-    ///
-    /// # Errors
-    /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first thing that is wrong.
-    pub async fn verify(self: &Rc<Self>, observer: Rc<dyn Observer>) -> Result<Option<&'static str>> {
-        let tensors = self.load_index().await?;
-        let mut stream = Box::pin(self.stream(tensors, false, true, self.new_room(), observer).await?);
-        while stream.try_next().await?.is_some() {}
-        Ok(self.verified_by.get())
-    }
-
-    /// As [`Loader::verify`], and says what there was to check.
-    ///
-    /// # Errors
-    /// As for [`Loader::verify`].
-    pub async fn verify_in_detail(self: &Rc<Self>, observer: Rc<dyn Observer>) -> Result<Verified> {
-        let tensors = self.load_index().await?;
-        self.verify(observer).await?;
-        let of_files = self.checked_by.borrow();
-        let mut verified = Verified { files: of_files.len(), tensors: tensors.len(), ..Verified::default() };
-        for (shard, of_file) in of_files.iter().enumerate() {
-            verified.add_file(tensors.iter().map(|tensor| &**tensor).filter(|tensor| tensor.shard == shard), of_file);
-        }
-        Ok(verified)
-    }
-
-    /// Forgets what was prefetched, which stops its requests once nothing else runs.
-    pub fn forget_prefetched(&self) {
-        self.prefetched.borrow_mut().clear();
-    }
-
-    fn new_room(&self) -> Rc<Room> {
-        Room::new(self.options.max_memory_bytes)
-    }
-
-    fn start_load(self: &Rc<Self>, name: &str, observer: Rc<dyn Observer>) -> SharedLoad<BufferOf<S>> {
-        let loader = Rc::clone(self);
-        let owned_name = name.to_owned();
-        let load = async move { loader.load_alone(owned_name, TensorRequest::default(), observer).await.map(Rc::new) };
-        let load = load.boxed_local().shared();
-        let mut loading = self.loading.borrow_mut();
-        loading.retain(|_, load| load.upgrade().is_some());
-        loading.extend(load.downgrade().map(|weak| (name.to_owned(), weak)));
-        load
-    }
-
-    async fn load_alone(
-        self: &Rc<Self>,
-        name: String,
-        request: TensorRequest<BufferOf<S>>,
-        observer: Rc<dyn Observer>,
-    ) -> Result<Loaded<BufferOf<S>>> {
-        let tensor = self.find(&name).await?;
-        let rows = request.rows.map(|rows| rows_of(&tensor, rows)).transpose()?;
-        if let Some(into) = &request.into {
-            check_into(into.byte_length(), &tensor, rows.as_ref().map(|rows| &rows.bytes))?;
-        }
-        let orders = vec![Order { tensor, rows, into: request.into }];
-        let mut loads = Box::pin(self.stream_orders(orders, true, false, self.new_room(), observer).await?);
-        let Some(loaded) = loads.try_next().await? else {
-            return Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name));
-        };
-        loads.try_next().await?; // asks for no more bytes, but keeps the rest of a body that began at the file's start
-        Ok(loaded)
+        self.stream(tensors, Call { whole, ..self.call(observer) }).await
     }
 }
 

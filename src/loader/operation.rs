@@ -1,6 +1,10 @@
 //! One call's work: which tensors it loads, what has arrived of them, who watches.
 
+use super::digests;
 use super::kept::Kept;
+use super::large::Large;
+use super::pace::Pace;
+use super::precedence::Ahead;
 use super::room::{Room, Taken};
 use super::run::Received;
 use super::stats::{Arrived, Observer, Stats};
@@ -8,10 +12,11 @@ use super::{Loaded, LoadedComponent};
 use crate::codec::lz4;
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, Encoding, Layout, PageTable, Tensor};
+use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, Layout, PageTable, Tensor};
 use crate::plan::Wanted;
 use crate::source::{Body, Buffer, Source};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,6 +28,16 @@ pub(crate) enum Purpose {
     Component { order: usize, component: usize },
     /// Nobody's bytes, read because the whole file is to be checked.
     Gap,
+}
+
+impl Purpose {
+    /// Whether one connection should bring both: room is taken for a tensor as a whole.
+    pub(crate) fn are_of_one_tensor(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Purpose::Component { order: one, .. }, Purpose::Component { order: another, .. }) => one == another,
+            _ => false,
+        }
+    }
 }
 
 /// A tensor to load.
@@ -41,20 +56,36 @@ pub(crate) struct Rows {
     pub(crate) bytes: Range<u64>,
 }
 
-/// The state that the runs of one call share.
-pub(crate) struct Operation<S: Source> {
-    orders: RefCell<Vec<Assembly<<S::Body as Body>::Buffer>>>,
+/// What a caller asks for beside the tensors.
+pub(crate) struct Call {
     /// Whether buffers are filled; if not, bytes are only decoded and checked.
-    keeps: bool,
+    pub(crate) keeps: bool,
     /// Whether all bytes of all files are read, so that their checksums can be told.
     pub(crate) whole: bool,
     /// Whether the digests that components have are checked.
     pub(crate) verify: bool,
-    observer: Rc<dyn Observer>,
-    connections: RefCell<Vec<bool>>,
-    stats: Rc<Stats>,
-    room: Rc<Room>,
+    /// Bytes that nobody wants are read up to this length rather than asked around.
+    pub(crate) coalesce_gap_bytes: u64,
+    pub(crate) room: Rc<Room>,
+    pub(crate) observer: Rc<dyn Observer>,
+    /// Digests of tensors that the caller knows.
+    pub(crate) pinned: Rc<HashMap<String, Digest>>,
+    /// Where nobody waits for the tensors yet.
+    pub(crate) ahead: Option<Rc<Ahead>>,
 }
+
+/// The state that the runs of one call share.
+pub(crate) struct Operation<S: Source> {
+    orders: RefCell<Vec<Assembly<<S::Body as Body>::Buffer>>>,
+    pub(crate) call: Call,
+    pub(super) pace: RefCell<Pace>,
+    /// Large components on their way.
+    pub(super) large: RefCell<LargeComponents<<S::Body as Body>::Buffer>>,
+    stats: Rc<Stats>,
+}
+
+/// By order and component.
+pub(super) type LargeComponents<B> = HashMap<(usize, usize), Large<B>>;
 
 struct Assembly<B> {
     order: Order<B>,
@@ -67,12 +98,9 @@ struct Assembly<B> {
 impl<S: Source> Operation<S> {
     pub(crate) fn new(
         orders: Vec<Order<<S::Body as Body>::Buffer>>,
-        keeps: bool,
-        whole: bool,
-        verify: bool,
-        observer: Rc<dyn Observer>,
+        call: Call,
         stats: Rc<Stats>,
-        room: Rc<Room>,
+        max_connections: usize,
     ) -> Self {
         let assemble = |order: Order<_>| Assembly {
             received: order.tensor.components.iter().map(|_| None).collect(),
@@ -81,7 +109,8 @@ impl<S: Source> Operation<S> {
             order,
         };
         let orders = RefCell::new(orders.into_iter().map(assemble).collect());
-        Operation { orders, keeps, whole, verify, observer, connections: RefCell::default(), stats, room }
+        let (pace, large) = (RefCell::new(Pace::new(max_connections)), RefCell::default());
+        Operation { orders, call, pace, large, stats }
     }
 
     /// The bytes that the orders need, and tells the observer how many. `known_pages` gives the digests of pages.
@@ -98,13 +127,15 @@ impl<S: Source> Operation<S> {
             }
         }
         // Files of unknown length may claim anything: the sum over them must not overflow.
-        self.observer.expects(wanted.iter().fold(0, |sum: u64, w| sum.saturating_add(w.range.end - w.range.start)));
+        self.call
+            .observer
+            .expects(wanted.iter().fold(0, |sum: u64, w| sum.saturating_add(w.range.end - w.range.start)));
         wanted
     }
 
     /// The page digests that a component is checked by, read whole or not.
     fn pages<'a>(&self, component: &'a Component, is_read_whole: bool) -> Option<&'a PageTable> {
-        component.checking_pages(is_read_whole).filter(|_| self.verify)
+        component.checking_pages(is_read_whole).filter(|_| self.call.verify)
     }
 
     /// The page digests that the component of an order is checked by.
@@ -119,6 +150,29 @@ impl<S: Source> Operation<S> {
         orders.get(order).map(|assembly| Rc::clone(&assembly.order.tensor)).ok_or_else(unplanned)
     }
 
+    /// The digests that a component is checked by while it arrives: its own, then that of its tensor where it is all of it.
+    pub(crate) fn digests(&self, order: usize, component: &Component, is_complete: bool) -> Vec<ComponentDigest> {
+        if !is_complete {
+            return Vec::new();
+        }
+        let own = component.digest.filter(|_| self.call.verify);
+        let pinned = self.pinned(order).filter(|(_, components)| *components == 1);
+        let pinned = pinned.map(|(digest, _)| ComponentDigest { digest, over: DigestedBytes::Decoded });
+        own.into_iter().chain(pinned).collect()
+    }
+
+    /// The pinned digest of the tensor of an order, if all of it is loaded, and how many components it has.
+    fn pinned(&self, order: usize) -> Option<(Digest, usize)> {
+        let orders = self.orders.borrow();
+        let Order { tensor, rows: None, .. } = &orders.get(order)?.order else { return None };
+        self.call.pinned.get(&tensor.name).map(|digest| (*digest, tensor.components.len()))
+    }
+
+    /// Whether there are buffers for an order: its components may come in another order than they are digested in.
+    pub(super) fn keeps(&self, order: usize) -> bool {
+        self.call.keeps || self.pinned(order).is_some_and(|(_, components)| components > 1)
+    }
+
     /// Which decoded bytes of the component are kept; up to `u64::MAX` where nobody knows how many come.
     pub(crate) fn keep(&self, order: usize, component: &Component) -> Result<Range<u64>> {
         let orders = self.orders.borrow();
@@ -128,19 +182,34 @@ impl<S: Source> Operation<S> {
         }
     }
 
-    /// Waits until there is room for the tensor of an order, unless it has some.
+    /// Whether the tensor of an order need not be loaded any more; what there is of it is dropped then.
+    pub(crate) fn is_given_up(&self, order: usize) -> bool {
+        let mut orders = self.orders.borrow_mut();
+        let (Some(ahead), Some(assembly)) = (&self.call.ahead, orders.get_mut(order)) else { return false };
+        if (ahead.is_wanted)(&assembly.order.tensor.name) {
+            return false;
+        }
+        assembly.taken = None;
+        assembly.received.iter_mut().for_each(|received| *received = None);
+        true
+    }
+
+    /// Waits until there is room for the tensor of an order, unless it has some or is given up.
     pub(crate) async fn make_room(&self, order: usize) -> Result<()> {
+        let keeps = self.keeps(order);
         let (tensor, bytes) = match self.orders.borrow().get(order).ok_or_else(unplanned)? {
             // The caller's memory takes none of ours.
-            assembly if !self.keeps || assembly.taken.is_some() || assembly.order.into.is_some() => return Ok(()),
+            assembly if !keeps || assembly.taken.is_some() || assembly.order.into.is_some() => return Ok(()),
             Assembly { order: Order { tensor, rows, .. }, .. } => {
                 let whole = || tensor.byte_length().unwrap_or_else(|| tensor.stored_length());
                 let bytes = rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
                 (Rc::clone(tensor), bytes)
             }
         };
-        self.room.wait(bytes, || self.is_amid_components()).await;
-        let taken = self.room.take(&tensor.name, bytes);
+        if self.call.room.wait(bytes, || self.is_amid_components() || self.is_given_up(order)).await {
+            self.pace.borrow_mut().restart();
+        }
+        let taken = self.call.room.take(&tensor.name, bytes);
         if let Some(assembly) = self.orders.borrow_mut().get_mut(order) {
             assembly.taken = Some(taken);
         }
@@ -160,7 +229,7 @@ impl<S: Source> Operation<S> {
         component: &Component,
         keep: Range<u64>,
     ) -> Result<Option<Kept<<S::Body as Body>::Buffer>>> {
-        if !self.keeps {
+        if !self.keeps(order) {
             return Ok(None);
         }
         let given = self.orders.borrow_mut().get_mut(order).and_then(|assembly| assembly.order.into.take());
@@ -179,6 +248,7 @@ impl<S: Source> Operation<S> {
     ) -> Result<Option<Loaded<<S::Body as Body>::Buffer>>> {
         let Received { buffer: Some(buffer), verified } = received else { return Ok(None) };
         self.stats.count_decoded(buffer.byte_length());
+        let pinned = self.pinned(order).filter(|(_, components)| *components > 1);
         let mut orders = self.orders.borrow_mut();
         let assembly = orders.get_mut(order).ok_or_else(unplanned)?;
         let part = assembly.order.tensor.components.get(component).ok_or_else(unplanned)?;
@@ -189,33 +259,21 @@ impl<S: Source> Operation<S> {
             return Ok(None);
         }
         assembly.taken = None;
-        let components = std::mem::take(&mut assembly.received).into_iter().flatten().collect();
+        let components: Vec<_> = std::mem::take(&mut assembly.received).into_iter().flatten().collect();
         let tensor = Rc::clone(&assembly.order.tensor);
+        let mut verified = common(&assembly.verified);
+        if let Some((digest, _)) = pinned {
+            let checked = digests::check(components.iter().map(|component| &component.buffer), digest);
+            verified = Some(checked.map_err(|e| digests::by_the_caller(e).in_tensor(&tensor.name))?);
+        }
         let shape = assembly.order.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
-        Ok(Some(Loaded { tensor, shape, components, verified: common(&assembly.verified) }))
+        Ok(Some(Loaded { tensor, shape, components, verified }))
     }
 
-    pub(crate) fn arrived(&self, shard: usize, range: Range<u64>, connection: Option<usize>, tensor: Option<&str>) {
-        self.observer.arrived(Arrived { shard, range, connection: connection.unwrap_or(0), tensor });
-    }
-
-    /// The lowest number that no running connection of this operation has.
-    pub(crate) fn take_connection(&self) -> usize {
-        let mut connections = self.connections.borrow_mut();
-        if let Some(free) = connections.iter().position(|taken| !taken) {
-            if let Some(taken) = connections.get_mut(free) {
-                *taken = true;
-            }
-            return free;
-        }
-        connections.push(true);
-        connections.len() - 1
-    }
-
-    pub(crate) fn return_connection(&self, connection: usize) {
-        if let Some(taken) = self.connections.borrow_mut().get_mut(connection) {
-            *taken = false;
-        }
+    pub(crate) fn arrived(&self, arrived: Arrived<'_>, now_ms: u64) {
+        let bytes = arrived.range.end - arrived.range.start;
+        self.pace.borrow_mut().arrived(arrived.connection, bytes, now_ms);
+        self.call.observer.arrived(arrived);
     }
 }
 
@@ -251,7 +309,7 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
 }
 
 /// The bytes to ask for: of a raw tensor just the rows, of a compressed one the blocks up to them at the most.
-fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
+pub(super) fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
     let Range { start, end } = component.range.clone();
     match (rows, component.encoding) {
         (None, _) => start..end,
@@ -270,6 +328,6 @@ fn common(verified: &[Option<&'static str>]) -> Option<&'static str> {
     if verified.iter().all(|algorithm| *algorithm == first) { first } else { None }
 }
 
-fn unplanned() -> Error {
+pub(super) fn unplanned() -> Error {
     Error::new(ErrorKind::Internal, "a tensor arrived that was not planned")
 }

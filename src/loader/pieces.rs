@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
 use crate::native::ComponentReader;
 use crate::source::{Buffer, Source};
+use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -93,7 +94,8 @@ impl<S: Source> PieceReader<S> {
                 let open = self.loader.open_shard(shard).await?;
                 let components = open.tensors.iter().flat_map(|tensor| &tensor.components);
                 let end = components.map(|component| component.range.end).max().unwrap_or(start);
-                file.start(start..end.max(start))
+                let end = end.max(start);
+                file.start(start..end, Rc::new(Cell::new(end)))
             }
         };
         while reading.position < start {

@@ -1,11 +1,13 @@
 //! A stretch of a file on its way, which breaks, stalls and goes on where it was.
 
 use super::file::ModelFile;
+use super::precedence::Yielding;
 use super::stats::Stats;
 use super::unpack::FileBody;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Body, Buffer, Source};
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
+use std::cell::Cell;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
@@ -15,7 +17,7 @@ pub(crate) const SCRATCH_BYTES: u64 = 256 << 10;
 
 /// Up to this size a raw tensor's own buffer is handed to the stream, which saves a copy. The buffer is lost
 /// when the connection breaks: more than this is not put at risk.
-const MAX_DIRECT_BYTES: u64 = 4 << 20;
+pub(crate) const MAX_DIRECT_BYTES: u64 = 4 << 20;
 
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 
@@ -27,11 +29,14 @@ pub(crate) struct Reading<S: Source> {
     remote: Option<Remote<S::Body>>,
     /// Where the next byte lies in the file.
     pub(crate) position: u64,
-    end: u64,
+    /// Where the last one ends. Another connection may take the rest, so that it comes nearer.
+    end: Rc<Cell<u64>>,
     scratch: Option<BufferOf<S>>,
     /// Failures since bytes last arrived.
     failures: u32,
     watchdog: Option<LocalBoxFuture<'static, ()>>,
+    /// Where others go first.
+    pub(crate) yielding: Option<Rc<Yielding>>,
 }
 
 /// The body of one answer.
@@ -50,8 +55,8 @@ impl<B: Body> Remote<B> {
     pub(crate) async fn read(&mut self, into: &mut B::Buffer, at: Range<u64>, stats: &Stats) -> Result<u64> {
         let count = self.body.read(into, at).await?;
         self.position += count;
-        if let FileBody::Stored(_) = self.body {
-            stats.count_received(count);
+        if let FileBody::Stored(body) = &self.body {
+            stats.count_received(count, body.is_cached());
         }
         Ok(count)
     }
@@ -64,19 +69,10 @@ pub(crate) struct Chunk<'a, B> {
 }
 
 impl<S: Source> Reading<S> {
-    /// A reading of `range`, whose first bytes are `known`. Asks for nothing yet.
-    pub(crate) fn new(file: Rc<ModelFile<S>>, range: Range<u64>, known: Vec<u8>) -> Self {
-        Reading {
-            file,
-            known,
-            known_at: 0,
-            remote: None,
-            position: range.start,
-            end: range.end,
-            scratch: None,
-            failures: 0,
-            watchdog: None,
-        }
+    /// A reading from `position` to `end`, whose first bytes are `known`. Asks for nothing yet.
+    pub(crate) fn new(file: Rc<ModelFile<S>>, position: u64, end: Rc<Cell<u64>>, known: Vec<u8>) -> Self {
+        let (remote, scratch, watchdog, yielding) = Default::default();
+        Reading { file, known, known_at: 0, remote, position, end, scratch, failures: 0, watchdog, yielding }
     }
 
     /// The body that is left, if there is one.
@@ -166,12 +162,15 @@ impl<S: Source> Reading<S> {
             self.position += taken.len() as u64;
             return Ok(taken.len() as u64);
         }
-        if self.position >= self.end {
+        if self.position >= self.end.get() {
             return Ok(0);
+        }
+        if let Some(yielding) = &self.yielding {
+            yielding.give_way().await;
         }
         if self.remote.as_ref().is_none_or(|remote| remote.position != self.position) {
             self.remote = None;
-            let asked = self.position..self.end;
+            let asked = self.position..self.end.get();
             let remote = self.watched(|file| async move { file.ask(asked).await }.boxed_local()).await?;
             self.remote = Some(self.skip(remote).await?);
         }
@@ -199,7 +198,7 @@ impl<S: Source> Reading<S> {
             let at = 0..scratch.byte_length().min(self.position - start);
             let count = self.watched(|_| remote.read(&mut scratch, at, &file.stats).boxed_local()).await?;
             if count == 0 {
-                return Err(cut(0, start, self.end));
+                return Err(cut(0, start, self.end.get()));
             }
             let mut at = start;
             scratch.inspect(0..count, &mut |bytes| {

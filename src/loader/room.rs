@@ -13,8 +13,6 @@ pub(crate) struct Room {
     used_bytes: Cell<u64>,
     /// The tensors that have room.
     begun: RefCell<HashSet<String>>,
-    /// How many wait for room.
-    blocked: Cell<usize>,
     wakers: RefCell<Vec<Waker>>,
 }
 
@@ -28,40 +26,36 @@ pub(crate) struct Taken {
 
 impl Room {
     pub(crate) fn new(max_bytes: u64) -> Rc<Self> {
-        let (used_bytes, begun, blocked, wakers) = Default::default();
-        Rc::new(Room { max_bytes, used_bytes, begun, blocked, wakers })
+        let (used_bytes, begun, wakers) = Default::default();
+        Rc::new(Room { max_bytes, used_bytes, begun, wakers })
     }
 
     /// Takes room, whether there is so much or not.
     pub(crate) fn take(self: &Rc<Self>, name: &str, bytes: u64) -> Taken {
         self.used_bytes.set(self.used_bytes.get().saturating_add(bytes));
         self.begun.borrow_mut().insert(name.to_owned());
-        self.wake();
         Taken { room: Rc::clone(self), name: name.to_owned(), bytes }
     }
 
-    /// Waits until `bytes` fit. A tensor that is larger than all the room may come alone; and nobody waits while
+    /// Waits until `bytes` fit, and says whether it had to. A tensor that is larger than all the room may come alone; and nobody waits while
     /// `is_needed` says that what comes behind is needed to finish what was begun.
-    pub(crate) async fn wait(&self, bytes: u64, is_needed: impl Fn() -> bool) {
-        let mut blocked = None;
+    pub(crate) async fn wait(&self, bytes: u64, is_needed: impl Fn() -> bool) -> bool {
+        let mut has_waited = false;
         poll_fn(|context| {
             let used = self.used_bytes.get();
             if used == 0 || used.saturating_add(bytes) <= self.max_bytes || is_needed() {
                 return Poll::Ready(());
             }
-            blocked.get_or_insert_with(|| Blocked::new(self));
+            has_waited = true;
             self.wake_later(context)
         })
         .await;
+        has_waited
     }
 
-    /// Waits until there is no room for others, and none was taken for the tensor of this name.
-    pub(crate) async fn refused(&self, name: &str) {
-        poll_fn(|context| match self.blocked.get() > 0 && !self.begun.borrow().contains(name) {
-            true => Poll::Ready(()),
-            false => self.wake_later(context),
-        })
-        .await;
+    /// Whether the tensor of this name has room.
+    pub(crate) fn has_begun(&self, name: &str) -> bool {
+        self.begun.borrow().contains(name)
     }
 
     fn wake_later(&self, context: &Context<'_>) -> Poll<()> {
@@ -72,7 +66,8 @@ impl Room {
         Poll::Pending
     }
 
-    fn wake(&self) {
+    /// Lets those who wait look again.
+    pub(crate) fn wake(&self) {
         self.wakers.take().into_iter().for_each(Waker::wake);
     }
 }
@@ -82,22 +77,5 @@ impl Drop for Taken {
         self.room.used_bytes.set(self.room.used_bytes.get().saturating_sub(self.bytes));
         self.room.begun.borrow_mut().remove(&self.name);
         self.room.wake();
-    }
-}
-
-/// Somebody who waits for room.
-struct Blocked<'a>(&'a Room);
-
-impl<'a> Blocked<'a> {
-    fn new(room: &'a Room) -> Self {
-        room.blocked.set(room.blocked.get() + 1);
-        room.wake();
-        Blocked(room)
-    }
-}
-
-impl Drop for Blocked<'_> {
-    fn drop(&mut self) {
-        self.0.blocked.set(self.0.blocked.get().saturating_sub(1));
     }
 }

@@ -1,14 +1,17 @@
 //! One long read that feeds many tensors.
 
 use super::Loaded;
+use super::checks::Checks;
 use super::file::ModelFile;
 use super::operation::{Operation, Purpose};
-use super::reading::{Reading, cut};
+use super::precedence::Yielding;
+use super::reading::{MAX_DIRECT_BYTES, Reading, SCRATCH_BYTES, cut};
+use super::share::Share;
+use super::stats::Arrived;
 use crate::codec::Decoder;
-use crate::codec::digest::{self, Hasher};
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, ComponentDigest, DigestedBytes};
+use crate::index::Component;
 use crate::plan::{Run, Wanted};
 use crate::source::{Body, Buffer, Source};
 use std::cell::RefCell;
@@ -17,15 +20,12 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A raw tensor is filled, then digested, in segments of this size: what was just written is still near.
-const SEGMENT_BYTES: u64 = 4 << 20;
-
 /// Reads a [`Run`] and yields each tensor as its last byte arrives.
 pub(crate) struct RunReader<S: Source> {
-    operation: Rc<Operation<S>>,
-    file: Rc<ModelFile<S>>,
-    run: Run<Purpose>,
-    next: usize,
+    pub(super) operation: Rc<Operation<S>>,
+    pub(super) file: Rc<ModelFile<S>>,
+    pub(super) share: Rc<Share>,
+    yielding: Option<Rc<Yielding>>,
     reading: Option<Reading<S>>,
     connection: Option<usize>,
     /// What checks the pages that wanted components lie in.
@@ -53,7 +53,19 @@ impl<S: Source> RunReader<S> {
             }
         }
         let (reading, connection, held) = (None, None, VecDeque::new());
-        RunReader { operation, file, run, next: 0, reading, connection, pages: RefCell::new(pages), held }
+        let share = Rc::new(Share::new(run));
+        let yielding = operation.call.ahead.clone().map(|ahead| Rc::new(Yielding::new(ahead)));
+        RunReader { operation, file, share, yielding, reading, connection, pages: RefCell::new(pages), held }
+    }
+
+    /// What others may take a part of; `None` where all must come in order, since pages are checked.
+    pub(crate) fn share(&self) -> Option<Rc<Share>> {
+        self.pages.borrow().is_empty().then(|| Rc::clone(&self.share))
+    }
+
+    /// Whether it is this reader that reads the share.
+    pub(crate) fn reads(&self, share: &Rc<Share>) -> bool {
+        Rc::ptr_eq(&self.share, share)
     }
 
     /// The next tensor that is complete; `None` at the end of the run.
@@ -61,19 +73,29 @@ impl<S: Source> RunReader<S> {
         let mut reading = match self.reading.take() {
             Some(reading) => reading,
             None => {
-                self.connection = Some(self.operation.take_connection());
-                self.file.start(self.run.range.clone())
+                self.connection = Some(self.operation.pace.borrow_mut().begins(self.file.source.now_ms()));
+                self.start(self.share.range())
             }
         };
+        let mut has_left_out = false;
         loop {
             if let Some(checked) = self.release() {
                 self.reading = Some(reading);
                 return Ok(Some(checked));
             }
-            let Some(wanted) = self.run.wanted.get(self.next).cloned() else { break };
-            self.next += 1;
+            let Some(wanted) = self.share.begin_next() else { break };
             if let Purpose::Component { order, .. } = wanted.purpose {
                 self.operation.make_room(order).await?;
+                if self.operation.is_given_up(order) {
+                    has_left_out = true;
+                    continue;
+                }
+                if let Some(yielding) = &self.yielding {
+                    yielding.reads(&self.operation.tensor(order)?.name);
+                }
+            }
+            if std::mem::take(&mut has_left_out) {
+                reading = self.leap(reading, wanted.cover.start);
             }
             self.pass_over(&mut reading, wanted.range.start, None).await.map_err(|e| self.place(e))?;
             if let Some(loaded) = self.receive(&mut reading, &wanted).await? {
@@ -90,6 +112,21 @@ impl<S: Source> RunReader<S> {
         let checked = self.release();
         self.reading = Some(reading);
         checked.map(Some).ok_or_else(|| Error::new(ErrorKind::Internal, "a page was read but not checked"))
+    }
+
+    fn start(&self, range: Range<u64>) -> Reading<S> {
+        let mut reading = self.file.start(range, self.share.end());
+        reading.yielding.clone_from(&self.yielding);
+        reading
+    }
+
+    /// Goes on at `start`, which is far enough from where the reading is to ask anew.
+    fn leap(&self, reading: Reading<S>, start: u64) -> Reading<S> {
+        let is_near = start.saturating_sub(reading.position) <= self.operation.call.coalesce_gap_bytes;
+        if is_near || self.file.comes_from_start() {
+            return reading;
+        }
+        self.start(start..self.share.end().get())
     }
 
     /// The first tensor that waits, once its pages were checked.
@@ -114,11 +151,16 @@ impl<S: Source> RunReader<S> {
             Purpose::Component { order, component } => {
                 let tensor = self.operation.tensor(order)?;
                 let received = match tensor.components.get(component) {
-                    Some(part) => self.component(reading, wanted, order, component, part).await,
+                    Some(part) if self.operation.begin_large(order, component, part)? => {
+                        self.large(reading, wanted, &tensor.name).await
+                    }
+                    Some(part) => self.component(reading, wanted, order, component, part).await.map(Some),
                     None => Err(Error::new(ErrorKind::Internal, "a component that is not there was planned")),
                 };
-                let received = received.map_err(|e| self.place(e.in_tensor(&tensor.name)))?;
-                self.operation.deliver(order, component, received)
+                match received.map_err(|e| self.place(e.in_tensor(&tensor.name)))? {
+                    Some(received) => self.operation.deliver(order, component, received),
+                    None => Ok(None), // another connection brings the rest
+                }
             }
         }
     }
@@ -128,13 +170,15 @@ impl<S: Source> RunReader<S> {
         let start = reading.position;
         while reading.position < end {
             let at = reading.position;
-            let chunk = reading.chunk(end - at).await?.ok_or_else(|| cut(start, at, end))?;
-            let mut checks = Checks::of_the_file(self);
+            let count = (end - at).min(SCRATCH_BYTES);
+            self.share.claim(at + count);
+            let chunk = reading.chunk(count).await?.ok_or_else(|| cut(start, at, end))?;
+            let mut checks = self.checks();
             if checks.is_needed() {
                 let mut at = at;
                 chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
                     checks.stored(at, bytes)?;
-                    if self.operation.whole && file_length == Some(end) {
+                    if self.operation.call.whole && file_length == Some(end) {
                         self.file.remember(at, bytes);
                     }
                     at += bytes.len() as u64;
@@ -160,7 +204,7 @@ impl<S: Source> RunReader<S> {
         let is_complete = wanted.range == component.range && keep == (0..component.decoded_length.unwrap_or(keep.end));
         let mut kept = self.operation.buffer(order, component, keep.clone())?;
         let mut decoder = Decoder::new(component);
-        let mut checks = Checks::new(self, component, is_complete);
+        let mut checks = self.checks().of(self.operation.digests(order, component, is_complete));
         // Where the next decoded byte belongs: just the rows were asked for where that can be.
         let mut decoded_end = if component.encoding.keeps_positions() { keep.start } else { 0 };
         while reading.position < wanted.range.end && (is_complete || decoded_end < keep.end) {
@@ -168,7 +212,8 @@ impl<S: Source> RunReader<S> {
             let ended = || cut(wanted.range.start, at, wanted.range.end);
             match (&mut kept, &mut decoder) {
                 (Some(kept), None) => {
-                    let (into, count) = (at - wanted.range.start, left.min(SEGMENT_BYTES));
+                    let (into, count) = (at - wanted.range.start, left.min(MAX_DIRECT_BYTES));
+                    self.share.claim(at + count);
                     let mut arrived = |range| self.arrived(range, Some(&tensor.name));
                     reading.fill(kept.buffer(), into..into + count, &mut arrived).await?;
                     if checks.is_needed() {
@@ -183,7 +228,9 @@ impl<S: Source> RunReader<S> {
                     decoded_end += count;
                 }
                 (kept, decoder) => {
-                    let chunk = reading.chunk(left).await?.ok_or_else(ended)?;
+                    let count = left.min(SCRATCH_BYTES);
+                    self.share.claim(at + count);
+                    let chunk = reading.chunk(count).await?.ok_or_else(ended)?;
                     let (start, mut at) = (at, at);
                     chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
                         checks.stored(at, bytes)?;
@@ -208,25 +255,38 @@ impl<S: Source> RunReader<S> {
             Some(decoder) if is_complete => decoder.finish()?,
             _ => {}
         }
+        let by_digest = checks.finish()?;
+        if by_digest.is_some() {
+            self.file.confirm_content(component);
+        }
         let by_pages = self.operation.pages_of(order, index).is_some();
-        let verified = checks.finish()?.or(by_pages.then_some("blake3")); // it is held until they are checked
+        let verified = by_digest.or(by_pages.then_some("blake3")); // it is held until they are checked
         let buffer = kept.map(|kept| kept.finish(component, decoded_end)).transpose()?;
         Ok(Received { buffer, verified })
     }
 
-    fn arrived(&self, range: Range<u64>, tensor: Option<&str>) {
-        self.operation.arrived(self.run.shard, range, self.connection, tensor);
+    /// For bytes of no component.
+    pub(super) fn checks(&self) -> Checks<'_, S> {
+        Checks::of_the_file(self.operation.call.whole.then_some(&self.file), &self.pages)
+    }
+
+    pub(super) fn arrived(&self, range: Range<u64>, tensor: Option<&str>) {
+        let (shard, connection, now_ms) = (self.share.shard, self.connection.unwrap_or(0), self.file.source.now_ms());
+        if self.yielding.as_ref().is_some_and(|yielding| yielding.has_waited()) {
+            self.operation.pace.borrow_mut().restart();
+        }
+        self.operation.arrived(Arrived { shard, range, connection, tensor }, now_ms);
     }
 
     fn place(&self, error: Error) -> Error {
-        error.in_file(self.file.source.name())
+        self.file.blame(error)
     }
 }
 
 impl<S: Source> Drop for RunReader<S> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection {
-            self.operation.return_connection(connection);
+            self.operation.pace.borrow_mut().ends(connection);
         }
     }
 }
@@ -236,50 +296,4 @@ pub(crate) struct Received<B> {
     /// `None` where nothing is kept.
     pub(crate) buffer: Option<B>,
     pub(crate) verified: Option<&'static str>,
-}
-
-/// What bytes are checked by as they go by: those of a component, and of the pages and the file that it lies in.
-struct Checks<'a, S: Source> {
-    file: Option<&'a ModelFile<S>>,
-    pages: &'a RefCell<Vec<PageChecker>>,
-    own: Option<(ComponentDigest, Hasher)>,
-}
-
-impl<'a, S: Source> Checks<'a, S> {
-    fn new(reader: &'a RunReader<S>, component: &Component, is_complete: bool) -> Self {
-        let own = component.digest.filter(|_| is_complete && reader.operation.verify);
-        Checks { own: own.map(|stated| (stated, Hasher::new(stated.digest))), ..Checks::of_the_file(reader) }
-    }
-
-    /// For bytes of no component.
-    fn of_the_file(reader: &'a RunReader<S>) -> Self {
-        Checks { file: reader.operation.whole.then_some(&reader.file), pages: &reader.pages, own: None }
-    }
-
-    fn is_needed(&self) -> bool {
-        self.file.is_some() || self.own.is_some() || !self.pages.borrow().is_empty()
-    }
-
-    fn stored(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        if let Some(file) = self.file {
-            file.sums.borrow_mut().update(at, bytes);
-        }
-        if let Some((ComponentDigest { over: DigestedBytes::Stored, .. }, hasher)) = &mut self.own {
-            hasher.update(bytes);
-        }
-        self.pages.borrow_mut().iter_mut().try_for_each(|checker| checker.update(at, bytes))
-    }
-
-    fn decoded(&mut self, bytes: &[u8]) {
-        if let Some((ComponentDigest { over: DigestedBytes::Decoded, .. }, hasher)) = &mut self.own {
-            hasher.update(bytes);
-        }
-    }
-
-    fn finish(self) -> Result<Option<&'static str>> {
-        match self.own {
-            Some((stated, hasher)) => digest::compare(hasher.finish(), stated.digest).map(Some),
-            None => Ok(None),
-        }
-    }
 }

@@ -76,6 +76,7 @@ impl<S: Source> Loader<S> {
         check_footer(file)?;
         check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
         check_elsewhere(&index, self.manifest.as_ref(), shard).map_err(|e| self.place(shard, e))?;
+        file.expect_contents(&index);
         let open = Rc::new(OpenShard::new(index, shard));
         *opened = Some(Rc::clone(&open));
         Ok(open)
@@ -92,6 +93,7 @@ impl<S: Source> Loader<S> {
 impl<S: Source> Shard<S> {
     /// A file whose head was read.
     pub(super) fn opened(file: Rc<ModelFile<S>>, index: Index, shard: usize) -> Self {
+        file.expect_contents(&index);
         Shard { file, part: None, opened: Mutex::new(Some(Rc::new(OpenShard::new(index, shard)))) }
     }
 

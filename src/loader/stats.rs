@@ -8,6 +8,7 @@ use std::ops::Range;
 pub struct Stats {
     requests: Cell<u64>,
     bytes_received: Cell<u64>,
+    bytes_from_cache: Cell<u64>,
     bytes_decoded: Cell<u64>,
 }
 
@@ -22,6 +23,11 @@ impl Stats {
         self.bytes_received.get()
     }
 
+    /// Bytes that would have come from sources, had they not been kept from an earlier load.
+    pub fn bytes_from_cache(&self) -> u64 {
+        self.bytes_from_cache.get()
+    }
+
     /// Bytes of tensors that were handed out.
     pub fn bytes_decoded(&self) -> u64 {
         self.bytes_decoded.get()
@@ -31,8 +37,9 @@ impl Stats {
         self.requests.set(self.requests.get() + 1);
     }
 
-    pub(crate) fn count_received(&self, bytes: u64) {
-        self.bytes_received.set(self.bytes_received.get() + bytes);
+    pub(crate) fn count_received(&self, bytes: u64, from_cache: bool) {
+        let counter = if from_cache { &self.bytes_from_cache } else { &self.bytes_received };
+        counter.set(counter.get() + bytes);
     }
 
     pub(crate) fn count_decoded(&self, bytes: u64) {

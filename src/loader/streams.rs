@@ -1,10 +1,10 @@
 //! From tensors that are wanted to runs that are read at once, and the tensors that come out of them.
 
-use super::operation::{Operation, Order};
+use super::connections::Connections;
+use super::operation::{Call, Operation, Order};
 use super::room::Room;
-use super::run::RunReader;
 use super::stats::Observer;
-use super::{BufferOf, Loaded, Loader, whole};
+use super::{BufferOf, Loaded, Loader, Options, whole};
 use crate::error::Result;
 use crate::index::Tensor;
 use crate::plan;
@@ -16,52 +16,53 @@ impl<S: Source> Loader<S> {
     pub(super) async fn stream(
         self: &Rc<Self>,
         tensors: Vec<Rc<Tensor>>,
-        keeps: bool,
-        whole: bool,
-        room: Rc<Room>,
-        observer: Rc<dyn Observer>,
+        call: Call,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
         let orders = tensors.into_iter().map(|tensor| Order { tensor, rows: None, into: None }).collect();
-        self.stream_orders(orders, keeps, whole, room, observer).await
+        self.stream_orders(orders, call).await
     }
 
     pub(super) async fn stream_orders(
         self: &Rc<Self>,
         orders: Vec<Order<BufferOf<S>>>,
-        keeps: bool,
-        whole: bool,
-        room: Rc<Room>,
-        observer: Rc<dyn Observer>,
+        call: Call,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        let verify = whole || self.options.verify;
-        if verify {
+        if call.verify {
             self.read_pages(&orders).await?;
         }
-        let operation = Rc::new(Operation::new(orders, keeps, whole, verify, observer, Rc::clone(&self.stats), room));
+        let whole = call.whole;
+        let operation = Rc::new(Operation::new(orders, call, Rc::clone(&self.stats), self.options.concurrency));
         let mut wanted = operation.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
         let mut begun = Ok(());
         if whole {
-            begun = self.shards.iter().try_for_each(|shard| whole::begin(&shard.file, shard.part.as_ref()));
+            begun = self.shards.iter().try_for_each(|shard| {
+                let pinned = self.options.digests.of_file(&shard.file, shard.part.as_ref());
+                whole::begin(&shard.file, shard.part.as_ref(), pinned.map(|(_, digest)| digest))
+            });
             whole::add_gaps(&mut wanted, self.shards.iter().map(|shard| shard.file.length()));
         }
         // What comes from its start each time is read once, whatever lies between.
         let from_start = |shard: usize| self.shards.get(shard).is_some_and(|shard| shard.file.comes_from_start());
         let gap = |shard| if from_start(shard) { u64::MAX } else { self.options.coalesce_gap_bytes };
         let runs = plan::plan(wanted, gap);
-        let files: Vec<_> = self.shards.iter().map(|shard| Rc::clone(&shard.file)).collect();
-        let readers = runs.into_iter().filter_map(move |run| {
-            let file = Rc::clone(files.get(run.shard)?);
-            Some(RunReader::new(Rc::clone(&operation), file, run))
-        });
-        let streams = readers.map(|reader| {
-            let step = async |mut reader: RunReader<S>| Ok(reader.next().await?.map(|loaded| (loaded, reader)));
-            stream::try_unfold(reader, step).boxed_local()
-        });
+        let runs = runs.into_iter().filter_map(|run| Some((Rc::clone(&self.shards.get(run.shard)?.file), run)));
+        let connections = Connections::new(operation, runs, self.options.coalesce_gap_bytes);
+        let step =
+            async |mut connections: Connections<S>| Ok(connections.next().await?.map(|loaded| (loaded, connections)));
+        let loads = stream::try_unfold(connections, step);
         let loader = Rc::clone(self);
         let check = async move { if whole { loader.finish_files().await } else { Ok(()) } };
         let check = stream::once(check).filter_map(async |outcome: Result<()>| outcome.err().map(Err));
         let begun = stream::iter(begun.err().map(Err));
-        Ok(begun.chain(stream::iter(streams).flatten_unordered(self.options.concurrency)).chain(check))
+        Ok(begun.chain(loads).chain(check))
+    }
+
+    /// To load tensors, for themselves.
+    pub(super) fn call(&self, observer: Rc<dyn Observer>) -> Call {
+        let room = Room::new(self.options.max_memory_bytes);
+        let Options { verify, coalesce_gap_bytes, .. } = self.options;
+        let pinned = Rc::clone(&self.pinned);
+        Call { keeps: true, whole: false, verify, coalesce_gap_bytes, room, observer, pinned, ahead: None }
     }
 
     /// Reads the digests of the pages that orders will be checked by.
@@ -73,18 +74,6 @@ impl<S: Source> Loader<S> {
                 }
             }
         }
-        Ok(())
-    }
-
-    async fn finish_files(&self) -> Result<()> {
-        let mut checked_by = Vec::new();
-        for shard in &self.shards {
-            checked_by.push(whole::finish(&shard.file).await?);
-        }
-        let mut covering = checked_by.iter().map(|of_file| of_file.last().copied());
-        let first = covering.next().flatten();
-        self.verified_by.set(first.filter(|_| covering.all(|algorithm| algorithm == first)));
-        *self.checked_by.borrow_mut() = checked_by;
         Ok(())
     }
 }

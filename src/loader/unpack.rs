@@ -47,7 +47,7 @@ impl<B: Body> Unpacked<B> {
             return Ok(false);
         }
         let count = body.read(scratch, 0..SCRATCH_BYTES.min(end - *position)).await?;
-        stats.count_received(count);
+        stats.count_received(count, body.is_cached());
         if count == 0 {
             return Err(cut(range.start, *position, range.end));
         }

@@ -1,5 +1,6 @@
 //! The checksums of whole files, told once all of a file was read.
 
+use super::digests::{PINNED, unknown_length};
 use super::file::ModelFile;
 use super::operation::Purpose;
 use crate::codec::digest::{self, Hasher};
@@ -11,16 +12,17 @@ use crate::source::Source;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Digests of stretches of a file, computed while the file is read from its start to its end.
+/// Digests of stretches of a file, computed while the file is read: from its start to its end, or in parts whose digests
+/// can be put together.
 #[derive(Debug, Default)]
 pub(crate) struct Sums(Vec<Sum>);
 
 #[derive(Debug)]
 struct Sum {
     checksum: StretchChecksum,
-    hasher: Hasher,
-    /// Up to where bytes were taken.
-    position: u64,
+    like: Digest,
+    /// What was taken without a gap, and its digest.
+    parts: Vec<(Range<u64>, Hasher)>,
 }
 
 impl Sums {
@@ -30,21 +32,62 @@ impl Sums {
                 Stated::Digest(digest) => digest,
                 Stated::Crc32At(_) => Digest::Crc32(0),
             };
-            Sum { hasher: Hasher::new(like), position: checksum.over.start, checksum }
+            Sum { checksum, like, parts: Vec::new() }
         };
         Sums(checksums.into_iter().map(begin).collect())
     }
 
-    /// Takes bytes that begin at `start`, each byte of the file once and in order.
+    /// Takes bytes that begin at `start`, each byte of the file once, and in order unless [`Sums::take_any_order`].
     pub(crate) fn update(&mut self, start: u64, bytes: &[u8]) {
         let end = start + bytes.len() as u64;
-        for Sum { checksum, hasher, position } in &mut self.0 {
-            let (from, to) = (start.max(*position), end.min(checksum.over.end));
-            if from == *position && from < to {
-                hasher.update(bytes.get((from - start) as usize..(to - start) as usize).unwrap_or_default());
-                *position = to;
+        for Sum { checksum: StretchChecksum { over, .. }, like, parts } in &mut self.0 {
+            let (from, to) = (start.max(over.start), end.min(over.end));
+            if from >= to {
+                continue;
+            }
+            let bytes = bytes.get((from - start) as usize..(to - start) as usize).unwrap_or_default();
+            match parts.iter_mut().find(|(part, _)| part.end == from) {
+                Some((part, hasher)) => {
+                    hasher.update(bytes);
+                    part.end = to;
+                }
+                None => {
+                    let mut hasher = Hasher::new(*like);
+                    hasher.update(bytes);
+                    parts.push((from..to, hasher));
+                }
             }
         }
+    }
+
+    /// Whether the parts of a file may come in any order.
+    pub(crate) fn take_any_order(&self) -> bool {
+        self.0.iter().all(|sum| Hasher::can_append(sum.like))
+    }
+}
+
+impl Sum {
+    /// The digest of all that was taken from the stretch's start on, and where that ends.
+    fn finish(mut self) -> (StretchChecksum, Digest, u64) {
+        self.parts.sort_by_key(|(part, _)| part.start);
+        let mut position = self.checksum.over.start;
+        let mut whole: Option<Hasher> = None;
+        for (part, hasher) in self.parts {
+            let follows = part.start == position
+                && match &mut whole {
+                    None => {
+                        whole = Some(hasher);
+                        true
+                    }
+                    Some(whole) => whole.append(hasher, part.end - part.start),
+                };
+            if !follows {
+                break;
+            }
+            position = part.end;
+        }
+        let whole = whole.unwrap_or_else(|| Hasher::new(self.like));
+        (self.checksum, whole.finish(), position)
     }
 }
 
@@ -68,8 +111,13 @@ pub(crate) fn add_gaps(wanted: &mut Vec<Wanted<Purpose>>, lengths: impl Iterator
 }
 
 /// Makes ready to sum up the file.
-pub(crate) fn begin<S: Source>(file: &ModelFile<S>, part: Option<&Part>) -> Result<()> {
-    *file.sums.borrow_mut() = Sums::new(stated_checksums(file, part)?);
+pub(crate) fn begin<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Option<Digest>) -> Result<()> {
+    let mut checksums = stated_checksums(file, part)?;
+    if let Some(digest) = pinned {
+        let length = file.stored_length().ok_or_else(|| unknown_length().in_file(file.source.name()))?;
+        checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: PINNED.to_owned() });
+    }
+    *file.sums.borrow_mut() = Sums::new(checksums);
     Ok(())
 }
 
@@ -83,8 +131,8 @@ pub(crate) async fn finish<S: Source>(file: &Rc<ModelFile<S>>) -> Result<Vec<&'s
     let sums = std::mem::take(&mut *file.sums.borrow_mut());
     let footer_crc32s = footer_crc32s(file, &sums).await?;
     let mut algorithms = Vec::new();
-    for Sum { checksum, hasher, position } in sums.0 {
-        let StretchChecksum { over, stated, by } = checksum;
+    for sum in sums.0 {
+        let (StretchChecksum { over, stated, by }, computed, position) = sum.finish();
         if position != over.end {
             let error = Error::new(ErrorKind::Internal, "a file was not read whole, or not in order");
             return Err(error.at(position..over.end).in_file(file.source.name()));
@@ -97,10 +145,10 @@ pub(crate) async fn finish<S: Source>(file: &Rc<ModelFile<S>>) -> Result<Vec<&'s
         if by == MANIFEST && footer_crc32s.contains(&stated) {
             continue;
         }
-        let compared = digest::compare(hasher.finish(), stated);
+        let compared = digest::compare(computed, stated);
         let compared = compared.map_err(|mut error| {
             error.what = format!("{}, says {by}", error.what);
-            error.at(over).in_file(file.source.name())
+            file.blame(error.at(over))
         });
         algorithms.push(compared?);
     }

@@ -17,6 +17,15 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Whether `now` is the same file for sure: unlike for [`Identity::change_since`], something must say so.
+    pub fn is_confirmed_by(&self, now: &Identity) -> bool {
+        let is_same = match (&now.etag, &self.etag) {
+            (Some(now), Some(then)) => now == then,
+            _ => now.last_modified.is_some() && now.last_modified == self.last_modified,
+        };
+        is_same && now.change_since(self).is_none()
+    }
+
     /// What differs from `earlier`, in words; `None` where this can be the same file.
     pub fn change_since(&self, earlier: &Identity) -> Option<String> {
         fn differ<T: PartialEq>(now: &Option<T>, then: &Option<T>) -> bool {
@@ -234,6 +243,20 @@ mod tests {
             assert_eq!((error.kind, error.is_transient), (ErrorKind::Http, status == 500));
         }
         assert_eq!(answer(0..20, &head(416, Some("bytes */7"), None)).unwrap_err().kind, ErrorKind::Truncated);
+    }
+
+    #[test]
+    fn a_file_is_the_same_only_if_something_says_so() {
+        let kept = Identity { length: Some(5), etag: Some("\"a\"".into()), last_modified: Some("Monday".into()) };
+        assert!(kept.is_confirmed_by(&kept));
+        let now = |length, etag: Option<&str>, last_modified: Option<&str>| {
+            let text = |text: Option<&str>| text.map(str::to_owned);
+            kept.is_confirmed_by(&Identity { length, etag: text(etag), last_modified: text(last_modified) })
+        };
+        assert!(now(None, Some("\"a\""), None) && now(None, None, Some("Monday")));
+        assert!(!now(Some(5), None, None), "nothing says so");
+        assert!(!now(Some(6), Some("\"a\""), None) && !now(None, Some("\"b\""), Some("Monday")));
+        assert!(!now(Some(5), None, Some("Tuesday")));
     }
 
     #[test]

@@ -4,11 +4,16 @@ use super::stream::{StreamBody, broken};
 use super::{Answer, answer};
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{Date, Function, Promise, Reflect, decode_uri_component, encode_uri_component};
+use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{AbortController, Headers, RequestCache, RequestCredentials, RequestInit, Response, Url};
+use web_sys::{AbortController, Headers, RequestCache, RequestCredentials, RequestInit, Response, ResponseType, Url};
+
+/// A file whose first ranges were not answered at all, so many times in a row, is asked for as a whole. As often as a file
+/// that never answered is asked again.
+const FAILURES_BEFORE_WHOLE: u32 = 2;
 
 /// How requests are made.
 #[derive(Debug, Default)]
@@ -21,6 +26,8 @@ pub struct Client {
     pub credentials: Option<RequestCredentials>,
     /// The origin of the URL that the caller named.
     pub origin: String,
+    /// Counts the requests that are made.
+    pub requests: Rc<Cell<u64>>,
 }
 
 /// A file at a URL.
@@ -30,12 +37,14 @@ pub struct FetchSource {
     client: Rc<Client>,
     /// Whether a manifest named it, and not the caller.
     is_elsewhere: bool,
+    /// How many requests for a range of it failed without an answer; `None` once one was answered.
+    failures: Rc<Cell<Option<u32>>>,
 }
 
 impl FetchSource {
     /// The file at an absolute URL.
     pub fn new(url: String, client: Rc<Client>) -> Self {
-        FetchSource { url, client, is_elsewhere: false }
+        FetchSource { url, client, is_elsewhere: false, failures: unanswered() }
     }
 
     /// What errors call it.
@@ -52,7 +61,7 @@ impl FetchSource {
 
     /// As [`Source::read`](super::Source::read). Redirects are followed anew each time: signed URLs expire.
     pub async fn read(&self, range: Range<u64>) -> Result<Answer<StreamBody>> {
-        let (response, controller) = self.request(Some(&range)).await?;
+        let (response, controller) = self.request_range(&range).await?;
         let is_encoded_range = response.status() == 206 && header(&response, "Content-Encoding").is_some();
         if !is_encoded_range {
             return into_answer(&range, response, controller);
@@ -68,7 +77,7 @@ impl FetchSource {
     pub fn part(&self, path: &str) -> Result<Self> {
         let escaped: Vec<String> = path.split('/').map(|segment| encode_uri_component(segment).into()).collect();
         match Url::new_with_base(&escaped.join("/"), &self.url) {
-            Ok(url) => Ok(FetchSource { url: url.href(), ..self.clone() }),
+            Ok(url) => Ok(FetchSource { url: url.href(), failures: unanswered(), ..self.clone() }),
             Err(_) => {
                 let what = format!("a URL like this has no files beside it, so \"{path}\" cannot be found");
                 Err(Error::new(ErrorKind::Unsupported, what))
@@ -79,7 +88,19 @@ impl FetchSource {
     /// As [`Source::elsewhere`](super::Source::elsewhere): neither headers nor credentials go there, also not where it
     /// is of the caller's origin. Whoever writes a manifest must not choose what is asked for in the caller's name.
     pub fn elsewhere(&self, url: &str) -> Self {
-        FetchSource { url: url.to_owned(), client: Rc::clone(&self.client), is_elsewhere: true }
+        FetchSource { url: url.to_owned(), client: Rc::clone(&self.client), is_elsewhere: true, failures: unanswered() }
+    }
+
+    /// Asks for a range; for all of the file where no answer to a range ever came through. Chromium fails where the answer is
+    /// encoded, because it does not offer encodings along with ranges, and does not say why; the whole it decodes.
+    async fn request_range(&self, range: &Range<u64>) -> Result<(Response, AbortController)> {
+        let failures = self.failures.get();
+        if failures.is_some_and(|failures| failures >= FAILURES_BEFORE_WHOLE) {
+            return self.request(None).await;
+        }
+        let answered = self.request(Some(range)).await;
+        self.failures.set(failures.filter(|_| answered.is_err()).map(|failures| failures + 1));
+        answered
     }
 
     async fn request(&self, range: Option<&Range<u64>>) -> Result<(Response, AbortController)> {
@@ -109,6 +130,7 @@ impl FetchSource {
         // Chromium's HTTP cache serialises parallel ranges of one URL, and a warm one is slower than loopback.
         init.set_cache(RequestCache::NoStore);
         init.set_signal(Some(&controller.signal()));
+        self.client.requests.set(self.client.requests.get() + 1);
         let response = self.call_fetch(&init).await;
         let response = response.map_err(|cause| broken("the request failed", cause))?;
         match response.dyn_into::<Response>() {
@@ -128,12 +150,21 @@ impl FetchSource {
     }
 }
 
+fn unanswered() -> Rc<Cell<Option<u32>>> {
+    Rc::new(Cell::new(Some(0)))
+}
+
 fn into_answer(asked: &Range<u64>, response: Response, controller: AbortController) -> Result<Answer<StreamBody>> {
+    let content_encoding = header(&response, "Content-Encoding");
+    // Of another origin the encoding may be hidden, but not the length, which is then that of the encoded body.
+    let may_be_encoded =
+        response.status() == 200 && response.type_() == ResponseType::Cors && content_encoding.is_none();
+    let content_length = header(&response, "Content-Length").filter(|_| !may_be_encoded);
     let head = answer::Head {
         status: response.status(),
         content_range: header(&response, "Content-Range"),
-        content_length: header(&response, "Content-Length").and_then(|value| value.parse().ok()),
-        content_encoding: header(&response, "Content-Encoding"),
+        content_length: content_length.and_then(|value| value.parse().ok()),
+        content_encoding,
         etag: header(&response, "ETag"),
         last_modified: header(&response, "Last-Modified"),
         retry_after_ms: header(&response, "Retry-After").and_then(|value| retry_after_ms(&value)),

@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A host that does not take a connection within so long is taken for dead: shorter than a stall.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,6 +40,8 @@ struct Caller {
     url: Url,
     /// Sent to the origin of that URL and to no other.
     headers: HeaderMap,
+    /// When time began.
+    start: Instant,
 }
 
 impl HttpSource {
@@ -56,7 +58,8 @@ impl HttpSource {
             let error = Error::new(ErrorKind::InvalidArgument, "the URL holds a name or a password");
             return Err(error.advise("Take it out of the URL and send it as a header."));
         }
-        let caller = Caller { client: client()?, url: url.clone(), headers: checked_headers(headers)? };
+        let caller =
+            Caller { client: client()?, url: url.clone(), headers: checked_headers(headers)?, start: Instant::now() };
         Ok(HttpSource { url, caller: Rc::new(caller), is_elsewhere: false })
     }
 
@@ -128,6 +131,10 @@ impl Source for HttpSource {
 
     async fn pause(&self, delay_ms: u64) {
         tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.caller.start.elapsed().as_millis() as u64
     }
 
     fn random(&self) -> f64 {

@@ -71,6 +71,11 @@ impl Source for MemorySource {
 
     async fn pause(&self, _: u64) {}
 
+    /// To copy takes no time that another connection could shorten.
+    fn now_ms(&self) -> u64 {
+        0
+    }
+
     fn random(&self) -> f64 {
         0.5
     }

@@ -9,6 +9,8 @@ mod blob;
 #[cfg(target_arch = "wasm32")]
 mod bytes;
 #[cfg(target_arch = "wasm32")]
+pub mod cached;
+#[cfg(target_arch = "wasm32")]
 pub mod fetch;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
 pub mod http;
@@ -18,11 +20,12 @@ pub mod memory;
 #[cfg(target_arch = "wasm32")]
 mod stream;
 #[cfg(target_arch = "wasm32")]
-mod timer;
+pub(crate) mod timer;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
 
 use crate::error::Result;
+use crate::index::Digest;
 use answer::Identity;
 use std::ops::Range;
 
@@ -68,8 +71,26 @@ pub trait Source: Sized + 'static {
         })
     }
 
+    /// The index says that the bytes of `range` have this strong digest: whoever keeps bytes may have them from elsewhere.
+    fn expect(&self, range: Range<u64>, digest: &Digest) {
+        let _ = (range, digest);
+    }
+
+    /// The bytes of `range` have come, and have this strong digest.
+    fn confirm(&self, range: Range<u64>, digest: &Digest) {
+        let _ = (range, digest);
+    }
+
+    /// The bytes do not have the digest that they should, or break the rules of their format: whoever keeps them should
+    /// not, or nothing would ever help.
+    fn reject(&self) {}
+
     /// Waits. Dropping the future ends the wait.
     async fn pause(&self, delay_ms: u64);
+
+    /// The time in milliseconds since whenever: what the throughput is measured by. Where it stands still, everything is
+    /// read over one connection.
+    fn now_ms(&self) -> u64;
 
     /// A number from 0 to 1, to spread the retries of many clients.
     fn random(&self) -> f64;
@@ -112,6 +133,11 @@ pub trait Body: 'static {
     /// # Errors
     /// `NETWORK` where the connection broke, `IO` where the disk did.
     async fn read(&mut self, into: &mut Self::Buffer, at: Range<u64>) -> Result<u64>;
+
+    /// Whether the bytes that were read last were kept from an earlier load, so that none came from the source.
+    fn is_cached(&self) -> bool {
+        false
+    }
 }
 
 /// Memory that a tensor ends up in: an ArrayBuffer in the browser, a `Vec` elsewhere.

@@ -1,4 +1,4 @@
-//! Waiting in the browser, and letting it do its own work.
+//! Time in the browser.
 
 use js_sys::{Function, Promise, Reflect};
 use std::cell::Cell;
@@ -13,6 +13,9 @@ extern "C" {
     fn set_timeout(callback: &js_sys::Function, delay_ms: f64) -> JsValue;
     #[wasm_bindgen(js_name = clearTimeout)]
     fn clear_timeout(timer: &JsValue);
+    /// Milliseconds since the page or the worker began.
+    #[wasm_bindgen(js_namespace = performance, js_name = now)]
+    pub(super) fn now_ms() -> f64;
 }
 
 /// After so long the page gets its turn: a task of 50 ms is one that people notice, and what comes on top of this is
@@ -20,21 +23,21 @@ extern "C" {
 const MAX_TASK_MS: f64 = 12.0;
 
 thread_local! {
-    /// When the page last had its turn, in milliseconds since 1970.
-    static LAST_TURN_MS: Cell<f64> = const { Cell::new(0.0) };
+    /// When the page last had its turn, by [`now_ms`].
+    static LAST_TURN_MS: Cell<f64> = const { Cell::new(f64::NEG_INFINITY) };
 }
 
 /// Lets the page draw and answer, if it could not for long. Where bytes come faster than they are digested, each read is
 /// done at once, and what follows runs on in the same task.
 pub(super) async fn give_turn() {
-    if js_sys::Date::now() - LAST_TURN_MS.get() < MAX_TASK_MS {
+    if now_ms() - LAST_TURN_MS.get() < MAX_TASK_MS {
         return;
     }
     match scheduler_yield() {
         Some(turn) => drop(JsFuture::from(turn).await),
         None => pause(0).await,
     }
-    LAST_TURN_MS.set(js_sys::Date::now());
+    LAST_TURN_MS.set(now_ms());
 }
 
 /// `scheduler.yield()`, where there is one: unlike a timer it has no least delay.
@@ -45,7 +48,7 @@ fn scheduler_yield() -> Option<Promise> {
 }
 
 /// Waits; dropping the future clears the timer.
-pub(super) async fn pause(delay_ms: u64) {
+pub(crate) async fn pause(delay_ms: u64) {
     let mut timer = Timer(JsValue::UNDEFINED);
     let elapsed = Promise::new(&mut |resolve, _| timer.0 = set_timeout(&resolve, delay_ms as f64));
     drop(JsFuture::from(elapsed).await); // a timer's promise does not reject

@@ -2,11 +2,15 @@
 
 use super::blob::BlobSource;
 use super::bytes::{self, ByteSource, BytesBody};
+use super::cached::{CachedBody, CachedSource, Report};
 use super::fetch::{Client, FetchSource};
 use super::js_buffer::JsBuffer;
 use super::stream::StreamBody;
 use super::{Answer, Body, Source, timer};
+use crate::cache::client::Client as Cache;
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::Digest;
+use futures::FutureExt;
 use js_sys::{Array, Reflect};
 use std::ops::Range;
 use std::rc::Rc;
@@ -20,6 +24,8 @@ pub(crate) use super::bytes::view;
 pub enum WebSource {
     /// A URL.
     Fetch(FetchSource),
+    /// A URL, with the cache before it.
+    Cached(CachedSource),
     /// A Blob or File.
     Blob(BlobSource),
     /// Bytes that the caller provides.
@@ -55,6 +61,15 @@ impl WebSource {
         let what = "the source is no URL, Blob, File, non-empty array of Files, or object with byteLength and slice()";
         Err(Error::new(ErrorKind::InvalidArgument, what))
     }
+
+    /// The same source with the cache before it, where that makes sense: for URLs.
+    #[must_use]
+    pub fn kept_in(self, cache: Rc<Cache>, report: Rc<Report>) -> Self {
+        match self {
+            WebSource::Fetch(source) => WebSource::Cached(CachedSource::new(source, cache, report)),
+            other => other,
+        }
+    }
 }
 
 impl Source for WebSource {
@@ -63,6 +78,7 @@ impl Source for WebSource {
     fn name(&self) -> &str {
         match self {
             WebSource::Fetch(source) => source.name(),
+            WebSource::Cached(source) => source.source().name(),
             WebSource::Blob(source) => source.name(),
             WebSource::Bytes(_) => "the byte source",
         }
@@ -71,6 +87,7 @@ impl Source for WebSource {
     fn file_name(&self) -> Option<String> {
         match self {
             WebSource::Fetch(source) => source.file_name(),
+            WebSource::Cached(source) => source.source().file_name(),
             WebSource::Blob(source) => source.file_name(),
             WebSource::Bytes(_) => None,
         }
@@ -79,6 +96,11 @@ impl Source for WebSource {
     async fn read(&self, range: Range<u64>) -> Result<Answer<WebBody>> {
         match self {
             WebSource::Fetch(source) => Ok(source.read(range).await?.map(WebBody::Stream)),
+            WebSource::Cached(source) => {
+                // Boxed, or the compiler copies all of it to wherever a source is read.
+                let answer = source.read(range).boxed_local().await?;
+                Ok(answer.map(|body| WebBody::Cached(Box::new(body))))
+            }
             WebSource::Blob(source) => Ok(source.read(range)?.map(WebBody::Stream)),
             WebSource::Bytes(source) => Ok(bytes::read(source, range).map(WebBody::Bytes)),
         }
@@ -87,6 +109,7 @@ impl Source for WebSource {
     fn part(&self, path: &str) -> Result<Self> {
         match self {
             WebSource::Fetch(source) => Ok(WebSource::Fetch(source.part(path)?)),
+            WebSource::Cached(source) => Ok(WebSource::Cached(source.with(source.source().part(path)?))),
             WebSource::Blob(source) => Ok(WebSource::Blob(source.part(path)?)),
             WebSource::Bytes(_) => {
                 let what = format!("a byte source has no files beside it, so \"{path}\" cannot be found");
@@ -99,12 +122,35 @@ impl Source for WebSource {
     fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
         match self {
             WebSource::Fetch(source) => Ok(WebSource::Fetch(source.elsewhere(url))),
+            WebSource::Cached(source) => Ok(WebSource::Cached(source.with(source.source().elsewhere(url)))),
             WebSource::Blob(_) | WebSource::Bytes(_) => self.part(path),
+        }
+    }
+
+    fn expect(&self, range: Range<u64>, digest: &Digest) {
+        if let WebSource::Cached(source) = self {
+            source.expect(range, digest);
+        }
+    }
+
+    fn confirm(&self, range: Range<u64>, digest: &Digest) {
+        if let WebSource::Cached(source) = self {
+            source.confirm(range, digest);
+        }
+    }
+
+    fn reject(&self) {
+        if let WebSource::Cached(source) = self {
+            source.reject();
         }
     }
 
     async fn pause(&self, delay_ms: u64) {
         timer::pause(delay_ms).await;
+    }
+
+    fn now_ms(&self) -> u64 {
+        timer::now_ms() as u64
     }
 
     fn random(&self) -> f64 {
@@ -117,6 +163,8 @@ impl Source for WebSource {
 pub enum WebBody {
     /// From a stream.
     Stream(StreamBody),
+    /// From the cache, or past it.
+    Cached(Box<CachedBody>),
     /// From the caller's code.
     Bytes(BytesBody),
 }
@@ -127,7 +175,12 @@ impl Body for WebBody {
     async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         match self {
             WebBody::Stream(body) => body.read(into, at).await,
+            WebBody::Cached(body) => body.read(into, at).boxed_local().await,
             WebBody::Bytes(body) => body.read(into, at).await,
         }
+    }
+
+    fn is_cached(&self) -> bool {
+        matches!(self, WebBody::Cached(body) if body.is_cached())
     }
 }

@@ -103,6 +103,10 @@ impl Target for SafeTensors {
             let what = format!("SafeTensors has no dtype {}", tensor.dtype);
             return refuse(ErrorKind::Unsupported, what, "Choose a format that has it.");
         }
+        if let Err(error) = byte_length(tensor) {
+            // As zTensor has an odd number of F4.
+            return refuse(ErrorKind::Unsupported, error.what, "Choose ztensor.");
+        }
         if tensor.name == "__metadata__" {
             let what = "SafeTensors keeps its metadata under this name".to_owned();
             return refuse(ErrorKind::Unsupported, what, "Rename it before the conversion.");

@@ -34,6 +34,7 @@ pub(crate) struct ExpectedTensor {
     pub(crate) numpy_shape: Option<Vec<u64>>,
     pub(crate) nbytes: Option<u64>,
     pub(crate) sha256: Option<String>,
+    pub(crate) layout: Option<String>,
     pub(crate) components: Option<BTreeMap<String, ExpectedComponent>>,
     pub(crate) decoded: Option<serde_json::Value>,
     pub(crate) quant_params: Option<serde_json::Value>,

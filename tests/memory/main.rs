@@ -12,7 +12,7 @@ mod forged;
 mod network;
 #[cfg(feature = "http")]
 #[allow(dead_code, reason = "shared with the tests of the network")]
-#[path = "../network/server.rs"]
+#[path = "../traps/server.rs"]
 mod server;
 
 use peak_alloc::PeakAlloc;

@@ -131,6 +131,82 @@ fn what_is_prefetched_takes_no_more_either_and_every_tensor_can_still_be_had() {
     assert!(peak < bound + TENSOR_BYTES + 4 * MIB, "{peak} bytes where {bound} are allowed");
 }
 
+const SHARD_BYTES: usize = 2 * MIB;
+const SHARDS: usize = 64;
+
+/// A model of many files, each of one tensor, whose shard `at` the server makes up.
+fn sharded_server() -> Server {
+    let shard = |at: usize| format!("model-{at:05}-of-{SHARDS:05}.safetensors");
+    let map: Vec<_> = (0..SHARDS).map(|at| format!(r#""{at}":"{}""#, shard(at))).collect();
+    let manifest = format!(r#"{{"metadata":{{}},"weight_map":{{{}}}}}"#, map.join(","));
+    Server::new(move |request| {
+        let name = request.path.trim_start_matches('/');
+        let file = match (0..SHARDS).find(|at| shard(*at) == name) {
+            None => manifest.clone().into_bytes(),
+            Some(at) => shard_bytes(at),
+        };
+        super::server::answer(&file, request)
+    })
+}
+
+fn shard_bytes(at: usize) -> Vec<u8> {
+    let header = format!(r#"{{"{at}":{{"dtype":"U8","shape":[{SHARD_BYTES}],"data_offsets":[0,{SHARD_BYTES}]}}}}"#);
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &noise(at as u64, SHARD_BYTES)].concat()
+}
+
+/// The server has its answers in this process' memory: up to three copies of a shard for each connection.
+const SERVER_BYTES: usize = 4 * 3 * SHARD_BYTES;
+
+#[test]
+fn of_many_shards_no_more_are_in_memory_than_the_caller_allows() {
+    let _alone = alone();
+    let server = sharded_server();
+    let bound = 5 * MIB;
+    let ((), peak) = peak_of(|| {
+        run(async {
+            let source = HttpSource::new(&server.url("/model.safetensors.index.json"), &[]).unwrap();
+            let loader = Rc::new(Loader::open(source, options(bound)).await.unwrap());
+            let mut tensors = Box::pin(loader.tensors(None, Rc::new(())).await.unwrap());
+            let mut count = 0;
+            while let Some(loaded) = tensors.try_next().await.unwrap() {
+                let at: usize = loaded.tensor.name.parse().unwrap();
+                assert!(loaded.components[0].buffer == noise(at as u64, SHARD_BYTES), "shard {at}");
+                count += 1;
+            }
+            assert_eq!(count, SHARDS);
+        });
+    });
+    // The tensor that was handed out, and what it is compared with.
+    let allowed = bound + 2 * SHARD_BYTES + SERVER_BYTES + 10 * MIB;
+    assert!(peak < allowed, "{peak} bytes where {allowed} are allowed");
+    assert!(allowed < SHARDS * SHARD_BYTES / 2, "all shards at once would go unnoticed");
+}
+
+#[test]
+fn what_many_shards_prefetch_is_bounded_and_handed_out_tensors_are_the_callers() {
+    let _alone = alone();
+    let server = sharded_server();
+    let bound = 5 * MIB;
+    let (kept, peak) = peak_of(|| {
+        run(async {
+            let source = HttpSource::new(&server.url("/model.safetensors.index.json"), &[]).unwrap();
+            let loader = Rc::new(Loader::open(source, options(bound)).await.unwrap());
+            let names: Vec<_> = (0..SHARDS).map(|at| at.to_string()).collect();
+            let all = async {
+                let mut kept = Vec::new();
+                for name in (0..SHARDS).step_by(4).map(|at| at.to_string()) {
+                    kept.push(loader.load_tensor(&name, TensorRequest::default(), Rc::new(())).await.unwrap());
+                }
+                loader.forget_prefetched();
+                kept
+            };
+            futures::join!(loader.prefetch(names, Rc::new(())), all).1
+        })
+    });
+    let allowed = kept.len() * SHARD_BYTES + bound + 2 * SHARD_BYTES + SERVER_BYTES + 10 * MIB;
+    assert!(peak < allowed, "{peak} bytes where {allowed} are allowed");
+}
+
 /// Compares without holding the tensor twice.
 #[track_caller]
 fn check_some(loaded: &Loaded<Vec<u8>>) {

@@ -40,6 +40,7 @@ struct TestSource {
     /// As a body that is encoded on the way: its length is known at its end only.
     hides_length: bool,
     whole_bodies: Rc<Cell<u64>>,
+    clock_ms: Rc<Cell<u64>>,
 }
 
 struct TestBody {
@@ -95,6 +96,12 @@ impl Source for TestSource {
 
     async fn pause(&self, _: u64) {}
 
+    /// Each look at the clock takes so long that connections are added after a few chunks.
+    fn now_ms(&self) -> u64 {
+        self.clock_ms.set(self.clock_ms.get() + 100);
+        self.clock_ms.get()
+    }
+
     fn random(&self) -> f64 {
         0.5
     }
@@ -124,6 +131,7 @@ fn source(files: &Files, chunks: &Chunks) -> TestSource {
         ignores_ranges: false,
         hides_length: false,
         whole_bodies: Rc::default(),
+        clock_ms: Rc::default(),
     }
 }
 

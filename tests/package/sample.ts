@@ -3,9 +3,14 @@
 import {
   LoadError,
   StreamingLoader,
+  cachedBytes,
+  clearCache,
+  deleteCached,
   init,
+  listCached,
   type ArrivedRange,
   type ByteSource,
+  type CachedFile,
   type ComponentInfo,
   type LoadErrorCode,
   type LoadProgress,
@@ -51,8 +56,20 @@ export function everyOption(controller: AbortController): OpenOptions {
     verify: true,
     concurrency: 2,
     coalesceGap: 64 * 1024,
+    cache: "none",
     maxMemory: 64 * 1024 * 1024,
   };
+}
+
+export async function everyCallOfTheCache(): Promise<void> {
+  const files: readonly CachedFile[] = await listCached();
+  for (const { url, cachedBytes, byteLength, lastUsed } of files) {
+    console.log(url, cachedBytes / (byteLength ?? Infinity), lastUsed.toISOString());
+    await deleteCached(url);
+  }
+  await deleteCached(new URL("https://example.org/model.apr"));
+  const bytes: number = await cachedBytes();
+  if (bytes > 0) await clearCache();
 }
 
 function showProgress(event: LoadProgress): void {
@@ -98,7 +115,7 @@ export async function everyCall(source: Source, options: OpenOptions, signal: Ab
   const verified: Verified = await loader.verify();
   await loader.verify({ signal });
   const stats: LoaderStats = loader.stats;
-  console.log(verified, stats.requests, stats.bytesReceived, stats.bytesDecoded, stats.wasmMemoryBytes);
+  console.log(verified, stats.requests, stats.bytesReceived, stats.bytesFromCache, stats.cacheError, stats.bytesDecoded, stats.wasmMemoryBytes);
   loader.close();
 }
 

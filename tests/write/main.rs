@@ -12,6 +12,8 @@ mod corpus;
 #[cfg(feature = "embd")]
 mod embd;
 mod every_format;
+#[cfg(feature = "ztensor")]
+mod in_memory;
 mod model;
 mod readme;
 mod safetensors;

@@ -1,16 +1,15 @@
 //! zTensor as it is written.
 
 use super::corpus::{fixtures, root};
+use super::in_memory::Model;
 use super::model::{Folder, content, noise, safetensors_file, varied};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::fs;
-use weightstream::dtype::{Dtype, element_count};
-use weightstream::index::{Component, Encoding, Layout, Tensor};
-use weightstream::loader::ModelMetadata;
+use weightstream::ErrorKind;
+use weightstream::dtype::Dtype;
+use weightstream::index::{Encoding, Layout};
 use weightstream::native::Reader;
-use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, Input, TargetFormat, convert};
-use weightstream::{ErrorKind, Result};
+use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat, convert};
 
 fn options() -> ConvertOptions {
     ConvertOptions { format: TargetFormat::ZTensor, ..ConvertOptions::default() }
@@ -18,86 +17,6 @@ fn options() -> ConvertOptions {
 
 fn compressed(compression: Compression) -> ConvertOptions {
     ConvertOptions { compression, ..options() }
-}
-
-/// A model in memory, of whatever tensors.
-struct Model {
-    metadata: ModelMetadata,
-    tensors: Vec<Tensor>,
-    /// By the component's place.
-    bytes: BTreeMap<u64, Vec<u8>>,
-}
-
-impl Model {
-    fn new() -> Self {
-        let metadata = ModelMetadata { format: "memory", version: String::new(), metadata: serde_json::Map::new() };
-        Model { metadata, tensors: Vec::new(), bytes: BTreeMap::new() }
-    }
-
-    fn add(&mut self, name: &str, layout: Layout, shape: &[u64], components: Vec<(&str, Dtype, Vec<u8>)>) {
-        let component = |(role, dtype, bytes): (&str, Dtype, Vec<u8>)| {
-            let start = self.bytes.len() as u64 * (1 << 32);
-            let component = Component { role: role.into(), ..Component::raw(dtype, start..start + bytes.len() as u64) };
-            self.bytes.insert(start, bytes);
-            component
-        };
-        let components: Vec<_> = components.into_iter().map(component).collect();
-        let tensor = Tensor::dense(name.to_owned(), components[0].dtype.clone(), shape.to_vec(), components[0].clone());
-        self.tensors.push(Tensor { layout, components, ..tensor });
-    }
-
-    fn add_dense(&mut self, name: &str, dtype: &Dtype, shape: &[u64]) {
-        let length = element_count(shape).and_then(|elements| dtype.byte_length(elements)).unwrap().unwrap_or(77);
-        let bytes = noise(self.bytes.len() as u64, length as usize);
-        self.add(name, Layout::Dense, shape, vec![("data", dtype.clone(), bytes)]);
-    }
-
-    /// Writes it, and checks that it comes back.
-    fn round_trips(&self, options: &ConvertOptions) -> Reader {
-        let folder = Folder::new();
-        convert(self, &folder.path("m.zt"), options, &()).unwrap();
-        let reader = folder.open("m.zt");
-        assert_eq!(reader.tensors().len(), self.tensors.len());
-        for before in &self.tensors {
-            let name = &before.name;
-            let after = reader.tensor(name).unwrap();
-            assert_eq!(
-                (&after.dtype, &after.shape, &after.layout),
-                (&before.dtype, &before.shape, &before.layout),
-                "{name}"
-            );
-            assert_eq!(after.attributes, before.attributes, "{name}");
-            assert_eq!(after.components.len(), before.components.len(), "{name}");
-            for component in &before.components {
-                let mut bytes = Vec::new();
-                let take = &mut |piece: &[u8]| {
-                    bytes.extend_from_slice(piece);
-                    Ok(())
-                };
-                reader.read_pieces(name, &component.role, take).unwrap();
-                assert!(bytes == self.bytes[&component.range.start], "{name}: {}", component.role);
-                let after = after.components.iter().find(|after| after.role == component.role).unwrap();
-                assert_eq!((&after.dtype, after.range.start % 64), (&component.dtype, 0), "{name}");
-            }
-        }
-        reader.verify(&()).unwrap();
-        reader
-    }
-}
-
-impl Input for Model {
-    fn metadata(&self) -> &ModelMetadata {
-        &self.metadata
-    }
-
-    fn tensors(&self) -> &[Tensor] {
-        &self.tensors
-    }
-
-    fn read_pieces(&self, tensor: &Tensor, role: &str, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let component = tensor.components.iter().find(|component| *component.role == *role).unwrap();
-        self.bytes[&component.range.start].chunks(100_000).try_for_each(emit)
-    }
 }
 
 /// Fixtures, and how their tools were told to digest.
@@ -321,6 +240,21 @@ fn refusals_name_the_tensor_and_what_does_not_fit() {
         assert!(error.what.contains(words), "{error}");
         assert_eq!(folder.names(), [""; 0]);
     }
+}
+
+/// In the manifest they are sorted by name, and one without bytes lies where the next one begins.
+#[test]
+fn tensors_keep_their_order() {
+    let folder = Folder::new();
+    let names = ["z", "empty", "a"];
+    let tensors = names.map(|name| match name {
+        "empty" => (name, "F32", &[0][..], vec![]),
+        _ => (name, "F32", &[1][..], noise(1, 4)),
+    });
+    folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
+    folder.convert("m.safetensors", "m.zt", &options()).unwrap();
+    let reader = folder.open("m.zt");
+    assert!(reader.tensors().iter().map(|tensor| &*tensor.name).eq(names));
 }
 
 /// The manifest is read before it is written. Here, a sparse tensor has too few indices.

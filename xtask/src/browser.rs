@@ -1,4 +1,4 @@
-//! Finding a Chromium, and the driver that `wasm-pack test` steers it with.
+//! Finding browsers and what steers them.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,27 @@ pub(crate) fn chromium() -> Result<PathBuf> {
 /// The WebDriver server for it: `$CHROMEDRIVER`, an installed one, else Debian's.
 pub(crate) fn chromedriver() -> Result<PathBuf> {
     ready("chromedriver", "CHROMEDRIVER", &["chromedriver"], &["chromium-driver"])
+}
+
+/// Firefox: `$FIREFOX`, an installed one, else Debian's.
+pub(crate) fn firefox() -> Result<PathBuf> {
+    ready("Firefox", "FIREFOX", &["firefox-esr", "firefox"], &["firefox-esr", "fonts-liberation"])
+}
+
+/// The WebDriver server of WebKitGTK, which brings its browser.
+pub(crate) fn webkit_driver() -> Result<PathBuf> {
+    present("WebKitWebDriver", &["webkit2gtk-driver"])
+}
+
+/// A screen that nobody sees, for WebKitGTK, which has no headless mode.
+pub(crate) fn xvfb() -> Result<PathBuf> {
+    present("Xvfb", &["xvfb"])
+}
+
+/// A program that does not tell its version.
+pub(crate) fn present(program: &str, packages: &[&str]) -> Result<PathBuf> {
+    let find = || command::in_path(program).map(|path| path.display().to_string());
+    Ok(setup::ready(program, find, || apt::install(packages))?.into())
 }
 
 fn ready(name: &str, variable: &str, programs: &[&str], packages: &[&str]) -> Result<PathBuf> {

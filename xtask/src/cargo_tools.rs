@@ -14,6 +14,8 @@ use crate::{command, setup};
 const INSTALL_LIMIT: Duration = Duration::from_secs(1500);
 
 const WASM_PACK_VERSION: &str = "0.15.1";
+const CARGO_FUZZ_VERSION: &str = "0.13.2";
+const GECKODRIVER_VERSION: &str = "0.36.0";
 
 /// The folder with `wasm-bindgen` and `wasm-bindgen-test-runner`. Their version must be that of the library.
 pub(crate) fn wasm_bindgen(project: &Project) -> Result<PathBuf> {
@@ -26,12 +28,22 @@ pub(crate) fn wasm_pack(project: &Project) -> Result<PathBuf> {
     installed(project, "wasm-pack", "wasm-pack", WASM_PACK_VERSION)
 }
 
+/// The folder with `cargo-fuzz`.
+pub(crate) fn cargo_fuzz(project: &Project) -> Result<PathBuf> {
+    installed(project, "cargo-fuzz", "cargo-fuzz", CARGO_FUZZ_VERSION)
+}
+
+/// The folder with `geckodriver`, which steers Firefox.
+pub(crate) fn geckodriver(project: &Project) -> Result<PathBuf> {
+    installed(project, "geckodriver", "geckodriver", GECKODRIVER_VERSION)
+}
+
 fn installed(project: &Project, package: &str, program: &str, version: &str) -> Result<PathBuf> {
     let folder = project.tools.join(format!("{package}-{version}"));
     let bin = folder.join("bin");
     let find = || {
         let says = command::output(Command::new(bin.join(program)).arg("--version")).ok()?;
-        (says.trim() == format!("{program} {version}")).then(|| bin.display().to_string())
+        (says.lines().next() == Some(&format!("{program} {version}"))).then(|| bin.display().to_string())
     };
     let install = || {
         let build = folder.join("build");

@@ -14,7 +14,7 @@ use crate::browser;
 use crate::devtools::DevTools;
 use crate::page::Page;
 
-const FLAGS: [&str; 11] = [
+pub(crate) const FLAGS: [&str; 10] = [
     "--headless",
     // Root has no user namespaces to make a sandbox of; the only pages shown are our own.
     "--no-sandbox",
@@ -27,7 +27,6 @@ const FLAGS: [&str; 11] = [
     "--disable-sync",
     "--no-default-browser-check",
     "--no-first-run",
-    "--remote-debugging-port=0",
 ];
 
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -86,7 +85,11 @@ impl Process {
         let profile = tempfile::Builder::new().prefix("weightstream-chromium-").tempdir()?;
         let log = File::create(profile.path().join("stderr"))?;
         let mut command = Command::new(program);
-        command.args(FLAGS).arg(format!("--user-data-dir={}", profile.path().display())).arg("about:blank");
+        command
+            .args(FLAGS)
+            .arg("--remote-debugging-port=0")
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg("about:blank");
         // Whatever else it leaves in the temporary folder goes with the profile.
         command.env("TMPDIR", profile.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
-use weightstream::serve::{Bound, Running, Server};
+use weightstream::serve::{Bound, Exchange, Running, Server};
 
 use crate::model::{self, Model};
 use crate::package;
@@ -33,6 +33,16 @@ pub(crate) struct Traffic {
 impl Traffic {
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count(&self, exchange: &Exchange) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(exchange.bytes_sent, Ordering::Relaxed);
+    }
+
+    /// Requests and bytes so far, which are not counted any more.
+    pub(crate) fn take(&self) -> (u64, u64) {
+        (self.requests.swap(0, Ordering::Relaxed), self.bytes.swap(0, Ordering::Relaxed))
     }
 
     /// Bytes of bodies.
@@ -66,8 +76,7 @@ impl Demo {
         let counted = Arc::clone(&traffic);
         let server = server.on_request(move |exchange| {
             if exchange.path.starts_with(MODELS) {
-                counted.requests.fetch_add(1, Ordering::Relaxed);
-                counted.bytes.fetch_add(exchange.bytes_sent, Ordering::Relaxed);
+                counted.count(exchange);
             }
         });
         let bound: Bound = server.bind("127.0.0.1:0")?;

@@ -26,12 +26,14 @@ pub(crate) fn run(project: &Project, seed: u64) -> Result<()> {
         let folder = folder.path().join(at.to_string());
         fs::create_dir(&folder)?;
         let tool = peer.name(project)?;
-        let row = |file: &str, outcome| Row::new(peer, &tool, "they write, we read", file, outcome);
         match peer.ready(project).and_then(|program| Ok((program.write(seed, &folder)?, program))) {
-            Err(error) => rows.push(row("", Outcome::Failed(error.context("not run")))),
+            Err(error) => {
+                rows.push(Row::new(peer, &tool, "both", "", Outcome::Failed(error.context("not run"))));
+            }
             Ok((files, program)) => {
                 for (file, expected) in files {
-                    rows.push(row(&name_of(&file), weightstream.reads(&program, &file, &expected).into()));
+                    let outcome = weightstream.reads(&program, &file, &expected);
+                    rows.push(Row::new(peer, &tool, "they write, we read", &name_of(&file), or_failed(outcome)));
                     sources.push(Source { peer, tool: tool.clone(), listing: weightstream.inspect(&file), file });
                 }
                 readers.push((peer, tool, program));
@@ -42,26 +44,13 @@ pub(crate) fn run(project: &Project, seed: u64) -> Result<()> {
         let row = |file: &str, outcome| Row::new(peer, tool, "we write, they read", file, outcome);
         match &peer.reads {
             Reads::Nothing(reason) => rows.push(row("", Outcome::Impossible(reason))),
-            Reads::Format(target, exceptions) => {
+            Reads::Format { target, cannot } => {
+                let out = folder.path().join("written").with_extension(target.format);
                 for (source, options) in sources.iter().zip(target.options.iter().cycle()) {
-                    let file = name_of(&source.file);
-                    let conversion = Conversion {
-                        target,
-                        options,
-                        source,
-                        out: folder.path().join("written").with_extension(target.format),
-                    };
-                    let is_this =
-                        |(package, name, _): &&(&str, &str, &str)| *package == source.peer.package && *name == file;
-                    let outcome = weightstream.writes(&conversion, program);
-                    let outcome = match (exceptions.iter().find(is_this), outcome) {
-                        (None, outcome) => outcome.into(),
-                        (Some((_, _, reason)), Err(_)) => Outcome::Impossible(reason),
-                        (Some((_, _, reason)), Ok(_)) => {
-                            Outcome::Failed(anyhow::anyhow!("it is possible after all, and was not because: {reason}"))
-                        }
-                    };
-                    rows.push(row(&format!("{file} of {} {}", source.tool, options.join(" ")), outcome));
+                    let conversion = Conversion { target, options, source, out: &out };
+                    let outcome = or_failed(weightstream.writes(&conversion, program, cannot));
+                    let file = format!("{} of {} {}", name_of(&source.file), source.tool, options.join(" "));
+                    rows.push(row(file.trim_end(), outcome));
                 }
             }
         }
@@ -87,7 +76,7 @@ struct Conversion<'a> {
     target: &'a Target,
     options: &'a [&'a str],
     source: &'a Source,
-    out: PathBuf,
+    out: &'a Path,
 }
 
 /// Our command line.
@@ -101,40 +90,46 @@ impl Weightstream {
     }
 
     /// Reads what a tool wrote: it is as the tool says.
-    fn reads(&self, program: &Program, file: &Path, expected: &Listing) -> Result<Same> {
+    fn reads(&self, program: &Program, file: &Path, expected: &Listing) -> Result<Outcome> {
         expected.ensure_same(&program.read(file)?).context("the tool reads something else than it wrote")?;
         expected.ensure_same(&self.inspect(file)?)?;
         let verified = command::output(self.command("verify").arg(file))?;
         for checksum in &expected.checksums {
             ensure!(verified.contains(checksum.as_str()), "{checksum} was not checked, only: {}", verified.trim());
         }
-        Ok(Same { tensors: expected.tensors.len(), refused: 0 })
+        Ok(Outcome::Same { tensors: expected.tensors.len(), refused: 0 })
     }
 
     /// Converts a file and has the tool read what came of it. What the format does not hold, and nothing else, must be
     /// refused; with `--allow-loss` it is left out.
-    fn writes(&self, conversion: &Conversion, program: &Program) -> Result<Same> {
+    fn writes(
+        &self,
+        conversion: &Conversion,
+        program: &Program,
+        cannot: &dyn Fn(&Listing) -> Option<&'static str>,
+    ) -> Result<Outcome> {
         let Conversion { target, source, out, .. } = conversion;
         let Ok(listing) = &source.listing else { bail!("{} cannot be read", source.file.display()) };
         let mut expected = listing.clone();
-        let all = expected.tensors.len();
-        expected.retain(|tensor| target.holds(tensor), source.peer.format == target.format);
-        let refused = all - expected.tensors.len();
-        match (self.convert(conversion, &[]), refused) {
-            (Ok(()), 0) => {}
-            (Ok(()), _) => bail!("{refused} tensors were written that {} cannot hold", target.format),
-            (Err(error), _) => {
+        let keeps_attributes = target.keeps_attributes || source.peer.format == target.format;
+        expected.retain(|tensor| target.holds(tensor), keeps_attributes);
+        let tensors = expected.tensors.len();
+        let refused = listing.tensors.len() - tensors;
+        match self.convert(conversion, &[]) {
+            Ok(()) => ensure!(refused == 0, "{refused} tensors were written that {} cannot hold", target.format),
+            Err(error) => {
                 let error = format!("{error:#}");
                 let is_of_tensor = refused > 0 || error.contains("attribute");
                 ensure!(error.contains("error[UNSUPPORTED]") && is_of_tensor, "{error}");
                 self.convert(conversion, &["--allow-loss"])?;
-                if source.peer.format != target.format {
-                    expected.retain(|_| true, false);
-                }
             }
         }
-        expected.ensure_same(&program.read(out)?)?;
-        Ok(Same { tensors: expected.tensors.len(), refused })
+        let read = program.read(out).and_then(|found| expected.ensure_same(&found));
+        match (cannot(listing), read) {
+            (None, read) => read.map(|()| Outcome::Same { tensors, refused }),
+            (Some(reason), Err(_)) => Ok(Outcome::Impossible(reason)),
+            (Some(reason), Ok(())) => bail!("the tool can read it, and is said not to: {reason}"),
+        }
     }
 
     fn convert(&self, conversion: &Conversion, more: &[&str]) -> Result<()> {
@@ -145,7 +140,7 @@ impl Weightstream {
     }
 
     fn inspect(&self, file: &Path) -> Result<Listing> {
-        Listing::parse(&command::output(self.command("inspect").args(["--json", "--sha256"]).arg(file))?)
+        Listing::of_inspect(&command::output(self.command("inspect").args(["--json", "--sha256"]).arg(file))?)
     }
 
     fn command(&self, command: &str) -> Command {
@@ -165,35 +160,29 @@ struct Row {
 }
 
 enum Outcome {
-    Same(Same),
-    /// There is nothing to try, for this reason.
+    /// So many tensors are the same; so many others the format cannot hold, and they were refused.
+    Same {
+        tensors: usize,
+        refused: usize,
+    },
+    /// There is nothing to compare, for this reason.
     Impossible(&'static str),
     Failed(anyhow::Error),
 }
 
-/// So many tensors are the same; so many others the format cannot hold, and they were refused.
-struct Same {
-    tensors: usize,
-    refused: usize,
-}
-
-impl From<Result<Same>> for Outcome {
-    fn from(result: Result<Same>) -> Self {
-        result.map_or_else(Outcome::Failed, Outcome::Same)
-    }
+fn or_failed(outcome: Result<Outcome>) -> Outcome {
+    outcome.unwrap_or_else(Outcome::Failed)
 }
 
 impl Row {
     fn new(peer: &Peer, tool: &str, direction: &'static str, file: &str, outcome: Outcome) -> Self {
-        Row { format: peer.format, tool: tool.to_owned(), direction, file: file.trim().to_owned(), outcome }
+        Row { format: peer.format, tool: tool.to_owned(), direction, file: file.to_owned(), outcome }
     }
 
     fn cells(&self) -> [String; 6] {
         let (tensors, result) = match &self.outcome {
-            Outcome::Same(Same { tensors, refused: 0 }) => (tensors.to_string(), "same".to_owned()),
-            Outcome::Same(Same { tensors, refused }) => {
-                (tensors.to_string(), format!("same; {refused} refused rightly"))
-            }
+            Outcome::Same { tensors, refused: 0 } => (tensors.to_string(), "same".to_owned()),
+            Outcome::Same { tensors, refused } => (tensors.to_string(), format!("same; {refused} refused rightly")),
             Outcome::Impossible(reason) => ("-".to_owned(), format!("impossible: {reason}")),
             Outcome::Failed(_) => ("-".to_owned(), "FAILED".to_owned()),
         };

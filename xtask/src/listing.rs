@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 pub(crate) struct Listing {
     pub(crate) tensors: Vec<Tensor>,
     /// Where the tool tells them.
-    metadata: Option<Map<String, Value>>,
+    pub(crate) metadata: Option<Map<String, Value>>,
     /// The checksums that the file has: the tool's only, which `weightstream verify` must name.
     #[serde(default)]
     pub(crate) checksums: Vec<String>,
@@ -23,13 +23,13 @@ pub(crate) struct Tensor {
     pub(crate) dtype: String,
     shape: Vec<u64>,
     /// Dense where it is absent.
-    layout: Option<String>,
+    pub(crate) layout: Option<String>,
     /// Of a tensor of one component.
     sha256: Option<String>,
     #[serde(default)]
     components: Vec<Component>,
-    #[serde(default)]
-    attributes: Map<String, Value>,
+    /// Where the tool tells them.
+    pub(crate) attributes: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -46,6 +46,15 @@ impl Tensor {
 }
 
 impl Listing {
+    /// What `weightstream inspect` prints, which leaves attributes out where there are none.
+    pub(crate) fn of_inspect(json: &str) -> Result<Listing> {
+        let mut listing = Listing::parse(json)?;
+        for tensor in &mut listing.tensors {
+            tensor.attributes.get_or_insert_default();
+        }
+        Ok(listing)
+    }
+
     /// Components come sorted by their roles: tools disagree on their order.
     pub(crate) fn parse(json: &str) -> Result<Listing> {
         let mut listing: Listing = serde_json::from_str(json).context("this is no list of tensors")?;
@@ -59,7 +68,7 @@ impl Listing {
     pub(crate) fn retain(&mut self, tensors: impl Fn(&Tensor) -> bool, attributes: bool) {
         self.tensors.retain(tensors);
         if !attributes {
-            self.tensors.iter_mut().for_each(|tensor| tensor.attributes.clear());
+            self.tensors.iter_mut().for_each(|tensor| tensor.attributes = None);
         }
     }
 
@@ -77,7 +86,14 @@ impl Listing {
             match found_tensors.remove(name) {
                 None => differences.push(format!("there is no {name:?}")),
                 Some(mut found) => {
-                    found.attributes.retain(|key, _| expected.attributes.contains_key(key));
+                    found.attributes = match (found.attributes, &expected.attributes) {
+                        (Some(mut found), Some(expected)) => {
+                            found.retain(|key, _| expected.contains_key(key));
+                            Some(found)
+                        }
+                        // One of them says nothing of attributes.
+                        (_, expected) => expected.clone(),
+                    };
                     if found != *expected {
                         differences.push(format!("{found:?}\n    instead of {expected:?}"));
                     }

@@ -11,6 +11,9 @@ use crate::project::Project;
 mod apt;
 mod bench;
 mod browser;
+mod browser_traps;
+mod cache_speed;
+mod cache_test;
 mod call_graph;
 mod cargo_tools;
 mod chromium;
@@ -18,8 +21,10 @@ mod command;
 mod crash_test;
 mod demo;
 mod devtools;
+mod engine;
 mod expected;
 mod formats;
+mod fuzz;
 mod headless;
 mod interop;
 mod listing;
@@ -39,8 +44,11 @@ mod sizes;
 mod suite;
 mod synthetic;
 mod targets;
+mod trap_test;
 mod wasm_sysroot;
 mod wasm_target;
+mod webdriver;
+mod ztensor;
 
 /// The chores of the weightstream project.
 #[derive(Parser)]
@@ -84,6 +92,14 @@ enum Chore {
     },
     /// Run every check that must hold, or only the steps that are named.
     Test { steps: Vec<String> },
+    /// Run the fuzz targets under libFuzzer.
+    Fuzz {
+        /// Only this one.
+        target: Option<String>,
+        /// How long each runs.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// Write a picture of the demo page with the loaded model.
     Screenshot {
         #[arg(long)]
@@ -121,6 +137,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Bench { rounds, kernels: true, .. } => bench::kernels::run(&project, rounds.into()),
         Chore::Bench { rounds, only, profile, .. } => bench::run(&project, rounds.into(), &only, profile),
         Chore::Test { steps } => suite::run(&project, &steps),
+        Chore::Fuzz { target, seconds } => fuzz::run(&project, target.as_deref(), seconds),
         Chore::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { page::DESKTOP };
             screenshot::take(&project, window, dark, whole, &out)

@@ -17,8 +17,8 @@ use crate::project::Project;
 use crate::{command, npm, package};
 
 /// What the module may weigh. Raise it in the change that makes it heavier, and say there what for.
-const MAX_RAW_BYTES: usize = 898 << 10;
-const MAX_BROTLI_BYTES: usize = 299 << 10;
+const MAX_RAW_BYTES: usize = 1120 << 10; // the cache
+const MAX_BROTLI_BYTES: usize = 368 << 10;
 
 const TOOL_LIMIT: Duration = Duration::from_secs(300);
 
@@ -93,7 +93,8 @@ fn goes_through_vite(app: &Path, tools: &Path) -> Result<()> {
 
 fn goes_through_esbuild(app: &Path, tools: &Path) -> Result<()> {
     let mut esbuild = npm::tool(tools, "esbuild/bin/esbuild");
-    esbuild.args(["app/explicit.js", "--bundle", "--format=esm", "--loader:.wasm=file", "--outdir=esbuild"]);
+    esbuild.args(["app/explicit.js", "weightstream/weightstream.worker.js", "--entry-names=[name]"]);
+    esbuild.args(["--bundle", "--format=esm", "--loader:.wasm=file", "--outdir=esbuild"]);
     command::quiet(esbuild.current_dir(app), TOOL_LIMIT)?;
     let page = fs::read_to_string(app.join("app/index.html"))?.replace("main.js", "explicit.js");
     Ok(fs::write(app.join("esbuild/index.html"), page)?)
@@ -119,6 +120,9 @@ fn loads_a_tensor(page: &mut Page, model: &Model) -> Result<()> {
     let expected = model.expected.iter().find(|tensor| tensor.name == TENSOR).context("the model lacks the tensor")?;
     let sha256 = page.evaluate(&format!("sha256OfTensor('/models/{}', '{TENSOR}')", model::MANIFEST))?;
     ensure!(sha256 == expected.sha256.as_str(), "{TENSOR} arrives as {sha256}, not as {}", expected.sha256);
+    // The worker was bundled, too.
+    let kept = page.evaluate("cachedBytes()")?;
+    ensure!(kept.as_f64().is_some_and(|kept| kept > expected.byte_length as f64), "{kept} bytes of it are kept");
     let complaints = page.take_complaints()?;
     ensure!(complaints.is_empty(), "the console says: {}", complaints.join("; "));
     Ok(())

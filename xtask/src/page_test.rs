@@ -58,6 +58,9 @@ pub(crate) fn run(project: &Project) -> Result<()> {
 
 fn kept(page: &mut Page, demo: &Demo, promise: Promise) -> Result<()> {
     page.set_window(DESKTOP)?;
+    // What an earlier promise loaded is not to be kept: these count what is fetched.
+    let everything = json!({ "origin": demo.server.url(), "storageTypes": "all" });
+    page.call("Storage.clearDataForOrigin", everything)?;
     page.open(&demo.page(""))?;
     promise(page, demo)?;
     // The browser itself reports each response of 404, which one promise asks for.

@@ -1,4 +1,4 @@
-//! Every fixture, good and bad, through the package in Chromium and through mmap: the same tensors, byte for
+//! Every fixture, good and bad, through the package in three browsers and through mmap: the same tensors, byte for
 //! byte, or the same refusal.
 
 use std::fs;
@@ -10,9 +10,10 @@ use sha2::{Digest, Sha256};
 use weightstream::native::{Reader, StreamingLoader};
 use weightstream::serve::Server;
 
-use crate::chromium::Chromium;
+use crate::engine::Engine;
 use crate::package;
 use crate::project::Project;
+use crate::webdriver::Browser;
 
 /// Opens a file as a web app would, and tells what every component of every tensor hashes to, by `loadTensor` and
 /// by `tensors()`; for a file that is refused, the code of the error.
@@ -35,9 +36,9 @@ async (url) => {
     for await (const tensor of loader.tensors()) streamed[tensor.name] = await hashes(tensor);
     await loader.verify();
     loader.close();
-    return JSON.stringify({ alone, streamed });
+    return { alone, streamed };
   } catch (error) {
-    return JSON.stringify({ code: error.code ?? String(error) });
+    return { code: error.code ?? String(error) };
   }
 }"#;
 
@@ -45,37 +46,44 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     let fixtures = project.root.join("tests/fixtures");
     let package = package::build(project)?;
     let server = Server::new().mount("/", &fixtures).mount("/pkg", &package).bind("127.0.0.1:0")?.spawn();
-    let mut browser = Chromium::launch()?;
-    let mut page = browser.new_page()?;
-    page.open(&format!("{}/", server.url()))?;
-
-    let (mut tensors, mut refused) = (0, 0);
-    let files = models_below(&fixtures)?;
-    for file in &files {
+    let mut models = Vec::new();
+    for file in models_below(&fixtures)? {
         let path = file.strip_prefix(&fixtures)?.to_string_lossy().replace('\\', "/");
-        let in_browser = page.evaluate(&format!("({IN_THE_PAGE})({})", json!(format!("/{path}"))))?;
-        let in_browser: Value = serde_json::from_str(in_browser.as_str().context("the page gave no text")?)?;
-        match natively(file) {
-            Ok(expected) => {
-                let expected = Value::Object(expected);
-                ensure!(
-                    in_browser.get("alone") == Some(&expected),
-                    "{path}: loadTensor gives {in_browser}, mmap {expected}"
-                );
-                ensure!(in_browser.get("streamed") == Some(&expected), "{path}: tensors() gives other bytes than mmap");
-                tensors += expected.as_object().map_or(0, Map::len);
-            }
-            Err(error) => {
-                ensure!(
-                    in_browser.get("code").and_then(Value::as_str) == Some(error.code()),
-                    "{path}: mmap says {error}, the browser {in_browser}"
-                );
-                refused += 1;
+        models.push((path, natively(&file)));
+    }
+    for engine in Engine::ALL {
+        let browser = Browser::launch(project, engine)?;
+        browser.open(&format!("{}/", server.url()))?;
+        let (mut tensors, mut refused) = (0, 0);
+        for (path, natively) in &models {
+            let in_browser = browser.evaluate(&format!("({IN_THE_PAGE})({})", json!(format!("/{path}"))))?;
+            compare(&in_browser, natively).with_context(|| format!("{path} in {engine}"))?;
+            match natively {
+                Ok(expected) => tensors += expected.len(),
+                Err(_) => refused += 1,
             }
         }
+        println!(
+            "{} files, {tensors} tensors the same through {engine} and mmap, {refused} refused alike",
+            models.len()
+        );
+        ensure!(tensors > 0 && refused > 0, "there are no fixtures to compare");
     }
-    println!("{} files, {tensors} tensors the same through Chromium and mmap, {refused} refused alike", files.len());
-    ensure!(tensors > 0 && refused > 0, "there are no fixtures to compare");
+    Ok(())
+}
+
+fn compare(in_browser: &Value, natively: &weightstream::Result<Map<String, Value>>) -> Result<()> {
+    match natively {
+        Ok(expected) => {
+            let gives = |how: &str| in_browser.get(how).and_then(Value::as_object) == Some(expected);
+            ensure!(gives("alone"), "loadTensor gives {in_browser}, mmap {expected:?}");
+            ensure!(gives("streamed"), "tensors() gives other bytes than mmap");
+        }
+        Err(error) => {
+            let code = in_browser.get("code").and_then(Value::as_str);
+            ensure!(code == Some(error.code()), "mmap says {error}, the browser {in_browser}");
+        }
+    }
     Ok(())
 }
 

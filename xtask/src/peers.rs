@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::listing::Listing;
 use crate::project::Project;
@@ -39,8 +39,8 @@ enum Origin {
 
 /// What it reads of what weightstream writes.
 pub(crate) enum Reads {
-    /// Files of this format, but for those made from a file of another tool that are named here, each with the reason.
-    Format(&'static Target, &'static [(&'static str, &'static str, &'static str)]),
+    /// Files of this format, but for those of models that it cannot read, for the reason that is given then.
+    Format { target: &'static Target, cannot: fn(&Listing) -> Option<&'static str> },
     /// Nothing, for this reason.
     Nothing(&'static str),
 }
@@ -56,21 +56,30 @@ pub(crate) const PEERS: &[Peer] = &[
         format: "burnpack",
         package: "burn-pack",
         origin: Origin::Crate,
-        reads: Reads::Format(
-            &targets::BURNPACK,
-            &[("burn-store", "quantized.bpk", "0.22 forgets what 0.21 says of the scales")],
-        ),
+        reads: Reads::Format {
+            target: &targets::BURNPACK,
+            cannot: |source| {
+                targets::has_burn_scheme_with(source, "level").then_some("0.22 forgets what 0.21 says of the scales")
+            },
+        },
     },
     Peer {
         format: "burnpack",
         package: "burn-store",
         origin: Origin::Crate,
-        reads: Reads::Format(
-            &targets::BURNPACK,
-            &[("burn-pack", "quantized.bpk", "0.21 does not know the schemes of 0.22")],
-        ),
+        reads: Reads::Format {
+            target: &targets::BURNPACK,
+            cannot: |source| {
+                targets::has_burn_scheme_with(source, "block").then_some("0.21 does not know the schemes of 0.22")
+            },
+        },
     },
-    Peer { format: "ztensor", package: "ztensor", origin: Origin::Crate, reads: NOT_YET },
+    Peer {
+        format: "ztensor",
+        package: "ztensor",
+        origin: Origin::Crate,
+        reads: Reads::Format { target: &targets::ZTENSOR, cannot: |_| None },
+    },
     Peer {
         format: "ztensor",
         package: "ztensor",
@@ -81,19 +90,19 @@ pub(crate) const PEERS: &[Peer] = &[
         format: "ztensor",
         package: "ztensor",
         origin: Origin::PyPi { version: "1.1.1", program: "peer_ztensor_1_0.py" },
-        reads: NOT_YET,
+        reads: Reads::Format { target: &targets::ZTENSOR, cannot: targets::beyond_ztensor_1_1 },
     },
     Peer {
         format: "ztensor",
         package: "ztensor",
         origin: Origin::PyPi { version: "1.2.3", program: "peer_ztensor.py" },
-        reads: NOT_YET,
+        reads: Reads::Format { target: &targets::ZTENSOR, cannot: |_| None },
     },
     Peer {
         format: "safetensors",
         package: "safetensors",
         origin: Origin::PyPi { version: "0.8.0", program: "peer_safetensors.py" },
-        reads: Reads::Format(&targets::SAFETENSORS, &[]),
+        reads: Reads::Format { target: &targets::SAFETENSORS, cannot: |_| None },
     },
     Peer {
         format: "gguf",
@@ -102,8 +111,6 @@ pub(crate) const PEERS: &[Peer] = &[
         reads: Reads::Nothing("weightstream does not write GGUF"),
     },
 ];
-
-const NOT_YET: Reads = Reads::Nothing("weightstream does not write it yet");
 
 /// How the programs for tools from crates.io are called.
 const CRATES: [&str; 4] = ["peer-apr-format", "peer-burn-pack", "peer-burn-store", "peer-ztensor"];
@@ -209,6 +216,7 @@ impl Program {
                 files.push((PathBuf::from(file), Listing::parse(&fs::read_to_string(&expected)?)?));
             }
         }
+        ensure!(!files.is_empty(), "it wrote no file");
         files.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(files)
     }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -28,14 +29,23 @@ pub(crate) struct Python {
     tag: String,
 }
 
+/// Finds it, or installs it; tried once, however many ask.
 pub(crate) fn ready() -> Result<Python> {
-    let find = || {
-        ["python3", "python"].into_iter().find_map(|program| {
-            let tag = command::output(Command::new(program).args(["-c", ASK])).ok()?;
-            Some(Python { program, tag: tag.trim().to_owned() })
-        })
-    };
-    setup::ready("python3, 3.11 or newer, with pip", find, || apt::install(&["python3", "python3-pip"]))
+    static FOUND: OnceLock<Result<Python, String>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        let install = || apt::install(&["python3", "python3-pip"]);
+        let ready = setup::ready("python3, 3.11 or newer, with pip", find, install);
+        ready.map_err(|error| format!("{error:#}"))
+    });
+    found.clone().map_err(anyhow::Error::msg)
+}
+
+/// The last is where apt puts it, which an older one may hide.
+fn find() -> Option<Python> {
+    ["python3", "python", "/usr/bin/python3"].into_iter().find_map(|program| {
+        let tag = command::output(Command::new(program).args(["-c", ASK])).ok()?;
+        Some(Python { program, tag: tag.trim().to_owned() })
+    })
 }
 
 impl Python {

@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    browser, cargo_tools, command, crash_test, formats, headless, interop, package_test, page_test, parity, setup,
-    wasm_target,
+    browser, cache_test, cargo_tools, command, crash_test, formats, headless, interop, package_test, page_test, parity,
+    setup, trap_test, wasm_target,
 };
 
 struct Step {
@@ -20,7 +20,7 @@ struct Step {
     run: fn(&Project) -> Result<()>,
 }
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 16] = [
     Step { name: "tools", promise: "every tool is there", run: setup::all },
     Step { name: "fmt", promise: "the code is formatted", run: formatting },
     Step { name: "clippy", promise: "clippy has nothing to say", run: clippy },
@@ -31,9 +31,11 @@ const STEPS: [Step; 14] = [
     Step { name: "web", promise: "the tests pass in a browser", run: browser_tests },
     Step { name: "package", promise: "the npm package is whole, typed and small", run: package_test::run },
     Step { name: "crash", promise: "a panic is told, and the next open works", run: crash_test::run },
-    Step { name: "parity", promise: "every fixture is the same through Chromium and mmap", run: parity::run },
+    Step { name: "parity", promise: "every fixture is the same through three browsers and mmap", run: parity::run },
+    Step { name: "traps", promise: "no trap of networks catches the package in a browser", run: trap_test::run },
     Step { name: "model", promise: "the whole model arrives bit-exact", run: headless::run },
     Step { name: "formats", promise: "and so it does from every format that is written", run: formats::run },
+    Step { name: "cache", promise: "what was loaded once is kept, and harms nothing", run: cache_test::run },
     Step { name: "page", promise: "the demo page does what it promises", run: page_test::run },
 ];
 
@@ -73,7 +75,9 @@ fn summary(outcomes: &[(&Step, bool, Duration)]) -> Result<()> {
 }
 
 fn formatting(project: &Project) -> Result<()> {
-    command::run(cargo(project).args(["fmt", "--all", "--check"]))
+    command::run(cargo(project).args(["fmt", "--all", "--check"]))?;
+    // A workspace of its own.
+    command::run(cargo(project).args(["fmt", "--all", "--check"]).current_dir(project.root.join("tests/interop/peers")))
 }
 
 fn clippy(project: &Project) -> Result<()> {

@@ -1,7 +1,8 @@
-//! How components of zTensor 1.1 and 1.2 name their dtypes, and how blocks of ggml are kept.
+//! How components of zTensor 1.1, 1.2 and 2 name their dtypes, and how blocks of ggml are kept.
 
 use super::list::dtype_of;
 use crate::dtype::{Block, Dtype};
+use crate::error::{Result, malformed};
 use crate::index::Component;
 use serde_json::{Map, Value};
 
@@ -22,9 +23,9 @@ const STORED: [(&str, Dtype); 13] = [
     ("bool", Dtype::Bool),
 ];
 
-/// Logical types with what they are stored as. The list of 1.2 is open; its last two here are from the registry of
+/// Logical types with what they are stored as. The list of 1.2 is open; its last three here are from the registry of
 /// version 2 (appendix A).
-const LOGICAL: [(&str, &str, Dtype); 8] = [
+const LOGICAL: [(&str, &str, Dtype); 9] = [
     ("f8_e4m3fn", "u8", Dtype::F8_E4M3),
     ("f8_e5m2", "u8", Dtype::F8_E5M2),
     ("f8_e4m3fnuz", "u8", Dtype::F8_E4M3FNUZ),
@@ -33,6 +34,7 @@ const LOGICAL: [(&str, &str, Dtype); 8] = [
     ("complex128", "f64", Dtype::C128),
     ("f8_e8m0", "u8", Dtype::F8_E8M0),
     ("f4_e2m1", "u8", Dtype::F4),
+    ("bool", "u8", Dtype::Bool),
 ];
 
 /// The attributes that the registry requires of blocks of ggml.
@@ -47,6 +49,26 @@ pub(super) fn stored_dtype(name: &str) -> Dtype {
 pub(super) fn logical_dtype(name: &str) -> Dtype {
     let logical = LOGICAL.iter().find(|(known, ..)| *known == name);
     logical.map_or_else(|| stored_dtype(name), |(.., dtype)| dtype.clone())
+}
+
+/// The dtype of a part of version 2, whose stored types are a closed list (4.1), and whose logical ones are not.
+pub(super) fn part_dtype(stored: &str, logical: Option<&str>) -> Result<Dtype> {
+    let plain = STORED.iter().find(|(name, dtype)| *name == stored && *dtype != Dtype::Bool);
+    let (_, plain) = plain.ok_or_else(|| malformed(format!("its `dtype` {stored} is not one of zTensor 2")))?;
+    let Some(logical) = logical else { return Ok(plain.clone()) };
+    match LOGICAL.iter().find(|(name, ..)| *name == logical) {
+        Some((_, needed, dtype)) if *needed == stored => Ok(dtype.clone()),
+        Some((_, needed, _)) => Err(malformed(format!("its `type` {logical} is stored as {needed}, not as {stored}"))),
+        None => Ok(Dtype::Other(logical.into())),
+    }
+}
+
+/// As [`Dtype::byte_length`], but an odd number of F4 fills its last byte up (appendix A of version 2).
+pub(super) fn byte_length(dtype: &Dtype, elements: u64) -> Result<Option<u64>> {
+    match dtype {
+        Dtype::F4 => Ok(Some(elements.div_ceil(2))),
+        _ => dtype.byte_length(elements),
+    }
 }
 
 /// How a component's `dtype` and `type` are spelled. A dtype that weightstream has no size for is stored as bytes, with

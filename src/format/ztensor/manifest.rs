@@ -3,7 +3,7 @@
 use super::super::cbor::Cbor;
 use super::super::described::{integer, integers, text};
 use super::blob::{Blob, Findings};
-use super::dtypes::{block_dtype, logical_dtype, main_component, stored_dtype};
+use super::dtypes::{block_dtype, byte_length, logical_dtype, main_component, stored_dtype};
 use super::list::dtype_of;
 use super::{Contents, check_version};
 use crate::dtype::{Dtype, element_count};
@@ -107,7 +107,7 @@ fn expected_length(layout: &Layout, role: &str, shape: &[u64], dtype: &Dtype) ->
         (Layout::SparseCsr, "indptr", [rows, _]) => rows.saturating_add(1),
         _ => return Ok(None),
     };
-    dtype.byte_length(elements)
+    byte_length(dtype, elements)
 }
 
 /// Checks that there are as many indices as values, where both are known.

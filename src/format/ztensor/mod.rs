@@ -5,10 +5,10 @@
 //! | `ZTEN0001` | index size | 0.1: a list of tensors, one blob each | `list` |
 //! | `ZTEN1000` | manifest size | 1.0: a manifest whose `tensors` have a dtype each | `manifest` |
 //! | `ZTEN1000` | manifest size, `ZTEN1000` | 1.1, 1.2: a manifest whose components have a dtype each | `manifest` |
-//! | `\x89ZT2\r\n\x1a\n` | | 2.x: another container, which is refused | |
+//! | `\x89ZT2\r\n\x1a\n` | footer of 40 bytes | 2: a manifest whose objects have parts, at aligned offsets | `v2` |
 //!
-//! Sources: the specifications 1.0 and 1.2, and the registry of version 2 for what 1.2 leaves open; the crates and
-//! Python packages `ztensor` 0.1 to 1.2. What is read where they differ: the magic stands at the start of 1.0 files
+//! Sources of 0.1 and 1.x: the specifications 1.0 and 1.2, and the registry of version 2 for what 1.2 leaves open; the
+//! crates and Python packages `ztensor` 0.1 to 1.2. What is read where they differ: the magic stands at the start of 1.0 files
 //! too; digests are over the stored bytes; offsets that are no multiples of 64 and digests of unknown algorithms are
 //! warned of, not refused; lengths of raw and stated ones of compressed blobs must be those of dtype and shape; blobs
 //! do not overlap.
@@ -17,6 +17,7 @@ mod blob;
 pub(crate) mod dtypes;
 mod list;
 mod manifest;
+mod v2;
 
 use super::cbor::Cbor;
 use super::{Format, no_checksums, no_tail};
@@ -32,7 +33,6 @@ pub const FORMAT: Format = Format { name: "ztensor", recognises, parse, checksum
 
 const MAGIC_0: [u8; 8] = *b"ZTEN0001";
 pub(crate) const MAGIC_1: [u8; 8] = *b"ZTEN1000";
-const MAGIC_2: [u8; 8] = *b"\x89ZT2\r\n\x1a\n";
 const MAGIC_BYTES: u64 = 8;
 
 /// An index of 100,000 tensors has some 30 MB; the reference reads up to 1 GiB. Stops a size that would make the
@@ -43,22 +43,18 @@ pub const MAX_MANIFEST_BYTES: u64 = 256 << 20;
 const NEWEST_MINOR: u64 = 2;
 
 fn recognises(head: &[u8]) -> bool {
-    [MAGIC_0, MAGIC_1, MAGIC_2].iter().any(|magic| head.starts_with(magic))
+    [MAGIC_0, MAGIC_1, v2::MAGIC].iter().any(|magic| head.starts_with(magic))
 }
 
 fn parse(window: &Window) -> Result<Parsed, Stop> {
     let magic = window.get(0..MAGIC_BYTES)?;
-    if magic == MAGIC_2 {
-        let error = Error::new(ErrorKind::Unsupported, "zTensor version 2; weightstream reads versions 0.1 and 1.x");
-        return Err(error
-            .at(0..MAGIC_BYTES)
-            .advise("Write the model again with `ztensor` 1.2, or as SafeTensors.")
-            .into());
-    }
-    let is_list = magic == MAGIC_0;
-    let index = index_range(window, is_list)?;
-    let Contents { version, metadata, tensors, warnings } =
-        read_index(window.get(index.clone())?, index.start, is_list)?;
+    let Contents { version, metadata, tensors, warnings } = if magic == v2::MAGIC {
+        v2::parse(window)?
+    } else {
+        let is_list = magic == MAGIC_0;
+        let index = index_range(window, is_list)?;
+        read_index(window.get(index.clone())?, index.start, is_list)?
+    };
     Ok(Parsed::File(Index { format: FORMAT.name, version, metadata, tensors, warnings, elsewhere: HashMap::new() }))
 }
 
@@ -86,7 +82,7 @@ fn read_index(index: &[u8], start: u64, is_list: bool) -> Result<Contents> {
     Ok(contents)
 }
 
-/// What an index says, of either form.
+/// What an index says, of any form.
 struct Contents {
     version: String,
     metadata: Metadata,

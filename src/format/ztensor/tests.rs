@@ -22,7 +22,7 @@ fn file(manifest: &Value) -> Vec<u8> {
     file
 }
 
-fn encode(value: &Value, to: &mut Encoder<Vec<u8>>) {
+pub(super) fn encode(value: &Value, to: &mut Encoder<Vec<u8>>) {
     match value {
         Value::Null => _ = to.null().unwrap(),
         Value::Bool(bool) => _ = to.bool(*bool).unwrap(),

@@ -17,8 +17,6 @@ use std::collections::BTreeMap;
 pub(super) struct ZTensorFile<'a> {
     file: PartialFile,
     target: &'a ZTensor,
-    /// Once one was needed.
-    encoder: Option<FrameEncoder>,
     /// By name: what the manifest says of each tensor, as CBOR.
     objects: BTreeMap<String, Vec<u8>>,
 }
@@ -36,7 +34,7 @@ pub(super) struct Blob {
 impl<'a> ZTensorFile<'a> {
     pub(super) fn begin(mut file: PartialFile, target: &'a ZTensor) -> Result<Self> {
         file.write(&MAGIC_1)?;
-        Ok(ZTensorFile { file, target, encoder: None, objects: BTreeMap::new() })
+        Ok(ZTensorFile { file, target, objects: BTreeMap::new() })
     }
 }
 
@@ -89,9 +87,8 @@ impl ZTensorFile<'_> {
     }
 
     fn write_zstd(&mut self, component: &Component, source: &mut TensorSource) -> Result<Blob> {
-        let mut encoder = self.encoder.take().unwrap_or_else(FrameEncoder::new);
-        let blob = self.write_stored(|store| {
-            encoder.begin(component.decoded_length)?;
+        self.write_stored(|store| {
+            let mut encoder = FrameEncoder::new(component.decoded_length)?;
             let mut decoded_length = 0;
             source.read_component(component, &mut |bytes| {
                 decoded_length += bytes.len() as u64;
@@ -99,9 +96,7 @@ impl ZTensorFile<'_> {
             })?;
             encoder.finish(store)?;
             Ok(Some(decoded_length))
-        });
-        self.encoder = Some(encoder);
-        blob
+        })
     }
 
     /// Writes what `give` gives to store; it says how long that is once decoded.

@@ -24,15 +24,17 @@ LETTERS = 'aB.09_/ "\\\x7f\u00e9e\u0301\u0416\u05d0\u0639\u5c42\uff21\U0001f980\
 
 @dataclass
 class Tensor:
-    """A dense tensor, its bytes little-endian."""
+    """A dense tensor, its bytes little-endian; with its attributes where the tool tells them."""
 
     name: str
     dtype: str
     shape: list
     data: bytes
+    attributes: dict | None = None
 
     def told(self):
-        return {"name": self.name, "dtype": self.dtype, "shape": self.shape, "sha256": sha256(self.data)}
+        told = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "attributes": self.attributes}
+        return {**told, "sha256": sha256(self.data)}
 
 
 @dataclass
@@ -44,11 +46,12 @@ class Parts:
     shape: list
     layout: str
     components: list
+    attributes: dict | None = None
 
     def told(self):
         parts = [{"role": role, "dtype": dtype, "sha256": sha256(data)} for role, dtype, data in self.components]
-        told = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "layout": self.layout}
-        return {**told, "components": parts}
+        told = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "attributes": self.attributes}
+        return {**told, "layout": self.layout, "components": parts}
 
 
 def run(write, read):

@@ -6,6 +6,11 @@ import ztensor
 from arrays import array, name_of
 from exchange import PLAIN, Parts, Tensor
 
+# The types that others are stored as, and weightstream's names for them.
+LOGICAL = dict(
+    f8_e4m3fn="F8_E4M3", f8_e5m2="F8_E5M2", f8_e4m3fnuz="F8_E4M3FNUZ", f8_e5m2fnuz="F8_E5M2FNUZ", f8_e8m0="F8_E8M0",
+    f4_e2m1="F4", complex64="C64", complex128="C128",
+)  # fmt: skip
 CHECKSUMS = ["none", "crc32c", "sha256"]
 
 
@@ -32,7 +37,8 @@ def write(noise, folder):
                 ("sparse_coo", [2, 2, 2], dict(values=values, coords=coords)),
                 ("überraschung", [count], dict(values=values, zeros=coords)),
             ]:
-                tensor = ztensor.Tensor(parts, shape=shape, dtype="float32", format=layout)
+                attributes = {"bits": at, "naïve ✓": '"層"', "scale": 0.5} if at % 2 else None
+                tensor = ztensor.Tensor(parts, shape=shape, dtype="float32", format=layout, attributes=attributes)
                 name = noise.name(f"{layout}.{at}")
                 writer.write(name, tensor, compress=at % 2 == 1, checksum=CHECKSUMS[at % 3])
                 tensors.append(told(name, tensor))
@@ -42,17 +48,38 @@ def write(noise, folder):
     exchange.expect(empty, [])
 
 
-def read(file):
-    with ztensor.Reader(file) as reader:
-        return [told(name, reader.read(name)) for name in reader.keys()], None
-
-
 def told(name, tensor):
-    dtype, shape = name_of(tensor.dtype), list(tensor.shape)
     parts = [(role, name_of(data.dtype), data.tobytes()) for role, data in tensor.components.items()]
     if tensor.format == "dense":
-        return Tensor(name, dtype, shape, parts[0][2])
-    return Parts(name, dtype, shape, tensor.format, parts)
+        return Tensor(name, name_of(tensor.dtype), list(tensor.shape), parts[0][2])
+    return Parts(name, name_of(tensor.dtype), list(tensor.shape), tensor.format, parts, tensor.attributes or {})
+
+
+def read(file):
+    with ztensor.Reader(file) as reader:
+        return [one(reader, reader.metadata(name)) for name in reader.keys()], None
+
+
+def one(reader, metadata):
+    name, shape, layout = metadata.name, list(metadata.shape), metadata.format
+    # What `read` goes through; by itself it would give elements of logical types the tensor's shape, which may not fit.
+    part = lambda role: reader._inner._read_component_raw(name, role)[0].tobytes()
+    parts = [(role, dtype_of(told), part(role)) for role, told in metadata.components.items()]
+    dtypes = {role: dtype for role, dtype, _ in parts}
+    dtype = dtypes.get("data") or dtypes.get("values") or parts[0][1]
+    attributes = metadata.attributes or {}
+    if layout.startswith("gguf."):
+        # What the registry of version 2 calls blocks of ggml.
+        layout, dtype = "dense", layout.removeprefix("gguf.").removesuffix("/1").upper()
+    if layout == "dense":
+        return Tensor(name, dtype, shape, parts[0][2], attributes)
+    return Parts(name, dtype, shape, layout, parts, attributes)
+
+
+def dtype_of(component):
+    """A logical type that is not in the list is a name of ours already."""
+    logical = component.get("type")
+    return LOGICAL.get(logical, logical) or name_of(component["dtype"])
 
 
 exchange.run(write, read)

@@ -1,6 +1,7 @@
 // The usual way: the package finds its module by itself, and the bundler emits it as an asset.
 
-import { StreamingLoader } from "weightstream";
+import { StreamingLoader, cachedBytes } from "weightstream";
 import { sha256OfTensor } from "./digest.js";
 
+window.cachedBytes = cachedBytes;
 window.sha256OfTensor = (model, name) => sha256OfTensor(StreamingLoader.open(model), name);

@@ -64,11 +64,9 @@ impl Tensor {
 
     fn told(&self) -> Value {
         let mut told = json!({ "name": self.name, "dtype": self.dtype, "shape": self.shape });
+        told["attributes"] = json!(self.attributes);
         if !self.layout.is_empty() {
             told["layout"] = json!(self.layout);
-        }
-        if !self.attributes.is_empty() {
-            told["attributes"] = json!(self.attributes);
         }
         match self.components.as_slice() {
             [component] => told["sha256"] = json!(sha256(&component.data)),

@@ -12,11 +12,13 @@ const CHECKSUMS: [(Checksum, &str); 3] =
     [(Checksum::None, ""), (Checksum::Crc32c, "crc32c"), (Checksum::Sha256, "sha256")];
 
 /// weightstream's dtype, the logical type in the file and what it is stored as.
-const LOGICAL: [(&str, &str, DType); 6] = [
+const LOGICAL: [(&str, &str, DType); 8] = [
     ("F8_E4M3", "f8_e4m3fn", DType::U8),
     ("F8_E5M2", "f8_e5m2", DType::U8),
     ("F8_E4M3FNUZ", "f8_e4m3fnuz", DType::U8),
     ("F8_E5M2FNUZ", "f8_e5m2fnuz", DType::U8),
+    ("F8_E8M0", "f8_e8m0", DType::U8),
+    ("F4", "f4_e2m1", DType::U8),
     ("C64", "complex64", DType::F32),
     ("C128", "complex128", DType::F64),
 ];
@@ -55,7 +57,8 @@ fn write_dense(noise: &mut Noise, file: &Path) {
 fn write_logical(noise: &mut Noise, file: &Path) {
     let mut writer = Writer::create(file).unwrap();
     let mut tensors = Vec::new();
-    for (dtype, logical, stored) in LOGICAL {
+    // Elements of F4 share bytes, which is not what is tried here.
+    for (dtype, logical, stored) in LOGICAL.into_iter().filter(|(dtype, ..)| *dtype != "F4") {
         let bytes = if stored == DType::U8 { 1 } else { 2 * stored.byte_size() as u64 };
         for (at, tensor) in noise.tensors(dtype, bytes).into_iter().enumerate() {
             let parts = [("data", stored, Some(logical), tensor.data())];
@@ -135,11 +138,13 @@ fn read(file: &Path) -> Listing {
         let main = components.iter().find(|c| ["data", "values"].contains(&c.role.as_str())).unwrap_or(&components[0]);
         let layout = if object.format == Format::Dense { "" } else { object.format.as_str() };
         let attributes = object.attributes.iter().flatten().map(|(key, value)| (key.clone(), to_json(value)));
+        // What the registry of version 2 calls blocks of ggml, the crate lists as a layout that it does not know.
+        let blocks = layout.strip_prefix("gguf.").and_then(|layout| layout.strip_suffix("/1"));
         listing.tensors.push(Tensor {
             name: name.clone(),
-            dtype: main.dtype.clone(),
+            dtype: blocks.map_or_else(|| main.dtype.clone(), str::to_uppercase),
             shape: object.shape.clone(),
-            layout: layout.to_owned(),
+            layout: if blocks.is_some() { String::new() } else { layout.to_owned() },
             attributes: attributes.collect(),
             components,
         });
@@ -163,9 +168,11 @@ fn stored(dtype: &str) -> DType {
     serde_json::from_value(json!(dtype.to_lowercase())).unwrap()
 }
 
+/// A logical type that is not in the list is a name of ours already.
 fn ours(stored: DType, logical: Option<&str>) -> String {
-    let known = LOGICAL.iter().find(|(_, name, _)| Some(*name) == logical);
-    known.map_or_else(|| stored.as_str().to_uppercase(), |(dtype, ..)| (*dtype).to_owned())
+    let Some(logical) = logical else { return stored.as_str().to_uppercase() };
+    let known = LOGICAL.iter().find(|(_, name, _)| *name == logical);
+    known.map_or(logical, |(dtype, ..)| dtype).to_owned()
 }
 
 fn bytes(numbers: &[u64]) -> Vec<u8> {

@@ -10,11 +10,14 @@ use std::time::{Duration, Instant};
 
 const PIECE_BYTES: usize = 16 << 10;
 
+const CUT_PAUSE: Duration = Duration::from_millis(100);
+
 /// A request, and how many bytes of a body were sent in answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     /// Counted from 0, over all connections.
     pub(crate) number: usize,
+    pub(crate) method: String,
     pub(crate) path: String,
     /// The `Range` header, half-open.
     pub(crate) range: Option<Range<usize>>,
@@ -22,6 +25,8 @@ pub(crate) struct Request {
     headers: Vec<(String, String)>,
     pub(crate) at: Instant,
     pub(crate) sent: usize,
+    /// Whether the client closed the connection before it had the whole answer.
+    pub(crate) is_abandoned: bool,
 }
 
 impl Request {
@@ -44,6 +49,30 @@ pub(crate) struct Reply {
     then: Then,
     /// The pause after each piece of the body.
     pause: Duration,
+    line: Option<Line>,
+}
+
+/// A line that several bodies share, each piece of which takes its time.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    piece: Duration,
+    free_at: Arc<Mutex<Instant>>,
+}
+
+impl Line {
+    pub(crate) fn new(piece_ms: u64) -> Self {
+        Line { piece: Duration::from_millis(piece_ms), free_at: Arc::new(Mutex::new(Instant::now())) }
+    }
+
+    /// Waits for the next piece's turn.
+    fn wait(&self) {
+        let turn = {
+            let mut free_at = self.free_at.lock().unwrap();
+            *free_at = Instant::now().max(*free_at) + self.piece;
+            *free_at
+        };
+        thread::sleep(turn.saturating_duration_since(Instant::now()));
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,6 +94,7 @@ impl Reply {
             made: None,
             then: Then::KeepAlive,
             pause: Duration::ZERO,
+            line: None,
         };
         reply.with("Content-Length", &body.len().to_string())
     }
@@ -74,6 +104,12 @@ impl Reply {
         let content_range = format!("bytes {}-{}/{file_length}", range.start, range.end - 1);
         let reply = Reply::new(206, b"").with("Content-Range", &content_range);
         Reply { made: Some((range.clone(), make)), ..reply.with("Content-Length", &range.len().to_string()) }
+    }
+
+    /// The same with another body.
+    pub(crate) fn with_body(self, body: &[u8]) -> Self {
+        let reply = Reply { body: body.to_vec(), ..self };
+        reply.with("Content-Length", &body.len().to_string())
     }
 
     /// The same with a header, in place of one of that name.
@@ -108,6 +144,11 @@ impl Reply {
     pub(crate) fn slowly(mut self, pause_ms: u64) -> Self {
         self.pause = Duration::from_millis(pause_ms);
         self
+    }
+
+    /// Sends the body over a line that it shares with others.
+    pub(crate) fn over(self, line: &Line) -> Self {
+        Reply { line: Some(line.clone()), ..self }
     }
 
     /// Sends the body in chunks, so that its length is known at its end only.
@@ -153,6 +194,8 @@ pub(crate) struct Server {
 struct Shared {
     script: Box<dyn Fn(&Request) -> Reply + Send + Sync>,
     requests: Mutex<Vec<Request>>,
+    /// How many bodies are being sent, and the most that were at once.
+    sending: Mutex<(usize, usize)>,
     is_closed: AtomicBool,
 }
 
@@ -160,8 +203,8 @@ impl Server {
     pub(crate) fn new(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
-        let (requests, is_closed) = Default::default();
-        let shared = Arc::new(Shared { script: Box::new(script), requests, is_closed });
+        let (requests, sending, is_closed) = Default::default();
+        let shared = Arc::new(Shared { script: Box::new(script), requests, sending, is_closed });
         let acceptor = Arc::clone(&shared);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -190,6 +233,11 @@ impl Server {
         self.requests().into_iter().map(|request| request.range.unwrap_or(0..usize::MAX)).collect()
     }
 
+    /// The most bodies that were being sent at once.
+    pub(crate) fn most_at_once(&self) -> usize {
+        self.shared.sending.lock().unwrap().1
+    }
+
     /// The body bytes that were sent so far.
     pub(crate) fn sent(&self) -> usize {
         self.requests().iter().map(|request| request.sent).sum()
@@ -214,29 +262,51 @@ impl Shared {
             if stream.write_all(head.as_bytes()).is_err() {
                 return;
             }
-            let length = reply.made.as_ref().map_or(reply.body.len(), |(range, _)| range.len());
-            for start in (0..length).step_by(PIECE_BYTES) {
-                let piece = start..length.min(start + PIECE_BYTES);
-                let sent = match &reply.made {
-                    Some((range, make)) => stream.write_all(&make(range.start + piece.start..range.start + piece.end)),
-                    None => stream.write_all(&reply.body[piece.clone()]),
-                };
-                if sent.is_err() {
-                    return;
-                }
-                self.requests.lock().unwrap()[request.number].sent += piece.len();
-                thread::sleep(reply.pause);
+            let is_sent = {
+                let _sending = Sending::new(&self.sending);
+                self.send_body(&mut stream, &request, &reply)
+            };
+            if !is_sent {
+                self.requests.lock().unwrap()[request.number].is_abandoned = true;
+                return;
             }
             match reply.then {
                 Then::KeepAlive => {}
-                Then::Close => return,
+                Then::Close => {
+                    // What was sent arrives first, as over a longer line: browsers throw away what they have received and
+                    // not handed out yet when a connection breaks.
+                    thread::sleep(if reply.body.is_empty() { Duration::ZERO } else { CUT_PAUSE });
+                    return;
+                }
                 Then::Stall => {
                     stream.set_read_timeout(Some(Duration::from_secs(10))).ok();
-                    stream.read_exact(&mut [0]).ok(); // until the client has gone
+                    let is_gone = matches!(stream.read(&mut [0]), Ok(0)); // waits for that
+                    self.requests.lock().unwrap()[request.number].is_abandoned = is_gone;
                     return;
                 }
             }
         }
+    }
+
+    /// Whether all of it went.
+    fn send_body(&self, stream: &mut TcpStream, request: &Request, reply: &Reply) -> bool {
+        let length = reply.made.as_ref().map_or(reply.body.len(), |(range, _)| range.len());
+        for start in (0..length).step_by(PIECE_BYTES) {
+            let piece = start..length.min(start + PIECE_BYTES);
+            if let Some(line) = &reply.line {
+                line.wait();
+            }
+            let sent = match &reply.made {
+                Some((range, make)) => stream.write_all(&make(range.start + piece.start..range.start + piece.end)),
+                None => stream.write_all(&reply.body[piece.clone()]),
+            };
+            if sent.is_err() {
+                return false;
+            }
+            self.requests.lock().unwrap()[request.number].sent += piece.len();
+            thread::sleep(reply.pause);
+        }
+        true
     }
 
     fn receive(&self, stream: &mut TcpStream) -> Option<Request> {
@@ -247,16 +317,36 @@ impl Shared {
         }
         let head = String::from_utf8(head).unwrap();
         let mut lines = head.lines();
-        let path = lines.next()?.split(' ').nth(1)?.to_owned();
+        let (method, rest) = lines.next()?.split_once(' ')?;
+        let (method, path) = (method.to_owned(), rest.split(' ').next()?.to_owned());
         let pair = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
         let headers: Vec<_> = lines.filter_map(pair).collect();
         let mut requests = self.requests.lock().unwrap();
-        let mut request = Request { number: requests.len(), path, range: None, headers, at: Instant::now(), sent: 0 };
+        let (number, at) = (requests.len(), Instant::now());
+        let mut request = Request { number, method, path, range: None, headers, at, sent: 0, is_abandoned: false };
         request.range = request.header("range").map(|value| {
             let (first, last) = value.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
             first.parse().unwrap()..last.parse::<usize>().unwrap() + 1
         });
         requests.push(request.clone());
         Some(request)
+    }
+}
+
+/// A body that is being sent.
+struct Sending<'a>(&'a Mutex<(usize, usize)>);
+
+impl<'a> Sending<'a> {
+    fn new(sending: &'a Mutex<(usize, usize)>) -> Self {
+        let mut counts = sending.lock().unwrap();
+        counts.0 += 1;
+        counts.1 = counts.1.max(counts.0);
+        Sending(sending)
+    }
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().0 -= 1;
     }
 }

@@ -1,0 +1,80 @@
+//! Decoders: any split of the input gives the same output, never more of it than was claimed.
+
+use arbitrary::Arbitrary;
+use weightstream::codec::Decoder;
+use weightstream::dtype::Dtype;
+use weightstream::index::{Component, Encoding};
+
+/// Stored bytes, what they claim to decode to, and where to cut them.
+#[derive(Debug, Arbitrary)]
+pub struct Input<'a> {
+    /// Whether a format would say the decoded length (Zstandard can do without).
+    is_length_known: bool,
+    decoded_length: u32,
+    cuts: [u16; 4],
+    stored: &'a [u8],
+}
+
+impl<'a> Input<'a> {
+    /// Not from a fuzzer's bytes.
+    pub fn new(is_length_known: bool, decoded_length: u32, cuts: [u16; 4], stored: &'a [u8]) -> Self {
+        Input { is_length_known, decoded_length, cuts, stored }
+    }
+}
+
+/// Outputs beyond this are cut off: a fuzzer's memory is small.
+const MAX_DECODED_BYTES: u64 = 16 << 20;
+
+/// LZ4 blocks as APR has them.
+pub fn lz4_blocks(input: &Input) {
+    check(input, Encoding::Lz4Blocks, true);
+}
+
+/// One LZ4 block.
+pub fn lz4_block(input: &Input) {
+    check(input, Encoding::Lz4Block, true);
+}
+
+/// Zstandard frames.
+pub fn zstd(input: &Input) {
+    check(input, Encoding::Zstd, input.is_length_known);
+}
+
+fn check(input: &Input, encoding: Encoding, is_length_known: bool) {
+    let raw = Component::raw(Dtype::U8, 0..input.stored.len() as u64);
+    let claimed = u64::from(input.decoded_length).min(MAX_DECODED_BYTES);
+    let component = Component { encoding, decoded_length: is_length_known.then_some(claimed), ..raw };
+    let whole = decode(&component, &[input.stored]);
+    let mut cuts = input.cuts.map(|cut| usize::from(cut).min(input.stored.len()));
+    cuts.sort_unstable();
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    for cut in cuts.into_iter().chain([input.stored.len()]) {
+        pieces.push(&input.stored[start..cut]);
+        start = cut;
+    }
+    assert_eq!(decode(&component, &pieces), whole, "other cuts, other bytes");
+    if let Some(decoded) = whole
+        && is_length_known
+    {
+        assert_eq!(decoded.len() as u64, claimed);
+    }
+}
+
+/// The decoded bytes, if there are no objections.
+fn decode(component: &Component, pieces: &[&[u8]]) -> Option<Vec<u8>> {
+    let mut decoder = Decoder::new(component).expect("it is compressed");
+    let mut decoded = Vec::new();
+    for piece in pieces {
+        let take = &mut |bytes: &[u8]| {
+            decoded.extend_from_slice(bytes);
+            match decoded.len() as u64 > MAX_DECODED_BYTES {
+                true => Err(weightstream::Error::new(weightstream::ErrorKind::Limit, "enough")),
+                false => Ok(()),
+            }
+        };
+        decoder.push(piece, take).ok()?;
+    }
+    decoder.finish().ok()?;
+    Some(decoded)
+}

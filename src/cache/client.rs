@@ -1,0 +1,308 @@
+//! The page's side of the cache: starts the worker, and asks it.
+
+use super::PIECE_BYTES;
+use super::message::Request;
+use super::opfs::navigator;
+use super::record::{read_identity, write_identity};
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::answer::Identity;
+use crate::source::timer::pause;
+use futures::channel::oneshot;
+use futures::future::{self, Either};
+use js_sys::{Array, ArrayBuffer, Function, Promise, Reflect};
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::pin::pin;
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::{JsFuture, spawn_local};
+
+/// A worker that does not answer for so long is given up: a load must not wait for its cache.
+const PATIENCE_MS: u64 = 10_000;
+
+/// So many pieces may be on their way to the disk. A disk that is slower than the network slows the load down, rather
+/// than filling the memory.
+const MAX_PIECES_ON_THEIR_WAY: usize = 16;
+
+thread_local! {
+    static START_WORKER: RefCell<Option<Function>> = const { RefCell::new(None) };
+    static CLIENT: RefCell<Option<Rc<Client>>> = const { RefCell::new(None) };
+}
+
+/// Says how the worker is started: bundlers find it only where JavaScript names it.
+#[wasm_bindgen(js_name = setCacheWorker)]
+pub fn set_cache_worker(start: Function) {
+    START_WORKER.set(Some(start));
+}
+
+/// The cache, as a page asks it.
+#[derive(Debug)]
+pub struct Client {
+    worker: Worker,
+    waiting: RefCell<HashMap<u32, oneshot::Sender<Array>>>,
+    next_id: Cell<u32>,
+    /// Why the cache is not asked any more.
+    failure: RefCell<Option<Error>>,
+    /// Buffers for pieces: fresh memory costs ten times as much as the copy into it.
+    spare: RefCell<Vec<ArrayBuffer>>,
+    on_their_way: Cell<usize>,
+    until_there_is_room: RefCell<VecDeque<oneshot::Sender<()>>>,
+    has_asked_to_persist: Cell<bool>,
+}
+
+/// What was asked, and not yet answered.
+#[derive(Debug)]
+pub struct Reply {
+    client: Rc<Client>,
+    answer: Result<oneshot::Receiver<Array>>,
+}
+
+impl Client {
+    /// The cache of this page: `None` where the browser has nothing to keep files in.
+    pub fn get() -> Option<Rc<Self>> {
+        if let Some(client) = CLIENT.with_borrow(Option::clone) {
+            return Some(client);
+        }
+        let storage = navigator("storage").ok()?;
+        let is_there =
+            |target: &JsValue, name: &str| Reflect::get(target, &name.into()).is_ok_and(|it| it.is_function());
+        let start = START_WORKER.with_borrow(Option::clone)?;
+        if !is_there(&storage, "getDirectory") || !is_there(&js_sys::global(), "Worker") || navigator("locks").is_err()
+        {
+            return None;
+        }
+        let client = Rc::new(Client::start(&start).ok()?);
+        client.listen();
+        CLIENT.set(Some(Rc::clone(&client)));
+        Some(client)
+    }
+
+    /// Which version of the file is kept, if one is.
+    pub async fn open(self: &Rc<Self>, url: &str) -> Result<Option<Identity>> {
+        let answer = self.ask(Request::Open { url: url.to_owned() }).answer().await?;
+        let version = answer.get(2).as_string();
+        Ok(version.map(|version| read_identity(&version)))
+    }
+
+    /// Asks for bytes of that version: see [`Reply::bytes`].
+    pub fn read(self: &Rc<Self>, url: &str, version: &str, start: u64, end: u64) -> Reply {
+        let (url, version, buffer) = (url.to_owned(), version.to_owned(), self.buffer());
+        self.ask(Request::Read { url, version, start, end, buffer })
+    }
+
+    /// Waits where too many pieces are on their way to the disk.
+    pub async fn wait_for_room(&self) {
+        while self.on_their_way.get() >= MAX_PIECES_ON_THEIR_WAY && self.failure.borrow().is_none() {
+            let (sender, receiver) = oneshot::channel();
+            self.until_there_is_room.borrow_mut().push_back(sender);
+            receiver.await.ok(); // dropped where the cache was given up
+        }
+    }
+
+    /// Keeps the first `byte_length` bytes of `buffer`, which the file has from `start`. The reply needs no waiting for.
+    pub fn write(
+        self: &Rc<Self>,
+        url: &str,
+        version: &str,
+        start: u64,
+        byte_length: u64,
+        buffer: ArrayBuffer,
+    ) -> Reply {
+        self.ask_to_persist();
+        self.on_their_way.set(self.on_their_way.get() + 1);
+        let (url, version) = (url.to_owned(), version.to_owned());
+        self.ask(Request::Write { url, version, start, byte_length, buffer })
+    }
+
+    /// Notes that a write has ended.
+    pub fn written(&self) {
+        self.on_their_way.set(self.on_their_way.get().saturating_sub(1));
+        if let Some(next) = self.until_there_is_room.borrow_mut().pop_front() {
+            next.send(()).ok(); // whoever waited may have been stopped
+        }
+    }
+
+    /// Notes that bytes of a version have a content, so that they are found under any URL.
+    pub fn note(self: &Rc<Self>, content: &str, url: &str, version: &str, range: Range<u64>) -> Reply {
+        let (content, url, version) = (content.to_owned(), url.to_owned(), version.to_owned());
+        let (start, byte_length) = (range.start, range.end - range.start);
+        self.ask(Request::Note { content, url, version, start, byte_length })
+    }
+
+    /// Where contents are kept: of each the URL, the version and where it begins, if it is.
+    pub async fn locate(self: &Rc<Self>, contents: &[String]) -> Result<Vec<Option<(String, String, u64)>>> {
+        let contents = contents.iter().map(|content| JsValue::from_str(content)).collect();
+        let places: Array = self.ask(Request::Locate { contents }).answer().await?.get(2).unchecked_into();
+        let place = |place: JsValue| {
+            let place: Array = place.dyn_into().ok()?;
+            Some((place.get(0).as_string()?, place.get(1).as_string()?, place.get(2).as_f64()? as u64))
+        };
+        Ok(places.iter().map(place).collect())
+    }
+
+    /// Forgets a file; only if it is of this version, where one is named.
+    pub async fn delete(self: &Rc<Self>, url: &str, version: Option<String>) -> Result<()> {
+        self.ask(Request::Delete { url: url.to_owned(), version }).answer().await.map(drop)
+    }
+
+    /// What is kept: an array of `[url, bytes that it takes, length of the file, milliseconds since 1970]`.
+    pub async fn list(self: &Rc<Self>) -> Result<Array> {
+        Ok(self.ask(Request::List).answer().await?.get(2).unchecked_into())
+    }
+
+    /// Forgets everything.
+    pub async fn clear(self: &Rc<Self>) -> Result<()> {
+        self.ask(Request::Clear).answer().await.map(drop)
+    }
+
+    /// A buffer of [`PIECE_BYTES`].
+    pub fn buffer(&self) -> ArrayBuffer {
+        self.spare.borrow_mut().pop().unwrap_or_else(|| ArrayBuffer::new(PIECE_BYTES as u32))
+    }
+
+    /// Takes a buffer back.
+    pub fn recycle(&self, buffer: ArrayBuffer) {
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < MAX_PIECES_ON_THEIR_WAY && u64::from(buffer.byte_length()) == PIECE_BYTES {
+            spare.push(buffer);
+        }
+    }
+
+    fn start(start: &Function) -> Result<Client, JsValue> {
+        let worker: Worker = start.call0(&JsValue::UNDEFINED)?.unchecked_into();
+        // The worker runs the same module, which need be neither found nor compiled again.
+        worker.post_message(&wasm_bindgen::module(), &Array::new())?;
+        Ok(Client {
+            worker,
+            waiting: RefCell::default(),
+            next_id: Cell::new(1),
+            failure: RefCell::default(),
+            spare: RefCell::default(),
+            on_their_way: Cell::new(0),
+            until_there_is_room: RefCell::default(),
+            has_asked_to_persist: Cell::new(false),
+        })
+    }
+
+    fn listen(self: &Rc<Self>) {
+        let client = Rc::clone(self);
+        let answered = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
+            let answer: Array = Reflect::get(&event, &"data".into()).unwrap_or_default().unchecked_into();
+            let id = answer.get(0).as_f64().unwrap_or_default() as u32;
+            let waiting = client.waiting.borrow_mut().remove(&id);
+            if let Some(waiting) = waiting {
+                waiting.send(answer).ok(); // whoever asked may have been stopped
+            }
+        });
+        self.worker.set_onmessage(&answered.into_js_value());
+        let client = Rc::clone(self);
+        let failed = Closure::<dyn FnMut(JsValue)>::new(move |_| {
+            client.give_up(Error::new(
+                ErrorKind::Io,
+                "the cache's worker failed, or weightstream.worker.js is not served",
+            ));
+        });
+        self.worker.set_onerror(&failed.into_js_value());
+    }
+
+    fn give_up(&self, error: Error) {
+        self.failure.borrow_mut().get_or_insert(error);
+        self.waiting.borrow_mut().clear();
+        self.until_there_is_room.borrow_mut().clear();
+        self.worker.terminate();
+    }
+
+    fn ask(self: &Rc<Self>, request: Request) -> Reply {
+        Reply { client: Rc::clone(self), answer: self.post(request) }
+    }
+
+    fn post(&self, request: Request) -> Result<oneshot::Receiver<Array>> {
+        if let Some(failure) = &*self.failure.borrow() {
+            return Err(failure.clone());
+        }
+        let (message, buffer) = request.write();
+        let id = self.next_id.replace(self.next_id.get().wrapping_add(1));
+        message.unshift(&id.into());
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.borrow_mut().insert(id, sender);
+        let posted = self.worker.post_message(&message, &buffer.iter().collect());
+        posted.map_err(|_| Error::new(ErrorKind::Io, "the cache's worker takes no messages"))?;
+        Ok(receiver)
+    }
+
+    /// Asks the browser once not to clear away what is kept when the disk is full. It decides by itself, and its answer
+    /// changes nothing here.
+    fn ask_to_persist(&self) {
+        if self.has_asked_to_persist.replace(true) {
+            return;
+        }
+        let storage = navigator("storage").unwrap_or_default();
+        let asked = Reflect::get(&storage, &"persist".into())
+            .and_then(|function| function.dyn_into::<Function>())
+            .and_then(|function| function.call0(&storage))
+            .and_then(|promise| promise.dyn_into::<Promise>());
+        if let Ok(asked) = asked {
+            spawn_local(async move { drop(JsFuture::from(asked).await) });
+        }
+    }
+}
+
+impl Reply {
+    /// How many bytes came, in which buffer; where none did, from where on there are some again.
+    pub async fn bytes(self) -> Result<(u64, u64, ArrayBuffer)> {
+        let answer = self.answer().await?;
+        let numbers: Array = answer.get(2).unchecked_into();
+        let number = |at: u32| numbers.get(at).as_f64().unwrap_or_default() as u64;
+        Ok((number(0), number(1), answer.get(3).unchecked_into()))
+    }
+
+    /// The buffer that was sent, for other use.
+    pub async fn buffer(self) -> Result<ArrayBuffer> {
+        Ok(self.answer().await?.get(3).unchecked_into())
+    }
+
+    /// The whole answer: `[id, nothing, the answer, the buffer]`.
+    pub async fn answer(self) -> Result<Array> {
+        let Reply { client, answer } = self;
+        let answered = match future::select(answer?, pin!(pause(PATIENCE_MS))).await {
+            Either::Left((answered, _)) => answered.ok(),
+            Either::Right(_) => {
+                client.give_up(Error::new(ErrorKind::Io, "the cache's worker does not answer"));
+                None
+            }
+        };
+        let Some(answer) = answered else {
+            let failure = client.failure.borrow().clone();
+            return Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "the cache's worker is gone")));
+        };
+        match answer.get(1).as_string() {
+            Some(what) => {
+                if let Ok(buffer) = answer.get(3).dyn_into() {
+                    client.recycle(buffer);
+                }
+                Err(Error::new(ErrorKind::Io, what))
+            }
+            None => Ok(answer),
+        }
+    }
+}
+
+/// A version as messages say it.
+pub(crate) fn version_of(identity: &Identity) -> String {
+    write_identity(identity)
+}
+
+#[wasm_bindgen]
+extern "C" {
+    #[derive(Debug)]
+    type Worker;
+    #[wasm_bindgen(method, catch, js_name = postMessage)]
+    fn post_message(this: &Worker, message: &JsValue, transferred: &Array) -> Result<(), JsValue>;
+    #[wasm_bindgen(method, setter, js_name = onmessage)]
+    fn set_onmessage(this: &Worker, listener: &JsValue);
+    #[wasm_bindgen(method, setter, js_name = onerror)]
+    fn set_onerror(this: &Worker, listener: &JsValue);
+    #[wasm_bindgen(method)]
+    fn terminate(this: &Worker);
+}

@@ -1,0 +1,71 @@
+//! Web Locks: what only one tab may do at a time.
+
+use futures::channel::oneshot;
+use futures::future::{self, Either};
+use js_sys::{Function, Object, Promise, Reflect};
+use std::cell::RefCell;
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::JsFuture;
+
+/// A lock that is held until this is dropped, or its tab ends.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    release: Function,
+}
+
+impl Lock {
+    /// Waits for the lock of this name.
+    ///
+    /// # Errors
+    /// Where the browser has no locks, or refuses them here.
+    pub(crate) async fn wait(name: &str) -> Result<Lock, JsValue> {
+        request(name, false).await?.ok_or(JsValue::UNDEFINED)
+    }
+
+    /// Takes the lock if nobody has it.
+    ///
+    /// # Errors
+    /// As for [`Lock::wait`].
+    pub(crate) async fn try_now(name: &str) -> Result<Option<Lock>, JsValue> {
+        request(name, true).await
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        self.release.call0(&JsValue::UNDEFINED).ok(); // resolving a promise does not throw
+    }
+}
+
+async fn request(name: &str, if_available: bool) -> Result<Option<Lock>, JsValue> {
+    let (sender, granted) = oneshot::channel();
+    // Whoever is granted the lock keeps it until the promise that it gives back is resolved. Where nobody waits for the
+    // lock any more, the sender gives it back, and dropping it releases it.
+    let callback = Closure::once_into_js(move |lock: JsValue| -> JsValue {
+        if lock.is_null() {
+            sender.send(None).ok();
+            return JsValue::UNDEFINED;
+        }
+        let release = RefCell::new(None);
+        let held = Promise::new(&mut |resolve, _| *release.borrow_mut() = Some(resolve));
+        sender.send(release.take().map(|release| Lock { release })).ok();
+        held.into()
+    });
+    let options = Object::new();
+    Reflect::set(&options, &"ifAvailable".into(), &if_available.into())?;
+    let locks: LockManager = super::opfs::navigator("locks")?.unchecked_into();
+    let ended = JsFuture::from(locks.request(name, &options, &callback)?);
+    match future::select(granted, ended).await {
+        Either::Left((lock, _)) => lock.map_err(|_| JsValue::UNDEFINED),
+        // What was not available has ended before we looked.
+        Either::Right((Ok(_), granted)) => granted.await.map_err(|_| JsValue::UNDEFINED),
+        Either::Right((Err(refused), _)) => Err(refused),
+    }
+}
+
+#[wasm_bindgen]
+extern "C" {
+    type LockManager;
+    #[wasm_bindgen(method, catch)]
+    fn request(this: &LockManager, name: &str, options: &JsValue, callback: &JsValue) -> Result<Promise, JsValue>;
+}

@@ -1,0 +1,34 @@
+//! What was fetched once and is kept: bytes of files by URL, crash-safe, checked whenever they are read.
+//!
+//! A file of a model has one [`log::Log`]: whatever arrived of it, piece by piece, each with its checksum. The log knows
+//! no browser. In the browser it lies in the origin private file system, whose synchronous access only workers have: a
+//! worker runs the same wasm module and keeps the logs (`worker`), the page asks it by messages (`client`), and
+//! `source::cached` stands between the loader and `fetch`.
+//!
+//! Nothing here can fail a load: a cache that breaks goes quiet, and the network does the work.
+
+#[cfg(target_arch = "wasm32")]
+pub mod client;
+pub mod contents;
+pub mod extents;
+#[cfg(target_arch = "wasm32")]
+mod lock;
+pub mod log;
+#[cfg(target_arch = "wasm32")]
+mod message;
+#[cfg(target_arch = "wasm32")]
+mod opfs;
+mod record;
+pub mod storage;
+#[cfg(target_arch = "wasm32")]
+mod store;
+#[cfg(target_arch = "wasm32")]
+mod worker;
+
+#[cfg(target_arch = "wasm32")]
+pub(crate) use lock::Lock;
+#[cfg(target_arch = "wasm32")]
+pub(crate) use opfs::is_offline;
+
+/// Bytes are kept in pieces of at most so many: to read a part of one, all of it is read and checked.
+pub const PIECE_BYTES: u64 = 1 << 20;

@@ -1,0 +1,267 @@
+//! The logs of all files, those that this worker has open and those in the folder.
+//!
+//! A log is open in one worker at a time: whoever has it open holds a Web Lock of its name. A worker that wants a log
+//! which another has calls for it on a channel that all of them hear, and is given it between two requests.
+
+mod content;
+mod room;
+
+use super::Lock;
+use super::contents::Contents;
+use super::log::{self, Description, Found, GLANCE_BYTES, Log};
+use super::opfs::{Entry, Folder, SyncFile, failed};
+use super::record::{read_identity, write_identity};
+use crate::error::{ErrorKind, Result};
+use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
+use crate::source::timer::pause;
+use futures::future::{self, Either};
+use js_sys::{Array, ArrayBuffer, Date, Math, Uint8Array};
+use std::collections::HashMap;
+use std::pin::pin;
+use wasm_bindgen::prelude::*;
+
+/// So many logs are open at once: more than a loader has connections, each of which may read another file.
+const MAX_OPEN: usize = 8;
+
+/// The list of contents, among the logs.
+const CONTENTS: &str = "contents";
+
+/// How often a worker that waits calls for a log: whoever has it may have got it after the last call.
+const CALL_INTERVAL_MS: u64 = 100;
+
+/// All that is kept.
+pub(super) struct Store {
+    folder: Folder,
+    open: HashMap<String, Open>,
+    contents: Option<OpenContents>,
+    channel: BroadcastChannel,
+    /// How many bytes can be written before asking again.
+    room_bytes: u64,
+    /// What was used since is not removed to make room.
+    started_ms: u64,
+}
+
+struct Open {
+    // Closed before the lock is released: fields are dropped in this order.
+    log: Log<SyncFile>,
+    _lock: Lock,
+    version: Option<String>,
+    used_ms: f64,
+    is_dirty: bool,
+}
+
+struct OpenContents {
+    list: Contents<SyncFile>,
+    _lock: Lock,
+}
+
+impl Store {
+    pub(super) async fn new(channel: BroadcastChannel) -> Result<Self> {
+        let folder = Folder::open().await?;
+        Ok(Store { folder, open: HashMap::new(), contents: None, channel, room_bytes: 0, started_ms: now_ms() })
+    }
+
+    /// Which version of the file is kept, if one is; it counts as used now.
+    pub(super) async fn version(&mut self, url: &str) -> Result<Option<String>> {
+        let Some(open) = self.open(&name_of(url), false).await? else { return Ok(None) };
+        open.log.touch(now_ms())?;
+        Ok(open.version.clone())
+    }
+
+    /// Reads bytes from `start`, not beyond `end`, into the buffer. Says how many, and, where there are none, from
+    /// where on there are again: `end` at the most.
+    pub(super) async fn read(
+        &mut self,
+        url: &str,
+        version: &str,
+        mut start: u64,
+        end: u64,
+        buffer: &ArrayBuffer,
+    ) -> Result<(u64, u64)> {
+        let open = self.open(&name_of(url), false).await?.filter(|open| open.version.as_deref() == Some(version));
+        let Some(open) = open else { return Ok((0, end)) };
+        let into = Uint8Array::new(buffer);
+        let (first, most) = (start, end.min(start.saturating_add(u64::from(into.length()))));
+        while start < most {
+            match open.log.read(start..most, 1)? {
+                Found::Bytes(bytes) => {
+                    let at = (start - first) as u32;
+                    into.subarray(at, at + bytes.len() as u32).copy_from(bytes);
+                    start += bytes.len() as u64;
+                }
+                Found::Missing(_) if start > first => break,
+                Found::Missing(_) => {
+                    return Ok(match open.log.read(start..end, DEFAULT_COALESCE_GAP_BYTES)? {
+                        Found::Missing(missing) => (0, missing.end),
+                        Found::Bytes(_) => (0, end),
+                    });
+                }
+            }
+        }
+        Ok((start - first, start))
+    }
+
+    /// Keeps bytes of a version; what was there of another version goes.
+    pub(super) async fn write(&mut self, url: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()> {
+        let name = name_of(url);
+        self.make_room(bytes.len() as u64 + GLANCE_BYTES, &name).await?;
+        loop {
+            match self.append(url, &name, version, start, bytes).await {
+                // Browsers set more aside than they are asked for, so that there may be less room than they say.
+                Err(error) if error.kind == ErrorKind::Limit && self.remove_oldest(&name).await? => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn append(&mut self, url: &str, name: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()> {
+        let Some(open) = self.open(name, true).await? else { return Ok(()) };
+        if open.version.as_deref() != Some(version) {
+            let identity = read_identity(version);
+            let generation = (Math::random() * 2f64.powi(53)) as u64;
+            open.version = None;
+            open.log.begin(Description { url: url.to_owned(), identity }, generation, now_ms())?;
+            open.version = Some(version.to_owned());
+        }
+        open.is_dirty = true;
+        open.log.append(start, bytes)
+    }
+
+    /// Forgets a file: of that version only, where one is named.
+    pub(super) async fn delete(&mut self, url: &str, version: Option<&str>) -> Result<()> {
+        let name = name_of(url);
+        if let Some(version) = version {
+            let open = self.open(&name, false).await?;
+            if open.is_none_or(|open| open.version.as_deref() != Some(version)) {
+                return Ok(());
+            }
+        }
+        let lock = self.lock(&name).await?;
+        self.folder.remove(&name).await?;
+        drop(lock);
+        Ok(())
+    }
+
+    /// Of each file that is kept: its URL, how many bytes it takes in the folder, how long the file is, and when it was
+    /// used last.
+    pub(super) async fn list(&self) -> Result<Array> {
+        let list = Array::new();
+        for entry in self.folder.entries().await? {
+            if let Some((description, last_used_ms)) = glance(&entry).await {
+                let file_length =
+                    description.identity.length.map_or(JsValue::UNDEFINED, |length| (length as f64).into());
+                let (byte_length, last_used) = (entry.byte_length as f64, last_used_ms as f64);
+                list.push(&Array::of4(&description.url.into(), &byte_length.into(), &file_length, &last_used.into()));
+            }
+        }
+        Ok(list)
+    }
+
+    /// Forgets everything.
+    pub(super) async fn clear(&mut self) -> Result<()> {
+        for entry in self.folder.entries().await? {
+            let lock = self.lock(&entry.name).await?;
+            self.folder.remove(&entry.name).await?;
+            drop(lock);
+        }
+        Ok(())
+    }
+
+    /// Another worker wants this log.
+    pub(super) fn give_up(&mut self, name: &str) {
+        if name == CONTENTS {
+            self.contents = None;
+        }
+        self.open.remove(name);
+    }
+
+    /// Whether there is anything to close.
+    pub(super) fn is_open(&self) -> bool {
+        !self.open.is_empty() || self.contents.is_some()
+    }
+
+    /// Makes sure that what was written stays, and closes everything: other tabs need not call for it then.
+    pub(super) fn rest(&mut self) {
+        for open in self.open.values_mut().filter(|open| open.is_dirty) {
+            open.log.flush().ok(); // whoever reads it next finds out whether it is there
+        }
+        self.open.clear();
+        self.contents = None;
+    }
+
+    async fn open(&mut self, name: &str, make: bool) -> Result<Option<&mut Open>> {
+        if !self.open.contains_key(name) {
+            let lock = self.lock(name).await?;
+            let Some(file) = self.folder.file(name, make).await? else { return Ok(None) };
+            let log = Log::open(file)?;
+            let version = log.description().map(|description| write_identity(&description.identity));
+            if self.open.len() >= MAX_OPEN
+                && let Some(oldest) = self.oldest_open()
+            {
+                self.open.remove(&oldest);
+            }
+            let open = Open { log, _lock: lock, version, used_ms: 0.0, is_dirty: false };
+            self.open.insert(name.to_owned(), open);
+        }
+        let mut open = self.open.get_mut(name);
+        if let Some(open) = &mut open {
+            open.used_ms = Date::now();
+        }
+        Ok(open)
+    }
+
+    fn oldest_open(&self) -> Option<String> {
+        let oldest = self.open.iter().min_by(|(_, one), (_, other)| one.used_ms.total_cmp(&other.used_ms))?;
+        Some(oldest.0.clone())
+    }
+
+    /// Waits until nobody has the log open, and keeps it so.
+    async fn lock(&mut self, name: &str) -> Result<Lock> {
+        self.give_up(name);
+        let lock_name = lock_name(name);
+        if let Some(lock) = Lock::try_now(&lock_name).await.map_err(failed)? {
+            return Ok(lock);
+        }
+        // Whoever waits holds nothing: so no two workers wait for each other.
+        self.open.clear();
+        self.contents = None;
+        let mut waiting = pin!(Lock::wait(&lock_name));
+        loop {
+            self.channel.post_message(&name.into());
+            match future::select(waiting.as_mut(), pin!(pause(CALL_INTERVAL_MS))).await {
+                Either::Left((lock, _)) => return lock.map_err(failed),
+                Either::Right(_) => {}
+            }
+        }
+    }
+}
+
+#[wasm_bindgen]
+extern "C" {
+    /// What all workers of an origin hear.
+    pub(super) type BroadcastChannel;
+    #[wasm_bindgen(constructor, catch)]
+    pub(super) fn new(name: &str) -> Result<BroadcastChannel, JsValue>;
+    #[wasm_bindgen(method, js_name = postMessage)]
+    fn post_message(this: &BroadcastChannel, message: &JsValue);
+    #[wasm_bindgen(method, setter, js_name = onmessage)]
+    pub(super) fn set_onmessage(this: &BroadcastChannel, listener: &JsValue);
+}
+
+async fn glance(entry: &Entry) -> Option<(Description, u64)> {
+    log::glance(&entry.first_bytes(GLANCE_BYTES).await.ok()?)
+}
+
+/// What the log of a file is called: URLs hold what no file name may.
+fn name_of(url: &str) -> String {
+    let hash = blake3::hash(url.as_bytes());
+    hash.to_hex().get(..32).unwrap_or_default().to_owned()
+}
+
+fn lock_name(name: &str) -> String {
+    format!("weightstream log {name}")
+}
+
+fn now_ms() -> u64 {
+    Date::now() as u64
+}

@@ -1,0 +1,146 @@
+//! zTensor 2: blobs at multiples of 4096, one of which is the manifest, and a footer that says where that is.
+//!
+//! Source: the specification of version 2, draft 3 (draft 4 adds a digest that is in no file), and the profiles of
+//! its registry, in the repository of the package `ztensor` 2.1. What is read where it leaves a choice: layouts, types,
+//! encodings and digests that are not in the registry are listed and load as they are stored, `zt.mx/1` and
+//! `zt.quant_group/1` by their parts; padding, and the generations of an appended file that the last footer
+//! does not lead to, are not looked at; nor are values of `bool`, `f4_e2m1` or indices for being possible ones. Tensors
+//! may share a blob, which is then read for each of them. A model in several files is refused: its root has the only
+//! manifest that counts, with places of blobs in the other files.
+
+mod deterministic;
+mod object;
+mod part;
+
+use super::super::cbor::Cbor;
+use super::blob::Findings;
+use super::{Contents, MAX_MANIFEST_BYTES, too_large};
+use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::fields::Fields;
+use crate::index::{Metadata, Tensor, check_tied_tensors};
+use crate::window::{Stop, Window};
+use std::ops::Range;
+use twox_hash::XxHash3_64;
+
+/// At both ends of the file.
+pub(super) const MAGIC: [u8; 8] = *b"\x89ZT2\r\n\x1a\n";
+
+const FOOTER_BYTES: u64 = 40;
+const VERSION: u32 = 2;
+
+/// Blobs begin at multiples of it, the first one at the first.
+const ALIGNMENT: u64 = 4096;
+
+/// Bytes of the name of an object, a part or an attribute.
+const MAX_NAME_BYTES: usize = 1024;
+
+pub(super) fn parse(window: &Window) -> Result<Contents, Stop> {
+    let length = window.whole_length()?;
+    let not_whole = || Error::new(ErrorKind::Truncated, "the file does not end with a footer of zTensor 2");
+    let data_end = length.checked_sub(FOOTER_BYTES).filter(|end| *end >= MAGIC.len() as u64);
+    let data_end = data_end.ok_or_else(|| not_whole().at(0..length))?;
+    let footer = window.get(data_end..length)?;
+    if !footer.ends_with(&MAGIC) {
+        return Err(not_whole().at(data_end..length).into());
+    }
+    let Footer { manifest, hash } = Footer::read(footer, data_end)?;
+    let bytes = window.get(manifest.clone())?;
+    let found = XxHash3_64::oneshot(bytes);
+    if found != hash {
+        let what = format!("the manifest has the xxh3 {found:016x}, but the footer says {hash:016x}");
+        return Err(Error::new(ErrorKind::Checksum, what).at(manifest).into());
+    }
+    Ok(read_manifest(bytes, manifest, data_end)?)
+}
+
+/// What the end of the file says.
+struct Footer {
+    manifest: Range<u64>,
+    /// XXH3-64 of the manifest.
+    hash: u64,
+}
+
+impl Footer {
+    /// Reads the 40 bytes that begin at `data_end`.
+    fn read(footer: &[u8], data_end: u64) -> Result<Self> {
+        let mut fields = Fields::new(footer, data_end, "the footer");
+        let (offset, length, hash) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        let at = fields.position();
+        let version = fields.u32()?; // 4 reserved bytes follow, which readers must ignore
+        if version != VERSION {
+            let what = format!("zTensor version {version}; weightstream reads versions 0.1, 1.x and 2");
+            return Err(Error::new(ErrorKind::Unsupported, what).at(fields.since(at)));
+        }
+        if (offset, length, hash) == (0, 0, 0) {
+            return Err(in_shards("it has no manifest: it is one of the shards, of which only the model's root tells"));
+        }
+        if length > MAX_MANIFEST_BYTES {
+            return Err(too_large(length, data_end + 8));
+        }
+        let is_aligned = offset >= ALIGNMENT && offset.is_multiple_of(ALIGNMENT) && length > 0;
+        let end = offset.checked_add(length).filter(|end| is_aligned && *end <= data_end);
+        let end = end.ok_or_else(|| {
+            let what = format!("the footer has the manifest at {offset}, with {length} bytes, where none can be");
+            malformed(what).at(data_end..data_end + 16)
+        })?;
+        Ok(Footer { manifest: offset..end, hash })
+    }
+}
+
+fn read_manifest(bytes: &[u8], manifest: Range<u64>, data_end: u64) -> Result<Contents> {
+    deterministic::check(bytes, manifest.start)?;
+    let (mut metadata, mut objects, mut findings) = (Metadata::new(), None, Findings::default());
+    let mut cbor = Cbor::new(bytes, manifest.start, "the manifest");
+    cbor.entries(|key, cbor| {
+        match key {
+            "attributes" => metadata = named(cbor)?,
+            "objects" => {
+                let mut tensors: Vec<Tensor> = Vec::new();
+                cbor.entries(|name, cbor| {
+                    tensors.push(object::read(name, cbor, &mut findings).map_err(|e| e.in_tensor(name))?);
+                    Ok(())
+                })?;
+                objects = Some(tensors);
+            }
+            _ => _ = cbor.value()?, // also `shards`: a part that lies in one is refused
+        }
+        Ok(())
+    })?;
+    let mut tensors = objects.ok_or_else(|| malformed("the manifest has no `objects`").at(manifest.clone()))?;
+    check_tied_tensors(&mut tensors, Some(data_end))?;
+    for tensor in &tensors {
+        let mut ranges = tensor.components.iter().map(|component| &component.range);
+        if let Some(range) = ranges.find(|r| !r.is_empty() && r.start < manifest.end && manifest.start < r.end) {
+            return Err(malformed("its bytes overlap the manifest").at(range.clone()).in_tensor(&tensor.name));
+        }
+    }
+    Ok(Contents { version: VERSION.to_string(), metadata, tensors, warnings: findings.warnings().collect() })
+}
+
+/// Reads a map whose keys are names.
+fn named(cbor: &mut Cbor) -> Result<Metadata> {
+    let mut map = Metadata::new();
+    cbor.entries(|key, cbor| {
+        check_name(key)?;
+        map.insert(key.to_owned(), cbor.value()?);
+        Ok(())
+    })?;
+    Ok(map)
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
+        let what = format!("a name of {} bytes is empty, longer than {MAX_NAME_BYTES} or has a zero", name.len());
+        return Err(malformed(what));
+    }
+    Ok(())
+}
+
+fn in_shards(what: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, what)
+        .advise("weightstream reads no zTensor models in several files: write the model as one file.")
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+mod tests;

@@ -1,0 +1,91 @@
+//! A part of an object, which becomes a component of a tensor.
+
+use super::super::blob::Findings;
+use super::super::dtypes::part_dtype;
+use super::ALIGNMENT;
+use crate::codec::digest::from_hex;
+use crate::codec::zstd;
+use crate::dtype::Dtype;
+use crate::error::{Result, malformed};
+use crate::format::described::{integer, integers, text};
+use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding};
+use serde_json::Value;
+use std::ops::Range;
+
+/// Zstandard frames, then a frame to be skipped that says where each begins (profile `zt.zstd-seekable/1`).
+const ZSTD_SEEKABLE: &str = "zt.zstd-seekable/1";
+
+/// What the manifest says of a part.
+pub(super) struct Part<'a> {
+    pub(super) dtype: Dtype,
+    range: Range<u64>,
+    /// Raw where it is absent.
+    encoding: Option<&'a str>,
+    pub(super) decoded_length: u64,
+    /// Algorithm and value, over the decoded bytes.
+    digest: Option<&'a str>,
+}
+
+impl<'a> Part<'a> {
+    pub(super) fn read(described: &'a Value) -> Result<Self> {
+        if let Some(shard) = text(described, "shard")? {
+            return Err(super::in_shards(&format!("it lies in another file, the shard \"{shard}\"")));
+        }
+        let range = match *integers(described, "blob")? {
+            [offset, length] if offset >= ALIGNMENT && offset.is_multiple_of(ALIGNMENT) => {
+                offset.checked_add(length).map(|end| offset..end)
+            }
+            _ => None,
+        };
+        let range = range.ok_or_else(|| {
+            malformed(format!("its `blob` is no offset, which must be a multiple of {ALIGNMENT}, with a length"))
+        })?;
+        let (encoding, stated) = (text(described, "encoding")?, integer(described, "decoded_length")?);
+        let decoded_length = match (encoding, stated) {
+            (None, None) => range.end - range.start,
+            (Some(_), Some(decoded)) => decoded,
+            _ => return Err(malformed("it has one of `encoding` and `decoded_length` without the other")),
+        };
+        let (stored, logical) = (text(described, "dtype")?, text(described, "type")?);
+        let dtype = part_dtype(stored.ok_or_else(|| malformed("it has no `dtype`"))?, logical)?;
+        let digest = text(described, "digest")?;
+        Ok(Part { dtype, range, encoding, decoded_length, digest })
+    }
+
+    pub(super) fn component(&self, role: &str, findings: &mut Findings) -> Result<Component> {
+        let mut component = Component { role: role.into(), ..Component::raw(self.dtype.clone(), self.range.clone()) };
+        match self.encoding {
+            None => {}
+            Some(ZSTD_SEEKABLE) => {
+                zstd::check_lengths(self.range.end - self.range.start, self.decoded_length)?;
+                component.encoding = Encoding::Zstd;
+                component.decoded_length = Some(self.decoded_length);
+            }
+            Some(other) => {
+                findings.note(format!("bytes in the unknown encoding \"{other}\" load as they are stored"));
+                component.dtype = Dtype::Other(format!("{} in {other}", component.dtype).into());
+                return Ok(component); // its digest is over bytes that nobody here can decode
+            }
+        }
+        component.digest = self.digest(findings)?;
+        Ok(component)
+    }
+
+    fn digest(&self, findings: &mut Findings) -> Result<Option<ComponentDigest>> {
+        let Some(text) = self.digest else { return Ok(None) };
+        let wrong = || malformed(format!("its digest `{text}` is not one of its algorithm, in lower case"));
+        let (algorithm, value) = text.split_once(':').ok_or_else(wrong)?;
+        if value.contains(|digit: char| digit.is_ascii_uppercase()) {
+            return Err(wrong());
+        }
+        let digest = match algorithm {
+            "xxh3" => Digest::Xxh3(u64::from_be_bytes(from_hex(value).ok_or_else(wrong)?)),
+            "sha256" => Digest::Sha256(from_hex(value).ok_or_else(wrong)?),
+            _ => {
+                findings.note(format!("digests by the unknown algorithm \"{algorithm}\" were not checked"));
+                return Ok(None);
+            }
+        };
+        Ok(Some(ComponentDigest { digest, over: DigestedBytes::Decoded }))
+    }
+}

@@ -1,0 +1,76 @@
+//! One tensor, as soon as possible.
+
+use super::loaded::check_into;
+use super::operation::{Order, rows_of};
+use super::stats::Observer;
+use super::{BufferOf, Loaded, Loader, TensorRequest};
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::{Buffer, Source};
+use futures::future::{FutureExt, LocalBoxFuture, Shared, WeakShared};
+use futures::stream::TryStreamExt;
+use std::rc::Rc;
+
+type SharedLoad<B> = Shared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
+pub(super) type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
+
+impl<S: Source> Loader<S> {
+    /// Loads one tensor, reading only its bytes. A caller that asks for a tensor while it is being
+    /// loaded joins that load.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for a name that is not in the index; `INVALID_ARGUMENT` for impossible rows or a buffer of
+    /// another length; whatever the source and the decoders find wrong.
+    pub async fn load_tensor(
+        self: &Rc<Self>,
+        name: &str,
+        request: TensorRequest<BufferOf<S>>,
+        observer: Rc<dyn Observer>,
+    ) -> Result<Loaded<BufferOf<S>>> {
+        if request.rows.is_some() || request.into.is_some() {
+            let _goes_first = self.precedence.demand();
+            return self.load_alone(name.to_owned(), request, observer).await;
+        }
+        let running = self.loading.borrow().get(name).and_then(WeakShared::upgrade);
+        let load = running.unwrap_or_else(|| self.start_load(name, observer));
+        let loaded = load.clone().await;
+        drop(load);
+        Rc::try_unwrap(loaded?).or_else(|shared| shared.duplicate())
+    }
+
+    fn start_load(self: &Rc<Self>, name: &str, observer: Rc<dyn Observer>) -> SharedLoad<BufferOf<S>> {
+        let loader = Rc::clone(self);
+        let owned_name = name.to_owned();
+        let load = async move {
+            if let Some(prefetched) = loader.take_prefetched(&owned_name).await {
+                return Ok(Rc::new(prefetched));
+            }
+            let _goes_first = loader.precedence.demand();
+            loader.load_alone(owned_name, TensorRequest::default(), observer).await.map(Rc::new)
+        };
+        let load = load.boxed_local().shared();
+        let mut loading = self.loading.borrow_mut();
+        loading.retain(|_, load| load.upgrade().is_some());
+        loading.extend(load.downgrade().map(|weak| (name.to_owned(), weak)));
+        load
+    }
+
+    async fn load_alone(
+        self: &Rc<Self>,
+        name: String,
+        request: TensorRequest<BufferOf<S>>,
+        observer: Rc<dyn Observer>,
+    ) -> Result<Loaded<BufferOf<S>>> {
+        let tensor = self.find(&name).await?;
+        let rows = request.rows.map(|rows| rows_of(&tensor, rows)).transpose()?;
+        if let Some(into) = &request.into {
+            check_into(into.byte_length(), &tensor, rows.as_ref().map(|rows| &rows.bytes))?;
+        }
+        let orders = vec![Order { tensor, rows, into: request.into }];
+        let mut loads = Box::pin(self.stream_orders(orders, self.call(observer)).await?);
+        let Some(loaded) = loads.try_next().await? else {
+            return Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name));
+        };
+        loads.try_next().await?; // asks for no more bytes, but keeps the rest of a body that began at the file's start
+        Ok(loaded)
+    }
+}

@@ -1,0 +1,109 @@
+//! Digests that the caller knows: what a model must be, whatever its files say.
+
+use super::file::ModelFile;
+use crate::codec::digest;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Digest, Part, Tensor};
+use crate::source::{Buffer, Source};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Pinned digests. They are checked also where [`Options::verify`](super::Options::verify) is off.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Digests {
+    /// By tensor: over its decoded bytes; of a tensor of several components over those of one after the other, in the
+    /// order of the index. Rows of it are not checked.
+    pub tensors: HashMap<String, Digest>,
+    /// By file: its path in the model, its name or its URL. Over the bytes as they are stored. They are checked where the
+    /// whole of a file is read: a manifest when it is opened, others by `tensors()` of all and by `verify()`.
+    pub files: HashMap<String, Digest>,
+}
+
+/// What errors call them.
+pub(super) const PINNED: &str = "the caller's digests";
+
+impl Digests {
+    /// The digest of a file, with the name by which it is pinned.
+    pub(super) fn of_file<S: Source>(&self, file: &ModelFile<S>, part: Option<&Part>) -> Option<(&str, Digest)> {
+        let file_name = file.source.file_name();
+        let names = [Some(file.source.name()), part.map(|part| part.path.as_str()), file_name.as_deref()];
+        let pinned = names.into_iter().flatten().find_map(|name| self.files.get_key_value(name));
+        pinned.map(|(name, digest)| (name.as_str(), *digest))
+    }
+
+    /// Checks that every file that is pinned belongs to the model: a digest with a slip in its name would check nothing.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for one that does not.
+    pub(super) fn check_files<'a, S: Source>(
+        &self,
+        files: impl Iterator<Item = (&'a ModelFile<S>, Option<&'a Part>)>,
+    ) -> Result<()> {
+        let mut unknown: Vec<&str> = self.files.keys().map(String::as_str).collect();
+        for (file, part) in files {
+            let known = self.of_file(file, part).map(|(name, _)| name);
+            unknown.retain(|name| Some(*name) != known);
+        }
+        match unknown.first() {
+            Some(name) => {
+                Err(Error::new(ErrorKind::NotFound, format!("`digests` has \"{name}\", which is no file of the model")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Digests::check_files`], for tensors.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for one that the model does not have.
+    pub(super) fn check_tensors(&self, tensors: &[Rc<Tensor>]) -> Result<()> {
+        let mut unknown = self.tensors.clone();
+        for tensor in tensors {
+            unknown.remove(&tensor.name);
+        }
+        match unknown.keys().next() {
+            Some(name) => {
+                Err(Error::new(ErrorKind::NotFound, "`digests` has it, but the model does not").in_tensor(name))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Checks the bytes of buffers, one after the other, and gives the algorithm.
+///
+/// # Errors
+/// `CHECKSUM` where they have another digest.
+pub(super) fn check<'a, B: Buffer>(buffers: impl Iterator<Item = &'a B>, stated: Digest) -> Result<&'static str> {
+    let mut hasher = digest::Hasher::new(stated);
+    for buffer in buffers {
+        buffer.inspect(0..buffer.byte_length(), &mut |bytes| {
+            hasher.update(bytes);
+            Ok(())
+        })?;
+    }
+    digest::compare(hasher.finish(), stated)
+}
+
+/// Checks a small file, all of which is kept.
+///
+/// # Errors
+/// `CHECKSUM` where it has another digest.
+pub(super) async fn check_whole<S: Source>(file: &Rc<ModelFile<S>>, stated: Digest) -> Result<()> {
+    let Some(length) = file.length() else { return Err(unknown_length()) };
+    let computed = file.look(|window| Ok(digest::digest_of(window.get(0..length)?, stated))).await?;
+    digest::compare(computed, stated).map_err(|error| by_the_caller(error).at(0..length))?;
+    Ok(())
+}
+
+/// Says whose digest it is that does not match.
+pub(super) fn by_the_caller(mut error: Error) -> Error {
+    error.what = format!("{}, says {PINNED}", error.what);
+    error
+}
+
+/// The error for a file whose end nobody knows.
+pub(super) fn unknown_length() -> Error {
+    let what = "its digest is pinned, but its stored bytes cannot be read as a whole: their length is not known";
+    Error::new(ErrorKind::Unsupported, what).advise("Serve it as it is, from a host that tells its length.")
+}

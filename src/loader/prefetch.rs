@@ -1,0 +1,108 @@
+//! Tensors that are loaded before they are asked for.
+
+use super::operation::Call;
+use super::precedence::Ahead;
+use super::room::Taken;
+use super::stats::Observer;
+use super::{BufferOf, Loaded, Loader};
+use crate::source::{Buffer, Source};
+use futures::channel::oneshot;
+use futures::stream::StreamExt;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// A tensor that waits to be asked for, and the room that it takes.
+pub(super) type Prefetched<B> = (Loaded<B>, Taken);
+
+impl<S: Source> Loader<S> {
+    /// Starts loading tensors that [`Loader::load_tensor`] will be asked for soon. The future does the work: let it
+    /// run beside everything else. While `load_tensor` loads something, nothing more is read here. What fails is left to
+    /// `load_tensor`, which tries and reports.
+    pub fn prefetch(
+        self: &Rc<Self>,
+        names: Vec<String>,
+        observer: Rc<dyn Observer>,
+    ) -> impl Future<Output = ()> + use<S> {
+        let senders: Rc<RefCell<HashMap<_, _>>> = Rc::default();
+        for name in &names {
+            let mut prefetched = self.prefetched.borrow_mut();
+            if !prefetched.contains_key(name) {
+                let (sender, receiver) = oneshot::channel();
+                prefetched.insert(name.clone(), receiver);
+                senders.borrow_mut().insert(name.clone(), sender);
+            }
+        }
+        let loader = Rc::clone(self);
+        async move {
+            loader.precedence.give_way(None).await;
+            let mut tensors = Vec::new();
+            let names: Vec<_> = senders.borrow().keys().cloned().collect();
+            for name in names {
+                tensors.extend(loader.find(&name).await.ok());
+            }
+            senders.borrow_mut().retain(|name, _| tensors.iter().any(|tensor| tensor.name == *name));
+            let room = Rc::clone(&loader.prefetch_room);
+            let ahead = Ahead { precedence: Rc::clone(&loader.precedence), is_wanted: is_waited_for(&senders) };
+            let call = Call { room: Rc::clone(&room), ahead: Some(Rc::new(ahead)), ..loader.call(observer) };
+            let Ok(loads) = loader.stream(tensors, call).await else { return };
+            let mut loads = Box::pin(loads);
+            while let Some(Ok(loaded)) = loads.next().await {
+                let sender = senders.borrow_mut().remove(&loaded.tensor.name);
+                if let Some(sender) = sender {
+                    let bytes = loaded.components.iter().map(|component| component.buffer.byte_length()).sum();
+                    let taken = room.take(&loaded.tensor.name, bytes);
+                    sender.send((loaded, taken)).ok(); // nobody waits for it if the loader was closed
+                }
+            }
+        }
+    }
+
+    /// The tensor, if it was prefetched or is on its way. One that has not begun is not prefetched any more: the caller
+    /// gets it sooner without what comes before it, and it may never find room.
+    pub(super) async fn take_prefetched(self: &Rc<Self>, name: &str) -> Option<Loaded<BufferOf<S>>> {
+        let receiver = self.prefetched.borrow_mut().remove(name)?;
+        let mut joined = Joined { loader: Rc::clone(self), name: name.to_owned(), receiver: Some(receiver) };
+        let arrived = joined.receiver.as_mut()?.try_recv();
+        match arrived {
+            Ok(None) if self.prefetch_room.has_begun(name) => {}
+            arrived => {
+                joined.receiver = None;
+                self.prefetch_room.wake(); // it may be what waits for room
+                return arrived.ok().flatten().map(|(loaded, _)| loaded);
+            }
+        }
+        let _goes_first = self.precedence.join(name);
+        let arrived = joined.receiver.as_mut()?.await;
+        joined.receiver = None;
+        arrived.ok().map(|(loaded, _)| loaded)
+    }
+
+    /// Forgets what was prefetched, which stops its requests once nothing else runs.
+    pub fn forget_prefetched(&self) {
+        self.prefetched.borrow_mut().clear();
+        self.prefetch_room.wake();
+    }
+}
+
+type Senders<B> = Rc<RefCell<HashMap<String, oneshot::Sender<Prefetched<B>>>>>;
+
+fn is_waited_for<B: 'static>(senders: &Senders<B>) -> Box<dyn Fn(&str) -> bool> {
+    let senders = Rc::clone(senders);
+    Box::new(move |name| senders.borrow().get(name).is_some_and(|sender| !sender.is_canceled()))
+}
+
+/// Somebody waits for a tensor that is being prefetched. Who goes before it is there leaves it as it was.
+struct Joined<S: Source> {
+    loader: Rc<Loader<S>>,
+    name: String,
+    receiver: Option<oneshot::Receiver<Prefetched<BufferOf<S>>>>,
+}
+
+impl<S: Source> Drop for Joined<S> {
+    fn drop(&mut self) {
+        if let Some(receiver) = self.receiver.take() {
+            self.loader.prefetched.borrow_mut().entry(std::mem::take(&mut self.name)).or_insert(receiver);
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The bytes of a range: what is kept comes from the cache, the rest from the server.
+
+use super::content::Place;
+use super::keep::Keeper;
+use super::{CachedFile, Version};
+use crate::cache::client::Reply;
+use crate::cache::{Lock, PIECE_BYTES};
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::js_buffer::JsBuffer;
+use crate::source::stream::StreamBody;
+use crate::source::timer::pause;
+use crate::source::{Answer, Buffer};
+use js_sys::{ArrayBuffer, Uint8Array};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// How long to wait for bytes that another tab is fetching, since the last of them came. It may have been put to sleep:
+/// then this one fetches them, too.
+const PATIENCE_MS: u64 = 4_000;
+
+/// How often to look whether they have come.
+const LOOK_INTERVAL_MS: u64 = 50;
+
+/// So many reads of the cache are asked for before their bytes are wanted: the worker reads and checks them meanwhile.
+const MAX_AHEAD: usize = 2;
+
+/// What a server that ignores ranges sends before the bytes that are wanted passes through a buffer of this size.
+const SCRATCH_BYTES: u64 = 256 << 10;
+
+/// The bytes of a range on their way.
+#[derive(Debug)]
+pub struct CachedBody {
+    file: Rc<CachedFile>,
+    /// The version that is read: once there are bytes, no other follows.
+    version: Option<Version>,
+    position: u64,
+    end: u64,
+    now: Now,
+    keeper: Keeper,
+    /// What the cache was asked for beforehand, and from where.
+    ahead: VecDeque<(u64, Reply)>,
+    is_cached: bool,
+}
+
+#[derive(Debug)]
+enum Now {
+    Nothing,
+    Kept(Chunk),
+    Coming(Coming),
+}
+
+/// Bytes from the cache.
+#[derive(Debug)]
+struct Chunk {
+    buffer: ArrayBuffer,
+    left: Range<u32>,
+}
+
+/// Bytes from the server.
+#[derive(Debug)]
+struct Coming {
+    body: StreamBody,
+    /// From here on the cache has them.
+    until: u64,
+}
+
+impl CachedBody {
+    pub(super) async fn begin(file: Rc<CachedFile>, range: Range<u64>) -> Result<Answer<Self>> {
+        // Beyond the end of the file the server is asked, which says so.
+        let end = range.end.min(file.length().filter(|length| range.start < *length).unwrap_or(range.end));
+        let keeper = Keeper::new(Rc::clone(&file));
+        let (now, ahead, is_cached) = (Now::Nothing, VecDeque::new(), false);
+        let (version, position) = (file.version(), range.start);
+        let mut body = CachedBody { file, version, position, end, now, keeper, ahead, is_cached };
+        let asked = match (body.find(true).await?, &body.version) {
+            (None, Some(Version { identity, .. })) => {
+                let identity = identity.clone();
+                body.end = body.end.min(identity.length.unwrap_or(body.end));
+                let end = Some(body.end).filter(|end| identity.length.is_some_and(|length| *end <= length));
+                let (start, file_length) = (range.start, identity.length);
+                return Ok(Answer { start, end, file_length, is_whole_file: false, identity, body });
+            }
+            (asked, _) => asked.unwrap_or(range),
+        };
+        let (answer, version) = body.file.fetch(asked.clone()).await?;
+        let Answer { start, end, file_length, is_whole_file, identity, body: stream } = answer;
+        body.version = version.clone();
+        body.keeper.version = version;
+        if is_whole_file {
+            (body.position, body.end) = (0, end.unwrap_or(u64::MAX));
+        }
+        let until = if is_whole_file { body.end } else { asked.end };
+        body.now = Now::Coming(Coming { body: stream, until });
+        // Where less was asked for because the rest is kept, the body goes on with that.
+        let end = if asked.end < body.end && !is_whole_file { Some(body.end) } else { end };
+        Ok(Answer { start, end, file_length, is_whole_file, identity, body })
+    }
+
+    /// Whether the bytes that were read last came from the cache.
+    pub fn is_cached(&self) -> bool {
+        self.is_cached
+    }
+
+    /// As [`Body::read`](crate::source::Body::read).
+    pub async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
+        loop {
+            match &mut self.now {
+                Now::Kept(chunk) if !chunk.left.is_empty() => {
+                    let count = chunk.take(into, &at)?;
+                    self.position += count;
+                    self.is_cached = true;
+                    return Ok(count);
+                }
+                Now::Coming(coming) if self.position < coming.until => {
+                    let most = at.end.min(at.start.saturating_add(coming.until - self.position));
+                    let count = coming.body.read(into, at.start..most).await?;
+                    if count > 0 {
+                        let bytes = into.bytes.subarray(at.start as u32, (at.start + count) as u32);
+                        self.keeper.take(self.position, &bytes).await;
+                        self.position += count;
+                        self.is_cached = false;
+                    }
+                    return Ok(count);
+                }
+                _ if self.position >= self.end => return Ok(0),
+                _ => self.go_on().await?,
+            }
+        }
+    }
+
+    /// Finds where the next bytes come from.
+    async fn go_on(&mut self) -> Result<()> {
+        if let Now::Kept(chunk) = std::mem::replace(&mut self.now, Now::Nothing) {
+            self.file.cache.recycle(chunk.buffer);
+        }
+        let Some(asked) = self.find(false).await? else { return Ok(()) };
+        let (answer, version) = self.file.fetch(asked.clone()).await?;
+        self.keeper.version = version;
+        let Answer { start, is_whole_file, identity, mut body, .. } = answer;
+        if let Some(change) = self.version.as_ref().and_then(|version| identity.change_since(&version.identity)) {
+            let what = format!("the file changed while it was loaded: {change}");
+            return Err(Error::new(ErrorKind::Changed, what));
+        }
+        if is_whole_file {
+            pass_over(&mut body, start..self.position).await?;
+        }
+        let until = if is_whole_file { self.end } else { asked.end };
+        self.now = Now::Coming(Coming { body, until });
+        Ok(())
+    }
+
+    /// Takes the next bytes from the cache, or says what to ask the server for. Where another tab is fetching the file,
+    /// waits for what it keeps; where that may be another version than was known, `is_first` says whether it will do.
+    async fn find(&mut self, is_first: bool) -> Result<Option<Range<u64>>> {
+        let mut waited_ms = 0;
+        loop {
+            let missing = match self.look().await {
+                Ok(None) => return Ok(None),
+                Ok(Some(missing)) => missing,
+                Err(error) => {
+                    self.file.give_up(&error);
+                    return Ok(Some(self.position..self.end));
+                }
+            };
+            if self.file.is_quiet.get() || self.keeper.lease.is_some() {
+                return Ok(Some(missing));
+            }
+            let own = self.file.lease.borrow().upgrade();
+            if own.is_some() {
+                self.keeper.lease = own;
+                return Ok(Some(missing));
+            }
+            match Lock::try_now(&self.file.lease_name()).await {
+                Ok(Some(lock)) => {
+                    let lease = Rc::new(lock);
+                    *self.file.lease.borrow_mut() = Rc::downgrade(&lease);
+                    self.keeper.lease = Some(lease);
+                    if waited_ms == 0 {
+                        return Ok(Some(missing));
+                    }
+                }
+                Ok(None) if waited_ms < PATIENCE_MS => {
+                    pause(LOOK_INTERVAL_MS).await;
+                    waited_ms += LOOK_INTERVAL_MS;
+                }
+                _ => return Ok(Some(missing)),
+            }
+            if is_first && self.version.is_none() {
+                self.file.look_up().await?;
+                self.version = self.file.version();
+            }
+        }
+    }
+
+    /// Takes the next bytes from the cache, of this file or of another that has the same; the stretch that is missing
+    /// where there are none.
+    async fn look(&mut self) -> Result<Option<Range<u64>>> {
+        let Some(missing) = self.look_here().await? else { return Ok(None) };
+        self.file.contents.locate(&self.file).await?;
+        if let Some(Place { url, version, range }) = self.file.contents.find(self.position) {
+            let end = range.end.min(range.start.saturating_add(self.end - self.position));
+            let (count, _, buffer) = self.file.cache.read(&url, &version, range.start, end).bytes().await?;
+            if count > 0 {
+                self.now = Now::Kept(Chunk { buffer, left: 0..count as u32 });
+                return Ok(None);
+            }
+            self.file.cache.recycle(buffer);
+            self.file.contents.forget(self.position);
+        }
+        Ok(Some(missing.start..self.file.contents.cut(missing)))
+    }
+
+    async fn look_here(&mut self) -> Result<Option<Range<u64>>> {
+        let Some(version) = &self.version else { return Ok(Some(self.position..self.end)) };
+        let (cache, url) = (&self.file.cache, self.file.url());
+        // The network may have come in between.
+        while self.ahead.front().is_some_and(|(start, _)| *start != self.position) {
+            self.ahead.pop_front();
+        }
+        let asked = self.ahead.pop_front().map(|(_, reply)| reply);
+        let reply = asked.unwrap_or_else(|| cache.read(url, &version.name, self.position, self.end));
+        let (count, next, buffer) = reply.bytes().await?;
+        if count == 0 {
+            cache.recycle(buffer);
+            return Ok(Some(self.position..next.clamp(self.position + 1, self.end)));
+        }
+        let mut start = self.ahead.back().map_or(next, |(start, _)| start + PIECE_BYTES);
+        while self.ahead.len() < MAX_AHEAD && start < self.end {
+            self.ahead.push_back((start, cache.read(url, &version.name, start, self.end)));
+            start += PIECE_BYTES;
+        }
+        self.now = Now::Kept(Chunk { buffer, left: 0..count as u32 });
+        Ok(None)
+    }
+}
+
+impl Chunk {
+    fn take(&mut self, into: &JsBuffer, at: &Range<u64>) -> Result<u64> {
+        let count = u64::from(self.left.end - self.left.start).min(at.end - at.start);
+        if at.start + count > into.byte_length() {
+            return Err(Error::new(ErrorKind::Internal, "bytes were to be put outside a buffer"));
+        }
+        let bytes = Uint8Array::new_with_byte_offset_and_length(&self.buffer, self.left.start, count as u32);
+        into.bytes.set(&bytes, at.start as u32);
+        self.left.start += count as u32;
+        Ok(count)
+    }
+}
+
+async fn pass_over(body: &mut StreamBody, range: Range<u64>) -> Result<()> {
+    let mut scratch = JsBuffer::allocate(SCRATCH_BYTES)?;
+    let mut position = range.start;
+    while position < range.end {
+        let count = body.read(&mut scratch, 0..SCRATCH_BYTES.min(range.end - position)).await?;
+        if count == 0 {
+            let what = format!("the transfer ended at byte {position}, before byte {}", range.end);
+            return Err(Error::new(ErrorKind::Truncated, what).at(range).transient());
+        }
+        position += count;
+    }
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! A URL whose bytes are kept: what is there is not fetched, and what is fetched is kept.
+//!
+//! The server is asked once, for one byte, whether the file is still the version that is kept. A conditional request
+//! would do the same for nothing, but across origins `If-None-Match` costs a preflight that few hosts answer, while a
+//! range needs none and `Last-Modified` can always be read. Without a connection, what is kept is trusted.
+
+mod body;
+mod content;
+mod keep;
+
+use super::Answer;
+use super::answer::Identity;
+use super::fetch::FetchSource;
+use super::stream::StreamBody;
+use super::timer::pause;
+use crate::cache::client::{Client, version_of};
+use crate::cache::{Lock, is_offline};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Digest;
+pub use body::CachedBody;
+use content::Contents;
+use futures::future::{self, Either};
+use futures::lock::Mutex;
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::pin::pin;
+use std::rc::{Rc, Weak};
+use wasm_bindgen_futures::spawn_local;
+
+/// A server that does not say for so long whether a file has changed is taken for out of reach.
+const PROBE_MS: u64 = 5_000;
+
+/// A file at a URL, with the cache before it.
+#[derive(Debug, Clone)]
+pub struct CachedSource {
+    file: Rc<CachedFile>,
+}
+
+/// What the files of one loader tell of the cache.
+#[derive(Debug, Default)]
+pub struct Report {
+    error: RefCell<Option<String>>,
+}
+
+#[derive(Debug)]
+struct CachedFile {
+    source: FetchSource,
+    cache: Rc<Client>,
+    report: Rc<Report>,
+    /// Whether the cache was asked what it has.
+    is_open: Mutex<bool>,
+    /// The version that is read, as soon as that is known.
+    version: RefCell<Option<Version>>,
+    /// Held while this page fetches the file, so that other tabs wait for what it keeps.
+    lease: RefCell<Weak<Lock>>,
+    /// Nothing more is kept of it.
+    is_quiet: Cell<bool>,
+    contents: Contents,
+}
+
+#[derive(Debug, Clone)]
+struct Version {
+    identity: Identity,
+    name: Rc<str>,
+}
+
+impl CachedSource {
+    /// The file of `source`, kept in `cache`.
+    pub fn new(source: FetchSource, cache: Rc<Client>, report: Rc<Report>) -> Self {
+        let (is_open, version, lease, is_quiet, contents) = Default::default();
+        let file = CachedFile { source, cache, report, is_open, version, lease, is_quiet, contents };
+        CachedSource { file: Rc::new(file) }
+    }
+
+    /// The file that is asked for what is not kept.
+    pub fn source(&self) -> &FetchSource {
+        &self.file.source
+    }
+
+    /// The same for another file of the model.
+    pub fn with(&self, source: FetchSource) -> Self {
+        CachedSource::new(source, Rc::clone(&self.file.cache), Rc::clone(&self.file.report))
+    }
+
+    /// As [`Source::expect`](super::Source::expect).
+    pub fn expect(&self, range: Range<u64>, digest: &Digest) {
+        self.file.contents.expect(range, digest, self.file.version().map(|version| version.name));
+    }
+
+    /// As [`Source::reject`](super::Source::reject).
+    pub fn reject(&self) {
+        self.file.reject();
+    }
+
+    /// As [`Source::confirm`](super::Source::confirm).
+    pub fn confirm(&self, range: Range<u64>, digest: &Digest) {
+        content::confirm(&self.file, range, digest);
+    }
+
+    /// As [`Source::read`](super::Source::read).
+    pub async fn read(&self, range: Range<u64>) -> Result<Answer<CachedBody>> {
+        self.file.open().await?;
+        CachedBody::begin(Rc::clone(&self.file), range).await
+    }
+}
+
+impl Report {
+    /// Why something is not kept, if something is not.
+    pub fn error(&self) -> Option<String> {
+        self.error.borrow().clone()
+    }
+
+    fn note(&self, error: &Error) {
+        self.error.borrow_mut().get_or_insert_with(|| error.what.clone());
+    }
+}
+
+impl CachedFile {
+    fn url(&self) -> &str {
+        self.source.name()
+    }
+
+    fn version(&self) -> Option<Version> {
+        self.version.borrow().clone()
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.version.borrow().as_ref().and_then(|version| version.identity.length)
+    }
+
+    /// Learns once what is kept.
+    async fn open(&self) -> Result<()> {
+        let mut is_open = self.is_open.lock().await;
+        if !*is_open {
+            self.look_up().await?;
+            *is_open = true;
+        }
+        Ok(())
+    }
+
+    /// Learns which version is kept, and whether the server still has it. Another one is forgotten.
+    async fn look_up(&self) -> Result<()> {
+        let kept = match self.cache.open(self.url()).await {
+            Ok(Some(kept)) => kept,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                self.give_up(&error);
+                return Ok(());
+            }
+        };
+        if self.is_current(&kept).await? {
+            *self.version.borrow_mut() = Some(Version::new(kept));
+        } else if let Err(error) = self.cache.delete(self.url(), Some(version_of(&kept))).await {
+            self.give_up(&error);
+        }
+        Ok(())
+    }
+
+    async fn is_current(&self, kept: &Identity) -> Result<bool> {
+        if is_offline() {
+            return Ok(true);
+        }
+        match future::select(pin!(self.source.read(0..1)), pin!(pause(PROBE_MS))).await {
+            Either::Left((Ok(answer), _)) => Ok(kept.is_confirmed_by(&answer.identity)),
+            // The server is out of reach, or in trouble. What refuses the file refuses what is kept of it, too.
+            Either::Left((Err(error), _)) if error.is_transient => Ok(true),
+            Either::Left((Err(error), _)) => Err(error),
+            Either::Right(_) => Ok(true),
+        }
+    }
+
+    /// Takes a version that the server told, if it can be told from the next one.
+    fn adopt<B>(&self, answer: &Answer<B>) -> Option<Version> {
+        let identity = &answer.identity;
+        let what = if identity.etag.is_none() && identity.last_modified.is_none() {
+            "the server gives neither an ETag nor a Last-Modified date, so that nothing tells whether a file has changed"
+        } else if answer.is_whole_file && answer.file_length.is_none() {
+            "the server does not say how long the file is"
+        } else {
+            let version = Version::new(identity.clone());
+            *self.version.borrow_mut() = Some(version.clone());
+            return Some(version);
+        };
+        self.give_up(&Error::new(ErrorKind::Unsupported, what));
+        None
+    }
+
+    fn give_up(&self, error: &Error) {
+        self.report.note(error);
+        self.is_quiet.set(true);
+    }
+
+    /// Asks the server, and says as which version what it sends can be kept: another answer may be of another one.
+    async fn fetch(&self, range: Range<u64>) -> Result<(Answer<StreamBody>, Option<Version>)> {
+        let answer = self.source.read(range).await?;
+        let version = match self.version() {
+            Some(version) if version.identity.is_confirmed_by(&answer.identity) => Some(version),
+            Some(version) if answer.identity.change_since(&version.identity).is_none() => None,
+            // What is kept of the old version goes once something of the new one is kept.
+            _ => self.adopt(&answer),
+        };
+        Ok((answer, version))
+    }
+
+    /// Forgets what is kept: it turned out to be wrong.
+    fn reject(&self) {
+        self.is_quiet.set(true);
+        let own = self.version().map(|version| (self.url().to_owned(), version.name.to_string()));
+        for (url, version) in own.into_iter().chain(self.contents.places()) {
+            let cache = Rc::clone(&self.cache);
+            spawn_local(async move { drop(cache.delete(&url, Some(version)).await) }); // if it fails, nothing can be done
+        }
+    }
+
+    fn lease_name(&self) -> String {
+        format!("weightstream load {}", self.url())
+    }
+}
+
+impl Version {
+    fn new(identity: Identity) -> Self {
+        Version { name: version_of(&identity).into(), identity }
+    }
+}

@@ -1,0 +1,117 @@
+//! The fuzz targets on the fixtures and on some thousand damaged copies of them: a smoke run, without a fuzzer's
+//! guidance. `cargo xtask fuzz` runs them for as long as one likes.
+#![cfg(not(target_arch = "wasm32"))]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+#![allow(unreachable_pub, reason = "the targets are a crate of their own too")]
+
+mod corpus;
+#[path = "../fuzz/src/decoder.rs"]
+mod decoder;
+#[path = "../fuzz/src/load.rs"]
+mod load;
+#[path = "../fuzz/src/parser.rs"]
+mod parser;
+
+use arbitrary::{Arbitrary, Unstructured};
+use std::rc::Rc;
+use weightstream::format::FORMATS;
+
+/// Damaged copies of each file. Those of the first kilobytes, where the structure is, are the more interesting ones.
+const COPIES: u64 = 5;
+
+/// Larger files only take longer.
+const MAX_FILE_BYTES: usize = 64 << 10;
+
+#[test]
+fn no_parser_breaks_a_promise() {
+    for (format, file) in files() {
+        parser::parse(format, &file);
+        for seed in 0..COPIES {
+            parser::parse(format, &damaged(&file, seed));
+        }
+    }
+}
+
+#[test]
+fn no_network_makes_a_load_hand_out_other_bytes() {
+    for (_, file) in files() {
+        for seed in 0..COPIES {
+            let random = random_bytes(seed, 256);
+            let script = load::Script::arbitrary(&mut Unstructured::new(&random)).unwrap();
+            let file = if seed.is_multiple_of(2) { file.to_vec() } else { damaged(&file, seed) };
+            load::load(script, &file);
+        }
+    }
+}
+
+#[test]
+fn no_decoder_depends_on_how_its_input_is_cut() {
+    let compressed = lz4_flex::block::compress(&[7; 5000]);
+    let blocks = [&(compressed.len() as u32).to_le_bytes()[..], &compressed].concat();
+    let sized = [&5000u32.to_le_bytes()[..], &compressed].concat();
+    for stored in [blocks, sized, Vec::new()] {
+        for seed in 0..2000u64 {
+            // A header that `Input` is made of, then the stored bytes, whole or damaged.
+            let bytes = if seed.is_multiple_of(3) { stored.clone() } else { damaged(&stored, seed) };
+            let input = decoder::Input::new(!seed.is_multiple_of(5), 5000, random_cuts(seed), &bytes);
+            decoder::lz4_blocks(&input);
+            decoder::lz4_block(&input);
+            decoder::zstd(&input);
+        }
+    }
+}
+
+/// The fixtures, each with the format that its first bytes belong to.
+fn files() -> Vec<(&'static str, Rc<[u8]>)> {
+    let mut files = Vec::new();
+    for fixture in corpus::fixtures() {
+        let file = Rc::clone(fixture.bytes());
+        let head = &file[..file.len().min(16)];
+        if let Some(format) = FORMATS.iter().find(|format| (format.recognises)(head))
+            && file.len() <= MAX_FILE_BYTES
+        {
+            files.push((format.name, file));
+        }
+    }
+    assert!(files.len() > 100, "{}", files.len());
+    files
+}
+
+/// A copy with a few bits, bytes or numbers changed, or its end cut off.
+fn damaged(file: &[u8], seed: u64) -> Vec<u8> {
+    let mut damaged = file.to_vec();
+    let mut random = random_bytes(seed, 64).into_iter();
+    let mut next = || u64::from_le_bytes(std::array::from_fn(|_| random.next().unwrap_or(0)));
+    for _ in 0..=next() % 3 {
+        if damaged.is_empty() {
+            break;
+        }
+        let reach = if next().is_multiple_of(3) { damaged.len() } else { damaged.len().min(400) };
+        let at = next() as usize % reach;
+        match next() % 4 {
+            0 => damaged[at] ^= 1 << (next() % 8),
+            1 => damaged[at] = 0xff,
+            2 if at + 8 <= damaged.len() => {
+                damaged[at..at + 8].copy_from_slice(&(u64::MAX >> (next() % 64)).to_le_bytes())
+            }
+            _ => damaged.truncate(at),
+        }
+    }
+    damaged
+}
+
+fn random_cuts(seed: u64) -> [u16; 4] {
+    let random = random_bytes(seed, 8);
+    std::array::from_fn(|at| u16::from_le_bytes([random[2 * at], random[2 * at + 1] % 20]))
+}
+
+fn random_bytes(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 24) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}

@@ -1,0 +1,159 @@
+//! Digests that the caller knows, over a file that has none itself.
+
+use super::server::{Server, answer};
+use super::{FILE, HttpLoader, TENSORS, corpus, options, run};
+use futures::TryStreamExt;
+use std::collections::HashMap;
+use std::rc::Rc;
+use weightstream::Result;
+use weightstream::codec::digest::digest_of;
+use weightstream::error::{Error, ErrorKind};
+use weightstream::index::Digest;
+use weightstream::loader::{Digests, Loader, Options, TensorRequest};
+use weightstream::source::http::HttpSource;
+
+const ALGORITHMS: [Digest; 4] = [Digest::Sha256([0; 32]), Digest::Blake3([0; 32]), Digest::Crc32(0), Digest::Crc32c(0)];
+
+/// Only what is pinned is checked.
+async fn open(url: &str, digests: Digests) -> Result<HttpLoader> {
+    let options = Options { digests, verify: false, ..options() };
+    Loader::open(HttpSource::new(url, &[])?, options).await.map(Rc::new)
+}
+
+fn tensor(name: &str, digest: Digest) -> Digests {
+    Digests { tensors: HashMap::from([(name.to_owned(), digest)]), ..Digests::default() }
+}
+
+fn file(name: &str, digest: Digest) -> Digests {
+    Digests { files: HashMap::from([(name.to_owned(), digest)]), ..Digests::default() }
+}
+
+async fn verified(loader: &HttpLoader, name: &str) -> Result<Option<&'static str>> {
+    Ok(loader.load_tensor(name, TensorRequest::default(), Rc::new(())).await?.verified)
+}
+
+/// Loads everything, and gives what all files were checked by.
+async fn all(loader: &HttpLoader) -> Result<Option<&'static str>> {
+    let _: Vec<_> = loader.tensors(None, Rc::new(())).await?.try_collect().await?;
+    Ok(loader.verified_by())
+}
+
+#[test]
+fn a_tensor_is_checked_by_what_the_caller_knows_of_it() {
+    let server = Server::new(|request| answer(&FILE, request));
+    let (name, bytes) = &TENSORS[1];
+    run(async {
+        for algorithm in ALGORITHMS {
+            let right = digest_of(bytes, algorithm);
+            let loader = open(&server.url("/m"), tensor(name, right)).await.unwrap();
+            assert_eq!(verified(&loader, name).await, Ok(Some(right.algorithm())));
+            assert_eq!(verified(&loader, "third").await, Ok(None));
+            assert!(all(&loader).await.is_ok() && loader.verify(Rc::new(())).await.is_ok());
+
+            let loader = open(&server.url("/m"), tensor(name, algorithm)).await.unwrap();
+            let errors: [Error; 3] = [
+                verified(&loader, name).await.unwrap_err(),
+                all(&loader).await.unwrap_err(),
+                loader.verify(Rc::new(())).await.unwrap_err(),
+            ];
+            for error in errors {
+                assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Checksum, Some(*name)), "{error}");
+            }
+            let rows = TensorRequest { rows: Some(1..2), into: None };
+            assert!(loader.load_tensor(name, rows, Rc::new(())).await.is_ok(), "rows cannot be checked");
+        }
+    });
+}
+
+#[test]
+fn a_large_tensor_is_digested_in_order_whoever_brings_its_parts() {
+    let bytes = super::bytes::noise(3, 5_000_000);
+    let model = super::bytes::safetensors(None, &[("t", "U8", &[5_000_000], bytes.clone())]);
+    let server = Server::new(move |request| answer(&model, request).slowly(8));
+    run(async {
+        for (digest, is_right) in [(digest_of(&bytes, ALGORITHMS[0]), true), (ALGORITHMS[0], false)] {
+            let options = Options { coalesce_gap_bytes: 64 << 10, digests: tensor("t", digest), ..Options::default() };
+            let source = HttpSource::new(&server.url("/m"), &[]).unwrap();
+            let loader = Rc::new(Loader::open(source, options).await.unwrap());
+            let outcome = verified(&loader, "t").await.map_err(|error| error.kind);
+            assert_eq!(outcome, if is_right { Ok(Some("sha256")) } else { Err(ErrorKind::Checksum) });
+        }
+    });
+    assert!(server.most_at_once() > 1);
+}
+
+#[test]
+fn components_are_digested_one_after_the_other() {
+    let server = weightstream::serve::Server::new().mount("/", corpus::root()).bind("127.0.0.1:0").unwrap().spawn();
+    let mut checked = 0;
+    for corpus::Fixture { path, .. } in
+        corpus::fixtures().into_iter().filter(|fixture| fixture.path.starts_with("ztensor/"))
+    {
+        run(async {
+            let url = format!("{}/{path}", server.url());
+            let Ok(loader) = open(&url, Digests::default()).await else { return };
+            let sparse = loader.load_index().await.unwrap_or_default();
+            for sparse in sparse.iter().filter(|tensor| tensor.components.len() > 1) {
+                let loaded = loader.load_tensor(&sparse.name, TensorRequest::default(), Rc::new(())).await.unwrap();
+                let bytes = loaded.components.into_iter().flat_map(|component| component.buffer).collect::<Vec<_>>();
+                let pinned = open(&url, tensor(&sparse.name, digest_of(&bytes, ALGORITHMS[1]))).await.unwrap();
+                assert_eq!(verified(&pinned, &sparse.name).await, Ok(Some("blake3")), "{path}");
+                let pinned = open(&url, tensor(&sparse.name, ALGORITHMS[1])).await.unwrap();
+                assert_eq!(verified(&pinned, &sparse.name).await.unwrap_err().kind, ErrorKind::Checksum, "{path}");
+                assert_eq!(pinned.verify(Rc::new(())).await.unwrap_err().kind, ErrorKind::Checksum, "{path}");
+                checked += 1;
+            }
+        });
+    }
+    assert!(checked > 0);
+}
+
+#[test]
+fn a_file_is_checked_where_all_of_it_is_read() {
+    let server = Server::new(|request| answer(&FILE, request));
+    run(async {
+        for (name, algorithm) in
+            [("m.safetensors".to_owned(), ALGORITHMS[0]), (server.url("/m.safetensors"), ALGORITHMS[3])]
+        {
+            let right = digest_of(&FILE, algorithm);
+            let loader = open(&server.url("/m.safetensors"), file(&name, right)).await.unwrap();
+            assert_eq!(all(&loader).await, Ok(Some(right.algorithm())));
+            assert_eq!(loader.verify(Rc::new(())).await, Ok(Some(right.algorithm())));
+            let loader = open(&server.url("/m.safetensors"), file(&name, algorithm)).await.unwrap();
+            assert_eq!(all(&loader).await.unwrap_err().kind, ErrorKind::Checksum);
+            assert_eq!(loader.verify(Rc::new(())).await.unwrap_err().kind, ErrorKind::Checksum);
+        }
+    });
+}
+
+#[test]
+fn a_manifest_is_checked_as_it_is_opened_and_its_files_by_their_paths() {
+    let server = weightstream::serve::Server::new().mount("/", corpus::root()).bind("127.0.0.1:0").unwrap().spawn();
+    let url = format!("{}/apr/sharded/model.apr.json", server.url());
+    let bytes = |name: &str| std::fs::read(corpus::root().join("apr/sharded").join(name)).unwrap();
+    run(async {
+        let right = digest_of(&bytes("model.apr.json"), ALGORITHMS[0]);
+        assert!(open(&url, file("model.apr.json", right)).await.is_ok());
+        let error = open(&url, file("model.apr.json", ALGORITHMS[0])).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Checksum, "{error}");
+
+        let shard = "model-00002-of-00003.apr";
+        let loader = open(&url, file(shard, digest_of(&bytes(shard), ALGORITHMS[0]))).await.unwrap();
+        assert!(all(&loader).await.is_ok());
+        let loader = open(&url, file(shard, ALGORITHMS[0])).await.unwrap();
+        let error = all(&loader).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Checksum, "{error}");
+        assert!(error.to_string().contains(shard), "{error}");
+    });
+}
+
+#[test]
+fn what_is_pinned_but_not_there_is_told() {
+    let server = Server::new(|request| answer(&FILE, request));
+    run(async {
+        let error = open(&server.url("/m"), file("other", ALGORITHMS[0])).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+        let loader = open(&server.url("/m"), tensor("other", ALGORITHMS[0])).await.unwrap();
+        assert_eq!(all(&loader).await.unwrap_err().kind, ErrorKind::NotFound);
+    });
+}

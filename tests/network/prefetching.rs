@@ -1,0 +1,157 @@
+//! What is prefetched gives way to what somebody waits for, and is not fetched twice.
+
+use super::bytes::{noise, safetensors};
+use super::server::{Server, answer};
+use super::{HttpLoader, options, run};
+use futures::future::{self, Either};
+use std::ops::Range;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::LazyLock;
+use weightstream::loader::{Loader, Options, TensorRequest};
+use weightstream::retry::Policy;
+use weightstream::source::http::HttpSource;
+
+const MB: usize = 1_000_000;
+
+/// What is read together with the head, then tensors of 4 MB.
+static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let tensor = |name, length: usize| (name, "U8", [length as u64], noise(length as u64, length));
+    let tensors = [tensor("head", MB / 10), tensor("a", 4 * MB), tensor("b", 4 * MB), tensor("c", 4 * MB)];
+    let tensors: Vec<_> =
+        tensors.iter().map(|(name, dtype, shape, data)| (*name, *dtype, &shape[..], data.clone())).collect();
+    safetensors(None, &tensors)
+});
+
+fn place_of(name: &str) -> Range<usize> {
+    let behind = match name {
+        "a" => 2,
+        "b" => 1,
+        _ => 0,
+    };
+    let end = FILE.len() - behind * 4 * MB;
+    end - 4 * MB..end
+}
+
+async fn open(server: &Server, options: Options) -> HttpLoader {
+    let retry = Policy { stall_ms: 20_000, ..options.retry };
+    let source = HttpSource::new(&server.url("/m"), &[]).unwrap();
+    Rc::new(Loader::open(source, Options { retry, ..options }).await.unwrap())
+}
+
+async fn load_and_compare(loader: &HttpLoader, name: &str) {
+    let loaded = loader.load_tensor(name, TensorRequest::default(), Rc::new(())).await.unwrap();
+    assert!(loaded.components[0].buffer == FILE[place_of(name)], "{name} has other bytes");
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+async fn until_received(loader: &HttpLoader, bytes: usize) {
+    while (loader.stats().bytes_received() as usize) < bytes {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Does the work while the prefetch goes on beside it, then lets the prefetch end.
+async fn beside(prefetch: impl Future<Output = ()>, work: impl Future<Output = ()>) {
+    future::join(prefetch, work).await;
+}
+
+#[test]
+fn prefetch_reads_nothing_while_a_tensor_is_loaded() {
+    let server = Server::new(|request| match request.number {
+        2 => answer(&FILE, request).slowly(5), // more than a second for what was asked for
+        _ => answer(&FILE, request),
+    });
+    run(async {
+        let loader = open(&server, Options { coalesce_gap_bytes: 0, ..options() }).await;
+        let work = async {
+            until_received(&loader, MB).await;
+            let before = loader.stats().bytes_received() as usize;
+            load_and_compare(&loader, "c").await;
+            // What came meanwhile is that tensor, and the one read that was under way: a buffer of the client's.
+            let others = loader.stats().bytes_received() as usize - before - 4 * MB;
+            assert!(others < MB, "{others} bytes");
+        };
+        beside(loader.prefetch(names(&["a", "b"]), Rc::new(())), work).await;
+        load_and_compare(&loader, "a").await;
+        load_and_compare(&loader, "b").await;
+        assert_eq!(loader.stats().bytes_received(), 12 * MB as u64 + 65_536, "no byte came twice");
+    });
+    assert_eq!(server.requests().len(), 3, "{:?}", server.ranges());
+}
+
+#[test]
+fn a_tensor_that_is_being_prefetched_is_joined() {
+    let server = Server::new(|request| answer(&FILE, request));
+    run(async {
+        let loader = open(&server, options()).await;
+        let work = async {
+            until_received(&loader, MB).await;
+            future::join(load_and_compare(&loader, "a"), load_and_compare(&loader, "a")).await;
+        };
+        beside(loader.prefetch(names(&["a", "b"]), Rc::new(())), work).await;
+        load_and_compare(&loader, "b").await;
+    });
+    assert_eq!(server.ranges()[1..], [place_of("a").start..place_of("b").end]);
+}
+
+#[test]
+fn a_tensor_whose_turn_has_not_come_is_loaded_at_once_and_left_out_then() {
+    let server = Server::new(|request| answer(&FILE, request).slowly(1));
+    run(async {
+        let loader = open(&server, options()).await;
+        let work = async {
+            until_received(&loader, MB).await;
+            load_and_compare(&loader, "b").await;
+        };
+        beside(loader.prefetch(names(&["a", "b", "c"]), Rc::new(())), work).await;
+        load_and_compare(&loader, "a").await;
+        load_and_compare(&loader, "c").await;
+        let payload = 12 * MB as u64 + 65_536;
+        assert!(loader.stats().bytes_received() <= payload, "{} bytes", loader.stats().bytes_received());
+    });
+    let ranges = server.ranges();
+    assert_eq!(ranges[2], place_of("b"), "{ranges:?}");
+    assert_eq!(ranges.last(), Some(&place_of("c")), "the prefetch went on behind it: {ranges:?}");
+}
+
+#[test]
+fn a_tensor_that_found_no_room_and_was_loaded_is_not_fetched_again() {
+    let server = Server::new(|request| answer(&FILE, request));
+    run(async {
+        let loader = open(&server, Options { max_memory_bytes: 5 * MB as u64, ..options() }).await;
+        let work = async {
+            until_received(&loader, 4 * MB).await; // "a" is there, and for "b" there is no room
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            load_and_compare(&loader, "b").await;
+            load_and_compare(&loader, "a").await;
+            load_and_compare(&loader, "c").await;
+        };
+        beside(loader.prefetch(names(&["a", "b", "c"]), Rc::new(())), work).await;
+        assert!(loader.stats().bytes_received() <= 12 * MB as u64 + 65_536 + (300 << 10));
+    });
+    let asks_for_b = |range: &Range<usize>| range.start == place_of("b").start;
+    assert_eq!(server.ranges().iter().filter(|range| asks_for_b(range)).count(), 1, "{:?}", server.ranges());
+}
+
+#[test]
+fn who_stops_waiting_for_what_is_prefetched_leaves_it_as_it_was() {
+    let server = Server::new(|request| answer(&FILE, request).slowly(1));
+    run(async {
+        let loader = open(&server, options()).await;
+        let work = async {
+            until_received(&loader, MB).await;
+            let impatient = pin!(until_received(&loader, 2 * MB));
+            let load = pin!(load_and_compare(&loader, "a"));
+            assert!(matches!(future::select(load, impatient).await, Either::Right(_)));
+        };
+        beside(loader.prefetch(names(&["a"]), Rc::new(())), work).await;
+        load_and_compare(&loader, "a").await;
+    });
+    assert_eq!(server.ranges()[1..], [place_of("a")]);
+}

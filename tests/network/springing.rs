@@ -1,0 +1,78 @@
+//! Sets a trap to the loader over the native source.
+
+use super::traps::server::Server;
+use super::traps::{Load, Trap};
+use super::{HttpLoader, TENSORS, load, options, run};
+use futures::StreamExt;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+use weightstream::Result;
+use weightstream::loader::{Loader, Options};
+use weightstream::retry::Policy;
+use weightstream::source::http::HttpSource;
+
+pub(crate) fn spring(trap: Trap) {
+    let server = Server::new(trap.script);
+    let url = server.url("/m.safetensors");
+    let outcome = run(async {
+        let loader = open(&url, trap.patience_ms).await?;
+        loader.load_index().await?;
+        for (position, load) in trap.loads.iter().enumerate() {
+            let outcome = arrives(&loader, load).await;
+            let is_last = position + 1 == trap.loads.len();
+            if let Err(error) = outcome {
+                assert!(is_last, "{load:?}: {error}");
+                if let Load::One(name) = load {
+                    assert_eq!(error.place.tensor.as_deref(), Some(*name), "{error}");
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    });
+    match outcome {
+        Ok(()) => assert!(trap.codes.is_empty(), "it should fail with {:?}", trap.codes),
+        Err(error) => {
+            assert!(trap.codes.contains(&error.code()), "it should fail with {:?}: {error}", trap.codes);
+            assert_eq!(error.place.url.as_deref(), Some(&*url));
+            assert!(trap.status.is_none_or(|status| error.place.status == Some(status)), "{error}");
+        }
+    }
+    let requests = server.requests();
+    assert!(trap.requests.is_none_or(|count| requests.len() == count), "{} requests", requests.len());
+    assert!(trap.sent.is_none_or(|most| server.sent() <= most), "{} bytes were sent", server.sent());
+    if let Some((number, at_least_ms)) = trap.waits {
+        let waited = requests[number].at - requests[number - 1].at;
+        let at_least = Duration::from_millis(at_least_ms);
+        assert!(waited >= at_least, "it waited {waited:?}");
+    }
+}
+
+async fn open(url: &str, stall_ms: u64) -> Result<HttpLoader> {
+    let options = Options { retry: Policy { stall_ms, ..options().retry }, ..options() };
+    Loader::open(HttpSource::new(url, &[])?, options).await.map(Rc::new)
+}
+
+/// Loads what is asked for and compares every byte.
+async fn arrives(loader: &HttpLoader, what: &Load) -> Result<()> {
+    let compare = |name: &str, bytes: &[u8]| {
+        let (_, expected) = TENSORS.iter().find(|(known, _)| *known == name).unwrap();
+        assert!(bytes == expected, "{name} has other bytes");
+    };
+    match what {
+        Load::One(name) => compare(name, &load(loader, name).await?),
+        Load::Many(names) => {
+            let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+            let mut tensors = pin!(loader.tensors(Some(names.clone()), Rc::new(())).await?);
+            let mut count = 0;
+            while let Some(loaded) = tensors.next().await {
+                let loaded = loaded?;
+                compare(&loaded.tensor.name, &loaded.components[0].buffer);
+                count += 1;
+            }
+            assert_eq!(count, names.len());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! The cache, in a real browser: what it promises, counted by what the server sent.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde_json::json;
+use tempfile::TempDir;
+use weightstream::serve::{Running, Server};
+
+use crate::cache_speed;
+use crate::chromium::Chromium;
+use crate::demo::Traffic;
+use crate::expected::{self, ExpectedTensor};
+use crate::page::Page;
+use crate::project::Project;
+use crate::{model, package};
+
+mod promises;
+
+type Promise = fn(&mut Chromium, &Site) -> Result<()>;
+
+const PROMISES: [(&str, Promise); 12] = [
+    ("a second load fetches nothing", promises::fetches_nothing_twice),
+    ("a tensor that was loaded yesterday is there today", promises::keeps_single_tensors),
+    ("a load that was killed goes on where it was", promises::goes_on_after_a_kill),
+    ("what is kept loads without a server", promises::loads_without_a_server),
+    ("a file that changed on the server is loaded anew", promises::notices_a_change),
+    ("a flipped bit is noticed and fetched again", promises::notices_damage),
+    ("what fails its checksum is not kept", promises::keeps_nothing_wrong),
+    ("two tabs at once fetch the file once", promises::shares_between_tabs),
+    ("tensors that another model has, too, are not fetched again", promises::finds_tensors_by_content),
+    ("a small quota fails no load", promises::bears_a_small_quota),
+    ("the oldest model makes room for a new one", promises::evicts_the_oldest),
+    ("what is kept can be listed and deleted", promises::lists_and_deletes),
+];
+
+/// Puts `load`, `one` and the package into the page.
+const SCRIPT: &str = r#"
+(async () => {
+  const ws = await import("/pkg/weightstream.js");
+  const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const sha256 = async ({ data }) => hex(await crypto.subtle.digest("SHA-256", data));
+  const open = (url, options) => ws.StreamingLoader.open(url, {
+    retry: { attempts: 1, baseDelay: 1 },
+    onProgress: ({ loaded, fromCache }) => { window.loaded = loaded; window.fromCache = fromCache; },
+    ...options,
+  });
+  const report = async (loader, tensors) => {
+    const stats = loader.stats;
+    loader.close();
+    await ws.listCached(); // answered after everything that was kept before
+    return JSON.stringify({ tensors, stats, fromCache: window.fromCache });
+  };
+  Object.assign(window, ws, {
+    load: async (url, options) => {
+      const loader = await open(url, options), tensors = {};
+      for await (const tensor of loader.tensors()) tensors[tensor.name] = await sha256(tensor);
+      return report(loader, tensors);
+    },
+    one: async (url, name) => {
+      const loader = await open(url);
+      return report(loader, { [name]: await sha256(await loader.loadTensor(name)) });
+    },
+  });
+})()"#;
+
+/// What is served: pages, and at another origin the models.
+pub(crate) struct Site {
+    pages: Running,
+    pub(crate) weights: PathBuf,
+    expected: Vec<ExpectedTensor>,
+    pub(crate) byte_length: u64,
+}
+
+/// A server of its own for one promise, and so URLs of its own.
+struct Models {
+    server: Running,
+    traffic: Arc<Traffic>,
+    folder: TempDir,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    tensors: BTreeMap<String, String>,
+    stats: Stats,
+    from_cache: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stats {
+    requests: u64,
+    bytes_received: u64,
+    bytes_from_cache: u64,
+    cache_error: Option<String>,
+}
+
+pub(crate) fn run(project: &Project) -> Result<()> {
+    let package = package::build(project)?;
+    let weights = model::original(project)?;
+    let pages = tempfile::tempdir()?;
+    fs::write(pages.path().join("index.html"), "<!doctype html><title>cache</title>")?;
+    let server = Server::new().mount("/", pages.path()).mount("/pkg", &package).mount("/weights", &weights);
+    let site = Site {
+        pages: server.bind("127.0.0.1:0")?.spawn(),
+        expected: expected::tensors(&weights)?,
+        byte_length: fs::metadata(&weights)?.len(),
+        weights,
+    };
+    let mut browser = Chromium::launch()?;
+    let mut broken = 0;
+    for (name, promise) in PROMISES {
+        let start = Instant::now();
+        let outcome = promise(&mut browser, &site).and_then(|()| forget_everything(&mut browser, &site));
+        let seconds = start.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => println!("  ok      {seconds:>5.1} s  {name}"),
+            Err(error) => {
+                broken += 1;
+                println!("  FAILED  {seconds:>5.1} s  {name}: {error:#}");
+            }
+        }
+    }
+    ensure!(broken == 0, "{broken} of {} promises of the cache are broken", PROMISES.len());
+    cache_speed::measure(&mut browser, &site)
+}
+
+impl Site {
+    /// A page with the package, as after a visitor came back.
+    pub(crate) fn page<'a>(&self, browser: &'a mut Chromium) -> Result<Page<'a>> {
+        let mut page = browser.new_page()?;
+        page.open(&format!("{}/", self.pages.url()))?;
+        page.evaluate(SCRIPT)?;
+        Ok(page)
+    }
+
+    /// The address of the weights at the origin of the pages.
+    pub(crate) fn own_url(&self) -> String {
+        format!("{}/weights", self.pages.url())
+    }
+
+    fn models(&self) -> Result<Models> {
+        let folder = tempfile::tempdir()?;
+        fs::copy(&self.weights, folder.path().join("model.safetensors"))?;
+        let traffic = Arc::new(Traffic::default());
+        let counted = Arc::clone(&traffic);
+        let server = Server::new().mount("/", folder.path()).on_request(move |exchange| counted.count(exchange));
+        Ok(Models { server: server.bind("127.0.0.1:0")?.spawn(), traffic, folder })
+    }
+
+    fn compare(&self, tensors: &BTreeMap<String, String>, expected: &[ExpectedTensor]) -> Result<()> {
+        let expected: BTreeMap<_, _> = expected.iter().map(|t| (t.name.clone(), t.sha256.clone())).collect();
+        ensure!(*tensors == expected, "the tensors are not those of the file");
+        Ok(())
+    }
+
+    /// Loads everything in a page of its own, and checks every byte.
+    fn load(&self, browser: &mut Chromium, models: &Models) -> Result<Report> {
+        let report = load(&mut self.page(browser)?, &models.url())?;
+        self.compare(&report.tensors, &self.expected)?;
+        Ok(report)
+    }
+}
+
+impl Models {
+    fn url(&self) -> String {
+        format!("{}/model.safetensors", self.server.url())
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("model.safetensors")
+    }
+
+    /// What was sent since the last time, once nothing more is: requests and bytes.
+    fn sent(&self) -> (u64, u64) {
+        let mut before = None;
+        while before != Some(self.traffic.bytes()) {
+            before = Some(self.traffic.bytes());
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        self.traffic.take()
+    }
+}
+
+fn load(page: &mut Page, url: &str) -> Result<Report> {
+    report(page, &format!("load({})", json!(url)))
+}
+
+fn report(page: &mut Page, expression: &str) -> Result<Report> {
+    let report = page.evaluate(expression)?;
+    Ok(serde_json::from_str(report.as_str().context("the page reports nothing")?)?)
+}
+
+fn forget_everything(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let mut page = site.page(browser)?;
+    let left = page.evaluate("clearCache().then(cachedBytes)")?;
+    ensure!(left == 0, "{left} bytes are left after clearCache()");
+    Ok(())
+}

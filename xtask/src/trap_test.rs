@@ -1,0 +1,173 @@
+//! The traps that the native tests set to the native loader, and some that only browsers can fall into, set to the
+//! package in Chromium, Firefox and WebKitGTK. Page and server are of different origins, as they are on the web.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use data_encoding::HEXLOWER;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use weightstream::serve::Server as Site;
+
+use crate::engine::Engine;
+use crate::project::Project;
+use crate::webdriver::Browser;
+use crate::{browser_traps, package};
+use traps::model::TENSORS;
+use traps::server::{Reply, Server};
+use traps::{Load, Trap};
+
+/// Here the traps are a list.
+macro_rules! traps {
+    ($($name:ident: $trap:expr),* $(,)?) => {
+        pub(crate) fn all() -> Vec<(&'static str, super::Trap)> {
+            vec![$((stringify!($name), $trap)),*]
+        }
+    };
+}
+
+#[path = "../../tests/traps/mod.rs"]
+pub(crate) mod traps;
+
+/// A browser throws away what it has received and not handed out yet when a connection breaks.
+const LOST_PER_CUT_BYTES: usize = 1 << 20;
+
+/// What a page tells of its loads.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Outcome {
+    /// Names of tensors, and the SHA-256 of their bytes.
+    arrived: Vec<(String, String)>,
+    pub(crate) failure: Option<Failure>,
+    /// What progress told that cannot be.
+    impossible: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) code: String,
+    status: Option<u16>,
+    tensor: Option<String>,
+    url: Option<String>,
+    pub(crate) message: String,
+}
+
+pub(crate) fn run(project: &Project) -> Result<()> {
+    let package = package::build(project)?;
+    let page = project.root.join("tests/traps/page");
+    let site = Site::new().mount("/", page).mount("/pkg", package).bind("127.0.0.1:0")?.spawn();
+    let mut failures = 0;
+    for engine in Engine::ALL {
+        let start = Instant::now();
+        let browser = Browser::launch(project, engine)?;
+        browser.open(&format!("{}/", site.url()))?;
+        let mut count = 0;
+        let mut tell = |name: &str, outcome: Result<()>| {
+            count += 1;
+            if let Err(error) = outcome {
+                println!("{engine}: {name} FAILED: {error:#}");
+                failures += 1;
+            }
+        };
+        for (name, trap) in all() {
+            tell(name, spring(&browser, trap));
+        }
+        for (name, trap) in browser_traps::ALL {
+            tell(name, trap(&browser));
+        }
+        let bodies = if browser.evaluate("hasByteStreams()")? == true { "byte streams" } else { "plain streams" };
+        println!("{engine}: {count} traps over {bodies}, {:.1} s", start.elapsed().as_secs_f64());
+    }
+    ensure!(failures == 0, "{failures} traps caught the package");
+    Ok(())
+}
+
+fn all() -> Vec<(&'static str, Trap)> {
+    use traps::{answers, breaking, changing, retrying, whole};
+    let lists = [answers::all(), breaking::all(), changing::all(), retrying::all(), whole::all()];
+    lists.into_iter().flatten().collect()
+}
+
+/// Sets a trap to the package.
+fn spring(browser: &Browser, trap: Trap) -> Result<()> {
+    let script = trap.script;
+    let server = Server::new(move |request| exposed(script(request)));
+    let url = server.url("/m.safetensors");
+    let outcome = load(browser, "spring", &url, trap.loads)?;
+    let failing = if trap.codes.is_empty() { None } else { trap.loads.last() };
+    outcome.check(trap.loads, failing.copied())?;
+    match &outcome.failure {
+        None => ensure!(trap.codes.is_empty(), "it should fail with {:?}", trap.codes),
+        Some(failure) => {
+            ensure!(trap.codes.contains(&&*failure.code), "it should fail with {:?}: {failure:?}", trap.codes);
+            ensure!(failure.url.as_deref() == Some(&*url), "the URL is missing: {failure:?}");
+            ensure!(trap.status.is_none() || trap.status == failure.status, "another status: {failure:?}");
+            if let Some(Load::One(name)) = failing {
+                ensure!(failure.tensor.as_deref() == Some(name), "another tensor: {failure:?}");
+            }
+        }
+    }
+    let requests = server.requests();
+    let asked: Vec<_> = requests.iter().map(|request| (&*request.method, request.range.clone())).collect();
+    ensure!(requests.iter().all(|request| request.method == "GET"), "it sent {asked:?}");
+    let fits = |count| requests.len() == count || (outcome.failure.is_some() && requests.len() < count);
+    // One that waits in the browser's queue until it is given up never comes to the server.
+    ensure!(trap.requests.is_none_or(fits), "{} requests: {asked:?}", requests.len());
+    let sent = server.sent();
+    let lost = requests.len().saturating_sub(1) * LOST_PER_CUT_BYTES;
+    ensure!(trap.sent.is_none_or(|most| sent <= most + lost), "{sent} bytes were sent");
+    if let Some((number, at_least_ms)) = trap.waits {
+        let request = |number: usize| requests.get(number).context("there were fewer requests");
+        let waited = request(number)?.at - request(number - 1)?.at;
+        ensure!(waited >= Duration::from_millis(at_least_ms), "it waited {waited:?}");
+    }
+    Ok(())
+}
+
+/// Opens a model in the page and loads what is asked for, by the page's function of that name.
+pub(crate) fn load(browser: &Browser, function: &str, url: &str, loads: &[Load]) -> Result<Outcome> {
+    let loads: Vec<Value> = loads
+        .iter()
+        .map(|load| match load {
+            Load::One(name) => json!(name),
+            Load::Many(names) => json!(names),
+        })
+        .collect();
+    let outcome = browser.evaluate(&format!("{function}({}, {})", json!(url), json!(loads)))?;
+    serde_json::from_value(outcome).context("the page's report is not as agreed")
+}
+
+impl Outcome {
+    /// Every tensor that was asked for must have arrived, bit-exact, but for those of the load that fails.
+    pub(crate) fn check(&self, loads: &[Load], failing: Option<Load>) -> Result<()> {
+        let count = loads.len() - usize::from(failing.is_some());
+        let names = loads.iter().take(count).flat_map(|load| match load {
+            Load::One(name) => std::slice::from_ref(name),
+            Load::Many(names) => names,
+        });
+        let expected: Vec<_> = names.map(|name| ((*name).to_owned(), sha256_of(name))).collect();
+        if self.failure.is_some() && failing.is_none() && !loads.is_empty() {
+            bail!("it fails: {:?}", self.failure);
+        }
+        ensure!(self.arrived == expected, "{:?} arrived instead of {expected:?}: {:?}", self.arrived, self.failure);
+        ensure!(self.impossible.is_empty(), "progress tells of {}", self.impossible.join(", "));
+        Ok(())
+    }
+}
+
+/// The SHA-256 of a tensor of the model.
+pub(crate) fn sha256_of(name: &str) -> String {
+    let tensor = TENSORS.iter().find(|(known, _)| *known == name);
+    tensor.map(|(_, data)| HEXLOWER.encode(&Sha256::digest(data))).unwrap_or_default()
+}
+
+/// What lets pages of other origins read a reply with all that matters of its headers.
+pub(crate) fn exposed(reply: Reply) -> Reply {
+    let names = "Content-Range, Content-Encoding, ETag, Last-Modified, Retry-After";
+    readable(reply).with("Access-Control-Expose-Headers", names)
+}
+
+/// What lets pages of other origins read a reply, but few of its headers.
+pub(crate) fn readable(reply: Reply) -> Reply {
+    reply.with("Access-Control-Allow-Origin", "*")
+}

@@ -97,7 +97,7 @@ fn set(object: &Object, name: &str, value: &JsValue) {
 }
 
 #[cfg(all(test, target_arch = "wasm32"))]
-#[allow(clippy::indexing_slicing, reason = "a test")]
+#[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use serde_json::json;

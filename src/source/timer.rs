@@ -1,4 +1,4 @@
-//! Time in the browser.
+//! Time in the browser: waiting, and letting it do its own work.
 
 use js_sys::{Function, Promise, Reflect};
 use std::cell::Cell;
@@ -23,21 +23,21 @@ extern "C" {
 const MAX_TASK_MS: f64 = 12.0;
 
 thread_local! {
-    /// When the page last had its turn, by [`now_ms`].
-    static LAST_TURN_MS: Cell<f64> = const { Cell::new(f64::NEG_INFINITY) };
+    /// When the page last had its turn, in milliseconds since 1970.
+    static LAST_TURN_MS: Cell<f64> = const { Cell::new(0.0) };
 }
 
 /// Lets the page draw and answer, if it could not for long. Where bytes come faster than they are digested, each read is
 /// done at once, and what follows runs on in the same task.
 pub(super) async fn give_turn() {
-    if now_ms() - LAST_TURN_MS.get() < MAX_TASK_MS {
+    if js_sys::Date::now() - LAST_TURN_MS.get() < MAX_TASK_MS {
         return;
     }
     match scheduler_yield() {
         Some(turn) => drop(JsFuture::from(turn).await),
         None => pause(0).await,
     }
-    LAST_TURN_MS.set(now_ms());
+    LAST_TURN_MS.set(js_sys::Date::now());
 }
 
 /// `scheduler.yield()`, where there is one: unlike a timer it has no least delay.

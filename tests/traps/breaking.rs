@@ -57,7 +57,7 @@ traps! {
             _ => answer(&FILE, request),
         })
         .loads(&[Load::One("second")])
-        .is_patient_for(400)
+        .with_patience(400)
         .in_requests(3)
         .sends_at_most(HEAD_BYTES + place_of("second").len()),
 
@@ -67,7 +67,7 @@ traps! {
             _ => answer(&FILE, request).stall_after(0),
         })
         .loads(&[Load::One("second")])
-        .is_patient_for(400)
+        .with_patience(400)
         .fails(&["NETWORK"])
         .in_requests(1 + 1 + ATTEMPTS),
 }

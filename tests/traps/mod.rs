@@ -94,7 +94,7 @@ impl Trap {
         Trap { sent: Some(bytes), ..self }
     }
 
-    pub(crate) fn is_patient_for(self, patience_ms: u64) -> Self {
+    pub(crate) fn with_patience(self, patience_ms: u64) -> Self {
         Trap { patience_ms, ..self }
     }
 

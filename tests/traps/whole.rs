@@ -31,7 +31,7 @@ traps! {
 
     // To get to a tensor at the end of such a body takes as long as all before it.
     what_is_skipped_is_no_stall:
-        Trap::new(|_| whole(&FILE).slowly(5)).loads(&[Load::One("fourth")]).is_patient_for(400).in_requests(1),
+        Trap::new(|_| whole(&FILE).slowly(5)).loads(&[Load::One("fourth")]).with_patience(400).in_requests(1),
 }
 
 const ALL: Load = Load::Many(&["first", "second", "third", "fourth"]);

@@ -1,4 +1,4 @@
-//! Finding browsers and what steers them.
+//! Finding browsers, what steers them, and a server that is not ours.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -44,9 +44,17 @@ pub(crate) fn xvfb() -> Result<PathBuf> {
     present("Xvfb", &["xvfb"])
 }
 
+/// A web server.
+pub(crate) fn nginx() -> Result<PathBuf> {
+    present("nginx", &["nginx-light"])
+}
+
 /// A program that does not tell its version.
-pub(crate) fn present(program: &str, packages: &[&str]) -> Result<PathBuf> {
-    let find = || command::in_path(program).map(|path| path.display().to_string());
+fn present(program: &str, packages: &[&str]) -> Result<PathBuf> {
+    // Debian has some where a person's PATH does not lead.
+    let system = Path::new("/usr/sbin").join(program);
+    let find = || command::in_path(program).or_else(|| system.is_file().then(|| system.clone()));
+    let find = || find().map(|path| path.display().to_string());
     Ok(setup::ready(program, find, || apt::install(packages))?.into())
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
@@ -16,6 +17,7 @@ mod cache_speed;
 mod cache_test;
 mod call_graph;
 mod cargo_tools;
+mod chaos;
 mod chromium;
 mod command;
 mod crash_test;
@@ -29,6 +31,8 @@ mod headless;
 mod interop;
 mod listing;
 mod model;
+mod nginx;
+mod nginx_test;
 mod npm;
 mod package;
 mod package_test;
@@ -90,6 +94,14 @@ enum Chore {
         #[arg(long, conflicts_with = "kernels")]
         profile: bool,
     },
+    /// Load random models from a server that cuts, stalls, lies and changes files; every tensor is bit-exact or an error.
+    Chaos {
+        #[arg(long, default_value_t = 1.0)]
+        minutes: f64,
+        /// What the models, the calls and the faults are made from.
+        #[arg(long, default_value_t = chaos::SEED)]
+        seed: u64,
+    },
     /// Run every check that must hold, or only the steps that are named.
     Test { steps: Vec<String> },
     /// Run the fuzz targets under libFuzzer.
@@ -136,6 +148,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Interop { seed } => interop::run(&project, seed),
         Chore::Bench { rounds, kernels: true, .. } => bench::kernels::run(&project, rounds.into()),
         Chore::Bench { rounds, only, profile, .. } => bench::run(&project, rounds.into(), &only, profile),
+        Chore::Chaos { minutes, seed } => chaos::run(seed, Duration::try_from_secs_f64(minutes * 60.0)?),
         Chore::Test { steps } => suite::run(&project, &steps),
         Chore::Fuzz { target, seconds } => fuzz::run(&project, target.as_deref(), seconds),
         Chore::Screenshot { dark, phone, whole, out } => {

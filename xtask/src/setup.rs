@@ -17,7 +17,7 @@ use crate::{browser, cargo_tools, npm, wasm_target};
 /// Finds or installs every tool. What takes long (apt, two cargo installs, npm) runs at the same time.
 pub(crate) fn all(project: &Project) -> Result<()> {
     let start = Instant::now();
-    let parts: [fn(&Project) -> Result<()>; 10] = [
+    let parts: [fn(&Project) -> Result<()>; 11] = [
         |project| wasm_target::ready(project).map(drop),
         |project| cargo_tools::wasm_bindgen(project).map(drop),
         |project| cargo_tools::wasm_pack(project).map(drop),
@@ -28,6 +28,7 @@ pub(crate) fn all(project: &Project) -> Result<()> {
         |project| cargo_tools::geckodriver(project).map(drop),
         |_| browser::webkit_driver().map(drop),
         |_| browser::xvfb().map(drop),
+        |_| browser::nginx().map(drop),
     ];
     let failures: Vec<_> = thread::scope(|scope| {
         let running: Vec<_> = parts.iter().map(|part| scope.spawn(|| part(project))).collect();

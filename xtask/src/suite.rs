@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    browser, cache_test, cargo_tools, command, crash_test, formats, headless, interop, package_test, page_test, parity,
-    setup, trap_test, wasm_target,
+    browser, cache_test, cargo_tools, chaos, command, crash_test, formats, headless, interop, nginx_test, package_test,
+    page_test, parity, setup, trap_test, wasm_target,
 };
 
 struct Step {
@@ -20,12 +20,13 @@ struct Step {
     run: fn(&Project) -> Result<()>,
 }
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 18] = [
     Step { name: "tools", promise: "every tool is there", run: setup::all },
     Step { name: "fmt", promise: "the code is formatted", run: formatting },
     Step { name: "clippy", promise: "clippy has nothing to say", run: clippy },
     Step { name: "clippy-wasm", promise: "nor for wasm32", run: clippy_for_wasm },
     Step { name: "native", promise: "the native tests pass", run: native_tests },
+    Step { name: "chaos", promise: "bad networks give the right bytes or an error", run: chaos },
     Step { name: "interop", promise: "the formats' own tools and we read each other", run: interoperation },
     Step { name: "doc", promise: "the documentation has no dead link", run: documentation },
     Step { name: "web", promise: "the tests pass in a browser", run: browser_tests },
@@ -35,6 +36,7 @@ const STEPS: [Step; 16] = [
     Step { name: "traps", promise: "no trap of networks catches the package in a browser", run: trap_test::run },
     Step { name: "model", promise: "the whole model arrives bit-exact", run: headless::run },
     Step { name: "formats", promise: "and so it does from every format that is written", run: formats::run },
+    Step { name: "nginx", promise: "another server, however set up, is read the same", run: nginx_test::run },
     Step { name: "cache", promise: "what was loaded once is kept, and harms nothing", run: cache_test::run },
     Step { name: "page", promise: "the demo page does what it promises", run: page_test::run },
 ];
@@ -96,6 +98,10 @@ fn native_tests(project: &Project) -> Result<()> {
 
 fn interoperation(project: &Project) -> Result<()> {
     interop::run(project, interop::SEED)
+}
+
+fn chaos(_: &Project) -> Result<()> {
+    chaos::run(chaos::SEED, chaos::SHORT)
 }
 
 fn documentation(project: &Project) -> Result<()> {

@@ -93,7 +93,8 @@ fn spring(browser: &Browser, trap: Trap) -> Result<()> {
     let script = trap.script;
     let server = Server::new(move |request| exposed(script(request)));
     let url = server.url("/m.safetensors");
-    let outcome = load(browser, "spring", &url, trap.loads)?;
+    let patient = format!("((url, loads) => spring(url, loads, {{}}, {}))", trap.patience_ms);
+    let outcome = load(browser, &patient, &url, trap.loads)?;
     let failing = if trap.codes.is_empty() { None } else { trap.loads.last() };
     outcome.check(trap.loads, failing.copied())?;
     match &outcome.failure {

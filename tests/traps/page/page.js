@@ -2,18 +2,18 @@
 import { StreamingLoader } from "/pkg/weightstream.js";
 
 // Small waits, so that tests are fast; but a busy machine must not look like a stall.
-const RETRY = { baseDelay: 1, maxDelay: 20, stallTimeout: 500 };
+const RETRY = { baseDelay: 1, maxDelay: 20, stallTimeout: 5000 };
 
 // Opens a model and loads one thing after the other: a tensor (a name) or several (a list of names). Gives what arrived,
 // in order, as pairs of name and SHA-256; the error in which it ended; and what progress said that cannot be.
-globalThis.spring = async (url, loads, options = {}) => {
+globalThis.spring = async (url, loads, options = {}, patience = RETRY.stallTimeout) => {
   const arrived = [], impossible = [];
   let failure = null;
   const onProgress = ({ type, loaded, total }) => {
     if (loaded > total) impossible.push(`${type}: ${loaded} of ${total}`);
   };
   try {
-    const loader = await StreamingLoader.open(url, { retry: RETRY, onProgress, ...options });
+    const loader = await StreamingLoader.open(url, { retry: { ...RETRY, stallTimeout: patience }, onProgress, ...options });
     await loader.loadIndex();
     for (const load of loads) {
       if (typeof load === "string") arrived.push([load, await sha256(await loader.loadTensor(load))]);

@@ -1,0 +1,277 @@
+//! A server that cuts, stalls, answers late, lies and changes files, and counts what it sends.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::model::Model;
+use super::random::Random;
+
+const PIECE_BYTES: usize = 16 << 10;
+
+/// What goes wrong with an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fault {
+    /// The connection closes in the middle of the body.
+    Cut,
+    /// Nothing more comes, and the connection stays open.
+    Stall,
+    /// The answer comes after those to later requests.
+    Late,
+    /// The body comes slowly.
+    Slow,
+    /// 503, or 429 with `Retry-After`.
+    Busy,
+    /// 404.
+    Gone,
+    /// A 206 for another range than was asked for.
+    OtherRange,
+    /// A 200 with the whole file.
+    IgnoredRange,
+    /// A login page with status 200.
+    Page,
+    /// The same bytes under another ETag.
+    OtherTag,
+    /// From now on the files are another version.
+    Changed,
+}
+
+/// What a load may still survive comes more often than what must end it.
+const FAULTS: [Fault; 19] = [
+    Fault::Cut,
+    Fault::Cut,
+    Fault::Cut,
+    Fault::Cut,
+    Fault::Stall,
+    Fault::Stall,
+    Fault::Late,
+    Fault::Late,
+    Fault::Late,
+    Fault::Slow,
+    Fault::Slow,
+    Fault::Busy,
+    Fault::Busy,
+    Fault::IgnoredRange,
+    Fault::Gone,
+    Fault::OtherRange,
+    Fault::Page,
+    Fault::OtherTag,
+    Fault::Changed,
+];
+
+/// What was sent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sent {
+    pub(crate) requests: u64,
+    pub(crate) bytes: u64,
+    /// Those of them that were sent in answer to a range of another.
+    pub(crate) bytes_of_ignored_ranges: u64,
+    pub(crate) faults: BTreeMap<Fault, u64>,
+}
+
+/// A running server. Dropping it closes the port.
+pub(crate) struct Server {
+    address: String,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    model: Arc<Model>,
+    random: Random,
+    /// How many of a hundred answers have a fault.
+    fault_percent: u64,
+    has_changed: AtomicBool,
+    is_closed: AtomicBool,
+    sent: Mutex<Sent>,
+}
+
+impl Server {
+    pub(crate) fn new(model: Arc<Model>, random: Random, fault_percent: u64) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?.to_string();
+        let (has_changed, is_closed, sent) = Default::default();
+        let shared = Arc::new(Shared { model, random, fault_percent, has_changed, is_closed, sent });
+        let acceptor = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if acceptor.is_closed.load(Ordering::Relaxed) {
+                    break;
+                }
+                let shared = Arc::clone(&acceptor);
+                thread::spawn(move || shared.attend(stream));
+            }
+        });
+        Ok(Server { address, shared })
+    }
+
+    /// The URL of the model.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/{}", self.address, self.shared.model.entry)
+    }
+
+    pub(crate) fn sent(&self) -> Sent {
+        self.shared.sent().clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
+        TcpStream::connect(&self.address).ok(); // wakes the acceptor
+    }
+}
+
+struct Request {
+    path: String,
+    range: Option<Range<usize>>,
+}
+
+impl Shared {
+    fn sent(&self) -> std::sync::MutexGuard<'_, Sent> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers one request after the other, until either side closes the connection.
+    fn attend(&self, stream: TcpStream) {
+        stream.set_nodelay(true).ok();
+        let Ok(writer) = stream.try_clone() else { return };
+        let (mut reader, mut writer) = (BufReader::new(stream), writer);
+        while let Some(request) = receive(&mut reader) {
+            if !self.answer(&request, &mut writer) {
+                writer.shutdown(Shutdown::Both).ok();
+                return;
+            }
+        }
+    }
+
+    /// Whether the connection can serve the next request.
+    fn answer(&self, request: &Request, to: &mut TcpStream) -> bool {
+        let (number, mut random) = {
+            let mut sent = self.sent();
+            sent.requests += 1;
+            (sent.requests, self.random.fork(sent.requests))
+        };
+        // The first answer decides whether there is a load at all: it fails seldom.
+        let chance = if number == 1 { self.fault_percent / 4 } else { self.fault_percent };
+        let fault = random.pick(&FAULTS).filter(|_| random.percent(chance));
+        if let Some(fault) = fault {
+            *self.sent().faults.entry(fault).or_default() += 1;
+        }
+        match fault {
+            Some(Fault::Changed) => self.has_changed.store(true, Ordering::Relaxed),
+            Some(Fault::Late) => thread::sleep(Duration::from_millis(random.within(1..60))),
+            _ => {}
+        }
+        let version = usize::from(self.has_changed.load(Ordering::Relaxed));
+        let Some(file) = self.model.versions.get(version).and_then(|version| version.files.get(&request.path)) else {
+            return self.send(to, "404 Not Found", "", b"", None, false);
+        };
+        let asked = request.range.clone().unwrap_or(0..file.len());
+        let asked = asked.start.min(file.len())..asked.end.min(file.len());
+        let tag = if fault == Some(Fault::OtherTag) { "other".to_owned() } else { format!("v{version}") };
+        let is_range = request.range.is_some() && fault != Some(Fault::IgnoredRange);
+        let (status, sent, stated) = match fault {
+            Some(Fault::Busy) if random.percent(50) => return self.send(to, "503 Busy", "", b"", None, false),
+            Some(Fault::Busy) => return self.send(to, "429 Busy", "Retry-After: 0\r\n", b"", None, false),
+            Some(Fault::Gone) => return self.send(to, "404 Not Found", "", b"", None, false),
+            Some(Fault::Page) => return self.send(to, "200 OK", "", PAGE, None, false),
+            Some(Fault::OtherRange) if is_range && asked.end - asked.start > 1 && asked.start > 0 => {
+                ("206 Partial Content", asked.start - 1..asked.end - 1, asked.start - 1..asked.end - 1)
+            }
+            _ if asked.is_empty() && is_range => return self.send(to, "416 Unsatisfiable", "", b"", None, false),
+            _ if is_range => ("206 Partial Content", asked.clone(), asked.clone()),
+            _ => ("200 OK", 0..file.len(), 0..0),
+        };
+        let mut headers = format!("ETag: \"{tag}\"\r\n");
+        if is_range {
+            headers += &format!("Content-Range: bytes {}-{}/{}\r\n", stated.start, stated.end - 1, file.len());
+        }
+        let body = file.get(sent).unwrap_or_default();
+        let ending = match fault {
+            Some(Fault::Cut) => Some(Ending::Close(random.within(0..body.len() as u64) as usize)),
+            Some(Fault::Stall) => Some(Ending::Stall(random.within(0..body.len() as u64) as usize)),
+            Some(Fault::Slow) => Some(Ending::Slow),
+            _ => None,
+        };
+        self.send(to, status, &headers, body, ending, !is_range && request.range.is_some())
+    }
+
+    fn send(
+        &self,
+        to: &mut TcpStream,
+        status: &str,
+        headers: &str,
+        body: &[u8],
+        ending: Option<Ending>,
+        is_ignored_range: bool,
+    ) -> bool {
+        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{headers}\r\n", body.len());
+        if to.write_all(head.as_bytes()).is_err() {
+            return false;
+        }
+        let end = match ending {
+            Some(Ending::Close(at) | Ending::Stall(at)) => at,
+            _ => body.len(),
+        };
+        for piece in body.get(..end).unwrap_or_default().chunks(PIECE_BYTES) {
+            if to.write_all(piece).is_err() {
+                return false;
+            }
+            let mut sent = self.sent();
+            sent.bytes += piece.len() as u64;
+            sent.bytes_of_ignored_ranges += if is_ignored_range { piece.len() as u64 } else { 0 };
+            drop(sent);
+            if matches!(ending, Some(Ending::Slow)) {
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+        match ending {
+            Some(Ending::Close(_)) => false,
+            Some(Ending::Stall(_)) => {
+                to.set_read_timeout(Some(Duration::from_secs(5))).ok();
+                to.peek(&mut [0]).ok(); // until the client has gone
+                false
+            }
+            Some(Ending::Slow) | None => true,
+        }
+    }
+}
+
+enum Ending {
+    Close(usize),
+    Stall(usize),
+    Slow,
+}
+
+const PAGE: &[u8] = b"<!DOCTYPE html><html><title>Welcome to the Wi-Fi of the hotel</title></html>";
+
+fn receive(reader: &mut BufReader<TcpStream>) -> Option<Request> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let path = lines.first()?.split(' ').nth(1)?.trim_start_matches('/').to_owned();
+    let range = lines.iter().find_map(|line| {
+        let (first, last) = line
+            .to_lowercase()
+            .strip_prefix("range: bytes=")?
+            .split_once('-')
+            .map(|(first, last)| (first.to_owned(), last.to_owned()))?;
+        Some(first.parse().ok()?..last.parse::<usize>().ok()?.saturating_add(1))
+    });
+    Some(Request { path, range })
+}

@@ -42,7 +42,7 @@ pub(super) struct Row {
 /// Of the tensors of a whole model, uncompressed.
 pub(super) const TIME: &str = "time against fetch().arrayBuffer()";
 
-const TIME_OF_OTHERS: &str = "time against fetch().arrayBuffer() of what is read";
+const TIME_OF_OTHERS: &str = "time against plain fetch()";
 
 impl Row {
     /// `None` where nothing is promised.

@@ -167,9 +167,15 @@ pub struct ComponentDigest {
 impl Component {
     /// The digest of the bytes as stored, where it is one that nobody can make other bytes for.
     pub fn content(&self) -> Option<&Digest> {
-        let ComponentDigest { digest, over } = self.digest.as_ref()?;
-        let is_stored = *over == DigestedBytes::Stored || self.encoding == Encoding::Raw;
-        (is_stored && matches!(digest, Digest::Sha256(_) | Digest::Blake3(_))).then_some(digest)
+        self.digest.as_ref()?.content(self.encoding)
+    }
+}
+
+impl ComponentDigest {
+    /// As [`Component::content`], of a component that is stored in this encoding.
+    pub fn content(&self, encoding: Encoding) -> Option<&Digest> {
+        let is_stored = self.over == DigestedBytes::Stored || encoding == Encoding::Raw;
+        (is_stored && matches!(self.digest, Digest::Sha256(_) | Digest::Blake3(_))).then_some(&self.digest)
     }
 }
 

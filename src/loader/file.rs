@@ -7,7 +7,7 @@ use super::whole::Sums;
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
-use crate::index::{Component, Index, PageTable, Parsed, Part};
+use crate::index::{Component, ComponentDigest, Index, PageTable, Parsed, Part};
 use crate::retry::Policy;
 use crate::source::{Answer, Buffer, Source, answer::Identity};
 use crate::window::{Stop, Window};
@@ -80,10 +80,11 @@ impl<S: Source> ModelFile<S> {
         }
     }
 
-    /// Tells the source that a component has come whole and has its digest.
-    pub(crate) fn confirm_content(&self, component: &Component) {
-        if let (Some(digest), None) = (component.content(), &*self.packed.borrow()) {
-            self.source.confirm(component.range.clone(), digest);
+    /// Tells the source that a component has come whole and has these digests.
+    pub(crate) fn confirm_contents(&self, component: &Component, digests: &[ComponentDigest]) {
+        if self.packed.borrow().is_none() {
+            let contents = digests.iter().filter_map(|stated| stated.content(component.encoding));
+            contents.for_each(|digest| self.source.confirm(component.range.clone(), digest));
         }
     }
 

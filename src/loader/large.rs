@@ -62,9 +62,11 @@ impl<B: Buffer> Large<B> {
         Ok(end < buffer.byte_length())
     }
 
-    fn finish(self) -> Result<Received<B>> {
+    /// The component, and the digests that it has.
+    fn finish(self) -> Result<(Received<B>, Vec<ComponentDigest>)> {
+        let stated = self.digests.iter().map(|(stated, _)| *stated).collect();
         let verified = compare_all(self.digests)?.or(self.by_pages.then_some("blake3"));
-        Ok(Received { buffer: Some(self.buffer), verified })
+        Ok((Received { buffer: Some(self.buffer), verified }, stated))
     }
 }
 
@@ -140,6 +142,7 @@ impl<S: Source> RunReader<S> {
         &self,
         reading: &mut Reading<S>,
         wanted: &Wanted<Purpose>,
+        component: &Component,
         name: &str,
     ) -> Result<Option<Received<BufferOf<S>>>> {
         let mut checks = self.checks();
@@ -164,6 +167,8 @@ impl<S: Source> RunReader<S> {
         while large.digest_more()? {
             Rc::clone(&self.file).source.pause(0).await;
         }
-        large.finish().map(Some)
+        let (received, digests) = large.finish()?;
+        self.file.confirm_contents(component, &digests);
+        Ok(Some(received))
     }
 }

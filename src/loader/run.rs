@@ -152,7 +152,7 @@ impl<S: Source> RunReader<S> {
                 let tensor = self.operation.tensor(order)?;
                 let received = match tensor.components.get(component) {
                     Some(part) if self.operation.begin_large(order, component, part)? => {
-                        self.large(reading, wanted, &tensor.name).await
+                        self.large(reading, wanted, part, &tensor.name).await
                     }
                     Some(part) => self.component(reading, wanted, order, component, part).await.map(Some),
                     None => Err(Error::new(ErrorKind::Internal, "a component that is not there was planned")),
@@ -204,7 +204,8 @@ impl<S: Source> RunReader<S> {
         let is_complete = wanted.range == component.range && keep == (0..component.decoded_length.unwrap_or(keep.end));
         let mut kept = self.operation.buffer(order, component, keep.clone())?;
         let mut decoder = Decoder::new(component);
-        let mut checks = self.checks().of(self.operation.digests(order, component, is_complete));
+        let digests = self.operation.digests(order, component, is_complete);
+        let mut checks = self.checks().of(digests.clone());
         // Where the next decoded byte belongs: just the rows were asked for where that can be.
         let mut decoded_end = if component.encoding.keeps_positions() { keep.start } else { 0 };
         while reading.position < wanted.range.end && (is_complete || decoded_end < keep.end) {
@@ -256,9 +257,7 @@ impl<S: Source> RunReader<S> {
             _ => {}
         }
         let by_digest = checks.finish()?;
-        if by_digest.is_some() {
-            self.file.confirm_content(component);
-        }
+        self.file.confirm_contents(component, &digests);
         let by_pages = self.operation.pages_of(order, index).is_some();
         let verified = by_digest.or(by_pages.then_some("blake3")); // it is held until they are checked
         let buffer = kept.map(|kept| kept.finish(component, decoded_end)).transpose()?;

@@ -5,10 +5,12 @@
 //! source's.
 
 mod checks;
+mod component;
 mod connections;
 mod demand;
 mod digests;
 mod file;
+mod job;
 mod kept;
 mod large;
 mod loaded;
@@ -31,6 +33,7 @@ mod whole;
 
 pub use digests::Digests;
 pub use file::FIRST_READ_BYTES;
+pub use job::{Job, Received, Task};
 pub(crate) use kept::Kept;
 pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
 pub use options::Options;

@@ -1,16 +1,19 @@
-//! One component on its way: read, decoded and digested as it comes.
+//! One component on its way: read, decoded and digested as it comes, here or on another thread.
 
 use super::BufferOf;
-use super::job::Job;
+use super::elsewhere::{Receiving, ready};
+use super::job::{Job, Received, Task};
 use super::large::key;
 use super::operation::Purpose;
-use super::reading::{MAX_DIRECT_BYTES, Reading, SCRATCH_BYTES, cut};
+use super::reading::{Chunk, MAX_DIRECT_BYTES, Reading, SCRATCH_BYTES, cut};
 use super::run::{Arrival, RunReader};
 use crate::error::Result;
-use crate::index::Component;
+use crate::index::{Component, Encoding};
 use crate::plan::Wanted;
 use crate::source::{Buffer, Source};
-use futures::future::{self, FutureExt};
+use futures::future::FutureExt;
+use std::ops::Range;
+use std::rc::Rc;
 
 impl<S: Source> RunReader<S> {
     /// Reads the component of the tensor called `name`.
@@ -24,17 +27,23 @@ impl<S: Source> RunReader<S> {
         let (order, index) = key(wanted.purpose)?;
         let task = self.operation.task(order, component, &wanted.range)?;
         let digests = task.digests.clone();
-        let mut job = Job::new(task, self.operation.take_into(order))?;
-        if job.buffer().is_some() {
-            self.fill(reading, wanted, &mut job, name).await?;
+        let into = self.operation.take_into(order);
+        let receiving = if component.encoding == Encoding::Raw && task.keeps {
+            self.fill(reading, wanted, task, into, name).await?
+        } else if let Some(work) = self.begin_elsewhere(&task, into.as_ref()) {
+            self.hand_over(reading, wanted, task, into, work, name).await?
         } else {
-            self.decode(reading, wanted, &mut job, name).await?;
-        }
-        let mut received = job.finish()?;
-        self.file.confirm_contents(component, &digests);
+            ready(self.decode(reading, wanted, Job::new(task, into)?, name).await?)
+        };
         let by_pages = self.operation.pages_of(order, index).is_some();
-        received.verified = received.verified.or(by_pages.then_some("blake3")); // it is held until they are checked
-        Ok(future::ready(Ok((order, index, received))).boxed_local())
+        let (file, component, name) = (Rc::clone(&self.file), component.clone(), name.to_owned());
+        let arrival = async move {
+            let mut received = receiving.await.map_err(|e| file.blame(e.in_tensor(&name)))?;
+            file.confirm_contents(&component, &digests);
+            received.verified = received.verified.or(by_pages.then_some("blake3")); // it is held until they are checked
+            Ok((order, index, received))
+        };
+        Ok(arrival.boxed_local())
     }
 
     /// Has the bytes put into the component's own buffer.
@@ -42,9 +51,15 @@ impl<S: Source> RunReader<S> {
         &self,
         reading: &mut Reading<S>,
         wanted: &Wanted<Purpose>,
-        job: &mut Job<BufferOf<S>>,
+        mut task: Task,
+        into: Option<BufferOf<S>>,
         name: &str,
-    ) -> Result<()> {
+    ) -> Result<Receiving<BufferOf<S>>> {
+        let heavy = (task.is_heavy() && self.operation.pool.is_some()).then(|| task.clone());
+        if heavy.is_some() {
+            task.digests.clear(); // until all bytes are there
+        }
+        let mut job = Job::new(task, into)?;
         while reading.position < wanted.range.end {
             let Some(buffer) = job.buffer() else { break };
             let at = reading.position;
@@ -61,7 +76,10 @@ impl<S: Source> RunReader<S> {
             };
             job.filled(count, is_needed.then_some(&mut check))?;
         }
-        Ok(())
+        match (heavy, job.finish()?) {
+            (Some(task), Received { buffer: Some(buffer), .. }) => self.digest(task, wanted.range.clone(), buffer),
+            (_, received) => Ok(ready(received)),
+        }
     }
 
     /// Passes the bytes to the job, chunk by chunk, for as long as it has use for them.
@@ -69,16 +87,13 @@ impl<S: Source> RunReader<S> {
         &self,
         reading: &mut Reading<S>,
         wanted: &Wanted<Purpose>,
-        job: &mut Job<BufferOf<S>>,
+        mut job: Job<BufferOf<S>>,
         name: &str,
-    ) -> Result<()> {
+    ) -> Result<Received<BufferOf<S>>> {
         let mut checks = self.checks();
         while reading.position < wanted.range.end && job.wants_more() {
             let start = reading.position;
-            let count = (wanted.range.end - start).min(SCRATCH_BYTES);
-            self.share.claim(start + count);
-            let chunk = reading.chunk(count).await?;
-            let chunk = chunk.ok_or_else(|| cut(wanted.range.start, start, wanted.range.end))?;
+            let chunk = self.chunk(reading, &wanted.range).await?;
             let mut at = start;
             chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
                 checks.stored(at, bytes)?;
@@ -88,6 +103,18 @@ impl<S: Source> RunReader<S> {
             let length = chunk.length;
             self.arrived(start..start + length, Some(name));
         }
-        Ok(())
+        job.finish()
+    }
+
+    /// The next stored bytes of a component that lies at `range`.
+    pub(super) async fn chunk<'a>(
+        &self,
+        reading: &'a mut Reading<S>,
+        range: &Range<u64>,
+    ) -> Result<Chunk<'a, BufferOf<S>>> {
+        let at = reading.position;
+        let count = (range.end - at).min(SCRATCH_BYTES);
+        self.share.claim(at + count);
+        reading.chunk(count).await?.ok_or_else(|| cut(range.start, at, range.end))
     }
 }

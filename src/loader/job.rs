@@ -5,7 +5,7 @@ use super::kept::Kept;
 use crate::codec::Decoder;
 use crate::codec::digest::Hasher;
 use crate::error::Result;
-use crate::index::{Component, ComponentDigest, DigestedBytes, Encoding};
+use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding};
 use crate::source::Buffer;
 use std::ops::Range;
 
@@ -22,6 +22,18 @@ pub struct Task {
     pub is_complete: bool,
     /// What the bytes must have.
     pub digests: Vec<ComponentDigest>,
+}
+
+impl Task {
+    /// Whether it takes much longer than to read the bytes: those of other tasks stay where they are.
+    pub fn is_heavy(&self) -> bool {
+        is_heavy(self.component.encoding, self.digests.iter().map(|stated| stated.digest))
+    }
+}
+
+/// As [`Task::is_heavy`].
+pub(super) fn is_heavy(encoding: Encoding, mut digests: impl Iterator<Item = Digest>) -> bool {
+    !encoding.keeps_positions() || digests.any(|digest| matches!(digest, Digest::Sha256(_) | Digest::Blake3(_)))
 }
 
 /// A [`Task`] that is being done.

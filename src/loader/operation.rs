@@ -1,9 +1,10 @@
 //! One call's work: which tensors it loads, what has arrived of them, who watches.
 
 use super::digests;
-use super::job::{Received, Task};
+use super::job::{Received, Task, is_heavy};
 use super::large::Large;
 use super::pace::Pace;
+use super::pool::Pool;
 use super::precedence::Ahead;
 use super::room::{Room, Taken};
 use super::stats::{Arrived, Observer, Stats};
@@ -77,6 +78,8 @@ pub(crate) struct Call {
 pub(crate) struct Operation<S: Source> {
     orders: RefCell<Vec<Assembly<BufferOf<S>>>>,
     pub(crate) call: Call,
+    /// Who does what takes time.
+    pub(super) pool: Option<Rc<dyn Pool<BufferOf<S>>>>,
     pub(super) pace: RefCell<Pace>,
     /// Large components on their way.
     pub(super) large: RefCell<LargeComponents<BufferOf<S>>>,
@@ -95,7 +98,13 @@ struct Assembly<B> {
 }
 
 impl<S: Source> Operation<S> {
-    pub(crate) fn new(orders: Vec<Order<BufferOf<S>>>, call: Call, stats: Rc<Stats>, max_connections: usize) -> Self {
+    pub(crate) fn new(
+        orders: Vec<Order<BufferOf<S>>>,
+        call: Call,
+        pool: Option<Rc<dyn Pool<BufferOf<S>>>>,
+        stats: Rc<Stats>,
+        max_connections: usize,
+    ) -> Self {
         let assemble = |order: Order<_>| Assembly {
             received: order.tensor.components.iter().map(|_| None).collect(),
             verified: Vec::new(),
@@ -104,7 +113,7 @@ impl<S: Source> Operation<S> {
         };
         let orders = RefCell::new(orders.into_iter().map(assemble).collect());
         let (pace, large) = (RefCell::new(Pace::new(max_connections)), RefCell::default());
-        Operation { orders, call, pace, large, stats }
+        Operation { orders, call, pool, pace, large, stats }
     }
 
     /// The bytes that the orders need, and tells the observer how many. `known_pages` gives the digests of pages.
@@ -125,6 +134,18 @@ impl<S: Source> Operation<S> {
             .observer
             .expects(wanted.iter().fold(0, |sum: u64, w| sum.saturating_add(w.range.end - w.range.start)));
         wanted
+    }
+
+    /// Tells the pool what comes that is for it.
+    pub(crate) fn announce(&self) {
+        let Some(pool) = &self.pool else { return };
+        let orders = self.orders.borrow();
+        let components = orders.iter().flat_map(|assembly| &assembly.order.tensor.components);
+        let heavy = components.filter(|part| {
+            let own = part.digest.filter(|_| self.call.verify);
+            is_heavy(part.encoding, own.map(|stated| stated.digest).into_iter())
+        });
+        pool.expect(heavy.fold(0, |sum, part| sum.saturating_add(part.range.end - part.range.start)));
     }
 
     /// The page digests that a component is checked by, read whole or not.

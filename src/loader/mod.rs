@@ -51,7 +51,7 @@ use operation::Call;
 use precedence::Precedence;
 use prefetch::Prefetched;
 use room::Room;
-use shard::{Shard, check_footer};
+use shard::{Shard, check_footer, check_unique};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -225,22 +225,15 @@ impl<S: Source> Loader<S> {
     pub async fn load_index(&self) -> Result<Vec<Rc<Tensor>>> {
         let opening = stream::iter(0..self.shards.len()).map(|shard| self.open_shard(shard));
         let opened: Vec<_> = opening.buffered(self.options.concurrency).try_collect().await?;
-        let mut tensors = Vec::new();
-        let mut shard_of_name: HashMap<&str, usize> = HashMap::new();
-        for (shard, open) in opened.iter().enumerate() {
-            for tensor in &open.tensors {
-                if let Some(other) = shard_of_name.insert(&tensor.name, shard) {
-                    let what = format!("it is in two files of the model, {other} and {shard}");
-                    return Err(malformed(what).in_tensor(&tensor.name));
-                }
-                tensors.push(Rc::clone(tensor));
-            }
+        if opened.len() > 1 {
+            check_unique(&opened)?;
         }
+        let tensors: Vec<_> = opened.iter().flat_map(|open| open.tensors.iter().cloned()).collect();
         if let Some(manifest) = &self.manifest {
             let catalog = manifest.catalog.as_ref().and_then(|catalog| opened.get(catalog.part));
             for stated in manifest.stated_parts(catalog.map(|open| &open.index.elsewhere)) {
                 let (name, part) = stated?;
-                if shard_of_name.get(name) != Some(&part) {
+                if opened.get(part).is_none_or(|open| open.find(name).is_none()) {
                     let what = "the manifest says that it is in this file, but it is not";
                     return Err(self.place(part, malformed(what).in_tensor(name)));
                 }

@@ -359,7 +359,7 @@ fn check(tensors: &mut [Tensor], data_end: Option<u64>, may_be_tied: bool) -> Re
     tensors.sort_by_key(|tensor| (tensor.first_byte(), tensor.stored_length() > 0));
     let mut names: Vec<_> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     names.sort_unstable();
-    if let Some([twice, _]) = names.array_windows().find(|[one, next]| one == next) {
+    if let Some(twice) = names.iter().zip(names.iter().skip(1)).find_map(|(one, next)| (one == next).then_some(one)) {
         return Err(malformed("the name occurs twice").in_tensor(twice));
     }
     let components = || tensors.iter().flat_map(|t| t.components.iter().map(move |c| (t, &c.range)));

@@ -6,13 +6,17 @@ await init();
 
 let held;
 
+// The order of the file: several connections bring tensors in another.
+const { compare } = new Intl.Collator("en", { numeric: true });
+const byNumber = (a, b) => compare(a.name, b.name);
+
 const ways = {
   // What a web developer would otherwise write.
   async plain({ url, range, skip }) {
     const headers = range ? { Range: `bytes=${range[0]}-${range[1] - 1}` } : {};
     const response = await fetch(url, { cache: "no-store", headers });
     const kept = await response.arrayBuffer();
-    return { kept, pieces: [kept], skip };
+    return { kept, pieces: () => [kept], skip };
   },
 
   // The floor: nothing but reads into buffers of this length.
@@ -45,8 +49,8 @@ const ways = {
     for await (const tensor of loader.tensors()) kept.push(tensor);
     const settle = options?.cache === "auto" ? listCached : undefined; // answers when what came before it is written
     if (isWritten) await settle();
-    const pieces = kept.map(({ data }) => data);
-    return { ...end(loader, kept, pieces.reduce((sum, data) => sum + data.byteLength, 0)), pieces, settle };
+    const loaded = end(loader, kept, kept.reduce((sum, { data }) => sum + data.byteLength, 0));
+    return { ...loaded, settle, pieces: () => kept.toSorted(byNumber).map(({ data }) => data) };
   },
 
   async firstTensor({ url, name }) {
@@ -132,7 +136,7 @@ export async function run(way, { before, ...parameters }) {
 // The SHA-256 of all tensors' bytes that the last run has brought.
 export async function sha256() {
   const { pieces, skip = 0 } = held;
-  const views = pieces.map((piece) => new Uint8Array(piece.buffer ?? piece, piece.byteOffset ?? 0, piece.byteLength));
+  const views = pieces().map((piece) => new Uint8Array(piece.buffer ?? piece, piece.byteOffset ?? 0, piece.byteLength));
   const joined = new Uint8Array(await new Blob(views).slice(skip).arrayBuffer());
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", joined));
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");

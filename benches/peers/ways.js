@@ -1,5 +1,5 @@
 // What `cargo xtask bench --peers` measures beside weightstream: each peer loads the same bytes as its users have it do.
-// `pieces` are the tensors' bytes in order, `skip` bytes of a file's header before them.
+// `pieces` gives the tensors' bytes in order, `skip` bytes of a file's header before them.
 import { gguf } from "./node_modules/@huggingface/gguf/dist/browser/index.mjs"; // its build for pages
 import { io } from "@tensorflow/tfjs-core";
 import "@tensorflow/tfjs-backend-cpu"; // tensors belong to a backend, and this one keeps them as they are
@@ -22,20 +22,20 @@ export const ways = {
   async transformers({ model, file, cache, skip }) {
     env.useBrowserCache = cache;
     const bytes = await getModelFile(model, file);
-    return { kept: bytes, pieces: [bytes], skip };
+    return { kept: bytes, pieces: () => [bytes], skip };
   },
 
   async wllama({ url, skip }) {
     const absolute = new URL(url, location.href).href;
     await wllama.download(absolute);
     const bytes = new Uint8Array(await (await wllama.open(absolute)).arrayBuffer());
-    return { kept: bytes, pieces: [bytes], skip };
+    return { kept: bytes, pieces: () => [bytes], skip };
   },
 
   async tfjs({ folder, manifest }) {
     const kept = Object.values(await io.loadWeights(manifest, folder));
     const count = kept.reduce((sum, { size }) => sum + 4 * size, 0); // all F32
-    return { kept, count, get pieces() { return kept.map((tensor) => tensor.dataSync()); } };
+    return { kept, count, pieces: () => kept.map((tensor) => tensor.dataSync()) };
   },
 
   async gguf({ url }) {
@@ -46,8 +46,8 @@ export const ways = {
   // Fetched as a whole, since the package has no way to read a file; then one frame a tensor.
   async zstddec({ url, frames }) {
     const file = new Uint8Array(await (await fetch(url, { cache: "no-store" })).arrayBuffer());
-    const pieces = frames.map(([start, end, decodedLength]) => zstd.decode(file.subarray(start, end), decodedLength));
-    return { kept: pieces, count: pieces.reduce((sum, { byteLength }) => sum + byteLength, 0), pieces };
+    const kept = frames.map(([start, end, decodedLength]) => zstd.decode(file.subarray(start, end), decodedLength));
+    return { kept, count: kept.reduce((sum, { byteLength }) => sum + byteLength, 0), pieces: () => kept };
   },
 };
 

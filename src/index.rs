@@ -168,18 +168,18 @@ pub struct ComponentDigest {
     pub over: DigestedBytes,
 }
 
-impl Component {
-    /// The digest of the bytes as stored, where it is one that nobody can make other bytes for.
-    pub fn content(&self) -> Option<&Digest> {
-        self.digest.as_ref()?.content(self.encoding)
+impl ComponentDigest {
+    /// The digest of the bytes as stored, of a component that is stored in this encoding, where it is a strong one.
+    pub fn content(&self, encoding: Encoding) -> Option<&Digest> {
+        let is_stored = self.over == DigestedBytes::Stored || encoding == Encoding::Raw;
+        (is_stored && self.digest.is_strong()).then_some(&self.digest)
     }
 }
 
-impl ComponentDigest {
-    /// As [`Component::content`], of a component that is stored in this encoding.
-    pub fn content(&self, encoding: Encoding) -> Option<&Digest> {
-        let is_stored = self.over == DigestedBytes::Stored || encoding == Encoding::Raw;
-        (is_stored && matches!(self.digest, Digest::Sha256(_) | Digest::Blake3(_))).then_some(&self.digest)
+impl Digest {
+    /// Whether nobody can make other bytes that have it: then it stands for the bytes themselves.
+    pub fn is_strong(&self) -> bool {
+        matches!(self, Digest::Sha256(_) | Digest::Blake3(_))
     }
 }
 

@@ -1,5 +1,6 @@
 //! One file of a model, read bit by bit: its known bytes, and readings that continue from them.
 
+use super::digests::Digests;
 use super::reading::{Reading, Remote, cut};
 use super::stats::Stats;
 use super::unpack::{FileBody, Unpacked};
@@ -7,7 +8,8 @@ use super::whole::Sums;
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
-use crate::index::{Component, ComponentDigest, Index, PageTable, Parsed, Part};
+use crate::index::{Component, ComponentDigest, Digest, Index, PageTable, Parsed, Part};
+use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::Policy;
 use crate::source::{Answer, Buffer, Source, answer::Identity};
 use crate::window::{Stop, Window};
@@ -78,20 +80,49 @@ impl<S: Source> ModelFile<S> {
         Ok(ModelFile::new(source, Rc::clone(&self.stats), self.retry))
     }
 
+    /// Tells the source what all of the file should be, before anything of it is read.
+    pub(crate) fn expect_whole(&self, part: Option<&Part>, digests: &Digests) {
+        let pinned = digests.of_file(self, part).map(|(_, digest)| digest);
+        if let Some(digest) = pinned.or(part.and_then(|part| part.digest)).filter(Digest::is_strong) {
+            self.source.expect_whole(&digest);
+        }
+    }
+
     /// Tells the source which bytes have which content.
-    pub(crate) fn expect_contents(&self, index: &Index) {
-        for component in index.tensors.iter().flat_map(|tensor| &tensor.components) {
-            if let (Some(digest), None) = (component.content(), &*self.packed.borrow()) {
-                self.source.expect(component.range.clone(), digest);
+    pub(crate) fn expect_contents(&self, index: &Index, digests: &Digests) {
+        for tensor in &index.tensors {
+            for component in &tensor.components {
+                let own = component.digest.as_ref();
+                let pinned = digests.of_component(tensor);
+                let stated = [own, pinned.as_ref()].into_iter().flatten();
+                self.each_content(component, stated, |digest| self.source.expect(component.range.clone(), digest));
             }
         }
     }
 
     /// Tells the source that a component has come whole and has these digests.
     pub(crate) fn confirm_contents(&self, component: &Component, digests: &[ComponentDigest]) {
-        if self.packed.borrow().is_none() {
-            let contents = digests.iter().filter_map(|stated| stated.content(component.encoding));
-            contents.for_each(|digest| self.source.confirm(component.range.clone(), digest));
+        self.each_content(component, digests, |digest| self.source.confirm(component.range.clone(), digest));
+    }
+
+    /// Tells the source that all of the file has come and has this digest.
+    pub(crate) fn confirm_whole(&self, digest: &Digest) {
+        if let Some(length) = self.stored_length().filter(|_| digest.is_strong()) {
+            self.source.confirm(0..length, digest);
+        }
+    }
+
+    /// What of a component's digests stands for its bytes, as they lie in the file. Only those that are worth a request:
+    /// around them the file has bytes that are in no other.
+    fn each_content<'a>(
+        &self,
+        component: &Component,
+        stated: impl IntoIterator<Item = &'a ComponentDigest>,
+        tell: impl Fn(&Digest),
+    ) {
+        let is_worth_it = component.range.end.saturating_sub(component.range.start) >= DEFAULT_COALESCE_GAP_BYTES;
+        if is_worth_it && self.packed.borrow().is_none() {
+            stated.into_iter().filter_map(|stated| stated.content(component.encoding)).for_each(tell);
         }
     }
 

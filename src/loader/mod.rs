@@ -119,23 +119,25 @@ impl<S: Source> Loader<S> {
     pub async fn open(source: S, options: Options) -> Result<Self> {
         let stats = Rc::new(Stats::default());
         let file = Rc::new(ModelFile::new(source, Rc::clone(&stats), options.retry));
+        let digests = &options.digests;
+        file.expect_whole(None, digests);
         let parsed = file.parse().await?;
         if !matches!(parsed, Parsed::Manifest(_)) {
             check_footer(&file)?;
         }
         let is_manifest = matches!(parsed, Parsed::Manifest(_));
         let (manifest, split, shards) = match parsed {
-            Parsed::File(index) => (None, None, vec![Shard::opened(Rc::clone(&file), index, 0)]),
+            Parsed::File(index) => (None, None, vec![Shard::opened(Rc::clone(&file), index, 0, digests)]),
             Parsed::Manifest(manifest) => {
-                let shards = Shard::parts(&file, &manifest)?;
+                let shards = Shard::parts(&file, &manifest, digests)?;
                 (Some(manifest), None, shards)
             }
             Parsed::Part(index, split) => {
                 let manifest = split.manifest(&index, file.source.file_name().as_deref());
                 let manifest = manifest.map_err(|e| e.in_file(file.source.name()))?;
-                let mut shards = Shard::parts(&file, &manifest)?;
+                let mut shards = Shard::parts(&file, &manifest, digests)?;
                 if let Some(own) = shards.get_mut(split.number) {
-                    *own = Shard::opened(Rc::clone(&file), index, split.number);
+                    *own = Shard::opened(Rc::clone(&file), index, split.number, digests);
                 }
                 (Some(manifest), Some(split), shards)
             }
@@ -143,8 +145,8 @@ impl<S: Source> Loader<S> {
         };
         let (loading, prefetched, precedence, verified_by, checked_by) = Default::default();
         let parts = shards.iter().map(|shard| (&*shard.file, shard.part.as_ref()));
-        options.digests.check_files(parts.chain(is_manifest.then_some((&*file, None))))?;
-        if let Some((_, digest)) = options.digests.of_file(&file, None).filter(|_| is_manifest) {
+        digests.check_files(parts.chain(is_manifest.then_some((&*file, None))))?;
+        if let Some((_, digest)) = digests.of_file(&file, None).filter(|_| is_manifest) {
             check_whole(&file, digest).await.map_err(|e| e.in_file(file.source.name()))?;
         }
         let pinned = Rc::new(options.digests.tensors.clone());

@@ -1,6 +1,7 @@
 //! The files of a model: opened when the first tensor of them is looked for.
 
 use super::Loader;
+use super::digests::Digests;
 use super::file::ModelFile;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
@@ -81,7 +82,7 @@ impl<S: Source> Loader<S> {
         check_footer(file)?;
         check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
         check_elsewhere(&index, self.manifest.as_ref(), shard).map_err(|e| self.place(shard, e))?;
-        file.expect_contents(&index);
+        file.expect_contents(&index, &self.options.digests);
         let open = Rc::new(OpenShard::new(index, shard));
         *opened = Some(Rc::clone(&open));
         Ok(open)
@@ -97,15 +98,16 @@ impl<S: Source> Loader<S> {
 
 impl<S: Source> Shard<S> {
     /// A file whose head was read.
-    pub(super) fn opened(file: Rc<ModelFile<S>>, index: Index, shard: usize) -> Self {
-        file.expect_contents(&index);
+    pub(super) fn opened(file: Rc<ModelFile<S>>, index: Index, shard: usize, digests: &Digests) -> Self {
+        file.expect_contents(&index, digests);
         Shard { file, part: None, opened: Mutex::new(Some(Rc::new(OpenShard::new(index, shard)))) }
     }
 
     /// The files that a manifest names, beside `file` and not yet read.
-    pub(super) fn parts(file: &ModelFile<S>, manifest: &Manifest) -> Result<Vec<Self>> {
+    pub(super) fn parts(file: &ModelFile<S>, manifest: &Manifest, digests: &Digests) -> Result<Vec<Self>> {
         let part = |part: &Part| {
             let file = Rc::new(file.part(part)?);
+            file.expect_whole(Some(part), digests);
             Ok(Shard { file, part: Some(part.clone()), opened: Mutex::new(None) })
         };
         manifest.parts.iter().map(part).collect()

@@ -7,6 +7,7 @@ use super::record::{read_identity, write_identity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::answer::Identity;
 use crate::source::timer::pause;
+use crate::workers::start::{self, Worker};
 use futures::channel::oneshot;
 use futures::future::{self, Either};
 use js_sys::{Array, ArrayBuffer, Function, Promise, Reflect};
@@ -26,14 +27,7 @@ const PATIENCE_MS: u64 = 10_000;
 const MAX_PIECES_ON_THEIR_WAY: usize = 16;
 
 thread_local! {
-    static START_WORKER: RefCell<Option<Function>> = const { RefCell::new(None) };
     static CLIENT: RefCell<Option<Rc<Client>>> = const { RefCell::new(None) };
-}
-
-/// Says how the worker is started: bundlers find it only where JavaScript names it.
-#[wasm_bindgen(js_name = setCacheWorker)]
-pub fn set_cache_worker(start: Function) {
-    START_WORKER.set(Some(start));
 }
 
 /// The cache, as a page asks it.
@@ -80,12 +74,11 @@ impl Client {
         let storage = navigator("storage").ok()?;
         let is_there =
             |target: &JsValue, name: &str| Reflect::get(target, &name.into()).is_ok_and(|it| it.is_function());
-        let start = START_WORKER.with_borrow(Option::clone)?;
         if !is_there(&storage, "getDirectory") || !is_there(&js_sys::global(), "Worker") || navigator("locks").is_err()
         {
             return None;
         }
-        let client = Rc::new(Client::start(&start).ok()?);
+        let client = Rc::new(Client::start().ok()?);
         client.listen();
         CLIENT.set(Some(Rc::clone(&client)));
         Some(client)
@@ -185,12 +178,9 @@ impl Client {
         }
     }
 
-    fn start(start: &Function) -> Result<Client, JsValue> {
-        let worker: Worker = start.call0(&JsValue::UNDEFINED)?.unchecked_into();
-        // The worker runs the same module, which need be neither found nor compiled again.
-        worker.post_message(&wasm_bindgen::module(), &Array::new())?;
+    fn start() -> Result<Client, JsValue> {
         Ok(Client {
-            worker,
+            worker: start::start("cache")?,
             waiting: RefCell::default(),
             next_id: Cell::new(1),
             failure: RefCell::default(),
@@ -226,7 +216,7 @@ impl Client {
         self.failure.borrow_mut().get_or_insert(error);
         self.waiting.borrow_mut().clear();
         self.until_there_is_room.borrow_mut().clear();
-        self.worker.terminate();
+        start::end(&self.worker);
     }
 
     fn ask(self: &Rc<Self>, request: Request) -> Reply {
@@ -312,18 +302,4 @@ pub(crate) fn version_of(identity: &Identity) -> String {
 /// What [`version_of`] was of.
 pub(crate) fn identity_of(version: &str) -> Identity {
     read_identity(version)
-}
-
-#[wasm_bindgen]
-extern "C" {
-    #[derive(Debug)]
-    type Worker;
-    #[wasm_bindgen(method, catch, js_name = postMessage)]
-    fn post_message(this: &Worker, message: &JsValue, transferred: &Array) -> Result<(), JsValue>;
-    #[wasm_bindgen(method, setter, js_name = onmessage)]
-    fn set_onmessage(this: &Worker, listener: &JsValue);
-    #[wasm_bindgen(method, setter, js_name = onerror)]
-    fn set_onerror(this: &Worker, listener: &JsValue);
-    #[wasm_bindgen(method)]
-    fn terminate(this: &Worker);
 }

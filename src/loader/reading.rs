@@ -88,6 +88,18 @@ impl<S: Source> Reading<S> {
         self.remote
     }
 
+    /// Where there is no buffer for the next chunk, this is taken.
+    pub(crate) fn lend(&mut self, buffer: impl FnOnce() -> Option<BufferOf<S>>) {
+        if self.scratch.is_none() {
+            self.scratch = buffer();
+        }
+    }
+
+    /// The buffer of the last chunk, for whoever keeps it.
+    pub(crate) fn take_chunk(&mut self) -> Option<BufferOf<S>> {
+        self.scratch.take()
+    }
+
     /// The next bytes, at most `limit`, in a buffer that the next call overwrites; `None` at the end of the file.
     pub(crate) async fn chunk(&mut self, limit: u64) -> Result<Option<Chunk<'_, BufferOf<S>>>> {
         let mut scratch = match self.scratch.take() {

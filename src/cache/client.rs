@@ -52,6 +52,19 @@ pub struct Reply {
     answer: Result<oneshot::Receiver<Array>>,
 }
 
+/// Where a content is kept.
+#[derive(Debug)]
+pub struct Located {
+    /// Under which URL,
+    pub url: String,
+    /// in which version of its file,
+    pub version: String,
+    /// from which byte on,
+    pub start: u64,
+    /// and how long it is, if all of it is there.
+    pub byte_length: Option<u64>,
+}
+
 impl Client {
     /// The cache of this page: `None` where the browser has nothing to keep files in.
     pub fn get() -> Option<Rc<Self>> {
@@ -116,20 +129,23 @@ impl Client {
         }
     }
 
-    /// Notes that bytes of a version have a content, so that they are found under any URL.
+    /// Notes that bytes of a version have a content, so that they are found under any URL. No bytes at all: that it is
+    /// not to be found there any more.
     pub fn note(self: &Rc<Self>, content: &str, url: &str, version: &str, range: Range<u64>) -> Reply {
         let (content, url, version) = (content.to_owned(), url.to_owned(), version.to_owned());
         let (start, byte_length) = (range.start, range.end - range.start);
         self.ask(Request::Note { content, url, version, start, byte_length })
     }
 
-    /// Where contents are kept: of each the URL, the version and where it begins, if it is.
-    pub async fn locate(self: &Rc<Self>, contents: &[String]) -> Result<Vec<Option<(String, String, u64)>>> {
+    /// Where contents are kept, if they are.
+    pub async fn locate(self: &Rc<Self>, contents: &[String]) -> Result<Vec<Option<Located>>> {
         let contents = contents.iter().map(|content| JsValue::from_str(content)).collect();
         let places: Array = self.ask(Request::Locate { contents }).answer().await?.get(2).unchecked_into();
         let place = |place: JsValue| {
             let place: Array = place.dyn_into().ok()?;
-            Some((place.get(0).as_string()?, place.get(1).as_string()?, place.get(2).as_f64()? as u64))
+            let number = |at: u32| place.get(at).as_f64().map(|number| number as u64);
+            let (url, version, start) = (place.get(0).as_string()?, place.get(1).as_string()?, number(2)?);
+            Some(Located { url, version, start, byte_length: number(3) })
         };
         Ok(places.iter().map(place).collect())
     }
@@ -281,4 +297,9 @@ impl Reply {
 /// A version as messages say it.
 pub(crate) fn version_of(identity: &Identity) -> String {
     write_identity(identity)
+}
+
+/// What [`version_of`] was of.
+pub(crate) fn identity_of(version: &str) -> Identity {
+    read_identity(version)
 }

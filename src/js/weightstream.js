@@ -88,7 +88,7 @@ export class StreamingLoader {
   }
 
   loadIndex() {
-    return checked(() => this.#loader.loadIndex());
+    return checked(async () => (await this.#loader.loadIndex()).flatMap((rows) => rows.map(tensorInfo)));
   }
 
   loadTensor(name, options) {
@@ -123,6 +123,15 @@ export class StreamingLoader {
   [Symbol.dispose ?? Symbol.for("Symbol.dispose")]() {
     this.close();
   }
+}
+
+function tensorInfo([name, dtype, shape, layout, byteLength, shard, components, attributes = {}]) {
+  return { name, dtype, shape, layout, byteLength, shard, components: components.map(componentInfo), attributes };
+}
+
+function componentInfo([role, dtype, byteLength, storedByteLength, encoding]) {
+  const length = byteLength ?? undefined; // JSON has no undefined
+  return { role, dtype, byteLength: length, storedByteLength, encoding };
 }
 
 export async function listCached() {

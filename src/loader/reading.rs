@@ -51,6 +51,14 @@ pub(crate) struct Remote<B: Body> {
 }
 
 impl<B: Body> Remote<B> {
+    /// Whether the rest of it has these bytes. One that began at the file's start has all there are.
+    pub(crate) fn brings(&self, range: &Range<u64>) -> bool {
+        if self.is_from_start {
+            return self.position <= range.start;
+        }
+        self.position == range.start && self.end.is_some_and(|end| range.end <= end)
+    }
+
     /// As [`Body::read`], counted.
     pub(crate) async fn read(&mut self, into: &mut B::Buffer, at: Range<u64>, stats: &Stats) -> Result<u64> {
         let count = self.body.read(into, at).await?;

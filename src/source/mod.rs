@@ -71,6 +71,12 @@ pub trait Source: Sized + 'static {
         })
     }
 
+    /// All of the file should have this strong digest, told before anything of it is read: whoever keeps bytes may have
+    /// them from elsewhere, and need not ask for any.
+    fn expect_whole(&self, digest: &Digest) {
+        let _ = digest;
+    }
+
     /// The index says that the bytes of `range` have this strong digest: whoever keeps bytes may have them from elsewhere.
     fn expect(&self, range: Range<u64>, digest: &Digest) {
         let _ = (range, digest);

@@ -32,7 +32,7 @@ pub(crate) struct Large<B> {
 }
 
 enum Digesting<B> {
-    Here(Job<B>),
+    Here(Box<Job<B>>),
     /// Another thread gets copies of the bytes.
     Elsewhere(Rc<dyn Work<B>>),
 }
@@ -42,7 +42,7 @@ impl<B: Buffer> Large<B> {
     fn new(buffer: B, start: u64, task: Task, work: Option<Rc<dyn Work<B>>>) -> Result<Self> {
         let digesting = match work {
             Some(work) => Digesting::Elsewhere(work),
-            None => Digesting::Here(Job::new(task.clone(), None)?),
+            None => Digesting::Here(Box::new(Job::new(task.clone(), None)?)),
         };
         Ok(Large { buffer, start, task, digesting, digested: 0, parts: 1 })
     }
@@ -71,7 +71,7 @@ impl<B: Buffer> Large<B> {
                 Err(Trouble::Failed(error)) => return Err(error),
                 Err(Trouble::Lost) => {
                     self.digested = 0;
-                    Job::new(self.task.clone(), None)?
+                    Box::new(Job::new(self.task.clone(), None)?)
                 }
             },
         };

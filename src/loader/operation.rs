@@ -227,6 +227,10 @@ impl<S: Source> Operation<S> {
             Assembly { order: Order { tensor, rows, .. }, .. } => {
                 let whole = || tensor.byte_length().unwrap_or_else(|| tensor.stored_length());
                 let bytes = rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
+                // What waits to be decoded elsewhere takes room, too.
+                let packed = tensor.components.iter().filter(|part| !part.encoding.keeps_positions());
+                let waiting = packed.fold(0, |sum: u64, part| sum.saturating_add(part.range.end - part.range.start));
+                let bytes = if self.pool.is_some() { bytes.saturating_add(waiting) } else { bytes };
                 (Rc::clone(tensor), bytes)
             }
         };

@@ -66,7 +66,7 @@ impl Crew {
         self.used_ms.set(now_ms());
         let workers = self.workers.borrow();
         let ready = workers.iter().take(count).filter(|worker| worker.is_ready());
-        ready.min_by_key(|worker| worker.waiting_bytes()).cloned()
+        ready.min_by_key(|worker| (worker.waiting_bytes(), worker.task_count())).cloned()
     }
 
     /// Whether the workers have enough to do.
@@ -78,7 +78,10 @@ impl Crew {
 
     /// Has the task woken when the workers have less to do.
     pub(super) fn wake_later<T>(&self, context: &Context<'_>) -> Poll<T> {
-        self.waiting.borrow_mut().push(context.waker().clone());
+        let mut waiting = self.waiting.borrow_mut();
+        if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+            waiting.push(context.waker().clone());
+        }
         Poll::Pending
     }
 

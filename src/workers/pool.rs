@@ -12,8 +12,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// A call with less to do starts no worker: to start one takes as long as to decode some MiB.
-const LEAST_CALL_BYTES: u64 = if cfg!(feature = "small-jobs") { 1 } else { 1 << 20 };
+/// So much each worker must have to do, or fewer are started, or none: to start one takes as long as to decode some MiB.
+const LEAST_BYTES_EACH: u64 = if cfg!(feature = "small-jobs") { 1 } else { 1 << 20 };
 
 /// What is smaller stays on the page: messages take as long as the work.
 const LEAST_TASK_BYTES: u64 = if cfg!(feature = "small-jobs") { 1 } else { 32 << 10 };
@@ -61,9 +61,8 @@ impl WorkerPool {
 
 impl Pool<JsBuffer> for WorkerPool {
     fn expect(&self, bytes: u64) {
-        if bytes >= LEAST_CALL_BYTES {
-            self.crew.start(self.count);
-        }
+        let count = usize::try_from(bytes / LEAST_BYTES_EACH).unwrap_or(usize::MAX);
+        self.crew.start(self.count.min(count));
     }
 
     fn begin(&self, task: &Task, into: Option<JsBuffer>) -> Option<Rc<dyn Work<JsBuffer>>> {

@@ -65,6 +65,10 @@ impl Worker {
         self.is_ready() && self.tasks.borrow().is_empty()
     }
 
+    pub(super) fn task_count(&self) -> usize {
+        self.tasks.borrow().len()
+    }
+
     pub(super) fn waiting_bytes(&self) -> u64 {
         self.waiting_bytes.get()
     }

@@ -7,6 +7,7 @@ use super::record::{read_identity, write_identity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::answer::Identity;
 use crate::source::timer::pause;
+use crate::workers::start::{self, Worker};
 use futures::channel::oneshot;
 use futures::future::{self, Either};
 use js_sys::{Array, ArrayBuffer, Function, Promise, Reflect};
@@ -26,14 +27,7 @@ const PATIENCE_MS: u64 = 10_000;
 const MAX_PIECES_ON_THEIR_WAY: usize = 16;
 
 thread_local! {
-    static START_WORKER: RefCell<Option<Function>> = const { RefCell::new(None) };
     static CLIENT: RefCell<Option<Rc<Client>>> = const { RefCell::new(None) };
-}
-
-/// Says how the worker is started: bundlers find it only where JavaScript names it.
-#[wasm_bindgen(js_name = setCacheWorker)]
-pub fn set_cache_worker(start: Function) {
-    START_WORKER.set(Some(start));
 }
 
 /// The cache, as a page asks it.
@@ -58,6 +52,19 @@ pub struct Reply {
     answer: Result<oneshot::Receiver<Array>>,
 }
 
+/// Where a content is kept.
+#[derive(Debug)]
+pub struct Located {
+    /// Under which URL,
+    pub url: String,
+    /// in which version of its file,
+    pub version: String,
+    /// from which byte on,
+    pub start: u64,
+    /// and how long it is, if all of it is there.
+    pub byte_length: Option<u64>,
+}
+
 impl Client {
     /// The cache of this page: `None` where the browser has nothing to keep files in.
     pub fn get() -> Option<Rc<Self>> {
@@ -67,12 +74,11 @@ impl Client {
         let storage = navigator("storage").ok()?;
         let is_there =
             |target: &JsValue, name: &str| Reflect::get(target, &name.into()).is_ok_and(|it| it.is_function());
-        let start = START_WORKER.with_borrow(Option::clone)?;
         if !is_there(&storage, "getDirectory") || !is_there(&js_sys::global(), "Worker") || navigator("locks").is_err()
         {
             return None;
         }
-        let client = Rc::new(Client::start(&start).ok()?);
+        let client = Rc::new(Client::start().ok()?);
         client.listen();
         CLIENT.set(Some(Rc::clone(&client)));
         Some(client)
@@ -123,20 +129,23 @@ impl Client {
         }
     }
 
-    /// Notes that bytes of a version have a content, so that they are found under any URL.
+    /// Notes that bytes of a version have a content, so that they are found under any URL. No bytes at all: that it is
+    /// not to be found there any more.
     pub fn note(self: &Rc<Self>, content: &str, url: &str, version: &str, range: Range<u64>) -> Reply {
         let (content, url, version) = (content.to_owned(), url.to_owned(), version.to_owned());
         let (start, byte_length) = (range.start, range.end - range.start);
         self.ask(Request::Note { content, url, version, start, byte_length })
     }
 
-    /// Where contents are kept: of each the URL, the version and where it begins, if it is.
-    pub async fn locate(self: &Rc<Self>, contents: &[String]) -> Result<Vec<Option<(String, String, u64)>>> {
+    /// Where contents are kept, if they are.
+    pub async fn locate(self: &Rc<Self>, contents: &[String]) -> Result<Vec<Option<Located>>> {
         let contents = contents.iter().map(|content| JsValue::from_str(content)).collect();
         let places: Array = self.ask(Request::Locate { contents }).answer().await?.get(2).unchecked_into();
         let place = |place: JsValue| {
             let place: Array = place.dyn_into().ok()?;
-            Some((place.get(0).as_string()?, place.get(1).as_string()?, place.get(2).as_f64()? as u64))
+            let number = |at: u32| place.get(at).as_f64().map(|number| number as u64);
+            let (url, version, start) = (place.get(0).as_string()?, place.get(1).as_string()?, number(2)?);
+            Some(Located { url, version, start, byte_length: number(3) })
         };
         Ok(places.iter().map(place).collect())
     }
@@ -169,12 +178,9 @@ impl Client {
         }
     }
 
-    fn start(start: &Function) -> Result<Client, JsValue> {
-        let worker: Worker = start.call0(&JsValue::UNDEFINED)?.unchecked_into();
-        // The worker runs the same module, which need be neither found nor compiled again.
-        worker.post_message(&wasm_bindgen::module(), &Array::new())?;
+    fn start() -> Result<Client, JsValue> {
         Ok(Client {
-            worker,
+            worker: start::start("cache")?,
             waiting: RefCell::default(),
             next_id: Cell::new(1),
             failure: RefCell::default(),
@@ -210,7 +216,7 @@ impl Client {
         self.failure.borrow_mut().get_or_insert(error);
         self.waiting.borrow_mut().clear();
         self.until_there_is_room.borrow_mut().clear();
-        self.worker.terminate();
+        start::end(&self.worker);
     }
 
     fn ask(self: &Rc<Self>, request: Request) -> Reply {
@@ -293,16 +299,7 @@ pub(crate) fn version_of(identity: &Identity) -> String {
     write_identity(identity)
 }
 
-#[wasm_bindgen]
-extern "C" {
-    #[derive(Debug)]
-    type Worker;
-    #[wasm_bindgen(method, catch, js_name = postMessage)]
-    fn post_message(this: &Worker, message: &JsValue, transferred: &Array) -> Result<(), JsValue>;
-    #[wasm_bindgen(method, setter, js_name = onmessage)]
-    fn set_onmessage(this: &Worker, listener: &JsValue);
-    #[wasm_bindgen(method, setter, js_name = onerror)]
-    fn set_onerror(this: &Worker, listener: &JsValue);
-    #[wasm_bindgen(method)]
-    fn terminate(this: &Worker);
+/// What [`version_of`] was of.
+pub(crate) fn identity_of(version: &str) -> Identity {
+    read_identity(version)
 }

@@ -71,6 +71,11 @@ impl<S: Storage> Log<S> {
         self.kept.as_ref().map_or(0, |kept| kept.extents.byte_length())
     }
 
+    /// Whether all of `range` is there, as far as nobody has read it.
+    pub fn has(&self, range: &Range<u64>) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.extents.run_end(range.start) >= range.end)
+    }
+
     /// Forgets what there was and begins anew. `generation` is random: what a crash brings back of an earlier log of
     /// another generation does not count.
     ///

@@ -13,7 +13,7 @@ pub(super) enum Request {
     Read { url: String, version: String, start: u64, end: u64, buffer: ArrayBuffer },
     /// The first `byte_length` bytes of the buffer are what the file has from `start`.
     Write { url: String, version: String, start: u64, byte_length: u64, buffer: ArrayBuffer },
-    /// These bytes of that version have this content.
+    /// These bytes of that version have this content; no bytes: it is not there any more.
     Note { content: String, url: String, version: String, start: u64, byte_length: u64 },
     /// Where are these contents?
     Locate { contents: Array },

@@ -13,9 +13,10 @@ mod value;
 use crate::cache::client::Client as Cache;
 use crate::error::Error;
 use crate::index::Tensor;
-use crate::loader::{Loader, Options, TensorRequest};
+use crate::loader::{Loader, TensorRequest};
 use crate::source::cached::Report;
 use crate::source::web::WebSource;
+use crate::workers::WorkerPool;
 use cancel::Closing;
 use failure::failure;
 use futures::lock::Mutex;
@@ -62,7 +63,11 @@ impl JsLoader {
                 if let (true, Some(kept)) = (settings.is_cached, Cache::get()) {
                     source = source.kept_in(kept, Rc::clone(&cache));
                 }
-                Loader::open(source, Options { ..settings.loader }).await
+                let loader = Loader::open(source, settings.loader).await?;
+                Ok(match settings.workers {
+                    0 => loader,
+                    count => loader.with_pool(Rc::new(WorkerPool::new(count))),
+                })
             };
             let loader = Rc::new(cancel::unless(settings.signal, &closing, opening).await?);
             Ok(JsLoader { loader, closing, on_progress: settings.on_progress, requests, cache }.into())

@@ -58,8 +58,13 @@ export interface OpenOptions {
    *
    * What is kept is used as long as the server's ETag, else Last-Modified date, is the same: one byte of each file is
    * asked for to learn that. Without a connection, what is kept is trusted. A cache that fails never fails a load:
-   * `stats.cacheError` tells why. Tensors of a MiB or more that have a SHA-256 or BLAKE3 digest are found again in
-   * other models, under other URLs.
+   * `stats.cacheError` tells why.
+   *
+   * What has a SHA-256 or BLAKE3 digest is found again under other URLs, in other models: tensors of a MiB or more,
+   * by digests that the format has or that `digests` pins; and whole files, which were checked once, by those that a
+   * manifest states or `digests` pins. For such a file the server is asked nothing: what it has there now does not
+   * matter, the digest says what the file must be. Should kept bytes turn out to be damaged while it is read, the load
+   * fails with `CHANGED`, rather than mix in what may be of another file; the next one fetches it.
    *
    * Files are kept by a worker. A bundler that does not look into `new URL(…, import.meta.url)` must be told to bundle
    * `weightstream/weightstream.worker.js` as an entry point of its own, beside the app's script.

@@ -3,7 +3,7 @@
 use super::file::ModelFile;
 use crate::codec::digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Digest, Part, Tensor};
+use crate::index::{ComponentDigest, Digest, DigestedBytes, Part, Tensor};
 use crate::source::{Buffer, Source};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -29,6 +29,12 @@ impl Digests {
         let names = [Some(file.source.name()), part.map(|part| part.path.as_str()), file_name.as_deref()];
         let pinned = names.into_iter().flatten().find_map(|name| self.files.get_key_value(name));
         pinned.map(|(name, digest)| (name.as_str(), *digest))
+    }
+
+    /// The digest of a tensor of one component, as that has it.
+    pub(super) fn of_component(&self, tensor: &Tensor) -> Option<ComponentDigest> {
+        let digest = self.tensors.get(&tensor.name).filter(|_| tensor.components.len() == 1)?;
+        Some(ComponentDigest { digest: *digest, over: DigestedBytes::Decoded })
     }
 
     /// Checks that every file that is pinned belongs to the model: a digest with a slip in its name would check nothing.
@@ -93,6 +99,7 @@ pub(super) async fn check_whole<S: Source>(file: &Rc<ModelFile<S>>, stated: Dige
     let Some(length) = file.length() else { return Err(unknown_length()) };
     let computed = file.look(|window| Ok(digest::digest_of(window.get(0..length)?, stated))).await?;
     digest::compare(computed, stated).map_err(|error| by_the_caller(error).at(0..length))?;
+    file.confirm_whole(&stated);
     Ok(())
 }
 

@@ -148,9 +148,12 @@ pub(crate) async fn finish<S: Source>(file: &Rc<ModelFile<S>>) -> Result<Vec<&'s
         let compared = digest::compare(computed, stated);
         let compared = compared.map_err(|mut error| {
             error.what = format!("{}, says {by}", error.what);
-            file.blame(error.at(over))
+            file.blame(error.at(over.clone()))
         });
         algorithms.push(compared?);
+        if over == (0..file.stored_length().unwrap_or(0)) {
+            file.confirm_whole(&stated);
+        }
     }
     Ok(algorithms)
 }

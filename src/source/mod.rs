@@ -71,6 +71,12 @@ pub trait Source: Sized + 'static {
         })
     }
 
+    /// All of the file should have this strong digest, told before anything of it is read: whoever keeps bytes may have
+    /// them from elsewhere, and need not ask for any.
+    fn expect_whole(&self, digest: &Digest) {
+        let _ = digest;
+    }
+
     /// The index says that the bytes of `range` have this strong digest: whoever keeps bytes may have them from elsewhere.
     fn expect(&self, range: Range<u64>, digest: &Digest) {
         let _ = (range, digest);
@@ -172,6 +178,11 @@ pub trait Buffer: Sized + 'static {
     /// Whether the memory is still there. A read that failed may have lost a buffer that it was given.
     fn is_intact(&self) -> bool {
         true
+    }
+
+    /// The same memory, for another thread to write to; `None` where threads cannot share it.
+    fn share(&self) -> Option<Self> {
+        None
     }
 
     /// Shows the bytes of `range` to `look`, in pieces, in order: copied through a scratch where the buffer

@@ -127,6 +127,12 @@ impl Source for WebSource {
         }
     }
 
+    fn expect_whole(&self, digest: &Digest) {
+        if let WebSource::Cached(source) = self {
+            source.expect_whole(digest);
+        }
+    }
+
     fn expect(&self, range: Range<u64>, digest: &Digest) {
         if let WebSource::Cached(source) = self {
             source.expect(range, digest);

@@ -28,7 +28,7 @@ impl Store {
         }
     }
 
-    /// Of each content `[URL, version, where it begins]`, or nothing.
+    /// Of each content `[URL, version, where it begins, its length]`, or nothing; no length where not all of it is there.
     pub(in crate::cache) async fn locate(&mut self, contents: &Array) -> Result<Array> {
         let found = Array::new();
         for content in contents.iter() {
@@ -55,14 +55,19 @@ impl Store {
         Ok(self.contents.as_mut().map(|contents| &mut contents.list))
     }
 
-    /// `[URL, version, where it begins]` of what is at a place, if the log is still the one that was meant.
+    /// `[URL, version, where it begins, its length]` of what is at a place, if the log is still the one that was meant.
     async fn describe(&mut self, place: &Place) -> Result<Option<Array>> {
+        let range = place.start..place.start.saturating_add(place.byte_length);
+        if range.is_empty() {
+            return Ok(None); // it turned out not to be there
+        }
         let name = String::from_utf8_lossy(&place.log).into_owned();
         let open = self.open(&name, false).await?.filter(|open| open.log.generation() == Some(place.generation));
         Ok(open.and_then(|open| {
             open.log.touch(now_ms()).ok()?; // it is in use, if under another name
             let (url, version) = (open.log.description()?.url.as_str(), open.version.as_deref()?);
-            Some(Array::of3(&url.into(), &version.into(), &(place.start as f64).into()))
+            let length = if open.log.has(&range) { (place.byte_length as f64).into() } else { JsValue::UNDEFINED };
+            Some(Array::of4(&url.into(), &version.into(), &(place.start as f64).into(), &length))
         }))
     }
 }

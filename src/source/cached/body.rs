@@ -73,9 +73,11 @@ impl CachedBody {
         let (now, ahead, is_cached) = (Now::Nothing, VecDeque::new(), false);
         let (version, position) = (file.version(), range.start);
         let mut body = CachedBody { file, version, position, end, now, keeper, ahead, is_cached };
-        let asked = match (body.find(true).await?, &body.version) {
+        let found = body.find(true).await?;
+        let asked = match (found, &body.version) {
             (None, Some(Version { identity, .. })) => {
                 let identity = identity.clone();
+                body.file.contents.begin(body.version.as_ref());
                 body.end = body.end.min(identity.length.unwrap_or(body.end));
                 let end = Some(body.end).filter(|end| identity.length.is_some_and(|length| *end <= length));
                 let (start, file_length) = (range.start, identity.length);
@@ -85,6 +87,7 @@ impl CachedBody {
         };
         let (answer, version) = body.file.fetch(asked.clone()).await?;
         let Answer { start, end, file_length, is_whole_file, identity, body: stream } = answer;
+        body.file.contents.begin(version.as_ref());
         body.version = version.clone();
         body.keeper.version = version;
         if is_whole_file {
@@ -155,13 +158,18 @@ impl CachedBody {
     async fn find(&mut self, is_first: bool) -> Result<Option<Range<u64>>> {
         let mut waited_ms = 0;
         loop {
-            let missing = match self.look().await {
+            let looked = self.look().await.inspect_err(|error| self.file.give_up(error));
+            if looked != Ok(None)
+                && let Some(version) = self.version.take_if(|version| version.elsewhere.is_some())
+            {
+                self.file.lose(&version).await?;
+                self.version = self.file.version();
+                continue;
+            }
+            let missing = match looked {
                 Ok(None) => return Ok(None),
                 Ok(Some(missing)) => missing,
-                Err(error) => {
-                    self.file.give_up(&error);
-                    return Ok(Some(self.position..self.end));
-                }
+                Err(_) => return Ok(Some(self.position..self.end)),
             };
             if self.file.is_quiet.get() || self.keeper.lease.is_some() {
                 return Ok(Some(missing));
@@ -213,7 +221,7 @@ impl CachedBody {
 
     async fn look_here(&mut self) -> Result<Option<Range<u64>>> {
         let Some(version) = &self.version else { return Ok(Some(self.position..self.end)) };
-        let (cache, url) = (&self.file.cache, self.file.url());
+        let (cache, url) = (&self.file.cache, version.url(&self.file));
         // The network may have come in between.
         while self.ahead.front().is_some_and(|(start, _)| *start != self.position) {
             self.ahead.pop_front();

@@ -1,30 +1,33 @@
 //! Bytes that are known by their digest: kept of another URL, they are not fetched again.
 
-use super::CachedFile;
+use super::{CachedFile, Version};
+use crate::cache::client::{Located, identity_of};
 use crate::error::Result;
 use crate::index::Digest;
-use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
+use crate::source::answer::Identity;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen_futures::spawn_local;
 
-/// The contents that the index tells of. Only those that are worth a request: around them the file has bytes that are
-/// in no other.
+/// The contents that a manifest, the index or the caller tells of.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
+    /// Of all of the file.
+    whole: RefCell<Option<String>>,
     /// By where they begin.
     expected: RefCell<BTreeMap<u64, Expected>>,
     has_new: Cell<bool>,
-    /// The version of the file that the index is of.
-    version: RefCell<Option<Rc<str>>>,
+    /// The version that the first bytes were of, and the index with them.
+    version: RefCell<Option<Version>>,
 }
 
 #[derive(Debug, Clone)]
 struct Expected {
     end: u64,
-    content: String,
+    /// The names of its digests, any of which will do.
+    contents: Vec<String>,
     place: Option<Place>,
 }
 
@@ -38,12 +41,51 @@ pub(super) struct Place {
 }
 
 impl Contents {
-    pub(super) fn expect(&self, range: Range<u64>, digest: &Digest, version: Option<Rc<str>>) {
-        *self.version.borrow_mut() = version;
-        if is_worth_it(&range) {
-            let expected = Expected { end: range.end, content: name_of(digest), place: None };
-            self.expected.borrow_mut().insert(range.start, expected);
+    pub(super) fn expect_whole(&self, digest: &Digest) {
+        *self.whole.borrow_mut() = Some(name_of(digest));
+    }
+
+    pub(super) fn expect(&self, range: Range<u64>, digest: &Digest) {
+        let (end, contents, place) = (range.end, Vec::new(), None);
+        let mut all = self.expected.borrow_mut();
+        let expected = all.entry(range.start).or_insert(Expected { end, contents, place });
+        if expected.end == range.end {
+            expected.contents.push(name_of(digest));
             self.has_new.set(true);
+        }
+    }
+
+    /// Whether anything was read.
+    pub(super) fn has_begun(&self) -> bool {
+        self.version.borrow().is_some()
+    }
+
+    /// Notes which version is read, if none was before.
+    pub(super) fn begin(&self, version: Option<&Version>) {
+        let mut first = self.version.borrow_mut();
+        if first.is_none() {
+            *first = version.cloned();
+        }
+    }
+
+    /// Learns whether all of the file is kept, under whatever URL.
+    pub(super) async fn locate_whole(&self, file: &CachedFile) -> Result<Option<Version>> {
+        let Some(content) = self.whole.borrow().clone() else { return Ok(None) };
+        let found = file.cache.locate(&[content]).await?.pop().flatten();
+        let Some(Located { url, version, start: 0, byte_length: Some(length) }) = found else { return Ok(None) };
+        if url == file.url() {
+            return Ok(Some(Version::new(identity_of(&version))));
+        }
+        // Nothing that the server says can be compared with it.
+        let identity = Identity { length: Some(length), ..Identity::default() };
+        Ok(Some(Version { identity, name: version.into(), elsewhere: Some(url.into()) }))
+    }
+
+    /// Takes what was said of the whole file back: not all of it is there.
+    pub(super) fn lose_whole(&self, file: &CachedFile, version: &Version) {
+        if let Some(content) = self.whole.take() {
+            let noted = file.cache.note(&content, version.url(file), &version.name, 0..0);
+            spawn_local(async move { drop(noted.answer().await) }); // if it fails, nothing can be done
         }
     }
 
@@ -54,12 +96,17 @@ impl Contents {
         }
         let (starts, contents): (Vec<_>, Vec<_>) = {
             let expected = self.expected.borrow();
-            expected.iter().map(|(start, expected)| (*start, expected.content.clone())).unzip()
+            let named = |(start, expected): (&u64, &Expected)| {
+                let start = *start;
+                expected.contents.clone().into_iter().map(move |content| (start, content))
+            };
+            expected.iter().flat_map(named).unzip()
         };
         let places = file.cache.locate(&contents).await?;
         let mut expected = self.expected.borrow_mut();
-        for (start, place) in starts.iter().zip(places) {
-            let (Some(expected), Some((url, version, at))) = (expected.get_mut(start), place) else { continue };
+        for (start, located) in starts.iter().zip(places) {
+            let (Some(expected), Some(located)) = (expected.get_mut(start), located) else { continue };
+            let Located { url, version, start: at, .. } = located;
             let range = at..at.saturating_add(expected.end - start);
             expected.place = (url != file.url()).then_some(Place { url, version, range });
         }
@@ -104,15 +151,11 @@ impl Contents {
 /// Notes, behind everything that is to be kept before it, that bytes have a content.
 pub(super) fn confirm(file: &Rc<CachedFile>, range: Range<u64>, digest: &Digest) {
     let version = file.contents.version.borrow().clone();
-    let (Some(version), false) = (version, file.is_quiet.get() || !is_worth_it(&range)) else { return };
+    let (Some(version), false) = (version, file.is_quiet.get()) else { return };
     if file.contents.find(range.start).is_none() {
-        let noted = file.cache.note(&name_of(digest), file.url(), &version, range);
+        let noted = file.cache.note(&name_of(digest), version.url(file), &version.name, range);
         spawn_local(async move { drop(noted.answer().await) }); // without it, it is fetched again
     }
-}
-
-fn is_worth_it(range: &Range<u64>) -> bool {
-    range.end.saturating_sub(range.start) >= DEFAULT_COALESCE_GAP_BYTES
 }
 
 /// A name of the digest and its algorithm.

@@ -2,7 +2,8 @@
 //!
 //! The server is asked once, for one byte, whether the file is still the version that is kept. A conditional request
 //! would do the same for nothing, but across origins `If-None-Match` costs a preflight that few hosts answer, while a
-//! range needs none and `Last-Modified` can always be read. Without a connection, what is kept is trusted.
+//! range needs none and `Last-Modified` can always be read. Without a connection, what is kept is trusted. Where it is
+//! known beforehand what the file must be, and all of it is kept under whatever URL, the server is not asked at all.
 
 mod body;
 mod content;
@@ -62,6 +63,8 @@ struct CachedFile {
 struct Version {
     identity: Identity,
     name: Rc<str>,
+    /// The URL under which it is kept, where that is another: then the server's file may be anything.
+    elsewhere: Option<Rc<str>>,
 }
 
 impl CachedSource {
@@ -82,9 +85,14 @@ impl CachedSource {
         CachedSource::new(source, Rc::clone(&self.file.cache), Rc::clone(&self.file.report))
     }
 
+    /// As [`Source::expect_whole`](super::Source::expect_whole).
+    pub fn expect_whole(&self, digest: &Digest) {
+        self.file.contents.expect_whole(digest);
+    }
+
     /// As [`Source::expect`](super::Source::expect).
     pub fn expect(&self, range: Range<u64>, digest: &Digest) {
-        self.file.contents.expect(range, digest, self.file.version().map(|version| version.name));
+        self.file.contents.expect(range, digest);
     }
 
     /// As [`Source::reject`](super::Source::reject).
@@ -132,7 +140,12 @@ impl CachedFile {
     async fn open(&self) -> Result<()> {
         let mut is_open = self.is_open.lock().await;
         if !*is_open {
-            self.look_up().await?;
+            // Where it is known what the file must be, the server need not be asked what it is.
+            match self.contents.locate_whole(self).await {
+                Ok(Some(version)) => *self.version.borrow_mut() = Some(version),
+                Ok(None) => self.look_up().await?,
+                Err(error) => self.give_up(&error),
+            }
             *is_open = true;
         }
         Ok(())
@@ -185,6 +198,21 @@ impl CachedFile {
         None
     }
 
+    /// Bytes of a version that is kept elsewhere are missing: another is read, unless something was read of this one.
+    ///
+    /// # Errors
+    /// `CHANGED` where something was: a mixture must not come out.
+    async fn lose(&self, version: &Version) -> Result<()> {
+        self.contents.lose_whole(self, version);
+        if self.contents.has_begun() {
+            let what = "bytes of it that were kept under another URL are gone, and nothing tells whether the server's go \
+                        with the others";
+            return Err(Error::new(ErrorKind::Changed, what).advise("Open the model again: it will be fetched."));
+        }
+        *self.version.borrow_mut() = None;
+        self.look_up().await
+    }
+
     fn give_up(&self, error: &Error) {
         self.report.note(error);
         self.is_quiet.set(true);
@@ -205,7 +233,7 @@ impl CachedFile {
     /// Forgets what is kept: it turned out to be wrong.
     fn reject(&self) {
         self.is_quiet.set(true);
-        let own = self.version().map(|version| (self.url().to_owned(), version.name.to_string()));
+        let own = self.version().map(|version| (version.url(self).to_owned(), version.name.to_string()));
         for (url, version) in own.into_iter().chain(self.contents.places()) {
             let cache = Rc::clone(&self.cache);
             spawn_local(async move { drop(cache.delete(&url, Some(version)).await) }); // if it fails, nothing can be done
@@ -219,6 +247,11 @@ impl CachedFile {
 
 impl Version {
     fn new(identity: Identity) -> Self {
-        Version { name: version_of(&identity).into(), identity }
+        Version { name: version_of(&identity).into(), identity, elsewhere: None }
+    }
+
+    /// The URL under which it is kept.
+    fn url<'a>(&'a self, file: &'a CachedFile) -> &'a str {
+        self.elsewhere.as_deref().unwrap_or(file.url())
     }
 }

@@ -20,11 +20,12 @@ use crate::page::Page;
 use crate::project::Project;
 use crate::{model, package};
 
+mod contents;
 mod promises;
 
 type Promise = fn(&mut Chromium, &Site) -> Result<()>;
 
-const PROMISES: [(&str, Promise); 12] = [
+const PROMISES: [(&str, Promise); 15] = [
     ("a second load fetches nothing", promises::fetches_nothing_twice),
     ("a tensor that was loaded yesterday is there today", promises::keeps_single_tensors),
     ("a load that was killed goes on where it was", promises::goes_on_after_a_kill),
@@ -33,7 +34,10 @@ const PROMISES: [(&str, Promise); 12] = [
     ("a flipped bit is noticed and fetched again", promises::notices_damage),
     ("what fails its checksum is not kept", promises::keeps_nothing_wrong),
     ("two tabs at once fetch the file once", promises::shares_between_tabs),
-    ("tensors that another model has, too, are not fetched again", promises::finds_tensors_by_content),
+    ("tensors that another model has, too, are not fetched again", contents::finds_tensors),
+    ("nor are those of which the caller knows the digest", contents::finds_pinned_tensors),
+    ("nor files of which a manifest knows it", contents::finds_files_of_a_manifest),
+    ("nor those of which the caller does", contents::finds_pinned_files),
     ("a small quota fails no load", promises::bears_a_small_quota),
     ("the oldest model makes room for a new one", promises::evicts_the_oldest),
     ("what is kept can be listed and deleted", promises::lists_and_deletes),

@@ -18,7 +18,7 @@ const SLOW_BYTES_PER_SECOND: u32 = 25_000_000;
 const IN_FLIGHT_BYTES: u64 = 8 << 20;
 
 /// One byte is asked for to learn whether a file has changed.
-const PROBE_BYTES: u64 = 1;
+pub(super) const PROBE_BYTES: u64 = 1;
 
 const TENSOR: &str = "embeddings.word_embeddings.weight";
 
@@ -125,18 +125,7 @@ pub(super) fn notices_damage(browser: &mut Chromium, site: &Site) -> Result<()> 
     site.load(browser, &models)?;
     models.sent();
     let mut page = site.page(browser)?;
-    page.evaluate(
-        "(async () => {
-            const root = await navigator.storage.getDirectory();
-            for await (const handle of (await root.getDirectoryHandle('weightstream')).values()) {
-                const file = await handle.getFile(), at = file.size >> 1;
-                const byte = new Uint8Array(await file.slice(at, at + 1).arrayBuffer())[0];
-                const writable = await handle.createWritable({ keepExistingData: true });
-                await writable.write({ type: 'write', position: at, data: new Uint8Array([byte ^ 16]) });
-                await writable.close();
-            }
-        })()",
-    )?;
+    flip_a_bit(&mut page)?;
     drop(page);
     site.load(browser, &models)?;
     let (_, sent) = models.sent();
@@ -195,23 +184,6 @@ pub(super) fn shares_between_tabs(browser: &mut Chromium, site: &Site) -> Result
     Ok(())
 }
 
-pub(super) fn finds_tensors_by_content(browser: &mut Chromium, site: &Site) -> Result<()> {
-    let models = site.models()?;
-    let weights = fs::read(&site.weights)?;
-    let large = |from: usize| weights.get(from << 20..(from + 5) << 20).context("the model is small");
-    let (a, b) = (large(3)?, large(20)?);
-    ztensor::write(&models.folder.path().join("one.zt"), &[("a", a), ("b", b)])?;
-    ztensor::write(&models.folder.path().join("other.zt"), &[("c", b"other"), ("moved", b), ("d", b"others")])?;
-    let url = |name: &str| format!("{}/{name}", models.server.url());
-    let one = load(&mut site.page(browser)?, &url("one.zt"))?;
-    models.sent();
-    let other = load(&mut site.page(browser)?, &url("other.zt"))?;
-    ensure!(other.tensors.get("moved") == one.tensors.get("b"), "the tensor came out as another");
-    let (requests, sent) = models.sent();
-    ensure!(sent < 256 << 10, "{sent} bytes were sent in {requests} requests for what another model has");
-    Ok(())
-}
-
 pub(super) fn bears_a_small_quota(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let mut page = site.page(browser)?;
@@ -265,6 +237,24 @@ pub(super) fn lists_and_deletes(browser: &mut Chromium, site: &Site) -> Result<(
     one.sent();
     site.load(browser, &one)?;
     ensure!(one.sent().1 >= length, "what was deleted is still used");
+    Ok(())
+}
+
+/// In the middle of whatever is kept.
+pub(super) fn flip_a_bit(page: &mut Page) -> Result<()> {
+    page.evaluate(
+        "(async () => {
+            const root = await navigator.storage.getDirectory();
+            for await (const handle of (await root.getDirectoryHandle('weightstream')).values()) {
+                if (handle.name === 'contents') continue;
+                const file = await handle.getFile(), at = file.size >> 1;
+                const byte = new Uint8Array(await file.slice(at, at + 1).arrayBuffer())[0];
+                const writable = await handle.createWritable({ keepExistingData: true });
+                await writable.write({ type: 'write', position: at, data: new Uint8Array([byte ^ 16]) });
+                await writable.close();
+            }
+        })()",
+    )?;
     Ok(())
 }
 

@@ -1,14 +1,16 @@
 //! The page's side of the cache: starts the worker, and asks it.
 
-use super::PIECE_BYTES;
 use super::message::Request;
 use super::opfs::navigator;
 use super::record::{read_identity, write_identity};
+use super::shelf::Shelf;
+use super::worker::{self, Event};
+use super::{Own, PIECE_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::answer::Identity;
 use crate::source::timer::pause;
 use crate::workers::start::{self, Worker};
-use futures::channel::oneshot;
+use futures::channel::{mpsc, oneshot};
 use futures::future::{self, Either};
 use js_sys::{Array, ArrayBuffer, Function, Promise, Reflect};
 use std::cell::{Cell, RefCell};
@@ -33,7 +35,7 @@ thread_local! {
 /// The cache, as a page asks it.
 #[derive(Debug)]
 pub struct Client {
-    worker: Worker,
+    port: Port,
     waiting: RefCell<HashMap<u32, oneshot::Sender<Array>>>,
     next_id: Cell<u32>,
     /// Why the cache is not asked any more.
@@ -43,6 +45,14 @@ pub struct Client {
     on_their_way: Cell<usize>,
     until_there_is_room: RefCell<VecDeque<oneshot::Sender<()>>>,
     has_asked_to_persist: Cell<bool>,
+}
+
+/// Who answers.
+#[derive(Debug)]
+enum Port {
+    Worker(Worker),
+    /// This page itself, from what the caller gave.
+    Here(mpsc::UnboundedSender<Event>),
 }
 
 /// What was asked, and not yet answered.
@@ -71,17 +81,30 @@ impl Client {
         if let Some(client) = CLIENT.with_borrow(Option::clone) {
             return Some(client);
         }
-        let storage = navigator("storage").ok()?;
-        let is_there =
-            |target: &JsValue, name: &str| Reflect::get(target, &name.into()).is_ok_and(|it| it.is_function());
-        if !is_there(&storage, "getDirectory") || !is_there(&js_sys::global(), "Worker") || navigator("locks").is_err()
-        {
+        let is_there = |name: &str| Reflect::has(&js_sys::global(), &name.into()).unwrap_or(false);
+        // Which of both serves is for the worker to find out.
+        if !is_there("Worker") || !(is_there("FileSystemFileHandle") || is_there("indexedDB")) {
             return None;
         }
-        let client = Rc::new(Client::start().ok()?);
-        client.listen();
+        let worker = start::start("cache").ok()?;
+        let client = Rc::new(Client::new(Port::Worker(worker.clone())));
+        client.listen(&worker);
         CLIENT.set(Some(Rc::clone(&client)));
         Some(client)
+    }
+
+    /// A cache that the caller gave.
+    pub(crate) fn of(own: Own) -> Rc<Self> {
+        let (sender, events) = mpsc::unbounded();
+        let client = Rc::new(Client::new(Port::Here(sender)));
+        let asking = Rc::downgrade(&client);
+        let answer = move |answer, _| {
+            if let Some(client) = asking.upgrade() {
+                client.answered(answer);
+            }
+        };
+        spawn_local(worker::run(Ok(Shelf::of(own)), events, Box::new(answer)));
+        client
     }
 
     /// Which version of the file is kept, if one is.
@@ -178,9 +201,9 @@ impl Client {
         }
     }
 
-    fn start() -> Result<Client, JsValue> {
-        Ok(Client {
-            worker: start::start("cache")?,
+    fn new(port: Port) -> Client {
+        Client {
+            port,
             waiting: RefCell::default(),
             next_id: Cell::new(1),
             failure: RefCell::default(),
@@ -188,20 +211,23 @@ impl Client {
             on_their_way: Cell::new(0),
             until_there_is_room: RefCell::default(),
             has_asked_to_persist: Cell::new(false),
-        })
+        }
     }
 
-    fn listen(self: &Rc<Self>) {
+    fn answered(&self, answer: Array) {
+        let id = answer.get(0).as_f64().unwrap_or_default() as u32;
+        let waiting = self.waiting.borrow_mut().remove(&id);
+        if let Some(waiting) = waiting {
+            waiting.send(answer).ok(); // whoever asked may have been stopped
+        }
+    }
+
+    fn listen(self: &Rc<Self>, worker: &Worker) {
         let client = Rc::clone(self);
         let answered = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
-            let answer: Array = Reflect::get(&event, &"data".into()).unwrap_or_default().unchecked_into();
-            let id = answer.get(0).as_f64().unwrap_or_default() as u32;
-            let waiting = client.waiting.borrow_mut().remove(&id);
-            if let Some(waiting) = waiting {
-                waiting.send(answer).ok(); // whoever asked may have been stopped
-            }
+            client.answered(Reflect::get(&event, &"data".into()).unwrap_or_default().unchecked_into());
         });
-        self.worker.set_onmessage(&answered.into_js_value());
+        worker.set_onmessage(&answered.into_js_value());
         let client = Rc::clone(self);
         let failed = Closure::<dyn FnMut(JsValue)>::new(move |_| {
             client.give_up(Error::new(
@@ -209,14 +235,16 @@ impl Client {
                 "the cache's worker failed, or weightstream.worker.js is not served",
             ));
         });
-        self.worker.set_onerror(&failed.into_js_value());
+        worker.set_onerror(&failed.into_js_value());
     }
 
     fn give_up(&self, error: Error) {
         self.failure.borrow_mut().get_or_insert(error);
         self.waiting.borrow_mut().clear();
         self.until_there_is_room.borrow_mut().clear();
-        start::end(&self.worker);
+        if let Port::Worker(worker) = &self.port {
+            start::end(worker);
+        }
     }
 
     fn ask(self: &Rc<Self>, request: Request) -> Reply {
@@ -232,15 +260,17 @@ impl Client {
         message.unshift(&id.into());
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().insert(id, sender);
-        let posted = self.worker.post_message(&message, &buffer.iter().collect());
-        posted.map_err(|_| Error::new(ErrorKind::Io, "the cache's worker takes no messages"))?;
-        Ok(receiver)
+        let is_posted = match &self.port {
+            Port::Worker(worker) => worker.post_message(&message, &buffer.iter().collect()).is_ok(),
+            Port::Here(events) => events.unbounded_send(Event::Asked(message)).is_ok(),
+        };
+        if is_posted { Ok(receiver) } else { Err(Error::new(ErrorKind::Io, "the cache takes no messages")) }
     }
 
     /// Asks the browser once not to clear away what is kept when the disk is full. It decides by itself, and its answer
     /// changes nothing here.
     fn ask_to_persist(&self) {
-        if self.has_asked_to_persist.replace(true) {
+        if self.has_asked_to_persist.replace(true) || matches!(self.port, Port::Here(_)) {
             return;
         }
         let storage = navigator("storage").unwrap_or_default();
@@ -274,13 +304,13 @@ impl Reply {
         let answered = match future::select(answer?, pin!(pause(PATIENCE_MS))).await {
             Either::Left((answered, _)) => answered.ok(),
             Either::Right(_) => {
-                client.give_up(Error::new(ErrorKind::Io, "the cache's worker does not answer"));
+                client.give_up(Error::new(ErrorKind::Io, "the cache does not answer"));
                 None
             }
         };
         let Some(answer) = answered else {
             let failure = client.failure.borrow().clone();
-            return Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "the cache's worker is gone")));
+            return Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "the cache is gone")));
         };
         match answer.get(1).as_string() {
             Some(what) => {

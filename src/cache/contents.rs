@@ -95,14 +95,14 @@ impl<S: Storage> Contents<S> {
     }
 }
 
-fn record(content: &Content, place: &Place) -> Vec<u8> {
+pub(super) fn record(content: &Content, place: &Place) -> Vec<u8> {
     let Place { log, generation, start, byte_length } = place;
     let numbers = [generation, start, byte_length].map(|number| number.to_le_bytes());
     let fields = [content.as_slice(), log, &numbers.concat()].concat();
     [checksum(&fields).to_le_bytes().as_slice(), &fields].concat()
 }
 
-fn read_record(record: &[u8; RECORD_BYTES]) -> Option<(Content, Place)> {
+pub(super) fn read_record(record: &[u8; RECORD_BYTES]) -> Option<(Content, Place)> {
     let (crc32, fields) = record.split_first_chunk()?;
     if checksum(fields) != u32::from_le_bytes(*crc32) {
         return None;

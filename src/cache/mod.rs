@@ -3,7 +3,8 @@
 //! A file of a model has one [`log::Log`]: whatever arrived of it, piece by piece, each with its checksum. The log knows
 //! no browser. In the browser it lies in the origin private file system, whose synchronous access only workers have: a
 //! worker runs the same wasm module and keeps the logs (`worker`), the page asks it by messages (`client`), and
-//! `source::cached` stands between the loader and `fetch`.
+//! `source::cached` stands between the loader and `fetch`. Where a browser has no such files, the worker keeps the pieces
+//! in IndexedDB instead, each under a key that says what it is ([`keyed`]); so does the page in what a caller gives it.
 //!
 //! Nothing here can fail a load: a cache that breaks goes quiet, and the network does the work.
 
@@ -12,13 +13,22 @@ pub mod client;
 pub mod contents;
 pub mod extents;
 #[cfg(target_arch = "wasm32")]
+mod indexed;
+#[cfg(target_arch = "wasm32")]
+mod keep;
+pub mod keyed;
+#[cfg(target_arch = "wasm32")]
 mod lock;
 pub mod log;
 #[cfg(target_arch = "wasm32")]
 mod message;
 #[cfg(target_arch = "wasm32")]
 mod opfs;
+#[cfg(target_arch = "wasm32")]
+mod own;
 mod record;
+#[cfg(target_arch = "wasm32")]
+mod shelf;
 pub mod storage;
 #[cfg(target_arch = "wasm32")]
 mod store;
@@ -29,6 +39,8 @@ mod worker;
 pub(crate) use lock::Lock;
 #[cfg(target_arch = "wasm32")]
 pub(crate) use opfs::is_offline;
+#[cfg(target_arch = "wasm32")]
+pub(crate) use own::Own;
 
 /// Bytes are kept in pieces of at most so many: to read a part of one, all of it is read and checked.
 pub const PIECE_BYTES: u64 = 1 << 20;

@@ -25,6 +25,13 @@ pub(super) struct Entry {
 pub(super) struct Folder(DirectoryHandle);
 
 impl Folder {
+    /// Whether this worker can have one, as far as that can be told beforehand.
+    pub(super) fn can_be() -> bool {
+        let handles = Reflect::get(&js_sys::global(), &"FileSystemFileHandle".into()).unwrap_or_default();
+        let prototype = Reflect::get(&handles, &"prototype".into()).unwrap_or_default();
+        Reflect::has(&prototype, &"createSyncAccessHandle".into()).unwrap_or(false) && navigator("locks").is_ok()
+    }
+
     /// The folder, made if it is not there.
     pub(super) async fn open() -> Result<Self> {
         let storage: StorageManager = navigator("storage").map_err(failed)?.unchecked_into();
@@ -80,13 +87,13 @@ impl Entry {
     }
 }
 
-/// How many bytes the browser would still let us keep.
-pub(super) async fn room_bytes() -> Result<u64> {
-    let storage: StorageManager = navigator("storage").map_err(failed)?.unchecked_into();
-    let estimate = settled(storage.estimate()).await?;
+/// How many bytes the browser would still let us keep, who keep so many. It may not have counted all of them yet.
+pub(super) async fn room_bytes(kept_bytes: u64) -> Result<u64> {
+    let Ok(storage) = navigator("storage") else { return Ok(u64::MAX) };
+    let estimate = settled(storage.unchecked_into::<StorageManager>().estimate()).await.unwrap_or_default();
     let number = |name: &str| Reflect::get(&estimate, &name.into()).ok().and_then(|value| value.as_f64());
     match (number("quota"), number("usage")) {
-        (Some(quota), Some(usage)) => Ok((quota - usage).max(0.0) as u64),
+        (Some(quota), Some(usage)) => Ok((quota - usage.max(kept_bytes as f64)).max(0.0) as u64),
         _ => Ok(u64::MAX), // it does not say: writing will tell
     }
 }

@@ -133,6 +133,12 @@ pub(super) fn read_identity(text: &str) -> Identity {
     Identity { length, etag: line(), last_modified: line() }
 }
 
+/// What a file is kept as: URLs hold what no file name may.
+pub(super) fn name_of(url: &str) -> String {
+    let hash = blake3::hash(url.as_bytes());
+    hash.to_hex().get(..32).unwrap_or_default().to_owned()
+}
+
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }

@@ -1,8 +1,12 @@
 //! The cache's worker: it does what pages ask, one thing after the other.
 
+use super::contents::Content;
+use super::keep::Keep;
 use super::message::Request;
+use super::opfs::{Folder, failed};
+use super::shelf::Shelf;
 use super::store::{BroadcastChannel, Store};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::source::timer::pause;
 use futures::StreamExt;
 use futures::channel::mpsc;
@@ -16,7 +20,8 @@ use wasm_bindgen_futures::spawn_local;
 /// many writes.
 const IDLE_MS: u64 = 1_000;
 
-enum Event {
+pub(super) enum Event {
+    /// A page asks.
     Asked(Array),
     /// Another worker wants the log of this name.
     Called(String),
@@ -32,27 +37,37 @@ pub fn serve_cache() {
         asked.unbounded_send(Event::Asked(data.unchecked_into())).ok(); // the loop below never ends
     });
     spawn_local(async move {
-        let store = match BroadcastChannel::new("weightstream cache") {
-            Ok(channel) => {
-                let called = move |data: JsValue| {
-                    if let Some(name) = data.as_string() {
-                        sender.unbounded_send(Event::Called(name)).ok();
-                    }
-                };
-                listen(&channel, called);
-                Store::new(channel).await
-            }
-            Err(cause) => Err(super::opfs::failed(cause)),
-        };
-        run(store, events).await;
+        match open_store(sender).await {
+            Ok(store) => run(Ok(store), events, Box::new(post)).await,
+            // Private windows may have the one and not the other.
+            Err(_) => run(Shelf::open().await, events, Box::new(post)).await,
+        }
     });
 }
 
-async fn run(mut store: Result<Store>, mut events: mpsc::UnboundedReceiver<Event>) {
+async fn open_store(sender: mpsc::UnboundedSender<Event>) -> Result<Store> {
+    if !Folder::can_be() {
+        return Err(Error::new(ErrorKind::Unsupported, "the browser has no files for workers"));
+    }
+    let channel = BroadcastChannel::new("weightstream cache").map_err(failed)?;
+    listen(&channel, move |data: JsValue| {
+        if let Some(name) = data.as_string() {
+            sender.unbounded_send(Event::Called(name)).ok();
+        }
+    });
+    Store::new(channel).await
+}
+
+/// Does one thing after the other, until nobody is left who could ask. `post` gets each answer, and the buffers in it.
+pub(super) async fn run<K: Keep>(
+    mut store: Result<K>,
+    mut events: mpsc::UnboundedReceiver<Event>,
+    post: Box<dyn Fn(Array, Array)>,
+) {
     // One that is read into wasm memory on its way to the disk, where its checksum is taken.
     let mut scratch = Vec::new();
     loop {
-        let is_open = store.as_ref().is_ok_and(Store::is_open);
+        let is_open = store.as_ref().is_ok_and(Keep::is_open);
         let event = if is_open {
             match future::select(events.next(), pin!(pause(IDLE_MS))).await {
                 Either::Left((event, _)) => event,
@@ -70,20 +85,34 @@ async fn run(mut store: Result<Store>, mut events: mpsc::UnboundedReceiver<Event
             (None, _) => return,
             (Some(Event::Called(name)), Ok(store)) => store.give_up(&name),
             (Some(Event::Called(_)), Err(_)) => {}
-            (Some(Event::Asked(message)), Err(error)) => answer(&message.get(0), None, Err(error.clone())),
-            (Some(Event::Asked(message)), Ok(store)) => {
-                let (buffer, outcome) = match Request::read(&message) {
-                    Ok(request) => serve(store, request, &mut scratch).await,
-                    Err(error) => (None, Err(error)),
+            (Some(Event::Asked(message)), store) => {
+                let (buffer, outcome) = match (Request::read(&message), store) {
+                    (Ok(request), Ok(store)) => serve(store, request, &mut scratch).await,
+                    (Ok(request), Err(error)) => (None, without(&request).ok_or_else(|| error.clone())),
+                    (Err(error), _) => (None, Err(error)),
                 };
-                answer(&message.get(0), buffer, outcome);
+                let transferred = buffer.iter().collect();
+                post(answer(&message.get(0), buffer, outcome), transferred);
             }
         }
     }
 }
 
+/// The answer of a browser that has nowhere to keep files: where nothing is, there is nothing to list and to forget.
+fn without(request: &Request) -> Option<JsValue> {
+    match request {
+        Request::List => Some(Array::new().into()),
+        Request::Clear | Request::Delete { .. } => Some(JsValue::UNDEFINED),
+        _ => None,
+    }
+}
+
 /// The answer, and the buffer that the page gets back.
-async fn serve(store: &mut Store, request: Request, scratch: &mut Vec<u8>) -> (Option<ArrayBuffer>, Result<JsValue>) {
+async fn serve(
+    store: &mut impl Keep,
+    request: Request,
+    scratch: &mut Vec<u8>,
+) -> (Option<ArrayBuffer>, Result<JsValue>) {
     match request {
         Request::Open { url } => (None, store.version(&url).await.map(JsValue::from)),
         Request::Read { url, version, start, end, buffer } => {
@@ -99,10 +128,17 @@ async fn serve(store: &mut Store, request: Request, scratch: &mut Vec<u8>) -> (O
             (Some(buffer), written.map(|()| JsValue::UNDEFINED))
         }
         Request::Note { content, url, version, start, byte_length } => {
-            let noted = store.note(&content, &url, &version, start..start.saturating_add(byte_length)).await;
+            let range = start..start.saturating_add(byte_length);
+            let noted = match parse_content(&content) {
+                Some(content) => store.note(&content, &url, &version, range).await,
+                None => Ok(()),
+            };
             (None, noted.map(|()| JsValue::UNDEFINED))
         }
-        Request::Locate { contents } => (None, store.locate(&contents).await.map(JsValue::from)),
+        Request::Locate { contents } => {
+            let contents: Vec<_> = contents.iter().map(|content| parse_content(&content.as_string()?)).collect();
+            (None, store.locate(&contents).await.map(JsValue::from))
+        }
         Request::Delete { url, version } => {
             (None, store.delete(&url, version.as_deref()).await.map(|()| JsValue::UNDEFINED))
         }
@@ -111,14 +147,20 @@ async fn serve(store: &mut Store, request: Request, scratch: &mut Vec<u8>) -> (O
     }
 }
 
+fn parse_content(text: &str) -> Option<Content> {
+    blake3::Hash::from_hex(text).ok().map(|hash| *hash.as_bytes())
+}
+
 /// `[id, what is wrong, the answer, the buffer]`
-fn answer(id: &JsValue, buffer: Option<ArrayBuffer>, outcome: Result<JsValue>) {
-    let transferred: Array = buffer.iter().collect();
+fn answer(id: &JsValue, buffer: Option<ArrayBuffer>, outcome: Result<JsValue>) -> Array {
     let buffer = buffer.map_or(JsValue::UNDEFINED, JsValue::from);
-    let message = match outcome {
+    match outcome {
         Ok(answer) => Array::of4(id, &JsValue::UNDEFINED, &answer, &buffer),
         Err(error) => Array::of4(id, &error.what.into(), &JsValue::UNDEFINED, &buffer),
-    };
+    }
+}
+
+fn post(message: Array, transferred: Array) {
     let scope: Scope = js_sys::global().unchecked_into();
     // What cannot be posted is missed by the page, which gives the cache up then.
     scope.post_message(&message, &transferred).ok();

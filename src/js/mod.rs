@@ -10,7 +10,6 @@ mod progress;
 mod tensor;
 mod value;
 
-use crate::cache::client::Client as Cache;
 use crate::error::Error;
 use crate::index::Tensor;
 use crate::loader::{Loader, TensorRequest};
@@ -60,7 +59,7 @@ impl JsLoader {
             let cache = Rc::new(Report::default());
             let opening = async {
                 let mut source = WebSource::new(&source, settings.client)?;
-                if let (true, Some(kept)) = (settings.is_cached, Cache::get()) {
+                if let Some(kept) = settings.cache {
                     source = source.kept_in(kept, Rc::clone(&cache));
                 }
                 let loader = Loader::open(source, settings.loader).await?;

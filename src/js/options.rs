@@ -1,6 +1,7 @@
 //! The options of calls, checked.
 
 use super::failure;
+use crate::cache::{Own, client::Client as Cache};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use crate::loader::{self, Digests};
@@ -29,8 +30,8 @@ pub(super) struct Settings {
     pub(super) client: Client,
     pub(super) signal: Option<AbortSignal>,
     pub(super) on_progress: Option<Function>,
-    /// Whether files are kept from one load to the next.
-    pub(super) is_cached: bool,
+    /// Where files are kept from one load to the next.
+    pub(super) cache: Option<Rc<Cache>>,
     /// How many workers decode and digest.
     pub(super) workers: usize,
 }
@@ -109,9 +110,9 @@ pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsVa
         requests: Rc::default(),
     };
     let on_progress = function(options, "onProgress").map_err(failure)?;
-    let is_cached = is_cached(options).map_err(failure)?;
+    let cache = cache(options, source.is_string()).map_err(failure)?;
     let workers = checked_workers(&numbers).map_err(failure)?;
-    Ok(Settings { loader, client, signal: signal(options), on_progress, is_cached, workers })
+    Ok(Settings { loader, client, signal: signal(options), on_progress, cache, workers })
 }
 
 /// The signal of a call.
@@ -169,12 +170,14 @@ fn parsed(digests: &HashMap<String, String>) -> Result<HashMap<String, Digest>> 
     digests.iter().map(|(name, text)| Ok((name.clone(), text.parse()?))).collect()
 }
 
-fn is_cached(options: &JsValue) -> Result<bool> {
-    match field(options, "cache").map(|value| value.as_string()) {
-        None => Ok(true),
-        Some(Some(word)) if word == "auto" => Ok(true),
-        Some(Some(word)) if word == "none" => Ok(false),
-        Some(_) => Err(invalid("`cache` is neither \"auto\" nor \"none\"".to_owned())),
+fn cache(options: &JsValue, is_url: bool) -> Result<Option<Rc<Cache>>> {
+    let choice = field(options, "cache").unwrap_or_else(|| "auto".into());
+    match choice.as_string().as_deref() {
+        Some("auto") if is_url => Ok(Cache::get()),
+        Some("auto" | "none") => Ok(None),
+        _ => Own::new(choice).map(|own| Some(Cache::of(own))).ok_or_else(|| {
+            invalid("`cache` is neither \"auto\" nor \"none\" nor an object with get, set, delete and keys".to_owned())
+        }),
     }
 }
 

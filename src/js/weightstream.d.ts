@@ -54,7 +54,8 @@ export interface OpenOptions {
   coalesceGap?: number;
   /**
    * Where bytes that came from a URL are kept for the next load. `"auto"`, the default: in the origin private file
-   * system, where the browser has one, else nowhere. `"none"`: nowhere.
+   * system, else, where the browser has none or keeps it from private windows, in IndexedDB, else nowhere. `"none"`:
+   * nowhere. An object: where that says.
    *
    * What is kept is used as long as the server's ETag, else Last-Modified date, is the same: one byte of each file is
    * asked for to learn that. Without a connection, what is kept is trusted. A cache that fails never fails a load:
@@ -69,7 +70,7 @@ export interface OpenOptions {
    * Files are kept by a worker. A bundler that does not look into `new URL(…, import.meta.url)` must be told to bundle
    * `weightstream/weightstream.worker.js` as an entry point of its own, beside the app's script.
    */
-  cache?: "auto" | "none";
+  cache?: "auto" | "none" | WeightCache;
   /**
    * How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as one.
    * Where there is no room, nothing more is read. A single tensor may be larger. Default: 256 MiB.
@@ -89,6 +90,26 @@ export interface OpenOptions {
   digests?: PinnedDigests;
   /** When to try again after a broken connection, a stall, or an answer such as 503. */
   retry?: RetryOptions;
+}
+
+/**
+ * A place of your own to keep bytes in: a folder, a database, another worker, or a `Map`, which is one as it is.
+ *
+ * Keys are at most 128 of `a` to `z`, digits and dots, so that they can be names of files; values are up to 1 MiB, a
+ * little more for a file's URL. A key says how long its value is and what checksum it has: whatever `get` gives is
+ * checked, so values may get lost, or be cut off by a crash, at any time, and are fetched again then. What a method
+ * throws, or what it returns that is no such value, fails no load: `stats.cacheError` tells of it.
+ *
+ * Yours is what else a cache should do. Nothing is deleted to make room: only what is outdated or wrong is.
+ * `listCached` and the like know nothing of it.
+ */
+export interface WeightCache {
+  get(key: string): BufferSource | undefined | null | Promise<BufferSource | undefined | null>;
+  /** The bytes are yours: they are not changed afterwards. */
+  set(key: string, bytes: Uint8Array<ArrayBuffer>): unknown;
+  delete(key: string): unknown;
+  /** All of them; those that others have set are left alone. */
+  keys(): Iterable<string> | Promise<Iterable<string>>;
 }
 
 /** A digest in hexadecimal, behind its algorithm. */
@@ -280,7 +301,7 @@ export interface CachedFile {
   readonly lastUsed: Date;
 }
 
-/** Every file that is kept for this origin. */
+/** Every file that is kept for this origin; none where the browser has nothing to keep files in. */
 export function listCached(): Promise<readonly CachedFile[]>;
 /** What all of them take on the disk. */
 export function cachedBytes(): Promise<number>;

@@ -7,7 +7,7 @@ pub mod answer;
 #[cfg(target_arch = "wasm32")]
 mod blob;
 #[cfg(target_arch = "wasm32")]
-mod bytes;
+pub(crate) mod bytes;
 #[cfg(target_arch = "wasm32")]
 pub mod cached;
 #[cfg(target_arch = "wasm32")]

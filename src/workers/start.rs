@@ -36,7 +36,7 @@ pub(crate) fn end(worker: &Worker) {
 #[wasm_bindgen]
 extern "C" {
     /// A dedicated worker.
-    #[derive(Debug)]
+    #[derive(Debug, Clone)]
     pub(crate) type Worker;
     #[wasm_bindgen(method, catch, js_name = postMessage)]
     pub(crate) fn post_message(this: &Worker, message: &JsValue, transferred: &Array) -> Result<(), JsValue>;

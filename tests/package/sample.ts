@@ -25,6 +25,7 @@ import {
   type TensorInfo,
   type TensorsOptions,
   type Verified,
+  type WeightCache,
 } from "weightstream";
 
 export async function everyWayToInitialise(bytes: ArrayBuffer, module: WebAssembly.Module): Promise<void> {
@@ -60,6 +61,16 @@ export function everyOption(controller: AbortController): OpenOptions {
     maxMemory: 64 * 1024 * 1024,
     workers: 2,
   };
+}
+
+export function everyCache(folder: Map<string, Promise<Uint8Array<ArrayBuffer>>>): OpenOptions[] {
+  const own: WeightCache = {
+    get: (key) => folder.get(key),
+    set: async (key, bytes) => void folder.set(key, Promise.resolve(bytes)),
+    delete: (key) => folder.delete(key),
+    keys: async () => [...folder.keys()],
+  };
+  return [{ cache: "auto" }, { cache: "none" }, { cache: own }, { cache: new Map<string, Uint8Array<ArrayBuffer>>() }];
 }
 
 export async function everyCallOfTheCache(): Promise<void> {

@@ -99,6 +99,7 @@ enum Chore {
         profile: bool,
     },
     /// Load random models from a server that cuts, stalls, lies and changes files; every tensor is bit-exact or an error.
+    /// Half of the time natively, and half in headless Chromium, whose tabs close and whose quota ends.
     Chaos {
         #[arg(long, default_value_t = 1.0)]
         minutes: f64,
@@ -153,7 +154,10 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Bench { rounds, kernels: true, .. } => bench::kernels::run(&project, rounds.into()),
         Chore::Bench { rounds, peers: true, .. } => bench::peers::run(&project, rounds.into()),
         Chore::Bench { rounds, only, profile, .. } => bench::run(&project, rounds.into(), &only, profile),
-        Chore::Chaos { minutes, seed } => chaos::run(seed, Duration::try_from_secs_f64(minutes * 60.0)?),
+        Chore::Chaos { minutes, seed } => {
+            let half = Duration::try_from_secs_f64(minutes * 30.0)?;
+            chaos::run(seed, half).and_then(|()| chaos::browser::run(&project, seed, half))
+        }
         Chore::Test { steps } => suite::run(&project, &steps),
         Chore::Fuzz { target, seconds } => fuzz::run(&project, target.as_deref(), seconds),
         Chore::Screenshot { dark, phone, whole, out } => {

@@ -10,9 +10,9 @@ use wasm_bindgen::JsValue;
 
 impl Store {
     /// Notes that bytes of a version have a content.
-    pub(in crate::cache) async fn note(
+    pub(super) async fn note_content(
         &mut self,
-        content: &str,
+        content: &Content,
         url: &str,
         version: &str,
         range: Range<u64>,
@@ -20,21 +20,20 @@ impl Store {
         let name = name_of(url);
         let open = self.open(&name, false).await?.filter(|open| open.version.as_deref() == Some(version));
         let Some(generation) = open.and_then(|open| open.log.generation()) else { return Ok(()) };
-        let (Some(content), Ok(log)) = (parse_content(content), name.as_bytes().try_into()) else { return Ok(()) };
+        let Ok(log) = name.as_bytes().try_into() else { return Ok(()) };
         let place = Place { log, generation, start: range.start, byte_length: range.end - range.start };
         match self.contents(true).await? {
-            Some(list) => list.add(content, place),
+            Some(list) => list.add(*content, place),
             None => Ok(()),
         }
     }
 
     /// Of each content `[URL, version, where it begins, its length]`, or nothing; no length where not all of it is there.
-    pub(in crate::cache) async fn locate(&mut self, contents: &Array) -> Result<Array> {
+    pub(super) async fn locate_contents(&mut self, contents: &[Option<Content>]) -> Result<Array> {
         let found = Array::new();
-        for content in contents.iter() {
-            let content = content.as_string().and_then(|content| parse_content(&content));
+        for content in contents {
             let place = match (content, self.contents(false).await?) {
-                (Some(content), Some(list)) => list.find(&content).copied(),
+                (Some(content), Some(list)) => list.find(content).copied(),
                 _ => None,
             };
             let place = match place {
@@ -70,8 +69,4 @@ impl Store {
             Some(Array::of4(&url.into(), &version.into(), &(place.start as f64).into(), &length))
         }))
     }
-}
-
-fn parse_content(text: &str) -> Option<Content> {
-    blake3::Hash::from_hex(text).ok().map(|hash| *hash.as_bytes())
 }

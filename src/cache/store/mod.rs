@@ -7,16 +7,18 @@ mod content;
 mod room;
 
 use super::Lock;
-use super::contents::Contents;
+use super::contents::{Content, Contents};
+use super::keep::Keep;
 use super::log::{self, Description, Found, GLANCE_BYTES, Log};
 use super::opfs::{Entry, Folder, SyncFile, failed};
-use super::record::{read_identity, write_identity};
+use super::record::{name_of, read_identity, write_identity};
 use crate::error::{ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::source::timer::pause;
 use futures::future::{self, Either};
 use js_sys::{Array, ArrayBuffer, Date, Math, Uint8Array};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::pin::pin;
 use wasm_bindgen::prelude::*;
 
@@ -60,17 +62,16 @@ impl Store {
         let folder = Folder::open().await?;
         Ok(Store { folder, open: HashMap::new(), contents: None, channel, room_bytes: 0, started_ms: now_ms() })
     }
+}
 
-    /// Which version of the file is kept, if one is; it counts as used now.
-    pub(super) async fn version(&mut self, url: &str) -> Result<Option<String>> {
+impl Keep for Store {
+    async fn version(&mut self, url: &str) -> Result<Option<String>> {
         let Some(open) = self.open(&name_of(url), false).await? else { return Ok(None) };
         open.log.touch(now_ms())?;
         Ok(open.version.clone())
     }
 
-    /// Reads bytes from `start`, not beyond `end`, into the buffer. Says how many, and, where there are none, from
-    /// where on there are again: `end` at the most.
-    pub(super) async fn read(
+    async fn read(
         &mut self,
         url: &str,
         version: &str,
@@ -101,8 +102,7 @@ impl Store {
         Ok((start - first, start))
     }
 
-    /// Keeps bytes of a version; what was there of another version goes.
-    pub(super) async fn write(&mut self, url: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()> {
+    async fn write(&mut self, url: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()> {
         let name = name_of(url);
         self.make_room(bytes.len() as u64 + GLANCE_BYTES, &name).await?;
         loop {
@@ -114,21 +114,7 @@ impl Store {
         }
     }
 
-    async fn append(&mut self, url: &str, name: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()> {
-        let Some(open) = self.open(name, true).await? else { return Ok(()) };
-        if open.version.as_deref() != Some(version) {
-            let identity = read_identity(version);
-            let generation = (Math::random() * 2f64.powi(53)) as u64;
-            open.version = None;
-            open.log.begin(Description { url: url.to_owned(), identity }, generation, now_ms())?;
-            open.version = Some(version.to_owned());
-        }
-        open.is_dirty = true;
-        open.log.append(start, bytes)
-    }
-
-    /// Forgets a file: of that version only, where one is named.
-    pub(super) async fn delete(&mut self, url: &str, version: Option<&str>) -> Result<()> {
+    async fn delete(&mut self, url: &str, version: Option<&str>) -> Result<()> {
         let name = name_of(url);
         if let Some(version) = version {
             let open = self.open(&name, false).await?;
@@ -142,9 +128,7 @@ impl Store {
         Ok(())
     }
 
-    /// Of each file that is kept: its URL, how many bytes it takes in the folder, how long the file is, and when it was
-    /// used last.
-    pub(super) async fn list(&self) -> Result<Array> {
+    async fn list(&self) -> Result<Array> {
         let list = Array::new();
         for entry in self.folder.entries().await? {
             if let Some((description, last_used_ms)) = glance(&entry).await {
@@ -157,8 +141,7 @@ impl Store {
         Ok(list)
     }
 
-    /// Forgets everything.
-    pub(super) async fn clear(&mut self) -> Result<()> {
+    async fn clear(&mut self) -> Result<()> {
         for entry in self.folder.entries().await? {
             let lock = self.lock(&entry.name).await?;
             self.folder.remove(&entry.name).await?;
@@ -167,26 +150,46 @@ impl Store {
         Ok(())
     }
 
-    /// Another worker wants this log.
-    pub(super) fn give_up(&mut self, name: &str) {
+    fn give_up(&mut self, name: &str) {
         if name == CONTENTS {
             self.contents = None;
         }
         self.open.remove(name);
     }
 
-    /// Whether there is anything to close.
-    pub(super) fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         !self.open.is_empty() || self.contents.is_some()
     }
 
-    /// Makes sure that what was written stays, and closes everything: other tabs need not call for it then.
-    pub(super) fn rest(&mut self) {
+    fn rest(&mut self) {
         for open in self.open.values_mut().filter(|open| open.is_dirty) {
             open.log.flush().ok(); // whoever reads it next finds out whether it is there
         }
         self.open.clear();
         self.contents = None;
+    }
+
+    async fn note(&mut self, content: &Content, url: &str, version: &str, range: Range<u64>) -> Result<()> {
+        self.note_content(content, url, version, range).await
+    }
+
+    async fn locate(&mut self, contents: &[Option<Content>]) -> Result<Array> {
+        self.locate_contents(contents).await
+    }
+}
+
+impl Store {
+    async fn append(&mut self, url: &str, name: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()> {
+        let Some(open) = self.open(name, true).await? else { return Ok(()) };
+        if open.version.as_deref() != Some(version) {
+            let identity = read_identity(version);
+            let generation = (Math::random() * 2f64.powi(53)) as u64;
+            open.version = None;
+            open.log.begin(Description { url: url.to_owned(), identity }, generation, now_ms())?;
+            open.version = Some(version.to_owned());
+        }
+        open.is_dirty = true;
+        open.log.append(start, bytes)
     }
 
     async fn open(&mut self, name: &str, make: bool) -> Result<Option<&mut Open>> {
@@ -250,12 +253,6 @@ extern "C" {
 
 async fn glance(entry: &Entry) -> Option<(Description, u64)> {
     log::glance(&entry.first_bytes(GLANCE_BYTES).await.ok()?)
-}
-
-/// What the log of a file is called: URLs hold what no file name may.
-fn name_of(url: &str) -> String {
-    let hash = blake3::hash(url.as_bytes());
-    hash.to_hex().get(..32).unwrap_or_default().to_owned()
 }
 
 fn lock_name(name: &str) -> String {

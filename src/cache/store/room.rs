@@ -12,7 +12,7 @@ impl Store {
     /// Sees to it that `byte_length` bytes can be written, and forgets what was not used for longest if they cannot.
     pub(super) async fn make_room(&mut self, byte_length: u64, name: &str) -> Result<()> {
         while self.room_bytes < byte_length {
-            self.room_bytes = room_bytes().await?.min(ROOM_STEP_BYTES);
+            self.room_bytes = room_bytes(0).await?.min(ROOM_STEP_BYTES);
             if self.room_bytes < byte_length && !self.remove_oldest(name).await? {
                 self.room_bytes = 0;
                 return Err(Error::new(ErrorKind::Limit, NO_ROOM));

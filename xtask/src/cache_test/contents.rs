@@ -111,7 +111,7 @@ pub(super) fn finds_pinned_files(browser: &mut Chromium, site: &Site) -> Result<
     Ok(())
 }
 
-fn large(site: &Site) -> Result<[Vec<u8>; 2]> {
+pub(super) fn large(site: &Site) -> Result<[Vec<u8>; 2]> {
     let weights = fs::read(&site.weights)?;
     let large = |from: usize| weights.get(from << 20..(from + 5) << 20).context("the model is small");
     Ok([large(3)?.to_vec(), large(20)?.to_vec()])
@@ -130,7 +130,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 /// Tensors of bytes.
-fn write_safetensors(path: &Path, tensors: &[(&str, &[u8])]) -> Result<()> {
+pub(super) fn write_safetensors(path: &Path, tensors: &[(&str, &[u8])]) -> Result<()> {
     let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
     for (name, bytes) in tensors {
         let place = [data.len(), data.len() + bytes.len()];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,12 @@ use crate::project::Project;
 use crate::{model, package};
 
 mod contents;
+mod engines;
+mod own;
+pub(crate) mod pages;
 mod promises;
+
+use pages::{Pages, Storage};
 
 type Promise = fn(&mut Chromium, &Site) -> Result<()>;
 
@@ -75,7 +80,7 @@ const SCRIPT: &str = r#"
 
 /// What is served: pages, and at another origin the models.
 pub(crate) struct Site {
-    pages: Running,
+    pages: Pages,
     pub(crate) weights: PathBuf,
     expected: Vec<ExpectedTensor>,
     pub(crate) byte_length: u64,
@@ -108,45 +113,53 @@ struct Stats {
 pub(crate) fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;
     let weights = model::original(project)?;
-    let pages = tempfile::tempdir()?;
-    fs::write(pages.path().join("index.html"), "<!doctype html><title>cache</title>")?;
-    let server = Server::new().mount("/", pages.path()).mount("/pkg", &package).mount("/weights", &weights);
-    let site = Site {
-        pages: server.bind("127.0.0.1:0")?.spawn(),
-        expected: expected::tensors(&weights)?,
-        byte_length: fs::metadata(&weights)?.len(),
-        weights,
-    };
     let mut browser = Chromium::launch()?;
     let mut broken = 0;
-    for (name, promise) in PROMISES {
-        let start = Instant::now();
-        let outcome = promise(&mut browser, &site).and_then(|()| forget_everything(&mut browser, &site));
-        let seconds = start.elapsed().as_secs_f64();
-        match outcome {
-            Ok(()) => println!("  ok      {seconds:>5.1} s  {name}"),
-            Err(error) => {
-                broken += 1;
-                println!("  FAILED  {seconds:>5.1} s  {name}: {error:#}");
+    for storage in [Storage::Files, Storage::Database] {
+        println!("in Chromium, kept in {storage}:");
+        let site = Site::new(&package, &weights, storage)?;
+        let own = if storage == Storage::Files { own::PROMISES.as_slice() } else { &[] };
+        for (name, promise) in PROMISES.iter().chain(own) {
+            let start = Instant::now();
+            let outcome = promise(&mut browser, &site).and_then(|()| forget_everything(&mut browser, &site));
+            let seconds = start.elapsed().as_secs_f64();
+            match outcome {
+                Ok(()) => println!("  ok      {seconds:>5.1} s  {name}"),
+                Err(error) => {
+                    broken += 1;
+                    println!("  FAILED  {seconds:>5.1} s  {name}: {error:#}");
+                }
             }
         }
+        cache_speed::measure(&mut browser, &site)?;
     }
-    ensure!(broken == 0, "{broken} of {} promises of the cache are broken", PROMISES.len());
-    cache_speed::measure(&mut browser, &site)
+    drop(browser);
+    ensure!(broken == 0, "{broken} promises of the cache are broken");
+    engines::run(project, &package, &weights)
 }
 
 impl Site {
+    /// Pages whose workers have but this storage.
+    fn new(package: &Path, weights: &Path, storage: Storage) -> Result<Self> {
+        Ok(Site {
+            pages: Pages::new(package, storage, |server| server.mount("/weights", weights))?,
+            weights: weights.to_owned(),
+            expected: expected::tensors(weights)?,
+            byte_length: fs::metadata(weights)?.len(),
+        })
+    }
+
     /// A page with the package, as after a visitor came back.
     pub(crate) fn page<'a>(&self, browser: &'a mut Chromium) -> Result<Page<'a>> {
         let mut page = browser.new_page()?;
-        page.open(&format!("{}/", self.pages.url()))?;
+        page.open(&self.pages.url())?;
         page.evaluate(SCRIPT)?;
         Ok(page)
     }
 
     /// The address of the weights at the origin of the pages.
     pub(crate) fn own_url(&self) -> String {
-        format!("{}/weights", self.pages.url())
+        format!("{}/weights", self.pages.origin())
     }
 
     fn models(&self) -> Result<Models> {

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use anyhow::{Result, bail, ensure};
 use futures::future::{self, Either};
 use futures::stream::{Stream, StreamExt};
+use serde_json::{Value, json};
 use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::retry::Policy;
 use weightstream::source::http::HttpSource;
@@ -17,6 +18,9 @@ use super::model::Model;
 use super::random::Random;
 
 type HttpLoader = Rc<Loader<HttpSource>>;
+
+/// What comes in a millisecond, more or less.
+const PATIENT_BYTES_PER_MS: u64 = 2_000;
 
 /// One thing that a caller asks for.
 #[derive(Debug, Clone)]
@@ -68,6 +72,37 @@ impl Calls {
     pub(crate) fn patiently(&self) -> Self {
         let calls = self.calls.iter().map(|(call, _)| (call.clone(), None)).collect();
         Calls { calls, ..self.clone() }
+    }
+
+    /// The options and the calls as a page takes them. Its callers lose patience after milliseconds.
+    pub(crate) fn for_a_page(&self) -> (Value, Value) {
+        let Options { concurrency, coalesce_gap_bytes, max_memory_bytes, retry, .. } = &self.options;
+        let options = json!({
+            "concurrency": concurrency,
+            "coalesceGap": coalesce_gap_bytes,
+            "maxMemory": max_memory_bytes,
+            "retry": {
+                "attempts": retry.max_attempts,
+                "baseDelay": retry.base_delay_ms,
+                "maxDelay": retry.max_delay_ms,
+                "stallTimeout": retry.stall_ms,
+            },
+        });
+        let call = |(call, patience): &(Call, Option<u64>)| {
+            let mut call = match call {
+                Call::Tensor(name) => json!({ "name": name }),
+                Call::Rows(name, rows) => json!({ "name": name, "rows": [rows.start, rows.end] }),
+                Call::Tensors(Some(names)) => json!({ "names": names }),
+                Call::Tensors(None) => json!({}),
+                Call::Prefetch(names) => json!({ "prefetch": names }),
+                Call::Verify => json!({ "verify": true }),
+            };
+            if let (Some(bytes), Some(fields)) = (patience, call.as_object_mut()) {
+                fields.insert("patience".to_owned(), json!(bytes / PATIENT_BYTES_PER_MS));
+            }
+            call
+        };
+        (options, self.calls.iter().map(call).collect())
     }
 
     /// Opens the model and makes the calls. Codes of errors are part of the outcome.

@@ -1,8 +1,9 @@
 //! `cargo xtask chaos`: random models, random calls, and a server at its worst. Every tensor is bit-exact, or an error
 //! that is documented; and no more is sent than is needed.
 //!
-//! So far all of it is native: browsers, whose tabs close and whose quota ends, are to make the same [`Calls`].
+//! First natively; then in a browser ([`browser`]), whose tabs close and whose quota ends.
 
+pub(crate) mod browser;
 mod calls;
 mod model;
 mod random;

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use data_encoding::HEXLOWER;
 use serde_json::{Map, json};
+use sha2::{Digest, Sha256};
 use weightstream::native::Reader;
 use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat, convert};
 
@@ -42,6 +44,14 @@ impl Tensor {
 }
 
 impl Model {
+    /// The SHA-256 of a tensor of a version, or of rows of it.
+    pub(crate) fn sha256(&self, version: usize, name: &str, rows: Option<(u64, u64)>) -> Option<String> {
+        let tensor = self.versions.get(version)?.tensors.get(name)?;
+        let row = |number: u64| number as usize * tensor.row_bytes();
+        let bytes = rows.map_or(0..tensor.bytes.len(), |(start, end)| row(start)..row(end));
+        Some(HEXLOWER.encode(&Sha256::digest(tensor.bytes.get(bytes)?)))
+    }
+
     /// A model that `random` makes up. What a format cannot hold of the first idea is left out of a second one.
     pub(crate) fn new(random: &mut Random) -> Result<Self> {
         let format = random.pick(TargetFormat::ALL).context("no format is written")?;

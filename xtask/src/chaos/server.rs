@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -86,7 +86,7 @@ struct Shared {
     model: Arc<Model>,
     random: Random,
     /// How many of a hundred answers have a fault.
-    fault_percent: u64,
+    fault_percent: AtomicU64,
     has_changed: AtomicBool,
     is_closed: AtomicBool,
     sent: Mutex<Sent>,
@@ -97,6 +97,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?.to_string();
         let (has_changed, is_closed, sent) = Default::default();
+        let fault_percent = AtomicU64::new(fault_percent);
         let shared = Arc::new(Shared { model, random, fault_percent, has_changed, is_closed, sent });
         let acceptor = Arc::clone(&shared);
         thread::spawn(move || {
@@ -118,6 +119,16 @@ impl Server {
 
     pub(crate) fn sent(&self) -> Sent {
         self.shared.sent().clone()
+    }
+
+    /// From now on nothing goes wrong.
+    pub(crate) fn behave(&self) {
+        self.shared.fault_percent.store(0, Ordering::Relaxed);
+    }
+
+    /// The version that is served.
+    pub(crate) fn version(&self) -> usize {
+        usize::from(self.shared.has_changed.load(Ordering::Relaxed))
     }
 }
 
@@ -159,7 +170,8 @@ impl Shared {
             (sent.requests, self.random.fork(sent.requests))
         };
         // The first answer decides whether there is a load at all: it fails seldom.
-        let chance = if number == 1 { self.fault_percent / 4 } else { self.fault_percent };
+        let fault_percent = self.fault_percent.load(Ordering::Relaxed);
+        let chance = if number == 1 { fault_percent / 4 } else { fault_percent };
         let fault = random.pick(&FAULTS).filter(|_| random.percent(chance));
         if let Some(fault) = fault {
             *self.sent().faults.entry(fault).or_default() += 1;
@@ -212,7 +224,7 @@ impl Shared {
         ending: Option<Ending>,
         is_ignored_range: bool,
     ) -> bool {
-        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{headers}\r\n", body.len());
+        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{EXPOSED}{headers}\r\n", body.len());
         if to.write_all(head.as_bytes()).is_err() {
             return false;
         }
@@ -249,6 +261,10 @@ enum Ending {
     Stall(usize),
     Slow,
 }
+
+/// What lets pages of other origins see it all.
+const EXPOSED: &str = "Access-Control-Allow-Origin: *\r\n\
+                       Access-Control-Expose-Headers: Content-Range, ETag, Retry-After\r\n";
 
 const PAGE: &[u8] = b"<!DOCTYPE html><html><title>Welcome to the Wi-Fi of the hotel</title></html>";
 

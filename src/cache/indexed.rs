@@ -1,0 +1,145 @@
+//! IndexedDB, for browsers that have no origin private file system or keep it from private windows.
+
+use super::keyed::KeyValues;
+use super::opfs::failed;
+use crate::error::{Error, ErrorKind, Result};
+use js_sys::{Array, Promise, Reflect, Uint8Array};
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::JsFuture;
+
+const NAME: &str = "weightstream";
+
+/// The one object store of the database.
+const STORE: &str = "kept";
+
+/// The database. Each call is a transaction of its own, which takes effect whole or not at all.
+#[derive(Debug)]
+pub(super) struct Database(IdbDatabase);
+
+impl Database {
+    /// The database, made if it is not there.
+    pub(super) async fn open() -> Result<Self> {
+        let factory = Reflect::get(&js_sys::global(), &"indexedDB".into()).unwrap_or_default();
+        if !factory.is_object() {
+            return Err(Error::new(ErrorKind::Unsupported, "the browser has nothing to keep files in"));
+        }
+        let request = factory.unchecked_into::<IdbFactory>().open(NAME, 1).map_err(failed)?;
+        let opening = request.clone();
+        let make = Closure::once_into_js(move |_: JsValue| {
+            if let Ok(database) = opening.result() {
+                database.unchecked_into::<IdbDatabase>().create_object_store(STORE).ok(); // what fails here fails the opening
+            }
+        });
+        request.set_onupgradeneeded(&make);
+        Ok(Database(done(&request).await?.unchecked_into()))
+    }
+
+    fn transaction(&self, mode: &str) -> Result<(IdbTransaction, ObjectStore)> {
+        let transaction = self.0.transaction(STORE, mode).map_err(failed)?;
+        let store = transaction.object_store(STORE).map_err(failed)?;
+        Ok((transaction, store))
+    }
+}
+
+impl KeyValues for Database {
+    async fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
+        let (_, store) = self.transaction("readonly")?;
+        let value = done(&store.get(key).map_err(failed)?).await?;
+        Ok(value.dyn_ref::<Uint8Array>().map(Uint8Array::to_vec))
+    }
+
+    async fn set(&self, key: &str, value: &[u8]) -> Result<()> {
+        let (transaction, store) = self.transaction("readwrite")?;
+        store.put(&Uint8Array::from(value), key).map_err(failed)?;
+        committed(&transaction).await
+    }
+
+    async fn delete(&self, keys: Vec<String>) -> Result<()> {
+        let (transaction, store) = self.transaction("readwrite")?;
+        for key in &keys {
+            store.delete(key).map_err(failed)?;
+        }
+        committed(&transaction).await
+    }
+
+    async fn keys(&self, prefix: &str) -> Result<Vec<String>> {
+        let (_, store) = self.transaction("readonly")?;
+        let range = KeyRange::bound(prefix, &format!("{prefix}\u{ffff}")).map_err(failed)?;
+        let keys: Array = done(&store.get_all_keys(&range).map_err(failed)?).await?.unchecked_into();
+        Ok(keys.iter().filter_map(|key| key.as_string()).collect())
+    }
+}
+
+async fn done(request: &IdbRequest) -> Result<JsValue> {
+    let done = Promise::new(&mut |resolve, reject| {
+        request.set_onsuccess(&resolve);
+        request.set_onerror(&reject);
+    });
+    match JsFuture::from(done).await {
+        Ok(_) => request.result().map_err(failed),
+        Err(_) => Err(failed(request.error().unwrap_or_default())),
+    }
+}
+
+async fn committed(transaction: &IdbTransaction) -> Result<()> {
+    let done = Promise::new(&mut |resolve, reject| {
+        transaction.set_oncomplete(&resolve);
+        transaction.set_onabort(&reject); // where there is no room, for one
+    });
+    match JsFuture::from(done).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(failed(transaction.error())),
+    }
+}
+
+#[wasm_bindgen]
+extern "C" {
+    type IdbFactory;
+    #[wasm_bindgen(method, catch)]
+    fn open(this: &IdbFactory, name: &str, version: u32) -> Result<IdbRequest, JsValue>;
+
+    #[derive(Debug, Clone)]
+    type IdbRequest;
+    #[wasm_bindgen(method, getter, catch)]
+    fn result(this: &IdbRequest) -> Result<JsValue, JsValue>;
+    #[wasm_bindgen(method, getter, catch)]
+    fn error(this: &IdbRequest) -> Result<JsValue, JsValue>;
+    #[wasm_bindgen(method, setter, js_name = onsuccess)]
+    fn set_onsuccess(this: &IdbRequest, listener: &JsValue);
+    #[wasm_bindgen(method, setter, js_name = onerror)]
+    fn set_onerror(this: &IdbRequest, listener: &JsValue);
+    #[wasm_bindgen(method, setter, js_name = onupgradeneeded)]
+    fn set_onupgradeneeded(this: &IdbRequest, listener: &JsValue);
+
+    #[derive(Debug)]
+    type IdbDatabase;
+    #[wasm_bindgen(method, catch, js_name = createObjectStore)]
+    fn create_object_store(this: &IdbDatabase, name: &str) -> Result<JsValue, JsValue>;
+    #[wasm_bindgen(method, catch)]
+    fn transaction(this: &IdbDatabase, store: &str, mode: &str) -> Result<IdbTransaction, JsValue>;
+
+    type IdbTransaction;
+    #[wasm_bindgen(method, catch, js_name = objectStore)]
+    fn object_store(this: &IdbTransaction, name: &str) -> Result<ObjectStore, JsValue>;
+    #[wasm_bindgen(method, getter)]
+    fn error(this: &IdbTransaction) -> JsValue;
+    #[wasm_bindgen(method, setter, js_name = oncomplete)]
+    fn set_oncomplete(this: &IdbTransaction, listener: &JsValue);
+    #[wasm_bindgen(method, setter, js_name = onabort)]
+    fn set_onabort(this: &IdbTransaction, listener: &JsValue);
+
+    type ObjectStore;
+    #[wasm_bindgen(method, catch)]
+    fn get(this: &ObjectStore, key: &str) -> Result<IdbRequest, JsValue>;
+    #[wasm_bindgen(method, catch)]
+    fn put(this: &ObjectStore, value: &JsValue, key: &str) -> Result<JsValue, JsValue>;
+    #[wasm_bindgen(method, catch)]
+    fn delete(this: &ObjectStore, key: &str) -> Result<JsValue, JsValue>;
+    #[wasm_bindgen(method, catch, js_name = getAllKeys)]
+    fn get_all_keys(this: &ObjectStore, range: &KeyRange) -> Result<IdbRequest, JsValue>;
+
+    #[wasm_bindgen(js_name = IDBKeyRange)]
+    type KeyRange;
+    #[wasm_bindgen(static_method_of = KeyRange, js_class = IDBKeyRange, catch)]
+    fn bound(lower: &str, upper: &str) -> Result<KeyRange, JsValue>;
+}

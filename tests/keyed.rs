@@ -1,0 +1,236 @@
+//! Files that are kept under keys, in a store that forgets, tears and mixes up values, and fails.
+
+#![cfg(not(target_arch = "wasm32"))]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+use futures::executor::block_on;
+use proptest::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use weightstream::cache::keyed::{KeyValues, Keyed};
+use weightstream::cache::log::Found;
+use weightstream::{Error, ErrorKind, Result};
+
+/// A store that several tabs share.
+#[derive(Debug, Clone, Default)]
+struct Values {
+    all: Rc<RefCell<BTreeMap<String, Vec<u8>>>>,
+    /// How many more values there is room for.
+    room: Rc<Cell<Option<usize>>>,
+}
+
+impl KeyValues for Values {
+    async fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
+        Ok(self.all.borrow().get(key).cloned())
+    }
+
+    async fn set(&self, key: &str, value: &[u8]) -> Result<()> {
+        assert!(key.len() <= 128 && key.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'.'));
+        match self.room.get() {
+            Some(0) => return Err(Error::new(ErrorKind::Limit, "there is no room")),
+            room => self.room.set(room.map(|room| room - 1)),
+        }
+        self.all.borrow_mut().insert(key.to_owned(), value.to_vec());
+        Ok(())
+    }
+
+    async fn delete(&self, keys: Vec<String>) -> Result<()> {
+        self.all.borrow_mut().retain(|key, _| !keys.contains(key));
+        Ok(())
+    }
+
+    async fn keys(&self, prefix: &str) -> Result<Vec<String>> {
+        Ok(self.all.borrow().keys().filter(|key| key.starts_with(prefix)).cloned().collect())
+    }
+}
+
+const URL: &str = "https://models.test/model.apr";
+
+const FILE_BYTES: u64 = 400;
+
+/// The file's content: each version differs from the others in nearly every byte.
+fn content(version: u8, range: Range<u64>) -> Vec<u8> {
+    range.map(|at| (at as u8).wrapping_mul(31) ^ version.wrapping_mul(97)).collect()
+}
+
+/// As messages say it: length, ETag, Last-Modified.
+fn name(version: u8) -> String {
+    format!("{FILE_BYTES}\n\"{version}\"\n")
+}
+
+async fn write(files: &mut Keyed<Values>, version: u8, range: Range<u64>) -> Result<()> {
+    let generation = u64::from(version) << 32 | range.start;
+    files.write(URL, &name(version), range.start, &content(version, range), generation).await
+}
+
+/// Reads all that is there and checks every byte; gives how many there are.
+async fn check(files: &mut Keyed<Values>) -> u64 {
+    let Some(kept) = files.version(URL, 1).await.unwrap() else { return 0 };
+    let version = (0..=u8::MAX).find(|version| name(*version) == kept).unwrap();
+    let (mut position, mut count) = (0, 0);
+    while position < FILE_BYTES {
+        position = match files.read(URL, &kept, position..FILE_BYTES, 1).await.unwrap() {
+            Found::Bytes(bytes) => {
+                let end = position + bytes.len() as u64;
+                assert_eq!(bytes, content(version, position..end), "wrong bytes at {position}");
+                count += bytes.len() as u64;
+                end
+            }
+            Found::Missing(missing) => {
+                assert_eq!(missing.start, position);
+                missing.end
+            }
+        };
+    }
+    count
+}
+
+#[test]
+fn what_one_tab_keeps_another_finds() {
+    block_on(async {
+        let values = Values::default();
+        let (mut one, mut other) = (Keyed::new(values.clone()), Keyed::new(values));
+        write(&mut one, 1, 0..50).await.unwrap();
+        assert_eq!(check(&mut other).await, 50);
+        write(&mut one, 1, 100..150).await.unwrap();
+        assert_eq!(other.read(URL, &name(1), 100..400, 1).await.unwrap(), Found::Bytes(&content(1, 100..150)));
+        assert_eq!(other.read(URL, &name(1), 60..400, 1).await.unwrap(), Found::Missing(60..100));
+    });
+}
+
+#[test]
+fn what_another_tab_forgot_or_began_anew_is_not_added_to() {
+    block_on(async {
+        let values = Values::default();
+        let (mut one, mut other) = (Keyed::new(values.clone()), Keyed::new(values.clone()));
+        write(&mut one, 1, 0..50).await.unwrap();
+        other.clear().await.unwrap();
+        write(&mut one, 1, 50..100).await.unwrap();
+        assert_eq!(check(&mut other).await, 50);
+        write(&mut other, 2, 0..10).await.unwrap();
+        assert_eq!(one.read(URL, &name(1), 50..100, 1).await.unwrap(), Found::Missing(50..100));
+        assert_eq!(check(&mut one).await, 10);
+        one.delete(URL, Some(&name(1))).await.unwrap();
+        assert_eq!(check(&mut one).await, 10, "another version was to be forgotten");
+        one.delete(URL, None).await.unwrap();
+        assert!(values.all.borrow().is_empty());
+    });
+}
+
+#[test]
+fn what_was_not_used_for_longest_makes_room() {
+    block_on(async {
+        let mut files = Keyed::new(Values::default());
+        for (url, used_ms) in [("a", 30), ("b", 10), ("c", 20)] {
+            files.write(url, &name(1), 0, &content(1, 0..50), used_ms).await.unwrap();
+            files.version(url, used_ms).await.unwrap();
+        }
+        let listed: u64 = files.list().await.unwrap().iter().map(|file| file.byte_length).sum();
+        assert_eq!((listed, files.byte_length().await.unwrap()), (150, 150));
+        assert!(files.remove_oldest("b", 25).await.unwrap());
+        assert!(!files.remove_oldest("b", 25).await.unwrap(), "it was used since, or is the one that needs the room");
+        let left: Vec<_> = files.list().await.unwrap().into_iter().map(|file| file.description.url).collect();
+        assert!(left.contains(&"a".to_owned()) && left.contains(&"b".to_owned()) && left.len() == 2);
+    });
+}
+
+#[test]
+fn a_content_is_found_until_its_file_is_another() {
+    block_on(async {
+        let mut files = Keyed::new(Values::default());
+        write(&mut files, 1, 0..50).await.unwrap();
+        files.note(&[7; 32], URL, &name(1), 10..40).await.unwrap();
+        files.note(&[8; 32], URL, &name(1), 10..60).await.unwrap();
+        let found = files.locate(&[Some([7; 32]), Some([8; 32]), Some([9; 32]), None]).await.unwrap();
+        let [Some(seven), Some(eight), None, None] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((&*seven.url, &*seven.version, seven.range.clone()), (URL, &*name(1), 10..40));
+        assert!(seven.is_whole && !eight.is_whole);
+        files.note(&[7; 32], URL, &name(1), 0..0).await.unwrap();
+        assert!(files.locate(&[Some([7; 32])]).await.unwrap()[0].is_none(), "it was said not to be there");
+        write(&mut files, 2, 0..50).await.unwrap();
+        assert!(files.locate(&[Some([8; 32])]).await.unwrap()[0].is_none());
+    });
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Write(u8, u64, u64),
+    OtherTab,
+    Delete,
+    Full(usize),
+    Forget(prop::sample::Index),
+    Tear(prop::sample::Index, prop::sample::Index),
+    Flip(prop::sample::Index, prop::sample::Index, u8),
+    Swap(prop::sample::Index, prop::sample::Index),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let index = any::<prop::sample::Index>;
+    prop_oneof![
+        8 => (1u8..3, 0..FILE_BYTES, 0u64..60).prop_map(|(version, start, length)| Step::Write(version, start, length)),
+        2 => Just(Step::OtherTab),
+        1 => Just(Step::Delete),
+        1 => (0usize..3).prop_map(Step::Full),
+        1 => index().prop_map(Step::Forget),
+        1 => (index(), index()).prop_map(|(value, at)| Step::Tear(value, at)),
+        1 => (index(), index(), 1..=u8::MAX).prop_map(|(value, at, bits)| Step::Flip(value, at, bits)),
+        1 => (index(), index()).prop_map(|(one, other)| Step::Swap(one, other)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_becomes_of_the_values_the_bytes_are_right_or_missing(steps in prop::collection::vec(step(), 1..40)) {
+        let values = Values::default();
+        let mut tabs = [Keyed::new(values.clone()), Keyed::new(values.clone())];
+        for step in steps {
+            let [files, _] = &mut tabs;
+            values.room.set(None);
+            let keys: Vec<String> = values.all.borrow().keys().cloned().collect();
+            let change = |value: prop::sample::Index, change: &dyn Fn(&mut Vec<u8>)| {
+                if !keys.is_empty() {
+                    change(values.all.borrow_mut().get_mut(value.get(&keys)).unwrap());
+                }
+            };
+            match step {
+                Step::Write(version, start, length) => {
+                    let range = start..(start + length).min(FILE_BYTES);
+                    block_on(write(files, version, range.clone())).unwrap();
+                    if !range.is_empty() {
+                        let found = block_on(files.read(URL, &name(version), range.clone(), 1)).unwrap();
+                        prop_assert!(found != Found::Missing(range));
+                    }
+                }
+                Step::OtherTab => tabs.swap(0, 1),
+                Step::Delete => block_on(files.delete(URL, None)).unwrap(),
+                Step::Full(room) => {
+                    values.room.set(Some(room));
+                    block_on(write(files, 1, 0..FILE_BYTES)).ok();
+                    values.room.set(None);
+                }
+                Step::Forget(value) if !keys.is_empty() => drop(values.all.borrow_mut().remove(value.get(&keys))),
+                Step::Forget(_) => {}
+                Step::Tear(value, at) => change(value, &|bytes| bytes.truncate(at.index(bytes.len() + 1))),
+                Step::Flip(value, at, bits) => change(value, &|bytes| {
+                    if !bytes.is_empty() {
+                        let at = at.index(bytes.len());
+                        bytes[at] ^= bits;
+                    }
+                }),
+                Step::Swap(one, other) if !keys.is_empty() => {
+                    let (one, other) = (one.get(&keys), other.get(&keys));
+                    let mut all = values.all.borrow_mut();
+                    let (first, second) = (all[one].clone(), all[other].clone());
+                    all.insert(one.clone(), second);
+                    all.insert(other.clone(), first);
+                }
+                Step::Swap(..) => {}
+            }
+            for files in &mut tabs {
+                block_on(check(files));
+            }
+        }
+    }
+}

@@ -11,7 +11,7 @@ const GROWTH_BYTES: u64 = 1 << 20;
 ///
 /// Where bytes are missing it stops, and asks for twice as many as are known: so all parses together read
 /// no more than three times the file's bytes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     known: &'a [u8],
     at: usize,

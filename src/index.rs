@@ -4,6 +4,7 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::split::Split;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -73,11 +74,14 @@ impl Layout {
     }
 }
 
+/// The component that dense tensors have.
+const DATA: &str = "data";
+
 /// A stretch of a file that holds a tensor, or a part of one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Component {
     /// What it is to the tensor: `data`, `values`, `indices` …
-    pub role: Box<str>,
+    pub role: Cow<'static, str>,
     /// The type of its elements.
     pub dtype: Dtype,
     /// The stored bytes, from the start of the file.
@@ -89,7 +93,7 @@ pub struct Component {
     /// What the bytes can be checked by.
     pub digest: Option<ComponentDigest>,
     /// What any part of the bytes can be checked by.
-    pub pages: Option<PageTable>,
+    pub pages: Option<Box<PageTable>>,
 }
 
 /// Where a file has the digests of the pages that one of its stretches is cut into. They are read when they are needed:
@@ -215,14 +219,14 @@ impl Tensor {
 impl Component {
     /// The page digests that its bytes are checked by: where only some are read, or where it has no digest of its own.
     pub(crate) fn checking_pages(&self, is_read_whole: bool) -> Option<&PageTable> {
-        self.pages.as_ref().filter(|_| !is_read_whole || self.digest.is_none())
+        self.pages.as_deref().filter(|_| !is_read_whole || self.digest.is_none())
     }
 
     /// Raw bytes called `data`, as long as they are stored.
     pub fn raw(dtype: Dtype, range: Range<u64>) -> Self {
         let decoded_length = Some(range.end - range.start);
         Component {
-            role: "data".into(),
+            role: DATA.into(),
             dtype,
             range,
             encoding: Encoding::Raw,
@@ -231,6 +235,12 @@ impl Component {
             pages: None,
         }
     }
+}
+
+/// What a file calls a component. Nearly all are called the same: that takes no memory.
+#[cfg(feature = "ztensor")]
+pub(crate) fn role_named(name: &str) -> Cow<'static, str> {
+    if name == DATA { DATA.into() } else { name.to_owned().into() }
 }
 
 /// A small document that names the files of a model.
@@ -347,11 +357,10 @@ pub(crate) fn check_tied_tensors(tensors: &mut [Tensor], data_end: Option<u64>) 
 
 fn check(tensors: &mut [Tensor], data_end: Option<u64>, may_be_tied: bool) -> Result<()> {
     tensors.sort_by_key(|tensor| (tensor.first_byte(), tensor.stored_length() > 0));
-    let mut names = std::collections::HashSet::with_capacity(tensors.len());
-    for tensor in tensors.iter() {
-        if !names.insert(tensor.name.as_str()) {
-            return Err(malformed("the name occurs twice").in_tensor(&tensor.name));
-        }
+    let mut names: Vec<_> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.iter().zip(names.iter().skip(1)).find_map(|(one, next)| (one == next).then_some(one)) {
+        return Err(malformed("the name occurs twice").in_tensor(twice));
     }
     let components = || tensors.iter().flat_map(|t| t.components.iter().map(move |c| (t, &c.range)));
     if let Some(data_end) = data_end {

@@ -49,6 +49,8 @@ pub mod serve;
 pub mod source;
 pub mod split;
 pub mod window;
+#[cfg(target_arch = "wasm32")]
+mod workers;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod write;
 

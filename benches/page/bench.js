@@ -1,17 +1,22 @@
 // What `cargo xtask bench` measures, as a web app would do it. Each function gives what it loaded, which is held until
 // `release()`: the peak of memory counts all of it.
-import { StreamingLoader, init } from "/pkg/weightstream.js";
+import { StreamingLoader, clearCache, init, listCached } from "/pkg/weightstream.js";
 
 await init();
 
 let held;
 
+// The order of the file: several connections bring tensors in another.
+const { compare } = new Intl.Collator("en", { numeric: true });
+const byNumber = (a, b) => compare(a.name, b.name);
+
 const ways = {
   // What a web developer would otherwise write.
-  async plain({ url, range }) {
+  async plain({ url, range, skip }) {
     const headers = range ? { Range: `bytes=${range[0]}-${range[1] - 1}` } : {};
     const response = await fetch(url, { cache: "no-store", headers });
-    return { kept: await response.arrayBuffer() };
+    const kept = await response.arrayBuffer();
+    return { kept, pieces: () => [kept], skip };
   },
 
   // The floor: nothing but reads into buffers of this length.
@@ -31,31 +36,72 @@ const ways = {
     }
   },
 
-  async tensors({ url, options }) {
-    const loader = await StreamingLoader.open(url, options);
+  // The floor of what is kept: a worker reads a file of the origin private file system into buffers of this length.
+  async opfs({ byteLength }) {
+    const kept = await ask({ byteLength });
+    return { kept, count: kept.reduce((sum, buffer) => sum + buffer.byteLength, 0) };
+  },
+
+  // With `isWritten` until the last byte is on the disk, too.
+  async tensors({ url, options, isWritten }) {
+    const loader = await StreamingLoader.open(url, { cache: "none", ...options });
     const kept = [];
     for await (const tensor of loader.tensors()) kept.push(tensor);
-    return end(loader, kept, kept.reduce((sum, { data }) => sum + data.byteLength, 0));
+    const settle = options?.cache === "auto" ? listCached : undefined; // answers when what came before it is written
+    if (isWritten) await settle();
+    const loaded = end(loader, kept, kept.reduce((sum, { data }) => sum + data.byteLength, 0));
+    return { ...loaded, settle, pieces: () => kept.toSorted(byNumber).map(({ data }) => data) };
   },
 
   async firstTensor({ url, name }) {
-    const loader = await StreamingLoader.open(url);
+    const loader = await StreamingLoader.open(url, { cache: "none" });
     const tensor = await loader.loadTensor(name);
     return end(loader, tensor, tensor.data.byteLength);
   },
 
   async list({ url }) {
-    const loader = await StreamingLoader.open(url);
+    const loader = await StreamingLoader.open(url, { cache: "none" });
     const list = await loader.loadIndex();
     return end(loader, list, list.length);
   },
 
   async metadata({ url }) {
-    const loader = await StreamingLoader.open(url);
+    const loader = await StreamingLoader.open(url, { cache: "none" });
     const metadata = await loader.loadMetadata();
-    return end(loader, metadata, 0);
+    return end(loader, metadata, metadata.metadata["tokenizer.ggml.tokens"].length);
   },
 };
+
+// What a way may need done before each run of it, outside the measured time.
+const preparations = {
+  forget: { tensors: clearCache },
+  // Once: what comes next finds everything kept.
+  keep: {
+    async tensors(parameters) {
+      if ((await listCached()).length === 0) await ways.tensors({ ...parameters, isWritten: true });
+    },
+    opfs: ({ url }) => ask({ url }),
+  },
+};
+
+// Adds the ways of another module, and how each forgets what it has kept. After a run of one, everything is kept.
+export async function add(url) {
+  const { ways: others, forget } = await import(url);
+  Object.assign(ways, others);
+  Object.assign(preparations.forget, forget);
+  Object.assign(preparations.keep, others);
+}
+
+let reader;
+
+function ask(message) {
+  reader ??= new Worker("/bench/opfs.js");
+  return new Promise((resolve, reject) => {
+    reader.onmessage = ({ data }) => resolve(data);
+    reader.onerror = reject;
+    reader.postMessage(message);
+  });
+}
 
 function end(loader, kept, count) {
   const { wasmMemoryBytes } = loader.stats;
@@ -63,21 +109,37 @@ function end(loader, kept, count) {
   return { kept, count, wasmMemoryBytes };
 }
 
+// Does what a way wants done before, if anything: `before` is a name in `preparations`.
+export async function prepare(way, { before, ...parameters }) {
+  if (before) await preparations[before][way](parameters);
+}
+
 // Runs one of the ways; tells how long it took, and how long the longest task of the page.
-export async function run(way, parameters) {
+export async function run(way, { before, ...parameters }) {
   const tasks = [];
   const observer = new PerformanceObserver((list) => tasks.push(...list.getEntries()));
   observer.observe({ type: "longtask" });
   await pause(); // what was asked of the page before is over
   const start = performance.now();
-  const { kept, count, wasmMemoryBytes } = await ways[way](parameters);
+  const loaded = await ways[way](parameters);
   const ms = performance.now() - start;
+  await loaded.settle?.(); // or what is measured next pays for it
   await pause();
   tasks.push(...observer.takeRecords());
   observer.disconnect();
-  held = kept;
+  held = loaded;
+  const { kept, count, wasmMemoryBytes } = loaded;
   const longestTaskMs = Math.max(0, ...tasks.filter((task) => task.startTime >= start).map((task) => task.duration));
   return { ms, longestTaskMs, count: count ?? kept.byteLength, wasmMemoryBytes: wasmMemoryBytes ?? 0 };
+}
+
+// The SHA-256 of all tensors' bytes that the last run has brought.
+export async function sha256() {
+  const { pieces, skip = 0 } = held;
+  const views = pieces().map((piece) => new Uint8Array(piece.buffer ?? piece, piece.byteOffset ?? 0, piece.byteLength));
+  const joined = new Uint8Array(await new Blob(views).slice(skip).arrayBuffer());
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", joined));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 export function release() {

@@ -9,6 +9,7 @@ use super::{Own, PIECE_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::answer::Identity;
 use crate::source::timer::pause;
+use crate::workers::start::{self, Worker};
 use futures::channel::{mpsc, oneshot};
 use futures::future::{self, Either};
 use js_sys::{Array, ArrayBuffer, Function, Promise, Reflect};
@@ -28,14 +29,7 @@ const PATIENCE_MS: u64 = 10_000;
 const MAX_PIECES_ON_THEIR_WAY: usize = 16;
 
 thread_local! {
-    static START_WORKER: RefCell<Option<Function>> = const { RefCell::new(None) };
     static CLIENT: RefCell<Option<Rc<Client>>> = const { RefCell::new(None) };
-}
-
-/// Says how the worker is started: bundlers find it only where JavaScript names it.
-#[wasm_bindgen(js_name = setCacheWorker)]
-pub fn set_cache_worker(start: Function) {
-    START_WORKER.set(Some(start));
 }
 
 /// The cache, as a page asks it.
@@ -87,15 +81,12 @@ impl Client {
         if let Some(client) = CLIENT.with_borrow(Option::clone) {
             return Some(client);
         }
-        let start = START_WORKER.with_borrow(Option::clone)?;
         let is_there = |name: &str| Reflect::has(&js_sys::global(), &name.into()).unwrap_or(false);
         // Which of both serves is for the worker to find out.
         if !is_there("Worker") || !(is_there("FileSystemFileHandle") || is_there("indexedDB")) {
             return None;
         }
-        let worker: Worker = start.call0(&JsValue::UNDEFINED).ok()?.unchecked_into();
-        // The worker runs the same module, which need be neither found nor compiled again.
-        worker.post_message(&wasm_bindgen::module(), &Array::new()).ok()?;
+        let worker = start::start("cache").ok()?;
         let client = Rc::new(Client::new(Port::Worker(worker.clone())));
         client.listen(&worker);
         CLIENT.set(Some(Rc::clone(&client)));
@@ -252,7 +243,7 @@ impl Client {
         self.waiting.borrow_mut().clear();
         self.until_there_is_room.borrow_mut().clear();
         if let Port::Worker(worker) = &self.port {
-            worker.terminate();
+            start::end(worker);
         }
     }
 
@@ -341,18 +332,4 @@ pub(crate) fn version_of(identity: &Identity) -> String {
 /// What [`version_of`] was of.
 pub(crate) fn identity_of(version: &str) -> Identity {
     read_identity(version)
-}
-
-#[wasm_bindgen]
-extern "C" {
-    #[derive(Debug, Clone)]
-    type Worker;
-    #[wasm_bindgen(method, catch, js_name = postMessage)]
-    fn post_message(this: &Worker, message: &JsValue, transferred: &Array) -> Result<(), JsValue>;
-    #[wasm_bindgen(method, setter, js_name = onmessage)]
-    fn set_onmessage(this: &Worker, listener: &JsValue);
-    #[wasm_bindgen(method, setter, js_name = onerror)]
-    fn set_onerror(this: &Worker, listener: &JsValue);
-    #[wasm_bindgen(method)]
-    fn terminate(this: &Worker);
 }

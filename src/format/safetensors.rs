@@ -12,6 +12,7 @@ use crate::index::{Component, Index, Manifest, Metadata, Parsed, Part, Tensor, c
 use crate::window::{Stop, Window};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
@@ -39,10 +40,9 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
         return Err(Error::new(ErrorKind::Limit, what).at(0..8).into());
     }
     let data_start = 8 + header_length;
-    let Header { metadata, entries } = json::parse(window.get(8..data_start)?, 8, "the header")?;
-    let mut tensors = Vec::with_capacity(entries.len());
-    for (name, entry) in entries {
-        tensors.push(tensor(&name, entry, data_start).map_err(|e| e.in_tensor(&name))?);
+    let Header { metadata, mut tensors } = json::parse(window.get(8..data_start)?, 8, "the header")?;
+    for tensor in &mut tensors {
+        place(tensor, data_start).map_err(|e| e.in_tensor(&tensor.name))?;
     }
     check_tensors(&mut tensors, window.file_length())?;
     let data_end = check_no_gaps(&tensors, data_start)?;
@@ -91,17 +91,19 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     Ok(Manifest { format: FORMAT.name, version: "1".into(), metadata, parts, tensor_parts, catalog: None })
 }
 
-/// The JSON header: `__metadata__`, and the tensors in the order of the file. A name that occurs twice is kept twice.
+/// The JSON header: `__metadata__`, and the tensors in the order of the file, with ranges that count from its end. A
+/// name that occurs twice is kept twice.
 #[derive(Default)]
 struct Header {
     metadata: Metadata,
-    entries: Vec<(String, Entry)>,
+    tensors: Vec<Tensor>,
 }
 
-/// What the header says of a tensor; `data_offsets` count from the end of the header.
+/// What the header says of a tensor.
 #[derive(serde::Deserialize)]
-struct Entry {
-    dtype: String,
+struct Entry<'a> {
+    #[serde(borrow)]
+    dtype: Cow<'a, str>,
     shape: Vec<u64>,
     data_offsets: (u64, u64),
 }
@@ -123,8 +125,11 @@ impl<'de> Deserialize<'de> for Header {
                         let strings = strings.into_iter().flat_map(|json::Entries(strings)| strings);
                         header.metadata.extend(strings.map(|(key, text)| (key, Value::String(text))));
                     } else {
-                        let entry = map.next_value().map_err(|e| about(&key, e))?;
-                        header.entries.push((key, entry));
+                        let Entry { dtype, shape, data_offsets: (start, end) } =
+                            map.next_value().map_err(|e| about(&key, e))?;
+                        let dtype = Dtype::from_name(&dtype);
+                        let data = Component { range: start..end, ..Component::raw(dtype.clone(), 0..0) };
+                        header.tensors.push(Tensor::dense(key, dtype, shape, data));
                     }
                 }
                 Ok(header)
@@ -138,18 +143,20 @@ fn about<E: serde::de::Error>(key: &str, error: E) -> E {
     E::custom(format!("\"{key}\": {error}"))
 }
 
-fn tensor(name: &str, entry: Entry, data_start: u64) -> Result<Tensor> {
-    let Entry { dtype, shape, data_offsets: (start, end) } = entry;
-    let dtype = Dtype::from_name(&dtype);
-    let range = file_range(start, end, data_start)
+/// Checks what the header says of a tensor, and places it in the file.
+fn place(tensor: &mut Tensor, data_start: u64) -> Result<()> {
+    let (dtype, shape) = (&tensor.dtype, &tensor.shape);
+    let Some(data) = tensor.components.first_mut() else { return Ok(()) };
+    let Range { start, end } = data.range;
+    data.range = file_range(start, end, data_start)
         .ok_or_else(|| malformed(format!("its `data_offsets` [{start}, {end}] are no range of a file")))?;
-    let expected = dtype.byte_length(element_count(&shape)?)?;
+    data.decoded_length = Some(end - start);
+    let expected = dtype.byte_length(element_count(shape)?)?;
     if expected.is_some_and(|expected| expected != end - start) {
         let what = format!("its {} bytes are not those of {dtype} {shape:?}", end - start);
-        return Err(malformed(what).at(range));
+        return Err(malformed(what).at(data.range.clone()));
     }
-    let data = Component::raw(dtype.clone(), range);
-    Ok(Tensor::dense(name.to_owned(), dtype, shape, data))
+    Ok(())
 }
 
 fn file_range(start: u64, end: u64, data_start: u64) -> Option<Range<u64>> {

@@ -12,9 +12,10 @@ mod value;
 
 use crate::error::Error;
 use crate::index::Tensor;
-use crate::loader::{Loader, Options, TensorRequest};
+use crate::loader::{Loader, TensorRequest};
 use crate::source::cached::Report;
 use crate::source::web::WebSource;
+use crate::workers::WorkerPool;
 use cancel::Closing;
 use failure::failure;
 use futures::lock::Mutex;
@@ -61,7 +62,11 @@ impl JsLoader {
                 if let Some(kept) = settings.cache {
                     source = source.kept_in(kept, Rc::clone(&cache));
                 }
-                Loader::open(source, Options { ..settings.loader }).await
+                let loader = Loader::open(source, settings.loader).await?;
+                Ok(match settings.workers {
+                    0 => loader,
+                    count => loader.with_pool(Rc::new(WorkerPool::new(count))),
+                })
             };
             let loader = Rc::new(cancel::unless(settings.signal, &closing, opening).await?);
             Ok(JsLoader { loader, closing, on_progress: settings.on_progress, requests, cache }.into())

@@ -9,6 +9,7 @@ use crate::retry::Policy;
 use crate::source::fetch::Client;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::web::view;
+use crate::workers;
 use js_sys::{Function, Object, Reflect};
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -20,6 +21,9 @@ use web_sys::{AbortSignal, RequestCredentials, Url};
 /// More connections to one host than browsers open.
 const MAX_CONCURRENCY: usize = 16;
 
+/// More than any load has use for.
+const MAX_WORKERS: usize = 16;
+
 /// What `StreamingLoader.open` was told.
 pub(super) struct Settings {
     pub(super) loader: loader::Options,
@@ -28,6 +32,8 @@ pub(super) struct Settings {
     pub(super) on_progress: Option<Function>,
     /// Where files are kept from one load to the next.
     pub(super) cache: Option<Rc<Cache>>,
+    /// How many workers decode and digest.
+    pub(super) workers: usize,
 }
 
 #[derive(Deserialize)]
@@ -37,6 +43,7 @@ struct Numbers {
     concurrency: f64,
     coalesce_gap: f64,
     max_memory: f64,
+    workers: f64,
     digests: Pinned,
     retry: Retry,
 }
@@ -78,6 +85,7 @@ impl Default for Numbers {
             concurrency: defaults.concurrency as f64,
             coalesce_gap: defaults.coalesce_gap_bytes as f64,
             max_memory: defaults.max_memory_bytes as f64,
+            workers: workers::default_count() as f64,
             digests: Pinned::default(),
             retry: Retry::default(),
         }
@@ -103,7 +111,8 @@ pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsVa
     };
     let on_progress = function(options, "onProgress").map_err(failure)?;
     let cache = cache(options, source.is_string()).map_err(failure)?;
-    Ok(Settings { loader, client, signal: signal(options), on_progress, cache })
+    let workers = checked_workers(&numbers).map_err(failure)?;
+    Ok(Settings { loader, client, signal: signal(options), on_progress, cache, workers })
 }
 
 /// The signal of a call.
@@ -147,6 +156,14 @@ fn checked(numbers: &Numbers) -> Result<loader::Options> {
     };
     let digests = Digests { tensors: parsed(&numbers.digests.tensors)?, files: parsed(&numbers.digests.files)? };
     Ok(loader::Options { concurrency, coalesce_gap_bytes, max_memory_bytes, verify: numbers.verify, digests, retry })
+}
+
+fn checked_workers(numbers: &Numbers) -> Result<usize> {
+    let workers = integer("workers", numbers.workers)? as usize;
+    if workers > MAX_WORKERS {
+        return Err(invalid(format!("`workers` is {workers}, but can be 0 to {MAX_WORKERS}")));
+    }
+    Ok(workers)
 }
 
 fn parsed(digests: &HashMap<String, String>) -> Result<HashMap<String, Digest>> {

@@ -7,7 +7,7 @@ import start, {
   cacheDelete,
   cacheList,
   onCrash,
-  setCacheWorker,
+  setWorkers,
 } from "./weightstream_glue.js";
 
 let started;
@@ -16,11 +16,11 @@ let started;
 let instance = 0;
 let crash; // the LoadError, until there is a new instance
 const unanswered = new Set(); // what rejects the calls that wait
-let cacheWorker;
+const workers = new Set();
 
 export function init(source = new URL("weightstream_bg.wasm", import.meta.url)) {
   if (crash) {
-    cacheWorker?.terminate(); // it answers to the instance that is gone
+    workers.forEach(endWorker); // they answer to the instance that is gone
     restart();
     onCrash(crashed);
     crash = undefined;
@@ -35,7 +35,7 @@ export function init(source = new URL("weightstream_bg.wasm", import.meta.url)) 
       cause,
     });
   });
-  return started.then(() => setCacheWorker(startCacheWorker));
+  return started.then(() => setWorkers(startWorker, endWorker));
 }
 
 // Called from within the module, which must not be entered again.
@@ -80,7 +80,7 @@ export class StreamingLoader {
   }
 
   loadIndex() {
-    return checked(() => this.#loader.loadIndex());
+    return checked(async () => (await this.#loader.loadIndex()).flatMap((rows) => rows.map(tensorInfo)));
   }
 
   loadTensor(name, options) {
@@ -115,6 +115,15 @@ export class StreamingLoader {
   [Symbol.dispose ?? Symbol.for("Symbol.dispose")]() {
     this.close();
   }
+}
+
+function tensorInfo([name, dtype, shape, layout, byteLength, shard, components, attributes = {}]) {
+  return { name, dtype, shape, layout, byteLength, shard, components: components.map(componentInfo), attributes };
+}
+
+function componentInfo([role, dtype, byteLength, storedByteLength, encoding]) {
+  const length = byteLength ?? undefined; // JSON has no undefined
+  return { role, dtype, byteLength: length, storedByteLength, encoding };
 }
 
 export async function listCached() {
@@ -175,9 +184,15 @@ async function checked(call) {
 }
 
 // Bundlers look for exactly this expression.
-const startCacheWorker = () => {
-  cacheWorker = new Worker(new URL("weightstream.worker.js", import.meta.url), { type: "module" });
-  return cacheWorker;
+const startWorker = () => {
+  const worker = new Worker(new URL("weightstream.worker.js", import.meta.url), { type: "module" });
+  workers.add(worker);
+  return worker;
+};
+
+const endWorker = (worker) => {
+  worker.terminate();
+  workers.delete(worker);
 };
 
 // URLs are made absolute against the page, or the worker's script.

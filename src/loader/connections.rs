@@ -1,19 +1,20 @@
 //! The connections of one operation: one at first, and more while they pay.
 
 use super::file::ModelFile;
+use super::job::Received;
 use super::operation::{Operation, Purpose};
-use super::run::RunReader;
+use super::run::{Arrival, RunReader};
 use super::share::Share;
 use super::{BufferOf, Loaded};
 use crate::error::Result;
 use crate::plan::Run;
 use crate::source::Source;
-use futures::future::{self, Either, FutureExt, LocalBoxFuture};
-use futures::stream::{FuturesUnordered, StreamExt};
+use futures::future::{FutureExt, LocalBoxFuture};
+use futures::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// Reads runs, over as many connections as pay. One that is added reads a run that waits, or else takes half of what is
 /// left of the longest that is being read: no byte is asked for twice.
@@ -22,11 +23,21 @@ pub(crate) struct Connections<S: Source> {
     waiting: VecDeque<(Rc<ModelFile<S>>, Run<Purpose>)>,
     shares: Vec<(Rc<ModelFile<S>>, Rc<Share>)>,
     readers: FuturesUnordered<LocalBoxFuture<'static, Step<S>>>,
+    /// Components of which all bytes have come, in that order.
+    arrivals: FuturesOrdered<Arrival<BufferOf<S>>>,
     /// A run shorter than this is not worth a request.
     least_bytes: u64,
 }
 
-type Step<S> = (RunReader<S>, Result<Option<Loaded<BufferOf<S>>>>);
+type Step<S> = (RunReader<S>, Result<Option<Arrival<BufferOf<S>>>>);
+
+enum Event<S: Source> {
+    Arrived(Result<(usize, usize, Received<BufferOf<S>>)>),
+    Read(Step<S>),
+    /// More connections are allowed.
+    Grown,
+    Ended,
+}
 
 impl<S: Source> Connections<S> {
     pub(crate) fn new(
@@ -34,31 +45,46 @@ impl<S: Source> Connections<S> {
         runs: impl Iterator<Item = (Rc<ModelFile<S>>, Run<Purpose>)>,
         least_bytes: u64,
     ) -> Self {
-        let readers = FuturesUnordered::new();
-        Connections { operation, waiting: runs.collect(), shares: Vec::new(), readers, least_bytes }
+        let (shares, readers, arrivals) = Default::default();
+        Connections { operation, waiting: runs.collect(), shares, readers, arrivals, least_bytes }
     }
 
     /// The next tensor that is complete; `None` after the last.
     pub(crate) async fn next(&mut self) -> Result<Option<Loaded<BufferOf<S>>>> {
         loop {
             while self.readers.len() < self.operation.pace.borrow().allowed() && self.add() {}
-            let operation = Rc::clone(&self.operation);
-            // Bytes arrive only while the readers are polled, so that nothing else needs to wake this.
-            let growth =
-                poll_fn(|_| if operation.pace.borrow_mut().has_grown() { Poll::Ready(()) } else { Poll::Pending });
-            let (reader, outcome) = match future::select(self.readers.next(), growth).await {
-                Either::Left((Some(step), _)) => step,
-                Either::Left((None, _)) => return Ok(None),
-                Either::Right(_) => continue,
-            };
-            match outcome? {
-                Some(loaded) => {
-                    self.readers.push(step(reader));
-                    return Ok(Some(loaded));
+            match poll_fn(|context| self.poll_event(context)).await {
+                Event::Arrived(arrived) => {
+                    let (order, component, received) = arrived?;
+                    if let Some(loaded) = self.operation.deliver(order, component, received)? {
+                        return Ok(Some(loaded));
+                    }
                 }
-                None => self.shares.retain(|(_, share)| !reader.reads(share)),
+                Event::Read((reader, outcome)) => match outcome? {
+                    Some(arrival) => {
+                        self.arrivals.push_back(arrival);
+                        self.readers.push(step(reader));
+                    }
+                    None => self.shares.retain(|(_, share)| !reader.reads(share)),
+                },
+                Event::Grown => {}
+                Event::Ended => return Ok(None),
             }
         }
+    }
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event<S>> {
+        if let Poll::Ready(Some(arrived)) = self.arrivals.poll_next_unpin(context) {
+            return Poll::Ready(Event::Arrived(arrived));
+        }
+        if let Poll::Ready(Some(step)) = self.readers.poll_next_unpin(context) {
+            return Poll::Ready(Event::Read(step));
+        }
+        // Bytes arrive only while the readers are polled, so that nothing else needs to wake this.
+        if self.operation.pace.borrow_mut().has_grown() {
+            return Poll::Ready(Event::Grown);
+        }
+        if self.readers.is_empty() && self.arrivals.is_empty() { Poll::Ready(Event::Ended) } else { Poll::Pending }
     }
 
     /// Adds a connection, if there is something for it to read.

@@ -23,6 +23,10 @@ use std::sync::Arc;
 /// The first read is speculative: most heads fit, so that most files open in one round trip.
 pub const FIRST_READ_BYTES: u64 = 64 << 10;
 
+/// A head that goes on behind two reads is of a length that nobody knows: the third one asks for so much more, and is given
+/// up when the parser has what it needs. So a head costs three requests at most, whatever its size.
+const HEAD_AHEAD_BYTES: u64 = 128 << 20;
+
 /// A file of a model.
 pub(crate) struct ModelFile<S: Source> {
     pub(crate) source: S,
@@ -30,12 +34,14 @@ pub(crate) struct ModelFile<S: Source> {
     identity: RefCell<Option<Identity>>,
     /// What of the stored file decodes to the file that is read; `None` where it is read as it is stored.
     packed: RefCell<Option<Component>>,
-    /// The rest of a body that can only be read from its start, from a server that ignores ranges or of a packed
-    /// file: kept so that what comes next is not read anew.
+    /// The rest of a body: of one that can only be read from its start, from a server that ignores ranges or of a packed
+    /// file, or of one that was asked for ahead. Kept so that what comes next is not read anew.
     parked: RefCell<Option<Remote<S::Body>>>,
     /// Whether the last answer was such a body.
     comes_from_start: Cell<bool>,
     filling: Mutex<()>,
+    /// How often what was read went on where the read before it had ended, and where that was.
+    continued: Cell<(u32, u64)>,
     /// What is being computed while the whole file is read.
     pub(crate) sums: RefCell<Sums>,
     /// The digests of pages that were needed so far, by where they are.
@@ -55,6 +61,7 @@ impl<S: Source> ModelFile<S> {
             parked: RefCell::default(),
             comes_from_start: Cell::new(false),
             filling: Mutex::new(()),
+            continued: Cell::default(),
             sums: RefCell::default(),
             pages: RefCell::default(),
             stats,
@@ -147,14 +154,16 @@ impl<S: Source> ModelFile<S> {
 
     /// Calls `look` until it has the bytes that it needs, fetching what it stops for.
     pub(crate) async fn look<T>(self: &Rc<Self>, look: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
-        loop {
+        let outcome = loop {
             let outcome = look(&self.window.borrow());
             match outcome {
-                Ok(found) => return Ok(found),
-                Err(Stop::Failed(error)) => return Err(self.blame(error)),
+                Ok(found) => break Ok(found),
+                Err(Stop::Failed(error)) => break Err(self.blame(error)),
                 Err(Stop::Need(range)) => self.fill(range).await.map_err(|e| e.in_file(self.source.name()))?,
             }
-        }
+        };
+        self.parked.borrow_mut().take_if(|parked| !parked.is_from_start);
+        outcome
     }
 
     /// As [`ModelFile::look`], but only if the bytes are known already.
@@ -231,7 +240,7 @@ impl<S: Source> ModelFile<S> {
 
     /// Asks the source for `range`. The answer is checked; its body begins at the range's start or before it.
     pub(crate) async fn ask(&self, range: Range<u64>) -> Result<Remote<S::Body>> {
-        let parked = self.parked.borrow_mut().take_if(|parked| parked.position <= range.start);
+        let parked = self.parked.borrow_mut().take_if(|parked| parked.brings(&range));
         if let Some(parked) = parked {
             return Ok(parked);
         }
@@ -281,7 +290,7 @@ impl<S: Source> ModelFile<S> {
             }
             window.missing(&widen(needed, &window))
         };
-        let mut reading = self.start(wanted.clone(), Rc::new(Cell::new(wanted.end)));
+        let mut reading = self.start(wanted.clone(), Rc::new(Cell::new(self.look_ahead(&wanted))));
         while reading.position < wanted.end {
             let mut at = reading.position;
             let Some(chunk) = reading.chunk(wanted.end - at).await? else { break };
@@ -292,6 +301,7 @@ impl<S: Source> ModelFile<S> {
             })?;
         }
         let end = reading.position;
+        self.continued.set((self.continued.get().0, end));
         if end < wanted.end {
             match self.length() {
                 // Only now the length is known: the parse that asked for more will say so.
@@ -300,8 +310,21 @@ impl<S: Source> ModelFile<S> {
                 Some(_) => {}
             }
         }
-        self.finish(reading);
+        *self.parked.borrow_mut() = reading.into_remote();
         Ok(())
+    }
+
+    /// Where to end a request for `wanted`: much later, if it goes on where the two reads before it ended.
+    fn look_ahead(&self, wanted: &Range<u64>) -> u64 {
+        if let Some(end) = self.parked.borrow().as_ref().filter(|parked| parked.brings(wanted)).and_then(|it| it.end) {
+            return end.max(wanted.end);
+        }
+        let (times, end) = self.continued.get();
+        let times = if wanted.start == end { times + 1 } else { 0 };
+        self.continued.set((times, end));
+        let ahead = if times > 2 { HEAD_AHEAD_BYTES } else { 0 };
+        let end_of_file = self.length().unwrap_or(u64::MAX);
+        wanted.end.max(wanted.end.saturating_add(ahead).min(end_of_file))
     }
 
     fn check_identity(&self, now: &Identity) -> Result<()> {

@@ -32,11 +32,6 @@ impl<B: Buffer> Kept<B> {
         Kept { buffer, range }
     }
 
-    /// The buffer itself, for bytes that come in parts.
-    pub(crate) fn into_buffer(self) -> B {
-        self.buffer
-    }
-
     /// The buffer, for bytes that need no decoding.
     pub(crate) fn buffer(&mut self) -> &mut B {
         &mut self.buffer

@@ -2,14 +2,16 @@
 
 use super::BufferOf;
 use super::checks::compare_all;
+use super::job::Received;
 use super::operation::{Operation, Purpose, unplanned};
 use super::reading::{MAX_DIRECT_BYTES, Reading, SCRATCH_BYTES, cut};
-use super::run::{Received, RunReader};
+use super::run::{Arrival, RunReader};
 use crate::codec::digest::Hasher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, ComponentDigest, Encoding};
 use crate::plan::Wanted;
 use crate::source::{Buffer, Source};
+use futures::future::{self, FutureExt};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -85,8 +87,11 @@ impl<S: Source> Operation<S> {
         let digests = self.digests(order, component, is_whole);
         let start = component.range.start + keep.start;
         let by_pages = self.pages_of(order, index).is_some();
-        let Some(kept) = self.buffer(order, component, keep)? else { return Ok(false) };
-        self.large.borrow_mut().insert((order, index), Large::new(kept.into_buffer(), start, digests, by_pages));
+        let buffer = match self.take_into(order) {
+            Some(buffer) => buffer,
+            None => BufferOf::<S>::allocate(keep.end - keep.start)?,
+        };
+        self.large.borrow_mut().insert((order, index), Large::new(buffer, start, digests, by_pages));
         Ok(true)
     }
 
@@ -124,7 +129,7 @@ fn update<B: Buffer>(digests: &mut [(ComponentDigest, Hasher)], from: &B, range:
     })
 }
 
-fn key(purpose: Purpose) -> Result<(usize, usize)> {
+pub(super) fn key(purpose: Purpose) -> Result<(usize, usize)> {
     match purpose {
         Purpose::Component { order, component } => Ok((order, component)),
         Purpose::Gap => Err(unplanned()),
@@ -144,7 +149,7 @@ impl<S: Source> RunReader<S> {
         wanted: &Wanted<Purpose>,
         component: &Component,
         name: &str,
-    ) -> Result<Option<Received<BufferOf<S>>>> {
+    ) -> Result<Option<Arrival<BufferOf<S>>>> {
         let mut checks = self.checks();
         while reading.position < self.share.end_of_current() {
             let (at, end) = (reading.position, self.share.end_of_current());
@@ -169,6 +174,7 @@ impl<S: Source> RunReader<S> {
         }
         let (received, digests) = large.finish()?;
         self.file.confirm_contents(component, &digests);
-        Ok(Some(received))
+        let (order, index) = key(wanted.purpose)?;
+        Ok(Some(future::ready(Ok((order, index, received))).boxed_local()))
     }
 }

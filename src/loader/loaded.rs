@@ -4,6 +4,7 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 use crate::source::Buffer;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
@@ -25,7 +26,7 @@ pub struct Loaded<B> {
 #[derive(Debug)]
 pub struct LoadedComponent<B> {
     /// What it is to the tensor.
-    pub role: Box<str>,
+    pub role: Cow<'static, str>,
     /// The type of its elements.
     pub dtype: Dtype,
     /// Its decoded bytes.

@@ -5,10 +5,13 @@
 //! source's.
 
 mod checks;
+mod component;
 mod connections;
 mod demand;
 mod digests;
+mod elsewhere;
 mod file;
+mod job;
 mod kept;
 mod large;
 mod loaded;
@@ -16,6 +19,7 @@ mod operation;
 mod options;
 mod pace;
 mod pieces;
+mod pool;
 mod precedence;
 mod prefetch;
 mod reading;
@@ -31,10 +35,14 @@ mod whole;
 
 pub use digests::Digests;
 pub use file::FIRST_READ_BYTES;
+pub use job::{Job, Received, Task};
 pub(crate) use kept::Kept;
 pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
 pub use options::Options;
 pub use pieces::PieceReader;
+pub use pool::{Outcome, Pool, Trouble, Work};
+#[cfg(target_arch = "wasm32")]
+pub(crate) use reading::SCRATCH_BYTES;
 pub(crate) use shard::check_length;
 pub use stats::{Arrived, Observer, Stats};
 
@@ -51,7 +59,7 @@ use operation::Call;
 use precedence::Precedence;
 use prefetch::Prefetched;
 use room::Room;
-use shard::{Shard, check_footer};
+use shard::{Shard, check_footer, check_unique};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -98,6 +106,8 @@ pub struct Loader<S: Source> {
     shards: Vec<Shard<S>>,
     options: Options,
     stats: Rc<Stats>,
+    /// Who does what takes time; `None` where all is done on the loader's own thread.
+    pool: Option<Rc<dyn Pool<BufferOf<S>>>>,
     /// Loads that run, by name: a second caller joins the first.
     loading: RefCell<HashMap<String, WeakLoad<BufferOf<S>>>>,
     prefetched: RefCell<HashMap<String, oneshot::Receiver<Prefetched<BufferOf<S>>>>>,
@@ -157,6 +167,7 @@ impl<S: Source> Loader<S> {
             shards,
             options,
             stats,
+            pool: None,
             loading,
             prefetched,
             prefetch_room,
@@ -165,6 +176,12 @@ impl<S: Source> Loader<S> {
             verified_by,
             checked_by,
         })
+    }
+
+    /// Has components decoded and digested by other threads, where that takes time.
+    #[must_use]
+    pub fn with_pool(self, pool: Rc<dyn Pool<BufferOf<S>>>) -> Self {
+        Loader { pool: Some(pool), ..self }
     }
 
     /// The algorithm that every file as a whole was checked by when all of the model was last read; `None` where a
@@ -227,22 +244,15 @@ impl<S: Source> Loader<S> {
     pub async fn load_index(&self) -> Result<Vec<Rc<Tensor>>> {
         let opening = stream::iter(0..self.shards.len()).map(|shard| self.open_shard(shard));
         let opened: Vec<_> = opening.buffered(self.options.concurrency).try_collect().await?;
-        let mut tensors = Vec::new();
-        let mut shard_of_name: HashMap<&str, usize> = HashMap::new();
-        for (shard, open) in opened.iter().enumerate() {
-            for tensor in &open.tensors {
-                if let Some(other) = shard_of_name.insert(&tensor.name, shard) {
-                    let what = format!("it is in two files of the model, {other} and {shard}");
-                    return Err(malformed(what).in_tensor(&tensor.name));
-                }
-                tensors.push(Rc::clone(tensor));
-            }
+        if opened.len() > 1 {
+            check_unique(&opened)?;
         }
+        let tensors: Vec<_> = opened.iter().flat_map(|open| open.tensors.iter().cloned()).collect();
         if let Some(manifest) = &self.manifest {
             let catalog = manifest.catalog.as_ref().and_then(|catalog| opened.get(catalog.part));
             for stated in manifest.stated_parts(catalog.map(|open| &open.index.elsewhere)) {
                 let (name, part) = stated?;
-                if shard_of_name.get(name) != Some(&part) {
+                if opened.get(part).is_none_or(|open| open.find(name).is_none()) {
                     let what = "the manifest says that it is in this file, but it is not";
                     return Err(self.place(part, malformed(what).in_tensor(name)));
                 }

@@ -1,20 +1,20 @@
 //! One call's work: which tensors it loads, what has arrived of them, who watches.
 
 use super::digests;
-use super::kept::Kept;
+use super::job::{Received, Task, is_heavy};
 use super::large::Large;
 use super::pace::Pace;
+use super::pool::Pool;
 use super::precedence::Ahead;
 use super::room::{Room, Taken};
-use super::run::Received;
 use super::stats::{Arrived, Observer, Stats};
-use super::{Loaded, LoadedComponent};
+use super::{BufferOf, Loaded, LoadedComponent};
 use crate::codec::lz4;
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, Layout, PageTable, Tensor};
 use crate::plan::Wanted;
-use crate::source::{Body, Buffer, Source};
+use crate::source::{Buffer, Source};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -76,11 +76,13 @@ pub(crate) struct Call {
 
 /// The state that the runs of one call share.
 pub(crate) struct Operation<S: Source> {
-    orders: RefCell<Vec<Assembly<<S::Body as Body>::Buffer>>>,
+    orders: RefCell<Vec<Assembly<BufferOf<S>>>>,
     pub(crate) call: Call,
+    /// Who does what takes time.
+    pub(super) pool: Option<Rc<dyn Pool<BufferOf<S>>>>,
     pub(super) pace: RefCell<Pace>,
     /// Large components on their way.
-    pub(super) large: RefCell<LargeComponents<<S::Body as Body>::Buffer>>,
+    pub(super) large: RefCell<LargeComponents<BufferOf<S>>>,
     stats: Rc<Stats>,
 }
 
@@ -97,8 +99,9 @@ struct Assembly<B> {
 
 impl<S: Source> Operation<S> {
     pub(crate) fn new(
-        orders: Vec<Order<<S::Body as Body>::Buffer>>,
+        orders: Vec<Order<BufferOf<S>>>,
         call: Call,
+        pool: Option<Rc<dyn Pool<BufferOf<S>>>>,
         stats: Rc<Stats>,
         max_connections: usize,
     ) -> Self {
@@ -110,7 +113,7 @@ impl<S: Source> Operation<S> {
         };
         let orders = RefCell::new(orders.into_iter().map(assemble).collect());
         let (pace, large) = (RefCell::new(Pace::new(max_connections)), RefCell::default());
-        Operation { orders, call, pace, large, stats }
+        Operation { orders, call, pool, pace, large, stats }
     }
 
     /// The bytes that the orders need, and tells the observer how many. `known_pages` gives the digests of pages.
@@ -133,6 +136,18 @@ impl<S: Source> Operation<S> {
         wanted
     }
 
+    /// Tells the pool what comes that is for it.
+    pub(crate) fn announce(&self) {
+        let Some(pool) = &self.pool else { return };
+        let orders = self.orders.borrow();
+        let components = orders.iter().flat_map(|assembly| &assembly.order.tensor.components);
+        let heavy = components.filter(|part| {
+            let own = part.digest.filter(|_| self.call.verify);
+            is_heavy(part.encoding, own.map(|stated| stated.digest).into_iter())
+        });
+        pool.expect(heavy.fold(0, |sum, part| sum.saturating_add(part.range.end - part.range.start)));
+    }
+
     /// The page digests that a component is checked by, read whole or not.
     fn pages<'a>(&self, component: &'a Component, is_read_whole: bool) -> Option<&'a PageTable> {
         component.checking_pages(is_read_whole).filter(|_| self.call.verify)
@@ -148,6 +163,14 @@ impl<S: Source> Operation<S> {
     pub(crate) fn tensor(&self, order: usize) -> Result<Rc<Tensor>> {
         let orders = self.orders.borrow();
         orders.get(order).map(|assembly| Rc::clone(&assembly.order.tensor)).ok_or_else(unplanned)
+    }
+
+    /// What is to be done with the component of an order, of which `stored` is read.
+    pub(super) fn task(&self, order: usize, component: &Component, stored: &Range<u64>) -> Result<Task> {
+        let keep = self.keep(order, component)?;
+        let is_complete = *stored == component.range && keep == (0..component.decoded_length.unwrap_or(keep.end));
+        let (keeps, digests) = (self.keeps(order), self.digests(order, component, is_complete));
+        Ok(Task { component: component.clone(), keep, keeps, is_complete, digests })
     }
 
     /// The digests that a component is checked by while it arrives: its own, then that of its tensor where it is all of it.
@@ -194,8 +217,9 @@ impl<S: Source> Operation<S> {
         true
     }
 
-    /// Waits until there is room for the tensor of an order, unless it has some or is given up.
-    pub(crate) async fn make_room(&self, order: usize) -> Result<()> {
+    /// Waits until there is room for the tensor of an order, unless it has some or is given up, or is needed to finish
+    /// what was begun.
+    pub(crate) async fn make_room(&self, order: usize, is_needed: bool) -> Result<()> {
         let keeps = self.keeps(order);
         let (tensor, bytes) = match self.orders.borrow().get(order).ok_or_else(unplanned)? {
             // The caller's memory takes none of ours.
@@ -206,7 +230,7 @@ impl<S: Source> Operation<S> {
                 (Rc::clone(tensor), bytes)
             }
         };
-        if self.call.room.wait(bytes, || self.is_amid_components() || self.is_given_up(order)).await {
+        if self.call.room.wait(bytes, || is_needed || self.is_amid_components() || self.is_given_up(order)).await {
             self.pace.borrow_mut().restart();
         }
         let taken = self.call.room.take(&tensor.name, bytes);
@@ -222,21 +246,9 @@ impl<S: Source> Operation<S> {
         self.orders.borrow().iter().any(is_amid)
     }
 
-    /// The buffer for a component of which `keep` is kept: allocated only now that its bytes are on their way.
-    pub(crate) fn buffer(
-        &self,
-        order: usize,
-        component: &Component,
-        keep: Range<u64>,
-    ) -> Result<Option<Kept<<S::Body as Body>::Buffer>>> {
-        if !self.keeps(order) {
-            return Ok(None);
-        }
-        let given = self.orders.borrow_mut().get_mut(order).and_then(|assembly| assembly.order.into.take());
-        match given {
-            Some(buffer) => Ok(Some(Kept::given(buffer, keep))),
-            None => Kept::allocate(component, keep).map(Some),
-        }
+    /// Where the caller wants the bytes of an order.
+    pub(crate) fn take_into(&self, order: usize) -> Option<BufferOf<S>> {
+        self.orders.borrow_mut().get_mut(order)?.order.into.take()
     }
 
     /// Takes a component that has arrived, and gives the tensor if it was the last one.
@@ -244,8 +256,8 @@ impl<S: Source> Operation<S> {
         &self,
         order: usize,
         component: usize,
-        received: Received<<S::Body as Body>::Buffer>,
-    ) -> Result<Option<Loaded<<S::Body as Body>::Buffer>>> {
+        received: Received<BufferOf<S>>,
+    ) -> Result<Option<Loaded<BufferOf<S>>>> {
         let Received { buffer: Some(buffer), verified } = received else { return Ok(None) };
         self.stats.count_decoded(buffer.byte_length());
         let pinned = self.pinned(order).filter(|(_, components)| *components > 1);

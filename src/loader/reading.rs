@@ -51,6 +51,14 @@ pub(crate) struct Remote<B: Body> {
 }
 
 impl<B: Body> Remote<B> {
+    /// Whether the rest of it has these bytes. One that began at the file's start has all there are.
+    pub(crate) fn brings(&self, range: &Range<u64>) -> bool {
+        if self.is_from_start {
+            return self.position <= range.start;
+        }
+        self.position == range.start && self.end.is_some_and(|end| range.end <= end)
+    }
+
     /// As [`Body::read`], counted.
     pub(crate) async fn read(&mut self, into: &mut B::Buffer, at: Range<u64>, stats: &Stats) -> Result<u64> {
         let count = self.body.read(into, at).await?;
@@ -78,6 +86,18 @@ impl<S: Source> Reading<S> {
     /// The body that is left, if there is one.
     pub(crate) fn into_remote(self) -> Option<Remote<S::Body>> {
         self.remote
+    }
+
+    /// Where there is no buffer for the next chunk, this is taken.
+    pub(crate) fn lend(&mut self, buffer: impl FnOnce() -> Option<BufferOf<S>>) {
+        if self.scratch.is_none() {
+            self.scratch = buffer();
+        }
+    }
+
+    /// The buffer of the last chunk, for whoever keeps it.
+    pub(crate) fn take_chunk(&mut self) -> Option<BufferOf<S>> {
+        self.scratch.take()
     }
 
     /// The next bytes, at most `limit`, in a buffer that the next call overwrites; `None` at the end of the file.

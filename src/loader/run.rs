@@ -1,26 +1,26 @@
 //! One long read that feeds many tensors.
 
-use super::Loaded;
+use super::BufferOf;
 use super::checks::Checks;
 use super::file::ModelFile;
+use super::job::Received;
 use super::operation::{Operation, Purpose};
 use super::precedence::Yielding;
-use super::reading::{MAX_DIRECT_BYTES, Reading, SCRATCH_BYTES, cut};
+use super::reading::{Reading, SCRATCH_BYTES, cut};
 use super::share::Share;
 use super::stats::Arrived;
-use crate::codec::Decoder;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Component;
 use crate::plan::{Run, Wanted};
-use crate::source::{Body, Buffer, Source};
+use crate::source::{Buffer, Source};
+use futures::future::LocalBoxFuture;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Reads a [`Run`] and yields each tensor as its last byte arrives.
+/// Reads a [`Run`] and yields each component as its last byte arrives.
 pub(crate) struct RunReader<S: Source> {
     pub(super) operation: Rc<Operation<S>>,
     pub(super) file: Rc<ModelFile<S>>,
@@ -30,13 +30,15 @@ pub(crate) struct RunReader<S: Source> {
     connection: Option<usize>,
     /// What checks the pages that wanted components lie in.
     pages: RefCell<Vec<PageChecker>>,
-    /// Tensors that wait for their last page, and those behind them.
-    held: VecDeque<Held<<S::Body as Body>::Buffer>>,
+    /// Components that wait for their last page, and those behind them.
+    held: VecDeque<Held<BufferOf<S>>>,
 }
 
-/// A tensor that has arrived.
+/// A component whose stored bytes have all come. Its order, its place in the tensor, and what it decodes to.
+pub(crate) type Arrival<B> = LocalBoxFuture<'static, Result<(usize, usize, Received<B>)>>;
+
 struct Held<B> {
-    loaded: Loaded<B>,
+    arrival: Arrival<B>,
     /// The pages that must be checked before it is handed out.
     pages: Option<Range<u64>>,
 }
@@ -68,8 +70,8 @@ impl<S: Source> RunReader<S> {
         Rc::ptr_eq(&self.share, share)
     }
 
-    /// The next tensor that is complete; `None` at the end of the run.
-    pub(crate) async fn next(&mut self) -> Result<Option<Loaded<<S::Body as Body>::Buffer>>> {
+    /// The next component of which all bytes have come; `None` at the end of the run.
+    pub(crate) async fn next(&mut self) -> Result<Option<Arrival<BufferOf<S>>>> {
         let mut reading = match self.reading.take() {
             Some(reading) => reading,
             None => {
@@ -85,7 +87,8 @@ impl<S: Source> RunReader<S> {
             }
             let Some(wanted) = self.share.begin_next() else { break };
             if let Purpose::Component { order, .. } = wanted.purpose {
-                self.operation.make_room(order).await?;
+                // What is held has room until its page is read, which lies behind.
+                self.operation.make_room(order, !self.held.is_empty()).await?;
                 if self.operation.is_given_up(order) {
                     has_left_out = true;
                     continue;
@@ -98,12 +101,12 @@ impl<S: Source> RunReader<S> {
                 reading = self.leap(reading, wanted.cover.start);
             }
             self.pass_over(&mut reading, wanted.range.start, None).await.map_err(|e| self.place(e))?;
-            if let Some(loaded) = self.receive(&mut reading, &wanted).await? {
+            if let Some(arrival) = self.receive(&mut reading, &wanted).await? {
                 let pages = (wanted.cover != wanted.range).then_some(wanted.cover);
-                self.held.push_back(Held { loaded, pages });
+                self.held.push_back(Held { arrival, pages });
             }
         }
-        // The last tensor's last page goes on behind it.
+        // The last component's last page goes on behind it.
         let Some(end) = self.held.iter().filter_map(|held| Some(held.pages.as_ref()?.end)).max() else {
             self.file.finish(reading);
             return Ok(None);
@@ -129,40 +132,34 @@ impl<S: Source> RunReader<S> {
         self.start(start..self.share.end().get())
     }
 
-    /// The first tensor that waits, once its pages were checked.
-    fn release(&mut self) -> Option<Loaded<<S::Body as Body>::Buffer>> {
+    /// The first component that waits, once its pages were checked.
+    fn release(&mut self) -> Option<Arrival<BufferOf<S>>> {
         let pages = self.held.front()?.pages.as_ref();
         if pages.is_some_and(|pages| !self.pages.borrow().iter().any(|checker| checker.has_checked(pages))) {
             return None;
         }
-        self.held.pop_front().map(|held| held.loaded)
+        self.held.pop_front().map(|held| held.arrival)
     }
 
     async fn receive(
         &self,
         reading: &mut Reading<S>,
         wanted: &Wanted<Purpose>,
-    ) -> Result<Option<Loaded<<S::Body as Body>::Buffer>>> {
-        match wanted.purpose {
-            Purpose::Gap => {
-                self.pass_over(reading, wanted.range.end, self.file.length()).await.map_err(|e| self.place(e))?;
-                Ok(None)
+    ) -> Result<Option<Arrival<BufferOf<S>>>> {
+        let Purpose::Component { order, component } = wanted.purpose else {
+            self.pass_over(reading, wanted.range.end, self.file.length()).await.map_err(|e| self.place(e))?;
+            return Ok(None);
+        };
+        let tensor = self.operation.tensor(order)?;
+        let received = match tensor.components.get(component) {
+            Some(part) if self.operation.begin_large(order, component, part)? => {
+                self.large(reading, wanted, part, &tensor.name).await
             }
-            Purpose::Component { order, component } => {
-                let tensor = self.operation.tensor(order)?;
-                let received = match tensor.components.get(component) {
-                    Some(part) if self.operation.begin_large(order, component, part)? => {
-                        self.large(reading, wanted, part, &tensor.name).await
-                    }
-                    Some(part) => self.component(reading, wanted, order, component, part).await.map(Some),
-                    None => Err(Error::new(ErrorKind::Internal, "a component that is not there was planned")),
-                };
-                match received.map_err(|e| self.place(e.in_tensor(&tensor.name)))? {
-                    Some(received) => self.operation.deliver(order, component, received),
-                    None => Ok(None), // another connection brings the rest
-                }
-            }
-        }
+            Some(part) => self.component(reading, wanted, part, &tensor.name).await.map(Some),
+            None => Err(Error::new(ErrorKind::Internal, "a component that is not there was planned")),
+        };
+        // None of a large one of which another connection brings the rest.
+        received.map_err(|e| self.place(e.in_tensor(&tensor.name)))
     }
 
     /// Reads on to `end` for nobody. The file's tail is remembered: its checksum may be there.
@@ -191,82 +188,8 @@ impl<S: Source> RunReader<S> {
         Ok(())
     }
 
-    /// Reads one component, decodes and digests it as it comes, and gives its buffer and what it was verified by.
-    async fn component(
-        &self,
-        reading: &mut Reading<S>,
-        wanted: &Wanted<Purpose>,
-        order: usize,
-        index: usize,
-        component: &Component,
-    ) -> Result<Received<<S::Body as Body>::Buffer>> {
-        let (tensor, keep) = (self.operation.tensor(order)?, self.operation.keep(order, component)?);
-        let is_complete = wanted.range == component.range && keep == (0..component.decoded_length.unwrap_or(keep.end));
-        let mut kept = self.operation.buffer(order, component, keep.clone())?;
-        let mut decoder = Decoder::new(component);
-        let digests = self.operation.digests(order, component, is_complete);
-        let mut checks = self.checks().of(digests.clone());
-        // Where the next decoded byte belongs: just the rows were asked for where that can be.
-        let mut decoded_end = if component.encoding.keeps_positions() { keep.start } else { 0 };
-        while reading.position < wanted.range.end && (is_complete || decoded_end < keep.end) {
-            let (at, left) = (reading.position, wanted.range.end - reading.position);
-            let ended = || cut(wanted.range.start, at, wanted.range.end);
-            match (&mut kept, &mut decoder) {
-                (Some(kept), None) => {
-                    let (into, count) = (at - wanted.range.start, left.min(MAX_DIRECT_BYTES));
-                    self.share.claim(at + count);
-                    let mut arrived = |range| self.arrived(range, Some(&tensor.name));
-                    reading.fill(kept.buffer(), into..into + count, &mut arrived).await?;
-                    if checks.is_needed() {
-                        let mut at = at;
-                        kept.buffer().inspect(into..into + count, &mut |bytes| {
-                            checks.stored(at, bytes)?;
-                            checks.decoded(bytes);
-                            at += bytes.len() as u64;
-                            Ok(())
-                        })?;
-                    }
-                    decoded_end += count;
-                }
-                (kept, decoder) => {
-                    let count = left.min(SCRATCH_BYTES);
-                    self.share.claim(at + count);
-                    let chunk = reading.chunk(count).await?.ok_or_else(ended)?;
-                    let (start, mut at) = (at, at);
-                    chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
-                        checks.stored(at, bytes)?;
-                        at += bytes.len() as u64;
-                        let mut take = |decoded: &[u8]| {
-                            checks.decoded(decoded);
-                            let start = decoded_end;
-                            decoded_end += decoded.len() as u64;
-                            kept.as_mut().map_or(Ok(()), |kept| kept.write(start, decoded))
-                        };
-                        match decoder {
-                            Some(decoder) => decoder.push(bytes, &mut take),
-                            None => take(bytes),
-                        }
-                    })?;
-                    let length = chunk.length;
-                    self.arrived(start..start + length, Some(&tensor.name));
-                }
-            }
-        }
-        match decoder {
-            Some(decoder) if is_complete => decoder.finish()?,
-            _ => {}
-        }
-        let by_digest = checks.finish()?;
-        self.file.confirm_contents(component, &digests);
-        let by_pages = self.operation.pages_of(order, index).is_some();
-        let verified = by_digest.or(by_pages.then_some("blake3")); // it is held until they are checked
-        let buffer = kept.map(|kept| kept.finish(component, decoded_end)).transpose()?;
-        Ok(Received { buffer, verified })
-    }
-
-    /// For bytes of no component.
     pub(super) fn checks(&self) -> Checks<'_, S> {
-        Checks::of_the_file(self.operation.call.whole.then_some(&self.file), &self.pages)
+        Checks::new(self.operation.call.whole.then_some(&self.file), &self.pages)
     }
 
     pub(super) fn arrived(&self, range: Range<u64>, tensor: Option<&str>) {
@@ -277,7 +200,7 @@ impl<S: Source> RunReader<S> {
         self.operation.arrived(Arrived { shard, range, connection, tensor }, now_ms);
     }
 
-    fn place(&self, error: Error) -> Error {
+    pub(super) fn place(&self, error: Error) -> Error {
         self.file.blame(error)
     }
 }
@@ -288,11 +211,4 @@ impl<S: Source> Drop for RunReader<S> {
             self.operation.pace.borrow_mut().ends(connection);
         }
     }
-}
-
-/// A component that has arrived.
-pub(crate) struct Received<B> {
-    /// `None` where nothing is kept.
-    pub(crate) buffer: Option<B>,
-    pub(crate) verified: Option<&'static str>,
 }

@@ -11,6 +11,9 @@ use futures::lock::Mutex;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+/// Memory is given back so many tensors at a time.
+const GIVEN_BACK_TENSORS: usize = 4096;
+
 /// A file of the model, and its head once that was read.
 pub(super) struct Shard<S: Source> {
     pub(super) file: Rc<ModelFile<S>>,
@@ -22,7 +25,9 @@ pub(super) struct Shard<S: Source> {
 pub(super) struct OpenShard {
     pub(super) index: Index,
     pub(super) tensors: Vec<Rc<Tensor>>,
-    pub(super) by_name: HashMap<String, usize>,
+    /// Where the tensors are in `tensors`, in the order of their names: a map of their names would take longer to make
+    /// than all but the parse, and as much memory again.
+    by_name: Vec<u32>,
 }
 
 impl<S: Source> Loader<S> {
@@ -31,7 +36,7 @@ impl<S: Source> Loader<S> {
         let candidates = self.stated_part(name).await?.map_or(0..self.shards.len(), |shard| shard..shard + 1);
         for shard in candidates {
             let open = self.open_shard(shard).await?;
-            if let Some(tensor) = open.by_name.get(name).and_then(|&at| open.tensors.get(at)) {
+            if let Some(tensor) = open.find(name) {
                 return Ok(Rc::clone(tensor));
             }
         }
@@ -111,11 +116,45 @@ impl<S: Source> Shard<S> {
 
 impl OpenShard {
     pub(super) fn new(mut index: Index, shard: usize) -> Self {
-        let tensors = std::mem::take(&mut index.tensors).into_iter().map(|tensor| Rc::new(Tensor { shard, ..tensor }));
-        let tensors: Vec<_> = tensors.collect();
-        let by_name = tensors.iter().enumerate().map(|(at, tensor)| (tensor.name.clone(), at)).collect();
+        let tensors = shared(std::mem::take(&mut index.tensors), shard);
+        let mut by_name: Vec<u32> = (0..tensors.len() as u32).collect();
+        by_name.sort_unstable_by_key(|&at| name_at(&tensors, at));
         OpenShard { index, tensors, by_name }
     }
+
+    pub(super) fn find(&self, name: &str) -> Option<&Rc<Tensor>> {
+        let at = self.by_name.binary_search_by_key(&Some(name), |&at| name_at(&self.tensors, at)).ok()?;
+        self.tensors.get(*self.by_name.get(at)? as usize)
+    }
+}
+
+/// Checks that no name occurs in two files.
+pub(super) fn check_unique(opened: &[Rc<OpenShard>]) -> Result<()> {
+    let mut shard_of_name: HashMap<&str, usize> = HashMap::new();
+    for tensor in opened.iter().flat_map(|open| &open.tensors) {
+        if let Some(other) = shard_of_name.insert(&tensor.name, tensor.shard) {
+            let what = format!("it is in two files of the model, {other} and {}", tensor.shard);
+            return Err(malformed(what).in_tensor(&tensor.name));
+        }
+    }
+    Ok(())
+}
+
+/// Moves tensors from the end on, giving their memory back meanwhile: it would be needed twice.
+fn shared(mut tensors: Vec<Tensor>, shard: usize) -> Vec<Rc<Tensor>> {
+    let mut shared = Vec::with_capacity(tensors.len());
+    while let Some(tensor) = tensors.pop() {
+        shared.push(Rc::new(Tensor { shard, ..tensor }));
+        if tensors.len().is_multiple_of(GIVEN_BACK_TENSORS) {
+            tensors.shrink_to_fit();
+        }
+    }
+    shared.reverse();
+    shared
+}
+
+fn name_at(tensors: &[Rc<Tensor>], at: u32) -> Option<&str> {
+    tensors.get(at as usize).map(|tensor| tensor.name.as_str())
 }
 
 /// A file so small that its footer came with the head is checked at once for being whole.

@@ -31,7 +31,9 @@ impl<S: Source> Loader<S> {
             self.read_pages(&orders).await?;
         }
         let whole = call.whole;
-        let operation = Rc::new(Operation::new(orders, call, Rc::clone(&self.stats), self.options.concurrency));
+        let operation =
+            Rc::new(Operation::new(orders, call, self.pool.clone(), Rc::clone(&self.stats), self.options.concurrency));
+        operation.announce();
         let mut wanted = operation.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
         let mut begun = Ok(());
         if whole {

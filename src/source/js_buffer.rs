@@ -2,7 +2,7 @@
 
 use super::Buffer;
 use crate::error::{Error, ErrorKind, Result};
-use js_sys::{ArrayBuffer, Uint8Array};
+use js_sys::{ArrayBuffer, SharedArrayBuffer, Uint8Array};
 use std::cell::RefCell;
 use std::ops::Range;
 use wasm_bindgen::{JsCast, JsValue, prelude::wasm_bindgen};
@@ -37,6 +37,16 @@ impl JsBuffer {
     /// A buffer over memory that the caller lent, shared or not. It is written to and never detached.
     pub fn borrowed(bytes: Uint8Array) -> Self {
         JsBuffer { byte_length: bytes.length(), bytes, is_borrowed: true }
+    }
+
+    /// A buffer over all of a memory that nobody else has.
+    pub(crate) fn owned(bytes: Uint8Array) -> Self {
+        JsBuffer { byte_length: bytes.length(), bytes, is_borrowed: false }
+    }
+
+    /// Whether it may be detached.
+    pub(crate) fn is_ours(&self) -> bool {
+        !self.is_borrowed
     }
 
     /// All of its bytes.
@@ -117,6 +127,10 @@ impl Buffer for JsBuffer {
         }
         SCRATCH.set(scratch);
         outcome
+    }
+
+    fn share(&self) -> Option<Self> {
+        self.bytes.buffer().is_instance_of::<SharedArrayBuffer>().then(|| self.clone())
     }
 
     fn duplicate(&self) -> Result<Self> {

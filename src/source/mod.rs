@@ -180,6 +180,11 @@ pub trait Buffer: Sized + 'static {
         true
     }
 
+    /// The same memory, for another thread to write to; `None` where threads cannot share it.
+    fn share(&self) -> Option<Self> {
+        None
+    }
+
     /// Shows the bytes of `range` to `look`, in pieces, in order: copied through a scratch where the buffer
     /// lies outside the program's own memory.
     ///

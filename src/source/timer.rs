@@ -15,7 +15,7 @@ extern "C" {
     fn clear_timeout(timer: &JsValue);
     /// Milliseconds since the page or the worker began.
     #[wasm_bindgen(js_namespace = performance, js_name = now)]
-    pub(super) fn now_ms() -> f64;
+    pub(crate) fn now_ms() -> f64;
 }
 
 /// After so long the page gets its turn: a task of 50 ms is one that people notice, and what comes on top of this is

@@ -10,6 +10,7 @@ mod command;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod fixtures;
+mod heads;
 mod leaving;
 mod pinned;
 mod prefetching;

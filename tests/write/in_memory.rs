@@ -26,7 +26,8 @@ impl Model {
     pub(crate) fn add(&mut self, name: &str, layout: Layout, shape: &[u64], components: Vec<(&str, Dtype, Vec<u8>)>) {
         let component = |(role, dtype, bytes): (&str, Dtype, Vec<u8>)| {
             let start = self.bytes.len() as u64 * (1 << 32);
-            let component = Component { role: role.into(), ..Component::raw(dtype, start..start + bytes.len() as u64) };
+            let component =
+                Component { role: role.to_owned().into(), ..Component::raw(dtype, start..start + bytes.len() as u64) };
             self.bytes.insert(start, bytes);
             component
         };

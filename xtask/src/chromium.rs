@@ -39,8 +39,12 @@ pub(crate) struct Chromium {
 
 impl Chromium {
     pub(crate) fn launch() -> Result<Chromium> {
+        Chromium::launch_with(&[])
+    }
+
+    pub(crate) fn launch_with(flags: &[&str]) -> Result<Chromium> {
         let program = browser::chromium()?;
-        let process = Process::start(&program)?;
+        let process = Process::start(&program, flags)?;
         let (port, path) = process.endpoint()?;
         let devtools = DevTools::connect(port, &path).with_context(|| process.said())?;
         Ok(Chromium { devtools, process })
@@ -81,12 +85,13 @@ struct Process {
 }
 
 impl Process {
-    fn start(program: &Path) -> Result<Process> {
+    fn start(program: &Path, flags: &[&str]) -> Result<Process> {
         let profile = tempfile::Builder::new().prefix("weightstream-chromium-").tempdir()?;
         let log = File::create(profile.path().join("stderr"))?;
         let mut command = Command::new(program);
         command
             .args(FLAGS)
+            .args(flags)
             .arg("--remote-debugging-port=0")
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg("about:blank");

@@ -90,6 +90,9 @@ enum Chore {
         /// Measure decoders, digests and parsers by themselves instead.
         #[arg(long, conflicts_with = "only")]
         kernels: bool,
+        /// Measure other libraries that load weights beside ours instead.
+        #[arg(long, conflicts_with_all = ["only", "kernels", "profile"])]
+        peers: bool,
         /// Tell instead in which functions the time goes, and write profiles into the target folder.
         #[arg(long, conflicts_with = "kernels")]
         profile: bool,
@@ -148,6 +151,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Demo { headless: false, port } => demo::run(&project, port),
         Chore::Interop { seed } => interop::run(&project, seed),
         Chore::Bench { rounds, kernels: true, .. } => bench::kernels::run(&project, rounds.into()),
+        Chore::Bench { rounds, peers: true, .. } => bench::peers::run(&project, rounds.into()),
         Chore::Bench { rounds, only, profile, .. } => bench::run(&project, rounds.into(), &only, profile),
         Chore::Chaos { minutes, seed } => {
             let half = Duration::try_from_secs_f64(minutes * 30.0)?;

@@ -1,4 +1,4 @@
-//! Node, and the tools from npm whose versions `tests/package/package-lock.json` pins.
+//! Node, and what comes from npm in the versions that a lock file pins.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,18 @@ use anyhow::Result;
 use crate::project::Project;
 use crate::{apt, command, setup};
 
-const MANIFESTS: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 
-/// The `node_modules` folder with the tools.
+/// The `node_modules` folder with the tools that build and check the package.
 pub(crate) fn ready(project: &Project) -> Result<PathBuf> {
+    installed(project, "npm tools", "tests/package", &["package.json", "package-lock.json", ".npmrc"])
+}
+
+/// The `node_modules` folder of what the manifests in a folder of the repository pin, with the files beside them that they name.
+pub(crate) fn installed(project: &Project, what: &str, pins: &str, files: &[&str]) -> Result<PathBuf> {
     node()?;
-    let pins = project.root.join("tests/package");
-    let fingerprint = setup::fingerprint(MANIFESTS.iter().map(|name| pins.join(name)))?;
+    let pins = project.root.join(pins);
+    let fingerprint = setup::fingerprint(files.iter().map(|name| pins.join(name)))?;
     // A folder for each set of pins: clones with other versions do not disturb one another.
     let folder = project.tools.join(format!("npm-{fingerprint}"));
     let find = || folder.is_dir().then(|| folder.display().to_string());
@@ -25,16 +29,17 @@ pub(crate) fn ready(project: &Project) -> Result<PathBuf> {
         fs::create_dir_all(&project.tools)?;
         // Installed beside its place and moved there at the end: an installation cut off half way is never taken for one.
         let build = tempfile::Builder::new().prefix("npm-").tempdir_in(&project.tools)?;
-        for name in MANIFESTS {
+        for name in files {
+            fs::create_dir_all(build.path().join(name).with_file_name(""))?;
             fs::copy(pins.join(name), build.path().join(name))?;
         }
-        // None of the tools needs an install script, so none is run.
+        // Nothing of it needs an install script, so none is run.
         let mut npm = Command::new("npm");
         npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(build.path());
         command::quiet(&mut npm, INSTALL_LIMIT)?;
         Ok(fs::rename(build.path(), &folder)?)
     };
-    setup::ready("npm tools", find, install)?;
+    setup::ready(what, find, install)?;
     Ok(folder.join("node_modules"))
 }
 

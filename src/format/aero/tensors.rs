@@ -106,7 +106,7 @@ fn data(entry: &Entry, shard: &Chunk, pages: Option<PageTable>) -> Result<Compon
         malformed(what).at(shard.range.clone())
     })?;
     let mut data = Component::raw(dtype(entry), shard.range.start + data_off..shard.range.start + end);
-    data.pages = pages;
+    data.pages = pages.map(Box::new);
     if let Some(hex) = entry.hash_b3.as_deref().filter(|hex| !hex.is_empty()) {
         let digest = from_hex(hex).ok_or_else(|| malformed(format!("its `hash_b3` is `{hex}`, not 64 digits")))?;
         data.digest = Some(ComponentDigest { digest: Digest::Blake3(digest), over: DigestedBytes::Stored });

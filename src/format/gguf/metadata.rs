@@ -18,71 +18,66 @@ const STRING: u32 = 8;
 const ARRAY: u32 = 9;
 
 /// Reads `count` pairs.
+///
+/// First all of them are passed over and checked: a vocabulary is parsed again each time more of it has come, and to make its
+/// values takes ten times as long as to find their ends.
 pub(super) fn parse(head: &mut Head, count: u64) -> Result<Metadata, Stop> {
-    let least_bytes = head.count_bytes() + 4 + 1;
-    head.cursor.ensure(count.saturating_mul(least_bytes))?;
-    let mut values = Values { head, left: MAX_VALUES };
+    let mut ahead = Head { cursor: head.cursor.clone(), warnings: Vec::new(), ..*head };
+    Pass { head: &mut ahead, left: MAX_VALUES }.pairs(count)?;
     let mut metadata = Metadata::new();
     for _ in 0..count {
-        let start = values.head.cursor.position();
-        let key = values.head.name()?;
-        let kind = values.head.cursor.u32()?;
-        let value = values.read(kind, MAX_DEPTH)?;
+        let start = head.cursor.position();
+        let key = head.name()?;
+        let kind = head.cursor.u32()?;
+        let value = value(head, kind)?;
         if metadata.insert(key.to_owned(), value).is_some() {
             let error = malformed(format!("the metadata has the key \"{key}\" twice"));
-            return Err(error.at(start..values.head.cursor.position()).into());
+            return Err(error.at(start..head.cursor.position()).into());
         }
     }
     Ok(metadata)
 }
 
-struct Values<'h, 'a> {
+/// Passes over pairs, and refuses what is not to be read.
+struct Pass<'h, 'a> {
     head: &'h mut Head<'a>,
     /// How many more values may come.
     left: u64,
 }
 
-impl Values<'_, '_> {
-    fn read(&mut self, kind: u32, depth: u32) -> Result<Value, Stop> {
-        let cursor = &mut self.head.cursor;
-        Ok(match kind {
-            0 => cursor.u8()?.into(),
-            1 => cursor.u8()?.cast_signed().into(),
-            2 => cursor.u16()?.into(),
-            3 => cursor.u16()?.cast_signed().into(),
-            4 => cursor.u32()?.into(),
-            5 => cursor.u32()?.cast_signed().into(),
-            6 => float(f32::from_bits(cursor.u32()?).into()),
-            7 => (cursor.u8()? != 0).into(),
-            STRING => self.string()?,
-            ARRAY => self.array(depth)?,
-            10 => cursor.u64()?.into(),
-            11 => cursor.u64()?.cast_signed().into(),
-            12 => float(f64::from_bits(cursor.u64()?)),
-            _ => return Err(unknown(kind, cursor.position()).into()),
-        })
+impl Pass<'_, '_> {
+    fn pairs(&mut self, count: u64) -> Result<(), Stop> {
+        let least_bytes = self.head.count_bytes() + 4 + 1;
+        self.head.cursor.ensure(count.saturating_mul(least_bytes))?;
+        for _ in 0..count {
+            self.head.name()?;
+            let kind = self.head.cursor.u32()?;
+            self.value(kind, MAX_DEPTH)?;
+        }
+        Ok(())
     }
 
-    fn string(&mut self) -> Result<Value, Stop> {
-        let length = self.head.count()?;
-        let bytes = self.head.cursor.take(length)?;
-        Ok(json::text(bytes, &mut self.head.warnings))
+    fn value(&mut self, kind: u32, depth: u32) -> Result<(), Stop> {
+        let byte_length = match (byte_length_of(kind), kind) {
+            (Some(byte_length), _) => byte_length,
+            (None, STRING) => self.head.count()?,
+            (None, ARRAY) => return self.array(depth),
+            _ => return Err(unknown(kind, self.head.cursor.position()).into()),
+        };
+        self.head.cursor.take(byte_length).map(drop)
     }
 
-    fn array(&mut self, depth: u32) -> Result<Value, Stop> {
+    fn array(&mut self, depth: u32) -> Result<(), Stop> {
         let start = self.head.cursor.position();
         let kind = self.head.cursor.u32()?;
         let count = self.head.count()?;
         if depth == 0 {
             return Err(malformed("arrays are nested too deeply").at(start..self.head.cursor.position()).into());
         }
-        let least_bytes = match kind {
-            0 | 1 | 7 => 1,
-            2 | 3 => 2,
-            4..=6 => 4,
-            STRING => self.head.count_bytes(),
-            ARRAY => 4 + self.head.count_bytes(),
-            10..=12 => 8,
+        let least_bytes = match (byte_length_of(kind), kind) {
+            (Some(byte_length), _) => byte_length,
+            (None, STRING) => self.head.count_bytes(),
+            (None, ARRAY) => 4 + self.head.count_bytes(),
             _ => return Err(unknown(kind, start + 4).into()),
         };
         self.left = self.left.checked_sub(count).ok_or_else(|| {
@@ -90,9 +85,51 @@ impl Values<'_, '_> {
             Error::new(ErrorKind::Limit, what).at(start..self.head.cursor.position())
         })?;
         self.head.cursor.ensure(count.saturating_mul(least_bytes))?;
-        let values = (0..count).map(|_| self.read(kind, depth - 1));
-        values.collect()
+        (0..count).try_for_each(|_| self.value(kind, depth - 1))
     }
+}
+
+/// The bytes of a value whose type tells how many it has.
+fn byte_length_of(kind: u32) -> Option<u64> {
+    match kind {
+        0 | 1 | 7 => Some(1),
+        2 | 3 => Some(2),
+        4..=6 => Some(4),
+        10..=12 => Some(8),
+        _ => None,
+    }
+}
+
+/// Reads a value that was passed.
+fn value(head: &mut Head, kind: u32) -> Result<Value, Stop> {
+    let cursor = &mut head.cursor;
+    Ok(match kind {
+        0 => cursor.u8()?.into(),
+        1 => cursor.u8()?.cast_signed().into(),
+        2 => cursor.u16()?.into(),
+        3 => cursor.u16()?.cast_signed().into(),
+        4 => cursor.u32()?.into(),
+        5 => cursor.u32()?.cast_signed().into(),
+        6 => float(f32::from_bits(cursor.u32()?).into()),
+        7 => (cursor.u8()? != 0).into(),
+        STRING => {
+            let length = head.count()?;
+            json::text(head.cursor.take(length)?, &mut head.warnings)
+        }
+        ARRAY => {
+            let kind = head.cursor.u32()?;
+            let count = head.count()?;
+            let mut values = Vec::with_capacity(count as usize);
+            for _ in 0..count {
+                values.push(value(head, kind)?);
+            }
+            values.into()
+        }
+        10 => cursor.u64()?.into(),
+        11 => cursor.u64()?.cast_signed().into(),
+        12 => float(f64::from_bits(cursor.u64()?)),
+        _ => return Err(unknown(kind, cursor.position()).into()),
+    })
 }
 
 fn unknown(kind: u32, end: u64) -> Error {

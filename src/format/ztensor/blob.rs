@@ -5,7 +5,7 @@ use crate::codec::digest::from_hex;
 use crate::codec::zstd;
 use crate::dtype::Dtype;
 use crate::error::{Result, malformed};
-use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding};
+use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, role_named};
 use serde_json::Value;
 
 /// Where blobs should begin.
@@ -48,7 +48,7 @@ impl Blob<'_> {
         findings.misaligned += u64::from(!self.offset.is_multiple_of(ALIGNMENT));
 
         let mut component =
-            Component { role: role.into(), digest: self.digest(findings)?, ..Component::raw(dtype, range) };
+            Component { role: role_named(role), digest: self.digest(findings)?, ..Component::raw(dtype, range) };
         match self.encoding {
             None | Some("raw") => {
                 if self.is_big_endian {

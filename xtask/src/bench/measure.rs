@@ -4,20 +4,21 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::cases::Case;
+use super::cases::{Case, Way};
 use super::renderer::Watch;
 use crate::page::Page;
 
 /// One run of one function of the page.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Run {
-    ms: f64,
+pub(super) struct Run {
+    pub(super) ms: f64,
     longest_task_ms: f64,
-    count: u64,
+    pub(super) count: u64,
     wasm_memory_bytes: u64,
+    /// Of the renderer, above what it held before.
     #[serde(skip)]
-    peak_bytes: Option<u64>,
+    pub(super) peak_bytes: Option<u64>,
 }
 
 /// The rounds of one case.
@@ -46,9 +47,8 @@ pub(super) struct Measured {
 impl Rounds {
     /// Adds a round; which of the two comes first alternates.
     pub(super) fn add(&mut self, page: &mut Page, case: &Case) -> Result<()> {
-        let (way, parameters) = &case.run;
-        let ours = |page: &mut Page| run(page, way, parameters);
-        let plain = |page: &mut Page| run(page, "plain", &case.against);
+        let ours = |page: &mut Page| run(page, &case.run);
+        let plain = |page: &mut Page| run(page, &case.against);
         let (ours, plain) = if self.ours.len().is_multiple_of(2) {
             let plain = plain(page)?;
             (ours(page)?, plain)
@@ -81,18 +81,29 @@ impl Rounds {
 
 /// Runs a case once and gives the milliseconds.
 pub(super) fn run_case(page: &mut Page, case: &Case) -> Result<f64> {
-    let (way, parameters) = &case.run;
-    Ok(run(page, way, parameters)?.ms)
+    Ok(run(page, &case.run)?.ms)
 }
 
-fn run(page: &mut Page, way: &str, parameters: &Value) -> Result<Run> {
+pub(super) fn run(page: &mut Page, way: &Way) -> Result<Run> {
+    let run = hold(page, way)?;
+    call(page, "release()")?;
+    Ok(run)
+}
+
+/// Runs it and has the page keep what was loaded.
+pub(super) fn hold(page: &mut Page, (way, parameters): &Way) -> Result<Run> {
+    let arguments = format!("({}, {parameters})", json!(way));
+    call(page, &format!("prepare{arguments}"))?;
     let watch = Watch::begin(page)?;
-    let call = format!(r#"import("/bench/bench.js").then((bench) => bench.run({}, {parameters}))"#, json!(way));
-    let told = page.evaluate(&call)?;
+    let told = call(page, &format!("run{arguments}"))?;
     let mut run: Run = serde_json::from_value(told).with_context(|| format!("{way} tells something else"))?;
     run.peak_bytes = watch.and_then(|watch| watch.peak_bytes());
-    page.evaluate(r#"import("/bench/bench.js").then((bench) => bench.release())"#)?;
     Ok(run)
+}
+
+/// Calls a function that `bench.js` exports.
+pub(super) fn call(page: &mut Page, call: &str) -> Result<Value> {
+    page.evaluate(&format!(r#"import("/bench/bench.js").then((bench) => bench.{call})"#))
 }
 
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {

@@ -2,28 +2,35 @@
 
 mod cases;
 pub(crate) mod kernels;
+mod line;
 mod made_up;
 mod measure;
 mod models;
 mod nginx;
+pub(crate) mod peers;
 mod plot;
 mod profile;
 mod renderer;
 mod report;
+mod scaling;
+mod scaling_plot;
 
 use std::{fs, thread};
 
 use anyhow::{Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use weightstream::serve::Server;
 
 use crate::chromium::Chromium;
 use crate::package;
 use crate::project::Project;
-use cases::{Case, Goals};
+use cases::Case;
+use line::Line;
 use measure::Rounds;
+use models::RAW;
 use nginx::Nginx;
 use report::Report;
+use scaling::Scaled;
 
 /// What is run and thrown away, so that no round pays for what happens once.
 const WARM_UP_ROUNDS: usize = 1;
@@ -31,28 +38,31 @@ const WARM_UP_ROUNDS: usize = 1;
 /// Measures the cases of these names, all where none is named; only then is the result kept in the repository.
 pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: bool) -> Result<()> {
     let models = models::ready(project)?;
-    let mut cases = cases::all(&models)?;
-    let nginx = Nginx::start(&models).inspect_err(|error| eprintln!("bench: not compared with nginx: {error:#}")).ok();
-    let raw_bytes = fs::metadata(models.join("raw.safetensors"))?.len();
-    cases.extend(nginx.as_ref().map(|nginx| serve_against(nginx, raw_bytes)));
-    let names: Vec<_> = cases.iter().map(|case| case.name).collect();
-    for name in only {
-        ensure!(names.contains(&name.as_str()), "there is no case {name}, only {}", names.join(", "));
-    }
-    cases.retain(|case| only.is_empty() || only.iter().any(|name| name == case.name));
-
+    let scaled = scaling::cases(&models)?;
     let package = package::build(project)?;
     let named = profiles.then(|| profile::named_package(project, &package)).transpose()?;
     let package = named.as_ref().map_or(package, |named| named.path().to_owned());
     let server = Server::new().mount("/bench", project.root.join("benches/page")).mount("/pkg", package);
     let server = server.mount("/models", &models).isolated(true).bind("127.0.0.1:0")?.spawn();
+    let line = Line::to(&server.url())?;
+    let nginx = Nginx::start(&models).inspect_err(|error| eprintln!("bench: not compared with nginx: {error:#}")).ok();
+
+    let mut cases = cases::all(&models, &line.url)?;
+    let raw_bytes = fs::metadata(models.join(RAW))?.len();
+    cases.extend(nginx.as_ref().map(|nginx| serve_against(nginx, raw_bytes)));
+    let names: Vec<_> = cases.iter().chain(scaled.iter().map(|scaled| &scaled.case)).map(|case| &case.name).collect();
+    for name in only {
+        let known = || names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        ensure!(names.contains(&name), "there is no case {name}, only {}", known());
+    }
+    let is_wanted = |case: &Case| only.is_empty() || only.contains(&case.name);
+
     let mut browser = Chromium::launch()?;
     let version = browser.version()?;
     let mut page = browser.new_page()?;
-
     let before = load();
-    let mut rows = Vec::new();
-    for case in &cases {
+    let (mut rows, mut points) = (Vec::new(), Vec::new());
+    for (case, scaled) in with_scale(&cases, &scaled).filter(|(case, _)| is_wanted(case)) {
         eprintln!("bench: {}", case.name);
         // Each has a module of its own: WebAssembly memory never shrinks.
         page.open(&format!("{}/bench/index.html?{}", server.url(), case.name))?;
@@ -62,8 +72,12 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
         }
         (0..WARM_UP_ROUNDS).try_for_each(|_| Rounds::default().add(&mut page, case))?;
         let mut measured = Rounds::default();
-        (0..rounds).try_for_each(|_| measured.add(&mut page, case))?;
-        rows.extend(report::rows(case, &measured.measured()?));
+        (0..rounds.min(case.max_rounds)).try_for_each(|_| measured.add(&mut page, case))?;
+        let measured = measured.measured()?;
+        match scaled {
+            Some(scaled) => points.push(scaled.point(&measured)),
+            None => rows.extend(report::rows(case, &measured)),
+        }
     }
     if profiles {
         return Ok(());
@@ -74,25 +88,33 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
         load: [before, load()],
         rounds,
         rows,
+        scaling: points,
     };
     report.print();
     if only.is_empty() {
         let folder = project.root.join("benches");
         report.write(&folder.join("results.json"))?;
         fs::write(folder.join("results.svg"), plot::svg(&report))?;
+        fs::write(folder.join("scaling.svg"), scaling_plot::svg(&report))?;
     }
     Ok(())
 }
 
+/// All cases, those of growing models with where they lie.
+fn with_scale<'a>(cases: &'a [Case], scaled: &'a [Scaled]) -> impl Iterator<Item = (&'a Case, Option<&'a Scaled>)> {
+    cases.iter().map(|case| (case, None)).chain(scaled.iter().map(|scaled| (&scaled.case, Some(scaled))))
+}
+
 /// Our own server against nginx: the same request of both.
 fn serve_against(nginx: &Nginx, count: u64) -> Case {
+    let title = "`weightstream serve` against nginx, same fetch()";
+    let case = cases::tensors("serve", title, Value::Null, cases::ratio(1.05));
     Case {
-        name: "serve",
-        title: "`weightstream serve` against nginx, same fetch()",
-        run: ("plain", json!({ "url": "/models/raw.safetensors" })),
-        against: json!({ "url": format!("{}/raw.safetensors", nginx.url) }),
+        run: ("plain", json!({ "url": format!("/models/{RAW}") })),
+        against: ("plain", json!({ "url": format!("{}/{RAW}", nginx.url) })),
+        quantity: "time against nginx with sendfile",
         count,
-        goals: Goals { ratio: Some(1.05), ..Goals::default() },
+        ..case
     }
 }
 

@@ -1,7 +1,7 @@
 //! Models to measure with: made up, and converted by our own writers. They stay in the target folder.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -13,7 +13,7 @@ use super::made_up::{Content, TENSOR_BYTES};
 use crate::project::Project;
 
 /// Another name whenever what is below changes, so that no old file is measured.
-const FOLDER: &str = "bench-models-1";
+const FOLDER: &str = "bench-models-2";
 
 pub(super) const TENSORS: usize = 64;
 
@@ -24,8 +24,9 @@ pub(super) const PAYLOAD_BYTES: u64 = TENSORS as u64 * TENSOR_BYTES as u64;
 pub(super) const MANY: usize = 100_000;
 
 /// Tokens of the vocabulary.
-const TOKENS: u32 = 150_000;
+pub(super) const TOKENS: u32 = 150_000;
 
+pub(super) const RAW: &str = "raw.safetensors";
 pub(super) const FIRST_TENSOR: &str = "layers.0.weight";
 pub(super) const LONG_INDEX: &str = "long-index.safetensors";
 pub(super) const VOCABULARY: &str = "vocabulary.gguf";
@@ -36,8 +37,9 @@ pub(super) fn ready(project: &Project) -> Result<PathBuf> {
     fs::create_dir_all(&folder)?;
     let digest = |digest| ConvertOptions { digest: Some(digest), ..Default::default() };
     let lz4 = || ConvertOptions { compression: Compression::Lz4, ..Default::default() };
+    let zstd = ConvertOptions { compression: Compression::Zstd, ..digest(DigestAlgorithm::None) };
     let models = [
-        ("raw.safetensors", Content::Floats, None),
+        (RAW, Content::Floats, None),
         ("raw.apr", Content::Floats, Some((TargetFormat::Apr, ConvertOptions::default()))),
         ("blake3.aero", Content::Floats, Some((TargetFormat::Aero, digest(DigestAlgorithm::Blake3)))),
         ("sha256.zt", Content::Floats, Some((TargetFormat::ZTensor, digest(DigestAlgorithm::Sha256)))),
@@ -45,6 +47,7 @@ pub(super) fn ready(project: &Project) -> Result<PathBuf> {
         ("bf16.apr", Content::Bf16Planes, Some((TargetFormat::Apr, lz4()))),
         ("q8.apr", Content::Q8, Some((TargetFormat::Apr, lz4()))),
         ("sparse.apr", Content::Sparse, Some((TargetFormat::Apr, lz4()))),
+        ("q8.zt", Content::Q8, Some((TargetFormat::ZTensor, zstd))),
     ];
     for (name, content, conversion) in models {
         let path = folder.join(name);
@@ -58,7 +61,7 @@ pub(super) fn ready(project: &Project) -> Result<PathBuf> {
         };
         let own = tempfile::Builder::new().suffix(".safetensors").tempfile_in(&folder)?;
         let source = match content {
-            Content::Floats => folder.join("raw.safetensors"),
+            Content::Floats => folder.join(RAW),
             _ => {
                 write_tensors(own.path(), content)?;
                 own.path().to_owned()
@@ -68,16 +71,49 @@ pub(super) fn ready(project: &Project) -> Result<PathBuf> {
         write::convert(&reader, &path, &ConvertOptions { format, ..options }, &())
             .with_context(|| format!("cannot make {name}"))?;
     }
-    for (name, make) in [(LONG_INDEX, write_long_index as fn(&Path) -> Result<()>), (VOCABULARY, write_vocabulary)] {
-        if !folder.join(name).exists() {
-            whole(&folder.join(name), make)?;
-        }
-    }
+    whole(&folder.join(LONG_INDEX), |path| write_long_index(path, MANY))?;
+    whole(&folder.join(VOCABULARY), write_vocabulary)?;
     Ok(folder)
 }
 
-/// A file that has its name only once it is whole.
+/// The name of a model of this many bytes of tensors.
+pub(super) fn scaled_payload(folder: &Path, bytes: u64) -> Result<String> {
+    let name = format!("bytes-{bytes}.safetensors");
+    let byte_length = usize::try_from(bytes)? / TENSORS;
+    whole(&folder.join(&name), |path| write_equal_tensors(path, Content::Floats, byte_length))?;
+    Ok(name)
+}
+
+/// The name of a model of this many tensors.
+pub(super) fn scaled_index(folder: &Path, tensors: usize) -> Result<String> {
+    let name = format!("tensors-{tensors}.safetensors");
+    whole(&folder.join(&name), |path| write_long_index(path, tensors))?;
+    Ok(name)
+}
+
+/// The data of the raw model alone, in files of this many tensors each: their names.
+pub(super) fn bare_shards(folder: &Path, tensors: usize) -> Result<Vec<String>> {
+    let start = header_end(&folder.join(RAW))?;
+    let length = (tensors * TENSOR_BYTES) as u64;
+    let mut names = Vec::new();
+    for number in 0..(TENSORS / tensors) as u64 {
+        let name = format!("raw-{number}.bin");
+        whole(&folder.join(&name), |path| {
+            let mut raw = File::open(folder.join(RAW))?;
+            raw.seek(SeekFrom::Start(start + number * length))?;
+            io::copy(&mut raw.take(length), &mut File::create(path)?)?;
+            Ok(())
+        })?;
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// Makes a file that is missing. It has its name only once it is whole.
 fn whole(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
     let partial = path.with_extension("partial");
     make(&partial)?;
     Ok(fs::rename(partial, path)?)
@@ -85,23 +121,29 @@ fn whole(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
 
 /// As a SafeTensors file.
 fn write_tensors(path: &Path, content: Content) -> Result<()> {
+    write_equal_tensors(path, content, TENSOR_BYTES)
+}
+
+/// The first so many bytes of each tensor, at most all of them.
+fn write_equal_tensors(path: &Path, content: Content, byte_length: usize) -> Result<()> {
     let (dtype, element_bytes) = content.dtype();
     let names = (0..TENSORS).map(|i| format!("layers.{i}.weight"));
-    let mut file = begin(path, names, dtype, &[TENSOR_BYTES / 2048 / element_bytes, 2048], TENSOR_BYTES)?;
+    let mut file = begin(path, names, dtype, &[byte_length / 1024 / element_bytes, 1024], byte_length)?;
     let block = content.tensor();
+    let block = block.get(..byte_length).context("a tensor is to be longer than all of them are")?;
     for tensor in 0..TENSORS {
         // Other bytes in each, as compressible as they were.
-        let (start, end) = block.split_at(tensor * (TENSOR_BYTES / TENSORS) * content.may_turn());
+        let (start, end) = block.split_at(tensor * (byte_length / TENSORS) * content.may_turn());
         file.write_all(end)?;
         file.write_all(start)?;
     }
     Ok(file.flush()?)
 }
 
-fn write_long_index(path: &Path) -> Result<()> {
-    let names = (0..MANY).map(|i| format!("model.layers.{}.mlp.experts.{}.down_proj.weight", i / 1000, i % 1000));
+fn write_long_index(path: &Path, tensors: usize) -> Result<()> {
+    let names = (0..tensors).map(|i| format!("model.layers.{}.mlp.experts.{}.down_proj.weight", i / 1000, i % 1000));
     let mut file = begin(path, names, "F32", &[1], 4)?;
-    file.write_all(&vec![0; 4 * MANY])?;
+    file.write_all(&vec![0; 4 * tensors])?;
     Ok(file.flush()?)
 }
 
@@ -163,7 +205,6 @@ fn write_vocabulary(path: &Path) -> Result<()> {
 
 /// Where the data of a SafeTensors file begins.
 pub(super) fn header_end(path: &Path) -> Result<u64> {
-    use std::io::Read;
     let mut length = [0; 8];
     File::open(path)?.read_exact(&mut length)?;
     Ok(8 + u64::from_le_bytes(length))

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::report::{Report, Row, TIME};
+use super::cases::TIME;
+use super::report::{Report, Row};
 
 const WIDTH: f64 = 800.0;
 const ROW: f64 = 30.0;
@@ -11,7 +12,7 @@ const LEFT: f64 = 330.0;
 const RIGHT: f64 = 70.0;
 
 /// Readable on light and on dark pages: an image knows which of them the reader prefers.
-const STYLE: &str = "
+pub(super) const STYLE: &str = "
   text { font: 13px system-ui, sans-serif; fill: #24292f }
   .title { font-weight: 600; font-size: 15px } .faint { fill: #57606a }
   .met { fill: #2f81c7 } .missed { fill: #d1762f } .open { fill: #8c959f }

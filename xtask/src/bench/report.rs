@@ -6,9 +6,10 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::cases::{Case, MAX_WASM_MEMORY_BYTES};
+use super::cases::{Case, MAX_WASM_MEMORY_BYTES, TIME};
 use super::measure::Measured;
 use super::models::PAYLOAD_BYTES;
+use super::scaling::{self, Point};
 
 /// Everything that one run found.
 #[derive(Serialize)]
@@ -19,12 +20,15 @@ pub(super) struct Report {
     pub(super) load: [f64; 2],
     pub(super) rounds: usize,
     pub(super) rows: Vec<Row>,
+    /// What models cost that are larger and larger.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) scaling: Vec<Point>,
 }
 
 /// One line of the table.
 #[derive(Serialize)]
 pub(super) struct Row {
-    pub(super) case: &'static str,
+    pub(super) case: String,
     pub(super) title: String,
     pub(super) quantity: &'static str,
     pub(super) value: f64,
@@ -39,11 +43,6 @@ pub(super) struct Row {
     pub(super) plain_ms: Option<f64>,
 }
 
-/// Of the tensors of a whole model, uncompressed.
-pub(super) const TIME: &str = "time against fetch().arrayBuffer()";
-
-const TIME_OF_OTHERS: &str = "time against plain fetch()";
-
 impl Row {
     /// `None` where nothing is promised.
     pub(super) fn is_met(&self) -> Option<bool> {
@@ -54,8 +53,8 @@ impl Row {
 /// What a case has to show.
 pub(super) fn rows(case: &Case, measured: &Measured) -> Vec<Row> {
     let row = |quantity, value, goal| Row {
-        case: case.name,
-        title: case.title.to_owned(),
+        case: case.name.clone(),
+        title: case.title.clone(),
         quantity,
         value,
         goal,
@@ -66,7 +65,7 @@ pub(super) fn rows(case: &Case, measured: &Measured) -> Vec<Row> {
     let goals = &case.goals;
     let allowed = goals.ratio.map(|ratio| ratio + goals.allowance_ms / measured.plain_ms);
     let is_load = case.count == PAYLOAD_BYTES;
-    let time = row(if is_load { TIME } else { TIME_OF_OTHERS }, measured.ratio, allowed);
+    let time = row(case.quantity, measured.ratio, allowed);
     let mut rows =
         vec![Row { best: Some(measured.best_ratio), ms: Some(measured.ms), plain_ms: Some(measured.plain_ms), ..time }];
     if is_load {
@@ -74,9 +73,8 @@ pub(super) fn rows(case: &Case, measured: &Measured) -> Vec<Row> {
         rows.extend(
             measured.peak_bytes.map(|peak| row("renderer's peak against the payload", of_payload(peak), goals.peak)),
         );
-        rows.extend(
-            measured.plain_peak_bytes.map(|peak| row("the same of fetch().arrayBuffer()", of_payload(peak), None)),
-        );
+        let plain = measured.plain_peak_bytes.filter(|_| case.quantity == TIME);
+        rows.extend(plain.map(|peak| row("the same of fetch().arrayBuffer()", of_payload(peak), None)));
         rows.push(row("longest task of the page, ms (0: none of 50)", measured.longest_task_ms, goals.longest_task_ms));
     }
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -89,9 +87,11 @@ pub(super) fn rows(case: &Case, measured: &Measured) -> Vec<Row> {
 
 impl Report {
     pub(super) fn print(&self) {
-        let Report { browser, cores, load: [before, after], rounds, rows } = self;
+        let Report { browser, cores, load: [before, after], rounds, rows, scaling } = self;
         println!("{browser}, {cores} cores, load {before} to {after}, medians of {rounds} interleaved rounds\n");
-        println!("| case | measure | median | best | goal | |\n| --- | --- | --- | --- | --- | --- |");
+        if !rows.is_empty() {
+            println!("| case | measure | median | best | goal | |\n| --- | --- | --- | --- | --- | --- |");
+        }
         for row in rows {
             let number = |value: f64| format!("{value:.*}", if value < 10.0 { 2 } else { 0 });
             let times = row.ms.zip(row.plain_ms);
@@ -105,6 +105,9 @@ impl Report {
                 row.quantity,
                 number(row.value)
             );
+        }
+        if !scaling.is_empty() {
+            scaling::print(scaling);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::codec::zstd;
 use crate::dtype::Dtype;
 use crate::error::{Result, malformed};
 use crate::format::described::{integer, integers, text};
-use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding};
+use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, role_named};
 use serde_json::Value;
 use std::ops::Range;
 
@@ -53,7 +53,8 @@ impl<'a> Part<'a> {
     }
 
     pub(super) fn component(&self, role: &str, findings: &mut Findings) -> Result<Component> {
-        let mut component = Component { role: role.into(), ..Component::raw(self.dtype.clone(), self.range.clone()) };
+        let mut component =
+            Component { role: role_named(role), ..Component::raw(self.dtype.clone(), self.range.clone()) };
         match self.encoding {
             None => {}
             Some(ZSTD_SEEKABLE) => {

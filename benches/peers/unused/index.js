@@ -1,0 +1,2 @@
+// Stands for modules of Node, too, which a page does not have.
+export default {};

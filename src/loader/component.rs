@@ -1,0 +1,120 @@
+//! One component on its way: read, decoded and digested as it comes, here or on another thread.
+
+use super::BufferOf;
+use super::elsewhere::{Receiving, ready};
+use super::job::{Job, Received, Task};
+use super::large::key;
+use super::operation::Purpose;
+use super::reading::{Chunk, MAX_DIRECT_BYTES, Reading, SCRATCH_BYTES, cut};
+use super::run::{Arrival, RunReader};
+use crate::error::Result;
+use crate::index::{Component, Encoding};
+use crate::plan::Wanted;
+use crate::source::{Buffer, Source};
+use futures::future::FutureExt;
+use std::ops::Range;
+use std::rc::Rc;
+
+impl<S: Source> RunReader<S> {
+    /// Reads the component of the tensor called `name`.
+    pub(super) async fn component(
+        &self,
+        reading: &mut Reading<S>,
+        wanted: &Wanted<Purpose>,
+        component: &Component,
+        name: &str,
+    ) -> Result<Arrival<BufferOf<S>>> {
+        let (order, index) = key(wanted.purpose)?;
+        let task = self.operation.task(order, component, &wanted.range)?;
+        let digests = task.digests.clone();
+        let into = self.operation.take_into(order);
+        let receiving = if component.encoding == Encoding::Raw && task.keeps {
+            self.fill(reading, wanted, task, into, name).await?
+        } else if let Some(work) = self.begin_elsewhere(&task, into.as_ref()) {
+            self.hand_over(reading, wanted, task, into, work, name).await?
+        } else {
+            ready(self.decode(reading, wanted, Job::new(task, into)?, name).await?)
+        };
+        let by_pages = self.operation.pages_of(order, index).is_some();
+        let (file, component, name) = (Rc::clone(&self.file), component.clone(), name.to_owned());
+        let arrival = async move {
+            let mut received = receiving.await.map_err(|e| file.blame(e.in_tensor(&name)))?;
+            file.confirm_contents(&component, &digests);
+            received.verified = received.verified.or(by_pages.then_some("blake3")); // it is held until they are checked
+            Ok((order, index, received))
+        };
+        Ok(arrival.boxed_local())
+    }
+
+    /// Has the bytes put into the component's own buffer.
+    async fn fill(
+        &self,
+        reading: &mut Reading<S>,
+        wanted: &Wanted<Purpose>,
+        mut task: Task,
+        into: Option<BufferOf<S>>,
+        name: &str,
+    ) -> Result<Receiving<BufferOf<S>>> {
+        let heavy = (task.is_heavy() && self.operation.pool.is_some()).then(|| task.clone());
+        if heavy.is_some() {
+            task.digests.clear(); // until all bytes are there
+        }
+        let mut job = Job::new(task, into)?;
+        while reading.position < wanted.range.end {
+            let Some(buffer) = job.buffer() else { break };
+            let at = reading.position;
+            let (into, count) = (at - wanted.range.start, (wanted.range.end - at).min(MAX_DIRECT_BYTES));
+            self.share.claim(at + count);
+            let mut arrived = |range| self.arrived(range, Some(name));
+            reading.fill(buffer, into..into + count, &mut arrived).await?;
+            let (mut checks, mut at) = (self.checks(), at);
+            let is_needed = checks.is_needed();
+            let mut check = |bytes: &[u8]| {
+                checks.stored(at, bytes)?;
+                at += bytes.len() as u64;
+                Ok(())
+            };
+            job.filled(count, is_needed.then_some(&mut check))?;
+        }
+        match (heavy, job.finish()?) {
+            (Some(task), Received { buffer: Some(buffer), .. }) => self.digest(task, wanted.range.clone(), buffer),
+            (_, received) => Ok(ready(received)),
+        }
+    }
+
+    /// Passes the bytes to the job, chunk by chunk, for as long as it has use for them.
+    async fn decode(
+        &self,
+        reading: &mut Reading<S>,
+        wanted: &Wanted<Purpose>,
+        mut job: Job<BufferOf<S>>,
+        name: &str,
+    ) -> Result<Received<BufferOf<S>>> {
+        let mut checks = self.checks();
+        while reading.position < wanted.range.end && job.wants_more() {
+            let start = reading.position;
+            let chunk = self.chunk(reading, &wanted.range).await?;
+            let mut at = start;
+            chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
+                checks.stored(at, bytes)?;
+                at += bytes.len() as u64;
+                job.push(bytes)
+            })?;
+            let length = chunk.length;
+            self.arrived(start..start + length, Some(name));
+        }
+        job.finish()
+    }
+
+    /// The next stored bytes of a component that lies at `range`.
+    pub(super) async fn chunk<'a>(
+        &self,
+        reading: &'a mut Reading<S>,
+        range: &Range<u64>,
+    ) -> Result<Chunk<'a, BufferOf<S>>> {
+        let at = reading.position;
+        let count = (range.end - at).min(SCRATCH_BYTES);
+        self.share.claim(at + count);
+        reading.chunk(count).await?.ok_or_else(|| cut(range.start, at, range.end))
+    }
+}

@@ -1,0 +1,134 @@
+//! The workers as the loader has them.
+
+use super::crew::Crew;
+use super::message::Request;
+use super::worker::{TaskState, Worker};
+use crate::loader::{Outcome, Pool, Task, Trouble, Work};
+use crate::source::Buffer;
+use crate::source::js_buffer::JsBuffer;
+use futures::future::{FutureExt, LocalBoxFuture};
+use js_sys::Reflect;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// A call with less to do starts no worker: to start one takes as long as to decode some MiB.
+const LEAST_CALL_BYTES: u64 = 1 << 20;
+
+/// What is smaller stays on the page: messages take as long as the work.
+const LEAST_TASK_BYTES: u64 = 32 << 10;
+
+/// These decode faster than ordinary networks bring bytes, and each takes some MiB.
+const MAX_DEFAULT_COUNT: usize = 4;
+
+/// How many workers a loader has where nobody says. One core is the page's.
+pub(crate) fn default_count() -> usize {
+    let navigator = Reflect::get(&js_sys::global(), &"navigator".into()).unwrap_or_default();
+    let cores = Reflect::get(&navigator, &"hardwareConcurrency".into()).ok().and_then(|cores| cores.as_f64());
+    (cores.unwrap_or(1.0) as usize).saturating_sub(1).min(MAX_DEFAULT_COUNT)
+}
+
+/// At most so many of a page's workers, for one loader.
+#[derive(Debug)]
+pub(crate) struct WorkerPool {
+    crew: Rc<Crew>,
+    count: usize,
+}
+
+/// A task that a worker does.
+#[derive(Debug)]
+struct Running {
+    crew: Rc<Crew>,
+    count: usize,
+    worker: Rc<Worker>,
+    number: u32,
+    state: Rc<TaskState>,
+}
+
+impl WorkerPool {
+    /// `count` workers, none of which is started before there is something to do.
+    pub(crate) fn new(count: usize) -> Self {
+        WorkerPool { crew: Crew::of_this_page(), count }
+    }
+
+    fn run(&self, task: &Task, bytes: u64, request: impl FnOnce(Task) -> Request) -> Option<Rc<Running>> {
+        let range = &task.component.range;
+        let worker = self.crew.least_busy(self.count).filter(|_| range.end - range.start >= LEAST_TASK_BYTES)?;
+        let (number, state) = worker.begin(request(task.clone()), bytes);
+        Some(Rc::new(Running { crew: Rc::clone(&self.crew), count: self.count, worker, number, state }))
+    }
+}
+
+impl Pool<JsBuffer> for WorkerPool {
+    fn expect(&self, bytes: u64) {
+        if bytes >= LEAST_CALL_BYTES {
+            self.crew.start(self.count);
+        }
+    }
+
+    fn begin(&self, task: &Task, into: Option<JsBuffer>) -> Option<Rc<dyn Work<JsBuffer>>> {
+        let into = into.map(|into| into.bytes().clone());
+        let running = self.run(task, 0, |task| Request::Begin { task, into })?;
+        Some(running)
+    }
+
+    fn digest(&self, task: &Task, buffer: JsBuffer) -> Result<Outcome<JsBuffer>, JsBuffer> {
+        let (length, bytes) = (buffer.byte_length(), buffer.bytes().clone());
+        if !buffer.is_ours() && buffer.share().is_none() {
+            return Err(buffer);
+        }
+        let running = self.run(task, length, |task| Request::Digest { task, bytes }).ok_or(buffer)?;
+        Ok(running.outcome())
+    }
+}
+
+impl Work<JsBuffer> for Running {
+    fn chunk(&self) -> Option<JsBuffer> {
+        self.crew.chunk()
+    }
+
+    fn wants_more(&self) -> bool {
+        !self.state.has_enough.get()
+    }
+
+    fn push(&self, chunk: JsBuffer, length: u64) -> LocalBoxFuture<'static, Result<bool, Trouble>> {
+        let request = Request::Chunk { chunk: chunk.bytes().buffer(), length: length as u32 };
+        self.worker.post(self.number, request, chunk.byte_length());
+        let (crew, state, count) = (Rc::clone(&self.crew), Rc::clone(&self.state), self.count);
+        let mut has_waited = false;
+        let room = poll_fn(move |context| match state.trouble() {
+            Some(trouble) => Poll::Ready(Err(trouble)),
+            None if crew.is_full(count) => {
+                has_waited = true;
+                crew.wake_later(context)
+            }
+            None => Poll::Ready(Ok(has_waited)),
+        });
+        room.boxed_local()
+    }
+
+    fn finish(self: Rc<Self>) -> Outcome<JsBuffer> {
+        self.worker.post(self.number, Request::Finish, 0);
+        self.outcome()
+    }
+}
+
+impl Running {
+    fn outcome(self: Rc<Self>) -> Outcome<JsBuffer> {
+        let outcome = poll_fn(move |context| match self.state.outcome.take() {
+            Some(outcome) => Poll::Ready(outcome),
+            None => {
+                self.state.wake(context.waker());
+                Poll::Pending
+            }
+        });
+        outcome.boxed_local()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.worker.forget(self.number);
+        self.crew.eased();
+    }
+}

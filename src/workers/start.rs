@@ -1,0 +1,47 @@
+//! How workers are started and ended: JavaScript says it, since bundlers find their file only where that names it.
+
+use js_sys::{Array, Function};
+use std::cell::RefCell;
+use wasm_bindgen::prelude::*;
+
+thread_local! {
+    static START: RefCell<Option<Function>> = const { RefCell::new(None) };
+    static END: RefCell<Option<Function>> = const { RefCell::new(None) };
+}
+
+/// Sets what starts a worker, and what ends one.
+#[wasm_bindgen(js_name = setWorkers)]
+#[allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
+pub fn set_workers(start: Function, end: Function) {
+    START.set(Some(start));
+    END.set(Some(end));
+}
+
+/// A new worker, which will do what `role` says. Whether it really starts turns out later.
+pub(crate) fn start(role: &str) -> Result<Worker, JsValue> {
+    let start = START.with_borrow(Option::clone).ok_or(JsValue::UNDEFINED)?;
+    let worker: Worker = start.call0(&JsValue::UNDEFINED)?.unchecked_into();
+    // It runs the same module, which need be neither found nor compiled again.
+    worker.post_message(&Array::of2(&wasm_bindgen::module(), &role.into()), &Array::new())?;
+    Ok(worker)
+}
+
+/// Ends a worker, whatever it does.
+pub(crate) fn end(worker: &Worker) {
+    if let Some(end) = END.with_borrow(Option::clone) {
+        end.call1(&JsValue::UNDEFINED, worker).ok(); // `terminate` does not throw
+    }
+}
+
+#[wasm_bindgen]
+extern "C" {
+    /// A dedicated worker.
+    #[derive(Debug, Clone)]
+    pub(crate) type Worker;
+    #[wasm_bindgen(method, catch, js_name = postMessage)]
+    pub(crate) fn post_message(this: &Worker, message: &JsValue, transferred: &Array) -> Result<(), JsValue>;
+    #[wasm_bindgen(method, setter, js_name = onmessage)]
+    pub(crate) fn set_onmessage(this: &Worker, listener: &JsValue);
+    #[wasm_bindgen(method, setter, js_name = onerror)]
+    pub(crate) fn set_onerror(this: &Worker, listener: &JsValue);
+}

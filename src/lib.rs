@@ -16,6 +16,7 @@
 //! | floor | rooms | what lives there |
 //! | --- | --- | --- |
 //! | faces | `js`, `main.rs` with `cli` | what a web app and what a shell sees; no logic of their own |
+//! | | `workers` | a page's workers, which decode and digest for the loader |
 //! | engine | [`loader`] | opens a model over any source, lists it, streams its tensors |
 //! | | [`native`], `write` | reads models through mmap; writes them in another format |
 //! | core | [`mod@format`], [`plan`] | one file a format; which bytes to ask for, in how few runs |

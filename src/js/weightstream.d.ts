@@ -76,6 +76,16 @@ export interface OpenOptions {
    * Where there is no room, nothing more is read. A single tensor may be larger. Default: 256 MiB.
    */
   maxMemory?: number;
+  /**
+   * How many workers decode and digest, 0 to 16, so that the page is free and several cores help. Default: one less than
+   * there are cores, at most 4. 0: all is done where `open` was called.
+   *
+   * They start once there is much to decode, or to check by SHA-256 or BLAKE3, serve all loaders, and end when there was
+   * nothing to do for ten seconds. Where they cannot be started all is done where `open` was called, and what one that
+   * dies had is loaded again. Tensors come back by transfer; those that go `into` a `SharedArrayBuffer` are written there
+   * by the workers, any other `into` is filled where `open` was called. What a bundler must be told stands at `cache`.
+   */
+  workers?: number;
   /** What the model must be, whatever its files say. Checked also where `verify` is `false`. */
   digests?: PinnedDigests;
   /** When to try again after a broken connection, a stall, or an answer such as 503. */

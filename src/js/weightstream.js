@@ -18,7 +18,15 @@ let crash; // the LoadError, until there is a new instance
 const unanswered = new Set(); // what rejects the calls that wait
 const workers = new Set();
 
+// A module with the type of a function that returns a vector.
+const HAS_VECTORS = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7b]);
+
 export function init(source = new URL("weightstream_bg.wasm", import.meta.url)) {
+  if (!globalThis.WebAssembly?.validate(HAS_VECTORS)) return Promise.reject(new LoadError(MAKE, {
+    code: "UNSUPPORTED",
+    message: "This browser has no WebAssembly with vectors (SIMD), which weightstream needs. " +
+      "Use Chrome or Edge 91, Firefox 89, Safari 16.4 or a later version.",
+  }));
   if (crash) {
     workers.forEach(endWorker); // they answer to the instance that is gone
     restart();

@@ -8,7 +8,7 @@ use super::operation::Purpose;
 use super::reading::{Chunk, MAX_DIRECT_BYTES, Reading, SCRATCH_BYTES, cut};
 use super::run::{Arrival, RunReader};
 use crate::error::Result;
-use crate::index::{Component, Encoding};
+use crate::index::{Component, ComponentDigest, Encoding};
 use crate::plan::Wanted;
 use crate::source::{Buffer, Source};
 use futures::future::FutureExt;
@@ -35,6 +35,19 @@ impl<S: Source> RunReader<S> {
         } else {
             ready(self.decode(reading, wanted, Job::new(task, into)?, name).await?)
         };
+        Ok(self.arrival(order, index, component, digests, name, receiving))
+    }
+
+    /// The component, once it is decoded and digested.
+    pub(super) fn arrival(
+        &self,
+        order: usize,
+        index: usize,
+        component: &Component,
+        digests: Vec<ComponentDigest>,
+        name: &str,
+        receiving: Receiving<BufferOf<S>>,
+    ) -> Arrival<BufferOf<S>> {
         let by_pages = self.operation.pages_of(order, index).is_some();
         let (file, component, name) = (Rc::clone(&self.file), component.clone(), name.to_owned());
         let arrival = async move {
@@ -43,7 +56,7 @@ impl<S: Source> RunReader<S> {
             received.verified = received.verified.or(by_pages.then_some("blake3")); // it is held until they are checked
             Ok((order, index, received))
         };
-        Ok(arrival.boxed_local())
+        arrival.boxed_local()
     }
 
     /// Has the bytes put into the component's own buffer.

@@ -29,7 +29,7 @@ pub(crate) struct Connections<S: Source> {
     least_bytes: u64,
 }
 
-type Step<S> = (RunReader<S>, Result<Option<Arrival<BufferOf<S>>>>);
+type Step<S> = (Box<RunReader<S>>, Result<Option<Arrival<BufferOf<S>>>>);
 
 enum Event<S: Source> {
     Arrived(Result<(usize, usize, Received<BufferOf<S>>)>),
@@ -92,7 +92,7 @@ impl<S: Source> Connections<S> {
         let Some((file, run)) = self.waiting.pop_front().or_else(|| self.split()) else { return false };
         let reader = RunReader::new(Rc::clone(&self.operation), Rc::clone(&file), run);
         self.shares.extend(reader.share().map(|share| (file, share)));
-        self.readers.push(step(reader));
+        self.readers.push(step(Box::new(reader)));
         true
     }
 
@@ -104,7 +104,7 @@ impl<S: Source> Connections<S> {
     }
 }
 
-fn step<S: Source>(mut reader: RunReader<S>) -> LocalBoxFuture<'static, Step<S>> {
+fn step<S: Source>(mut reader: Box<RunReader<S>>) -> LocalBoxFuture<'static, Step<S>> {
     async move {
         let outcome = reader.next().await;
         (reader, outcome)

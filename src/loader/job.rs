@@ -47,6 +47,9 @@ pub struct Job<B> {
     decoded_end: u64,
 }
 
+/// What is shown bytes.
+type Look<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
+
 /// A component whose bytes have arrived.
 #[derive(Debug)]
 pub struct Received<B> {
@@ -105,7 +108,7 @@ impl<B: Buffer> Job<B> {
     }
 
     /// The next `length` bytes of [`Job::buffer`] have come. Shows them to `look`, if there is one.
-    pub(crate) fn filled(&mut self, length: u64, look: Option<&mut dyn FnMut(&[u8]) -> Result<()>>) -> Result<()> {
+    pub(crate) fn filled(&mut self, length: u64, look: Option<Look<'_>>) -> Result<()> {
         let Job { task, kept, digests, decoded_end, .. } = self;
         let start = *decoded_end - task.keep.start;
         *decoded_end += length;

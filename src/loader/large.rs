@@ -1,18 +1,16 @@
 //! Components so large that several connections may bring parts of them.
 
 use super::BufferOf;
-use super::checks::compare_all;
-use super::job::Received;
+use super::job::{Job, Received, Task};
 use super::operation::{Operation, Purpose, unplanned};
+use super::pool::{Trouble, Work};
 use super::reading::{MAX_DIRECT_BYTES, Reading, SCRATCH_BYTES, cut};
 use super::run::{Arrival, RunReader};
-use crate::codec::digest::Hasher;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, ComponentDigest, Encoding};
+use crate::index::{Component, Encoding};
 use crate::plan::Wanted;
 use crate::source::{Buffer, Source};
-use futures::future::{self, FutureExt};
-use std::ops::Range;
+use futures::future::FutureExt;
 use std::rc::Rc;
 
 /// What no connection could digest in order is digested once all is there, so much at a time: a page should not stand
@@ -24,52 +22,84 @@ pub(crate) struct Large<B> {
     buffer: B,
     /// Where the buffer's first byte lies in the file.
     start: u64,
-    digests: Vec<(ComponentDigest, Hasher)>,
-    /// How many of the buffer's bytes were digested, from its start.
+    /// To digest the bytes, which are kept here.
+    task: Task,
+    digesting: Digesting<B>,
+    /// How many of the buffer's bytes were digested, from its start, or are about to be.
     digested: u64,
-    /// Whether it is held until its pages were checked.
-    by_pages: bool,
     /// How many parts are still on their way.
     parts: usize,
 }
 
+enum Digesting<B> {
+    Here(Box<Job<B>>),
+    /// Another thread gets copies of the bytes.
+    Elsewhere(Rc<dyn Work<B>>),
+}
+
 impl<B: Buffer> Large<B> {
     /// Of one part.
-    fn new(buffer: B, start: u64, digests: Vec<ComponentDigest>, by_pages: bool) -> Self {
-        let digests = digests.into_iter().map(|stated| (stated, Hasher::new(stated.digest))).collect();
-        Large { buffer, start, digests, digested: 0, by_pages, parts: 1 }
+    fn new(buffer: B, start: u64, task: Task, work: Option<Rc<dyn Work<B>>>) -> Result<Self> {
+        let digesting = match work {
+            Some(work) => Digesting::Elsewhere(work),
+            None => Digesting::Here(Box::new(Job::new(task.clone(), None)?)),
+        };
+        Ok(Large { buffer, start, task, digesting, digested: 0, parts: 1 })
     }
 
-    /// Takes the first `length` bytes of `from`, which lie at `at` in the file.
-    fn take(&mut self, at: u64, from: &B, length: u64) -> Result<()> {
+    /// Takes the first `length` bytes of `from`, which lie at `at` in the file. Gives who else is to have them.
+    fn take(&mut self, at: u64, from: &B, length: u64) -> Result<Option<Rc<dyn Work<B>>>> {
         let into =
             at.checked_sub(self.start).ok_or_else(|| Error::new(ErrorKind::Internal, "a part begins too early"))?;
         self.buffer.copy(into, from, 0..length)?;
-        if !self.digests.is_empty() && into == self.digested {
-            self.digested += length;
-            update(&mut self.digests, from, 0..length)?;
+        if self.task.digests.is_empty() || into != self.digested {
+            return Ok(None);
         }
-        Ok(())
+        self.digested += length;
+        match &mut self.digesting {
+            Digesting::Here(job) => from.inspect(0..length, &mut |bytes| job.push(bytes)).map(|()| None),
+            Digesting::Elsewhere(work) => Ok(Some(Rc::clone(work))),
+        }
     }
 
-    /// Digests what was not; whether there is more.
-    fn digest_more(&mut self) -> Result<bool> {
-        let Large { buffer, digests, digested, .. } = self;
-        if digests.is_empty() {
-            return Ok(false);
+    /// Digests what was not, and gives the component. `turn` is waited for again and again.
+    async fn finish(mut self, turn: impl AsyncFn()) -> Result<Received<B>> {
+        let mut job = match self.digesting {
+            Digesting::Here(job) => job,
+            Digesting::Elsewhere(work) => match digest_elsewhere(work, &self.buffer, self.digested).await {
+                Ok(verified) => return Ok(Received { buffer: Some(self.buffer), verified }),
+                Err(Trouble::Failed(error)) => return Err(error),
+                Err(Trouble::Lost) => {
+                    self.digested = 0;
+                    Box::new(Job::new(self.task.clone(), None)?)
+                }
+            },
+        };
+        let length = if self.task.digests.is_empty() { 0 } else { self.buffer.byte_length() };
+        while self.digested < length {
+            let end = length.min(self.digested + SEGMENT_BYTES);
+            self.buffer.inspect(self.digested..end, &mut |bytes| job.push(bytes))?;
+            self.digested = end;
+            turn().await;
         }
-        let end = buffer.byte_length().min(*digested + SEGMENT_BYTES);
-        update(digests, buffer, *digested..end)?;
-        *digested = end;
-        Ok(end < buffer.byte_length())
+        Ok(Received { buffer: Some(self.buffer), ..job.finish()? })
     }
+}
 
-    /// The component, and the digests that it has.
-    fn finish(self) -> Result<(Received<B>, Vec<ComponentDigest>)> {
-        let stated = self.digests.iter().map(|(stated, _)| *stated).collect();
-        let verified = compare_all(self.digests)?.or(self.by_pages.then_some("blake3"));
-        Ok((Received { buffer: Some(self.buffer), verified }, stated))
+/// Has the bytes of `buffer` from `start` on digested by another thread, which had those before.
+async fn digest_elsewhere<B: Buffer>(
+    work: Rc<dyn Work<B>>,
+    buffer: &B,
+    mut start: u64,
+) -> Result<Option<&'static str>, Trouble> {
+    while start < buffer.byte_length() {
+        let length = SCRATCH_BYTES.min(buffer.byte_length() - start);
+        let mut chunk = work.chunk().map_or_else(|| B::allocate(SCRATCH_BYTES), Ok).map_err(Trouble::Failed)?;
+        chunk.copy(0, buffer, start..start + length).map_err(Trouble::Failed)?;
+        work.push(chunk, length).await?;
+        start += length;
     }
+    work.finish().await.map(|received| received.verified)
 }
 
 impl<S: Source> Operation<S> {
@@ -83,15 +113,14 @@ impl<S: Source> Operation<S> {
         if !self.keeps(order) || component.encoding != Encoding::Raw || !is_large {
             return Ok(false);
         }
-        let is_whole = keep == (0..stored_length(component));
-        let digests = self.digests(order, component, is_whole);
         let start = component.range.start + keep.start;
-        let by_pages = self.pages_of(order, index).is_some();
+        let task = Task { keeps: false, ..self.task(order, component, &(start..component.range.start + keep.end))? };
+        let work = self.pool.as_ref().filter(|_| task.is_heavy()).and_then(|pool| pool.begin(&task, None));
         let buffer = match self.take_into(order) {
             Some(buffer) => buffer,
             None => BufferOf::<S>::allocate(keep.end - keep.start)?,
         };
-        self.large.borrow_mut().insert((order, index), Large::new(buffer, start, digests, by_pages));
+        self.large.borrow_mut().insert((order, index), Large::new(buffer, start, task, work)?);
         Ok(true)
     }
 
@@ -109,7 +138,13 @@ impl<S: Source> Operation<S> {
         }
     }
 
-    fn take_part(&self, purpose: Purpose, at: u64, from: &BufferOf<S>, length: u64) -> Result<()> {
+    fn take_part(
+        &self,
+        purpose: Purpose,
+        at: u64,
+        from: &BufferOf<S>,
+        length: u64,
+    ) -> Result<Option<Rc<dyn Work<BufferOf<S>>>>> {
         self.large.borrow_mut().get_mut(&key(purpose)?).ok_or_else(unplanned)?.take(at, from, length)
     }
 
@@ -120,13 +155,6 @@ impl<S: Source> Operation<S> {
         large.parts = large.parts.saturating_sub(1);
         Ok(if large.parts == 0 { all.remove(&key) } else { None })
     }
-}
-
-fn update<B: Buffer>(digests: &mut [(ComponentDigest, Hasher)], from: &B, range: Range<u64>) -> Result<()> {
-    from.inspect(range, &mut |bytes| {
-        digests.iter_mut().for_each(|(_, hasher)| hasher.update(bytes));
-        Ok(())
-    })
 }
 
 pub(super) fn key(purpose: Purpose) -> Result<(usize, usize)> {
@@ -165,16 +193,21 @@ impl<S: Source> RunReader<S> {
                     Ok(())
                 })?;
             }
-            self.operation.take_part(wanted.purpose, at, chunk.buffer, length)?;
+            let work = self.operation.take_part(wanted.purpose, at, chunk.buffer, length)?;
             self.arrived(at..at + length, Some(name));
+            if let (Some(work), Some(chunk)) = (work.as_ref(), work.as_ref().and_then(|_| reading.take_chunk())) {
+                // What is wrong there is told at the end.
+                if work.push(chunk, length).await.is_ok_and(|has_waited| has_waited) {
+                    self.operation.pace.borrow_mut().restart();
+                }
+                reading.lend(|| work.chunk());
+            }
         }
-        let Some(mut large) = self.operation.end_part(wanted.purpose)? else { return Ok(None) };
-        while large.digest_more()? {
-            Rc::clone(&self.file).source.pause(0).await;
-        }
-        let (received, digests) = large.finish()?;
-        self.file.confirm_contents(component, &digests);
+        let Some(large) = self.operation.end_part(wanted.purpose)? else { return Ok(None) };
         let (order, index) = key(wanted.purpose)?;
-        Ok(Some(future::ready(Ok((order, index, received))).boxed_local()))
+        let file = Rc::clone(&self.file);
+        let digests = large.task.digests.clone();
+        let receiving = large.finish(async move || file.source.pause(0).await).boxed_local();
+        Ok(Some(self.arrival(order, index, component, digests, name, receiving)))
     }
 }

@@ -59,6 +59,7 @@ export function everyOption(controller: AbortController): OpenOptions {
     coalesceGap: 64 * 1024,
     cache: "none",
     maxMemory: 64 * 1024 * 1024,
+    workers: 2,
   };
 }
 

@@ -47,7 +47,7 @@ async (url) => {
 }"#;
 
 pub(crate) fn run(project: &Project) -> Result<()> {
-    let package = with_a_call_that_panics(project)?;
+    let package = with_hooks(project)?;
     let fixtures = project.root.join("tests/fixtures");
     let server = Server::new().mount("/", &fixtures).mount("/pkg", &package).bind("127.0.0.1:0")?.spawn();
     let mut browser = Chromium::launch()?;
@@ -73,10 +73,12 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// The package, quickly built, with a function beside it that no package has.
-fn with_a_call_that_panics(project: &Project) -> Result<std::path::PathBuf> {
+/// The package, quickly built, with what only tests have: see the features of the crate.
+pub(crate) fn with_hooks(project: &Project) -> Result<std::path::PathBuf> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
-    cargo.args(["build", "--lib", "--target", TARGET, "--features", "crash-test"]).current_dir(&project.root);
+    cargo
+        .args(["build", "--lib", "--target", TARGET, "--features", "crash-test,small-jobs"])
+        .current_dir(&project.root);
     command::run(&mut cargo)?;
     let package = project.target.join("crash-test");
     package::bind(project, &project.target.join(TARGET).join("debug/weightstream.wasm"), &package)?;

@@ -52,6 +52,7 @@ mod trap_test;
 mod wasm_sysroot;
 mod wasm_target;
 mod webdriver;
+mod worker_test;
 mod ztensor;
 
 /// The chores of the weightstream project.

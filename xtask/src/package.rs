@@ -1,13 +1,15 @@
 //! `cargo xtask build`: the npm package, in `pkg/`.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::call_graph::CallGraph;
 use crate::project::Project;
@@ -35,6 +37,7 @@ const FEATURES: [&str; 8] = [
 const WASM_OPT_LIMIT: Duration = Duration::from_secs(600);
 
 /// How large the module is: as it is, and as servers send it.
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Sizes {
     pub(crate) raw: usize,
     pub(crate) gzip: usize,
@@ -45,12 +48,7 @@ pub(crate) struct Sizes {
 pub(crate) fn build(project: &Project) -> Result<PathBuf> {
     let manifest = manifest(project)?;
     let built = project.target.join("pkg");
-    bind(project, &compile(project)?, &built)?;
-    optimise(project, &built.join(MODULE))?;
-    let named = fs::read(built.join(MODULE))?;
-    fs::write(named_module(project), &named)?;
-    fs::write(built.join(MODULE), CallGraph::read(&named)?.without_names())?;
-
+    let sizes = finish(project, &compile(project)?, &built)?;
     let package = project.root.join("pkg");
     if package.exists() {
         fs::remove_dir_all(&package)?;
@@ -64,7 +62,6 @@ pub(crate) fn build(project: &Project) -> Result<PathBuf> {
     }
     fs::copy(project.root.join("pkg.json"), package.join("package.json"))?;
 
-    let sizes = weigh(&package)?;
     let kib = |bytes| bytes as f64 / 1024.0;
     eprintln!(
         "build: {MODULE} {:.1} KiB, gzip {:.1} KiB, brotli {:.1} KiB",
@@ -74,6 +71,37 @@ pub(crate) fn build(project: &Project) -> Result<PathBuf> {
     );
     eprintln!("build: the package is in {}", package.display());
     Ok(package)
+}
+
+/// Makes the glue and the module of the package, unless they were made of the same already: to optimise and to compress them takes
+/// half a minute.
+fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
+    let stamp = built.join("made.json");
+    let mut made_of = Sha256::new_with_prefix(fs::read(compiled)?);
+    made_of.update(fs::read(std::env::current_exe()?)?); // with which tools, and how
+    let made_of = data_encoding::HEXLOWER.encode(&made_of.finalize());
+    let known = fs::read(&stamp).ok().and_then(|stamp| serde_json::from_slice::<Made>(&stamp).ok());
+    if let Some(Made { sizes, .. }) = known.filter(|made| made.of == made_of) {
+        return Ok(sizes);
+    }
+    bind(project, compiled, built)?;
+    let is_optimised = optimise(project, &built.join(MODULE))?;
+    let named = fs::read(built.join(MODULE))?;
+    fs::write(named_module(project), &named)?;
+    fs::write(built.join(MODULE), CallGraph::read(&named)?.without_names())?;
+    let sizes = weigh(built)?;
+    if is_optimised {
+        fs::write(stamp, serde_json::to_vec(&Made { of: made_of, sizes })?)?;
+    }
+    Ok(sizes)
+}
+
+/// What lies in the folder of the build.
+#[derive(Serialize, Deserialize)]
+struct Made {
+    /// The digest of what it was made of.
+    of: String,
+    sizes: Sizes,
 }
 
 /// The module of the last build with the names of its functions.
@@ -141,18 +169,19 @@ pub(crate) fn bind(project: &Project, module: &Path, built: &Path) -> Result<()>
     Ok(fs::write(glue, text.replace(MODULE_OF_GLUE, MODULE))?)
 }
 
-/// Keeps the names of functions. The package works without it, only larger and slower.
-fn optimise(project: &Project, module: &Path) -> Result<()> {
+/// Keeps the names of functions. The package works without it, only larger and slower; says whether it was done.
+fn optimise(project: &Project, module: &Path) -> Result<bool> {
     let node_modules = match npm::ready(project) {
         Ok(folder) => folder,
         Err(error) => {
             eprintln!("build: {MODULE} stays as the compiler made it, for want of wasm-opt: {error:#}");
-            return Ok(());
+            return Ok(false);
         }
     };
     let optimised = module.with_extension("optimised");
     let mut wasm_opt = npm::tool(&node_modules, "binaryen/bin/wasm-opt");
     wasm_opt.args(["-O3", "--debuginfo"]).args(FEATURES).arg(module).arg("-o").arg(&optimised);
     command::quiet(&mut wasm_opt, WASM_OPT_LIMIT)?;
-    fs::rename(optimised, module).map_err(|error: io::Error| error.into())
+    fs::rename(optimised, module)?;
+    Ok(true)
 }

@@ -17,8 +17,8 @@ use crate::webdriver::Browser;
 
 /// Opens a file as a web app would, and tells what every component of every tensor hashes to, by `loadTensor` and
 /// by `tensors()`; for a file that is refused, the code of the error.
-const IN_THE_PAGE: &str = r#"
-async (url) => {
+pub(crate) const IN_THE_PAGE: &str = r#"
+async (url, more) => {
   const { StreamingLoader } = await import("/pkg/weightstream.js");
   const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
   const hashes = async (tensor) => {
@@ -28,7 +28,7 @@ async (url) => {
   };
   // One fixture has a `base_url`: a host that does not exist. Its files lie beside it, where mmap finds them too.
   const local = (address) => address.startsWith(location.origin) ? address : new URL(address.split("/").pop(), new URL(url, location.origin));
-  const options = { fetch: (address, init) => fetch(local(address), init), retry: { attempts: 0 } };
+  const options = { fetch: (address, init) => fetch(local(address), init), retry: { attempts: 0 }, ...more };
   try {
     const loader = await StreamingLoader.open(url, options);
     const alone = Object.create(null), streamed = Object.create(null);
@@ -46,11 +46,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     let fixtures = project.root.join("tests/fixtures");
     let package = package::build(project)?;
     let server = Server::new().mount("/", &fixtures).mount("/pkg", &package).bind("127.0.0.1:0")?.spawn();
-    let mut models = Vec::new();
-    for file in models_below(&fixtures)? {
-        let path = file.strip_prefix(&fixtures)?.to_string_lossy().replace('\\', "/");
-        models.push((path, natively(&file)));
-    }
+    let models = models(&fixtures)?;
     for engine in Engine::ALL {
         let browser = Browser::launch(project, engine)?;
         browser.open(&format!("{}/", server.url()))?;
@@ -72,7 +68,19 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     Ok(())
 }
 
-fn compare(in_browser: &Value, natively: &weightstream::Result<Map<String, Value>>) -> Result<()> {
+/// Every model below a folder: its path from there, and what mmap gives.
+pub(crate) fn models(folder: &Path) -> Result<Vec<(String, Natively)>> {
+    let mut models = Vec::new();
+    for file in models_below(folder)? {
+        let path = file.strip_prefix(folder)?.to_string_lossy().replace('\\', "/");
+        models.push((path, natively(&file)));
+    }
+    Ok(models)
+}
+
+pub(crate) type Natively = weightstream::Result<Map<String, Value>>;
+
+pub(crate) fn compare(in_browser: &Value, natively: &Natively) -> Result<()> {
     match natively {
         Ok(expected) => {
             let gives = |how: &str| in_browser.get(how).and_then(Value::as_object) == Some(expected);
@@ -88,7 +96,7 @@ fn compare(in_browser: &Value, natively: &weightstream::Result<Map<String, Value
 }
 
 /// What mmap gives: each tensor's components by their hashes.
-fn natively(file: &Path) -> weightstream::Result<Map<String, Value>> {
+fn natively(file: &Path) -> Natively {
     let mut reader = Reader::open(file)?;
     let names: Vec<_> = reader.tensors().iter().map(|tensor| tensor.name.clone()).collect();
     let mut tensors = Map::new();

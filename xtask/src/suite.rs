@@ -9,7 +9,7 @@ use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
     browser, cache_test, cargo_tools, chaos, command, crash_test, formats, headless, interop, nginx_test, package_test,
-    page_test, parity, setup, trap_test, wasm_target,
+    page_test, parity, setup, trap_test, wasm_target, worker_test,
 };
 
 struct Step {
@@ -20,7 +20,7 @@ struct Step {
     run: fn(&Project) -> Result<()>,
 }
 
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 19] = [
     Step { name: "tools", promise: "every tool is there", run: setup::all },
     Step { name: "fmt", promise: "the code is formatted", run: formatting },
     Step { name: "clippy", promise: "clippy has nothing to say", run: clippy },
@@ -32,6 +32,7 @@ const STEPS: [Step; 18] = [
     Step { name: "web", promise: "the tests pass in a browser", run: browser_tests },
     Step { name: "package", promise: "the npm package is whole, typed and small", run: package_test::run },
     Step { name: "crash", promise: "a panic is told, and the next open works", run: crash_test::run },
+    Step { name: "workers", promise: "workers give what the page would, or are done without", run: worker_test::run },
     Step { name: "parity", promise: "every fixture is the same through three browsers and mmap", run: parity::run },
     Step { name: "traps", promise: "no trap of networks catches the package in a browser", run: trap_test::run },
     Step { name: "model", promise: "the whole model arrives bit-exact", run: headless::run },

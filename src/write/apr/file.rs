@@ -1,6 +1,6 @@
 //! One APR file, from its header to its footer.
 
-use super::lz4::BlockEncoder;
+use super::lz4::BlockCompressor;
 use super::target::entry_bytes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::apr::draft::{
@@ -22,6 +22,8 @@ pub(super) struct AprFile {
     data_offset: u64,
     alignment: u64,
     compression: Compression,
+    /// From the first tensor that is compressed on.
+    compressor: Option<BlockCompressor>,
     flags: u32,
 }
 
@@ -48,7 +50,19 @@ impl AprFile {
         let aligned = if alignment == 32 { flags::ALIGNED_32 } else { flags::ALIGNED_64 };
         let flags = aligned | if is_shard { flags::SHARDED } else { 0 };
         let (metadata, index) = (metadata.to_vec(), Vec::new());
-        Ok(AprFile { file, metadata, index, index_length, tensor_count: 0, data_offset, alignment, compression, flags })
+        let compressor = None;
+        Ok(AprFile {
+            file,
+            metadata,
+            index,
+            index_length,
+            tensor_count: 0,
+            data_offset,
+            alignment,
+            compression,
+            compressor,
+            flags,
+        })
     }
 }
 
@@ -102,13 +116,14 @@ impl AprFile {
     /// A tensor without bytes has no blocks, and so counts as raw.
     fn write_lz4(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<Stored> {
         let start = self.file.position();
-        let mut encoder = BlockEncoder::new();
+        let AprFile { file, compressor, .. } = self;
+        let mut encoder = compressor.get_or_insert_with(BlockCompressor::new).encoder();
         let mut raw_size = 0;
         source.read(tensor, &mut |bytes| {
             raw_size += bytes.len() as u64;
-            encoder.push(bytes, &mut |block| self.file.write(block))
+            encoder.push(bytes, &mut |block| file.write(block))
         })?;
-        encoder.finish(&mut |block| self.file.write(block))?;
+        encoder.finish(&mut |block| file.write(block))?;
         let flags = if raw_size > 0 { TENSOR_COMPRESSED } else { 0 };
         Ok(Stored { size: self.file.position() - start, raw_size, flags })
     }

@@ -50,6 +50,7 @@ pub(super) const MAX_WASM_MEMORY_BYTES: u64 = 8 << 20;
 /// `line` is the origin of the same server behind a slow line.
 pub(super) fn all(models: &Path, line: &str) -> Result<Vec<Case>> {
     let mut cases = cold();
+    cases.extend(by_workers());
     cases.extend(kept());
     cases.extend(behind_a_slow_line(line));
     cases.extend(heads(models)?);
@@ -78,7 +79,8 @@ pub(super) fn ratio(ratio: f64) -> Goals {
 fn cold() -> Vec<Case> {
     let on_the_page = |goals| Goals { longest_task_ms: Some(50.0), ..goals };
     let tensors = |name, title, file, goals| {
-        tensors(name, title, json!({ "url": format!("/models/{file}") }), on_the_page(goals))
+        let parameters = json!({ "url": format!("/models/{file}"), "options": { "workers": 0 } });
+        tensors(name, title, parameters, on_the_page(goals))
     };
     let byob = ("byob", json!({ "url": "/models/raw.safetensors", "byteLength": TENSOR_BYTES }));
     let floor = tensors("byob", "the floor: BYOB reads and nothing else", "", Goals::default());
@@ -87,11 +89,27 @@ fn cold() -> Vec<Case> {
         tensors("raw", "raw, unverified", "raw.safetensors", Goals { peak: Some(1.05), ..ratio(0.65) }),
         tensors("crc32", "raw, CRC-32 of the file (APR)", "raw.apr", ratio(0.72)),
         tensors("crc32c", "raw, CRC-32C of each tensor (zTensor)", "crc32c.zt", Goals::default()),
-        tensors("blake3", "raw, BLAKE3 of each tensor (AERO)", "blake3.aero", ratio(0.80)),
-        tensors("sha256", "raw, SHA-256 of each tensor (zTensor)", "sha256.zt", ratio(1.1)),
+        tensors("blake3", "raw, BLAKE3 of each tensor (AERO), 1 thread", "blake3.aero", Goals::default()),
+        tensors("sha256", "raw, SHA-256 of each tensor (zTensor), 1 thread", "sha256.zt", Goals::default()),
         tensors("lz4-bf16", "LZ4 + CRC-32, planes of BF16, 1 thread", "bf16.apr", ratio(1.0)),
         tensors("lz4-q8", "LZ4 + CRC-32, 8-bit quanta, 1 thread", "q8.apr", ratio(1.0)),
         tensors("lz4-sparse", "LZ4 + CRC-32, highly compressible, 1 thread", "sparse.apr", ratio(0.45)),
+    ]
+}
+
+/// The same with as many workers as there can be by default, on a machine with the cores for them.
+fn by_workers() -> Vec<Case> {
+    let tensors = |name, title, file, goals| {
+        let parameters = json!({ "url": format!("/models/{file}"), "options": { "workers": 4 } });
+        tensors(name, title, parameters, Goals { longest_task_ms: Some(50.0), ..goals })
+    };
+    let peak = |goals| Goals { peak: Some(1.15), ..goals };
+    vec![
+        tensors("blake3-workers", "raw, BLAKE3 of each tensor, 4 workers", "blake3.aero", ratio(0.80)),
+        tensors("sha256-workers", "raw, SHA-256 of each tensor, 4 workers", "sha256.zt", ratio(1.1)),
+        tensors("lz4-bf16-workers", "LZ4 + CRC-32, planes of BF16, 4 workers", "bf16.apr", peak(ratio(0.85))),
+        tensors("lz4-q8-workers", "LZ4 + CRC-32, 8-bit quanta, 4 workers", "q8.apr", peak(ratio(0.62))),
+        tensors("lz4-sparse-workers", "LZ4 + CRC-32, highly compressible, 4 workers", "sparse.apr", peak(ratio(0.25))),
     ]
 }
 

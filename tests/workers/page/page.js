@@ -1,0 +1,182 @@
+// A web app whose workers are watched, held up and killed.
+
+// How many messages of which kind workers got and gave.
+const got = {}, gave = {};
+const count = (table, kind) => (table[kind] = (table[kind] ?? 0) + 1);
+let doomed; // what befalls a worker with its next chunk: "fails" or "is silent"
+let held; // messages to workers that wait, while there is a list of them
+
+globalThis.Worker = globalThis.Worker && class extends Worker {
+  constructor(...parameters) {
+    super(...parameters);
+    this.addEventListener("message", ({ data }) => count(gave, data[1]));
+  }
+
+  postMessage(message, transferred) {
+    count(got, message[1]);
+    if (held && message[1] !== "jobs" && message[1] !== "cache") return held.push(() => super.postMessage(message, transferred));
+    super.postMessage(message, transferred);
+    if (message[1] !== "chunk" || !doomed) return;
+    super.terminate();
+    if (doomed === "fails") this.dispatchEvent(new Event("error"));
+    doomed = undefined;
+  }
+};
+
+const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
+const sha256 = async ({ data }) => hex(await crypto.subtle.digest("SHA-256", data.slice()));
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function open(url, options) {
+  const { StreamingLoader } = await import(globalThis.source ?? "/pkg/weightstream.js");
+  return StreamingLoader.open(url, { workers: 2, cache: "none", ...options });
+}
+
+// All tensors of a model: their names, and what their bytes hash to. Several connections bring them in another order.
+async function everything(url, options) {
+  const loader = await open(url, options);
+  const found = [];
+  for await (const tensor of loader.tensors()) found.push([tensor.name, await sha256(tensor)]);
+  loader.close();
+  return JSON.stringify(found.sort());
+}
+
+// The same on the page, and by workers. The latter only once these have started.
+async function expected(url) {
+  const onThePage = await everything(url, { workers: 0 });
+  for (let tries = 0; !gave.done && tries < 300; tries++) {
+    if (await everything(url) !== onThePage) throw new Error("other bytes");
+    await pause(10);
+  }
+  if (!gave.done) throw new Error("no worker has started");
+  return onThePage;
+}
+
+// Once workers have started, of which some module has noted the messages.
+globalThis.started = async (url) => (await expected(url)).length > 0;
+globalThis.tasksDone = () => gave.done ?? 0;
+
+globalThis.survives = async (url, fate) => {
+  const onThePage = await expected(url);
+  doomed = fate;
+  const same = await everything(url) === onThePage;
+  const happened = doomed === undefined;
+  return { same, happened, again: await everything(url) === onThePage };
+};
+
+globalThis.goesWithout = async (url, source) => {
+  globalThis.source = source;
+  const onThePage = await everything(url, { workers: 0 });
+  const unhandled = [];
+  addEventListener("unhandledrejection", ({ reason }) => unhandled.push(String(reason)));
+  const same = [];
+  for (let turn = 0; turn < 3; turn++) {
+    same.push(await everything(url) === onThePage);
+    await pause(100);
+  }
+  return { same: same.every(Boolean), ready: gave.ready ?? 0, unhandled };
+};
+
+// Aborts while workers have jobs that they cannot get on with.
+globalThis.aborts = async (url) => {
+  const onThePage = await expected(url);
+  held = [];
+  const controller = new AbortController();
+  const loader = await open(url);
+  const begun = got.begin;
+  const load = (async () => {
+    for await (const tensor of loader.tensors({ signal: controller.signal })) return tensor.name;
+  })().catch((reason) => reason);
+  while (got.begin === begun) await pause(5);
+  await pause(50);
+  const start = performance.now();
+  controller.abort("enough");
+  const outcome = await load;
+  const ms = performance.now() - start;
+  await pause(50);
+  const released = held;
+  held = undefined;
+  released.forEach((post) => post());
+  loader.close();
+  const before = { ...gave };
+  const same = await everything(url) === onThePage;
+  return { outcome, ms, same, dropped: got.drop ?? 0, done: gave.done - (before.done ?? 0) };
+};
+
+// WebKitGTK has no shared memory: there the page fills all that is given to it.
+globalThis.shares = async (url) => {
+  const isThere = typeof SharedArrayBuffer === "function";
+  await expected(url);
+  const onThePage = JSON.parse(await everything(url, { workers: 0 }));
+  const loader = await open(url);
+  const [name, hash] = onThePage[0];
+  const { byteLength } = (await loader.loadIndex())[0];
+  const into = isThere ? new SharedArrayBuffer(byteLength) : new ArrayBuffer(byteLength);
+  const done = gave.done;
+  const tensor = await loader.loadTensor(name, { into });
+  const given = new ArrayBuffer(byteLength);
+  const other = await loader.loadTensor(name, { into: given });
+  return {
+    isThere: tensor.data.buffer === into, same: await sha256(tensor) === hash, byWorkers: gave.done - done === Number(isThere),
+    isGiven: other.data.buffer === given, sameGiven: await sha256(other) === hash,
+  };
+};
+
+// A SafeTensors file with one large tensor, of which the caller knows the digest.
+globalThis.digests = async (url) => {
+  await expected(url);
+  const bytes = new Uint8Array(9 << 20).map((_, index) => (index * 2654435761) >>> 13);
+  const header = new TextEncoder().encode(JSON.stringify({ large: { dtype: "U8", shape: [bytes.length], data_offsets: [0, bytes.length] } }));
+  const file = new Uint8Array(8 + header.length + bytes.length);
+  new DataView(file.buffer).setBigUint64(0, BigInt(header.length), true);
+  file.set(header, 8);
+  file.set(bytes, 8 + header.length);
+  const right = hex(await crypto.subtle.digest("SHA-256", bytes)), wrong = "0".repeat(64);
+  const load = async (digest, fate) => {
+    doomed = fate;
+    const loader = await open(file, { digests: { tensors: { large: `sha256:${digest}` } } });
+    try {
+      const tensor = await loader.loadTensor("large");
+      return `${tensor.verified} ${await sha256(tensor) === right}`;
+    } catch ({ code, tensor }) {
+      return `${code} ${tensor}`;
+    }
+  };
+  const chunks = got.chunk ?? 0;
+  const told = { right: await load(right), wrong: await load(wrong), chunks: got.chunk - chunks };
+  return { ...told, lost: await load(right, "fails"), lostAndWrong: await load(wrong) };
+};
+
+// From within a worker, which starts workers of its own.
+globalThis.nested = async (url) => {
+  const onThePage = await everything(url, { workers: 0 });
+  const script = `
+    import { StreamingLoader } from "${location.origin}/pkg/weightstream.js";
+    const found = [];
+    for (let turn = 0; turn < 2; turn++) {
+      const loader = await StreamingLoader.open("${new URL(url, location.href)}", { workers: 1, cache: "none" });
+      found.length = 0;
+      for await (const { name, data } of loader.tensors()) {
+        const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", data));
+        found.push([name, Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("")]);
+      }
+      loader.close();
+      await new Promise((resolve) => setTimeout(resolve, 500));
+    }
+    postMessage([0, JSON.stringify(found.sort())]);`;
+  const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+  const worker = new Worker(address, { type: "module" });
+  const found = await new Promise((resolve) => {
+    worker.onmessage = ({ data }) => resolve(data[1]);
+    worker.onerror = (event) => resolve(`it fails: ${event.message}`);
+  });
+  worker.terminate();
+  return found === onThePage ? true : found;
+};
+
+globalThis.refuses = async (url) => {
+  const code = (promise) => promise.then(() => "none", ({ code }) => code);
+  const told = { many: await code(open(url, { workers: 17 })), negative: await code(open(url, { workers: -1 })) };
+  WebAssembly.validate = () => false; // as where there are no vectors
+  return { ...told, withoutVectors: await code(open(url)) };
+};

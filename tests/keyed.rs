@@ -60,9 +60,18 @@ fn name(version: u8) -> String {
     format!("{FILE_BYTES}\n\"{version}\"\n")
 }
 
+thread_local! {
+    static NOW_MS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A long time passes between two writes.
+fn next_ms() -> u64 {
+    NOW_MS.replace(NOW_MS.get() + 10_000)
+}
+
 async fn write(files: &mut Keyed<Values>, version: u8, range: Range<u64>) -> Result<()> {
     let generation = u64::from(version) << 32 | range.start;
-    files.write(URL, &name(version), range.start, &content(version, range), generation).await
+    files.write(URL, &name(version), range.start, &content(version, range), generation, next_ms()).await
 }
 
 /// Reads all that is there and checks every byte; gives how many there are.
@@ -124,7 +133,7 @@ fn what_was_not_used_for_longest_makes_room() {
     block_on(async {
         let mut files = Keyed::new(Values::default());
         for (url, used_ms) in [("a", 30), ("b", 10), ("c", 20)] {
-            files.write(url, &name(1), 0, &content(1, 0..50), used_ms).await.unwrap();
+            files.write(url, &name(1), 0, &content(1, 0..50), used_ms, 5).await.unwrap();
             files.version(url, used_ms).await.unwrap();
         }
         let listed: u64 = files.list().await.unwrap().iter().map(|file| file.byte_length).sum();

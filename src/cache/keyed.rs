@@ -26,6 +26,9 @@ const PREFIX: &str = "weightstream.";
 
 const CONTENT: &str = "weightstream.content.";
 
+/// For so long a file that is written to is taken for what it was: what is written in vain meanwhile is found missing.
+const LOOK_INTERVAL_MS: u64 = 1_000;
+
 /// Something that keeps values under keys. A key is a valid name of a file: at most 128 of `a` to `z`, digits and dots.
 #[allow(async_fn_in_trait, reason = "as for sources")]
 pub trait KeyValues {
@@ -71,6 +74,8 @@ struct File {
     version: String,
     generation: u64,
     extents: Extents,
+    /// When its head was last known to be there.
+    seen_ms: u64,
 }
 
 /// A file that is kept.
@@ -137,25 +142,35 @@ impl<K: KeyValues> Keyed<K> {
 
     /// Keeps `bytes`, at most [`PIECE_BYTES`] of them, which begin at `start` in that version of the file. What there was
     /// of another version goes. `generation` is random.
-    pub async fn write(&mut self, url: &str, version: &str, start: u64, bytes: &[u8], generation: u64) -> Result<()> {
+    pub async fn write(
+        &mut self,
+        url: &str,
+        version: &str,
+        start: u64,
+        bytes: &[u8],
+        generation: u64,
+        now_ms: u64,
+    ) -> Result<()> {
         let unusable = || Error::new(ErrorKind::Internal, "bytes were to be kept in a way that no store takes");
         let end =
             start.checked_add(bytes.len() as u64).filter(|end| end - start <= PIECE_BYTES).ok_or_else(unusable)?;
         let name = name_of(url);
         // Another tab may have forgotten the file since, or begun it anew.
-        let head = self.head(&name).await?.map(|(_, generation)| generation);
-        if self.file(&name).map(|file| file.generation) != head {
-            self.look(&name).await?;
+        let is_fresh = self.file(&name).is_some_and(|file| now_ms.abs_diff(file.seen_ms) < LOOK_INTERVAL_MS);
+        if !is_fresh {
+            let head = self.head(&name).await?.map(|(_, generation)| generation);
+            if self.file(&name).map(|file| file.generation) != head {
+                self.look(&name).await?;
+            }
         }
         if self.file(&name).is_none_or(|file| file.version != version) {
-            self.begin(
-                &name,
-                Description { url: url.to_owned(), identity: record::read_identity(version) },
-                generation,
-            )
-            .await?;
+            let description = Description { url: url.to_owned(), identity: record::read_identity(version) };
+            self.begin(&name, description, generation, now_ms).await?;
         }
         let file = self.files.iter_mut().find(|file| file.name == name).ok_or_else(unusable)?;
+        if !is_fresh {
+            file.seen_ms = now_ms;
+        }
         loop {
             let gap = file.extents.missing(&(start..end), 1);
             if gap.is_empty() {
@@ -303,18 +318,19 @@ impl<K: KeyValues> Keyed<K> {
             }
         }
         let version = write_identity(&description.identity);
-        self.files.push(File { name: name.to_owned(), description, version, generation, extents });
+        self.files.push(File { name: name.to_owned(), description, version, generation, extents, seen_ms: 0 });
         if old.is_empty() { Ok(()) } else { self.values.delete(old).await }
     }
 
-    async fn begin(&mut self, name: &str, description: Description, generation: u64) -> Result<()> {
-        let head = record::describe(&description, generation, 0)
+    async fn begin(&mut self, name: &str, description: Description, generation: u64, now_ms: u64) -> Result<()> {
+        let head = record::describe(&description, generation, now_ms)
             .ok_or_else(|| Error::new(ErrorKind::Limit, "its URL is too long to keep a file under"))?;
         self.forget(name).await?;
         self.values.set(&key(name, "head"), &head).await?;
+        self.values.set(&used_key(name), &now_ms.to_le_bytes()).await?;
         let version = write_identity(&description.identity);
         let extents = Extents::default();
-        self.files.push(File { name: name.to_owned(), description, version, generation, extents });
+        self.files.push(File { name: name.to_owned(), description, version, generation, extents, seen_ms: 0 });
         Ok(())
     }
 

@@ -92,7 +92,7 @@ impl Keep for Shelf {
         }
         let generation = (Math::random() * 2f64.powi(53)) as u64;
         loop {
-            match self.files.write(url, version, start, bytes, generation).await {
+            match self.files.write(url, version, start, bytes, generation, now_ms()).await {
                 // There may be less room than the browser says.
                 Err(error)
                     if self.makes_room

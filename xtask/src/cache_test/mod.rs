@@ -84,6 +84,7 @@ pub(crate) struct Site {
     pub(crate) weights: PathBuf,
     expected: Vec<ExpectedTensor>,
     pub(crate) byte_length: u64,
+    storage: Storage,
 }
 
 /// A server of its own for one promise, and so URLs of its own.
@@ -146,6 +147,7 @@ impl Site {
             weights: weights.to_owned(),
             expected: expected::tensors(weights)?,
             byte_length: fs::metadata(weights)?.len(),
+            storage,
         })
     }
 

@@ -43,6 +43,14 @@ pub(crate) enum Fault {
     Changed,
 }
 
+impl Fault {
+    /// Whether a load should go on after it.
+    pub(crate) fn passes(self) -> bool {
+        use Fault::{Busy, Cut, IgnoredRange, Late, Slow, Stall};
+        matches!(self, Cut | Stall | Late | Slow | Busy | IgnoredRange)
+    }
+}
+
 /// What a load may still survive comes more often than what must end it.
 const FAULTS: [Fault; 19] = [
     Fault::Cut,

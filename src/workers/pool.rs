@@ -21,11 +21,15 @@ const LEAST_TASK_BYTES: u64 = if cfg!(feature = "small-jobs") { 1 } else { 32 <<
 /// These decode faster than ordinary networks bring bytes, and each takes some MiB.
 const MAX_DEFAULT_COUNT: usize = 4;
 
-/// How many workers a loader has where nobody says. One core is the page's.
+/// The page's, and that of the browser's network process: where a computer has no more than these, workers made loads
+/// longer (measured on 2 cores).
+const OTHERS_CORES: usize = 2;
+
+/// How many workers a loader has where nobody says.
 pub(crate) fn default_count() -> usize {
     let navigator = Reflect::get(&js_sys::global(), &"navigator".into()).unwrap_or_default();
     let cores = Reflect::get(&navigator, &"hardwareConcurrency".into()).ok().and_then(|cores| cores.as_f64());
-    (cores.unwrap_or(1.0) as usize).saturating_sub(1).min(MAX_DEFAULT_COUNT)
+    (cores.unwrap_or(1.0) as usize).saturating_sub(OTHERS_CORES).min(MAX_DEFAULT_COUNT)
 }
 
 /// At most so many of a page's workers, for one loader.

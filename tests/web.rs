@@ -269,7 +269,16 @@ async fn what_was_prefetched_is_not_requested_again() {
 
 #[wasm_bindgen_test]
 async fn a_load_that_nobody_waits_for_stops_its_request() {
-    let server = serve("never-ends");
+    stops_its_request("never-ends").await;
+}
+
+#[wasm_bindgen_test]
+async fn also_where_the_answer_has_not_begun() {
+    stops_its_request("answers-once").await;
+}
+
+async fn stops_its_request(behaviour: &str) {
+    let server = serve(behaviour);
     let loader = open(&server).await.unwrap();
     let before = server.aborted();
     {

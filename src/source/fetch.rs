@@ -131,7 +131,9 @@ impl FetchSource {
         init.set_cache(RequestCache::NoStore);
         init.set_signal(Some(&controller.signal()));
         self.client.requests.set(self.client.requests.get() + 1);
+        let pending = Pending(Some(controller.clone()));
         let response = self.call_fetch(&init).await;
+        pending.has_ended();
         let response = response.map_err(|cause| broken("the request failed", cause))?;
         match response.dyn_into::<Response>() {
             Ok(response) => Ok((response, controller)),
@@ -147,6 +149,24 @@ impl FetchSource {
         };
         let promise = fetch.call2(&global, &self.url.as_str().into(), init)?;
         JsFuture::from(Promise::resolve(&promise)).await
+    }
+}
+
+/// A request without an answer yet. Dropping it aborts the request: the browser would go on and fetch all of the body, for
+/// nobody.
+struct Pending(Option<AbortController>);
+
+impl Pending {
+    fn has_ended(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(controller) = &self.0 {
+            controller.abort();
+        }
     }
 }
 

@@ -27,6 +27,7 @@ export function server(bytes, behaviour) {
       case "breaks-now-and-then": return count === 1 ? partial() : new Response(breaking(bytes.slice(start, end), 50000), { status: 206, headers: { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}` } });
       case "stalls-once": return count === 2 ? new Response(new ReadableStream({ type: "bytes" }), { status: 206, headers: { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}` } }) : partial();
       case "cuts-bodies": return partial(bytes.slice(start, count === 1 ? end : Math.floor((start + end) / 2)), { "Content-Length": String(end - start) });
+      case "answers-once": return count === 1 ? partial() : new Promise(() => {});
       case "changes": return partial(undefined, { ETag: `"v${count}"` });
       case "forbids": return new Response("no", { status: 403 });
       case "fails": throw new TypeError("Failed to fetch");

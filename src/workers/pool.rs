@@ -21,8 +21,8 @@ const LEAST_TASK_BYTES: u64 = if cfg!(feature = "small-jobs") { 1 } else { 32 <<
 /// These decode faster than ordinary networks bring bytes, and each takes some MiB.
 const MAX_DEFAULT_COUNT: usize = 4;
 
-/// The page's, and that of the browser's network process: where a computer has no more than these, workers made loads
-/// longer (measured on 2 cores).
+/// The page's, and that of the browser's network process: where a computer has no more than these, workers made most
+/// loads longer (on 2 cores, which other work kept busy, too).
 const OTHERS_CORES: usize = 2;
 
 /// How many workers a loader has where nobody says.

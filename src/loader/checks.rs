@@ -1,11 +1,12 @@
 //! What bytes are checked by while they go by, wherever they belong.
 
 use super::file::ModelFile;
+use super::reading::Chunk;
 use crate::codec::digest::{self, Hasher};
 use crate::codec::pages::PageChecker;
 use crate::error::Result;
 use crate::index::ComponentDigest;
-use crate::source::Source;
+use crate::source::{Buffer, Source};
 use std::cell::RefCell;
 
 /// What stored bytes are checked by as they go by: the pages and the file that they lie in.
@@ -28,6 +29,18 @@ impl<'a, S: Source> Checks<'a, S> {
             file.sums.borrow_mut().update(at, bytes);
         }
         self.pages.borrow_mut().iter_mut().try_for_each(|checker| checker.update(at, bytes))
+    }
+
+    /// As [`Checks::stored`], for a chunk whose first byte lies at `at`.
+    pub(crate) fn chunk<B: Buffer>(&mut self, mut at: u64, chunk: &Chunk<'_, B>) -> Result<()> {
+        if !self.is_needed() {
+            return Ok(()); // so that the bytes need not come into this thread's memory
+        }
+        chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
+            self.stored(at, bytes)?;
+            at += bytes.len() as u64;
+            Ok(())
+        })
     }
 }
 

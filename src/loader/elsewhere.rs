@@ -50,14 +50,7 @@ impl<S: Source> RunReader<S> {
             reading.lend(|| work.chunk());
             let chunk = self.chunk(reading, &wanted.range).await?;
             let length = chunk.length;
-            if checks.is_needed() {
-                let mut at = start;
-                chunk.buffer.inspect(0..length, &mut |bytes| {
-                    checks.stored(at, bytes)?;
-                    at += bytes.len() as u64;
-                    Ok(())
-                })?;
-            }
+            checks.chunk(start, &chunk)?;
             self.arrived(start..start + length, Some(name));
             if is_lost {
                 continue;

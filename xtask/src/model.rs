@@ -49,6 +49,7 @@ impl Model {
 
 /// Fetches the original, or makes one up, and converts it with our own command line.
 pub(crate) fn ready(project: &Project) -> Result<Model> {
+    let _alone = project.alone()?;
     let source = source(project)?;
     let folder = converted(project, &source)?;
     let expected = serde_json::from_reader(File::open(folder.join("expected.json"))?)?;
@@ -57,6 +58,7 @@ pub(crate) fn ready(project: &Project) -> Result<Model> {
 
 /// The weights that the demo model is made of, in SafeTensors.
 pub(crate) fn original(project: &Project) -> Result<PathBuf> {
+    let _alone = project.alone()?;
     Ok(source(project)?.join(WEIGHTS))
 }
 

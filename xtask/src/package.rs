@@ -46,21 +46,26 @@ pub(crate) struct Sizes {
 
 /// Builds the package and gives its folder.
 pub(crate) fn build(project: &Project) -> Result<PathBuf> {
+    let _alone = project.alone()?;
     let manifest = manifest(project)?;
     let built = project.target.join("pkg");
     let sizes = finish(project, &compile(project)?, &built)?;
-    let package = project.root.join("pkg");
-    if package.exists() {
-        fs::remove_dir_all(&package)?;
-    }
-    fs::create_dir(&package)?;
+    let mut contents = vec![("package.json", fs::read(project.root.join("pkg.json"))?)];
     for name in files(&manifest)? {
         let sources = [built.join(name), project.root.join("src/js").join(name), project.root.join(name)];
         let source = sources.iter().find(|source| source.is_file());
         let source = source.with_context(|| format!("pkg.json lists {name}, which is neither built nor written"))?;
-        fs::copy(source, package.join(name))?;
+        contents.push((name, fs::read(source)?));
     }
-    fs::copy(project.root.join("pkg.json"), package.join("package.json"))?;
+    let package = project.root.join("pkg");
+    // Another chore may be serving it.
+    if !holds(&package, &contents)? {
+        if package.exists() {
+            fs::remove_dir_all(&package)?;
+        }
+        fs::create_dir(&package)?;
+        contents.iter().try_for_each(|(name, content)| fs::write(package.join(name), content))?;
+    }
 
     let kib = |bytes| bytes as f64 / 1024.0;
     eprintln!(
@@ -71,6 +76,12 @@ pub(crate) fn build(project: &Project) -> Result<PathBuf> {
     );
     eprintln!("build: the package is in {}", package.display());
     Ok(package)
+}
+
+/// Whether a folder has these files and no others.
+fn holds(folder: &Path, contents: &[(&str, Vec<u8>)]) -> Result<bool> {
+    let is_same = |(name, content): &(&str, Vec<u8>)| fs::read(folder.join(name)).is_ok_and(|old| old == *content);
+    Ok(folder.is_dir() && fs::read_dir(folder)?.count() == contents.len() && contents.iter().all(is_same))
 }
 
 /// Makes the glue and the module of the package, unless they were made of the same already: to optimise and to compress them takes

@@ -1,6 +1,7 @@
 //! The project as cargo knows it, and the folders that the chores work in.
 
 use std::env;
+use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -38,6 +39,14 @@ impl Project {
         let features = library.and_then(|library| library.get("features")).and_then(Value::as_object);
         let features = features.into_iter().flatten().map(|(name, _)| name.clone()).collect();
         Ok(Project { root, target: target.into(), tools: tools_folder()?, version, features })
+    }
+
+    /// Holds off other chores that would make the same things in the target folder; they find them made.
+    pub(crate) fn alone(&self) -> Result<File> {
+        fs::create_dir_all(&self.target)?;
+        let file = File::create(self.target.join("xtask.lock"))?;
+        file.lock()?;
+        Ok(file)
     }
 }
 

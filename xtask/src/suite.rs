@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    browser, cache_test, cargo_tools, chaos, command, crash_test, formats, headless, interop, nginx_test, package_test,
-    page_test, parity, setup, trap_test, wasm_target, worker_test,
+    browser, cache_test, cargo_tools, chaos, command, crash_test, formats, headless, interop, lanes, nginx_test,
+    package_test, page_test, parity, setup, trap_test, wasm_target, worker_test,
 };
 
 struct Step {
@@ -20,51 +20,73 @@ struct Step {
     run: fn(&Project) -> Result<()>,
 }
 
-const STEPS: [Step; 19] = [
+/// One after another: compilers use every core, and what is found, built and converted here is what the others need.
+const FIRST: [Step; 5] = [
     Step { name: "tools", promise: "every tool is there", run: setup::all },
     Step { name: "fmt", promise: "the code is formatted", run: formatting },
     Step { name: "clippy", promise: "clippy has nothing to say", run: clippy },
     Step { name: "clippy-wasm", promise: "nor for wasm32", run: clippy_for_wasm },
-    Step { name: "native", promise: "the native tests pass", run: native_tests },
-    Step { name: "chaos", promise: "bad networks give the right bytes or an error", run: chaos },
-    Step { name: "interop", promise: "the formats' own tools and we read each other", run: interoperation },
-    Step { name: "doc", promise: "the documentation has no dead link", run: documentation },
-    Step { name: "web", promise: "the tests pass in a browser", run: browser_tests },
     Step { name: "package", promise: "the npm package is whole, typed and small", run: package_test::run },
-    Step { name: "crash", promise: "a panic is told, and the next open works", run: crash_test::run },
-    Step { name: "workers", promise: "workers give what the page would, or are done without", run: worker_test::run },
-    Step { name: "parity", promise: "every fixture is the same through three browsers and mmap", run: parity::run },
-    Step { name: "traps", promise: "no trap of networks catches the package in a browser", run: trap_test::run },
-    Step { name: "model", promise: "the whole model arrives bit-exact", run: headless::run },
-    Step { name: "formats", promise: "and so it does from every format that is written", run: formats::run },
-    Step { name: "nginx", promise: "another server, however set up, is read the same", run: nginx_test::run },
-    Step { name: "cache", promise: "what was loaded once is kept, and harms nothing", run: cache_test::run },
-    Step { name: "page", promise: "the demo page does what it promises", run: page_test::run },
 ];
 
-/// Runs the steps of these names; all of them where none is named.
+/// Side by side, what takes longest first.
+const THEN: [Step; 14] = [
+    Step { name: "native", promise: "the native tests pass", run: native_tests },
+    Step { name: "cache", promise: "what was loaded once is kept, and harms nothing", run: cache_test::run },
+    Step { name: "workers", promise: "workers give what the page would, or are done without", run: worker_test::run },
+    Step { name: "traps", promise: "no trap of networks catches the package in a browser", run: trap_test::run },
+    Step { name: "interop", promise: "the formats' own tools and we read each other", run: interoperation },
+    Step { name: "nginx", promise: "another server, however set up, is read the same", run: nginx_test::run },
+    Step { name: "web", promise: "the tests pass in a browser", run: browser_tests },
+    Step { name: "parity", promise: "every fixture is the same through three browsers and mmap", run: parity::run },
+    Step { name: "page", promise: "the demo page does what it promises", run: page_test::run },
+    Step { name: "chaos", promise: "bad networks give the right bytes or an error", run: chaos },
+    Step { name: "crash", promise: "a panic is told, and the next open works", run: crash_test::run },
+    Step { name: "formats", promise: "it does so from every format that is written", run: formats::run },
+    Step { name: "doc", promise: "the documentation has no dead link", run: documentation },
+    Step { name: "model", promise: "the whole model arrives bit-exact", run: headless::run },
+];
+
+/// Runs the steps of these names here, one after another; all of them where none is named.
 pub(crate) fn run(project: &Project, names: &[String]) -> Result<()> {
-    let known: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+    let all = || FIRST.iter().chain(&THEN);
     for name in names {
-        ensure!(known.contains(&name.as_str()), "there is no step {name}, only {}", known.join(", "));
+        let known = || all().map(|step| step.name).collect::<Vec<_>>().join(", ");
+        ensure!(all().any(|step| step.name == name), "there is no step {name}, only {}", known());
     }
-    let mut outcomes = Vec::new();
-    for step in STEPS.iter().filter(|step| names.is_empty() || names.iter().any(|name| name == step.name)) {
-        println!("\n━━ {}: {}", step.name, step.promise);
-        let start = Instant::now();
-        let passed = match (step.run)(project) {
-            Ok(()) => true,
-            Err(error) => {
-                println!("{} FAILED: {error:#}", step.name);
-                false
-            }
-        };
-        outcomes.push((step, passed, start.elapsed()));
+    match names {
+        [] => {
+            let mut outcomes: Vec<_> = FIRST.iter().map(|step| outcome(project, step)).collect();
+            lanes::run(&THEN.each_ref().map(|step| step.name), |ended| {
+                let Some(step) = THEN.iter().find(|step| step.name == ended.name) else { return };
+                title(step);
+                print!("{}", ended.said);
+                outcomes.push((step, ended.passed, ended.time));
+            });
+            summary(&outcomes)
+        }
+        [name] => all().filter(|step| step.name == name).try_for_each(|step| (step.run)(project)),
+        names => {
+            let wanted = all().filter(|step| names.iter().any(|name| name == step.name));
+            summary(&wanted.map(|step| outcome(project, step)).collect::<Vec<_>>())
+        }
     }
-    summary(&outcomes)
 }
 
-fn summary(outcomes: &[(&Step, bool, Duration)]) -> Result<()> {
+type Outcome = (&'static Step, bool, Duration);
+
+fn outcome(project: &Project, step: &'static Step) -> Outcome {
+    title(step);
+    let start = Instant::now();
+    let passed = (step.run)(project).inspect_err(|error| println!("{} FAILED: {error:#}", step.name)).is_ok();
+    (step, passed, start.elapsed())
+}
+
+fn title(step: &Step) {
+    println!("\n━━ {}: {}", step.name, step.promise);
+}
+
+fn summary(outcomes: &[Outcome]) -> Result<()> {
     println!("\n━━ summary");
     for (step, passed, time) in outcomes {
         let outcome = if *passed { "ok" } else { "FAILED" };
@@ -94,7 +116,7 @@ fn clippy_for_wasm(project: &Project) -> Result<()> {
 }
 
 fn native_tests(project: &Project) -> Result<()> {
-    command::run(cargo(project).args(["test", "--workspace"]))
+    command::run(cargo(project).args(["test", "--workspace", "--no-fail-fast"]))
 }
 
 fn interoperation(project: &Project) -> Result<()> {

@@ -24,7 +24,7 @@ const TENSOR_BYTES: usize = 1 << 20;
 const PROMPT_MS: f64 = 1_000.0;
 
 pub(crate) fn run(project: &Project) -> Result<()> {
-    let package = crash_test::with_hooks(project)?;
+    let package = crash_test::with_hooks(project, "worker-test")?;
     let made = tempfile::tempdir()?;
     fs::write(made.path().join("model.apr"), model())?;
     // Without the worker's file, as when a bundler was not told of it.

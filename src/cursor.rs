@@ -53,10 +53,11 @@ impl<'a> Cursor<'a> {
         Ok(array)
     }
 
+    // What is known lies within the limit and the file.
+    #[inline]
     pub(crate) fn take(&mut self, length: u64) -> Result<&'a [u8], Stop> {
-        self.ensure(length)?;
         let taken = self.known.get(self.at..).and_then(|rest| rest.get(..usize::try_from(length).ok()?));
-        let taken = taken.ok_or_else(|| Error::new(ErrorKind::Internal, "bytes that are known are not there"))?;
+        let Some(taken) = taken else { return Err(self.lacking(length)) };
         self.at += taken.len();
         Ok(taken)
     }
@@ -91,6 +92,13 @@ impl<'a> Cursor<'a> {
         let wanted =
             (self.start + known).saturating_add(known.max(GROWTH_BYTES)).min(self.start.saturating_add(self.limit));
         Err(Stop::Need(self.start..wanted.min(self.file_length.unwrap_or(u64::MAX)).max(end)))
+    }
+
+    /// Why so many bytes cannot be taken.
+    #[cold]
+    fn lacking(&self, length: u64) -> Stop {
+        let internal = || Error::new(ErrorKind::Internal, "bytes that are known are not there").into();
+        self.ensure(length).err().unwrap_or_else(internal)
     }
 
     /// Where the next field begins in the file.

@@ -2,6 +2,8 @@
 
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result, malformed};
+pub use crate::long_array::{LongArray, Strings};
+use crate::names::Names;
 use crate::split::Split;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -18,8 +20,10 @@ pub struct Index {
     pub format: &'static str,
     /// The version of the format, as the file states it.
     pub version: String,
-    /// What the model says of itself.
+    /// What the model says of itself; null stands where `long_arrays` has something. See [`Index::whole_metadata`].
     pub metadata: Metadata,
+    /// Long arrays of the metadata, by their keys.
+    pub long_arrays: Vec<(String, LongArray)>,
     /// In file order: ascending offsets of their first byte.
     pub tensors: Vec<Tensor>,
     /// Things a user may want to know that are no reason to refuse the file.
@@ -27,6 +31,17 @@ pub struct Index {
     /// Tensors that the file lists although another one holds them, with the number of the shard that they are in:
     /// see [`Catalog`].
     pub elsewhere: HashMap<String, u64>,
+}
+
+impl Index {
+    /// What the model says of itself, all of it as JSON.
+    pub fn whole_metadata(&self) -> Metadata {
+        let mut metadata = self.metadata.clone();
+        for (key, array) in &self.long_arrays {
+            metadata.insert(key.clone(), array.into());
+        }
+        metadata
+    }
 }
 
 /// A named array: what a user asks for.
@@ -357,9 +372,8 @@ pub(crate) fn check_tied_tensors(tensors: &mut [Tensor], data_end: Option<u64>) 
 
 fn check(tensors: &mut [Tensor], data_end: Option<u64>, may_be_tied: bool) -> Result<()> {
     tensors.sort_by_key(|tensor| (tensor.first_byte(), tensor.stored_length() > 0));
-    let mut names: Vec<_> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-    names.sort_unstable();
-    if let Some(twice) = names.iter().zip(names.iter().skip(1)).find_map(|(one, next)| (one == next).then_some(one)) {
+    let name_at = |at: usize| tensors.get(at).map_or("", |tensor| tensor.name.as_str());
+    if let Some(twice) = Names::new(tensors.len(), name_at).twice(name_at) {
         return Err(malformed("the name occurs twice").in_tensor(twice));
     }
     let components = || tensors.iter().flat_map(|t| t.components.iter().map(move |c| (t, &c.range)));

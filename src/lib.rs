@@ -41,6 +41,8 @@ pub mod index;
 #[cfg(target_arch = "wasm32")]
 mod js;
 pub mod loader;
+mod long_array;
+mod names;
 pub mod native;
 pub mod plan;
 pub mod progress;

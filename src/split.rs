@@ -103,7 +103,15 @@ mod tests {
 
     fn index() -> Index {
         let (metadata, tensors, warnings) = Default::default();
-        Index { format: "gguf", version: "3".into(), metadata, tensors, warnings, elsewhere: HashMap::new() }
+        Index {
+            format: "gguf",
+            version: "3".into(),
+            metadata,
+            long_arrays: Vec::new(),
+            tensors,
+            warnings,
+            elsewhere: HashMap::new(),
+        }
     }
 
     #[test]

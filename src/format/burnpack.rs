@@ -47,6 +47,7 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
         format: FORMAT.name,
         version: version.to_string(),
         metadata,
+        long_arrays: Vec::new(),
         tensors,
         warnings,
         elsewhere: HashMap::new(),

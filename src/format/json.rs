@@ -9,6 +9,7 @@ use crate::window::{Stop, Window};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -71,13 +72,13 @@ pub(super) fn float(value: f64) -> Value {
 
 /// A string of the metadata. Vocabularies of some tools hold tokens that are not UTF-8: no reason to refuse a model.
 #[cfg(any(feature = "embd", feature = "gguf"))]
-pub(super) fn text(bytes: &[u8], warnings: &mut Vec<String>) -> Value {
+pub(super) fn text<'a>(bytes: &'a [u8], warnings: &mut Vec<String>) -> Cow<'a, str> {
     let text = String::from_utf8_lossy(bytes);
     let warning = "strings of the metadata are not UTF-8: what is not was replaced by U+FFFD";
-    if matches!(text, std::borrow::Cow::Owned(_)) && !warnings.iter().any(|given| given == warning) {
+    if matches!(text, Cow::Owned(_)) && !warnings.iter().any(|given| given == warning) {
         warnings.push(warning.to_owned());
     }
-    text.into()
+    text
 }
 
 /// The keys and values of an object in their order; a key that occurs twice is kept twice.

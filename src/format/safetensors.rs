@@ -56,6 +56,7 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
         format: FORMAT.name,
         version: "1".into(),
         metadata,
+        long_arrays: Vec::new(),
         tensors,
         warnings: Vec::new(),
         elsewhere: HashMap::new(),

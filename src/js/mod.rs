@@ -5,6 +5,7 @@ mod cancel;
 mod crash;
 mod failure;
 mod list;
+mod metadata;
 mod options;
 mod progress;
 mod tensor;
@@ -20,7 +21,7 @@ use cancel::Closing;
 use failure::failure;
 use futures::lock::Mutex;
 use futures::stream::{LocalBoxStream, TryStreamExt};
-use js_sys::{Array, Promise};
+use js_sys::{Array, Function, Promise};
 use progress::Meter;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -32,7 +33,7 @@ use wasm_bindgen_futures::{future_to_promise, spawn_local};
 pub struct JsLoader {
     loader: Rc<Loader<WebSource>>,
     closing: Closing,
-    on_progress: Option<js_sys::Function>,
+    on_progress: Option<Function>,
     /// Where the model comes from a URL: the requests that were made.
     requests: Option<Rc<Cell<u64>>>,
     cache: Rc<Report>,
@@ -73,25 +74,24 @@ impl JsLoader {
         })
     }
 
-    /// The metadata.
+    /// The metadata. Calls `cut` for strings of long arrays.
     #[wasm_bindgen(js_name = loadMetadata)]
-    pub fn load_metadata(&self) -> Promise {
+    pub fn load_metadata(&self, cut: Function) -> Promise {
         let loader = Rc::clone(&self.loader);
         self.run(None, async move {
-            let metadata = loader.load_metadata().await?;
-            Ok(value::object([
-                ("format", metadata.format.into()),
-                ("version", metadata.version.into()),
-                ("metadata", value::from_map(&metadata.metadata)),
-            ]))
+            let (manifest, first) = loader.heads().await?;
+            metadata::from_heads(manifest, first.as_deref().map(|first| &first.index), &cut)
         })
     }
 
-    /// An array of `TensorInfo`.
+    /// Calls `add` for each batch of tensors.
     #[wasm_bindgen(js_name = loadIndex)]
-    pub fn load_index(&self) -> Promise {
+    pub fn load_index(&self, add: Function) -> Promise {
         let loader = Rc::clone(&self.loader);
-        self.run(None, async move { list::from_tensors(&loader.load_index().await?) })
+        self.run(None, async move {
+            list::hand_over(&loader.load_index().await?, &add)?;
+            Ok(JsValue::UNDEFINED)
+        })
     }
 
     /// One tensor.

@@ -1,7 +1,6 @@
 //! JSON and integers as JavaScript values, exactly.
 
 use js_sys::{Array, BigInt, Object, Reflect};
-use serde::Serialize;
 use serde_json::{Map, Number, Value};
 use wasm_bindgen::JsValue;
 
@@ -28,10 +27,20 @@ pub(super) fn from_u64(integer: u64) -> JsValue {
 /// A JSON object. Its integers beyond 2^53 become bigints, which `JSON.parse` would round.
 pub(super) fn from_map(map: &Map<String, Value>) -> JsValue {
     let object = Object::new();
-    for (key, value) in map {
-        set(&object, key, &from_json(value));
-    }
+    extend(&object, map);
     object.into()
+}
+
+/// Sets what is in a JSON object.
+pub(super) fn extend(object: &Object, map: &Map<String, Value>) {
+    for (key, value) in map {
+        set(object, key, &from_json(value));
+    }
+}
+
+/// The length that JavaScript gives of a string.
+pub(super) fn utf16_length(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().map(char::len_utf16).sum() }
 }
 
 fn from_json(value: &Value) -> JsValue {
@@ -68,7 +77,7 @@ fn is_exact(value: &Value) -> bool {
 }
 
 /// What `JSON.parse` makes of it: integers beyond 2^53 become the nearest numbers.
-pub(super) fn parsed<T: Serialize + ?Sized>(value: &T) -> Option<JsValue> {
+fn parsed(value: &[Value]) -> Option<JsValue> {
     js_sys::JSON::parse(&serde_json::to_string(value).ok()?).ok()
 }
 
@@ -81,7 +90,7 @@ fn from_number(number: &Number) -> JsValue {
 }
 
 /// Makes an own property of it, whatever the name: plain assignment to `__proto__` would change the prototype.
-fn set(object: &Object, name: &str, value: &JsValue) {
+pub(super) fn set(object: &Object, name: &str, value: &JsValue) {
     let name = JsValue::from_str(name);
     let done = if name == "__proto__" {
         let descriptor = Object::new();

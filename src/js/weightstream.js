@@ -84,11 +84,15 @@ export class StreamingLoader {
   }
 
   loadMetadata() {
-    return checked(() => this.#loader.loadMetadata());
+    return checked(() => this.#loader.loadMetadata(cut));
   }
 
   loadIndex() {
-    return checked(async () => (await this.#loader.loadIndex()).flatMap((rows) => rows.map(tensorInfo)));
+    return checked(async () => {
+      const tensors = [];
+      await this.#loader.loadIndex((...batch) => addTensors(tensors, ...batch));
+      return tensors;
+    });
   }
 
   loadTensor(name, options) {
@@ -125,13 +129,38 @@ export class StreamingLoader {
   }
 }
 
-function tensorInfo([name, dtype, shape, layout, byteLength, shard, components, attributes = {}]) {
-  return { name, dtype, shape, layout, byteLength, shard, components: components.map(componentInfo), attributes };
+// Adds the strings that a text was joined of.
+function cut(strings, text, lengths) {
+  let at = 0;
+  for (const length of lengths) strings.push(text.slice(at, (at += length)));
 }
 
-function componentInfo([role, dtype, byteLength, storedByteLength, encoding]) {
-  const length = byteLength ?? undefined; // JSON has no undefined
-  return { role, dtype, byteLength: length, storedByteLength, encoding };
+// Adds a `TensorInfo` for each tensor of a batch: the numbers of one follow those of the other.
+function addTensors(tensors, names, numbers, words, attributesOfSome) {
+  let at = 0;
+  let nameAt = 0;
+  let attributesAt = 0;
+  while (at < numbers.length) {
+    const name = names.slice(nameAt, (nameAt += numbers[at++]));
+    const dtype = words[numbers[at++]];
+    const shape = [];
+    for (let rank = numbers[at++]; rank > 0; rank--) shape.push(numbers[at++]);
+    const layout = words[numbers[at++]];
+    const byteLength = numbers[at++];
+    const shard = numbers[at++];
+    const components = [];
+    for (let count = numbers[at++]; count > 0; count--) components.push(component());
+    const attributes = numbers[at++] ? attributesOfSome[attributesAt++] : {};
+    tensors.push({ name, dtype, shape, layout, byteLength, shard, components, attributes });
+  }
+
+  function component() {
+    const role = words[numbers[at++]];
+    const dtype = words[numbers[at++]];
+    const length = numbers[at++];
+    const byteLength = Number.isNaN(length) ? undefined : length;
+    return { role, dtype, byteLength, storedByteLength: numbers[at++], encoding: words[numbers[at++]] };
+  }
 }
 
 export async function listCached() {

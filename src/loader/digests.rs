@@ -64,6 +64,7 @@ impl Digests {
     /// `NOT_FOUND` for one that the model does not have.
     pub(super) fn check_tensors(&self, tensors: &[Rc<Tensor>]) -> Result<()> {
         let mut unknown = self.tensors.clone();
+        let tensors: &[_] = if unknown.is_empty() { &[] } else { tensors }; // to hash all names takes some time
         for tensor in tensors {
             unknown.remove(&tensor.name);
         }

@@ -59,7 +59,7 @@ use operation::Call;
 use precedence::Precedence;
 use prefetch::Prefetched;
 use room::Room;
-use shard::{Shard, check_footer, check_unique};
+use shard::{OpenShard, Shard, check_footer, check_unique};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -225,15 +225,23 @@ impl<S: Source> Loader<S> {
     /// # Errors
     /// Those of reading the first file's head.
     pub async fn load_metadata(&self) -> Result<ModelMetadata> {
-        let mut metadata = self.manifest.as_ref().map(|m| m.metadata.clone()).unwrap_or_default();
-        let (mut format, mut version) =
-            self.manifest.as_ref().map_or(("", String::new()), |m| (m.format, m.version.clone()));
-        if !self.shards.is_empty() {
-            let first = self.open_shard(0).await?;
-            metadata.extend(first.index.metadata.clone());
-            (format, version) = (first.index.format, first.index.version.clone());
-        }
+        let (manifest, first) = self.heads().await?;
+        let mut metadata = manifest.map(|manifest| manifest.metadata.clone()).unwrap_or_default();
+        let (format, version) = first.as_ref().map_or_else(
+            || manifest.map_or(("", String::new()), |manifest| (manifest.format, manifest.version.clone())),
+            |first| (first.index.format, first.index.version.clone()),
+        );
+        metadata.extend(first.map(|first| first.index.whole_metadata()).into_iter().flatten());
         Ok(ModelMetadata { format, version, metadata })
+    }
+
+    /// What says something of the model: its manifest and its first file, where it has them.
+    ///
+    /// # Errors
+    /// Those of reading the first file's head.
+    pub(crate) async fn heads(&self) -> Result<(Option<&Manifest>, Option<Rc<OpenShard>>)> {
+        let first = if self.shards.is_empty() { None } else { Some(self.open_shard(0).await?) };
+        Ok((self.manifest.as_ref(), first))
     }
 
     /// Every tensor, in file order. Reads the heads of all files.

@@ -6,6 +6,7 @@ use super::file::ModelFile;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::index::{Index, Manifest, Parsed, Part, Tensor, check_elsewhere};
+use crate::names::Names;
 use crate::source::Source;
 use futures::lock::Mutex;
 use std::collections::HashMap;
@@ -22,12 +23,12 @@ pub(super) struct Shard<S: Source> {
 }
 
 /// The head of a file.
-pub(super) struct OpenShard {
-    pub(super) index: Index,
+pub(crate) struct OpenShard {
+    pub(crate) index: Index,
     pub(super) tensors: Vec<Rc<Tensor>>,
-    /// Where the tensors are in `tensors`, in the order of their names: a map of their names would take longer to make
-    /// than all but the parse, and as much memory again.
-    by_name: Vec<u32>,
+    /// Where the tensors are in `tensors`: a map of their names would take longer to make than all but the parse, and as much
+    /// memory again.
+    names: Names,
 }
 
 impl<S: Source> Loader<S> {
@@ -117,14 +118,12 @@ impl<S: Source> Shard<S> {
 impl OpenShard {
     pub(super) fn new(mut index: Index, shard: usize) -> Self {
         let tensors = shared(std::mem::take(&mut index.tensors), shard);
-        let mut by_name: Vec<u32> = (0..tensors.len() as u32).collect();
-        by_name.sort_unstable_by_key(|&at| name_at(&tensors, at));
-        OpenShard { index, tensors, by_name }
+        let names = Names::new(tensors.len(), |at| name_at(&tensors, at));
+        OpenShard { index, tensors, names }
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&Rc<Tensor>> {
-        let at = self.by_name.binary_search_by_key(&Some(name), |&at| name_at(&self.tensors, at)).ok()?;
-        self.tensors.get(*self.by_name.get(at)? as usize)
+        self.tensors.get(self.names.find(name, |at| name_at(&self.tensors, at))?)
     }
 }
 
@@ -153,8 +152,8 @@ fn shared(mut tensors: Vec<Tensor>, shard: usize) -> Vec<Rc<Tensor>> {
     shared
 }
 
-fn name_at(tensors: &[Rc<Tensor>], at: u32) -> Option<&str> {
-    tensors.get(at as usize).map(|tensor| tensor.name.as_str())
+fn name_at(tensors: &[Rc<Tensor>], at: usize) -> &str {
+    tensors.get(at).map_or("", |tensor| tensor.name.as_str())
 }
 
 /// A file so small that its footer came with the head is checked at once for being whole.

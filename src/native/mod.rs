@@ -352,7 +352,7 @@ fn join_metadata(manifest: Option<&Manifest>, first: Option<&TensorFile>) -> Mod
     };
     if let Some(TensorFile { index, .. }) = first {
         (joined.format, joined.version) = (index.format, index.version.clone());
-        joined.metadata.extend(index.metadata.clone());
+        joined.metadata.extend(index.whole_metadata());
     }
     joined
 }

@@ -56,12 +56,20 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
     if toc.first(*b"WTSH").is_none() && !listed.is_empty() {
         let elsewhere = listed.into_iter().map(|entry| (entry.name, entry.shard_id)).collect();
         let (format, tensors) = (FORMAT.name, Vec::new());
-        return Ok(Parsed::File(Index { format, version, metadata, tensors, warnings, elsewhere }));
+        return Ok(Parsed::File(Index {
+            format,
+            version,
+            metadata,
+            long_arrays: Vec::new(),
+            tensors,
+            warnings,
+            elsewhere,
+        }));
     }
     let mut tensors = tensors::place(listed, &toc, &metadata)?;
     check_tensors(&mut tensors, window.file_length())?;
     let (format, elsewhere) = (FORMAT.name, HashMap::new());
-    Ok(Parsed::File(Index { format, version, metadata, tensors, warnings, elsewhere }))
+    Ok(Parsed::File(Index { format, version, metadata, long_arrays: Vec::new(), tensors, warnings, elsewhere }))
 }
 
 /// The digests of the chunks whose bytes are not read with the index: the shards above all. A compressed one has

@@ -50,6 +50,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         format: FORMAT.name,
         version: "1".into(),
         metadata,
+        long_arrays: Vec::new(),
         tensors,
         warnings: Vec::new(),
         elsewhere: HashMap::new(),

@@ -62,6 +62,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         format: FORMAT.name,
         version: header.version,
         metadata,
+        long_arrays: Vec::new(),
         tensors,
         warnings,
         elsewhere: HashMap::new(),

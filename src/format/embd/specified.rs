@@ -168,6 +168,7 @@ pub(super) fn parse(window: &Window, header: &Header) -> Result<Index, Stop> {
         format: super::FORMAT.name,
         version: header.version.clone(),
         metadata,
+        long_arrays: Vec::new(),
         tensors,
         elsewhere: std::collections::HashMap::new(),
         warnings,
@@ -233,7 +234,7 @@ fn parse_vocabulary(bytes: &[u8], start: u64, metadata: &mut Metadata, warnings:
     let mut tokens = Vec::new();
     for _ in 0..count {
         let length = fields.u16()?;
-        tokens.push(json::text(fields.take(length.into())?, warnings));
+        tokens.push(json::text(fields.take(length.into())?, warnings).into());
     }
     add_vocabulary(metadata, tokens, special_tokens);
     Ok(())

@@ -76,6 +76,7 @@ pub(super) fn parse(window: &Window) -> Result<Index, Stop> {
         format: super::FORMAT.name,
         version: "1".into(),
         metadata,
+        long_arrays: Vec::new(),
         tensors,
         elsewhere: std::collections::HashMap::new(),
         warnings,
@@ -125,7 +126,7 @@ fn parse_vocabulary(window: &Window, at: u64, warnings: &mut Vec<String>) -> Res
     let mut tokens = Vec::new();
     for _ in 0..count {
         let length = cursor.u32()?;
-        tokens.push(json::text(cursor.take(length.into())?, warnings));
+        tokens.push(json::text(cursor.take(length.into())?, warnings).into());
     }
     Ok(tokens)
 }

@@ -3,7 +3,7 @@
 use super::Head;
 use crate::error::{Error, ErrorKind, malformed};
 use crate::format::json::{self, float};
-use crate::index::Metadata;
+use crate::index::{LongArray, Metadata, Strings};
 use crate::window::Stop;
 use serde_json::Value;
 
@@ -14,28 +14,39 @@ pub(super) const MAX_VALUES: u64 = 4 << 20;
 /// Arrays of arrays are in no file known. Stops nesting that would exhaust the stack.
 const MAX_DEPTH: u32 = 4;
 
+/// Arrays of fewer items are JSON at once.
+const LEAST_ITEMS: u64 = 1024;
+
 const STRING: u32 = 8;
 const ARRAY: u32 = 9;
+
+type LongArrays = Vec<(String, LongArray)>;
 
 /// Reads `count` pairs.
 ///
 /// First all of them are passed over and checked: a vocabulary is parsed again each time more of it has come, and to make its
 /// values takes ten times as long as to find their ends.
-pub(super) fn parse(head: &mut Head, count: u64) -> Result<Metadata, Stop> {
+pub(super) fn parse(head: &mut Head, count: u64) -> Result<(Metadata, LongArrays), Stop> {
     let mut ahead = Head { cursor: head.cursor.clone(), warnings: Vec::new(), ..*head };
     Pass { head: &mut ahead, left: MAX_VALUES }.pairs(count)?;
-    let mut metadata = Metadata::new();
+    let (mut metadata, mut long_arrays) = (Metadata::new(), LongArrays::new());
     for _ in 0..count {
         let start = head.cursor.position();
         let key = head.name()?;
         let kind = head.cursor.u32()?;
-        let value = value(head, kind)?;
+        let value = match long_array(head, kind)? {
+            Some(array) => {
+                long_arrays.push((key.to_owned(), array));
+                Value::Null
+            }
+            None => value(head, kind)?,
+        };
         if metadata.insert(key.to_owned(), value).is_some() {
             let error = malformed(format!("the metadata has the key \"{key}\" twice"));
             return Err(error.at(start..head.cursor.position()).into());
         }
     }
-    Ok(metadata)
+    Ok((metadata, long_arrays))
 }
 
 /// Passes over pairs, and refuses what is not to be read.
@@ -58,13 +69,12 @@ impl Pass<'_, '_> {
     }
 
     fn value(&mut self, kind: u32, depth: u32) -> Result<(), Stop> {
-        let byte_length = match (byte_length_of(kind), kind) {
-            (Some(byte_length), _) => byte_length,
-            (None, STRING) => self.head.count()?,
-            (None, ARRAY) => return self.array(depth),
-            _ => return Err(unknown(kind, self.head.cursor.position()).into()),
-        };
-        self.head.cursor.take(byte_length).map(drop)
+        match (byte_length_of(kind), kind) {
+            (Some(byte_length), _) => self.head.cursor.take(byte_length).map(drop),
+            (None, STRING) => self.head.string().map(drop),
+            (None, ARRAY) => self.array(depth),
+            _ => Err(unknown(kind, self.head.cursor.position()).into()),
+        }
     }
 
     fn array(&mut self, depth: u32) -> Result<(), Stop> {
@@ -85,6 +95,12 @@ impl Pass<'_, '_> {
             Error::new(ErrorKind::Limit, what).at(start..self.head.cursor.position())
         })?;
         self.head.cursor.ensure(count.saturating_mul(least_bytes))?;
+        if byte_length_of(kind).is_some() {
+            return self.head.cursor.take(count.saturating_mul(least_bytes)).map(drop);
+        }
+        if kind == STRING {
+            return (0..count).try_for_each(|_| self.head.string().map(drop));
+        }
         (0..count).try_for_each(|_| self.value(kind, depth - 1))
     }
 }
@@ -100,6 +116,51 @@ fn byte_length_of(kind: u32) -> Option<u64> {
     }
 }
 
+/// Reads an array that was passed, if it is long and of a type that tokenizers have; else nothing.
+fn long_array(head: &mut Head, kind: u32) -> Result<Option<LongArray>, Stop> {
+    let before = head.cursor.clone();
+    if kind == ARRAY {
+        let kind = head.cursor.u32()?;
+        let count = head.count()?;
+        let array = match kind {
+            _ if count < LEAST_ITEMS => None,
+            4 => Some(LongArray::U32(numbers(head, count, u32::from_le_bytes)?)),
+            5 => Some(LongArray::I32(numbers(head, count, i32::from_le_bytes)?)),
+            6 => Some(numbers(head, count, f32::from_le_bytes)?)
+                .filter(|numbers| numbers.iter().all(|number| number.is_finite()))
+                .map(LongArray::F32),
+            STRING => Some(LongArray::Strings(strings(head, count)?)),
+            _ => None,
+        };
+        if array.is_some() {
+            return Ok(array);
+        }
+    }
+    head.cursor = before;
+    Ok(None)
+}
+
+fn numbers<T>(head: &mut Head, count: u64, number: impl Fn([u8; 4]) -> T) -> Result<Vec<T>, Stop> {
+    let (numbers, _) = head.cursor.take(count.saturating_mul(4))?.as_chunks::<4>();
+    let in_order = |mut bytes: [u8; 4]| {
+        if head.cursor.big_endian {
+            bytes.reverse();
+        }
+        number(bytes)
+    };
+    Ok(numbers.iter().map(|bytes| in_order(*bytes)).collect())
+}
+
+fn strings(head: &mut Head, count: u64) -> Result<Strings, Stop> {
+    let mut ahead = Head { cursor: head.cursor.clone(), warnings: Vec::new(), ..*head };
+    let byte_length = (0..count).try_fold(0, |sum, _| ahead.string().map(|string| sum + string.len()))?;
+    let mut strings = Strings::with_capacity(count as usize, byte_length);
+    for _ in 0..count {
+        strings.push(&json::text(head.string()?, &mut head.warnings));
+    }
+    Ok(strings)
+}
+
 /// Reads a value that was passed.
 fn value(head: &mut Head, kind: u32) -> Result<Value, Stop> {
     let cursor = &mut head.cursor;
@@ -112,10 +173,7 @@ fn value(head: &mut Head, kind: u32) -> Result<Value, Stop> {
         5 => cursor.u32()?.cast_signed().into(),
         6 => float(f32::from_bits(cursor.u32()?).into()),
         7 => (cursor.u8()? != 0).into(),
-        STRING => {
-            let length = head.count()?;
-            json::text(head.cursor.take(length)?, &mut head.warnings)
-        }
+        STRING => json::text(head.string()?, &mut head.warnings).into(),
         ARRAY => {
             let kind = head.cursor.u32()?;
             let count = head.count()?;

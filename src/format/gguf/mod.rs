@@ -42,7 +42,7 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
     let mut head = Head::open(window)?;
     let tensor_count = head.count()?;
     let pair_count = head.count()?;
-    let metadata = metadata::parse(&mut head, pair_count)?;
+    let (metadata, long_arrays) = metadata::parse(&mut head, pair_count)?;
     let infos = parse_infos(&mut head, tensor_count)?;
 
     let alignment = alignment(&metadata)?;
@@ -55,6 +55,7 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
         format: FORMAT.name,
         version: head.version.to_string(),
         metadata,
+        long_arrays,
         tensors,
         warnings: head.warnings,
         elsewhere: HashMap::new(),
@@ -97,6 +98,13 @@ impl<'a> Head<'a> {
     /// Bytes that such a count takes.
     fn count_bytes(&self) -> u64 {
         if self.version == 1 { 4 } else { 8 }
+    }
+
+    /// The bytes of a string. A vocabulary has hundreds of thousands.
+    #[inline]
+    fn string(&mut self) -> Result<&'a [u8], Stop> {
+        let length = self.count()?;
+        self.cursor.take(length)
     }
 
     /// A name, which must be UTF-8.

@@ -247,8 +247,10 @@ fn a_large_vocabulary_takes_few_round_trips_and_is_not_parsed_again_and_again() 
         }
         stops += 1;
     };
-    assert_eq!(index.metadata["tokenizer.ggml.tokens"][149_999], "token 149999");
-    assert_eq!(index.metadata["tokenizer.ggml.scores"][149_999], 149_999.0);
+    let metadata = index.whole_metadata();
+    assert_eq!(metadata["tokenizer.ggml.tokens"][149_999], "token 149999");
+    assert_eq!(metadata["tokenizer.ggml.scores"][149_999], 149_999.0);
+    assert_eq!(metadata["tokenizer.ggml.token_type"], json!(vec![1; 150_000]));
     assert!(length > 7 << 20 && stops <= 4, "{stops} round trips for {length} bytes");
     assert!(parsed_bytes <= 3 * length, "{parsed_bytes} bytes parsed of {length}");
 }

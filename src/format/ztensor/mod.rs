@@ -55,7 +55,15 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
         let index = index_range(window, is_list)?;
         read_index(window.get(index.clone())?, index.start, is_list)?
     };
-    Ok(Parsed::File(Index { format: FORMAT.name, version, metadata, tensors, warnings, elsewhere: HashMap::new() }))
+    Ok(Parsed::File(Index {
+        format: FORMAT.name,
+        version,
+        metadata,
+        long_arrays: Vec::new(),
+        tensors,
+        warnings,
+        elsewhere: HashMap::new(),
+    }))
 }
 
 /// Reads the manifest of a file that is being written, in which it begins at `start`.

@@ -43,10 +43,12 @@ impl<'a> Cursor<'a> {
         Ok(u32::from_le_bytes(self.number()?))
     }
 
+    #[inline]
     pub(crate) fn u64(&mut self) -> Result<u64, Stop> {
         Ok(u64::from_le_bytes(self.number()?))
     }
 
+    #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N as u64)?);
@@ -107,6 +109,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The bytes of a number, lowest first.
+    #[inline]
     fn number<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
         let mut bytes = self.array()?;
         if self.big_endian {

@@ -25,15 +25,16 @@ pub struct Strings {
 }
 
 impl Strings {
-    /// With room for so many strings, and so many bytes of all together.
-    pub fn with_capacity(count: usize, byte_length: usize) -> Self {
-        Strings { text: String::with_capacity(byte_length), ends: Vec::with_capacity(count) }
-    }
-
     /// Adds a string.
     pub fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.ends.push(self.text.len());
+    }
+
+    /// Gives back the memory that no string is in.
+    pub fn shrink_to_fit(&mut self) {
+        self.text.shrink_to_fit();
+        self.ends.shrink_to_fit();
     }
 
     /// The strings, so many at a time: the text of all of them, and each.
@@ -75,8 +76,9 @@ mod tests {
     #[test]
     fn strings_come_in_chunks_of_any_size_as_they_were_added() {
         let all = ["a", "", "naïve ✓", "", "x y"];
-        let mut strings = Strings::with_capacity(1, 1);
+        let mut strings = Strings::default();
         all.iter().for_each(|text| strings.push(text));
+        strings.shrink_to_fit();
         assert!(strings.iter().eq(all));
         for count in 1..7 {
             let chunks: Vec<_> = strings.chunks(count).map(|(text, each)| (text, each.collect::<Vec<_>>())).collect();

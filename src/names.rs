@@ -13,7 +13,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// `name_at` gives the name at each of `count` places, fewer than 2^32.
-    pub(crate) fn new<'a>(count: usize, name_at: impl Fn(usize) -> &'a str) -> Self {
+    pub(crate) fn new<'a>(count: usize, name_at: &dyn Fn(usize) -> &'a str) -> Self {
         let entry = |at: usize| u64::from(hash(name_at(at))) << 32 | at as u64;
         let mut sorted: Vec<_> = (0..count).map(entry).collect();
         sorted.sort_unstable();
@@ -24,7 +24,7 @@ impl Names {
     }
 
     /// A name that occurs twice.
-    pub(crate) fn twice<'a>(&self, name_at: impl Fn(usize) -> &'a str) -> Option<&'a str> {
+    pub(crate) fn twice<'a>(&self, name_at: &dyn Fn(usize) -> &'a str) -> Option<&'a str> {
         let same_hash = self.sorted.windows(2).filter_map(|pair| match pair {
             [one, next] if one >> 32 == next >> 32 => Some((name_at(place(*one)), name_at(place(*next)))),
             _ => None,
@@ -33,7 +33,7 @@ impl Names {
     }
 
     /// The place of a name.
-    pub(crate) fn find<'a>(&self, name: &str, name_at: impl Fn(usize) -> &'a str) -> Option<usize> {
+    pub(crate) fn find<'a>(&self, name: &str, name_at: &dyn Fn(usize) -> &'a str) -> Option<usize> {
         let wanted = u64::from(hash(name));
         let compare = |entry: &u64| match (entry >> 32).cmp(&wanted) {
             Ordering::Equal => name_at(place(*entry)).cmp(name),
@@ -67,7 +67,7 @@ mod tests {
     fn names_with_one_hash_are_told_apart() {
         let names: Vec<String> =
             (0..200_000u64).map(|i| format!("{:x}", i.wrapping_mul(0xd6e8_feb8_6659_fd93))).collect();
-        let at = |at: usize| names[at].as_str();
+        let at = &|at: usize| names[at].as_str();
         let mut hashes: Vec<_> = names.iter().map(|name| hash(name)).collect();
         hashes.sort_unstable();
         assert!(hashes.windows(2).any(|pair| pair[0] == pair[1]), "the test needs a collision");
@@ -79,7 +79,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_name_is_found_and_no_other(names in proptest::collection::vec("[ab]{0,3}|.{0,20}", 0..40), other: String) {
-            let at = |at: usize| names[at].as_str();
+            let at = &|at: usize| names[at].as_str();
             let sorted = Names::new(names.len(), at);
             for name in names.iter().chain([&other]) {
                 prop_assert_eq!(sorted.find(name, at).map(at), names.contains(name).then_some(name.as_str()));

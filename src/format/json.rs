@@ -73,12 +73,14 @@ pub(super) fn float(value: f64) -> Value {
 /// A string of the metadata. Vocabularies of some tools hold tokens that are not UTF-8: no reason to refuse a model.
 #[cfg(any(feature = "embd", feature = "gguf"))]
 pub(super) fn text<'a>(bytes: &'a [u8], warnings: &mut Vec<String>) -> Cow<'a, str> {
-    let text = String::from_utf8_lossy(bytes);
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return text.into();
+    }
     let warning = "strings of the metadata are not UTF-8: what is not was replaced by U+FFFD";
-    if matches!(text, Cow::Owned(_)) && !warnings.iter().any(|given| given == warning) {
+    if !warnings.iter().any(|given| given == warning) {
         warnings.push(warning.to_owned());
     }
-    text
+    String::from_utf8_lossy(bytes)
 }
 
 /// The keys and values of an object in their order; a key that occurs twice is kept twice.

@@ -72,7 +72,8 @@ impl<'a> Batch<'a> {
     }
 
     fn word(&mut self, word: &'a str) {
-        let known = self.words.iter().take(MAX_WORDS_COMPARED).position(|known| *known == word);
+        let known =
+            self.words.iter().take(MAX_WORDS_COMPARED).position(|known| std::ptr::eq(*known, word) || *known == word);
         let at = known.unwrap_or_else(|| {
             self.words.push(word);
             self.words.len() - 1

@@ -9,8 +9,9 @@ use wasm_bindgen::JsValue;
 /// So many strings of a vocabulary cross at a time. One that is kept keeps the text of them all.
 const BATCH_STRINGS: usize = 4096;
 
-/// What the manifest says and then the first file. `cut` adds strings to an array, given their text and lengths.
-pub(super) fn from_heads(manifest: Option<&Manifest>, first: Option<&Index>, cut: &Function) -> Result<JsValue> {
+/// What the manifest says and then the first file. `add` adds items to an array: those of a typed array, or the strings of a text
+/// of which it is told the lengths.
+pub(super) fn from_heads(manifest: Option<&Manifest>, first: Option<&Index>, add: &Function) -> Result<JsValue> {
     let metadata = Object::new();
     if let Some(manifest) = manifest {
         value::extend(&metadata, &manifest.metadata);
@@ -18,7 +19,7 @@ pub(super) fn from_heads(manifest: Option<&Manifest>, first: Option<&Index>, cut
     if let Some(first) = first {
         value::extend(&metadata, &first.metadata);
         for (key, array) in &first.long_arrays {
-            value::set(&metadata, key, &from_long_array(array, cut)?.into());
+            value::set(&metadata, key, &from_long_array(array, add)?);
         }
     }
     let of_manifest = || manifest.map_or(("", ""), |manifest| (manifest.format, &manifest.version));
@@ -26,22 +27,26 @@ pub(super) fn from_heads(manifest: Option<&Manifest>, first: Option<&Index>, cut
     Ok(value::object([("format", format.into()), ("version", version.into()), ("metadata", metadata.into())]))
 }
 
-fn from_long_array(array: &LongArray, cut: &Function) -> Result<Array> {
-    Ok(match array {
-        LongArray::Strings(strings) => return from_strings(strings, cut),
-        LongArray::F32(numbers) => Array::from(&Float32Array::from(numbers.as_slice())),
-        LongArray::I32(numbers) => Array::from(&Int32Array::from(numbers.as_slice())),
-        LongArray::U32(numbers) => Array::from(&Uint32Array::from(numbers.as_slice())),
-    })
+fn from_long_array(array: &LongArray, add: &Function) -> Result<JsValue> {
+    let items = Array::new();
+    let add = |numbers: JsValue, text: JsValue| {
+        let added = add.call3(&JsValue::NULL, &items, &numbers, &text);
+        added.map_err(|_| Error::new(ErrorKind::Internal, "an array of the metadata cannot be handed out"))
+    };
+    match array {
+        LongArray::Strings(strings) => add_strings(strings, add)?,
+        LongArray::F32(numbers) => drop(add(Float32Array::from(numbers.as_slice()).into(), JsValue::UNDEFINED)?),
+        LongArray::I32(numbers) => drop(add(Int32Array::from(numbers.as_slice()).into(), JsValue::UNDEFINED)?),
+        LongArray::U32(numbers) => drop(add(Uint32Array::from(numbers.as_slice()).into(), JsValue::UNDEFINED)?),
+    }
+    Ok(items.into())
 }
 
 /// A string that crosses by itself costs a microsecond: they are joined, and cut there.
-fn from_strings(strings: &Strings, cut: &Function) -> Result<Array> {
-    let array = Array::new();
+fn add_strings(strings: &Strings, add: impl Fn(JsValue, JsValue) -> Result<JsValue>) -> Result<()> {
     for (text, strings) in strings.chunks(BATCH_STRINGS) {
         let lengths: Vec<u32> = strings.map(|string| value::utf16_length(string) as u32).collect();
-        cut.call3(&JsValue::NULL, &array, &text.into(), &Uint32Array::from(lengths.as_slice()))
-            .map_err(|_| Error::new(ErrorKind::Internal, "strings of the metadata cannot be handed out"))?;
+        add(Uint32Array::from(lengths.as_slice()).into(), text.into())?;
     }
-    Ok(array)
+    Ok(())
 }

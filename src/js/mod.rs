@@ -74,13 +74,13 @@ impl JsLoader {
         })
     }
 
-    /// The metadata. Calls `cut` for strings of long arrays.
+    /// The metadata. Calls `add` for the items of long arrays.
     #[wasm_bindgen(js_name = loadMetadata)]
-    pub fn load_metadata(&self, cut: Function) -> Promise {
+    pub fn load_metadata(&self, add: Function) -> Promise {
         let loader = Rc::clone(&self.loader);
         self.run(None, async move {
             let (manifest, first) = loader.heads().await?;
-            metadata::from_heads(manifest, first.as_deref().map(|first| &first.index), &cut)
+            metadata::from_heads(manifest, first.as_deref().map(|first| &first.index), &add)
         })
     }
 

@@ -84,7 +84,7 @@ export class StreamingLoader {
   }
 
   loadMetadata() {
-    return checked(() => this.#loader.loadMetadata(cut));
+    return checked(() => this.#loader.loadMetadata(addItems));
   }
 
   loadIndex() {
@@ -129,10 +129,10 @@ export class StreamingLoader {
   }
 }
 
-// Adds the strings that a text was joined of.
-function cut(strings, text, lengths) {
+// Adds the items of a typed array, or the strings of these lengths that a text was joined of.
+function addItems(array, numbers, text) {
   let at = 0;
-  for (const length of lengths) strings.push(text.slice(at, (at += length)));
+  for (let i = 0; i < numbers.length; i++) array.push(text === undefined ? numbers[i] : text.slice(at, (at += numbers[i])));
 }
 
 // Adds a `TensorInfo` for each tensor of a batch: the numbers of one follow those of the other.
@@ -143,13 +143,13 @@ function addTensors(tensors, names, numbers, words, attributesOfSome) {
   while (at < numbers.length) {
     const name = names.slice(nameAt, (nameAt += numbers[at++]));
     const dtype = words[numbers[at++]];
-    const shape = [];
-    for (let rank = numbers[at++]; rank > 0; rank--) shape.push(numbers[at++]);
+    const shape = new Array(numbers[at++]); // to `push` to an empty one takes room for 17
+    for (let i = 0; i < shape.length; i++) shape[i] = numbers[at++];
     const layout = words[numbers[at++]];
     const byteLength = numbers[at++];
     const shard = numbers[at++];
-    const components = [];
-    for (let count = numbers[at++]; count > 0; count--) components.push(component());
+    const components = new Array(numbers[at++]);
+    for (let i = 0; i < components.length; i++) components[i] = component();
     const attributes = numbers[at++] ? attributesOfSome[attributesAt++] : {};
     tensors.push({ name, dtype, shape, layout, byteLength, shard, components, attributes });
   }

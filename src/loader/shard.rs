@@ -118,12 +118,12 @@ impl<S: Source> Shard<S> {
 impl OpenShard {
     pub(super) fn new(mut index: Index, shard: usize) -> Self {
         let tensors = shared(std::mem::take(&mut index.tensors), shard);
-        let names = Names::new(tensors.len(), |at| name_at(&tensors, at));
+        let names = Names::new(tensors.len(), &|at| name_at(&tensors, at));
         OpenShard { index, tensors, names }
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&Rc<Tensor>> {
-        self.tensors.get(self.names.find(name, |at| name_at(&self.tensors, at))?)
+        self.tensors.get(self.names.find(name, &|at| name_at(&self.tensors, at))?)
     }
 }
 

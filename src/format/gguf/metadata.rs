@@ -152,12 +152,11 @@ fn numbers<T>(head: &mut Head, count: u64, number: impl Fn([u8; 4]) -> T) -> Res
 }
 
 fn strings(head: &mut Head, count: u64) -> Result<Strings, Stop> {
-    let mut ahead = Head { cursor: head.cursor.clone(), warnings: Vec::new(), ..*head };
-    let byte_length = (0..count).try_fold(0, |sum, _| ahead.string().map(|string| sum + string.len()))?;
-    let mut strings = Strings::with_capacity(count as usize, byte_length);
+    let mut strings = Strings::default();
     for _ in 0..count {
         strings.push(&json::text(head.string()?, &mut head.warnings));
     }
+    strings.shrink_to_fit();
     Ok(strings)
 }
 

@@ -371,7 +371,10 @@ pub(crate) fn check_tied_tensors(tensors: &mut [Tensor], data_end: Option<u64>) 
 }
 
 fn check(tensors: &mut [Tensor], data_end: Option<u64>, may_be_tied: bool) -> Result<()> {
-    tensors.sort_by_key(|tensor| (tensor.first_byte(), tensor.stored_length() > 0));
+    let order = |tensor: &Tensor| (tensor.first_byte(), tensor.stored_length() > 0);
+    if !tensors.is_sorted_by_key(order) {
+        tensors.sort_by_key(order); // takes half as much memory again, whether it is needed or not
+    }
     let name_at = &|at: usize| tensors.get(at).map_or("", |tensor| tensor.name.as_str());
     if let Some(twice) = Names::new(tensors.len(), name_at).twice(name_at) {
         return Err(malformed("the name occurs twice").in_tensor(twice));

@@ -24,6 +24,19 @@ pub struct Strings {
     ends: Vec<usize>,
 }
 
+impl LongArray {
+    /// How many items it has.
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            LongArray::Strings(strings) => strings.ends.len(),
+            LongArray::F32(numbers) => numbers.len(),
+            LongArray::I32(numbers) => numbers.len(),
+            LongArray::U32(numbers) => numbers.len(),
+        }
+    }
+}
+
 impl Strings {
     /// Adds a string.
     pub fn push(&mut self, text: &str) {

@@ -112,6 +112,15 @@ impl<'a> Window<'a> {
         }
     }
 
+    /// Gives back memory that was taken for more bytes than have come.
+    pub fn shrink_to_fit(&mut self) {
+        for (_, piece) in &mut self.pieces {
+            if let Cow::Owned(bytes) = piece {
+                bytes.shrink_to_fit();
+            }
+        }
+    }
+
     /// The first stretch of `range` that is not known; empty where all of it is.
     pub fn missing(&self, range: &Range<u64>) -> Range<u64> {
         let mut start = range.start;

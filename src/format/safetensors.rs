@@ -41,6 +41,7 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
     }
     let data_start = 8 + header_length;
     let Header { metadata, mut tensors } = json::parse(window.get(8..data_start)?, 8, "the header")?;
+    tensors.shrink_to_fit();
     for tensor in &mut tensors {
         place(tensor, data_start).map_err(|e| e.in_tensor(&tensor.name))?;
     }

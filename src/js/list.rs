@@ -18,12 +18,19 @@ const MAX_WORDS_COMPARED: usize = 32;
 /// Calls `add` with one batch after the other: the names, joined; the numbers; the words that numbers stand for; and the
 /// attributes of those tensors that have some.
 pub(super) fn hand_over(tensors: &[Rc<Tensor>], add: &Function) -> Result<()> {
+    let mut room = Float64Array::new_with_length(0);
+    let mut batch = Batch::default();
     for tensors in tensors.chunks(BATCH_TENSORS) {
-        let mut batch = Batch::default();
+        batch.clear();
         tensors.iter().for_each(|tensor| batch.add(tensor));
         let words: Array = batch.words.iter().map(|word| JsValue::from_str(word)).collect();
-        let numbers = Float64Array::from(batch.numbers.as_slice());
-        add.call4(&JsValue::NULL, &batch.names.into(), &numbers, &words, &batch.attributes)
+        let length = batch.numbers.len() as u32;
+        if room.length() < length {
+            room = Float64Array::new_with_length(length);
+        }
+        let numbers = room.subarray(0, length);
+        numbers.copy_from(&batch.numbers);
+        add.call4(&JsValue::NULL, &batch.names.as_str().into(), &numbers, &words, &batch.attributes)
             .map_err(|_| Error::new(ErrorKind::Internal, "tensors of the index cannot be listed"))?;
     }
     Ok(())
@@ -38,6 +45,13 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
+    fn clear(&mut self) {
+        self.names.clear();
+        self.numbers.clear();
+        self.words.clear();
+        self.attributes = Array::new();
+    }
+
     /// Its numbers are read in the same order by `addTensors` in `weightstream.js`.
     fn add(&mut self, tensor: &'a Tensor) {
         let Tensor { name, dtype, shape, layout, components, attributes, shard } = tensor;

@@ -9,8 +9,8 @@ use wasm_bindgen::JsValue;
 /// So many strings of a vocabulary cross at a time. One that is kept keeps the text of them all.
 const BATCH_STRINGS: usize = 4096;
 
-/// What the manifest says and then the first file. `add` adds items to an array: those of a typed array, or the strings of a text
-/// of which it is told the lengths.
+/// What the manifest says and then the first file. `add` puts items into an array, from a place on: those of a typed array, or the
+/// strings of a text of which it is told the lengths.
 pub(super) fn from_heads(manifest: Option<&Manifest>, first: Option<&Index>, add: &Function) -> Result<JsValue> {
     let metadata = Object::new();
     if let Some(manifest) = manifest {
@@ -28,25 +28,25 @@ pub(super) fn from_heads(manifest: Option<&Manifest>, first: Option<&Index>, add
 }
 
 fn from_long_array(array: &LongArray, add: &Function) -> Result<JsValue> {
-    let items = Array::new();
-    let add = |numbers: JsValue, text: JsValue| {
-        let added = add.call3(&JsValue::NULL, &items, &numbers, &text);
+    let items = Array::new_with_length(array.len() as u32); // to grow it would take more time than to fill it
+    let add = |start: usize, numbers: JsValue, text: JsValue| {
+        let added = add.call4(&JsValue::NULL, &items, &JsValue::from(start as u32), &numbers, &text);
         added.map_err(|_| Error::new(ErrorKind::Internal, "an array of the metadata cannot be handed out"))
     };
     match array {
         LongArray::Strings(strings) => add_strings(strings, add)?,
-        LongArray::F32(numbers) => drop(add(Float32Array::from(numbers.as_slice()).into(), JsValue::UNDEFINED)?),
-        LongArray::I32(numbers) => drop(add(Int32Array::from(numbers.as_slice()).into(), JsValue::UNDEFINED)?),
-        LongArray::U32(numbers) => drop(add(Uint32Array::from(numbers.as_slice()).into(), JsValue::UNDEFINED)?),
+        LongArray::F32(numbers) => drop(add(0, Float32Array::from(numbers.as_slice()).into(), JsValue::UNDEFINED)?),
+        LongArray::I32(numbers) => drop(add(0, Int32Array::from(numbers.as_slice()).into(), JsValue::UNDEFINED)?),
+        LongArray::U32(numbers) => drop(add(0, Uint32Array::from(numbers.as_slice()).into(), JsValue::UNDEFINED)?),
     }
     Ok(items.into())
 }
 
 /// A string that crosses by itself costs a microsecond: they are joined, and cut there.
-fn add_strings(strings: &Strings, add: impl Fn(JsValue, JsValue) -> Result<JsValue>) -> Result<()> {
-    for (text, strings) in strings.chunks(BATCH_STRINGS) {
+fn add_strings(strings: &Strings, add: impl Fn(usize, JsValue, JsValue) -> Result<JsValue>) -> Result<()> {
+    for (batch, (text, strings)) in strings.chunks(BATCH_STRINGS).enumerate() {
         let lengths: Vec<u32> = strings.map(|string| value::utf16_length(string) as u32).collect();
-        add(Uint32Array::from(lengths.as_slice()).into(), text.into())?;
+        add(batch * BATCH_STRINGS, Uint32Array::from(lengths.as_slice()).into(), text.into())?;
     }
     Ok(())
 }

@@ -129,10 +129,12 @@ export class StreamingLoader {
   }
 }
 
-// Adds the items of a typed array, or the strings of these lengths that a text was joined of.
-function addItems(array, numbers, text) {
+// Puts in the items of a typed array, or the strings of these lengths that a text was joined of.
+function addItems(array, start, numbers, text) {
   let at = 0;
-  for (let i = 0; i < numbers.length; i++) array.push(text === undefined ? numbers[i] : text.slice(at, (at += numbers[i])));
+  for (let i = 0; i < numbers.length; i++) {
+    array[start + i] = text === undefined ? numbers[i] : text.slice(at, (at += numbers[i]));
+  }
 }
 
 // Adds a `TensorInfo` for each tensor of a batch: the numbers of one follow those of the other.

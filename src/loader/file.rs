@@ -300,6 +300,7 @@ impl<S: Source> ModelFile<S> {
                 Ok(())
             })?;
         }
+        self.window.borrow_mut().shrink_to_fit(); // before a parser takes much more
         let end = reading.position;
         self.continued.set((self.continued.get().0, end));
         if end < wanted.end {

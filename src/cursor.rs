@@ -43,12 +43,12 @@ impl<'a> Cursor<'a> {
         Ok(u32::from_le_bytes(self.number()?))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn u64(&mut self) -> Result<u64, Stop> {
         Ok(u64::from_le_bytes(self.number()?))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N as u64)?);
@@ -56,7 +56,7 @@ impl<'a> Cursor<'a> {
     }
 
     // What is known lies within the limit and the file.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn take(&mut self, length: u64) -> Result<&'a [u8], Stop> {
         let taken = self.known.get(self.at..).and_then(|rest| rest.get(..usize::try_from(length).ok()?));
         let Some(taken) = taken else { return Err(self.lacking(length)) };
@@ -109,7 +109,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The bytes of a number, lowest first.
-    #[inline(always)]
+    #[inline]
     fn number<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
         let mut bytes = self.array()?;
         if self.big_endian {

@@ -31,6 +31,7 @@ mod headless;
 mod interop;
 mod lanes;
 mod listing;
+mod long_heads;
 mod miri;
 mod model;
 mod nginx;

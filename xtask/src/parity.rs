@@ -1,21 +1,22 @@
-//! Every fixture, good and bad, through the package in three browsers and through mmap: the same tensors, byte for
-//! byte, or the same refusal.
+//! Every fixture, good and bad, through the package in three browsers and through mmap: the same heads and the same tensors,
+//! byte for byte, or the same refusal.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 use sha2::{Digest, Sha256};
+use weightstream::index::{Component, Tensor};
 use weightstream::native::{Reader, StreamingLoader};
 use weightstream::serve::Server;
 
 use crate::engine::Engine;
-use crate::package;
 use crate::project::Project;
 use crate::webdriver::Browser;
+use crate::{long_heads, package};
 
-/// Opens a file as a web app would, and tells what every component of every tensor hashes to, by `loadTensor` and
+/// Opens a file as a web app would, and tells its head as JSON and what every component of every tensor hashes to, by `loadTensor` and
 /// by `tensors()`; for a file that is refused, the code of the error.
 pub(crate) const IN_THE_PAGE: &str = r#"
 async (url, more) => {
@@ -31,12 +32,14 @@ async (url, more) => {
   const options = { fetch: (address, init) => fetch(local(address), init), retry: { attempts: 0 }, ...more };
   try {
     const loader = await StreamingLoader.open(url, options);
+    const exact = (_, value) => (typeof value === "bigint" ? `${value}n` : value);
+    const head = JSON.stringify([await loader.loadMetadata(), await loader.loadIndex()], exact);
     const alone = Object.create(null), streamed = Object.create(null);
     for (const { name } of await loader.loadIndex()) alone[name] = await hashes(await loader.loadTensor(name));
     for await (const tensor of loader.tensors()) streamed[tensor.name] = await hashes(tensor);
     await loader.verify();
     loader.close();
-    return { alone, streamed };
+    return { head, alone, streamed };
   } catch (error) {
     return { code: error.code ?? String(error) };
   }
@@ -45,8 +48,12 @@ async (url, more) => {
 pub(crate) fn run(project: &Project) -> Result<()> {
     let fixtures = project.root.join("tests/fixtures");
     let package = package::build(project)?;
-    let server = Server::new().mount("/", &fixtures).mount("/pkg", &package).bind("127.0.0.1:0")?.spawn();
-    let models = models(&fixtures)?;
+    let long = tempfile::tempdir()?;
+    long_heads::write(long.path())?;
+    let server = Server::new().mount("/", &fixtures).mount("/pkg", &package).mount("/long", long.path());
+    let server = server.bind("127.0.0.1:0")?.spawn();
+    let mut models = models(&fixtures)?;
+    models.extend(self::models(long.path())?.into_iter().map(|(path, natively)| (format!("long/{path}"), natively)));
     for engine in Engine::ALL {
         let browser = Browser::launch(project, engine)?;
         browser.open(&format!("{}/", server.url()))?;
@@ -55,7 +62,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
             let in_browser = browser.evaluate(&format!("({IN_THE_PAGE})({})", json!(format!("/{path}"))))?;
             compare(&in_browser, natively).with_context(|| format!("{path} in {engine}"))?;
             match natively {
-                Ok(expected) => tensors += expected.len(),
+                Ok(expected) => tensors += expected.tensors.len(),
                 Err(_) => refused += 1,
             }
         }
@@ -78,14 +85,26 @@ pub(crate) fn models(folder: &Path) -> Result<Vec<(String, Natively)>> {
     Ok(models)
 }
 
-pub(crate) type Natively = weightstream::Result<Map<String, Value>>;
+pub(crate) type Natively = weightstream::Result<Model>;
+
+/// What mmap gives of a model.
+pub(crate) struct Model {
+    /// The metadata and the list of tensors, as JavaScript should see them.
+    head: Value,
+    /// Each tensor's components by their hashes.
+    tensors: Map<String, Value>,
+}
 
 pub(crate) fn compare(in_browser: &Value, natively: &Natively) -> Result<()> {
     match natively {
         Ok(expected) => {
-            let gives = |how: &str| in_browser.get(how).and_then(Value::as_object) == Some(expected);
-            ensure!(gives("alone"), "loadTensor gives {in_browser}, mmap {expected:?}");
+            let Model { head, tensors } = expected;
+            let gives = |how: &str| in_browser.get(how).and_then(Value::as_object) == Some(tensors);
+            ensure!(gives("alone"), "loadTensor gives {in_browser}, mmap {tensors:?}");
             ensure!(gives("streamed"), "tensors() gives other bytes than mmap");
+            let listed = in_browser.get("head").and_then(Value::as_str).unwrap_or_default();
+            let listed = in_one_kind(serde_json::from_str(listed)?);
+            ensure!(listed == *head, "loadMetadata and loadIndex give {}", difference(&listed, head));
         }
         Err(error) => {
             let code = in_browser.get("code").and_then(Value::as_str);
@@ -95,7 +114,6 @@ pub(crate) fn compare(in_browser: &Value, natively: &Natively) -> Result<()> {
     Ok(())
 }
 
-/// What mmap gives: each tensor's components by their hashes.
 fn natively(file: &Path) -> Natively {
     let mut reader = Reader::open(file)?;
     let names: Vec<_> = reader.tensors().iter().map(|tensor| tensor.name.clone()).collect();
@@ -107,7 +125,72 @@ fn natively(file: &Path) -> Natively {
         tensors.insert(name, components.collect::<Map<_, _>>().into());
     }
     reader.verify(&())?;
-    Ok(tensors)
+    let metadata = reader.metadata();
+    let about = json!({ "format": metadata.format, "version": metadata.version, "metadata": metadata.metadata });
+    let listed: Value = reader.tensors().iter().map(listed).collect();
+    Ok(Model { head: in_one_kind(with_bigints(json!([about, listed]))), tensors })
+}
+
+/// A `TensorInfo`.
+fn listed(tensor: &Tensor) -> Value {
+    let component = |component: &Component| {
+        let stored_byte_length = component.range.end - component.range.start;
+        let mut listed = Map::new();
+        listed.insert("role".into(), component.role.clone().into());
+        listed.insert("dtype".into(), component.dtype.name().into());
+        if let Some(byte_length) = component.decoded_length {
+            listed.insert("byteLength".into(), (byte_length as f64).into());
+        }
+        listed.insert("storedByteLength".into(), (stored_byte_length as f64).into());
+        listed.insert("encoding".into(), component.encoding.name().into());
+        listed
+    };
+    json!({
+        "name": tensor.name,
+        "dtype": tensor.dtype.name(),
+        "shape": tensor.shape.iter().map(|dim| *dim as f64).collect::<Vec<_>>(),
+        "layout": tensor.layout.name(),
+        "byteLength": tensor.byte_length().unwrap_or(0) as f64,
+        "shard": tensor.shard,
+        "components": tensor.components.iter().map(component).collect::<Vec<_>>(),
+        "attributes": tensor.attributes,
+    })
+}
+
+/// Integers that are not exact as numbers are bigints in JavaScript.
+fn with_bigints(value: Value) -> Value {
+    const MAX_SAFE_INTEGER: i128 = (1 << 53) - 1;
+    each_number(value, &|number| match number.as_i128() {
+        Some(integer) if integer.abs() > MAX_SAFE_INTEGER => format!("{integer}n").into(),
+        _ => Value::Number(number),
+    })
+}
+
+/// All other numbers are of one kind there.
+fn in_one_kind(value: Value) -> Value {
+    each_number(value, &|number| number.as_f64().into())
+}
+
+/// The innermost that is not the same.
+fn difference(one: &Value, other: &Value) -> String {
+    let pairs: Vec<_> = match (one, other) {
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => one.iter().zip(other).collect(),
+        (Value::Object(one), Value::Object(other)) if one.keys().eq(other.keys()) => {
+            one.values().zip(other.values()).collect()
+        }
+        _ => Vec::new(),
+    };
+    let inner = pairs.into_iter().find(|(one, other)| one != other);
+    inner.map_or_else(|| format!("{one}, mmap {other}"), |(one, other)| difference(one, other))
+}
+
+fn each_number(value: Value, change: &dyn Fn(Number) -> Value) -> Value {
+    match value {
+        Value::Number(number) => change(number),
+        Value::Array(items) => items.into_iter().map(|item| each_number(item, change)).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, each_number(value, change))).collect(),
+        other => other,
+    }
 }
 
 /// The fixtures that are models: all files but the descriptions beside them.

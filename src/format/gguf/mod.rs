@@ -91,7 +91,7 @@ impl<'a> Head<'a> {
     }
 
     /// A count or a length: version 1 has 32 bits for it.
-    #[inline(always)]
+    #[inline]
     fn count(&mut self) -> Result<u64, Stop> {
         if self.version == 1 { self.cursor.u32().map(u64::from) } else { self.cursor.u64() }
     }

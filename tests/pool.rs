@@ -52,6 +52,10 @@ impl Pool<Vec<u8>> for Threads {
         Some(Rc::new(Running { crew: Rc::clone(&self.0), job }))
     }
 
+    fn takes_whole(&self, task: &Task) -> bool {
+        task.is_heavy()
+    }
+
     fn digest(&self, task: &Task, buffer: Vec<u8>) -> Result<Outcome<Vec<u8>>, Vec<u8>> {
         let work = Running {
             crew: Rc::clone(&self.0),

@@ -143,7 +143,7 @@ impl Site {
     /// Pages whose workers have but this storage.
     fn new(package: &Path, weights: &Path, storage: Storage) -> Result<Self> {
         Ok(Site {
-            pages: Pages::new(package, storage, |server| server.mount("/weights", weights))?,
+            pages: Pages::new(package, storage)?,
             weights: weights.to_owned(),
             expected: expected::tensors(weights)?,
             byte_length: fs::metadata(weights)?.len(),
@@ -157,11 +157,6 @@ impl Site {
         page.open(&self.pages.url())?;
         page.evaluate(SCRIPT)?;
         Ok(page)
-    }
-
-    /// The address of the weights at the origin of the pages.
-    pub(crate) fn own_url(&self) -> String {
-        format!("{}/weights", self.pages.origin())
     }
 
     fn models(&self) -> Result<Models> {

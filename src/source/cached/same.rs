@@ -6,39 +6,50 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use crate::source::fetch::FetchSource;
 use crate::source::js_buffer::JsBuffer;
+use crate::source::timer::pause;
 use crate::source::{Answer, Buffer};
-use futures::FutureExt;
-use futures::future::{LocalBoxFuture, Shared};
 use std::cell::RefCell;
+use std::rc::Rc;
 use wasm_bindgen_futures::spawn_local;
 
 const CHUNK_BYTES: u64 = 1 << 20;
 
-type Comparing = Shared<LocalBoxFuture<'static, Result<Answer<()>>>>;
+/// How often to look whether the comparison has ended.
+const LOOK_INTERVAL_MS: u64 = 50;
 
 /// At most one comparison, for all connections. It goes on while those that wait for it lose their patience and ask again.
 #[derive(Debug, Default)]
-pub(super) struct Comparison(RefCell<Option<Comparing>>);
+pub(super) struct Comparison(Rc<RefCell<State>>);
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Nothing,
+    UnderWay,
+    Done(Result<Answer<()>>),
+}
 
 impl Comparison {
     /// What the server answered, if its file has these bytes.
     ///
     /// # Errors
-    /// `CHANGED` where it has others; those of the network.
+    /// `CHANGED` where it has others; those of the network, after which whoever tries again begins anew.
     pub(super) async fn outcome(&self, source: &FetchSource, byte_length: u64, digest: Digest) -> Result<Answer<()>> {
-        let comparing = self.0.borrow_mut().get_or_insert_with(|| begin(source.clone(), byte_length, digest)).clone();
-        let outcome = comparing.await;
-        if outcome.is_err() {
-            self.0.take(); // whoever tries again begins anew
+        if matches!(*self.0.borrow(), State::Nothing | State::Done(Err(_))) {
+            self.0.replace(State::UnderWay);
+            let (state, source) = (Rc::clone(&self.0), source.clone());
+            spawn_local(async move {
+                let outcome = fetch(&source, byte_length, digest).await;
+                state.replace(State::Done(outcome));
+            });
         }
-        outcome
+        loop {
+            if let State::Done(outcome) = &*self.0.borrow() {
+                return outcome.clone();
+            }
+            pause(LOOK_INTERVAL_MS).await;
+        }
     }
-}
-
-fn begin(source: FetchSource, byte_length: u64, digest: Digest) -> Comparing {
-    let comparing = async move { fetch(&source, byte_length, digest).await }.boxed_local().shared();
-    spawn_local(comparing.clone().map(drop));
-    comparing
 }
 
 async fn fetch(source: &FetchSource, byte_length: u64, digest: Digest) -> Result<Answer<()>> {

@@ -103,6 +103,40 @@ fn metadata_keeps_its_types_in_every_version_and_byte_order() {
 }
 
 #[test]
+fn long_arrays_are_the_same_in_every_version_and_byte_order() {
+    const COUNT: u32 = 2000;
+    let numbers = |writer: &mut Writer, key: &str, kind, number: &dyn Fn(u32) -> u32| {
+        writer.pair(key, 9).u32(kind).count(COUNT.into());
+        for i in 0..COUNT {
+            writer.u32(number(i));
+        }
+    };
+    for (version, big_endian) in [(1, false), (2, false), (3, false), (3, true)] {
+        let mut writer = Writer::new(version, big_endian, 0, 5);
+        numbers(&mut writer, "u32", 4, &|i| u32::MAX - i);
+        numbers(&mut writer, "i32", 5, &|i| (i.cast_signed() - 7).cast_unsigned());
+        numbers(&mut writer, "f32", 6, &|i| (i as f32 / -3.0).to_bits());
+        numbers(&mut writer, "infinite", 6, &|i| (1.0 / i as f32).to_bits());
+        writer.pair("text", 9).u32(8).count(COUNT.into());
+        for i in 0..COUNT {
+            writer.string(if i % 2 == 0 { b"na\xc3\xafve" } else { b"\xff" });
+        }
+        let index = parsed(&writer.bytes).unwrap();
+        assert_eq!(index.long_arrays.len(), 4, "an infinite number stays JSON's string");
+        let metadata = index.whole_metadata();
+        assert!(metadata.keys().eq(["u32", "i32", "f32", "infinite", "text"]));
+        for i in 0..COUNT as usize {
+            assert_eq!(metadata["u32"][i], u32::MAX - i as u32);
+            assert_eq!(metadata["i32"][i], i as i32 - 7);
+            assert_eq!(metadata["f32"][i], f64::from(i as f32 / -3.0));
+            assert_eq!(metadata["text"][i], ["naïve", "\u{fffd}"][i % 2]);
+        }
+        assert_eq!((&metadata["infinite"][0], &metadata["infinite"][2]), (&json!("inf"), &json!(0.5)));
+        assert_eq!(index.warnings.len(), 1);
+    }
+}
+
+#[test]
 fn a_type_that_is_not_known_reaches_up_to_the_next_tensor_or_the_end() {
     let mut writer = Writer::new(3, false, 3, 0);
     writer.info("last", &[9, 3], 200, 96).info("first", &[5], 201, 0).info("known", &[32], 8, 32);

@@ -11,7 +11,7 @@ use super::keep::Keep;
 use super::log::{self, Description, Found, GLANCE_BYTES, Log};
 use super::opfs::{Entry, Folder, SyncFile, failed};
 use super::record::{name_of, read_identity, write_identity};
-use super::{Lock, end_of_piece};
+use super::{Lock, end_of_stretch};
 use crate::error::{ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::source::timer::pause;
@@ -82,8 +82,7 @@ impl Keep for Store {
         let open = self.open(&name_of(url), false).await?.filter(|open| open.version.as_deref() == Some(version));
         let Some(open) = open else { return Ok((0, end)) };
         let into = Uint8Array::new(buffer);
-        // Not into the next piece: that is read for whoever reads on, and would be read twice where others read meanwhile.
-        let (first, most) = (start, end.min(end_of_piece(start)).min(start.saturating_add(u64::from(into.length()))));
+        let (first, most) = (start, end.min(end_of_stretch(start)).min(start.saturating_add(u64::from(into.length()))));
         while start < most {
             match open.log.read(start..most, 1)? {
                 Found::Bytes(bytes) => {

@@ -12,7 +12,9 @@ use std::cell::{Cell, RefCell};
 use std::fs;
 use std::rc::Rc;
 use weightstream::loader::{Job, Loader, Options, Outcome, Pool, Received, Task, TensorRequest, Trouble, Work};
+use weightstream::native::Reader;
 use weightstream::source::memory::MemorySource;
+use weightstream::write::{ConvertOptions, DigestAlgorithm, TargetFormat, convert};
 use weightstream::{Error, Result};
 
 /// Does all that it is given, at once, and tells so later, in the opposite order.
@@ -20,6 +22,8 @@ use weightstream::{Error, Result};
 struct Crew {
     /// After so many requests a thread is lost, and then again.
     patience: Option<usize>,
+    /// Its threads take nothing but whole components.
+    is_whole: bool,
     requests: Cell<usize>,
     done: Cell<usize>,
     lost: Cell<usize>,
@@ -48,8 +52,15 @@ impl Pool<Vec<u8>> for Threads {
 
     fn begin(&self, task: &Task, into: Option<Vec<u8>>) -> Option<Rc<dyn Work<Vec<u8>>>> {
         assert!(task.is_heavy() && into.is_none());
+        if self.0.is_whole {
+            return None;
+        }
         let job = RefCell::new(Job::new(task.clone(), None).map_err(Trouble::Failed));
         Some(Rc::new(Running { crew: Rc::clone(&self.0), job }))
+    }
+
+    fn takes_whole(&self, task: &Task) -> bool {
+        task.is_heavy()
     }
 
     fn digest(&self, task: &Task, buffer: Vec<u8>) -> Result<Outcome<Vec<u8>>, Vec<u8>> {
@@ -174,5 +185,31 @@ fn a_thread_that_is_lost_fails_no_load() {
             assert_eq!(pooled, contents(fixture.source(), None), "{} after {patience}", fixture.path);
         }
         assert!(crew.lost.get() > 100, "{} threads were lost", crew.lost.get());
+    }
+}
+
+#[test]
+fn a_component_that_came_in_parts_is_digested_as_a_whole_where_threads_take_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (weights, converted) = (folder.path().join("model.safetensors"), folder.path().join("model.zt"));
+    let length = 9 << 20;
+    let header = format!(r#"{{"large":{{"dtype":"U8","shape":[{length}],"data_offsets":[0,{length}]}}}}"#);
+    let data: Vec<u8> = (0..length).map(|at: u32| (at % 251) as u8).collect();
+    fs::write(&weights, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()).unwrap();
+    let options =
+        ConvertOptions { format: TargetFormat::ZTensor, digest: Some(DigestAlgorithm::Sha256), ..Default::default() };
+    convert(&Reader::open(&weights).unwrap(), &converted, &options, &()).unwrap();
+    let right = fs::read(&converted).unwrap();
+    let mut wrong = right.clone();
+    wrong[5 << 20] ^= 1;
+    for (bytes, verified) in [(right, Some("sha256")), (wrong, None)] {
+        let source = || MemorySource::new(vec![("model.zt".to_owned(), bytes.clone().into())]).unwrap();
+        for patience in [None, Some(1)] {
+            let crew = Rc::new(Crew { is_whole: true, patience, ..Crew::default() });
+            let found = contents(source(), Some(&crew));
+            assert_eq!(found, contents(source(), None));
+            assert_eq!(found.ok().and_then(|(alone, ..)| alone[0].1), verified);
+            assert!(crew.requests.get() > 0, "nothing was given to a thread");
+        }
     }
 }

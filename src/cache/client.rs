@@ -5,7 +5,7 @@ use super::opfs::navigator;
 use super::record::{read_identity, write_identity};
 use super::shelf::Shelf;
 use super::worker::{self, Event};
-use super::{Own, PIECE_BYTES};
+use super::{Own, PIECE_BYTES, STRETCH_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::answer::Identity;
 use crate::source::timer::pause;
@@ -28,6 +28,9 @@ const PATIENCE_MS: u64 = 10_000;
 /// than filling the memory.
 const MAX_PIECES_ON_THEIR_WAY: usize = 16;
 
+/// So many buffers for reads are kept for the next ones: what one connection has on its way, and what it takes from.
+const MAX_SPARE_STRETCHES: usize = 3;
+
 thread_local! {
     static CLIENT: RefCell<Option<Rc<Client>>> = const { RefCell::new(None) };
 }
@@ -42,6 +45,8 @@ pub struct Client {
     failure: RefCell<Option<Error>>,
     /// Buffers for pieces: fresh memory costs ten times as much as the copy into it.
     spare: RefCell<Vec<ArrayBuffer>>,
+    /// The same for what is read.
+    spare_stretches: RefCell<Vec<ArrayBuffer>>,
     on_their_way: Cell<usize>,
     until_there_is_room: RefCell<VecDeque<oneshot::Sender<()>>>,
     has_asked_to_persist: Cell<bool>,
@@ -114,9 +119,11 @@ impl Client {
         Ok(version.map(|version| read_identity(&version)))
     }
 
-    /// Asks for bytes of that version: see [`Reply::bytes`].
+    /// Asks for bytes of that version, to [`end_of_stretch`] at the most: see [`Reply::bytes`].
     pub fn read(self: &Rc<Self>, url: &str, version: &str, start: u64, end: u64) -> Reply {
-        let (url, version, buffer) = (url.to_owned(), version.to_owned(), self.buffer());
+        let spare = self.spare_stretches.borrow_mut().pop();
+        let buffer = spare.unwrap_or_else(|| ArrayBuffer::new(STRETCH_BYTES as u32));
+        let (url, version) = (url.to_owned(), version.to_owned());
         self.ask(Request::Read { url, version, start, end, buffer })
     }
 
@@ -195,8 +202,13 @@ impl Client {
 
     /// Takes a buffer back.
     pub fn recycle(&self, buffer: ArrayBuffer) {
-        let mut spare = self.spare.borrow_mut();
-        if spare.len() < MAX_PIECES_ON_THEIR_WAY && u64::from(buffer.byte_length()) == PIECE_BYTES {
+        let (spare, most) = match u64::from(buffer.byte_length()) {
+            PIECE_BYTES => (&self.spare, MAX_PIECES_ON_THEIR_WAY),
+            STRETCH_BYTES => (&self.spare_stretches, MAX_SPARE_STRETCHES),
+            _ => return,
+        };
+        let mut spare = spare.borrow_mut();
+        if spare.len() < most {
             spare.push(buffer);
         }
     }
@@ -208,6 +220,7 @@ impl Client {
             next_id: Cell::new(1),
             failure: RefCell::default(),
             spare: RefCell::default(),
+            spare_stretches: RefCell::default(),
             on_their_way: Cell::new(0),
             until_there_is_room: RefCell::default(),
             has_asked_to_persist: Cell::new(false),

@@ -44,3 +44,19 @@ pub(crate) use own::Own;
 
 /// Bytes are kept in pieces of at most so many: to read a part of one, all of it is read and checked.
 pub const PIECE_BYTES: u64 = 1 << 20;
+
+/// So many bytes are read at a time, some pieces: to ask a worker for 1 MiB costs half as much as to copy it.
+#[cfg(target_arch = "wasm32")]
+pub(crate) const STRETCH_BYTES: u64 = 4 << 20;
+
+/// Where the piece ends that the byte at `position` is in: at a multiple of [`PIECE_BYTES`], so that those of two loads are the same.
+#[cfg(target_arch = "wasm32")]
+pub(crate) fn end_of_piece(position: u64) -> u64 {
+    (position / PIECE_BYTES + 1).saturating_mul(PIECE_BYTES)
+}
+
+/// Where a read that begins at `position` ends, where pieces do: no piece is read twice.
+#[cfg(target_arch = "wasm32")]
+pub(crate) fn end_of_stretch(position: u64) -> u64 {
+    (position / STRETCH_BYTES + 1).saturating_mul(STRETCH_BYTES)
+}

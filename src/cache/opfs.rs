@@ -2,12 +2,17 @@
 
 use super::storage::Storage;
 use crate::error::{Error, ErrorKind, Result};
+use crate::source::timer::pause;
 use js_sys::{ArrayBuffer, IteratorNext, Object, Promise, Reflect, Uint8Array};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
 /// The folder that all logs lie in.
 const FOLDER: &str = "weightstream";
+
+/// A worker whose page was closed loses its locks before its handles: for a moment a file that nobody has locked is still open.
+const HANDLE_LINGERS_MS: u64 = 3_000;
+const RETRY_INTERVAL_MS: u64 = 50;
 
 /// What is wrong when nothing more can be kept.
 pub(super) const NO_ROOM: &str = "the browser grants no more room to keep files in";
@@ -48,13 +53,14 @@ impl Folder {
             Err(cause) if !make && is_named(&cause, "NotFoundError") => return Ok(None),
             Err(cause) => return Err(failed(cause)),
         };
-        let handle: SyncAccessHandle = settled(file.create_sync_access_handle()).await?.unchecked_into();
+        let handle = once_free(|| file.create_sync_access_handle()).await.map_err(failed)?;
+        let handle: SyncAccessHandle = handle.unchecked_into();
         Ok(Some(SyncFile { handle, position: Object::new() }))
     }
 
     /// Deletes a file that nobody has open. It may be gone already.
     pub(super) async fn remove(&self, name: &str) -> Result<()> {
-        match JsFuture::from(self.0.remove_entry(name).map_err(failed)?).await {
+        match once_free(|| self.0.remove_entry(name)).await {
             Err(cause) if !is_named(&cause, "NotFoundError") => Err(failed(cause)),
             _ => Ok(()),
         }
@@ -156,6 +162,20 @@ impl Storage for SyncFile {
 impl Drop for SyncFile {
     fn drop(&mut self) {
         self.handle.close();
+    }
+}
+
+/// Tries again what fails because somebody has the file open.
+async fn once_free(attempt: impl Fn() -> Result<Promise, JsValue>) -> Result<JsValue, JsValue> {
+    let mut waited_ms = 0;
+    loop {
+        match JsFuture::from(attempt()?).await {
+            Err(cause) if waited_ms < HANDLE_LINGERS_MS && is_named(&cause, "NoModificationAllowedError") => {
+                pause(RETRY_INTERVAL_MS).await;
+                waited_ms += RETRY_INTERVAL_MS;
+            }
+            outcome => return outcome,
+        }
     }
 }
 

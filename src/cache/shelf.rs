@@ -1,6 +1,7 @@
 //! Files in IndexedDB, or in what the caller gave.
 
 use super::contents::Content;
+use super::end_of_stretch;
 use super::indexed::Database;
 use super::keep::Keep;
 use super::keyed::{KeyValues, Keyed};
@@ -76,14 +77,21 @@ impl Keep for Shelf {
         end: u64,
         buffer: &ArrayBuffer,
     ) -> Result<(u64, u64)> {
-        match self.files.read(url, version, start..end, DEFAULT_COALESCE_GAP_BYTES).await? {
-            Found::Missing(missing) => Ok((0, missing.end)),
-            Found::Bytes(bytes) => {
-                let count = bytes.len() as u32; // no piece is longer than a page's buffer
-                Uint8Array::new(buffer).subarray(0, count).copy_from(bytes);
-                Ok((u64::from(count), start + u64::from(count)))
+        let into = Uint8Array::new(buffer);
+        let mut count = 0;
+        let most = end.min(end_of_stretch(start)).min(start.saturating_add(u64::from(into.length())));
+        while start + u64::from(count) < most {
+            match self.files.read(url, version, start + u64::from(count)..end, DEFAULT_COALESCE_GAP_BYTES).await? {
+                Found::Missing(missing) if count == 0 => return Ok((0, missing.end)),
+                Found::Missing(_) => break,
+                Found::Bytes(bytes) => {
+                    let fits = bytes.get(..(into.length() - count) as usize).unwrap_or(bytes);
+                    into.subarray(count, count + fits.len() as u32).copy_from(fits);
+                    count += fits.len() as u32;
+                }
             }
         }
+        Ok((u64::from(count), start + u64::from(count)))
     }
 
     async fn write(&mut self, url: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()> {

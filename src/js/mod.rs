@@ -15,7 +15,7 @@ use crate::index::Tensor;
 use crate::loader::{Loader, TensorRequest};
 use crate::source::cached::Report;
 use crate::source::web::WebSource;
-use crate::workers::WorkerPool;
+use crate::workers::{WebCrypto, WorkerPool};
 use cancel::Closing;
 use failure::failure;
 use futures::lock::Mutex;
@@ -64,7 +64,10 @@ impl JsLoader {
                 }
                 let loader = Loader::open(source, settings.loader).await?;
                 Ok(match settings.workers {
-                    0 => loader,
+                    0 => match WebCrypto::of_this_page() {
+                        Some(crypto) => loader.with_pool(Rc::new(crypto)),
+                        None => loader,
+                    },
                     count => loader.with_pool(Rc::new(WorkerPool::new(count))),
                 })
             };

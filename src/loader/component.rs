@@ -28,7 +28,10 @@ impl<S: Source> RunReader<S> {
         let task = self.operation.task(order, component, &wanted.range)?;
         let digests = task.digests.clone();
         let into = self.operation.take_into(order);
-        let receiving = if component.encoding == Encoding::Raw && task.keeps {
+        let takes_whole = self.operation.pool.as_ref().is_some_and(|pool| pool.takes_whole(&task));
+        // What is digested here is digested in small steps: while the bytes of one are, those of the next arrive.
+        let is_direct = task.keeps && (takes_whole || !task.is_heavy());
+        let receiving = if component.encoding == Encoding::Raw && is_direct {
             self.fill(reading, wanted, task, into, name).await?
         } else if let Some(work) = self.begin_elsewhere(&task, into.as_ref()) {
             self.hand_over(reading, wanted, task, into, work, name).await?
@@ -68,7 +71,7 @@ impl<S: Source> RunReader<S> {
         into: Option<BufferOf<S>>,
         name: &str,
     ) -> Result<Receiving<BufferOf<S>>> {
-        let heavy = (task.is_heavy() && self.operation.pool.is_some()).then(|| task.clone());
+        let heavy = task.is_heavy().then(|| task.clone());
         if heavy.is_some() {
             task.digests.clear(); // until all bytes are there
         }

@@ -3,7 +3,7 @@
 use super::BufferOf;
 use super::job::{Job, Received, Task};
 use super::operation::{Operation, Purpose, unplanned};
-use super::pool::{Trouble, Work};
+use super::pool::{Pool, Trouble, Work};
 use super::reading::{MAX_DIRECT_BYTES, Reading, SCRATCH_BYTES, cut};
 use super::run::{Arrival, RunReader};
 use crate::error::{Error, ErrorKind, Result};
@@ -35,14 +35,18 @@ enum Digesting<B> {
     Here(Box<Job<B>>),
     /// Another thread gets copies of the bytes.
     Elsewhere(Rc<dyn Work<B>>),
+    /// Another thread gets the buffer, once all is there.
+    Whole,
 }
 
 impl<B: Buffer> Large<B> {
     /// Of one part.
-    fn new(buffer: B, start: u64, task: Task, work: Option<Rc<dyn Work<B>>>) -> Result<Self> {
-        let digesting = match work {
-            Some(work) => Digesting::Elsewhere(work),
-            None => Digesting::Here(Box::new(Job::new(task.clone(), None)?)),
+    fn new(buffer: B, start: u64, task: Task, pool: Option<&Rc<dyn Pool<B>>>) -> Result<Self> {
+        let pool = pool.filter(|_| task.is_heavy());
+        let digesting = match (pool.and_then(|pool| pool.begin(&task, None)), pool) {
+            (Some(work), _) => Digesting::Elsewhere(work),
+            (None, Some(pool)) if pool.takes_whole(&task) => Digesting::Whole,
+            _ => Digesting::Here(Box::new(Job::new(task.clone(), None)?)),
         };
         Ok(Large { buffer, start, task, digesting, digested: 0, parts: 1 })
     }
@@ -59,6 +63,7 @@ impl<B: Buffer> Large<B> {
         match &mut self.digesting {
             Digesting::Here(job) => from.inspect(0..length, &mut |bytes| job.push(bytes)).map(|()| None),
             Digesting::Elsewhere(work) => Ok(Some(Rc::clone(work))),
+            Digesting::Whole => Ok(None),
         }
     }
 
@@ -66,6 +71,7 @@ impl<B: Buffer> Large<B> {
     async fn finish(mut self, turn: impl AsyncFn()) -> Result<Received<B>> {
         let mut job = match self.digesting {
             Digesting::Here(job) => job,
+            Digesting::Whole => Box::new(Job::new(self.task.clone(), None)?),
             Digesting::Elsewhere(work) => match digest_elsewhere(work, &self.buffer, self.digested).await {
                 Ok(verified) => return Ok(Received { buffer: Some(self.buffer), verified }),
                 Err(Trouble::Failed(error)) => return Err(error),
@@ -115,12 +121,11 @@ impl<S: Source> Operation<S> {
         }
         let start = component.range.start + keep.start;
         let task = Task { keeps: false, ..self.task(order, component, &(start..component.range.start + keep.end))? };
-        let work = self.pool.as_ref().filter(|_| task.is_heavy()).and_then(|pool| pool.begin(&task, None));
         let buffer = match self.take_into(order) {
             Some(buffer) => buffer,
             None => BufferOf::<S>::allocate(keep.end - keep.start)?,
         };
-        self.large.borrow_mut().insert((order, index), Large::new(buffer, start, task, work)?);
+        self.large.borrow_mut().insert((order, index), Large::new(buffer, start, task, self.pool.as_ref())?);
         Ok(true)
     }
 
@@ -200,7 +205,13 @@ impl<S: Source> RunReader<S> {
         let (order, index) = key(wanted.purpose)?;
         let file = Rc::clone(&self.file);
         let digests = large.task.digests.clone();
-        let receiving = large.finish(async move || file.source.pause(0).await).boxed_local();
+        let receiving = match large.digesting {
+            Digesting::Whole => {
+                let range = large.start..large.start + large.buffer.byte_length();
+                self.digest(Task { keeps: true, ..large.task }, range, large.buffer)?
+            }
+            _ => large.finish(async move || file.source.pause(0).await).boxed_local(),
+        };
         Ok(Some(self.arrival(order, index, component, digests, name, receiving)))
     }
 }

@@ -14,6 +14,9 @@ pub trait Pool<B> {
     /// [share](crate::source::Buffer::share).
     fn begin(&self, task: &Task, into: Option<B>) -> Option<Rc<dyn Work<B>>>;
 
+    /// Whether it would digest the raw component of a task once all of its bytes are there: [`Pool::digest`].
+    fn takes_whole(&self, task: &Task) -> bool;
+
     /// Gives a whole raw component to another thread, and gets it back once it was digested. One that is refused comes
     /// back as the error.
     fn digest(&self, task: &Task, buffer: B) -> Result<Outcome<B>, B>;

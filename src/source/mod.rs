@@ -103,7 +103,7 @@ pub trait Source: Sized + 'static {
 }
 
 /// What a source answered.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Answer<B> {
     /// Where the body begins in the file: at the range's start, or at 0 for a server that ignored the range.
     pub start: u64,

@@ -9,6 +9,8 @@ mod message;
 mod pool;
 mod serve;
 pub(crate) mod start;
+mod webcrypto;
 mod worker;
 
 pub(crate) use pool::{WorkerPool, default_count};
+pub(crate) use webcrypto::WebCrypto;

@@ -75,6 +75,10 @@ impl Pool<JsBuffer> for WorkerPool {
         Some(running)
     }
 
+    fn takes_whole(&self, task: &Task) -> bool {
+        task.is_heavy() && self.crew.least_busy(self.count).is_some()
+    }
+
     fn digest(&self, task: &Task, buffer: JsBuffer) -> Result<Outcome<JsBuffer>, JsBuffer> {
         let (length, bytes) = (buffer.byte_length(), buffer.bytes().clone());
         if !buffer.is_ours() && buffer.share().is_none() {

@@ -13,7 +13,6 @@ mod apt;
 mod bench;
 mod browser;
 mod browser_traps;
-mod cache_speed;
 mod cache_test;
 mod call_graph;
 mod cargo_tools;

@@ -1,6 +1,7 @@
 //! The traps that the native tests set to the native loader, and some that only browsers can fall into, set to the
 //! package in Chromium, Firefox and WebKitGTK. Page and server are of different origins, as they are on the web.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -56,30 +57,41 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;
     let page = project.root.join("tests/traps/page");
     let site = Site::new().mount("/", page).mount("/pkg", package).bind("127.0.0.1:0")?.spawn();
-    let mut failures = 0;
-    for engine in Engine::ALL {
-        let start = Instant::now();
-        let browser = Browser::launch(project, engine)?;
-        browser.open(&format!("{}/", site.url()))?;
-        let mut count = 0;
-        let mut tell = |name: &str, outcome: Result<()>| {
-            count += 1;
-            if let Err(error) = outcome {
-                println!("{engine}: {name} FAILED: {error:#}");
-                failures += 1;
-            }
-        };
-        for (name, trap) in all() {
-            tell(name, spring(&browser, trap));
-        }
-        for (name, trap) in browser_traps::ALL {
-            tell(name, trap(&browser));
-        }
-        let bodies = if browser.evaluate("hasByteStreams()")? == true { "byte streams" } else { "plain streams" };
-        println!("{engine}: {count} traps over {bodies}, {:.1} s", start.elapsed().as_secs_f64());
-    }
+    // Side by side: most traps let the loader wait.
+    let url = &*site.url();
+    let failures = thread::scope(|scope| {
+        let set = |engine| (engine, scope.spawn(move || set_all(project, engine, url)));
+        Engine::ALL.map(set).into_iter().try_fold(0, |sum, (engine, thread)| {
+            let failures = thread.join().unwrap_or_else(|_| bail!("the test panicked"));
+            failures.map(|failures| sum + failures).with_context(|| engine.to_string())
+        })
+    })?;
     ensure!(failures == 0, "{failures} traps caught the package");
     Ok(())
+}
+
+/// Sets every trap in one browser, and gives how many of them caught the package.
+fn set_all(project: &Project, engine: Engine, site: &str) -> Result<usize> {
+    let start = Instant::now();
+    let browser = Browser::launch(project, engine)?;
+    browser.open(&format!("{site}/"))?;
+    let (mut count, mut failures) = (0, 0);
+    let mut tell = |name: &str, outcome: Result<()>| {
+        count += 1;
+        if let Err(error) = outcome {
+            println!("{engine}: {name} FAILED: {error:#}");
+            failures += 1;
+        }
+    };
+    for (name, trap) in all() {
+        tell(name, spring(&browser, trap));
+    }
+    for (name, trap) in browser_traps::ALL {
+        tell(name, trap(&browser));
+    }
+    let bodies = if browser.evaluate("hasByteStreams()")? == true { "byte streams" } else { "plain streams" };
+    println!("{engine}: {count} traps over {bodies}, {:.1} s", start.elapsed().as_secs_f64());
+    Ok(failures)
 }
 
 fn all() -> Vec<(&'static str, Trap)> {

@@ -6,12 +6,12 @@
 mod content;
 mod room;
 
-use super::Lock;
 use super::contents::{Content, Contents};
 use super::keep::Keep;
 use super::log::{self, Description, Found, GLANCE_BYTES, Log};
 use super::opfs::{Entry, Folder, SyncFile, failed};
 use super::record::{name_of, read_identity, write_identity};
+use super::{Lock, end_of_stretch};
 use crate::error::{ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::source::timer::pause;
@@ -82,7 +82,7 @@ impl Keep for Store {
         let open = self.open(&name_of(url), false).await?.filter(|open| open.version.as_deref() == Some(version));
         let Some(open) = open else { return Ok((0, end)) };
         let into = Uint8Array::new(buffer);
-        let (first, most) = (start, end.min(start.saturating_add(u64::from(into.length()))));
+        let (first, most) = (start, end.min(end_of_stretch(start)).min(start.saturating_add(u64::from(into.length()))));
         while start < most {
             match open.log.read(start..most, 1)? {
                 Found::Bytes(bytes) => {

@@ -4,7 +4,7 @@ use super::content::Place;
 use super::keep::Keeper;
 use super::{CachedFile, Version};
 use crate::cache::client::Reply;
-use crate::cache::{Lock, PIECE_BYTES};
+use crate::cache::{Lock, end_of_stretch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::js_buffer::JsBuffer;
 use crate::source::stream::StreamBody;
@@ -233,10 +233,10 @@ impl CachedBody {
             cache.recycle(buffer);
             return Ok(Some(self.position..next.clamp(self.position + 1, self.end)));
         }
-        let mut start = self.ahead.back().map_or(next, |(start, _)| start + PIECE_BYTES);
+        let mut start = self.ahead.back().map_or(next, |(start, _)| end_of_stretch(*start));
         while self.ahead.len() < MAX_AHEAD && start < self.end {
             self.ahead.push_back((start, cache.read(url, &version.name, start, self.end)));
-            start += PIECE_BYTES;
+            start = end_of_stretch(start);
         }
         self.now = Now::Kept(Chunk { buffer, left: 0..count as u32 });
         Ok(None)

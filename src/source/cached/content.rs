@@ -1,9 +1,11 @@
 //! Bytes that are known by their digest: kept of another URL, they are not fetched again.
 
+use super::same::Comparison;
 use super::{CachedFile, Version};
 use crate::cache::client::{Located, identity_of};
 use crate::error::Result;
 use crate::index::Digest;
+use crate::source::Answer;
 use crate::source::answer::Identity;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,7 +17,8 @@ use wasm_bindgen_futures::spawn_local;
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     /// Of all of the file.
-    whole: RefCell<Option<String>>,
+    whole: Cell<Option<Digest>>,
+    comparison: Comparison,
     /// By where they begin.
     expected: RefCell<BTreeMap<u64, Expected>>,
     has_new: Cell<bool>,
@@ -42,7 +45,7 @@ pub(super) struct Place {
 
 impl Contents {
     pub(super) fn expect_whole(&self, digest: &Digest) {
-        *self.whole.borrow_mut() = Some(name_of(digest));
+        self.whole.set(Some(*digest));
     }
 
     pub(super) fn expect(&self, range: Range<u64>, digest: &Digest) {
@@ -70,8 +73,8 @@ impl Contents {
 
     /// Learns whether all of the file is kept, under whatever URL.
     pub(super) async fn locate_whole(&self, file: &CachedFile) -> Result<Option<Version>> {
-        let Some(content) = self.whole.borrow().clone() else { return Ok(None) };
-        let found = file.cache.locate(&[content]).await?.pop().flatten();
+        let Some(digest) = self.whole.get() else { return Ok(None) };
+        let found = file.cache.locate(&[name_of(&digest)]).await?.pop().flatten();
         let Some(Located { url, version, start: 0, byte_length: Some(length) }) = found else { return Ok(None) };
         if url == file.url() {
             return Ok(Some(Version::new(identity_of(&version))));
@@ -81,12 +84,18 @@ impl Contents {
         Ok(Some(Version { identity, name: version.into(), elsewhere: Some(url.into()) }))
     }
 
-    /// Takes what was said of the whole file back: not all of it is there.
+    /// Takes what was noted of the whole file back: not all of it is there.
     pub(super) fn lose_whole(&self, file: &CachedFile, version: &Version) {
-        if let Some(content) = self.whole.take() {
-            let noted = file.cache.note(&content, version.url(file), &version.name, 0..0);
+        if let Some(digest) = self.whole.get() {
+            let noted = file.cache.note(&name_of(&digest), version.url(file), &version.name, 0..0);
             spawn_local(async move { drop(noted.answer().await) }); // if it fails, nothing can be done
         }
+    }
+
+    /// What the server answers, if its file is the one that is kept elsewhere as that version.
+    pub(super) async fn compare(&self, file: &CachedFile, kept: &Version) -> Result<Option<Answer<()>>> {
+        let (Some(digest), Some(byte_length)) = (self.whole.get(), kept.identity.length) else { return Ok(None) };
+        self.comparison.outcome(&file.source, byte_length, digest).await.map(Some)
     }
 
     /// Learns where the contents are that were not asked for yet.

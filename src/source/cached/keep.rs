@@ -1,7 +1,7 @@
 //! Bytes on their way into the cache: gathered into pieces, and handed over behind the load's back.
 
 use super::{CachedFile, Version};
-use crate::cache::{Lock, PIECE_BYTES};
+use crate::cache::{Lock, PIECE_BYTES, end_of_piece};
 use js_sys::{ArrayBuffer, Date, Uint8Array};
 use std::rc::Rc;
 use wasm_bindgen_futures::spawn_local;
@@ -47,8 +47,7 @@ impl Keeper {
         }
     }
 
-    /// Copies what fits into the piece, and says how many bytes did. Pieces end at multiples of their greatest length,
-    /// so that those of two loads are the same.
+    /// Copies what fits into the piece, and says how many bytes did.
     fn add(&mut self, start: u64, bytes: &Uint8Array) -> u32 {
         if self.piece.as_ref().is_some_and(|piece| piece.end() != start) {
             self.hand_over();
@@ -59,7 +58,7 @@ impl Keeper {
             byte_length: 0,
             begun_ms: Date::now(),
         });
-        let count = (PIECE_BYTES - start % PIECE_BYTES).min(u64::from(bytes.length())) as u32;
+        let count = (end_of_piece(start) - start).min(u64::from(bytes.length())) as u32;
         Uint8Array::new(&piece.buffer).set(&bytes.subarray(0, count), piece.byte_length);
         piece.byte_length += count;
         count

@@ -8,6 +8,7 @@
 mod body;
 mod content;
 mod keep;
+mod same;
 
 use super::Answer;
 use super::answer::Identity;
@@ -198,19 +199,25 @@ impl CachedFile {
         None
     }
 
-    /// Bytes of a version that is kept elsewhere are missing: another is read, unless something was read of this one.
+    /// Bytes of a version that is kept elsewhere are missing: the server is asked for them. Where some were read already, its
+    /// file must be the same.
     ///
     /// # Errors
-    /// `CHANGED` where something was: a mixture must not come out.
+    /// `CHANGED` where it is not: a mixture must not come out.
     async fn lose(&self, version: &Version) -> Result<()> {
         self.contents.lose_whole(self, version);
-        if self.contents.has_begun() {
-            let what = "bytes of it that were kept under another URL are gone, and nothing tells whether the server's go \
-                        with the others";
-            return Err(Error::new(ErrorKind::Changed, what).advise("Open the model again: it will be fetched."));
+        let same = if self.contents.has_begun() { self.contents.compare(self, version).await? } else { None };
+        if self.version().is_some_and(|version| version.elsewhere.is_none()) {
+            return Ok(()); // another connection missed them, too
         }
         *self.version.borrow_mut() = None;
-        self.look_up().await
+        self.look_up().await?;
+        if let Some(answer) = same
+            && !self.version().is_some_and(|version| version.identity.is_confirmed_by(&answer.identity))
+        {
+            self.adopt(&answer);
+        }
+        Ok(())
     }
 
     fn give_up(&self, error: &Error) {

@@ -13,7 +13,8 @@ use crate::page::Page;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Run {
     pub(super) ms: f64,
-    longest_task_ms: f64,
+    /// How long a tap would have waited for the page, at the most.
+    longest_wait_ms: f64,
     pub(super) count: u64,
     wasm_memory_bytes: u64,
     /// Of the renderer, above what it held before.
@@ -38,8 +39,7 @@ pub(super) struct Measured {
     pub(super) best_ratio: f64,
     pub(super) peak_bytes: Option<f64>,
     pub(super) plain_peak_bytes: Option<f64>,
-    /// 0 where no task was longer than the 50 ms from which Chromium tells of them.
-    pub(super) longest_task_ms: f64,
+    pub(super) longest_wait_ms: f64,
     /// The most of all rounds.
     pub(super) wasm_memory_bytes: u64,
 }
@@ -73,7 +73,7 @@ impl Rounds {
             best_ratio: best(&self.ours) / best(&self.plain),
             peak_bytes: peaks(&self.ours),
             plain_peak_bytes: peaks(&self.plain),
-            longest_task_ms: middle(&self.ours, |run| run.longest_task_ms).unwrap_or_default(),
+            longest_wait_ms: middle(&self.ours, |run| run.longest_wait_ms).unwrap_or_default(),
             wasm_memory_bytes: self.ours.iter().map(|run| run.wasm_memory_bytes).max().unwrap_or_default(),
         })
     }

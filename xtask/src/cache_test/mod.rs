@@ -12,7 +12,6 @@ use serde_json::json;
 use tempfile::TempDir;
 use weightstream::serve::{Running, Server};
 
-use crate::cache_speed;
 use crate::chromium::Chromium;
 use crate::demo::Traffic;
 use crate::expected::{self, ExpectedTensor};
@@ -30,7 +29,7 @@ use pages::{Pages, Storage};
 
 type Promise = fn(&mut Chromium, &Site) -> Result<()>;
 
-const PROMISES: [(&str, Promise); 15] = [
+const PROMISES: [(&str, Promise); 17] = [
     ("a second load fetches nothing", promises::fetches_nothing_twice),
     ("a tensor that was loaded yesterday is there today", promises::keeps_single_tensors),
     ("a load that was killed goes on where it was", promises::goes_on_after_a_kill),
@@ -43,9 +42,11 @@ const PROMISES: [(&str, Promise); 15] = [
     ("nor are those of which the caller knows the digest", contents::finds_pinned_tensors),
     ("nor files of which a manifest knows it", contents::finds_files_of_a_manifest),
     ("nor those of which the caller does", contents::finds_pinned_files),
+    ("where one of those is damaged, the same file of the server will do", contents::goes_on_with_the_same_file),
     ("a small quota fails no load", promises::bears_a_small_quota),
     ("the oldest model makes room for a new one", promises::evicts_the_oldest),
     ("what is kept can be listed and deleted", promises::lists_and_deletes),
+    ("also while the worker of a closed page still has it open", promises::clears_what_was_just_closed),
 ];
 
 /// Puts `load`, `one` and the package into the page.
@@ -132,7 +133,6 @@ pub(crate) fn run(project: &Project) -> Result<()> {
                 }
             }
         }
-        cache_speed::measure(&mut browser, &site)?;
     }
     drop(browser);
     ensure!(broken == 0, "{broken} promises of the cache are broken");
@@ -143,7 +143,7 @@ impl Site {
     /// Pages whose workers have but this storage.
     fn new(package: &Path, weights: &Path, storage: Storage) -> Result<Self> {
         Ok(Site {
-            pages: Pages::new(package, storage, |server| server.mount("/weights", weights))?,
+            pages: Pages::new(package, storage)?,
             weights: weights.to_owned(),
             expected: expected::tensors(weights)?,
             byte_length: fs::metadata(weights)?.len(),
@@ -157,11 +157,6 @@ impl Site {
         page.open(&self.pages.url())?;
         page.evaluate(SCRIPT)?;
         Ok(page)
-    }
-
-    /// The address of the weights at the origin of the pages.
-    pub(crate) fn own_url(&self) -> String {
-        format!("{}/weights", self.pages.origin())
     }
 
     fn models(&self) -> Result<Models> {

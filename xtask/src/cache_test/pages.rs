@@ -32,12 +32,11 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// `more` adds to what is served.
-    pub(crate) fn new(package: &Path, storage: Storage, more: impl FnOnce(Server) -> Server) -> Result<Self> {
+    pub(crate) fn new(package: &Path, storage: Storage) -> Result<Self> {
         let (pages, package) = (tempfile::tempdir()?, package_for(package, storage)?);
         fs::write(pages.path().join("index.html"), "<!doctype html><title>cache</title>")?;
         let server = Server::new().mount("/", pages.path()).mount("/pkg", package.path());
-        Ok(Pages { server: more(server).bind("127.0.0.1:0")?.spawn(), _folders: [pages, package] })
+        Ok(Pages { server: server.bind("127.0.0.1:0")?.spawn(), _folders: [pages, package] })
     }
 
     pub(crate) fn origin(&self) -> String {

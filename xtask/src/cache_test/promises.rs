@@ -249,6 +249,22 @@ pub(super) fn lists_and_deletes(browser: &mut Chromium, site: &Site) -> Result<(
     Ok(())
 }
 
+pub(super) fn clears_what_was_just_closed(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let mut other = site.page(browser)?;
+    other.evaluate("cachedBytes()")?; // so that its worker runs
+    drop(other);
+    for _ in 0..4 {
+        let mut page = site.page(browser)?;
+        page.evaluate(&format!("load({}).catch(() => {{}}), 0", json!(models.url())))?;
+        page.wait_for("a part of the file", LOAD_LIMIT, "window.loaded > 8e6")?;
+        drop(page);
+        let left = site.page(browser)?.evaluate("clearCache().then(cachedBytes)")?;
+        ensure!(left == 0, "{left} bytes are left");
+    }
+    Ok(())
+}
+
 /// In the middle of whatever is kept.
 pub(super) fn flip_a_bit(page: &mut Page) -> Result<()> {
     page.evaluate(

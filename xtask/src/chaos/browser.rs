@@ -137,7 +137,7 @@ struct Story<'a> {
 /// Tells stories until the time is up, prints what happened, and fails at the first wrong byte.
 pub(crate) fn run(project: &Project, seed: u64, time: Duration) -> Result<()> {
     let package = package::build(project)?;
-    let sites = [Storage::Files, Storage::Database].map(|storage| Ok((storage, Pages::new(&package, storage, |s| s)?)));
+    let sites = [Storage::Files, Storage::Database].map(|storage| Ok((storage, Pages::new(&package, storage)?)));
     let sites = sites.into_iter().collect::<Result<Vec<_>>>()?;
     println!("chaos in Chromium: seed {seed}, {} s", time.as_secs());
     let (mut browser, mut totals, start) = (Chromium::launch()?, Totals::default(), Instant::now());

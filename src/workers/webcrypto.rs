@@ -1,0 +1,85 @@
+//! The browser's own SHA-256, which runs beside the page: for loaders without workers.
+//!
+//! It takes all bytes at once, and a copy of them: a component is digested when the last of it has come.
+
+use crate::codec::digest::{Hasher, compare};
+use crate::error::Result;
+use crate::index::{Digest, Encoding};
+use crate::loader::{Outcome, Pool, Received, Task, Trouble, Work};
+use crate::source::Buffer;
+use crate::source::js_buffer::JsBuffer;
+use futures::future::FutureExt;
+use js_sys::{Promise, Reflect, Uint8Array};
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::JsFuture;
+
+/// What is larger is digested as it comes: the copies would take more memory than the loader may.
+const MAX_BYTES: u64 = 32 << 20;
+
+/// `crypto.subtle`, which only secure contexts have.
+#[derive(Debug)]
+pub(crate) struct WebCrypto(SubtleCrypto);
+
+impl WebCrypto {
+    /// The page's, if it has one.
+    pub(crate) fn of_this_page() -> Option<Self> {
+        let crypto = Reflect::get(&js_sys::global(), &"crypto".into()).ok()?;
+        let subtle = Reflect::get(&crypto, &"subtle".into()).ok()?;
+        subtle.is_object().then(|| WebCrypto(subtle.unchecked_into()))
+    }
+}
+
+impl Pool<JsBuffer> for WebCrypto {
+    fn expect(&self, _bytes: u64) {}
+
+    fn begin(&self, _task: &Task, _into: Option<JsBuffer>) -> Option<Rc<dyn Work<JsBuffer>>> {
+        None
+    }
+
+    fn takes_whole(&self, task: &Task) -> bool {
+        let length = task.component.range.end - task.component.range.start;
+        task.component.encoding == Encoding::Raw && length <= MAX_BYTES && stated(task).is_some()
+    }
+
+    fn digest(&self, task: &Task, buffer: JsBuffer) -> Result<Outcome<JsBuffer>, JsBuffer> {
+        // Shared memory is refused.
+        let (Some(stated), Ok(promise)) = (stated(task), self.0.digest("SHA-256", buffer.bytes())) else {
+            return Err(buffer);
+        };
+        let outcome = async move {
+            let computed = match JsFuture::from(promise).await {
+                Ok(bytes) => Digest::Sha256(Uint8Array::new(&bytes).to_vec().try_into().unwrap_or_default()),
+                Err(_) => here(&buffer, stated).map_err(Trouble::Failed)?,
+            };
+            let verified = compare(computed, stated).map_err(Trouble::Failed)?;
+            Ok(Received { buffer: Some(buffer), verified: Some(verified) })
+        };
+        Ok(outcome.boxed_local())
+    }
+}
+
+/// The one digest to compute, where the browser has its algorithm.
+fn stated(task: &Task) -> Option<Digest> {
+    match task.digests.as_slice() {
+        [one] if matches!(one.digest, Digest::Sha256(_)) => Some(one.digest),
+        _ => None,
+    }
+}
+
+fn here(buffer: &JsBuffer, like: Digest) -> Result<Digest> {
+    let mut hasher = Hasher::new(like);
+    buffer.inspect(0..buffer.byte_length(), &mut |bytes| {
+        hasher.update(bytes);
+        Ok(())
+    })?;
+    Ok(hasher.finish())
+}
+
+#[wasm_bindgen]
+extern "C" {
+    #[derive(Debug)]
+    type SubtleCrypto;
+    #[wasm_bindgen(method, catch)]
+    fn digest(this: &SubtleCrypto, algorithm: &str, data: &Uint8Array) -> Result<Promise, JsValue>;
+}

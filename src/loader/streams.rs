@@ -41,7 +41,7 @@ impl<S: Source> Loader<S> {
                 let pinned = self.options.digests.of_file(&shard.file, shard.part.as_ref());
                 whole::begin(&shard.file, shard.part.as_ref(), pinned.map(|(_, digest)| digest))
             });
-            whole::add_gaps(&mut wanted, self.shards.iter().map(|shard| shard.file.length()));
+            whole::add_gaps(&mut wanted, self.shards.iter().map(|shard| whole::known_end(&shard.file)));
         }
         // What comes from its start each time is read once, whatever lies between.
         let from_start = |shard: usize| self.shards.get(shard).is_some_and(|shard| shard.file.comes_from_start());

@@ -91,11 +91,18 @@ impl Sum {
     }
 }
 
+/// Up to where a file is read whole: its end, or where nobody knows that, the end of what its checksums are over, as the head of
+/// an EMBD file says.
+pub(crate) fn known_end<S: Source>(file: &ModelFile<S>) -> Option<u64> {
+    let summed_end = || file.sums.borrow().0.iter().map(|sum| sum.checksum.over.end).max();
+    file.length().or_else(summed_end)
+}
+
 /// Adds what lies between and around the wanted ranges, so that every byte of every file is read, in order.
-/// Files of unknown length are left as they are: their end cannot be asked for.
-pub(crate) fn add_gaps(wanted: &mut Vec<Wanted<Purpose>>, lengths: impl Iterator<Item = Option<u64>>) {
-    for (shard, length) in lengths.enumerate() {
-        let Some(length) = length else { continue };
+/// Files of which no end is known ([`known_end`]) are left as they are.
+pub(crate) fn add_gaps(wanted: &mut Vec<Wanted<Purpose>>, ends: impl Iterator<Item = Option<u64>>) {
+    for (shard, end) in ends.enumerate() {
+        let Some(length) = end else { continue };
         let mut ranges: Vec<_> = wanted.iter().filter(|w| w.shard == shard).map(|w| w.range.clone()).collect();
         ranges.sort_by_key(|range| range.start);
         ranges.push(length..length);

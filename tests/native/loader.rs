@@ -1,7 +1,7 @@
 //! The loader over sources of all manners gives what the reader gives.
 
 use super::bytes::{Apr, Entry, apr_manifest, noise, ramp, safetensors, varied};
-use super::{Content, content};
+use super::{Content, Folder, content};
 use futures::executor::block_on;
 use futures::stream::TryStreamExt;
 use proptest::prelude::*;
@@ -16,6 +16,7 @@ use weightstream::native::Reader;
 use weightstream::source::answer::Identity;
 use weightstream::source::memory::MemorySource;
 use weightstream::source::{Answer, Body, Buffer, Source};
+use weightstream::write::{ConvertOptions, TargetFormat};
 
 /// How a body is cut: lengths in bytes, over and over.
 #[derive(Debug, Clone)]
@@ -311,6 +312,27 @@ fn what_was_prefetched_is_not_fetched_again() {
     assert_eq!(loader.stats().requests(), before);
     let error = block_on(loader.load_tensor("no such tensor", TensorRequest::default(), Rc::new(()))).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
+}
+
+#[test]
+fn a_file_whose_head_says_what_is_summed_up_is_checked_though_nobody_says_how_long_it_is() {
+    let folder = Folder::new();
+    let tensors = [("a", "F32", &[300, 100][..], noise(1, 120_000)), ("b", "F32", &[5][..], noise(2, 20))];
+    folder.write("m.safetensors", &safetensors(None, &tensors));
+    let options = ConvertOptions { format: TargetFormat::Embd, ..ConvertOptions::default() };
+    folder.convert("m.safetensors", "m.weights", &options).unwrap();
+    let whole = std::fs::read(folder.path("m.weights")).unwrap();
+    for ignores_ranges in [false, true] {
+        let verified = |file: &[u8]| {
+            let files = vec![("m.weights".to_owned(), file.to_vec())];
+            let source = TestSource { ignores_ranges, hides_length: true, ..source(&files, &Chunks::new(&[4000])) };
+            block_on(open(source).verify(Rc::new(()))).map_err(|error| error.kind)
+        };
+        assert_eq!(verified(&whole), Ok(Some("crc32")), "{ignores_ranges}");
+        let mut damaged = whole.clone();
+        damaged[100_000] ^= 1;
+        assert_eq!(verified(&damaged), Err(ErrorKind::Checksum), "{ignores_ranges}");
+    }
 }
 
 #[test]

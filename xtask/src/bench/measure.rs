@@ -13,8 +13,6 @@ use crate::page::Page;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Run {
     pub(super) ms: f64,
-    /// How long a tap would have waited for the page, at the most.
-    longest_wait_ms: f64,
     pub(super) count: u64,
     wasm_memory_bytes: u64,
     /// Of the renderer, above what it held before.
@@ -27,6 +25,7 @@ pub(super) struct Run {
 pub(super) struct Rounds {
     ours: Vec<Run>,
     plain: Vec<Run>,
+    longest_waits_ms: Vec<f64>,
 }
 
 /// Medians over the rounds.
@@ -39,7 +38,8 @@ pub(super) struct Measured {
     pub(super) best_ratio: f64,
     pub(super) peak_bytes: Option<f64>,
     pub(super) plain_peak_bytes: Option<f64>,
-    pub(super) longest_wait_ms: f64,
+    /// How long a tap would have waited for the page, at the most.
+    pub(super) longest_wait_ms: Option<f64>,
     /// The most of all rounds.
     pub(super) wasm_memory_bytes: u64,
 }
@@ -61,6 +61,15 @@ impl Rounds {
         Ok(())
     }
 
+    /// Runs the case once more, and looks how long the page cannot answer.
+    pub(super) fn watch(&mut self, page: &mut Page, Case { run: (way, parameters), .. }: &Case) -> Result<()> {
+        let arguments = format!("({}, {parameters})", json!(way));
+        call(page, &format!("prepare{arguments}"))?;
+        let waited = call(page, &format!("longestWait{arguments}"))?;
+        self.longest_waits_ms.extend(waited.as_f64());
+        Ok(())
+    }
+
     pub(super) fn measured(&self) -> Result<Measured> {
         let middle = |runs: &[Run], of: fn(&Run) -> f64| median(runs.iter().map(of).collect());
         let peaks = |runs: &[Run]| median(runs.iter().filter_map(|run| Some(run.peak_bytes? as f64)).collect());
@@ -73,7 +82,7 @@ impl Rounds {
             best_ratio: best(&self.ours) / best(&self.plain),
             peak_bytes: peaks(&self.ours),
             plain_peak_bytes: peaks(&self.plain),
-            longest_wait_ms: middle(&self.ours, |run| run.longest_wait_ms).unwrap_or_default(),
+            longest_wait_ms: median(self.longest_waits_ms.clone()),
             wasm_memory_bytes: self.ours.iter().map(|run| run.wasm_memory_bytes).max().unwrap_or_default(),
         })
     }

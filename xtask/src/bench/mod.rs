@@ -35,6 +35,9 @@ use scaling::Scaled;
 /// What is run and thrown away, so that no round pays for what happens once.
 const WARM_UP_ROUNDS: usize = 1;
 
+/// How often it is watched how long the page cannot answer.
+const WATCHED_ROUNDS: usize = 3;
+
 /// Measures the cases of these names, all where none is named; only then is the result kept in the repository.
 pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: bool) -> Result<()> {
     let models = models::ready(project)?;
@@ -73,6 +76,9 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
         (0..WARM_UP_ROUNDS).try_for_each(|_| Rounds::default().add(&mut page, case))?;
         let mut measured = Rounds::default();
         (0..rounds.min(case.max_rounds)).try_for_each(|_| measured.add(&mut page, case))?;
+        if case.goals.longest_wait_ms.is_some() {
+            (0..WATCHED_ROUNDS).try_for_each(|_| measured.watch(&mut page, case))?;
+        }
         let measured = measured.measured()?;
         match scaled {
             Some(scaled) => points.push(scaled.point(&measured)),

@@ -75,7 +75,7 @@ pub(super) fn rows(case: &Case, measured: &Measured) -> Vec<Row> {
         );
         let plain = measured.plain_peak_bytes.filter(|_| case.quantity == TIME);
         rows.extend(plain.map(|peak| row("the same of fetch().arrayBuffer()", of_payload(peak), None)));
-        rows.push(row("longest wait for the page, ms", measured.longest_wait_ms, goals.longest_wait_ms));
+        rows.extend(measured.longest_wait_ms.map(|ms| row("longest wait for the page, ms", ms, goals.longest_wait_ms)));
     }
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     if measured.wasm_memory_bytes > 0 {

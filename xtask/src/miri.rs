@@ -20,7 +20,7 @@ const CORE: [&str; 10] =
     ["cache::", "codec::", "cursor::", "dtype::", "format::", "index::", "plan::", "retry::", "split::", "window::"];
 
 /// Tests that move or digest tens of kilobytes up to megabytes: minutes each, or hours, for code that the others run with less.
-const LONG: [&str; 22] = [
+const LONG: [&str; 23] = [
     "codec::byte_order::tests::any_split_into_chunks",
     "codec::crc_simd::tests::gives_what_tables_give",
     "codec::lz4::tests::any_split_into_chunks",
@@ -40,6 +40,7 @@ const LONG: [&str; 22] = [
     "format::embd::tests::specified::the_checksums_find_damage",
     "format::embd::tests::walked::a_walk_takes",
     "format::gguf::tests::a_large_vocabulary",
+    "format::gguf::tests::long_arrays",
     "format::msgpack::tests::refuses_nesting",
     "format::ztensor::tests::opens_a_large_file",
     "format::ztensor::v2::tests::tensors_are_checked_by_their_xxh3",

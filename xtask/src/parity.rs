@@ -16,6 +16,9 @@ use crate::project::Project;
 use crate::webdriver::Browser;
 use crate::{long_heads, package};
 
+/// So many tensors are loaded each by itself: none of the fixtures has more.
+const MOST_ALONE: usize = 100;
+
 /// Opens a file as a web app would, and tells its head as JSON and what every component of every tensor hashes to, by `loadTensor` and
 /// by `tensors()`; for a file that is refused, the code of the error.
 pub(crate) const IN_THE_PAGE: &str = r#"
@@ -35,7 +38,7 @@ async (url, more) => {
     const exact = (_, value) => (typeof value === "bigint" ? `${value}n` : value);
     const head = JSON.stringify([await loader.loadMetadata(), await loader.loadIndex()], exact);
     const alone = Object.create(null), streamed = Object.create(null);
-    for (const { name } of await loader.loadIndex()) alone[name] = await hashes(await loader.loadTensor(name));
+    for (const { name } of (await loader.loadIndex()).slice(0, 100)) alone[name] = await hashes(await loader.loadTensor(name));
     for await (const tensor of loader.tensors()) streamed[tensor.name] = await hashes(tensor);
     await loader.verify();
     loader.close();
@@ -99,9 +102,13 @@ pub(crate) fn compare(in_browser: &Value, natively: &Natively) -> Result<()> {
     match natively {
         Ok(expected) => {
             let Model { head, tensors } = expected;
-            let gives = |how: &str| in_browser.get(how).and_then(Value::as_object) == Some(tensors);
-            ensure!(gives("alone"), "loadTensor gives {in_browser}, mmap {tensors:?}");
-            ensure!(gives("streamed"), "tensors() gives other bytes than mmap");
+            let found =
+                |how: &str| in_browser.get(how).and_then(Value::as_object).context("the page tells of no tensors");
+            let alone = found("alone")?;
+            let is_same = alone.len() == tensors.len().min(MOST_ALONE)
+                && alone.iter().all(|(name, hashes)| tensors.get(name) == Some(hashes));
+            ensure!(is_same, "loadTensor gives {in_browser}, mmap {tensors:?}");
+            ensure!(found("streamed")? == tensors, "tensors() gives other bytes than mmap");
             let listed = in_browser.get("head").and_then(Value::as_str).unwrap_or_default();
             let listed = in_one_kind(serde_json::from_str(listed)?);
             ensure!(listed == *head, "loadMetadata and loadIndex give {}", difference(&listed, head));

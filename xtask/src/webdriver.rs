@@ -46,9 +46,16 @@ impl Browser {
         Ok(Browser { session: format!("/session/{session}"), driver })
     }
 
-    /// Goes to an address and waits until the document is there.
+    /// Goes to an address and waits until the document is there and its scripts have run. WebKit's driver says so before, now and then.
     pub(crate) fn open(&self, url: &str) -> Result<()> {
-        self.post("/url", json!({ "url": url })).map(drop)
+        self.post("/url", json!({ "url": url }))?;
+        let is_there = format!("location.href === new URL({}).href && document.readyState === 'complete'", json!(url));
+        let end = Instant::now() + START_LIMIT;
+        while self.evaluate(&is_there)? != true {
+            ensure!(Instant::now() < end, "{url} is not there after {} s", START_LIMIT.as_secs());
+            sleep(Duration::from_millis(20));
+        }
+        Ok(())
     }
 
     /// What a JavaScript expression gives; what it resolves to, if it is a promise.

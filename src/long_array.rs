@@ -50,10 +50,10 @@ impl Strings {
         self.ends.shrink_to_fit();
     }
 
-    /// The strings, so many at a time: the text of all of them, and each.
+    /// The strings, `count` at a time and at least one: the text of all of them, and each.
     pub fn chunks(&self, count: usize) -> impl Iterator<Item = (&str, impl Iterator<Item = &str>)> {
         let mut start = 0;
-        self.ends.chunks(count).map(move |ends| {
+        self.ends.chunks(count.max(1)).map(move |ends| {
             let mut at = start;
             start = ends.last().copied().unwrap_or(at);
             let strings = ends.iter().map(move |&end| {
@@ -93,7 +93,7 @@ mod tests {
         all.iter().for_each(|text| strings.push(text));
         strings.shrink_to_fit();
         assert!(strings.iter().eq(all));
-        for count in 1..7 {
+        for count in 0..7 {
             let chunks: Vec<_> = strings.chunks(count).map(|(text, each)| (text, each.collect::<Vec<_>>())).collect();
             assert!(chunks.iter().all(|(text, each)| *text == each.concat()), "{chunks:?}");
             assert_eq!(chunks.iter().flat_map(|(_, each)| each.clone()).collect::<Vec<_>>(), all);

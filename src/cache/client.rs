@@ -119,7 +119,7 @@ impl Client {
         Ok(version.map(|version| read_identity(&version)))
     }
 
-    /// Asks for bytes of that version, to [`end_of_stretch`] at the most: see [`Reply::bytes`].
+    /// Asks for bytes of that version, to [`end_of_stretch`](super::end_of_stretch) at the most: see [`Reply::bytes`].
     pub fn read(self: &Rc<Self>, url: &str, version: &str, start: u64, end: u64) -> Reply {
         let spare = self.spare_stretches.borrow_mut().pop();
         let buffer = spare.unwrap_or_else(|| ArrayBuffer::new(STRETCH_BYTES as u32));

@@ -78,7 +78,7 @@ export interface OpenOptions {
   maxMemory?: number;
   /**
    * How many workers decode and digest, 0 to 16, so that the page is free and several cores help. Default: two less than
-   * there are cores, at most 4. 0: all is done where `open` was called.
+   * there are cores, at most 4. 0: all is done where `open` was called, but SHA-256, which the browser computes.
    *
    * They start once there is much to decode, or to check by SHA-256 or BLAKE3, serve all loaders, and end when there was
    * nothing to do for ten seconds. Where they cannot be started all is done where `open` was called, and what one that

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::expected::{self, ExpectedTensor};
 use crate::project::Project;
+use crate::synthetic::Size;
 use crate::{apt, command, setup, synthetic};
 
 /// The manifest of the demo model; its shards lie beside it.
@@ -130,7 +131,7 @@ fn unzip(wheel: &Path, folder: &Path) -> Result<()> {
 fn made_up(project: &Project) -> Result<PathBuf> {
     let folder = project.target.join("synthetic-model");
     fs::create_dir_all(&folder)?;
-    synthetic::write(&folder)?;
+    synthetic::write(&folder, &Size::REAL)?;
     Ok(folder)
 }
 

@@ -10,11 +10,23 @@ use serde_json::{Map, json};
 const HIDDEN: u64 = 384;
 const INTERMEDIATE: u64 = 1536;
 const POSITIONS: u64 = 512;
-const VOCABULARY: u64 = 30522;
-const LAYERS: u64 = 6;
+
+/// How much of the model there is.
+pub(crate) struct Size {
+    vocabulary: u64,
+    layers: u64,
+}
+
+impl Size {
+    /// That of the real one: 90.9 MB.
+    pub(crate) const REAL: Size = Size { vocabulary: 30522, layers: 6 };
+
+    /// 28 MB, for what does not depend on how much there is.
+    pub(crate) const SMALL: Size = Size { vocabulary: 8192, layers: 2 };
+}
 
 /// Writes `model.safetensors` and `config.json`: the same bytes each time.
-pub(crate) fn write(folder: &Path) -> Result<()> {
+pub(crate) fn write(folder: &Path, size: &Size) -> Result<()> {
     let config = json!({
         "_name_or_path": "synthetic weights in the shape of all-MiniLM-L6-v2",
         "model_type": "bert",
@@ -22,12 +34,12 @@ pub(crate) fn write(folder: &Path) -> Result<()> {
         "intermediate_size": INTERMEDIATE,
         "max_position_embeddings": POSITIONS,
         "num_attention_heads": 12,
-        "num_hidden_layers": LAYERS,
-        "vocab_size": VOCABULARY,
+        "num_hidden_layers": size.layers,
+        "vocab_size": size.vocabulary,
     });
     fs::write(folder.join("config.json"), config.to_string())?;
 
-    let tensors = tensors();
+    let tensors = tensors(size);
     let mut header = Map::new();
     let mut end = 0;
     for tensor in &tensors {
@@ -85,7 +97,7 @@ impl Tensor {
 }
 
 /// In the order of the real file.
-fn tensors() -> Vec<Tensor> {
+fn tensors(size: &Size) -> Vec<Tensor> {
     let mut all = Vec::new();
     let mut add = |name: String, shape: &[u64], filling| all.push(Tensor { name, shape: shape.to_vec(), filling });
     add("embeddings.position_ids".into(), &[1, POSITIONS], Filling::Positions);
@@ -93,8 +105,8 @@ fn tensors() -> Vec<Tensor> {
     add("embeddings.LayerNorm.weight".into(), &[HIDDEN], Filling::Around(1.0));
     add("embeddings.position_embeddings.weight".into(), &[POSITIONS, HIDDEN], Filling::Around(0.0));
     add("embeddings.token_type_embeddings.weight".into(), &[2, HIDDEN], Filling::Around(0.0));
-    add("embeddings.word_embeddings.weight".into(), &[VOCABULARY, HIDDEN], Filling::Around(0.0));
-    for layer in 0..LAYERS {
+    add("embeddings.word_embeddings.weight".into(), &[size.vocabulary, HIDDEN], Filling::Around(0.0));
+    for layer in 0..size.layers {
         let parts = [
             ("attention.output.LayerNorm", HIDDEN, None),
             ("attention.output.dense", HIDDEN, Some(HIDDEN)),

@@ -12,14 +12,15 @@ use crate::engine::Engine;
 use crate::project::Project;
 use crate::webdriver::Browser;
 
-pub(super) fn run(project: &Project, package: &Path, weights: &Path) -> Result<()> {
+/// `weights` go where engines keep files if they can, the `small` ones elsewhere.
+pub(super) fn run(project: &Project, package: &Path, weights: &Path, small: &Path) -> Result<()> {
     for engine in Engine::ALL {
         let browser = Browser::launch(project, engine)?;
         for storage in [Storage::Files, Storage::Database, Storage::Nothing] {
             if engine == Engine::Chromium && storage != Storage::Nothing {
                 continue; // where every promise is tried
             }
-            let site = Site::new(package, weights, storage)?;
+            let site = Site::new(package, if storage == Storage::Files { weights } else { small }, storage)?;
             let kept = twice(&browser, &site, storage).with_context(|| format!("{engine}, kept in {storage}"))?;
             println!("  ok  {engine}, kept in {storage}: {kept:.1} MB of the second load");
         }

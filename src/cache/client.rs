@@ -119,12 +119,18 @@ impl Client {
         Ok(version.map(|version| read_identity(&version)))
     }
 
-    /// Asks for bytes of that version, to [`end_of_stretch`](super::end_of_stretch) at the most: see [`Reply::bytes`].
-    pub fn read(self: &Rc<Self>, url: &str, version: &str, start: u64, end: u64) -> Reply {
-        let spare = self.spare_stretches.borrow_mut().pop();
-        let buffer = spare.unwrap_or_else(|| ArrayBuffer::new(STRETCH_BYTES as u32));
+    /// Asks for the first bytes of a range of that version, as many as the buffer takes: see [`Reply::bytes`]. Where there are
+    /// none, all up to `end_of_interest` is of interest.
+    pub fn read(
+        self: &Rc<Self>,
+        url: &str,
+        version: &str,
+        range: Range<u64>,
+        end_of_interest: u64,
+        buffer: ArrayBuffer,
+    ) -> Reply {
         let (url, version) = (url.to_owned(), version.to_owned());
-        self.ask(Request::Read { url, version, start, end, buffer })
+        self.ask(Request::Read { url, version, start: range.start, end: range.end, end_of_interest, buffer })
     }
 
     /// Waits where too many pieces are on their way to the disk.
@@ -198,6 +204,11 @@ impl Client {
     /// A buffer of [`PIECE_BYTES`].
     pub fn buffer(&self) -> ArrayBuffer {
         self.spare.borrow_mut().pop().unwrap_or_else(|| ArrayBuffer::new(PIECE_BYTES as u32))
+    }
+
+    /// A buffer of [`STRETCH_BYTES`].
+    pub fn stretch(&self) -> ArrayBuffer {
+        self.spare_stretches.borrow_mut().pop().unwrap_or_else(|| ArrayBuffer::new(STRETCH_BYTES as u32))
     }
 
     /// Takes a buffer back.

@@ -10,14 +10,14 @@ pub(super) trait Keep {
     /// Which version of the file is kept, if one is; it counts as used now.
     async fn version(&mut self, url: &str) -> Result<Option<String>>;
 
-    /// Reads bytes from `start`, not beyond `end`, into the buffer. Says how many, and, where there are none, from
-    /// where on there are again: `end` at the most.
+    /// Reads the first bytes of `range` into the buffer. Says how many, and, where there are none, from where on there are
+    /// again: `end_of_interest` at the most.
     async fn read(
         &mut self,
         url: &str,
         version: &str,
-        start: u64,
-        end: u64,
+        range: Range<u64>,
+        end_of_interest: u64,
         buffer: &ArrayBuffer,
     ) -> Result<(u64, u64)>;
 

@@ -9,8 +9,9 @@ use wasm_bindgen::{JsCast, JsValue};
 pub(super) enum Request {
     /// Which version of the file is kept?
     Open { url: String },
-    /// Bytes of that version, from `start`, at most as many as the buffer takes and up to `end`.
-    Read { url: String, version: String, start: u64, end: u64, buffer: ArrayBuffer },
+    /// Bytes of that version, from `start`, at most as many as the buffer takes and up to `end`; where there are none, all
+    /// up to `end_of_interest` are of interest.
+    Read { url: String, version: String, start: u64, end: u64, end_of_interest: u64, buffer: ArrayBuffer },
     /// The first `byte_length` bytes of the buffer are what the file has from `start`.
     Write { url: String, version: String, start: u64, byte_length: u64, buffer: ArrayBuffer },
     /// These bytes of that version have this content; no bytes: it is not there any more.
@@ -31,10 +32,10 @@ impl Request {
         let array = |items: &[JsValue]| items.iter().collect::<Array>();
         match self {
             Request::Open { url } => (array(&["open".into(), url.into()]), None),
-            Request::Read { url, version, start, end, buffer } => {
-                let items =
-                    ["read".into(), url.into(), version.into(), number(start), number(end), JsValue::from(&buffer)];
-                (array(&items), Some(buffer))
+            Request::Read { url, version, start, end, end_of_interest, buffer } => {
+                let [start, end, end_of_interest] = [start, end, end_of_interest].map(number);
+                let (url, version, taken) = (url.into(), version.into(), JsValue::from(&buffer));
+                (array(&["read".into(), url, version, start, end, taken, end_of_interest]), Some(buffer))
             }
             Request::Write { url, version, start, byte_length, buffer } => {
                 let (start, byte_length) = (number(start), number(byte_length));
@@ -64,6 +65,7 @@ impl Request {
                 version: text(3)?,
                 start: number(4)?,
                 end: number(5)?,
+                end_of_interest: number(7)?,
                 buffer: buffer()?,
             },
             "write" => Request::Write {

@@ -1,7 +1,6 @@
 //! Files in IndexedDB, or in what the caller gave.
 
 use super::contents::Content;
-use super::end_of_stretch;
 use super::indexed::Database;
 use super::keep::Keep;
 use super::keyed::{KeyValues, Keyed};
@@ -73,19 +72,21 @@ impl Keep for Shelf {
         &mut self,
         url: &str,
         version: &str,
-        start: u64,
-        end: u64,
+        range: Range<u64>,
+        end_of_interest: u64,
         buffer: &ArrayBuffer,
     ) -> Result<(u64, u64)> {
         let into = Uint8Array::new(buffer);
         let mut count = 0;
-        let most = end.min(end_of_stretch(start)).min(start.saturating_add(u64::from(into.length())));
-        while start + u64::from(count) < most {
-            match self.files.read(url, version, start + u64::from(count)..end, DEFAULT_COALESCE_GAP_BYTES).await? {
+        let Range { start, end } = range;
+        let end = end.min(start.saturating_add(u64::from(into.length())));
+        while start + u64::from(count) < end {
+            let rest = start + u64::from(count)..end_of_interest;
+            match self.files.read(url, version, rest, DEFAULT_COALESCE_GAP_BYTES).await? {
                 Found::Missing(missing) if count == 0 => return Ok((0, missing.end)),
                 Found::Missing(_) => break,
                 Found::Bytes(bytes) => {
-                    let fits = bytes.get(..(into.length() - count) as usize).unwrap_or(bytes);
+                    let fits = bytes.get(..(end - start) as usize - count as usize).unwrap_or(bytes);
                     into.subarray(count, count + fits.len() as u32).copy_from(fits);
                     count += fits.len() as u32;
                 }

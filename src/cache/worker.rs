@@ -115,8 +115,8 @@ async fn serve(
 ) -> (Option<ArrayBuffer>, Result<JsValue>) {
     match request {
         Request::Open { url } => (None, store.version(&url).await.map(JsValue::from)),
-        Request::Read { url, version, start, end, buffer } => {
-            let read = store.read(&url, &version, start, end, &buffer).await;
+        Request::Read { url, version, start, end, end_of_interest, buffer } => {
+            let read = store.read(&url, &version, start..end, end_of_interest, &buffer).await;
             let pair = read.map(|(count, next)| Array::of2(&(count as f64).into(), &(next as f64).into()).into());
             (Some(buffer), pair)
         }

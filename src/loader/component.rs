@@ -8,7 +8,7 @@ use super::operation::Purpose;
 use super::reading::{Chunk, MAX_DIRECT_BYTES, Reading, SCRATCH_BYTES, cut};
 use super::run::{Arrival, RunReader};
 use crate::error::Result;
-use crate::index::{Component, ComponentDigest, Encoding};
+use crate::index::{Component, ComponentDigest};
 use crate::plan::Wanted;
 use crate::source::{Buffer, Source};
 use futures::future::FutureExt;
@@ -28,10 +28,7 @@ impl<S: Source> RunReader<S> {
         let task = self.operation.task(order, component, &wanted.range)?;
         let digests = task.digests.clone();
         let into = self.operation.take_into(order);
-        let takes_whole = self.operation.pool.as_ref().is_some_and(|pool| pool.takes_whole(&task));
-        // What is digested here is digested in small steps: while the bytes of one are, those of the next arrive.
-        let is_direct = task.keeps && (takes_whole || !task.is_heavy());
-        let receiving = if component.encoding == Encoding::Raw && is_direct {
+        let receiving = if self.operation.is_direct(&task) {
             self.fill(reading, wanted, task, into, name).await?
         } else if let Some(work) = self.begin_elsewhere(&task, into.as_ref()) {
             self.hand_over(reading, wanted, task, into, work, name).await?

@@ -1,7 +1,8 @@
 //! One tensor, as soon as possible.
 
 use super::loaded::check_into;
-use super::operation::{Order, rows_of};
+use super::operation::Order;
+use super::rows::rows_of;
 use super::stats::Observer;
 use super::{BufferOf, Loaded, Loader, TensorRequest};
 use crate::error::{Error, ErrorKind, Result};

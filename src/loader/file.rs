@@ -100,6 +100,13 @@ impl<S: Source> ModelFile<S> {
         }
     }
 
+    /// Tells the source what is about to be read whole into buffers.
+    pub(crate) fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
+        if self.packed.borrow().is_none() {
+            self.source.expect_buffers(ranges);
+        }
+    }
+
     /// Tells the source that a component has come whole and has these digests.
     pub(crate) fn confirm_contents(&self, component: &Component, digests: &[ComponentDigest]) {
         self.each_content(component, digests, |digest| self.source.confirm(component.range.clone(), digest));

@@ -24,6 +24,7 @@ mod precedence;
 mod prefetch;
 mod reading;
 mod room;
+mod rows;
 mod run;
 mod shard;
 mod share;

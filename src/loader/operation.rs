@@ -6,13 +6,14 @@ use super::large::Large;
 use super::pace::Pace;
 use super::pool::Pool;
 use super::precedence::Ahead;
+use super::reading::MAX_DIRECT_BYTES;
 use super::room::{Room, Taken};
+use super::rows::{Rows, stored_range};
 use super::stats::{Arrived, Observer, Stats};
 use super::{BufferOf, Loaded, LoadedComponent};
-use crate::codec::lz4;
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, Layout, PageTable, Tensor};
+use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, PageTable, Tensor};
 use crate::plan::Wanted;
 use crate::source::{Buffer, Source};
 use std::cell::RefCell;
@@ -47,13 +48,6 @@ pub(crate) struct Order<B> {
     pub(crate) rows: Option<Rows>,
     /// Where to put the bytes, if the caller said.
     pub(crate) into: Option<B>,
-}
-
-/// Rows of a dense tensor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Rows {
-    pub(crate) shape: Vec<u64>,
-    pub(crate) bytes: Range<u64>,
 }
 
 /// What a caller asks for beside the tensors.
@@ -173,6 +167,25 @@ impl<S: Source> Operation<S> {
         Ok(Task { component: component.clone(), keep, keeps, is_complete, digests })
     }
 
+    /// Whether the bytes go straight into the component's own buffer. What is digested here is digested in small steps: while
+    /// the bytes of one are, those of the next arrive.
+    pub(super) fn is_direct(&self, task: &Task) -> bool {
+        let takes_whole = self.pool.as_ref().is_some_and(|pool| pool.takes_whole(task));
+        task.component.encoding == Encoding::Raw && task.keeps && (takes_whole || !task.is_heavy())
+    }
+
+    /// Whether what is wanted goes into a buffer of ours as a whole.
+    pub(super) fn is_read_whole(&self, wanted: &Wanted<Purpose>) -> bool {
+        let Purpose::Component { order, component } = wanted.purpose else { return false };
+        let orders = self.orders.borrow();
+        let Some(Order { tensor, into: None, .. }) = orders.get(order).map(|assembly| &assembly.order) else {
+            return false;
+        };
+        let task = tensor.components.get(component).map(|part| self.task(order, part, &wanted.range));
+        let is_small = wanted.range.end - wanted.range.start <= MAX_DIRECT_BYTES;
+        is_small && task.is_some_and(|task| task.is_ok_and(|task| self.is_direct(&task)))
+    }
+
     /// The digests that a component is checked by while it arrives: its own, then that of its tensor where it is all of it.
     pub(crate) fn digests(&self, order: usize, component: &Component, is_complete: bool) -> Vec<ComponentDigest> {
         if !is_complete {
@@ -290,51 +303,6 @@ impl<S: Source> Operation<S> {
         let bytes = arrived.range.end - arrived.range.start;
         self.pace.borrow_mut().arrived(arrived.connection, bytes, now_ms);
         self.call.observer.arrived(arrived);
-    }
-}
-
-/// The rows `[first, end)` of a dense tensor.
-///
-/// # Errors
-/// `INVALID_ARGUMENT` where the tensor has no such rows, or its rows are no whole bytes or blocks.
-pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
-    let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name));
-    let Some((&row_count, row_shape)) = tensor.shape.split_first() else {
-        return refuse("a scalar has no rows".to_owned());
-    };
-    if rows.start > rows.end || rows.end > row_count {
-        return refuse(format!("it has {row_count} rows, so there are no rows {} to {}", rows.start, rows.end));
-    }
-    let (Layout::Dense, [component]) = (&tensor.layout, tensor.components.as_slice()) else {
-        return refuse(format!("rows are for dense tensors, and its layout is {}", tensor.layout.name()));
-    };
-    let row_bytes = crate::dtype::element_count(row_shape).and_then(|count| component.dtype.byte_length(count));
-    let Ok(Some(row_bytes)) = row_bytes else {
-        return refuse(format!("a row of it is not a whole number of {} blocks", component.dtype));
-    };
-    // Blocks that are filled up at the end of a row or of the tensor, as some tools write them, are not counted here.
-    let byte_length = row_bytes.checked_mul(row_count);
-    if byte_length.is_none() || component.decoded_length.is_some_and(|length| Some(length) != byte_length) {
-        return refuse(format!("its bytes are not {row_count} rows of {row_bytes}"));
-    }
-    let mut shape = tensor.shape.clone();
-    if let Some(first) = shape.first_mut() {
-        *first = rows.end - rows.start;
-    }
-    Ok(Rows { shape, bytes: rows.start * row_bytes..rows.end * row_bytes })
-}
-
-/// The bytes to ask for: of a raw tensor just the rows, of a compressed one the blocks up to them at the most.
-pub(super) fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
-    let Range { start, end } = component.range.clone();
-    match (rows, component.encoding) {
-        (None, _) => start..end,
-        (Some(rows), encoding) if encoding.keeps_positions() => start + rows.bytes.start..start + rows.bytes.end,
-        (Some(rows), _) if rows.bytes.is_empty() => start..start,
-        (Some(rows), Encoding::Lz4Blocks) => {
-            start..end.min(start.saturating_add(lz4::max_stored_length(rows.bytes.end)))
-        }
-        (Some(_), _) => start..end, // their blocks have no least length
     }
 }
 

@@ -54,6 +54,8 @@ impl<S: Source> RunReader<S> {
                 pages.push(PageChecker::new(known));
             }
         }
+        let read_whole = run.wanted.iter().filter(|wanted| operation.is_read_whole(wanted));
+        file.expect_buffers(read_whole.map(|wanted| wanted.range.clone()).collect());
         let (reading, connection, held) = (None, None, VecDeque::new());
         let share = Rc::new(Share::new(run));
         let yielding = operation.call.ahead.clone().map(|ahead| Rc::new(Yielding::new(ahead)));

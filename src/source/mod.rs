@@ -82,6 +82,12 @@ pub trait Source: Sized + 'static {
         let _ = (range, digest);
     }
 
+    /// These ranges are about to be read, each whole into a buffer of its own, of at most 4 MiB: whoever keeps bytes may have
+    /// them in such buffers already, which saves a copy.
+    fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
+        let _ = ranges;
+    }
+
     /// The bytes of `range` have come, and have this strong digest.
     fn confirm(&self, range: Range<u64>, digest: &Digest) {
         let _ = (range, digest);

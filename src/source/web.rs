@@ -139,6 +139,12 @@ impl Source for WebSource {
         }
     }
 
+    fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
+        if let WebSource::Cached(source) = self {
+            source.expect_buffers(ranges);
+        }
+    }
+
     fn confirm(&self, range: Range<u64>, digest: &Digest) {
         if let WebSource::Cached(source) = self {
             source.confirm(range, digest);

@@ -6,12 +6,12 @@
 mod content;
 mod room;
 
+use super::Lock;
 use super::contents::{Content, Contents};
 use super::keep::Keep;
 use super::log::{self, Description, Found, GLANCE_BYTES, Log};
 use super::opfs::{Entry, Folder, SyncFile, failed};
 use super::record::{name_of, read_identity, write_identity};
-use super::{Lock, end_of_stretch};
 use crate::error::{ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::source::timer::pause;
@@ -75,16 +75,17 @@ impl Keep for Store {
         &mut self,
         url: &str,
         version: &str,
-        mut start: u64,
-        end: u64,
+        range: Range<u64>,
+        end_of_interest: u64,
         buffer: &ArrayBuffer,
     ) -> Result<(u64, u64)> {
         let open = self.open(&name_of(url), false).await?.filter(|open| open.version.as_deref() == Some(version));
-        let Some(open) = open else { return Ok((0, end)) };
+        let Some(open) = open else { return Ok((0, end_of_interest)) };
         let into = Uint8Array::new(buffer);
-        let (first, most) = (start, end.min(end_of_stretch(start)).min(start.saturating_add(u64::from(into.length()))));
-        while start < most {
-            match open.log.read(start..most, 1)? {
+        let Range { mut start, end } = range;
+        let (first, end) = (start, end.min(start.saturating_add(u64::from(into.length()))));
+        while start < end {
+            match open.log.read(start..end, 1)? {
                 Found::Bytes(bytes) => {
                     let at = (start - first) as u32;
                     into.subarray(at, at + bytes.len() as u32).copy_from(bytes);
@@ -92,9 +93,9 @@ impl Keep for Store {
                 }
                 Found::Missing(_) if start > first => break,
                 Found::Missing(_) => {
-                    return Ok(match open.log.read(start..end, DEFAULT_COALESCE_GAP_BYTES)? {
+                    return Ok(match open.log.read(start..end_of_interest, DEFAULT_COALESCE_GAP_BYTES)? {
                         Found::Missing(missing) => (0, missing.end),
-                        Found::Bytes(_) => (0, end),
+                        Found::Bytes(_) => (0, end_of_interest),
                     });
                 }
             }

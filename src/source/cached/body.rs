@@ -1,9 +1,9 @@
 //! The bytes of a range: what is kept comes from the cache, the rest from the server.
 
+use super::ahead::Ahead;
 use super::content::Place;
 use super::keep::Keeper;
 use super::{CachedFile, Version};
-use crate::cache::client::Reply;
 use crate::cache::{Lock, end_of_stretch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::js_buffer::JsBuffer;
@@ -11,7 +11,6 @@ use crate::source::stream::StreamBody;
 use crate::source::timer::pause;
 use crate::source::{Answer, Buffer};
 use js_sys::{ArrayBuffer, Uint8Array};
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -21,9 +20,6 @@ const PATIENCE_MS: u64 = 4_000;
 
 /// How often to look whether they have come.
 const LOOK_INTERVAL_MS: u64 = 50;
-
-/// So many reads of the cache are asked for before their bytes are wanted: the worker reads and checks them meanwhile.
-const MAX_AHEAD: usize = 2;
 
 /// What a server that ignores ranges sends before the bytes that are wanted passes through a buffer of this size.
 const SCRATCH_BYTES: u64 = 256 << 10;
@@ -38,8 +34,7 @@ pub struct CachedBody {
     end: u64,
     now: Now,
     keeper: Keeper,
-    /// What the cache was asked for beforehand, and from where.
-    ahead: VecDeque<(u64, Reply)>,
+    ahead: Ahead,
     is_cached: bool,
 }
 
@@ -70,7 +65,7 @@ impl CachedBody {
         // Beyond the end of the file the server is asked, which says so.
         let end = range.end.min(file.length().filter(|length| range.start < *length).unwrap_or(range.end));
         let keeper = Keeper::new(Rc::clone(&file));
-        let (now, ahead, is_cached) = (Now::Nothing, VecDeque::new(), false);
+        let (now, ahead, is_cached) = (Now::Nothing, Ahead::new(Rc::clone(&file)), false);
         let (version, position) = (file.version(), range.start);
         let mut body = CachedBody { file, version, position, end, now, keeper, ahead, is_cached };
         let found = body.find(true).await?;
@@ -109,6 +104,14 @@ impl CachedBody {
     pub async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         loop {
             match &mut self.now {
+                Now::Kept(chunk) if chunk.is_what_goes_into(into, &at) => {
+                    let replaced = std::mem::replace(&mut into.bytes, Uint8Array::new(&chunk.buffer));
+                    self.ahead.reuse(&replaced);
+                    self.now = Now::Nothing; // the buffer is the tensor's
+                    self.position += at.end;
+                    self.is_cached = true;
+                    return Ok(at.end);
+                }
                 Now::Kept(chunk) if !chunk.left.is_empty() => {
                     let count = chunk.take(into, &at)?;
                     self.position += count;
@@ -208,7 +211,9 @@ impl CachedBody {
         self.file.contents.locate(&self.file).await?;
         if let Some(Place { url, version, range }) = self.file.contents.find(self.position) {
             let end = range.end.min(range.start.saturating_add(self.end - self.position));
-            let (count, _, buffer) = self.file.cache.read(&url, &version, range.start, end).bytes().await?;
+            let cache = &self.file.cache;
+            let stretch = range.start..end.min(end_of_stretch(range.start));
+            let (count, _, buffer) = cache.read(&url, &version, stretch, end, cache.stretch()).bytes().await?;
             if count > 0 {
                 self.now = Now::Kept(Chunk { buffer, left: 0..count as u32 });
                 return Ok(None);
@@ -221,29 +226,25 @@ impl CachedBody {
 
     async fn look_here(&mut self) -> Result<Option<Range<u64>>> {
         let Some(version) = &self.version else { return Ok(Some(self.position..self.end)) };
-        let (cache, url) = (&self.file.cache, version.url(&self.file));
-        // The network may have come in between.
-        while self.ahead.front().is_some_and(|(start, _)| *start != self.position) {
-            self.ahead.pop_front();
-        }
-        let asked = self.ahead.pop_front().map(|(_, reply)| reply);
-        let reply = asked.unwrap_or_else(|| cache.read(url, &version.name, self.position, self.end));
-        let (count, next, buffer) = reply.bytes().await?;
+        let (count, next, buffer) = self.ahead.reply(version, self.position..self.end).bytes().await?;
         if count == 0 {
-            cache.recycle(buffer);
+            self.file.cache.recycle(buffer);
             return Ok(Some(self.position..next.clamp(self.position + 1, self.end)));
         }
-        let mut start = self.ahead.back().map_or(next, |(start, _)| end_of_stretch(*start));
-        while self.ahead.len() < MAX_AHEAD && start < self.end {
-            self.ahead.push_back((start, cache.read(url, &version.name, start, self.end)));
-            start = end_of_stretch(start);
-        }
+        self.ahead.ask(version, next..self.end);
         self.now = Now::Kept(Chunk { buffer, left: 0..count as u32 });
         Ok(None)
     }
 }
 
 impl Chunk {
+    /// Whether its buffer can take the place of that of `into`, which has nothing in it yet.
+    fn is_what_goes_into(&self, into: &JsBuffer, at: &Range<u64>) -> bool {
+        let all = 0..self.buffer.byte_length();
+        into.is_ours() && self.left == all && *at == (0..u64::from(all.end)) && into.byte_length() == at.end
+    }
+
+    /// Copies the next bytes, and says how many.
     fn take(&mut self, into: &JsBuffer, at: &Range<u64>) -> Result<u64> {
         let count = u64::from(self.left.end - self.left.start).min(at.end - at.start);
         if at.start + count > into.byte_length() {

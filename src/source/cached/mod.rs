@@ -5,6 +5,7 @@
 //! range needs none and `Last-Modified` can always be read. Without a connection, what is kept is trusted. Where it is
 //! known beforehand what the file must be, and all of it is kept under whatever URL, the server is not asked at all.
 
+mod ahead;
 mod body;
 mod content;
 mod keep;
@@ -16,7 +17,7 @@ use super::fetch::FetchSource;
 use super::stream::StreamBody;
 use super::timer::pause;
 use crate::cache::client::{Client, version_of};
-use crate::cache::{Lock, is_offline};
+use crate::cache::{Lock, PIECE_BYTES, is_offline};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 pub use body::CachedBody;
@@ -24,6 +25,7 @@ use content::Contents;
 use futures::future::{self, Either};
 use futures::lock::Mutex;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
@@ -58,6 +60,8 @@ struct CachedFile {
     /// Nothing more is kept of it.
     is_quiet: Cell<bool>,
     contents: Contents,
+    /// Where what is read into a buffer of its own begins, and where it ends.
+    buffers: RefCell<BTreeMap<u64, u64>>,
 }
 
 #[derive(Debug, Clone)]
@@ -71,8 +75,8 @@ struct Version {
 impl CachedSource {
     /// The file of `source`, kept in `cache`.
     pub fn new(source: FetchSource, cache: Rc<Client>, report: Rc<Report>) -> Self {
-        let (is_open, version, lease, is_quiet, contents) = Default::default();
-        let file = CachedFile { source, cache, report, is_open, version, lease, is_quiet, contents };
+        let (is_open, version, lease, is_quiet, contents, buffers) = Default::default();
+        let file = CachedFile { source, cache, report, is_open, version, lease, is_quiet, contents, buffers };
         CachedSource { file: Rc::new(file) }
     }
 
@@ -99,6 +103,12 @@ impl CachedSource {
     /// As [`Source::reject`](super::Source::reject).
     pub fn reject(&self) {
         self.file.reject();
+    }
+
+    /// As [`Source::expect_buffers`](super::Source::expect_buffers).
+    pub fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
+        let large = ranges.into_iter().filter(|range| range.end.saturating_sub(range.start) >= PIECE_BYTES);
+        self.file.buffers.borrow_mut().extend(large.map(|range| (range.start, range.end)));
     }
 
     /// As [`Source::confirm`](super::Source::confirm).
@@ -218,6 +228,11 @@ impl CachedFile {
             self.adopt(&answer);
         }
         Ok(())
+    }
+
+    /// What is read into a buffer of its own at `start`, or next behind it.
+    fn buffer_from(&self, start: u64) -> Option<Range<u64>> {
+        self.buffers.borrow().range(start..).next().map(|(start, end)| *start..*end)
     }
 
     fn give_up(&self, error: &Error) {

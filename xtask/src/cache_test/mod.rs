@@ -38,8 +38,9 @@ const OF_MUCH: [(&str, Promise); 4] = [
     ("two tabs at once fetch the file once", promises::shares_between_tabs),
 ];
 
-const OF_ANY: [(&str, Promise); 13] = [
+const OF_ANY: [(&str, Promise); 14] = [
     ("what is kept loads without a server", promises::loads_without_a_server),
+    ("and, as rows, into memory that the caller keeps, or many times at once", promises::loads_in_every_way),
     ("a file that changed on the server is loaded anew", promises::notices_a_change),
     ("a flipped bit is noticed and fetched again", promises::notices_damage),
     ("what fails its checksum is not kept", promises::keeps_nothing_wrong),

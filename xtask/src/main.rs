@@ -23,6 +23,7 @@ mod crash_test;
 mod demo;
 mod devtools;
 mod engine;
+mod environment;
 mod expected;
 mod formats;
 mod fuzz;
@@ -137,17 +138,19 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
-    match run(Chore::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let chore = Chore::parse();
+    let outcome = match environment::root() {
+        Some(root) => run(chore, root).map(|()| ExitCode::SUCCESS),
+        None => environment::start_again(),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
-fn run(chore: Chore) -> Result<()> {
-    let project = Project::find()?;
+fn run(chore: Chore, root: PathBuf) -> Result<()> {
+    let project = Project::at(root)?;
     match chore {
         Chore::Setup => setup::all(&project),
         Chore::Build => package::build(&project).and_then(|_| sizes::print(&project)),

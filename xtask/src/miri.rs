@@ -35,7 +35,7 @@ const CORE: [&str; 12] = [
 
 /// Tests that move or digest tens of kilobytes up to megabytes: some were seen to take minutes, the others move as much, for code that
 /// the rest runs with less.
-const LONG: [&str; 23] = [
+const LONG: [&str; 24] = [
     "codec::byte_order::tests::any_split_into_chunks",
     "codec::crc_simd::tests::gives_what_tables_give",
     "codec::lz4::tests::any_split_into_chunks",
@@ -59,6 +59,7 @@ const LONG: [&str; 23] = [
     "format::msgpack::tests::refuses_nesting",
     "format::ztensor::tests::opens_a_large_file",
     "format::ztensor::v2::tests::tensors_are_checked_by_their_xxh3",
+    "names::tests::names_with_one_hash",
 ];
 
 /// Interpreted code is some hundred times slower: a few random inputs of each property are enough here, where they are for

@@ -25,9 +25,7 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    pub(crate) fn find() -> Result<Project> {
-        let manifest = env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
-        let root = PathBuf::from(manifest).parent().context("xtask lies in no folder")?.to_path_buf();
+    pub(crate) fn at(root: PathBuf) -> Result<Project> {
         let mut cargo = Command::new("cargo");
         cargo.args(["metadata", "--no-deps", "--format-version=1"]).current_dir(&root);
         let metadata: Value = serde_json::from_str(&command::output(&mut cargo)?)?;

@@ -1,0 +1,40 @@
+//! Without what cargo tells the programs that it runs.
+//!
+//! `cargo run` gives its program the variables of the program's own package. Build scripts of dependencies watch them: for the
+//! cargo that a chore runs they would be others than for the one that runs the chore, and each would build anew what the
+//! other has built.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+
+/// What those variables begin with.
+const OF_CARGO: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+
+const MANIFEST: &str = "CARGO_MANIFEST_DIR";
+
+/// The repository, told to ourselves.
+const ROOT: &str = "WEIGHTSTREAM_ROOT";
+
+/// The repository; `None` where cargo has just started us, with those variables.
+pub(crate) fn root() -> Option<PathBuf> {
+    env::var_os(ROOT).filter(|_| env::var_os(MANIFEST).is_none()).map(PathBuf::from)
+}
+
+/// Does the same without those variables, and gives how it ended.
+pub(crate) fn start_again() -> Result<ExitCode> {
+    let manifest = env::var_os(MANIFEST).context("run this as `cargo xtask`")?;
+    let root = PathBuf::from(manifest).parent().context("xtask lies in no folder")?.to_path_buf();
+    let mut again = Command::new(env::current_exe()?);
+    again.args(env::args_os().skip(1)).env(ROOT, root);
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(|name| OF_CARGO.iter().any(|start| name.starts_with(start))) {
+            again.env_remove(name);
+        }
+    }
+    let status = again.status().context("cannot start again")?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}

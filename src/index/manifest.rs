@@ -1,0 +1,86 @@
+//! Models in several files: what names the files, and which of them holds which tensor.
+
+use super::{Digest, Index, Metadata};
+use crate::error::{Result, malformed};
+use std::collections::HashMap;
+
+/// A small document that names the files of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    /// The format of the manifest's files.
+    pub format: &'static str,
+    /// The version, as the manifest states it.
+    pub version: String,
+    /// What the manifest says of the model.
+    pub metadata: Metadata,
+    /// The files, in the manifest's order: a tensor's `shard` counts them.
+    pub parts: Vec<Part>,
+    /// Which file holds which tensor, where the manifest says.
+    pub tensor_parts: HashMap<String, usize>,
+    /// The file that says it in the manifest's stead, where there is one.
+    pub catalog: Option<Catalog>,
+}
+
+/// The file of a model that lists the tensors of the others ([`Index::elsewhere`]), with numbers of shards that only
+/// the manifest explains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Catalog {
+    /// Which of the manifest's parts it is.
+    pub part: usize,
+    /// Which part holds a shard.
+    pub part_of_shard: HashMap<u64, usize>,
+}
+
+/// One file of a model in several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Relative to the manifest; checked to stay in its folder. May be empty where there is a URL.
+    pub path: String,
+    /// Where the file is instead, if the model was opened from a URL: any http(s) URL. Only AEROSET has some.
+    pub url: Option<String>,
+    /// Length in bytes, where the manifest says.
+    pub byte_length: Option<u64>,
+    /// A checksum of the file, where the manifest has one.
+    pub digest: Option<Digest>,
+}
+
+impl Catalog {
+    /// The part that holds a tensor of this shard.
+    ///
+    /// # Errors
+    /// `FORMAT` where the manifest has no part with this shard.
+    pub(crate) fn part_of(&self, tensor: &str, shard: u64) -> Result<usize> {
+        let part = self.part_of_shard.get(&shard).copied();
+        part.ok_or_else(|| {
+            malformed(format!("it is in shard {shard}, which no file of the manifest has")).in_tensor(tensor)
+        })
+    }
+}
+
+impl Manifest {
+    /// Which part holds which tensor, as far as the manifest and its catalog say. `listed` is what the catalog lists.
+    ///
+    /// # Errors
+    /// As for [`Catalog::part_of`].
+    pub(crate) fn stated_parts<'a>(
+        &'a self,
+        listed: Option<&'a HashMap<String, u64>>,
+    ) -> impl Iterator<Item = Result<(&'a str, usize)>> {
+        let mapped = self.tensor_parts.iter().map(|(name, part)| Ok((name.as_str(), *part)));
+        let catalog = self.catalog.iter().zip(listed);
+        let listed = catalog.flat_map(|(catalog, listed)| listed.iter().map(move |listed| (catalog, listed)));
+        mapped.chain(listed.map(|(catalog, (name, shard))| Ok((name.as_str(), catalog.part_of(name, *shard)?))))
+    }
+}
+
+/// Checks that a part that lists tensors of other files is the one that the manifest has for that.
+///
+/// # Errors
+/// `FORMAT` where it should hold them itself.
+pub(crate) fn check_elsewhere(index: &Index, manifest: Option<&Manifest>, part: usize) -> Result<()> {
+    let catalog = manifest.and_then(|manifest| manifest.catalog.as_ref());
+    if index.elsewhere.is_empty() || catalog.is_some_and(|catalog| catalog.part == part) {
+        return Ok(());
+    }
+    Err(malformed("it lists tensors but holds none of them, and the manifest does not have it as its index"))
+}

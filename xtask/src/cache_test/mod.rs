@@ -128,7 +128,8 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     let runs = [
         (Storage::Files, &weights, OF_MUCH.to_vec()),
         (Storage::Files, &small, [OF_ANY.as_slice(), &own::PROMISES].concat()),
-        (Storage::Database, &small, [OF_MUCH.as_slice(), &OF_ANY].concat()),
+        (Storage::Database, &weights, OF_MUCH.to_vec()),
+        (Storage::Database, &small, OF_ANY.to_vec()),
     ];
     let mut broken = 0;
     for (storage, weights, promises) in runs {

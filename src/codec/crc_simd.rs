@@ -19,7 +19,7 @@
 //! ```
 //!
 //! Short multiples keep what is looked back at in the processor's first cache. The idea is that of Chorba. The loops are over
-//! plain bytes and the compiler makes vectors of them: 13 and 10 GB/s in V8, where the tables reach 1.8 in the same run.
+//! plain bytes and the compiler makes vectors of them: 14 and 10 GB/s in V8, where the tables reach 2.7 and 2.0 in the same run.
 
 /// The bytes of a lane: those of a vector, so that each vector is read back just as it was written.
 const LANE_BYTES: usize = 16;
@@ -96,14 +96,35 @@ fn reduce<const TERMS: usize>(lanes_back: [usize; TERMS], register: u32, bytes: 
     Some((last, rest))
 }
 
-/// One loop with one index over slices of one length, so that no check is left in it and it becomes one of vectors.
+/// Four lanes at a time, then the rest one by one.
 #[inline(always)]
-#[allow(clippy::indexing_slicing, reason = "all slices are cut to the length of the loop")]
 fn add<const TERMS: usize>(sums: &mut [u8], data: &[u8], earlier: [&[u8]; TERMS]) {
-    let length = earlier.iter().fold(sums.len().min(data.len()), |length, slice| length.min(slice.len()));
-    let (sums, data, earlier) = (&mut sums[..length], &data[..length], earlier.map(|slice| &slice[..length]));
-    for i in 0..length {
-        sums[i] = earlier.iter().fold(data[i], |sum, slice| sum ^ slice[i]);
+    const AT_ONCE: usize = 4 * LANE_BYTES;
+    let many = data.len() / AT_ONCE * AT_ONCE;
+    let (Some((sums, last_sums)), Some((data, last_data))) =
+        (sums.split_at_mut_checked(many), data.split_at_checked(many))
+    else {
+        return;
+    };
+    let last_earlier = earlier.map(|slice| slice.get(many..).unwrap_or_default());
+    add_chunks::<AT_ONCE, TERMS>(sums, data, earlier);
+    add_chunks::<LANE_BYTES, TERMS>(last_sums, last_data, last_earlier);
+}
+
+/// A chunk is read whole from everywhere before its sum is written, so that the compiler needs no proof that the sums are
+/// not what is read: it makes vectors of each.
+#[inline(always)]
+fn add_chunks<const BYTES: usize, const TERMS: usize>(sums: &mut [u8], data: &[u8], earlier: [&[u8]; TERMS]) {
+    let mut earlier = earlier.map(|slice| slice.as_chunks::<BYTES>().0.iter());
+    for (sum, data) in sums.as_chunks_mut::<BYTES>().0.iter_mut().zip(data.as_chunks::<BYTES>().0) {
+        let mut lanes = *data;
+        for earlier in &mut earlier {
+            let Some(earlier) = earlier.next() else { return };
+            for (byte, earlier) in lanes.iter_mut().zip(earlier) {
+                *byte ^= earlier;
+            }
+        }
+        *sum = lanes;
     }
 }
 

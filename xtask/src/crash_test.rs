@@ -77,7 +77,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
 pub(crate) fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
     cargo
-        .args(["build", "--lib", "--target", TARGET, "--features", "crash-test,small-jobs"])
+        .args(["rustc", "--lib", "--crate-type", "cdylib", "--target", TARGET, "--features", "crash-test,small-jobs"])
         .current_dir(&project.root);
     command::run(&mut cargo)?;
     let package = project.target.join(test);

@@ -157,9 +157,11 @@ pub(crate) fn manifest(project: &Project) -> Result<Value> {
 fn compile(project: &Project) -> Result<PathBuf> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
     cargo.env("CARGO_INCREMENTAL", "0"); // with 1, as some set it, the module is 9 KiB larger
-    cargo.args(["build", "--release", "--lib", "--target", TARGET]).current_dir(&project.root);
+    cargo
+        .args(["rustc", "--profile", "web", "--lib", "--crate-type", "cdylib", "--target", TARGET])
+        .current_dir(&project.root);
     command::run(&mut cargo)?;
-    Ok(project.target.join(TARGET).join("release/weightstream.wasm"))
+    Ok(project.target.join(TARGET).join("web/weightstream.wasm"))
 }
 
 /// Makes the glue and the module of the package out of what the compiler made.

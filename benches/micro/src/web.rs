@@ -1,5 +1,7 @@
 //! For a page that measures: it has the clock.
 
+#![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
+
 use super::{Kernel, kernels};
 use std::cell::RefCell;
 use wasm_bindgen::prelude::wasm_bindgen;

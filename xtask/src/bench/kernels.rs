@@ -43,9 +43,20 @@ struct Kernel {
 
 pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
-    cargo.args(["build", "--release", "-p", "micro-benchmarks", "--lib", "--target", TARGET]);
+    cargo.args([
+        "rustc",
+        "--profile",
+        "web",
+        "-p",
+        "micro-benchmarks",
+        "--lib",
+        "--crate-type",
+        "cdylib",
+        "--target",
+        TARGET,
+    ]);
     command::run(cargo.current_dir(&project.root))?;
-    let module = project.target.join(TARGET).join("release/micro_benchmarks.wasm");
+    let module = project.target.join(TARGET).join("web/micro_benchmarks.wasm");
     let built = project.target.join("micro-benchmarks");
     package::bind(project, &module, &built)?;
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::trap_test::traps::Load;
 use crate::trap_test::traps::model::{FILE, place_of};
 use crate::trap_test::traps::server::{Reply, Request, Server, answer, whole};
-use crate::trap_test::{exposed, load, readable, sha256_of};
+use crate::trap_test::{exposed, load, own_url, readable, sha256_of};
 use crate::webdriver::Browser;
 
 type BrowserTrap = (&'static str, fn(&Browser) -> Result<()>);
@@ -46,7 +46,7 @@ fn hidden_headers_and_cuts(browser: &Browser) -> Result<()> {
 
 fn no_cors(browser: &Browser) -> Result<()> {
     let server = Server::new(|request| answer(&FILE, request));
-    let outcome = load(browser, "spring", &server.url("/m"), &[])?;
+    let outcome = load(browser, "spring", &own_url(&server), &[])?;
     let failure = outcome.failure.context("it opened")?;
     ensure!(failure.code == "NETWORK" && failure.message.contains("CORS"), "{failure:?}");
     Ok(())
@@ -70,7 +70,7 @@ fn gzipped_ranges(browser: &Browser) -> Result<()> {
 fn gzipped_ranges_and_hidden(browser: &Browser) -> Result<()> {
     let server = Server::new(|request| readable(gzipped_range(request)));
     for one in IN_ANY_ORDER {
-        let outcome = load(browser, "spring", &server.url("/m"), &[one])?;
+        let outcome = load(browser, "spring", &own_url(&server), &[one])?;
         let failing = outcome.failure.as_ref().map(|_| one);
         outcome.check(&[one], failing)?;
     }
@@ -90,7 +90,7 @@ fn gzipped_range(request: &Request) -> Reply {
 
 fn nobody(browser: &Browser) -> Result<()> {
     let server = Server::new(|request| answer(&FILE, request));
-    let url = server.url("/m");
+    let url = own_url(&server);
     drop(server);
     sleep(Duration::from_millis(50)); // until the port is closed
     let start = Instant::now();
@@ -102,7 +102,7 @@ fn nobody(browser: &Browser) -> Result<()> {
 
 fn aborted(browser: &Browser) -> Result<()> {
     let server = endless();
-    let told = browser.evaluate(&format!("abort({}, 'long')", json!(server.url("/m"))))?;
+    let told = browser.evaluate(&format!("abort({}, 'long')", json!(own_url(&server))))?;
     ensure!(told.get("outcome").is_some_and(|outcome| outcome == "its own reason"), "{told}");
     let milliseconds = told.get("milliseconds").and_then(Value::as_f64).unwrap_or(f64::MAX);
     ensure!(milliseconds < 500.0, "it took {milliseconds} ms");
@@ -111,7 +111,7 @@ fn aborted(browser: &Browser) -> Result<()> {
 
 fn aborted_by_one_of_two(browser: &Browser) -> Result<()> {
     let server = Server::new(|request| exposed(answer(&FILE, request).slowly(2)));
-    let told = browser.evaluate(&format!("abortOneOfTwo({}, 'third')", json!(server.url("/m"))))?;
+    let told = browser.evaluate(&format!("abortOneOfTwo({}, 'third')", json!(own_url(&server))))?;
     ensure!(told == json!({ "one": "AbortError", "other": sha256_of("third") }), "{told}");
     let shared = server.ranges().iter().filter(|range| **range == place_of("third")).count();
     ensure!(shared == 1, "the tensor was asked for {shared} times");
@@ -120,14 +120,14 @@ fn aborted_by_one_of_two(browser: &Browser) -> Result<()> {
 
 fn aborted_loop(browser: &Browser) -> Result<()> {
     let server = endless();
-    let told = browser.evaluate(&format!("abortLoop({})", json!(server.url("/m"))))?;
+    let told = browser.evaluate(&format!("abortLoop({})", json!(own_url(&server))))?;
     ensure!(told == json!({ "arrived": ["short"], "isItsOwnReason": true }), "{told}");
     is_stopped(&server)
 }
 
 fn closed(browser: &Browser) -> Result<()> {
     let server = endless();
-    let told = browser.evaluate(&format!("close({}, 'long')", json!(server.url("/m"))))?;
+    let told = browser.evaluate(&format!("close({}, 'long')", json!(own_url(&server))))?;
     ensure!(told.get("code").is_some_and(|code| code == "CLOSED"), "{told}");
     is_stopped(&server)
 }
@@ -138,7 +138,7 @@ fn redirected(browser: &Browser) -> Result<()> {
     let target = other.url("/signed");
     let server = Server::new(move |request| admitting(request, Reply::new(302, b"").with("Location", &target)));
     let loads = [Load::One("second")];
-    load(browser, "springWithSecrets", &server.url("/m"), &loads)?.check(&loads, None)?;
+    load(browser, "springWithSecrets", &own_url(&server), &loads)?.check(&loads, None)?;
     let tells = |server: &Server, name: &str| {
         let requests = server.requests();
         requests.iter().any(|request| request.method == "GET" && request.header(name).is_some())
@@ -160,7 +160,7 @@ fn admitting(request: &Request, reply: Reply) -> Reply {
 
 fn no_byte_streams(browser: &Browser) -> Result<()> {
     let server = Server::new(|request| exposed(answer(&FILE, request).cut_after(300_000)));
-    load(browser, "springWithoutByteStreams", &server.url("/m"), &IN_ANY_ORDER)?.check(&IN_ANY_ORDER, None)
+    load(browser, "springWithoutByteStreams", &own_url(&server), &IN_ANY_ORDER)?.check(&IN_ANY_ORDER, None)
 }
 
 /// All tensors must come out of a server, one after the other and in one stream.
@@ -168,7 +168,7 @@ fn all_arrives(browser: &Browser, script: impl Fn(&Request) -> Reply + Send + Sy
     let server = Server::new(script);
     let mut loads = IN_ANY_ORDER.to_vec();
     loads.push(Load::Many(&["first", "second", "third", "fourth"]));
-    load(browser, "spring", &server.url("/m"), &loads)?.check(&loads, None)?;
+    load(browser, "spring", &own_url(&server), &loads)?.check(&loads, None)?;
     let requests = server.requests();
     ensure!(requests.iter().all(|request| request.method == "GET"), "it asked before it asked");
     Ok(())

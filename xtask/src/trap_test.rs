@@ -1,6 +1,7 @@
 //! The traps that the native tests set to the native loader, and some that only browsers can fall into, set to the
 //! package in Chromium, Firefox and WebKitGTK. Page and server are of different origins, as they are on the web.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -104,7 +105,7 @@ fn all() -> Vec<(&'static str, Trap)> {
 fn spring(browser: &Browser, trap: Trap) -> Result<()> {
     let script = trap.script;
     let server = Server::new(move |request| exposed(script(request)));
-    let url = server.url("/m.safetensors");
+    let url = own_url(&server);
     let patient = format!("((url, loads) => spring(url, loads, {{}}, {}))", trap.patience_ms);
     let outcome = load(browser, &patient, &url, trap.loads)?;
     let failing = if trap.codes.is_empty() { None } else { trap.loads.last() };
@@ -135,6 +136,12 @@ fn spring(browser: &Browser, trap: Trap) -> Result<()> {
         ensure!(waited >= Duration::from_millis(at_least_ms), "it waited {waited:?}");
     }
     Ok(())
+}
+
+/// A URL that no trap before has had: the system gives ports out again, and under its URL a file is kept.
+pub(crate) fn own_url(server: &Server) -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    server.url(&format!("/{}/m.safetensors", COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// Opens a model in the page and loads what is asked for, by the page's function of that name.

@@ -32,6 +32,7 @@ struct State {
     told_loaded: u64,
     told_received: u64,
     told_from_cache: u64,
+    told_is_cached: bool,
     tensor: Option<String>,
     ranges: Vec<ArrivedRange>,
 }
@@ -54,6 +55,7 @@ impl Meter {
             told_loaded: 0,
             told_received: stats.bytes_received(),
             told_from_cache: stats.bytes_from_cache(),
+            told_is_cached: false,
             tensor: None,
             ranges: Vec::new(),
         };
@@ -123,7 +125,9 @@ impl State {
         }
         (self.told_at_ms, self.told_loaded) = (now_ms, self.loaded);
         let (received, from_cache) = (stats.bytes_received(), stats.bytes_from_cache());
-        let is_cached = from_cache > self.told_from_cache && received == self.told_received;
+        if (received, from_cache) != (self.told_received, self.told_from_cache) {
+            self.told_is_cached = received == self.told_received; // else as before: nothing has come
+        }
         (self.told_received, self.told_from_cache) = (received, from_cache);
         let left = self.total.saturating_sub(self.loaded) as f64;
         let seconds_left = self.bytes_per_second.map(|rate| left / rate);
@@ -142,7 +146,7 @@ impl State {
             ("bytesPerSecond", self.bytes_per_second.unwrap_or(0.0).into()),
             ("secondsLeft", seconds_left.map_or(JsValue::UNDEFINED, JsValue::from)),
             ("tensor", self.tensor.as_deref().map_or(JsValue::UNDEFINED, JsValue::from)),
-            ("fromCache", is_cached.into()),
+            ("fromCache", self.told_is_cached.into()),
             ("done", end.is_some().into()),
             ("verified", end.flatten().map_or(JsValue::UNDEFINED, JsValue::from)),
             ("ranges", ranges.collect::<Array>().into()),
@@ -157,4 +161,29 @@ extern "C" {
     fn now() -> f64;
     #[wasm_bindgen(js_name = reportError)]
     fn report_error(exception: &JsValue);
+}
+
+#[cfg(all(test, target_arch = "wasm32"))]
+mod tests {
+    use super::*;
+    use wasm_bindgen_test::{wasm_bindgen_test, wasm_bindgen_test_configure};
+
+    wasm_bindgen_test_configure!(run_in_browser);
+
+    #[wasm_bindgen_test]
+    fn an_event_to_which_nothing_came_says_where_the_last_bytes_came_from() {
+        let told = Rc::new(RefCell::new(Vec::new()));
+        let telling = Rc::clone(&told);
+        let on_progress = Closure::<dyn FnMut(JsValue)>::new(move |event| {
+            let is_cached = js_sys::Reflect::get(&event, &"fromCache".into()).unwrap_or_default();
+            telling.borrow_mut().push(is_cached.is_truthy());
+        });
+        let stats = Rc::new(Stats::default());
+        let meter = Meter::new("tensors", Some(on_progress.as_ref().clone().unchecked_into()), Rc::clone(&stats));
+        for (bytes, is_cached) in [(0, false), (7, true), (0, true), (7, false), (0, false), (7, true), (0, true)] {
+            stats.count_received(bytes, is_cached);
+            meter.finish(None);
+        }
+        assert_eq!(*told.borrow(), [false, true, true, false, false, true, true]);
+    }
 }

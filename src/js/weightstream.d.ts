@@ -163,7 +163,7 @@ export interface LoadProgress {
   readonly secondsLeft?: number;
   /** The tensor whose bytes came last. */
   readonly tensor?: string;
-  /** Whether all bytes since the event before this one came from the cache rather than from the source. */
+  /** Whether all bytes since the event before this one came from the cache rather than from the source; where none came, as before. */
   readonly fromCache: boolean;
   /** The last event of the operation. */
   readonly done: boolean;

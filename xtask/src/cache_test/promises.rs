@@ -43,7 +43,9 @@ pub(super) fn fetches_nothing_twice(browser: &mut Chromium, site: &Site) -> Resu
         ensure!(warm.stats.requests == requests && warm.stats.bytes_received == 0, "the stats say otherwise");
         ensure!(
             warm.from_cache && warm.stats.bytes_from_cache >= site.byte_length - (64 << 10),
-            "nor do they tell why"
+            "nor do they tell why: {} bytes from the cache, fromCache {}",
+            warm.stats.bytes_from_cache,
+            warm.from_cache
         );
     }
     Ok(())

@@ -209,7 +209,9 @@ proptest! {
     fn whatever_becomes_of_the_values_the_bytes_are_right_or_missing(steps in prop::collection::vec(step(), 1..40)) {
         let values = Values::default();
         let mut tabs = [Keyed::new(values.clone()), Keyed::new(values.clone())];
+        let mut is_damaged = false;
         for step in steps {
+            is_damaged |= matches!(step, Step::Tear(..) | Step::Flip(..) | Step::Swap(..));
             let [files, _] = &mut tabs;
             values.room.set(None);
             let keys: Vec<String> = values.all.borrow().keys().cloned().collect();
@@ -227,7 +229,7 @@ proptest! {
                         range.is_empty() || found != Found::Missing(range.clone())
                     };
                     // Damage to what the tab has in memory it meets only when it reads that anew.
-                    prop_assert!(keeps() || keeps());
+                    prop_assert!(keeps() || (is_damaged && keeps()));
                 }
                 Step::OtherTab => tabs.swap(0, 1),
                 Step::Delete => block_on(files.delete(URL, None)).unwrap(),

@@ -96,7 +96,7 @@ fn reduce<const TERMS: usize>(lanes_back: [usize; TERMS], register: u32, bytes: 
     Some((last, rest))
 }
 
-/// Four lanes at a time, then the rest one by one.
+/// All slices are of one length, of whole lanes: four lanes at a time, then the rest one by one.
 #[inline(always)]
 fn add<const TERMS: usize>(sums: &mut [u8], data: &[u8], earlier: [&[u8]; TERMS]) {
     const AT_ONCE: usize = 4 * LANE_BYTES;

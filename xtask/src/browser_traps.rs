@@ -69,8 +69,9 @@ fn gzipped_ranges(browser: &Browser) -> Result<()> {
 /// Nothing but its end tells that such a body is not what it seems.
 fn gzipped_ranges_and_hidden(browser: &Browser) -> Result<()> {
     let server = Server::new(|request| readable(gzipped_range(request)));
+    let url = own_url(&server);
     for one in IN_ANY_ORDER {
-        let outcome = load(browser, "spring", &own_url(&server), &[one])?;
+        let outcome = load(browser, "spring", &url, &[one])?;
         let failing = outcome.failure.as_ref().map(|_| one);
         outcome.check(&[one], failing)?;
     }

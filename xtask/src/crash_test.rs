@@ -10,7 +10,7 @@ use weightstream::serve::Server;
 use crate::chromium::Chromium;
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{command, package, wasm_target};
+use crate::{command, package};
 
 /// Crashes twice, once in the middle of calls and once inside one, and tells what came of all of it.
 const IN_THE_PAGE: &str = r#"
@@ -75,11 +75,8 @@ pub(crate) fn run(project: &Project) -> Result<()> {
 
 /// The package, quickly built, with what only tests have: see the features of the crate. Each test has its own.
 pub(crate) fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
-    let mut cargo = wasm_target::ready(project)?.cargo()?;
-    cargo
-        .args(["rustc", "--lib", "--crate-type", "cdylib", "--target", TARGET, "--features", "crash-test,small-jobs"])
-        .current_dir(&project.root);
-    command::run(&mut cargo)?;
+    let mut cargo = package::cargo_for_module(project)?;
+    command::run(cargo.args(["--features", "crash-test,small-jobs"]))?;
     let package = project.target.join(test);
     package::bind(project, &project.target.join(TARGET).join("debug/weightstream.wasm"), &package)?;
     fs::copy(project.root.join("src/js/weightstream.js"), package.join("weightstream.js"))?;

@@ -155,13 +155,17 @@ pub(crate) fn manifest(project: &Project) -> Result<Value> {
 }
 
 fn compile(project: &Project) -> Result<PathBuf> {
-    let mut cargo = wasm_target::ready(project)?.cargo()?;
+    let mut cargo = cargo_for_module(project)?;
     cargo.env("CARGO_INCREMENTAL", "0"); // with 1, as some set it, the module is 9 KiB larger
-    cargo
-        .args(["rustc", "--profile", "web", "--lib", "--crate-type", "cdylib", "--target", TARGET])
-        .current_dir(&project.root);
-    command::run(&mut cargo)?;
+    command::run(cargo.args(["--profile", "web"]))?;
     Ok(project.target.join(TARGET).join("web/weightstream.wasm"))
+}
+
+/// The cargo that makes a module for browsers of a library, which is an rlib by itself.
+pub(crate) fn cargo_for_module(project: &Project) -> Result<Command> {
+    let mut cargo = wasm_target::ready(project)?.cargo()?;
+    cargo.args(["rustc", "--lib", "--crate-type", "cdylib", "--target", TARGET]).current_dir(&project.root);
+    Ok(cargo)
 }
 
 /// Makes the glue and the module of the package out of what the compiler made.

@@ -8,7 +8,7 @@ use super::measure::median;
 use crate::chromium::Chromium;
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{command, package, wasm_target};
+use crate::{command, package};
 
 /// All in turn, round after round; each long enough for the page's coarse clock.
 const IN_THE_PAGE: &str = r#"
@@ -42,20 +42,8 @@ struct Kernel {
 }
 
 pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
-    let mut cargo = wasm_target::ready(project)?.cargo()?;
-    cargo.args([
-        "rustc",
-        "--profile",
-        "web",
-        "-p",
-        "micro-benchmarks",
-        "--lib",
-        "--crate-type",
-        "cdylib",
-        "--target",
-        TARGET,
-    ]);
-    command::run(cargo.current_dir(&project.root))?;
+    let mut cargo = package::cargo_for_module(project)?;
+    command::run(cargo.args(["--profile", "web", "-p", "micro-benchmarks"]))?;
     let module = project.target.join(TARGET).join("web/micro_benchmarks.wasm");
     let built = project.target.join("micro-benchmarks");
     package::bind(project, &module, &built)?;

@@ -86,6 +86,15 @@ export interface OpenOptions {
    * by the workers, any other `into` is filled where `open` was called. What a bundler must be told stands at `cache`.
    */
   workers?: number;
+  /**
+   * Loads in a worker, which the loader has to itself, with its `workers` and its cache: the page has nothing to do but to take what
+   * is finished, so that no part of a load holds up a tap or a frame. Default: `false`.
+   *
+   * Requests are that worker's: a `fetch` or `cache` of your own cannot be called from there (`INVALID_ARGUMENT`), and what the page has
+   * put in the place of `globalThis.fetch` is not. Up to 8 MiB of tensors, beyond `maxMemory`, may be on their way to the page;
+   * an `into` that is not shared is filled by a copy. Where the worker cannot be started all is done where `open` was called.
+   */
+  inWorker?: boolean;
   /** What the model must be, whatever its files say. Checked also where `verify` is `false`. */
   digests?: PinnedDigests;
   /** When to try again after a broken connection, a stall, or an answer such as 503. */

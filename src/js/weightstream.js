@@ -8,6 +8,7 @@ import start, {
   cacheList,
   onCrash,
   setWorkers,
+  thisModule,
 } from "./weightstream_glue.js";
 
 let started;
@@ -59,15 +60,18 @@ function crashed(what) {
 
 export class StreamingLoader {
   #alive;
+  #checked;
   #instance = instance;
 
-  constructor(make, loader) {
+  constructor(make, loader, check = checked) {
     if (make !== MAKE) throw new TypeError("Use StreamingLoader.open().");
     this.#alive = loader;
+    this.#checked = check;
   }
 
+  // What lives in a worker tells by itself.
   get #isLost() {
-    return crash !== undefined || this.#instance !== instance;
+    return this.#checked === checked && (crash !== undefined || this.#instance !== instance);
   }
 
   get #loader() {
@@ -80,15 +84,17 @@ export class StreamingLoader {
 
   static async open(source, options) {
     await init();
+    const remote = options?.inWorker && (await inWorker(addressed(source), options));
+    if (remote) return new StreamingLoader(MAKE, remote, async (call) => call());
     return new StreamingLoader(MAKE, await checked(() => Loader.open(addressed(source), options)));
   }
 
   loadMetadata() {
-    return checked(() => this.#loader.loadMetadata(addItems));
+    return this.#checked(() => this.#loader.loadMetadata(addItems));
   }
 
   loadIndex() {
-    return checked(async () => {
+    return this.#checked(async () => {
       const tensors = [];
       await this.#loader.loadIndex((...batch) => addTensors(tensors, ...batch));
       return tensors;
@@ -96,7 +102,7 @@ export class StreamingLoader {
   }
 
   loadTensor(name, options) {
-    return checked(() => this.#loader.loadTensor(String(name), options));
+    return this.#checked(() => this.#loader.loadTensor(String(name), options));
   }
 
   prefetch(names) {
@@ -106,14 +112,14 @@ export class StreamingLoader {
   async *tensors({ names, signal } = {}) {
     const stream = this.#loader.tensors(names && Array.from(names, String), signal);
     try {
-      for (let tensor; (tensor = await checked(() => this.#loader && stream.next())); ) yield tensor;
+      for (let tensor; (tensor = await this.#checked(() => this.#loader && stream.next())); ) yield tensor;
     } finally {
       if (!this.#isLost) stream.cancel();
     }
   }
 
   verify({ signal } = {}) {
-    return checked(() => this.#loader.verify(signal));
+    return this.#checked(() => this.#loader.verify(signal));
   }
 
   get stats() {
@@ -222,9 +228,28 @@ async function checked(call) {
   }
 }
 
+// A loader in a worker of its own; nothing where there can be none.
+async function inWorker(source, { fetch, cache, inWorker, ...options }) {
+  if (fetch || (cache && typeof cache === "object")) throw new LoadError(MAKE, {
+    code: "INVALID_ARGUMENT",
+    message: "A loader in a worker can call neither a `fetch` nor a `cache` of the page. Leave it or `inWorker` out.",
+  });
+  let openRemote;
+  let worker;
+  try {
+    ({ openRemote } = await import("./weightstream.remote.js"));
+    worker = newWorker();
+  } catch {
+    return undefined;
+  }
+  return openRemote(worker, thisModule(), source, { ...options, cache }, (fields) => new LoadError(MAKE, fields));
+}
+
 // Bundlers look for exactly this expression.
+const newWorker = () => new Worker(new URL("weightstream.worker.js", import.meta.url), { type: "module" });
+
 const startWorker = () => {
-  const worker = new Worker(new URL("weightstream.worker.js", import.meta.url), { type: "module" });
+  const worker = newWorker();
   workers.add(worker);
   return worker;
 };

@@ -17,6 +17,13 @@ pub fn set_workers(start: Function, end: Function) {
     END.set(Some(end));
 }
 
+/// The module that runs here, for a worker that JavaScript starts.
+#[wasm_bindgen(js_name = thisModule)]
+#[allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
+pub fn this_module() -> JsValue {
+    wasm_bindgen::module()
+}
+
 /// A new worker, which will do what `role` says. Whether it really starts turns out later.
 pub(crate) fn start(role: &str) -> Result<Worker, JsValue> {
     let start = START.with_borrow(Option::clone).ok_or(JsValue::UNDEFINED)?;

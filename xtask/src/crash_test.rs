@@ -79,6 +79,8 @@ pub(crate) fn with_hooks(project: &Project, test: &str) -> Result<std::path::Pat
     command::run(cargo.args(["--features", "crash-test,small-jobs"]))?;
     let package = project.target.join(test);
     package::bind(project, &project.target.join(TARGET).join("debug/weightstream.wasm"), &package)?;
-    fs::copy(project.root.join("src/js/weightstream.js"), package.join("weightstream.js"))?;
+    for name in ["weightstream.js", "weightstream.remote.js"] {
+        fs::copy(project.root.join("src/js").join(name), package.join(name))?;
+    }
     Ok(package)
 }

@@ -71,11 +71,17 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Sets every trap in one browser, and gives how many of them caught the package.
+/// Sets every trap in one browser, to loaders on the page and to those in workers, and gives how many of them caught the package.
 fn set_all(project: &Project, engine: Engine, site: &str) -> Result<usize> {
-    let start = Instant::now();
     let browser = Browser::launch(project, engine)?;
-    browser.open(&format!("{site}/"))?;
+    let on_the_page = set_each(&browser, &engine.to_string(), &format!("{site}/"))?;
+    let in_workers = set_each(&browser, &format!("{engine}, in workers"), &format!("{site}/?in-worker"))?;
+    Ok(on_the_page + in_workers)
+}
+
+fn set_each(browser: &Browser, engine: &str, page: &str) -> Result<usize> {
+    let start = Instant::now();
+    browser.open(page)?;
     let (mut count, mut failures) = (0, 0);
     let mut tell = |name: &str, outcome: Result<()>| {
         count += 1;
@@ -85,13 +91,16 @@ fn set_all(project: &Project, engine: Engine, site: &str) -> Result<usize> {
         }
     };
     for (name, trap) in all() {
-        tell(name, spring(&browser, trap));
+        tell(name, spring(browser, trap));
     }
     for (name, trap) in browser_traps::ALL {
-        tell(name, trap(&browser));
+        tell(name, trap(browser));
     }
+    let in_workers = browser.evaluate("loadersInWorkers()")?.as_u64().unwrap_or_default();
+    ensure!((in_workers > 0) == page.ends_with("in-worker"), "{in_workers} loaders began in workers");
     let bodies = if browser.evaluate("hasByteStreams()")? == true { "byte streams" } else { "plain streams" };
-    println!("{engine}: {count} traps over {bodies}, {:.1} s", start.elapsed().as_secs_f64());
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{engine}: {count} traps over {bodies}, {in_workers} loaders in workers, {seconds:.1} s");
     Ok(failures)
 }
 

@@ -1,6 +1,20 @@
 // What the traps are set to: the package, as a web app uses it.
 import { StreamingLoader } from "/pkg/weightstream.js";
 
+// Also from a worker, where the page's address says so. What has a `fetch` of its own stays here.
+const inWorker = new URLSearchParams(location.search).has("in-worker");
+const open = (url, options) => StreamingLoader.open(url, { inWorker: inWorker && !options.fetch, ...options });
+
+// How many loaders began in workers: where those cannot be started, loaders are on the page.
+let started = 0;
+globalThis.loadersInWorkers = () => started;
+globalThis.Worker = class extends Worker {
+  constructor(...parameters) {
+    super(...parameters);
+    this.addEventListener("message", ({ data }) => (started += Number(data.hasStarted === true)));
+  }
+};
+
 // Small waits, so that tests are fast; but a busy machine must not look like a stall.
 const RETRY = { baseDelay: 1, maxDelay: 20, stallTimeout: 5000 };
 
@@ -13,7 +27,7 @@ globalThis.spring = async (url, loads, options = {}, patience = RETRY.stallTimeo
     if (loaded > total) impossible.push(`${type}: ${loaded} of ${total}`);
   };
   try {
-    const loader = await StreamingLoader.open(url, { retry: { ...RETRY, stallTimeout: patience }, onProgress, ...options });
+    const loader = await open(url, { retry: { ...RETRY, stallTimeout: patience }, onProgress, ...options });
     await loader.loadIndex();
     for (const load of loads) {
       if (typeof load === "string") arrived.push([load, await sha256(await loader.loadTensor(load))]);
@@ -52,7 +66,7 @@ globalThis.springWithSecrets = (url, loads) =>
 
 // Begins a load that would take long, aborts it and gives what it rejected with and how long that took.
 globalThis.abort = async (url, name) => {
-  const loader = await StreamingLoader.open(url, { retry: RETRY });
+  const loader = await open(url, { retry: RETRY });
   const controller = new AbortController(), reason = new Error("enough");
   const load = loader.loadTensor(name, { signal: controller.signal });
   const outcome = load.then(() => "loaded", (error) => (error === reason ? "its own reason" : String(error)));
@@ -64,7 +78,7 @@ globalThis.abort = async (url, name) => {
 
 // The same, of a loop over all tensors.
 globalThis.abortLoop = async (url) => {
-  const loader = await StreamingLoader.open(url, { retry: RETRY });
+  const loader = await open(url, { retry: RETRY });
   const controller = new AbortController(), reason = new Error("enough"), arrived = [];
   bytesArrive(loader).then(() => controller.abort(reason));
   try {
@@ -76,7 +90,7 @@ globalThis.abortLoop = async (url) => {
 
 // The same, of a loader that is closed.
 globalThis.close = async (url, name) => {
-  const loader = await StreamingLoader.open(url, { retry: RETRY });
+  const loader = await open(url, { retry: RETRY });
   const outcome = loader.loadTensor(name).then(() => ({ code: "none" }), told);
   await bytesArrive(loader);
   loader.close();
@@ -85,7 +99,7 @@ globalThis.close = async (url, name) => {
 
 // Two callers want one tensor; the first of them aborts.
 globalThis.abortOneOfTwo = async (url, name) => {
-  const loader = await StreamingLoader.open(url, { retry: RETRY });
+  const loader = await open(url, { retry: RETRY });
   const controller = new AbortController();
   const one = loader.loadTensor(name, { signal: controller.signal }).then(() => "loaded", (error) => error.name);
   const other = loader.loadTensor(name);

@@ -1,6 +1,8 @@
 //! Workers in real browsers: what they decode and digest is what the page would have made of it, and no load fails
 //! for want of them.
 
+mod in_worker;
+
 use std::fs;
 use std::path::Path;
 
@@ -26,7 +28,8 @@ const PROMPT_MS: f64 = 1_000.0;
 pub(crate) fn run(project: &Project) -> Result<()> {
     let package = crash_test::with_hooks(project, "worker-test")?;
     let made = tempfile::tempdir()?;
-    fs::write(made.path().join("model.apr"), model())?;
+    fs::write(made.path().join("model.apr"), model(TENSORS))?;
+    fs::write(made.path().join("long.apr"), model(4 * TENSORS))?;
     // Without the worker's file, as when a bundler was not told of it.
     let bare = tempfile::tempdir()?;
     for file in fs::read_dir(&package)? {
@@ -47,11 +50,17 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     for engine in Engine::ALL {
         let browser = Browser::launch(project, engine)?;
         let page = Page { browser, origin: server.url() };
-        for (promise, check) in PROMISES {
+        let promises = PROMISES.iter().chain(&in_worker::PROMISES);
+        for (promise, check) in promises.clone() {
             check(&page).with_context(|| format!("{engine}: {promise}"))?;
         }
         let (files, tasks) = every_fixture(&page, &fixtures).with_context(|| engine.to_string())?;
-        println!("{engine}: {} promises hold; {files} files the same, by {tasks} tasks of workers", PROMISES.len());
+        let of_loaders =
+            in_worker::every_fixture(&page, &fixtures).with_context(|| format!("{engine}, in a worker"))?;
+        println!(
+            "{engine}: {} promises hold; {files} files the same, by {tasks} tasks of workers; {of_loaders} by loaders in workers",
+            promises.count()
+        );
     }
     Ok(())
 }
@@ -148,11 +157,11 @@ fn every_fixture(page: &Page, fixtures: &Path) -> Result<(usize, u64)> {
     Ok((models.len(), tasks))
 }
 
-fn model() -> Vec<u8> {
+fn model(tensors: usize) -> Vec<u8> {
     // Each byte some times, so that there is something to compress.
     let tensor = |seed: usize| -> Vec<u8> {
         noise(seed as u64, TENSOR_BYTES / 4).into_iter().flat_map(|byte| [byte; 4]).collect()
     };
-    let entries = (0..TENSORS).map(|at| Entry::lz4(&format!("t{at}"), 7, &[TENSOR_BYTES as u64], &tensor(at + 1)));
+    let entries = (0..tensors).map(|at| Entry::lz4(&format!("t{at}"), 7, &[TENSOR_BYTES as u64], &tensor(at + 1)));
     Apr::new(entries.collect()).build()
 }

@@ -1,0 +1,203 @@
+// A loader in a worker beside one on the page: whatever either is asked, both tell the same.
+
+const sha = async (data) => {
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice(); // digests take no shared memory
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
+};
+
+const open = async (url, options) => {
+  const { StreamingLoader } = await import(globalThis.source ?? "/pkg/weightstream.js");
+  return StreamingLoader.open(url, { cache: "none", retry: { attempts: 0 }, ...options });
+};
+
+// A tensor as text: all that JavaScript sees of it.
+const told = async ({ data, components, ...others }) => ({
+  ...others,
+  data: data && [data.constructor.name, data.byteOffset, await sha(data)],
+  isFirst: data === undefined || data === components.get("data").data,
+  components: await Promise.all(Array.from(components, async ([role, { dtype, data }]) => [role, dtype, data.constructor.name, await sha(data)])),
+});
+
+const failing = (promise) => promise.then(() => "nothing", (error) => {
+  const { name, code, message, url, tensor, range, status, cause } = error;
+  return { name, code, message, url, tensor, range, status, cause: cause && String(cause) };
+});
+
+const all = async (tensors) => {
+  const found = [];
+  for await (const tensor of tensors) found.push(await told(tensor));
+  return found.sort((a, b) => (a.name < b.name ? -1 : 1));
+};
+
+// What is asked of a loader of a model whose tensors are of so many bytes. `t0` is one of them.
+const QUESTIONS = {
+  metadata: (loader) => loader.loadMetadata(),
+  index: (loader) => loader.loadIndex(),
+  tensor: async (loader) => told(await loader.loadTensor("t0")),
+  rows: async (loader) => told(await loader.loadTensor("t0", { rows: [3, 1000] })),
+  everything: (loader) => all(loader.tensors()),
+  some: (loader) => all(loader.tensors({ names: new Set(["t1", "t4"]) })),
+  verified: (loader) => loader.verify(),
+  missing: (loader) => failing(loader.loadTensor("nowhere")),
+  oneMissing: (loader) => failing(loader.tensors({ names: ["t1", "nowhere"] }).next()),
+  rowsBeyond: (loader) => failing(loader.loadTensor("t0", { rows: [0, 2 ** 40] })),
+  noRows: (loader) => failing(loader.loadTensor("t0", { rows: "all" })),
+  intoTooShort: (loader) => failing(loader.loadTensor("t0", { into: new ArrayBuffer(12) })),
+  intoNothing: (loader) => failing(loader.loadTensor("t0", { into: "nothing" })),
+  given: async (loader, byteLength) => {
+    const memory = new ArrayBuffer(byteLength + 24);
+    const { data, ...others } = await loader.loadTensor("t0", { into: new Uint8Array(memory, 8, byteLength) });
+    return [data.buffer === memory, data.byteOffset, await told({ data, ...others }), await sha(new Uint8Array(memory))];
+  },
+  shared: async (loader, byteLength) => {
+    if (typeof SharedArrayBuffer === "undefined") return "there is none";
+    const memory = new SharedArrayBuffer(byteLength);
+    const { data, ...others } = await loader.loadTensor("t0", { into: memory });
+    return [data.buffer === memory, await told({ data, ...others })];
+  },
+  prefetched: async (loader) => {
+    loader.prefetch(["t5", "nowhere"]);
+    return told(await loader.loadTensor("t5"));
+  },
+  stats: async (loader) => {
+    await loader.loadTensor("t3");
+    const { wasmMemoryBytes, ...others } = loader.stats;
+    return [wasmMemoryBytes > 0, others];
+  },
+  aborted: (loader) => failing(loader.loadTensor("t0", { signal: AbortSignal.abort("enough") })),
+  abortedLoop: (loader) => failing(loader.tensors({ signal: AbortSignal.abort(new Error("enough")) }).next()),
+  closed: async (loader) => {
+    const iterator = loader.tensors();
+    await iterator.next();
+    const running = failing(loader.loadTensor("t2"));
+    loader.close();
+    loader.close();
+    return [await running, await failing(iterator.next()), await failing(loader.loadTensor("t0")), await failing(loader.verify())];
+  },
+};
+
+// Each question to both; what differs.
+globalThis.differences = async (url, byteLength) => {
+  const exact = (_, value) => (typeof value === "bigint" ? `${value}n` : value);
+  const different = {};
+  for (const [name, ask] of Object.entries(QUESTIONS)) {
+    const answers = [];
+    for (const inWorker of [false, true]) {
+      const loader = await open(url, { workers: 0, inWorker });
+      answers.push(JSON.stringify(await ask(loader, byteLength), exact));
+      loader.close();
+    }
+    if (answers[0] !== answers[1]) different[name] = answers;
+  }
+  return { asked: Object.keys(QUESTIONS).length, different };
+};
+
+// The same of what `open` refuses, and of the progress that it tells.
+globalThis.openings = async (url) => {
+  const told = [];
+  for (const inWorker of [false, true]) {
+    const refused = {};
+    const ask = async (name, source, options) => (refused[name] = await failing(open(source, { inWorker, ...options })));
+    await ask("nowhere", "/made/nowhere.apr");
+    await ask("noModel", "/page/index.html");
+    await ask("noUrl", "http://");
+    await ask("manyWorkers", url, { workers: 17 });
+    await ask("noFunction", url, { onProgress: "often" });
+    await ask("noDigest", url, { digests: { tensors: { t0: "md5:00" } } });
+    await ask("aborted", url, { signal: AbortSignal.abort("enough") });
+    const events = [];
+    const loader = await open(url, { inWorker, onProgress: (event) => events.push(event) });
+    for await (const { name } of loader.tensors()) void name;
+    loader.close();
+    const { loaded, total, done, verified, type } = events.at(-1);
+    told.push(JSON.stringify({ refused, last: { loaded, total, done, verified, type } }));
+  }
+  const cannotGo = {};
+  for (const [name, source, options] of [
+    ["fetch", url, { fetch: (...request) => fetch(...request) }],
+    ["cache", url, { cache: new Map() }],
+    ["bytes", { byteLength: 8, slice: () => new ArrayBuffer(8) }, {}],
+  ]) cannotGo[name] = (await failing(open(source, { ...options, inWorker: true }))).code;
+  return { same: told[0] === told[1], told: told[0] === told[1] ? undefined : told, cannotGo };
+};
+
+// Files and bytes that the page has.
+globalThis.localSources = async (url) => {
+  const bytes = await (await fetch(url)).arrayBuffer();
+  const found = [];
+  for (const source of [new Blob([bytes]), [new File([bytes], "model.apr")], bytes, new Uint8Array(bytes)]) {
+    for (const inWorker of [false, true]) {
+      const loader = await open(source, { inWorker });
+      found.push(JSON.stringify(await all(loader.tensors())));
+      loader.close();
+    }
+  }
+  return { count: found.length, same: found.every((one) => one === found[0] && one.length > 100) };
+};
+
+// Where the page is slow to take tensors, the worker waits.
+globalThis.waits = async (url) => {
+  const loader = await open(url, { inWorker: true, workers: 0, maxMemory: 0 });
+  const iterator = loader.tensors();
+  await iterator.next();
+  const seen = [];
+  for (let turn = 0; turn < 10; turn++) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    seen.push(loader.stats.bytesDecoded);
+  }
+  const rest = [];
+  for await (const { name } of iterator) rest.push(name);
+  loader.close();
+  return { decoded: seen.at(-1), rest: rest.length };
+};
+
+// A loader whose worker crashes takes none other with it.
+globalThis.crashes = async (url) => {
+  const workers = [];
+  const { Worker } = globalThis;
+  globalThis.Worker = class extends Worker {
+    constructor(...parameters) {
+      super(...parameters);
+      workers.push(this);
+    }
+  };
+  const lost = await open(url, { inWorker: true, workers: 0 });
+  const other = await open(url, { inWorker: true, workers: 0 });
+  globalThis.Worker = Worker;
+  const never = failing(lost.tensors({ names: ["t0"], signal: new AbortController().signal }).next());
+  workers[0].onmessage({ data: { crash: "this is a test" } });
+  return { during: await never, after: await failing(lost.loadTensor("t0")), others: (await all(other.tensors())).length };
+};
+
+// What one keeps the next one has, also where it was closed as soon as everything had come.
+globalThis.keeps = async (url) => {
+  const { clearCache, listCached } = await import("/pkg/weightstream.js");
+  await clearCache();
+  const found = [], fromCache = [];
+  for (let turn = 0; turn < 2; turn++) {
+    const loader = await open(url, { inWorker: true, cache: "auto", workers: 0 });
+    found.push(JSON.stringify(await all(loader.tensors())));
+    fromCache.push(loader.stats.bytesFromCache);
+    loader.close();
+    for (let tries = 0; tries < 100 && !(await listCached()).some(({ url: kept }) => kept.endsWith(url)); tries++) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    await new Promise((resolve) => setTimeout(resolve, 300)); // until the worker has ended
+  }
+  const [{ byteLength, cachedBytes }] = await listCached();
+  await clearCache();
+  return { same: found[0] === found[1], fromCache, byteLength, isWhole: cachedBytes >= byteLength };
+};
+
+// How a loader is, whether or not its worker could be started.
+globalThis.without = async (url, source) => {
+  globalThis.source = source;
+  const found = [];
+  for (const inWorker of [false, true]) {
+    const loader = await open(url, { inWorker, workers: 0 });
+    found.push(JSON.stringify(await all(loader.tensors())));
+    loader.close();
+  }
+  return found[0] === found[1] && found[0].length > 100;
+};

@@ -60,6 +60,7 @@ export function everyOption(controller: AbortController): OpenOptions {
     cache: "none",
     maxMemory: 64 * 1024 * 1024,
     workers: 2,
+    inWorker: true,
   };
 }
 

@@ -116,11 +116,27 @@ fn runs_bundled(app: &Path, model: &Model) -> Result<()> {
     Ok(())
 }
 
+/// A loader that cannot live in a worker lives on the page, and nobody notices.
+const COUNT_LOADERS_IN_WORKERS: &str = "
+  globalThis.loadersInWorkers = 0;
+  globalThis.Worker = class extends Worker {
+    constructor(...parameters) {
+      super(...parameters);
+      this.addEventListener('message', ({ data }) => (loadersInWorkers += Number(data.hasStarted === true)));
+    }
+  };
+  true";
+
 fn loads_a_tensor(page: &mut Page, model: &Model) -> Result<()> {
     let expected = model.expected.iter().find(|tensor| tensor.name == TENSOR).context("the model lacks the tensor")?;
     let sha256 = page.evaluate(&format!("sha256OfTensor('/models/{}', '{TENSOR}')", model::MANIFEST))?;
     ensure!(sha256 == expected.sha256.as_str(), "{TENSOR} arrives as {sha256}, not as {}", expected.sha256);
-    // The worker was bundled, too.
+    // Workers were bundled, too: those that loaders live in, and the one that keeps files.
+    page.evaluate(COUNT_LOADERS_IN_WORKERS)?;
+    let in_worker = format!("sha256OfTensor('/models/{}', '{TENSOR}', {{ inWorker: true }})", model::MANIFEST);
+    let sha256 = page.evaluate(&in_worker)?;
+    ensure!(sha256 == expected.sha256.as_str(), "in a worker {TENSOR} arrives as {sha256}");
+    ensure!(page.evaluate("loadersInWorkers")? == 1, "the loader was not in a worker");
     let kept = page.evaluate("cachedBytes()")?;
     ensure!(kept.as_f64().is_some_and(|kept| kept > expected.byte_length as f64), "{kept} bytes of it are kept");
     let complaints = page.take_complaints()?;

@@ -6,7 +6,7 @@ import module from "weightstream/weightstream_bg.wasm";
 import { sha256OfTensor } from "./digest.js";
 
 window.cachedBytes = cachedBytes;
-window.sha256OfTensor = async (model, name) => {
+window.sha256OfTensor = async (model, name, options) => {
   await init(new URL(module, import.meta.url));
-  return sha256OfTensor(StreamingLoader.open(model), name);
+  return sha256OfTensor(StreamingLoader.open(model, options), name);
 };

@@ -4,4 +4,4 @@ import { StreamingLoader, cachedBytes } from "weightstream";
 import { sha256OfTensor } from "./digest.js";
 
 window.cachedBytes = cachedBytes;
-window.sha256OfTensor = (model, name) => sha256OfTensor(StreamingLoader.open(model), name);
+window.sha256OfTensor = (model, name, options) => sha256OfTensor(StreamingLoader.open(model, options), name);

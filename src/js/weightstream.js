@@ -234,15 +234,8 @@ async function inWorker(source, { fetch, cache, inWorker, ...options }) {
     code: "INVALID_ARGUMENT",
     message: "A loader in a worker can call neither a `fetch` nor a `cache` of the page. Leave it or `inWorker` out.",
   });
-  let openRemote;
-  let worker;
-  try {
-    ({ openRemote } = await import("./weightstream.remote.js"));
-    worker = newWorker();
-  } catch {
-    return undefined;
-  }
-  return openRemote(worker, thisModule(), source, { ...options, cache }, (fields) => new LoadError(MAKE, fields));
+  const { openRemote } = await import("./weightstream.remote.js").catch(() => ({}));
+  return openRemote?.(newWorker, thisModule(), source, { ...options, cache }, (fields) => new LoadError(MAKE, fields));
 }
 
 // Bundlers look for exactly this expression.

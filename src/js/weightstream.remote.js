@@ -4,48 +4,86 @@
 // A worker that says nothing for so long after it was started never will.
 const START_MS = 10_000;
 
+// To start a worker, and those that it starts, takes a tenth of a second: one whose loader was closed waits for the next.
+const IDLE_MS = 10_000;
+
 // The worker, which waits where it is some MiB ahead, is told in steps of so many bytes what was taken.
 const STEP_BYTES = 2 << 20;
 
-// Opens a model in `worker`, which runs `module`, too. Gives nothing where the worker cannot be started. `fail` makes a LoadError.
-export async function openRemote(worker, module, source, { signal, onProgress, ...options }, fail) {
-  const loader = new RemoteLoader(worker, onProgress, fail);
+let spare; // a worker without a loader
+let lastNumber = 0; // of all calls, so that no answer to an old one is taken for that to a new one
+
+// Opens a model in a worker, which runs `module`, too. Gives nothing where none can be started. `fail` makes a LoadError.
+export async function openRemote(startWorker, module, source, { signal, onProgress, ...options }, fail) {
+  const begun = takeSpare() ?? begin(startWorker, module);
+  const loader = begun && new RemoteLoader(begun, onProgress, fail);
+  if (!(await loader?.hasStarted(signal))) return undefined;
   try {
-    worker.postMessage([module, "loader"]);
-    if (await loader.hasStarted(signal)) {
-      const isTold = typeof onProgress === "function" || onProgress; // anything else is refused there
-      await loader.open(source, { ...options, onProgress: isTold }, signal);
-      return loader;
-    }
+    const isTold = typeof onProgress === "function" || onProgress; // anything else is refused there
+    await loader.open(source, { ...options, onProgress: isTold }, signal);
+    return loader;
   } catch (error) {
-    worker.terminate();
+    loader.close();
     throw error;
   }
-  worker.terminate();
+}
+
+// Gives the worker, and a promise of whether it has started; nothing where the page may have none.
+function begin(startWorker, module) {
+  let worker;
+  try {
+    worker = startWorker();
+  } catch {
+    return undefined;
+  }
+  const hasStarted = new Promise((resolve) => {
+    setTimeout(resolve, START_MS, false);
+    worker.onmessage = () => resolve(true);
+    worker.onerror = (event) => {
+      event.preventDefault?.(); // the page goes on without
+      resolve(false);
+    };
+    worker.postMessage([module, "loader"]);
+  });
+  return { worker, hasStarted };
+}
+
+function takeSpare() {
+  const taken = spare;
+  spare = undefined;
+  clearTimeout(taken?.timer);
+  return taken;
+}
+
+function keepSpare(worker) {
+  if (spare) return worker.terminate();
+  const drop = () => takeSpare().worker.terminate();
+  worker.onmessage = ({ data }) => data.crash && drop();
+  worker.onerror = drop;
+  spare = { worker, hasStarted: Promise.resolve(true), timer: setTimeout(drop, IDLE_MS) };
 }
 
 class RemoteLoader {
   #worker;
+  #hasStarted;
   #onProgress;
   #fail;
-  #started;
   #calls = new Map();
-  #lastNumber = 0;
   #lost; // the LoadError, once nothing more can be asked
   #stats;
 
-  constructor(worker, onProgress, fail) {
+  constructor({ worker, hasStarted }, onProgress, fail) {
     this.#worker = worker;
     this.#onProgress = onProgress;
     this.#fail = fail;
-    this.#started = new Promise((resolve) => {
-      setTimeout(resolve, START_MS, false);
-      worker.onmessage = ({ data }) => (data.hasStarted ? resolve(true) : this.#hear(data));
+    this.#hasStarted = hasStarted.then((has) => {
+      if (!has) return worker.terminate();
+      worker.onmessage = ({ data }) => this.#hear(data);
       worker.onerror = (event) => {
         event.preventDefault?.(); // those who wait are told
-        resolve(false);
         this.#crashed(event.message ?? "no reason is known");
       };
+      return true;
     });
   }
 
@@ -56,7 +94,7 @@ class RemoteLoader {
   // Also where the signal aborts first, of which `open` tells.
   hasStarted(signal) {
     return new Promise((resolve) => {
-      this.#started.then(resolve);
+      this.#hasStarted.then(resolve);
       if (signal?.aborted) resolve(true);
       signal?.addEventListener?.("abort", () => resolve(true), { once: true });
     });
@@ -123,14 +161,14 @@ class RemoteLoader {
   close() {
     if (this.#lost) return;
     this.#lose(this.#fail({ code: "CLOSED", message: "the loader is closed. Open a new loader." }));
-    this.#worker.postMessage({ isClosed: true }); // it ends by itself, once all that it was to keep is kept
+    this.#hasStarted.then((has) => has && this.#worker.postMessage({ isClosed: true })); // answered once all is kept
   }
 
   #call(method, args, call = {}, transferred = []) {
     const { signal } = call;
     if (signal?.aborted) return Promise.reject(signal.reason);
     if (this.#lost) return Promise.reject(this.#lost);
-    call.number = ++this.#lastNumber;
+    call.number = ++lastNumber;
     return new Promise((resolve, reject) => {
       const settling = (settle) => (outcome) => {
         this.#calls.delete(call.number);
@@ -154,9 +192,10 @@ class RemoteLoader {
     });
   }
 
-  #hear({ stats, progress, crash, number, pieces, tensor, failure, isDone, value }) {
+  #hear({ stats, progress, crash, hasEnded, number, pieces, tensor, failure, isDone, value }) {
     if (stats) this.#stats = stats;
     if (crash) return this.#crashed(crash);
+    if (hasEnded) return keepSpare(this.#worker);
     if (progress) return this.#tell(progress);
     const call = this.#calls.get(number);
     if (!call) return; // it was stopped

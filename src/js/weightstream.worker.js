@@ -109,8 +109,9 @@ function serveLoader() {
 
   async function end() {
     loader?.close();
+    loader = undefined;
     if (keeps) await cacheList().catch(() => {}); // answers when what came before it is written
-    close();
+    postMessage({ hasEnded: true });
   }
 }
 

@@ -97,10 +97,10 @@ fn set_each(browser: &Browser, engine: &str, page: &str) -> Result<usize> {
         tell(name, trap(browser));
     }
     let in_workers = browser.evaluate("loadersInWorkers()")?.as_u64().unwrap_or_default();
-    ensure!((in_workers > 0) == page.ends_with("in-worker"), "{in_workers} loaders began in workers");
+    ensure!((in_workers > 0) == page.ends_with("in-worker"), "{in_workers} workers for loaders were started");
     let bodies = if browser.evaluate("hasByteStreams()")? == true { "byte streams" } else { "plain streams" };
     let seconds = start.elapsed().as_secs_f64();
-    println!("{engine}: {count} traps over {bodies}, {in_workers} loaders in workers, {seconds:.1} s");
+    println!("{engine}: {count} traps over {bodies}, {in_workers} workers for loaders, {seconds:.1} s");
     Ok(failures)
 }
 

@@ -5,7 +5,7 @@ import { StreamingLoader } from "/pkg/weightstream.js";
 const inWorker = new URLSearchParams(location.search).has("in-worker");
 const open = (url, options) => StreamingLoader.open(url, { inWorker: inWorker && !options.fetch, ...options });
 
-// How many loaders began in workers: where those cannot be started, loaders are on the page.
+// How many workers for loaders were started: where they cannot be, loaders are on the page, and nobody notices.
 let started = 0;
 globalThis.loadersInWorkers = () => started;
 globalThis.Worker = class extends Worker {

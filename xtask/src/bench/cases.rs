@@ -97,14 +97,21 @@ fn cold() -> Vec<Case> {
     ]
 }
 
-/// The same with as many workers as there can be by default, on a machine with the cores for them.
+/// The same by loaders that live in workers, with as many more as there can be by default, on a machine with the cores for them.
 fn by_workers() -> Vec<Case> {
     let tensors = |name, title, file, goals| {
-        let parameters = json!({ "url": format!("/models/{file}"), "options": { "workers": 4 } });
+        let parameters = json!({ "url": format!("/models/{file}"), "options": { "workers": 4, "inWorker": true } });
         tensors(name, title, parameters, Goals { longest_wait_ms: Some(16.0), ..goals })
     };
     let peak = |goals| Goals { peak: Some(1.15), ..goals };
     vec![
+        tensors(
+            "raw-in-worker",
+            "raw, unverified, in a worker",
+            "raw.safetensors",
+            Goals { peak: Some(1.05), ..ratio(0.65) },
+        ),
+        tensors("crc32-in-worker", "raw, CRC-32 of the file (APR), in a worker", "raw.apr", ratio(0.72)),
         tensors("blake3-workers", "raw, BLAKE3 of each tensor, 4 workers", "blake3.aero", ratio(0.80)),
         tensors("sha256-workers", "raw, SHA-256 of each tensor, 4 workers", "sha256.zt", ratio(1.1)),
         tensors("lz4-bf16-workers", "LZ4 + CRC-32, planes of BF16, 4 workers", "bf16.apr", peak(ratio(0.85))),

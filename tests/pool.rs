@@ -14,8 +14,11 @@ use std::rc::Rc;
 use weightstream::loader::{Job, Loader, Options, Outcome, Pool, Received, Task, TensorRequest, Trouble, Work};
 use weightstream::native::Reader;
 use weightstream::source::memory::MemorySource;
-use weightstream::write::{ConvertOptions, DigestAlgorithm, TargetFormat, convert};
+use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat, convert};
 use weightstream::{Error, Result};
+
+/// The loader's own chunks. What is larger or smaller is a tensor.
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// Does all that it is given, at once, and tells so later, in the opposite order.
 #[derive(Default)]
@@ -27,6 +30,10 @@ struct Crew {
     requests: Cell<usize>,
     done: Cell<usize>,
     lost: Cell<usize>,
+    /// Buffers of chunks that were done with.
+    spare: RefCell<Vec<Vec<u8>>>,
+    /// Bytes of tensors that came in chunks.
+    pushed_bytes: Cell<u64>,
 }
 
 struct Running {
@@ -49,6 +56,10 @@ impl Crew {
 
 impl Pool<Vec<u8>> for Threads {
     fn expect(&self, _: u64) {}
+
+    fn chunk(&self) -> Option<Vec<u8>> {
+        self.0.spare.borrow_mut().pop()
+    }
 
     fn begin(&self, task: &Task, into: Option<Vec<u8>>) -> Option<Rc<dyn Work<Vec<u8>>>> {
         assert!(task.is_heavy() && into.is_none());
@@ -79,10 +90,6 @@ impl Pool<Vec<u8>> for Threads {
 }
 
 impl Work<Vec<u8>> for Running {
-    fn chunk(&self) -> Option<Vec<u8>> {
-        None
-    }
-
     fn wants_more(&self) -> bool {
         self.job.borrow().as_ref().is_ok_and(Job::wants_more)
     }
@@ -95,6 +102,10 @@ impl Work<Vec<u8>> for Running {
         };
         if let Err(trouble) = &outcome {
             *held = Err(trouble.clone());
+        }
+        self.crew.pushed_bytes.set(self.crew.pushed_bytes.get() + length);
+        if chunk.len() == CHUNK_BYTES {
+            self.crew.spare.borrow_mut().push(chunk);
         }
         future::ready(outcome.map(|()| true)).boxed_local()
     }
@@ -212,4 +223,33 @@ fn a_component_that_came_in_parts_is_digested_as_a_whole_where_threads_take_no_o
             assert!(crew.requests.get() > 0, "nothing was given to a thread");
         }
     }
+}
+
+#[test]
+fn buffers_of_chunks_are_used_again_whatever_lies_between_tensors() {
+    const TENSORS: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let (weights, converted) = (folder.path().join("model.safetensors"), folder.path().join("model.apr"));
+    let length = 1000;
+    let entries = (0..TENSORS).map(|at| {
+        let range = [at * length, (at + 1) * length];
+        format!(r#""t{at}":{{"dtype":"U8","shape":[{length}],"data_offsets":{range:?}}}"#)
+    });
+    let header = format!("{{{}}}", entries.collect::<Vec<_>>().join(","));
+    let data: Vec<u8> = (0..TENSORS * length).map(|at| (at / 7 % 251) as u8).collect();
+    fs::write(&weights, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()).unwrap();
+    let options = ConvertOptions { compression: Compression::Lz4, ..Default::default() };
+    convert(&Reader::open(&weights).unwrap(), &converted, &options, &()).unwrap();
+    let bytes = fs::read(&converted).unwrap();
+    let crew = Rc::new(Crew::default());
+    let count = block_on(async {
+        let source = MemorySource::new(vec![("model.apr".to_owned(), bytes.into())]).unwrap();
+        let loader = open(source, Some(&crew)).await.unwrap();
+        let tensors = Box::pin(loader.tensors(None, Rc::new(())).await.unwrap());
+        tensors.map(|loaded| loaded.unwrap().components.len()).fold(0, async |sum, count| sum + count).await
+    });
+    assert_eq!((count, crew.done.get()), (TENSORS, TENSORS));
+    assert!(crew.pushed_bytes.get() < (TENSORS * length) as u64, "nothing was compressed");
+    let spare = crew.spare.borrow().len();
+    assert!(spare <= 4, "{spare} buffers were made, of which one was needed at a time");
 }

@@ -128,6 +128,19 @@ impl<S: Source> RunReader<S> {
         let at = reading.position;
         let count = (range.end - at).min(SCRATCH_BYTES);
         self.share.claim(at + count);
-        reading.chunk(count).await?.ok_or_else(|| cut(range.start, at, range.end))
+        self.next_chunk(reading, count).await?.ok_or_else(|| cut(range.start, at, range.end))
+    }
+
+    /// As [`Reading::chunk`], in a buffer that other threads are done with, if the last one is still with them: each that they are
+    /// given comes back, and whoever made new ones instead would have more and more.
+    pub(super) async fn next_chunk<'a>(
+        &self,
+        reading: &'a mut Reading<S>,
+        limit: u64,
+    ) -> Result<Option<Chunk<'a, BufferOf<S>>>> {
+        if let Some(pool) = &self.operation.pool {
+            reading.lend(|| pool.chunk());
+        }
+        reading.chunk(limit).await
     }
 }

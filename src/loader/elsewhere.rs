@@ -47,7 +47,6 @@ impl<S: Source> RunReader<S> {
         let mut is_lost = false;
         while reading.position < wanted.range.end && work.wants_more() {
             let start = reading.position;
-            reading.lend(|| work.chunk());
             let chunk = self.chunk(reading, &wanted.range).await?;
             let length = chunk.length;
             checks.chunk(start, &chunk)?;

@@ -67,12 +67,12 @@ impl<B: Buffer> Large<B> {
         }
     }
 
-    /// Digests what was not, and gives the component. `turn` is waited for again and again.
-    async fn finish(mut self, turn: impl AsyncFn()) -> Result<Received<B>> {
+    /// Digests what was not, and gives the component. `spare` gives buffers for chunks, `turn` is waited for again and again.
+    async fn finish(mut self, spare: impl Fn() -> Option<B>, turn: impl AsyncFn()) -> Result<Received<B>> {
         let mut job = match self.digesting {
             Digesting::Here(job) => job,
             Digesting::Whole => Box::new(Job::new(self.task.clone(), None)?),
-            Digesting::Elsewhere(work) => match digest_elsewhere(work, &self.buffer, self.digested).await {
+            Digesting::Elsewhere(work) => match digest_elsewhere(work, &self.buffer, self.digested, spare).await {
                 Ok(verified) => return Ok(Received { buffer: Some(self.buffer), verified }),
                 Err(Trouble::Failed(error)) => return Err(error),
                 Err(Trouble::Lost) => {
@@ -97,10 +97,11 @@ async fn digest_elsewhere<B: Buffer>(
     work: Rc<dyn Work<B>>,
     buffer: &B,
     mut start: u64,
+    spare: impl Fn() -> Option<B>,
 ) -> Result<Option<&'static str>, Trouble> {
     while start < buffer.byte_length() {
         let length = SCRATCH_BYTES.min(buffer.byte_length() - start);
-        let mut chunk = work.chunk().map_or_else(|| B::allocate(SCRATCH_BYTES), Ok).map_err(Trouble::Failed)?;
+        let mut chunk = spare().map_or_else(|| B::allocate(SCRATCH_BYTES), Ok).map_err(Trouble::Failed)?;
         chunk.copy(0, buffer, start..start + length).map_err(Trouble::Failed)?;
         work.push(chunk, length).await?;
         start += length;
@@ -188,7 +189,7 @@ impl<S: Source> RunReader<S> {
             let (at, end) = (reading.position, self.share.end_of_current());
             let count = (end - at).min(SCRATCH_BYTES);
             self.share.claim(at + count);
-            let chunk = reading.chunk(count).await?.ok_or_else(|| cut(wanted.range.start, at, end))?;
+            let chunk = self.next_chunk(reading, count).await?.ok_or_else(|| cut(wanted.range.start, at, end))?;
             let length = chunk.length;
             checks.chunk(at, &chunk)?;
             let work = self.operation.take_part(wanted.purpose, at, chunk.buffer, length)?;
@@ -198,7 +199,6 @@ impl<S: Source> RunReader<S> {
                 if work.push(chunk, length).await.is_ok_and(|has_waited| has_waited) {
                     self.operation.pace.borrow_mut().restart();
                 }
-                reading.lend(|| work.chunk());
             }
         }
         let Some(large) = self.operation.end_part(wanted.purpose)? else { return Ok(None) };
@@ -210,7 +210,11 @@ impl<S: Source> RunReader<S> {
                 let range = large.start..large.start + large.buffer.byte_length();
                 self.digest(Task { keeps: true, ..large.task }, range, large.buffer)?
             }
-            _ => large.finish(async move || file.source.pause(0).await).boxed_local(),
+            _ => {
+                let pool = self.operation.pool.clone();
+                let spare = move || pool.as_ref()?.chunk();
+                large.finish(spare, async move || file.source.pause(0).await).boxed_local()
+            }
         };
         Ok(Some(self.arrival(order, index, component, digests, name, receiving)))
     }

@@ -10,6 +10,9 @@ pub trait Pool<B> {
     /// A call is about to bring so many bytes that take time to decode or to digest.
     fn expect(&self, bytes: u64);
 
+    /// A buffer for the next chunk that is read: one that came with [`Work::push`] and was done with, if there is any.
+    fn chunk(&self) -> Option<B>;
+
     /// Gives a task to another thread. `into` is where its bytes go, if the caller said: memory that threads
     /// [share](crate::source::Buffer::share).
     fn begin(&self, task: &Task, into: Option<B>) -> Option<Rc<dyn Work<B>>>;
@@ -24,9 +27,6 @@ pub trait Pool<B> {
 
 /// A task that another thread does. Dropping it ends it.
 pub trait Work<B> {
-    /// A buffer for the next chunk.
-    fn chunk(&self) -> Option<B>;
-
     /// As [`Job::wants_more`](super::Job::wants_more), but told a little later.
     fn wants_more(&self) -> bool;
 

@@ -171,7 +171,7 @@ impl<S: Source> RunReader<S> {
             let at = reading.position;
             let count = (end - at).min(SCRATCH_BYTES);
             self.share.claim(at + count);
-            let chunk = reading.chunk(count).await?.ok_or_else(|| cut(start, at, end))?;
+            let chunk = self.next_chunk(reading, count).await?.ok_or_else(|| cut(start, at, end))?;
             let mut checks = self.checks();
             if checks.is_needed() {
                 let mut at = at;

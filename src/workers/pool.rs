@@ -69,6 +69,10 @@ impl Pool<JsBuffer> for WorkerPool {
         self.crew.start(self.count.min(count));
     }
 
+    fn chunk(&self) -> Option<JsBuffer> {
+        self.crew.chunk()
+    }
+
     fn begin(&self, task: &Task, into: Option<JsBuffer>) -> Option<Rc<dyn Work<JsBuffer>>> {
         let into = into.map(|into| into.bytes().clone());
         let running = self.run(task, 0, |task| Request::Begin { task, into })?;
@@ -90,10 +94,6 @@ impl Pool<JsBuffer> for WorkerPool {
 }
 
 impl Work<JsBuffer> for Running {
-    fn chunk(&self) -> Option<JsBuffer> {
-        self.crew.chunk()
-    }
-
     fn wants_more(&self) -> bool {
         !self.state.has_enough.get()
     }

@@ -33,6 +33,10 @@ impl WebCrypto {
 impl Pool<JsBuffer> for WebCrypto {
     fn expect(&self, _bytes: u64) {}
 
+    fn chunk(&self) -> Option<JsBuffer> {
+        None
+    }
+
     fn begin(&self, _task: &Task, _into: Option<JsBuffer>) -> Option<Rc<dyn Work<JsBuffer>>> {
         None
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::cases::{Case, Way};
-use super::renderer::Watch;
+use super::renderer::{Memory, Watch};
 use crate::page::Page;
 
 /// The browser gives memory back behind a collection of garbage.
@@ -21,14 +21,15 @@ pub(super) struct Run {
     pub(super) ms: f64,
     pub(super) count: u64,
     wasm_memory_bytes: u64,
-    /// Of the renderer, above what it held before.
     #[serde(skip)]
-    pub(super) peak_bytes: Option<u64>,
+    pub(super) memory: Option<Memory>,
 }
 
 /// The rounds of one case.
 #[derive(Default)]
 pub(super) struct Rounds {
+    /// What the renderer held before anything was loaded.
+    floor_bytes: Option<u64>,
     ours: Vec<Run>,
     plain: Vec<Run>,
     longest_waits_ms: Vec<f64>,
@@ -51,6 +52,14 @@ pub(super) struct Measured {
 }
 
 impl Rounds {
+    /// Runs both once, which does not count, and notes what a page holds that has loaded nothing yet: what workers and streams keep
+    /// from then on belongs to the peaks.
+    pub(super) fn warm_up(page: &mut Page, case: &Case) -> Result<Self> {
+        let runs = [run(page, &case.run)?, run(page, &case.against)?];
+        let floor_bytes = runs.iter().filter_map(|run| Some(run.memory?.held)).min();
+        Ok(Rounds { floor_bytes, ..Rounds::default() })
+    }
+
     /// Adds a round; which of the two comes first alternates.
     pub(super) fn add(&mut self, page: &mut Page, case: &Case) -> Result<()> {
         let ours = |page: &mut Page| run(page, &case.run);
@@ -81,7 +90,8 @@ impl Rounds {
 
     pub(super) fn measured(&self) -> Result<Measured> {
         let middle = |runs: &[Run], of: fn(&Run) -> f64| median(runs.iter().map(of).collect());
-        let peaks = |runs: &[Run]| median(runs.iter().filter_map(|run| Some(run.peak_bytes? as f64)).collect());
+        let above_floor = |memory: Memory| Some(memory.peak.saturating_sub(self.floor_bytes?) as f64);
+        let peaks = |runs: &[Run]| median(runs.iter().filter_map(|run| above_floor(run.memory?)).collect());
         let best = |runs: &[Run]| runs.iter().map(|run| run.ms).fold(f64::INFINITY, f64::min);
         let ratios = self.ours.iter().zip(&self.plain).map(|(ours, plain)| ours.ms / plain.ms).collect();
         Ok(Measured {
@@ -115,7 +125,7 @@ pub(super) fn hold(page: &mut Page, (way, parameters): &Way) -> Result<Run> {
     let watch = Watch::begin(page)?;
     let told = call(page, &format!("run{arguments}"))?;
     let mut run: Run = serde_json::from_value(told).with_context(|| format!("{way} tells something else"))?;
-    run.peak_bytes = watch.and_then(|watch| watch.peak_bytes());
+    run.memory = watch.and_then(|watch| watch.memory());
     Ok(run)
 }
 

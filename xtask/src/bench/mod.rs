@@ -32,9 +32,6 @@ use nginx::Nginx;
 use report::Report;
 use scaling::Scaled;
 
-/// What is run and thrown away, so that no round pays for what happens once.
-const WARM_UP_ROUNDS: usize = 1;
-
 /// How often it is watched how long the page cannot answer.
 const WATCHED_ROUNDS: usize = 3;
 
@@ -67,14 +64,14 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
     let (mut rows, mut points) = (Vec::new(), Vec::new());
     for (case, scaled) in with_scale(&cases, &scaled).filter(|(case, _)| is_wanted(case)) {
         eprintln!("bench: {}", case.name);
-        // Each has a module of its own: WebAssembly memory never shrinks.
+        // Each has a module of its own: WebAssembly memory never shrinks. What the page before held is gone.
+        page.open("about:blank")?;
         page.open(&format!("{}/bench/index.html?{}", server.url(), case.name))?;
         if profiles {
             profile::print(&mut page, case, &project.target.join(format!("{}.cpuprofile", case.name)))?;
             continue;
         }
-        (0..WARM_UP_ROUNDS).try_for_each(|_| Rounds::default().add(&mut page, case))?;
-        let mut measured = Rounds::default();
+        let mut measured = Rounds::warm_up(&mut page, case)?;
         (0..rounds.min(case.max_rounds)).try_for_each(|_| measured.add(&mut page, case))?;
         if case.goals.longest_wait_ms.is_some() {
             (0..WATCHED_ROUNDS).try_for_each(|_| measured.watch(&mut page, case))?;

@@ -78,13 +78,12 @@ pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
     for case in pairs(project, &models)? {
         eprintln!("bench: {}", case.name);
         open(&mut page, &server.url())?;
-        Rounds::default().add(&mut page, &case)?;
+        let mut measured = Rounds::warm_up(&mut page, &case)?;
         if case.count == PAYLOAD_BYTES {
             let sums = [&case.run, &case.against].map(|way| sha256_of(&mut page, way));
             let [ours, theirs] = sums;
             ensure!(ours? == theirs?, "{}: not the same bytes", case.name);
         }
-        let mut measured = Rounds::default();
         (0..rounds).try_for_each(|_| measured.add(&mut page, &case))?;
         rows.extend(report::rows(&case, &measured.measured()?));
     }
@@ -282,7 +281,7 @@ impl Contender {
     }
 
     fn peak(&self) -> Option<f64> {
-        let peaks = self.runs.iter().filter_map(|run| Some(run.peak_bytes? as f64 / PAYLOAD_BYTES as f64));
+        let peaks = self.runs.iter().filter_map(|run| Some(run.memory?.grown() as f64 / PAYLOAD_BYTES as f64));
         median(peaks.collect())
     }
 }

@@ -10,6 +10,22 @@ use crate::page::Page;
 /// What the renderers held when the watch began.
 pub(super) struct Watch(Vec<(u64, u64)>);
 
+/// Of a renderer, in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Memory {
+    /// What it held before.
+    pub(super) held: u64,
+    /// The most that it held since.
+    pub(super) peak: u64,
+}
+
+impl Memory {
+    /// By how much it has grown at its peak.
+    pub(super) fn grown(self) -> u64 {
+        self.peak.saturating_sub(self.held)
+    }
+}
+
 impl Watch {
     /// Begins, after the page has dropped its garbage. `None` where there is no such account.
     pub(super) fn begin(page: &mut Page) -> Result<Option<Watch>> {
@@ -25,10 +41,11 @@ impl Watch {
         Ok(held.collect::<Option<_>>().map(Watch))
     }
 
-    /// By how much the renderer that grew most has grown at its peak.
-    pub(super) fn peak_bytes(&self) -> Option<u64> {
+    /// The memory of the renderer that has grown most.
+    pub(super) fn memory(&self) -> Option<Memory> {
         let Watch(held) = self;
-        held.iter().filter_map(|&(id, before)| Some(read(id, "VmHWM")?.saturating_sub(before))).max()
+        let memories = held.iter().filter_map(|&(id, held)| Some(Memory { held, peak: read(id, "VmHWM")? }));
+        memories.max_by_key(|memory| memory.grown())
     }
 }
 

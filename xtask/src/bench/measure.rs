@@ -1,8 +1,5 @@
 //! Rounds of a case and what it is compared with, in turn, and what comes out in the middle.
 
-use std::thread::sleep;
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,9 +7,6 @@ use serde_json::{Value, json};
 use super::cases::{Case, Way};
 use super::renderer::{Memory, Watch};
 use crate::page::Page;
-
-/// The browser gives memory back behind a collection of garbage.
-const SETTLING: Duration = Duration::from_millis(500);
 
 /// One run of one function of the page.
 #[derive(Clone, Deserialize)]
@@ -82,7 +76,6 @@ impl Rounds {
         let arguments = format!("({}, {parameters})", json!(way));
         call(page, &format!("prepare{arguments}"))?;
         Watch::begin(page)?;
-        sleep(SETTLING);
         let waited = call(page, &format!("longestWait{arguments}"))?;
         self.longest_waits_ms.extend(waited.as_f64());
         Ok(())

@@ -1,11 +1,16 @@
 //! The memory of the browser's renderer processes, as Linux counts it.
 
 use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::page::Page;
+
+/// The browser gives memory back behind a collection of garbage.
+const SETTLING: Duration = Duration::from_millis(300);
 
 /// What the renderers held when the watch began.
 pub(super) struct Watch(Vec<(u64, u64)>);
@@ -30,6 +35,7 @@ impl Watch {
     /// Begins, after the page has dropped its garbage. `None` where there is no such account.
     pub(super) fn begin(page: &mut Page) -> Result<Option<Watch>> {
         page.call("HeapProfiler.collectGarbage", json!({}))?;
+        sleep(SETTLING);
         let processes = page.call_browser("SystemInfo.getProcessInfo", json!({}))?;
         let list = processes.get("processInfo").and_then(Value::as_array).context("the browser lists no processes")?;
         let renderers = list.iter().filter(|process| process.get("type").is_some_and(|kind| kind == "renderer"));

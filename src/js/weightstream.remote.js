@@ -184,8 +184,8 @@ class RemoteLoader {
       try {
         this.#worker.postMessage({ number: call.number, method, args }, transferred);
       } catch (cause) {
-        const message = `What was given to ${method} cannot go to a worker (${cause.message}). Correct the call, or leave \`inWorker\` out.`;
-        return reject(this.#fail({ code: "INVALID_ARGUMENT", message, cause }));
+        const what = `what was given to ${method} cannot go to a worker (${cause.message})`;
+        return reject(this.#fail({ code: "INVALID_ARGUMENT", message: `${what}. Correct the call, or leave \`inWorker\` out.`, cause }));
       }
       this.#calls.set(call.number, call);
       signal?.addEventListener?.("abort", call.stop);

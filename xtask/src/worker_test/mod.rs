@@ -5,8 +5,9 @@ mod in_worker;
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use weightstream::serve::Server;
 
@@ -47,21 +48,31 @@ pub(crate) fn run(project: &Project) -> Result<()> {
         .isolated(true)
         .bind("127.0.0.1:0")?
         .spawn();
-    for engine in Engine::ALL {
-        let browser = Browser::launch(project, engine)?;
-        let page = Page { browser, origin: server.url() };
-        let promises = PROMISES.iter().chain(&in_worker::PROMISES);
-        for (promise, check) in promises.clone() {
-            check(&page).with_context(|| format!("{engine}: {promise}"))?;
-        }
-        let (files, tasks) = every_fixture(&page, &fixtures).with_context(|| engine.to_string())?;
-        let of_loaders =
-            in_worker::every_fixture(&page, &fixtures).with_context(|| format!("{engine}, in a worker"))?;
-        println!(
-            "{engine}: {} promises hold; {files} files the same, by {tasks} tasks of workers; {of_loaders} by loaders in workers",
-            promises.count()
-        );
+    // Side by side: most promises let somebody wait.
+    let url = &*server.url();
+    thread::scope(|scope| {
+        let keep_all = |engine| scope.spawn(move || keep_all(project, engine, url));
+        Engine::ALL
+            .map(keep_all)
+            .into_iter()
+            .try_for_each(|thread| thread.join().unwrap_or_else(|_| bail!("the test panicked")))
+    })
+}
+
+/// Checks every promise in one browser.
+fn keep_all(project: &Project, engine: Engine, url: &str) -> Result<()> {
+    let fixtures = project.root.join("tests/fixtures");
+    let page = Page { browser: Browser::launch(project, engine)?, origin: url.to_owned() };
+    let promises = PROMISES.iter().chain(&in_worker::PROMISES);
+    for (promise, check) in promises.clone() {
+        check(&page).with_context(|| format!("{engine}: {promise}"))?;
     }
+    let (files, tasks) = every_fixture(&page, &fixtures).with_context(|| engine.to_string())?;
+    let of_loaders = in_worker::every_fixture(&page, &fixtures).with_context(|| format!("{engine}, in a worker"))?;
+    println!(
+        "{engine}: {} promises hold; {files} files the same, by {tasks} tasks of workers; {of_loaders} by loaders in workers",
+        promises.count()
+    );
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use super::value;
 use crate::loader::{Arrived, Observer, Stats};
 use js_sys::{Array, Function};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
@@ -20,6 +20,7 @@ pub(super) struct Meter {
     on_progress: Option<Function>,
     /// What tells where bytes came from.
     stats: Rc<Stats>,
+    verified_by: Cell<Option<&'static str>>,
     state: RefCell<State>,
 }
 
@@ -59,7 +60,12 @@ impl Meter {
             tensor: None,
             ranges: Vec::new(),
         };
-        Rc::new(Meter { kind, on_progress, stats, state: RefCell::new(state) })
+        Rc::new(Meter { kind, on_progress, stats, verified_by: Cell::new(None), state: RefCell::new(state) })
+    }
+
+    /// What every file as a whole was checked by, once the operation has read the whole model.
+    pub(super) fn verified_by(&self) -> Option<&'static str> {
+        self.verified_by.get()
     }
 
     /// Tells the end, and what every file as a whole was checked by.
@@ -96,6 +102,10 @@ impl Observer for Meter {
             }
         }
         self.tell(now_ms, None);
+    }
+
+    fn checked(&self, verified_by: Option<&'static str>) {
+        self.verified_by.set(verified_by);
     }
 }
 

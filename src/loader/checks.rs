@@ -1,32 +1,33 @@
 //! What bytes are checked by while they go by, wherever they belong.
 
-use super::file::ModelFile;
 use super::reading::Chunk;
+use super::whole::WholeChecks;
 use crate::codec::digest::{self, Hasher};
 use crate::codec::pages::PageChecker;
 use crate::error::Result;
 use crate::index::ComponentDigest;
-use crate::source::{Buffer, Source};
+use crate::source::Buffer;
 use std::cell::RefCell;
 
 /// What stored bytes are checked by as they go by: the pages and the file that they lie in.
-pub(crate) struct Checks<'a, S: Source> {
-    file: Option<&'a ModelFile<S>>,
+pub(crate) struct Checks<'a> {
+    /// The checks of the call, and the file of the model that the bytes are of.
+    whole: Option<(&'a WholeChecks, usize)>,
     pages: &'a RefCell<Vec<PageChecker>>,
 }
 
-impl<'a, S: Source> Checks<'a, S> {
-    pub(crate) fn new(file: Option<&'a ModelFile<S>>, pages: &'a RefCell<Vec<PageChecker>>) -> Self {
-        Checks { file, pages }
+impl<'a> Checks<'a> {
+    pub(crate) fn new(whole: Option<(&'a WholeChecks, usize)>, pages: &'a RefCell<Vec<PageChecker>>) -> Self {
+        Checks { whole, pages }
     }
 
     pub(crate) fn is_needed(&self) -> bool {
-        self.file.is_some() || !self.pages.borrow().is_empty()
+        self.whole.is_some() || !self.pages.borrow().is_empty()
     }
 
     pub(crate) fn stored(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        if let Some(file) = self.file {
-            file.sums.borrow_mut().update(at, bytes);
+        if let Some((whole, shard)) = self.whole {
+            whole.update(shard, at, bytes);
         }
         self.pages.borrow_mut().iter_mut().try_for_each(|checker| checker.update(at, bytes))
     }

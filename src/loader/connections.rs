@@ -99,8 +99,8 @@ impl<S: Source> Connections<S> {
     fn split(&self) -> Option<(Rc<ModelFile<S>>, Run<Purpose>)> {
         let least_bytes = self.operation.pace.borrow().window_bytes()?.max(self.least_bytes);
         let longest = self.shares.iter().max_by_key(|(_, share)| share.left_bytes());
-        let (file, share) = longest.filter(|(file, _)| file.can_be_split())?;
-        Some((Rc::clone(file), share.split(&self.operation, least_bytes)?))
+        let (file, share) = longest.filter(|(file, share)| self.operation.can_be_split(file, share.shard))?;
+        Some((Rc::clone(file), share.split(&self.operation, least_bytes, file.has_validator())?))
     }
 }
 

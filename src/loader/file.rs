@@ -1,10 +1,9 @@
 //! One file of a model, read bit by bit: its known bytes, and readings that continue from them.
 
 use super::digests::Digests;
-use super::reading::{Reading, Remote, cut};
+use super::reading::{Proof, Reading, Remote, cut};
 use super::stats::Stats;
 use super::unpack::{FileBody, Unpacked};
-use super::whole::Sums;
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
@@ -42,13 +41,13 @@ pub(crate) struct ModelFile<S: Source> {
     filling: Mutex<()>,
     /// How often what was read went on where the read before it had ended, and where that was.
     continued: Cell<(u32, u64)>,
-    /// What is being computed while the whole file is read.
-    pub(crate) sums: RefCell<Sums>,
     /// The digests of pages that were needed so far, by where they are.
     pages: RefCell<HashMap<u64, Arc<Pages>>>,
     pub(crate) stats: Rc<Stats>,
     retry: Policy,
     has_broken: Cell<bool>,
+    /// Whether two answers had the same strong ETag, so that it can be believed.
+    has_stable_etag: Cell<bool>,
 }
 
 impl<S: Source> ModelFile<S> {
@@ -62,11 +61,11 @@ impl<S: Source> ModelFile<S> {
             comes_from_start: Cell::new(false),
             filling: Mutex::new(()),
             continued: Cell::default(),
-            sums: RefCell::default(),
             pages: RefCell::default(),
             stats,
             retry,
             has_broken: Cell::new(false),
+            has_stable_etag: Cell::new(false),
         }
     }
 
@@ -228,11 +227,6 @@ impl<S: Source> ModelFile<S> {
         self.comes_from_start.get()
     }
 
-    /// Whether several connections can read what one was to read.
-    pub(crate) fn can_be_split(&self) -> bool {
-        !self.comes_from_start() && self.sums.borrow().take_any_order()
-    }
-
     /// Compares bytes that come by once more with those that are known: a body that is not the range asked for may be
     /// of anything, such as the page of a Wi-Fi that wants a login.
     pub(crate) fn check_known(&self, start: u64, bytes: &[u8]) -> Result<()> {
@@ -249,24 +243,24 @@ impl<S: Source> ModelFile<S> {
     pub(crate) async fn ask(&self, range: Range<u64>) -> Result<Remote<S::Body>> {
         let parked = self.parked.borrow_mut().take_if(|parked| parked.brings(&range));
         if let Some(parked) = parked {
-            return Ok(parked);
+            return Ok(Remote { proof: Proof::Strong, ..parked }); // what is known came by the same answer
         }
         self.stats.count_request();
         let packed = self.packed.borrow().clone();
         let stored = packed.as_ref().map_or(range.clone(), |component| component.range.clone());
         let answer = self.source.read(stored).await?;
-        self.check_identity(&answer.identity)?;
+        let proof = self.check_identity(&answer.identity)?;
         let Answer { start, end, file_length, is_whole_file, body, .. } = answer;
         self.comes_from_start.set(is_whole_file || packed.is_some());
         if let Some(component) = packed {
             let end = component.decoded_length;
             let body = FileBody::Unpacked(Box::new(Unpacked::new(body, start, component, Rc::clone(&self.stats))?));
-            return Ok(Remote { body, position: 0, end, is_from_start: true });
+            return Ok(Remote { body, position: 0, end, is_from_start: true, proof });
         }
         if let Some(length) = file_length {
             self.window.borrow_mut().set_file_length(length);
         }
-        Ok(Remote { body: FileBody::Stored(body), position: start, end, is_from_start: is_whole_file })
+        Ok(Remote { body: FileBody::Stored(body), position: start, end, is_from_start: is_whole_file, proof })
     }
 
     /// Whether no connection to this file has failed so far.
@@ -335,14 +329,37 @@ impl<S: Source> ModelFile<S> {
         wanted.end.max(wanted.end.saturating_add(ahead).min(end_of_file))
     }
 
-    fn check_identity(&self, now: &Identity) -> Result<()> {
+    /// Whether an answer will probably prove by its strong ETag that it is of the same version as those before it.
+    pub(crate) fn expects_proof(&self) -> bool {
+        self.source.is_immutable() || self.identity.borrow().as_ref().is_some_and(|known| known.etag.is_some())
+    }
+
+    /// Whether two answers had the same strong ETag.
+    pub(crate) fn has_stable_etag(&self) -> bool {
+        self.has_stable_etag.get()
+    }
+
+    /// Whether different answers can bring parts of one tensor: something must tell versions of the file from each other.
+    pub(crate) fn has_validator(&self) -> bool {
+        let has = |known: &Identity| known.etag.is_some() || known.last_modified.is_some();
+        self.source.is_immutable() || self.identity.borrow().as_ref().is_some_and(has)
+    }
+
+    fn check_identity(&self, now: &Identity) -> Result<Proof> {
         let mut identity = self.identity.borrow_mut();
         let earlier = identity.get_or_insert_with(Identity::default);
         if let Some(change) = now.change_since(earlier) {
             return Err(Error::new(ErrorKind::Changed, format!("the file changed while it was loaded: {change}")));
         }
+        let has_same_etag = now.etag.is_some() && now.etag == earlier.etag;
+        self.has_stable_etag.set(self.has_stable_etag.get() || has_same_etag);
+        let proof = match now.last_modified.is_some() && now.last_modified == earlier.last_modified {
+            _ if has_same_etag || self.source.is_immutable() => Proof::Strong,
+            true => Proof::Weak,
+            false => Proof::None,
+        };
         earlier.learn(now);
-        Ok(())
+        Ok(proof)
     }
 }
 

@@ -30,6 +30,7 @@ mod shard;
 mod share;
 mod stats;
 mod streams;
+mod tail;
 mod unpack;
 mod verify;
 mod whole;
@@ -116,10 +117,8 @@ pub struct Loader<S: Source> {
     precedence: Rc<Precedence>,
     /// The digests of tensors that the caller knows.
     pinned: Rc<HashMap<String, Digest>>,
-    /// The algorithm that every file as a whole was checked by, when all of it was last read.
+    /// See [`Loader::verified_by`].
     verified_by: Cell<Option<&'static str>>,
-    /// The algorithms of the checksums of each file, when all of it was last read.
-    checked_by: RefCell<Vec<Vec<&'static str>>>,
 }
 
 impl<S: Source> Loader<S> {
@@ -154,7 +153,7 @@ impl<S: Source> Loader<S> {
             }
             Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
         };
-        let (loading, prefetched, precedence, verified_by, checked_by) = Default::default();
+        let (loading, prefetched, precedence, verified_by) = Default::default();
         let parts = shards.iter().map(|shard| (&*shard.file, shard.part.as_ref()));
         digests.check_files(parts.chain(is_manifest.then_some((&*file, None))))?;
         if let Some((_, digest)) = digests.of_file(&file, None).filter(|_| is_manifest) {
@@ -175,7 +174,6 @@ impl<S: Source> Loader<S> {
             precedence,
             pinned,
             verified_by,
-            checked_by,
         })
     }
 
@@ -185,8 +183,8 @@ impl<S: Source> Loader<S> {
         Loader { pool: Some(pool), ..self }
     }
 
-    /// The algorithm that every file as a whole was checked by when all of the model was last read; `None` where a
-    /// file has no such checksum, or the model was not read whole.
+    /// The algorithm that every file as a whole was checked by, in the call that read the whole model and ended last; `None` where
+    /// a file has no such checksum, or no call has read the whole model. [`Observer::checked`] reports it for each call.
     pub fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
     }
@@ -282,7 +280,8 @@ impl<S: Source> Loader<S> {
         names: Option<Vec<String>>,
         observer: Rc<dyn Observer>,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        let whole = names.is_none() && (self.options.verify || !self.options.digests.files.is_empty());
+        let is_whole = names.is_none() && (self.options.verify || !self.options.digests.files.is_empty());
+        let whole = is_whole.then(Rc::default);
         let tensors = match names {
             None => self.load_index().await?,
             Some(names) => {

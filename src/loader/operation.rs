@@ -1,6 +1,7 @@
 //! One call's work: which tensors it loads, what has arrived of them, who watches.
 
 use super::digests;
+use super::file::ModelFile;
 use super::job::{Received, Task, is_heavy};
 use super::large::Large;
 use super::pace::Pace;
@@ -10,6 +11,7 @@ use super::reading::MAX_DIRECT_BYTES;
 use super::room::{Room, Taken};
 use super::rows::{Rows, stored_range};
 use super::stats::{Arrived, Observer, Stats};
+use super::whole::WholeChecks;
 use super::{BufferOf, Loaded, LoadedComponent};
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
@@ -54,8 +56,8 @@ pub(crate) struct Order<B> {
 pub(crate) struct Call {
     /// Whether buffers are filled; if not, bytes are only decoded and checked.
     pub(crate) keeps: bool,
-    /// Whether all bytes of all files are read, so that their checksums can be told.
-    pub(crate) whole: bool,
+    /// Where all bytes of all files are read: the checks of their checksums.
+    pub(crate) whole: Option<Rc<WholeChecks>>,
     /// Whether the digests that components have are checked.
     pub(crate) verify: bool,
     /// Bytes that nobody wants are read up to this length rather than asked around.
@@ -128,6 +130,11 @@ impl<S: Source> Operation<S> {
             .observer
             .expects(wanted.iter().fold(0, |sum: u64, w| sum.saturating_add(w.range.end - w.range.start)));
         wanted
+    }
+
+    /// Whether several connections can read what one was to read of a file.
+    pub(crate) fn can_be_split(&self, file: &ModelFile<S>, shard: usize) -> bool {
+        !file.comes_from_start() && self.call.whole.as_ref().is_none_or(|checks| checks.take_any_order(shard))
     }
 
     /// Tells the pool what comes that is for it.

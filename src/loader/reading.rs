@@ -3,6 +3,7 @@
 use super::file::ModelFile;
 use super::precedence::Yielding;
 use super::stats::Stats;
+use super::tail::{OVERLAP_BYTES, OVERLAP_OF_PROVEN_BYTES, Tail};
 use super::unpack::FileBody;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{Body, Buffer, Source};
@@ -36,6 +37,8 @@ pub(crate) struct Reading<S: Source> {
     /// Failures since bytes last arrived.
     failures: u32,
     watchdog: Option<LocalBoxFuture<'static, ()>>,
+    /// The last bytes that were read, to compare those with that a resumed request brings.
+    tail: Tail,
     /// Where others go first.
     pub(crate) yielding: Option<Rc<Yielding>>,
 }
@@ -49,6 +52,18 @@ pub(crate) struct Remote<B: Body> {
     pub(crate) end: Option<u64>,
     /// Whether it began at the file's start, whatever range was asked for.
     pub(crate) is_from_start: bool,
+    pub(crate) proof: Proof,
+}
+
+/// What proves that an answer is of the same version of the file as those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// The same strong ETag.
+    Strong,
+    /// The same Last-Modified date, which counts in whole seconds.
+    Weak,
+    /// Nothing.
+    None,
 }
 
 impl<B: Body> Remote<B> {
@@ -80,8 +95,8 @@ pub(crate) struct Chunk<'a, B> {
 impl<S: Source> Reading<S> {
     /// A reading from `position` to `end`, whose first bytes are `known`. Asks for nothing yet.
     pub(crate) fn new(file: Rc<ModelFile<S>>, position: u64, end: Rc<Cell<u64>>, known: Vec<u8>) -> Self {
-        let (remote, scratch, watchdog, yielding) = Default::default();
-        Reading { file, known, known_at: 0, remote, position, end, scratch, failures: 0, watchdog, yielding }
+        let (remote, scratch, watchdog, tail, yielding) = Default::default();
+        Reading { file, known, known_at: 0, remote, position, end, scratch, failures: 0, watchdog, tail, yielding }
     }
 
     /// The body that is left, if there is one.
@@ -179,9 +194,11 @@ impl<S: Source> Reading<S> {
         if !known.is_empty() {
             let taken = known.get(..usize::try_from(at.end - at.start).unwrap_or(usize::MAX)).unwrap_or(known);
             into.write(at.start, taken)?;
+            let count = taken.len() as u64;
+            self.tail.push(self.position, taken);
             self.known_at += taken.len();
-            self.position += taken.len() as u64;
-            return Ok(taken.len() as u64);
+            self.position += count;
+            return Ok(count);
         }
         if self.position >= self.end.get() {
             return Ok(0);
@@ -191,13 +208,14 @@ impl<S: Source> Reading<S> {
         }
         if self.remote.as_ref().is_none_or(|remote| remote.position != self.position) {
             self.remote = None;
-            let asked = self.position..self.end.get();
-            let remote = self.watched(|file| async move { file.ask(asked).await }.boxed_local()).await?;
+            let remote = self.connect().await?;
             self.remote = Some(self.skip(remote).await?);
         }
         let Some(mut remote) = self.remote.take() else { return Ok(0) };
         let stats = Rc::clone(&self.file.stats);
+        let start = at.start;
         let count = self.watched(|_| remote.read(into, at, &stats).boxed_local()).await?;
+        self.note_tail(into, start..start + count)?;
         if count == 0 {
             return match remote.end {
                 Some(end) if self.position < end => Err(cut(self.position, self.position, end)),
@@ -208,6 +226,53 @@ impl<S: Source> Reading<S> {
         self.position += count;
         self.failures = 0;
         Ok(count)
+    }
+
+    /// Asks for the next bytes. Where something was read before and nothing proves that the answer is of the same version, asks for the
+    /// last of those bytes again, too.
+    async fn connect(&mut self) -> Result<Remote<S::Body>> {
+        let (end, known) = (self.end.get(), self.tail.range());
+        let overlapped = known.start.min(self.position);
+        if !known.is_empty() && !self.file.expects_proof() {
+            return self.ask(overlapped..end).await;
+        }
+        let remote = self.ask(self.position..end).await?;
+        if known.is_empty() || remote.proof == Proof::Strong || remote.position <= overlapped {
+            return Ok(remote);
+        }
+        drop(remote);
+        self.ask(overlapped..end).await
+    }
+
+    async fn ask(&mut self, range: Range<u64>) -> Result<Remote<S::Body>> {
+        self.watched(|file| async move { file.ask(range).await }.boxed_local()).await
+    }
+
+    /// Takes note of bytes that came into `at` of `into`, the first of which is the next of the reading; those that came once
+    /// before must be the same.
+    fn note_tail(&mut self, into: &BufferOf<S>, at: Range<u64>) -> Result<()> {
+        let start = self.position;
+        let end = start + (at.end - at.start);
+        if start < self.tail.range().end {
+            let (tail, mut position) = (&self.tail, start);
+            into.inspect(at.clone(), &mut |bytes| {
+                tail.compare(position, bytes)?;
+                position += bytes.len() as u64;
+                Ok(())
+            })?;
+        }
+        let kept_bytes = match self.file.expects_proof() {
+            _ if self.file.source.is_immutable() => return Ok(()),
+            true if self.file.has_stable_etag() => OVERLAP_OF_PROVEN_BYTES,
+            _ => OVERLAP_BYTES,
+        };
+        let kept = start.max(end.saturating_sub(kept_bytes))..end;
+        let (tail, mut position) = (&mut self.tail, kept.start);
+        into.inspect(at.start + (kept.start - start)..at.end, &mut |bytes| {
+            tail.push(position, bytes);
+            position += bytes.len() as u64;
+            Ok(())
+        })
     }
 
     /// Reads a body on to where the next byte is wanted, which may be most of the file.
@@ -221,9 +286,10 @@ impl<S: Source> Reading<S> {
             if count == 0 {
                 return Err(cut(0, start, self.end.get()));
             }
-            let mut at = start;
+            let (tail, mut at) = (&self.tail, start);
             scratch.inspect(0..count, &mut |bytes| {
                 file.check_known(at, bytes)?;
+                tail.compare(at, bytes)?;
                 at += bytes.len() as u64;
                 Ok(())
             })?;

@@ -177,7 +177,7 @@ impl<S: Source> RunReader<S> {
                 let mut at = at;
                 chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
                     checks.stored(at, bytes)?;
-                    if self.operation.call.whole && file_length == Some(end) {
+                    if self.operation.call.whole.is_some() && file_length == Some(end) {
                         self.file.remember(at, bytes);
                     }
                     at += bytes.len() as u64;
@@ -190,8 +190,9 @@ impl<S: Source> RunReader<S> {
         Ok(())
     }
 
-    pub(super) fn checks(&self) -> Checks<'_, S> {
-        Checks::new(self.operation.call.whole.then_some(&self.file), &self.pages)
+    pub(super) fn checks(&self) -> Checks<'_> {
+        let whole = self.operation.call.whole.as_deref().map(|checks| (checks, self.share.shard));
+        Checks::new(whole, &self.pages)
     }
 
     pub(super) fn arrived(&self, range: Range<u64>, tensor: Option<&str>) {

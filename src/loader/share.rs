@@ -65,9 +65,15 @@ impl Share {
     }
 
     /// Gives half of what is left to another connection. Neither gets fewer than `least_bytes`.
-    pub(crate) fn split<S: Source>(&self, operation: &Operation<S>, least_bytes: u64) -> Option<Run<Purpose>> {
+    /// `within_tensors` says whether it may be cut amid a large one.
+    pub(crate) fn split<S: Source>(
+        &self,
+        operation: &Operation<S>,
+        least_bytes: u64,
+        within_tensors: bool,
+    ) -> Option<Run<Purpose>> {
         let (begun, claimed) = (self.begun.get(), self.claimed.get());
-        let is_divisible = |purpose: &Purpose| operation.is_divisible(*purpose);
+        let is_divisible = |purpose: &Purpose| within_tensors && operation.is_divisible(*purpose);
         let mut run = self.run.borrow_mut();
         let given = run.split(begun, claimed, least_bytes, Purpose::are_of_one_tensor, is_divisible)?;
         self.end.set(run.range.end);

@@ -66,6 +66,11 @@ pub trait Observer {
     fn expects(&self, payload_bytes: u64);
     /// Bytes have arrived.
     fn arrived(&self, arrived: Arrived<'_>);
+    /// The operation has read the whole model, and every checksum of its files matched. `verified_by` is the algorithm that each
+    /// file as a whole was checked by; `None` where a file has no such checksum.
+    fn checked(&self, verified_by: Option<&'static str>) {
+        let _ = verified_by;
+    }
 }
 
 /// Nobody watches.

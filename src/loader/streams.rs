@@ -30,18 +30,16 @@ impl<S: Source> Loader<S> {
         if call.verify {
             self.read_pages(&orders).await?;
         }
-        let whole = call.whole;
+        let whole = call.whole.clone();
+        let observer = Rc::clone(&call.observer);
         let operation =
             Rc::new(Operation::new(orders, call, self.pool.clone(), Rc::clone(&self.stats), self.options.concurrency));
         operation.announce();
         let mut wanted = operation.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
-        let mut begun = Ok(());
-        if whole {
-            begun = self.shards.iter().try_for_each(|shard| {
-                let pinned = self.options.digests.of_file(&shard.file, shard.part.as_ref());
-                whole::begin(&shard.file, shard.part.as_ref(), pinned.map(|(_, digest)| digest))
-            });
-            whole::add_gaps(&mut wanted, self.shards.iter().map(|shard| whole::known_end(&shard.file)));
+        if let Some(checks) = &whole {
+            checks.begin(&self.shards, &self.options.digests)?;
+            let ends = self.shards.iter().enumerate().map(|(number, shard)| checks.known_end(number, &shard.file));
+            whole::add_gaps(&mut wanted, ends);
         }
         // What comes from its start each time is read once, whatever lies between.
         let from_start = |shard: usize| self.shards.get(shard).is_some_and(|shard| shard.file.comes_from_start());
@@ -53,10 +51,15 @@ impl<S: Source> Loader<S> {
             async |mut connections: Connections<S>| Ok(connections.next().await?.map(|loaded| (loaded, connections)));
         let loads = stream::try_unfold(connections, step);
         let loader = Rc::clone(self);
-        let check = async move { if whole { loader.finish_files().await } else { Ok(()) } };
+        let check = async move {
+            let Some(checks) = whole else { return Ok(()) };
+            checks.finish(&loader.shards).await?;
+            loader.verified_by.set(checks.verified_by());
+            observer.checked(checks.verified_by());
+            Ok(())
+        };
         let check = stream::once(check).filter_map(async |outcome: Result<()>| outcome.err().map(Err));
-        let begun = stream::iter(begun.err().map(Err));
-        Ok(begun.chain(loads).chain(check))
+        Ok(loads.chain(check))
     }
 
     /// To load tensors, for themselves.
@@ -64,7 +67,7 @@ impl<S: Source> Loader<S> {
         let room = Room::new(self.options.max_memory_bytes);
         let Options { verify, coalesce_gap_bytes, .. } = self.options;
         let pinned = Rc::clone(&self.pinned);
-        Call { keeps: true, whole: false, verify, coalesce_gap_bytes, room, observer, pinned, ahead: None }
+        Call { keeps: true, whole: None, verify, coalesce_gap_bytes, room, observer, pinned, ahead: None }
     }
 
     /// Reads the digests of the pages that orders will be checked by.

@@ -1,21 +1,97 @@
-//! The checksums of whole files, told once all of a file was read.
+//! The checksums of whole files, compared once a call has read all of them.
 
-use super::digests::{PINNED, unknown_length};
+use super::digests::{Digests, PINNED, unknown_length};
 use super::file::ModelFile;
 use super::operation::Purpose;
+use super::shard::Shard;
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Stated, StretchChecksum};
 use crate::index::{Digest, Part};
 use crate::plan::Wanted;
 use crate::source::Source;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Digests of stretches of a file, computed while the file is read: from its start to its end, or in parts whose digests
-/// can be put together.
+/// The checksums of every file of the model, for one call that reads all of them.
+///
+/// They belong to the call and not to the files: several calls may read the same file at the same time, each from its start to its
+/// end, and any of them may be paused or dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Sums(Vec<Sum>);
+pub(crate) struct WholeChecks {
+    /// By file, while the call reads.
+    sums: RefCell<Vec<Sums>>,
+    /// By file, once the call has compared all of them.
+    checked_by: RefCell<Vec<Vec<&'static str>>>,
+    verified_by: Cell<Option<&'static str>>,
+}
+
+impl WholeChecks {
+    /// Prepares the checksums that the files state, those of the manifest, and those that the caller pinned.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` for a pinned digest of a file of unknown length.
+    pub(super) fn begin<S: Source>(&self, shards: &[Shard<S>], pinned: &Digests) -> Result<()> {
+        let begin = |shard: &Shard<S>| {
+            let digest = pinned.of_file(&shard.file, shard.part.as_ref()).map(|(_, digest)| digest);
+            begin_file(&shard.file, shard.part.as_ref(), digest)
+        };
+        *self.sums.borrow_mut() = shards.iter().map(begin).collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    /// Takes bytes of a file that begin at `start`: each byte once, and in order unless [`WholeChecks::take_any_order`].
+    pub(crate) fn update(&self, shard: usize, start: u64, bytes: &[u8]) {
+        if let Some(sums) = self.sums.borrow_mut().get_mut(shard) {
+            sums.update(start, bytes);
+        }
+    }
+
+    /// Whether the parts of a file may come in any order.
+    pub(crate) fn take_any_order(&self, shard: usize) -> bool {
+        self.sums.borrow().get(shard).is_none_or(Sums::take_any_order)
+    }
+
+    /// The end of what is read of a file: its length. For a file of unknown length it is the end of what its checksums cover, as the
+    /// head of an EMBD file states it.
+    pub(super) fn known_end<S: Source>(&self, shard: usize, file: &ModelFile<S>) -> Option<u64> {
+        let sums = self.sums.borrow();
+        let summed_end = || sums.get(shard)?.0.iter().map(|sum| sum.checksum.over.end).max();
+        file.length().or_else(summed_end)
+    }
+
+    /// Compares the checksums, after all bytes were read.
+    ///
+    /// # Errors
+    /// `CHECKSUM` where one does not match, `TRUNCATED` where a file does not end where its format says.
+    pub(super) async fn finish<S: Source>(&self, shards: &[Shard<S>]) -> Result<()> {
+        let mut checked_by = Vec::new();
+        for (shard, sums) in shards.iter().zip(self.sums.take()) {
+            checked_by.push(finish_file(&shard.file, sums).await?);
+        }
+        let mut covering = checked_by.iter().map(|of_file: &Vec<_>| of_file.last().copied());
+        let first = covering.next().flatten();
+        self.verified_by.set(first.filter(|_| covering.all(|algorithm| algorithm == first)));
+        *self.checked_by.borrow_mut() = checked_by;
+        Ok(())
+    }
+
+    /// The algorithms of the checksums of each file that matched.
+    pub(super) fn checked_by(&self) -> Vec<Vec<&'static str>> {
+        self.checked_by.borrow().clone()
+    }
+
+    /// The algorithm that every file as a whole was checked by; `None` where a file has no such checksum.
+    pub(super) fn verified_by(&self) -> Option<&'static str> {
+        self.verified_by.get()
+    }
+}
+
+/// Digests of stretches of a file, computed while the file is read: from its start to its end, or in parts whose digests
+/// can be combined.
+#[derive(Debug, Default)]
+struct Sums(Vec<Sum>);
 
 #[derive(Debug)]
 struct Sum {
@@ -37,8 +113,7 @@ impl Sums {
         Sums(checksums.into_iter().map(begin).collect())
     }
 
-    /// Takes bytes that begin at `start`, each byte of the file once, and in order unless [`Sums::take_any_order`].
-    pub(crate) fn update(&mut self, start: u64, bytes: &[u8]) {
+    fn update(&mut self, start: u64, bytes: &[u8]) {
         let end = start + bytes.len() as u64;
         for Sum { checksum: StretchChecksum { over, .. }, like, parts } in &mut self.0 {
             let (from, to) = (start.max(over.start), end.min(over.end));
@@ -60,8 +135,7 @@ impl Sums {
         }
     }
 
-    /// Whether the parts of a file may come in any order.
-    pub(crate) fn take_any_order(&self) -> bool {
+    fn take_any_order(&self) -> bool {
         self.0.iter().all(|sum| Hasher::can_append(sum.like))
     }
 }
@@ -91,15 +165,8 @@ impl Sum {
     }
 }
 
-/// Up to where a file is read whole: its end, or where nobody knows that, the end of what its checksums are over, as the head of
-/// an EMBD file says.
-pub(crate) fn known_end<S: Source>(file: &ModelFile<S>) -> Option<u64> {
-    let summed_end = || file.sums.borrow().0.iter().map(|sum| sum.checksum.over.end).max();
-    file.length().or_else(summed_end)
-}
-
 /// Adds what lies between and around the wanted ranges, so that every byte of every file is read, in order.
-/// Files of which no end is known ([`known_end`]) are left as they are.
+/// Files of which no end is known ([`WholeChecks::known_end`]) are left as they are.
 pub(crate) fn add_gaps(wanted: &mut Vec<Wanted<Purpose>>, ends: impl Iterator<Item = Option<u64>>) {
     for (shard, end) in ends.enumerate() {
         let Some(length) = end else { continue };
@@ -117,25 +184,19 @@ pub(crate) fn add_gaps(wanted: &mut Vec<Wanted<Purpose>>, ends: impl Iterator<It
     }
 }
 
-/// Makes ready to sum up the file.
-pub(crate) fn begin<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Option<Digest>) -> Result<()> {
+fn begin_file<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Option<Digest>) -> Result<Sums> {
     let mut checksums = stated_checksums(file, part)?;
     if let Some(digest) = pinned {
         let length = file.stored_length().ok_or_else(|| unknown_length().in_file(file.source.name()))?;
         checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: PINNED.to_owned() });
     }
-    *file.sums.borrow_mut() = Sums::new(checksums);
-    Ok(())
+    Ok(Sums::new(checksums))
 }
 
-/// Checks what [`begin`] made ready, after all bytes were read, and gives the algorithms of the checksums; last, if there
-/// is one, that of the checksum that covers the file.
-///
-/// # Errors
-/// `CHECKSUM` where one does not match, `TRUNCATED` where the file's end is not the end.
-pub(crate) async fn finish<S: Source>(file: &Rc<ModelFile<S>>) -> Result<Vec<&'static str>> {
+/// Compares the checksums of one file and returns their algorithms; the last is that of the checksum that covers the whole file,
+/// if there is one.
+async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, sums: Sums) -> Result<Vec<&'static str>> {
     file.look(format::check_tail).await?;
-    let sums = std::mem::take(&mut *file.sums.borrow_mut());
     let footer_crc32s = footer_crc32s(file, &sums).await?;
     let mut algorithms = Vec::new();
     for sum in sums.0 {

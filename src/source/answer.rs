@@ -63,6 +63,8 @@ pub struct Head {
     pub content_length: Option<u64>,
     /// `Content-Encoding`; hidden like `Content-Range`.
     pub content_encoding: Option<String>,
+    /// `Content-Type`.
+    pub content_type: Option<String>,
     /// `ETag`; hidden likewise.
     pub etag: Option<String>,
     /// `Last-Modified`.
@@ -72,11 +74,24 @@ pub struct Head {
 }
 
 impl Head {
+    /// Whether this is a 206 that does not say which bytes it brings: without `Content-Range` and without `Content-Length`, by which
+    /// an exact length could be checked where the range is hidden, or in several parts with headers of their own. Such a body may be
+    /// anything, so the file must be read as a whole.
+    pub fn proves_nothing(&self) -> bool {
+        let is_multipart = self.content_type.as_deref().is_some_and(|kind| {
+            kind.trim_start().get(..MULTIPART.len()).is_some_and(|start| start.eq_ignore_ascii_case(MULTIPART))
+        });
+        self.status == 206 && (is_multipart || (self.content_range.is_none() && self.content_length.is_none()))
+    }
+
     /// Whether the body is encoded for the transfer, so that its bytes are not the file's.
     pub fn is_encoded(&self) -> bool {
         self.content_encoding.as_deref().is_some_and(|e| !e.is_empty() && !e.eq_ignore_ascii_case("identity"))
     }
 }
+
+/// The type of a body of several ranges.
+const MULTIPART: &str = "multipart/byteranges";
 
 /// Checks the head of the answer to a request for `asked` and says what its body is.
 ///
@@ -108,12 +123,17 @@ fn check_partial<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B
         let encoding = head.content_encoding.as_deref().unwrap_or_default();
         return refuse(format!("the server answered a range of the file with Content-Encoding {encoding}"));
     }
+    if head.proves_nothing() {
+        let what = "the server answered with a part of the file, but did not say which: neither Content-Range nor Content-Length \
+                    can be read, or the answer is in several parts";
+        return refuse(what.to_owned());
+    }
     let (sent, file_length) = match &head.content_range {
         Some(value) => match parse_content_range(value) {
             Some(parsed) => parsed,
             None => return refuse(format!("the server answered with the unreadable Content-Range `{value}`")),
         },
-        // Hidden from us. What can be told is the length: shorter than asked only where the file ends.
+        // Hidden from other origins. The length can be read, and is shorter than asked only where the file ends.
         None => match head.content_length {
             Some(length) if length < asked.end - asked.start => {
                 let end = asked.start + length;
@@ -132,6 +152,12 @@ fn check_partial<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B
     }
     let identity = identity(head, file_length);
     Ok(Answer { start: sent.start, end: Some(sent.end), file_length, is_whole_file: false, identity, body })
+}
+
+/// The error for a body that goes on behind the bytes that were asked for.
+pub(super) fn too_long() -> Error {
+    let what = "the server sent more bytes than were asked for";
+    Error::new(ErrorKind::RangeUnsupported, what).advise("Serve the file from a host that answers Range requests correctly.")
 }
 
 fn check_whole<B>(head: &Head, body: B) -> Answer<B> {
@@ -220,6 +246,18 @@ mod tests {
         assert_eq!(answer(10..20, &head(206, None, Some(10))), Ok((10, Some(20), None)));
         assert_eq!(answer(10..20, &head(206, None, Some(3))), Ok((10, Some(13), Some(13))));
         assert!(answer(10..20, &head(206, None, Some(11))).is_err());
+    }
+
+    #[test]
+    fn refuses_a_206_that_does_not_say_which_bytes_it_brings() {
+        let refused = |head: &Head| answer(10..20, head).unwrap_err().kind == ErrorKind::RangeUnsupported;
+        assert!(refused(&head(206, None, None)));
+        for kind in ["multipart/byteranges; boundary=x", " Multipart/ByteRanges;boundary=x"] {
+            let parts = Head { content_type: Some(kind.to_owned()), ..head(206, Some("bytes 10-19/100"), Some(10)) };
+            assert!(refused(&parts) && refused(&Head { content_range: None, ..parts.clone() }));
+        }
+        let plain = Head { content_type: Some("application/octet-stream".to_owned()), ..head(206, None, Some(10)) };
+        assert!(answer(10..20, &plain).is_ok());
     }
 
     #[test]

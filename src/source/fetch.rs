@@ -1,5 +1,6 @@
 //! A URL, read by `fetch` with Range requests.
 
+use super::history::{History, SETTLING_ANSWERS};
 use super::stream::{StreamBody, broken};
 use super::{Answer, answer};
 use crate::error::{Error, ErrorKind, Result};
@@ -39,12 +40,13 @@ pub struct FetchSource {
     is_elsewhere: bool,
     /// How many requests for a range of it failed without an answer; `None` once one was answered.
     failures: Rc<Cell<Option<u32>>>,
+    history: Rc<History>,
 }
 
 impl FetchSource {
     /// The file at an absolute URL.
     pub fn new(url: String, client: Rc<Client>) -> Self {
-        FetchSource { url, client, is_elsewhere: false, failures: unanswered() }
+        FetchSource { url, client, is_elsewhere: false, failures: unanswered(), history: Rc::default() }
     }
 
     /// What errors call it.
@@ -61,23 +63,42 @@ impl FetchSource {
 
     /// As [`Source::read`](super::Source::read). Redirects are followed anew each time: signed URLs expire.
     pub async fn read(&self, range: Range<u64>) -> Result<Answer<StreamBody>> {
-        let (response, controller) = self.request_range(&range).await?;
-        let is_encoded_range = response.status() == 206 && header(&response, "Content-Encoding").is_some();
-        if !is_encoded_range {
-            return into_answer(&range, response, controller);
+        let mut answer = self.ask(&range).await?;
+        if self.history.is_doubtful(&answer.identity) {
+            let mut later = Vec::new();
+            for _ in 0..SETTLING_ANSWERS {
+                later.push(self.ask(&(0..1)).await?.identity);
+            }
+            self.history.settle(&answer.identity, &later);
+        }
+        answer.identity = self.history.cleaned(answer.identity);
+        Ok(answer)
+    }
+
+    /// Asks for a range of the file; for all of it where ranges of it cannot be used.
+    async fn ask(&self, range: &Range<u64>) -> Result<Answer<StreamBody>> {
+        let (response, controller) = self.request_range(range).await?;
+        let head = head_of(&response);
+        if head.proves_nothing() {
+            self.history.note_unproven_range();
         }
         // A range of an encoded file cannot be decoded from its middle. Without a Range header the browser
         // decodes the whole.
-        controller.abort();
-        let (response, controller) = self.request(None).await?;
-        into_answer(&range, response, controller)
+        if head.proves_nothing() || (head.status == 206 && head.content_encoding.is_some()) {
+            controller.abort();
+            let (response, controller) = self.request(None).await?;
+            return into_answer(range, response, controller);
+        }
+        into_answer(range, response, controller)
     }
 
     /// As [`Source::part`](super::Source::part): a path is a file name, so what means something in a URL is escaped.
     pub fn part(&self, path: &str) -> Result<Self> {
         let escaped: Vec<String> = path.split('/').map(|segment| encode_uri_component(segment).into()).collect();
         match Url::new_with_base(&escaped.join("/"), &self.url) {
-            Ok(url) => Ok(FetchSource { url: url.href(), failures: unanswered(), ..self.clone() }),
+            Ok(url) => {
+                Ok(FetchSource { url: url.href(), failures: unanswered(), history: Rc::default(), ..self.clone() })
+            }
             Err(_) => {
                 let what = format!("a URL like this has no files beside it, so \"{path}\" cannot be found");
                 Err(Error::new(ErrorKind::Unsupported, what))
@@ -88,14 +109,15 @@ impl FetchSource {
     /// As [`Source::elsewhere`](super::Source::elsewhere): neither headers nor credentials go there, also not where it
     /// is of the caller's origin. Whoever writes a manifest must not choose what is asked for in the caller's name.
     pub fn elsewhere(&self, url: &str) -> Self {
-        FetchSource { url: url.to_owned(), client: Rc::clone(&self.client), is_elsewhere: true, failures: unanswered() }
+        let (client, failures, history) = (Rc::clone(&self.client), unanswered(), Rc::default());
+        FetchSource { url: url.to_owned(), client, is_elsewhere: true, failures, history }
     }
 
     /// Asks for a range; for all of the file where no answer to a range ever came through. Chromium fails where the answer is
     /// encoded, because it does not offer encodings along with ranges, and does not say why; the whole it decodes.
     async fn request_range(&self, range: &Range<u64>) -> Result<(Response, AbortController)> {
         let failures = self.failures.get();
-        if failures.is_some_and(|failures| failures >= FAILURES_BEFORE_WHOLE) {
+        if self.history.wants_whole_file() || failures.is_some_and(|failures| failures >= FAILURES_BEFORE_WHOLE) {
             return self.request(None).await;
         }
         let answered = self.request(Some(range)).await;
@@ -174,24 +196,31 @@ fn unanswered() -> Rc<Cell<Option<u32>>> {
     Rc::new(Cell::new(Some(0)))
 }
 
-fn into_answer(asked: &Range<u64>, response: Response, controller: AbortController) -> Result<Answer<StreamBody>> {
-    let content_encoding = header(&response, "Content-Encoding");
+fn head_of(response: &Response) -> answer::Head {
+    let header = |name| header(response, name);
+    let content_encoding = header("Content-Encoding");
     // Of another origin the encoding may be hidden, but not the length, which is then that of the encoded body.
     let may_be_encoded =
         response.status() == 200 && response.type_() == ResponseType::Cors && content_encoding.is_none();
-    let content_length = header(&response, "Content-Length").filter(|_| !may_be_encoded);
-    let head = answer::Head {
+    let content_length = header("Content-Length").filter(|_| !may_be_encoded);
+    answer::Head {
         status: response.status(),
-        content_range: header(&response, "Content-Range"),
+        content_range: header("Content-Range"),
         content_length: content_length.and_then(|value| value.parse().ok()),
         content_encoding,
-        etag: header(&response, "ETag"),
-        last_modified: header(&response, "Last-Modified"),
-        retry_after_ms: header(&response, "Retry-After").and_then(|value| retry_after_ms(&value)),
-    };
+        content_type: header("Content-Type"),
+        etag: header("ETag"),
+        last_modified: header("Last-Modified"),
+        retry_after_ms: header("Retry-After").and_then(|value| retry_after_ms(&value)),
+    }
+}
+
+fn into_answer(asked: &Range<u64>, response: Response, controller: AbortController) -> Result<Answer<StreamBody>> {
+    let head = head_of(&response);
     let checked = answer::check(asked, &head, ()).inspect_err(|_| controller.abort())?;
     let length = checked.end.map(|end| end - checked.start);
-    let body = StreamBody::new(response.body(), length, Some(controller))?;
+    let mut body = StreamBody::new(response.body(), length, Some(controller))?;
+    body.must_end = head.content_length.is_none();
     Ok(checked.map(|()| body))
 }
 

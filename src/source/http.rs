@@ -1,11 +1,12 @@
 //! A URL, read natively by an HTTP client with Range requests.
 
+use super::history::{History, SETTLING_ANSWERS};
 use super::{Answer, Body, Buffer, Source, answer};
 use crate::error::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Response, StatusCode, Url, redirect};
+use reqwest::{Client, Response, Url, redirect};
 use rustls::ClientConfig;
 use rustls_platform_verifier::BuilderVerifierExt;
 use std::hash::{BuildHasher, RandomState};
@@ -30,6 +31,7 @@ pub struct HttpSource {
     caller: Rc<Caller>,
     /// Whether a manifest named it, and not the caller.
     is_elsewhere: bool,
+    history: Rc<History>,
 }
 
 /// What all files of a model have in common.
@@ -60,7 +62,23 @@ impl HttpSource {
         }
         let caller =
             Caller { client: client()?, url: url.clone(), headers: checked_headers(headers)?, start: Instant::now() };
-        Ok(HttpSource { url, caller: Rc::new(caller), is_elsewhere: false })
+        Ok(HttpSource { url, caller: Rc::new(caller), is_elsewhere: false, history: Rc::default() })
+    }
+
+    /// Asks for a range of the file; for all of it where ranges of it cannot be used.
+    async fn ask(&self, range: &Range<u64>) -> Result<Answer<HttpBody>> {
+        let wanted = Some(range).filter(|_| !self.history.wants_whole_file());
+        let response = self.request(wanted).await?;
+        let head = head_of(&response);
+        if head.proves_nothing() {
+            self.history.note_unproven_range();
+        }
+        // Some hosts encode ranges only.
+        if head.proves_nothing() || (head.status == 206 && head.content_encoding.is_some()) {
+            drop(response);
+            return into_answer(range, self.request(None).await?);
+        }
+        into_answer(range, response)
     }
 
     /// Asks for a range of the file, or all of it. Redirects are followed anew each time: signed URLs expire.
@@ -106,18 +124,23 @@ impl Source for HttpSource {
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Answer<HttpBody>> {
-        let mut response = self.request(Some(&range)).await?;
-        if response.status() == StatusCode::PARTIAL_CONTENT && text(&response, &header::CONTENT_ENCODING).is_some() {
-            response = self.request(None).await?; // some hosts encode ranges only
+        let mut answer = self.ask(&range).await?;
+        if self.history.is_doubtful(&answer.identity) {
+            let mut later = Vec::new();
+            for _ in 0..SETTLING_ANSWERS {
+                later.push(self.ask(&(0..1)).await?.identity);
+            }
+            self.history.settle(&answer.identity, &later);
         }
-        into_answer(&range, response)
+        answer.identity = self.history.cleaned(answer.identity);
+        Ok(answer)
     }
 
     fn part(&self, path: &str) -> Result<Self> {
         let escaped: Vec<String> =
             path.split('/').map(|segment| utf8_percent_encode(segment, SEGMENT).to_string()).collect();
         match self.url.join(&escaped.join("/")) {
-            Ok(url) => Ok(HttpSource { url, ..self.clone() }),
+            Ok(url) => Ok(HttpSource { url, history: Rc::default(), ..self.clone() }),
             Err(_) => {
                 let what = format!("a URL like this has no files beside it, so \"{path}\" cannot be found");
                 Err(Error::new(ErrorKind::Unsupported, what))
@@ -126,7 +149,7 @@ impl Source for HttpSource {
     }
 
     fn elsewhere(&self, url: &str, _: &str) -> Result<Self> {
-        Ok(HttpSource { url: parse_url(url)?, is_elsewhere: true, ..self.clone() })
+        Ok(HttpSource { url: parse_url(url)?, is_elsewhere: true, history: Rc::default(), ..self.clone() })
     }
 
     async fn pause(&self, delay_ms: u64) {
@@ -146,6 +169,8 @@ impl Source for HttpSource {
 #[derive(Debug)]
 pub struct HttpBody {
     response: Response,
+    /// How many bytes are still to come, where that is known.
+    left: Option<u64>,
     /// What has come and was not taken yet.
     chunk: Bytes,
 }
@@ -154,16 +179,33 @@ impl Body for HttpBody {
     type Buffer = Vec<u8>;
 
     async fn read(&mut self, into: &mut Vec<u8>, at: Range<u64>) -> Result<u64> {
-        while self.chunk.is_empty() {
-            match self.response.chunk().await.map_err(|error| broken("the connection broke", error))? {
-                Some(chunk) => self.chunk = chunk,
-                None => return Ok(0),
-            }
+        if !self.receive().await? {
+            return Ok(0);
         }
         let room = usize::try_from(at.end - at.start).unwrap_or(usize::MAX);
         let taken = self.chunk.split_to(room.min(self.chunk.len()));
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(taken.len() as u64).ok_or_else(answer::too_long)?;
+            // A body without Content-Length ends where it ends: nothing may follow the bytes that were asked for.
+            if *left == 0 && self.response.content_length().is_none() && self.receive().await? {
+                return Err(answer::too_long());
+            }
+        }
         into.write(at.start, &taken)?;
         Ok(taken.len() as u64)
+    }
+}
+
+impl HttpBody {
+    /// Waits for the next bytes; false at the end.
+    async fn receive(&mut self) -> Result<bool> {
+        while self.chunk.is_empty() {
+            match self.response.chunk().await.map_err(|error| broken("the connection broke", error))? {
+                Some(chunk) => self.chunk = chunk,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -216,16 +258,22 @@ fn redirect_target(response: &Response, url: &Url) -> Result<Option<Url>> {
     })
 }
 
-fn into_answer(asked: &Range<u64>, response: Response) -> Result<Answer<HttpBody>> {
-    let head = answer::Head {
+fn head_of(response: &Response) -> answer::Head {
+    let text = |name: &HeaderName| text(response, name);
+    answer::Head {
         status: response.status().as_u16(),
-        content_range: text(&response, &header::CONTENT_RANGE),
-        content_length: text(&response, &header::CONTENT_LENGTH).and_then(|value| value.parse().ok()),
-        content_encoding: text(&response, &header::CONTENT_ENCODING),
-        etag: text(&response, &header::ETAG),
-        last_modified: text(&response, &header::LAST_MODIFIED),
-        retry_after_ms: text(&response, &header::RETRY_AFTER).and_then(|value| retry_after_ms(&value)),
-    };
+        content_range: text(&header::CONTENT_RANGE),
+        content_length: text(&header::CONTENT_LENGTH).and_then(|value| value.parse().ok()),
+        content_encoding: text(&header::CONTENT_ENCODING),
+        content_type: text(&header::CONTENT_TYPE),
+        etag: text(&header::ETAG),
+        last_modified: text(&header::LAST_MODIFIED),
+        retry_after_ms: text(&header::RETRY_AFTER).and_then(|value| retry_after_ms(&value)),
+    }
+}
+
+fn into_answer(asked: &Range<u64>, response: Response) -> Result<Answer<HttpBody>> {
+    let head = head_of(&response);
     let checked = answer::check(asked, &head, ())?;
     if let (true, Some(encoding)) = (head.is_encoded(), &head.content_encoding) {
         let what =
@@ -233,7 +281,8 @@ fn into_answer(asked: &Range<u64>, response: Response) -> Result<Answer<HttpBody
         let error = Error::new(ErrorKind::Unsupported, what).with_status(head.status);
         return Err(error.advise("Switch compression off for this file on the server."));
     }
-    Ok(checked.map(|()| HttpBody { response, chunk: Bytes::new() }))
+    let left = checked.end.map(|end| end - checked.start);
+    Ok(checked.map(|()| HttpBody { response, left, chunk: Bytes::new() }))
 }
 
 /// A number of seconds, or the date until which to wait.

@@ -56,6 +56,10 @@ impl Source for MemorySource {
         })
     }
 
+    fn is_immutable(&self) -> bool {
+        true
+    }
+
     fn part(&self, path: &str) -> Result<Self> {
         match self.beside.iter().find(|(name, _)| name == path) {
             Some((name, bytes)) => {

@@ -12,6 +12,8 @@ pub(crate) mod bytes;
 pub mod cached;
 #[cfg(target_arch = "wasm32")]
 pub mod fetch;
+#[cfg(any(feature = "http", target_arch = "wasm32"))]
+mod history;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
 pub mod http;
 #[cfg(target_arch = "wasm32")]
@@ -91,6 +93,11 @@ pub trait Source: Sized + 'static {
     /// The bytes of `range` have come, and have this strong digest.
     fn confirm(&self, range: Range<u64>, digest: &Digest) {
         let _ = (range, digest);
+    }
+
+    /// Whether every answer is of the same bytes, as those of memory are: then no resumed read needs a proof of it.
+    fn is_immutable(&self) -> bool {
+        false
     }
 
     /// The bytes do not have the digest that they should, or break the rules of their format: whoever keeps them should

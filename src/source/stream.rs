@@ -4,7 +4,7 @@
 //! memory. WebKit's fetch streams, and those of many custom `fetch` functions, are no byte streams:
 //! then chunks are copied.
 
-use super::Buffer;
+use super::{Buffer, answer};
 use super::js_buffer::JsBuffer;
 use super::timer;
 use crate::error::{Error, ErrorKind, Result};
@@ -43,6 +43,9 @@ pub struct StreamBody {
     controller: Option<AbortController>,
     /// How many bytes are still to come, where that is known.
     left: Option<u64>,
+    /// Whether only the end of the stream can tell that no more bytes come than that: the browser compares a Content-Length, but
+    /// there is none.
+    pub(super) must_end: bool,
 }
 
 #[derive(Debug)]
@@ -70,12 +73,39 @@ impl StreamBody {
             Some(stream) => Reader::of(&stream)?,
             None => Reader::Empty,
         };
-        Ok(StreamBody { reader, controller, left: length })
+        Ok(StreamBody { reader, controller, left: length, must_end: false })
     }
 
     /// As [`Body::read`](super::Body::read).
     pub async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         timer::give_turn().await;
+        let count = self.read_some(into, at).await?;
+        match &mut self.left {
+            Some(left) => *left = left.checked_sub(count).ok_or_else(answer::too_long)?,
+            left if count == 0 => *left = Some(0),
+            _ => {}
+        }
+        if count > 0 && self.left == Some(0) && self.goes_on().await? {
+            return Err(answer::too_long());
+        }
+        Ok(count)
+    }
+
+    /// Whether bytes follow the last one that was asked for.
+    async fn goes_on(&mut self) -> Result<bool> {
+        if let Reader::Default { chunk, .. } = &self.reader
+            && chunk.length() > 0
+        {
+            return Ok(true);
+        }
+        if !std::mem::take(&mut self.must_end) {
+            return Ok(false);
+        }
+        let mut one = JsBuffer::allocate(1)?;
+        Ok(self.read_some(&mut one, 0..1).await? > 0)
+    }
+
+    async fn read_some(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         let count = match &mut self.reader {
             Reader::Empty => 0,
             Reader::Default { reader, chunk } => read_chunk(reader, chunk, into, &at).await?,
@@ -92,11 +122,6 @@ impl StreamBody {
             }
             Reader::Byob { reader, .. } => read_byob(reader.unchecked_ref(), into, &at).await?,
         };
-        match &mut self.left {
-            Some(left) => *left = left.saturating_sub(count),
-            left if count == 0 => *left = Some(0),
-            _ => {}
-        }
         Ok(count)
     }
 }

@@ -151,6 +151,10 @@ impl Source for WebSource {
         }
     }
 
+    fn is_immutable(&self) -> bool {
+        matches!(self, WebSource::Blob(_) | WebSource::Bytes(_))
+    }
+
     fn reject(&self) {
         if let WebSource::Cached(source) = self {
             source.reject();

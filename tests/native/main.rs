@@ -7,6 +7,7 @@ mod bytes;
 mod command;
 mod interrupted;
 mod loader;
+mod overlapping;
 mod reading;
 mod round_trips;
 mod sharded;

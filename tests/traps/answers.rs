@@ -1,7 +1,7 @@
 //! Answers that are not what was asked for.
 
 use super::model::FILE;
-use super::server::{Reply, answer};
+use super::server::{Reply, answer, whole};
 use super::{HEAD_BYTES, Load, Trap};
 use std::ops::Range;
 
@@ -28,6 +28,46 @@ traps! {
     a_206_that_does_not_state_its_range_is_taken_by_its_length:
         Trap::new(|request| answer(&FILE, request).without("Content-Range"))
             .loads(&[Load::One("fourth"), Load::One("second"), Load::One("third")]),
+
+    // Of a 206 without Content-Range and without Content-Length nothing is known, nor of one in several parts.
+    a_206_that_proves_nothing_is_fetched_again_as_a_whole:
+        Trap::new(|request| match (&request.range, request.number) {
+            (None, _) => whole(&FILE),
+            (Some(range), 0) => Reply::new(206, &FILE[1..range.len()]).chunked(),
+            (Some(range), _) => Reply::new(206, &FILE[..range.len()]).chunked(),
+        })
+        .loads(&[Load::One("second"), Load::One("fourth")]),
+
+    a_206_in_several_parts_is_fetched_again_as_a_whole:
+        Trap::new(|request| match &request.range {
+            None => whole(&FILE),
+            Some(range) => Reply::new(206, &FILE[..range.len()])
+                .with("Content-Type", "multipart/byteranges; boundary=part"),
+        })
+        .loads(&[Load::One("second")]),
+
+    refuses_a_206_that_proves_nothing:
+        Trap::new(|request| match request.number {
+            0 => answer(&FILE, request),
+            _ => Reply::new(206, &FILE[..300_000]).chunked(),
+        })
+        .loads(&[Load::One("second")])
+        .fails(&["RANGE_UNSUPPORTED"])
+        .in_requests(3),
+
+    refuses_a_body_that_is_longer_than_its_range:
+        Trap::new(|request| match &request.range {
+            Some(range) if request.number > 0 => {
+                let longer = FILE[range.start..(range.end + 1).min(FILE.len())].to_vec();
+                answer(&FILE, request).with_body(&longer).chunked()
+            }
+            _ => answer(&FILE, request),
+        })
+        .loads(&[Load::One("second")])
+        .fails(&["RANGE_UNSUPPORTED"]),
+
+    takes_a_range_whose_length_shows_at_its_end_only:
+        Trap::new(|request| answer(&FILE, request).chunked()).loads(&[Load::One("second"), Load::One("fourth")]),
 
     an_encoded_range_is_fetched_again_as_a_whole:
         Trap::new(|request| match request.range {

@@ -1,8 +1,8 @@
 //! Files that change under the load, and servers that tell little of which version they send.
 
 use super::model::FILE;
-use super::server::{Reply, answer, whole};
-use super::{Load, Trap};
+use super::server::{Reply, Request, answer, whole};
+use super::{HEAD_BYTES, Load, Trap};
 
 traps! {
     a_file_of_another_etag_has_changed_and_is_never_mixed:
@@ -26,10 +26,42 @@ traps! {
     a_version_that_is_told_late_counts_from_then_on:
         Trap::new(move |request| match request.number {
             0 => answer(&FILE, request).without("ETag"),
-            number => answer(&FILE, request).with("ETag", &format!("\"v{number}\"")),
+            1 => answer(&FILE, request),
+            _ => answer(&FILE, request).with("ETag", "\"v2\""),
         })
         .loads(&[Load::One("second"), Load::One("fourth")])
         .fails(&["CHANGED"]),
+
+    // Some servers send another strong ETag with every answer for constant content.
+    random_etags_do_not_hinder:
+        Trap::new(|request| {
+            answer(&FILE, request).cut_after(400_000).with("ETag", &format!("\"{}\"", request.number))
+        })
+        .loads(&[Load::One("second"), Load::One("third"), Load::Many(&["first", "fourth"])]),
+
+    versions_are_not_mixed_where_etags_are_random:
+        changes_without_proof(|reply, request| reply.with("ETag", &format!("\"{}\"", request.number))),
+
+    versions_are_not_mixed_where_only_a_weak_etag_changes:
+        changes_without_proof(|reply, request| reply.with("ETag", &format!("W/\"{}\"", request.number))),
+
+    versions_are_not_mixed_where_there_is_no_validator:
+        changes_without_proof(|reply, _| reply.without("ETag")),
+
+    versions_are_not_mixed_where_the_date_is_the_same:
+        changes_without_proof(|reply, _| {
+            reply.without("ETag").with("Last-Modified", "Fri, 13 Nov 2026 00:00:00 GMT")
+        }),
+
+    versions_are_not_mixed_where_the_etag_goes_away:
+        changes_without_proof(|reply, request| if request.number > 1 { reply.without("ETag") } else { reply }),
+
+    an_etag_that_goes_away_does_not_hinder:
+        Trap::new(|request| match request.number {
+            0 | 1 => answer(&FILE, request).cut_after(400_000),
+            _ => answer(&FILE, request).cut_after(400_000).without("ETag"),
+        })
+        .loads(&[Load::One("third")]),
 
     // The head is of one version and the whole body of another, which no header tells.
     a_whole_body_that_begins_otherwise_has_changed:
@@ -55,6 +87,24 @@ traps! {
         Trap::new(|request| answer(&FILE, request).cut_after(400_000).without("ETag"))
             .loads(&[Load::One("second"), Load::One("third")]),
 }
+
+/// A body is cut, and what comes then is of a version of the same length, the head of which is the same.
+fn changes_without_proof(validators: fn(Reply, &Request) -> Reply) -> Trap {
+    Trap::new(move |request| {
+        let mut other = FILE.clone();
+        other[HEAD_BYTES..].iter_mut().for_each(|byte| *byte ^= 0x55);
+        match request.number {
+            0 => validators(answer(&FILE, request), request),
+            number if number < CUTS => validators(answer(&FILE, request).cut_after(700_000), request),
+            _ => validators(answer(&other, request), request),
+        }
+    })
+    .loads(&[Load::One("third")])
+    .fails(&["CHANGED"])
+}
+
+/// Requests for a single byte, to learn whether ETags are random, are answered before the body is cut.
+const CUTS: usize = 4;
 
 /// A body is cut, and what comes then is of another version: noticed at once.
 fn changes_in_the_middle(version: fn(Reply, bool) -> Reply) -> Trap {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use anyhow::{Result, bail, ensure};
 use futures::future::{self, Either};
-use futures::stream::{Stream, StreamExt};
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::retry::Policy;
@@ -31,6 +31,10 @@ pub(crate) enum Call {
     /// Prefetches, and loads some of that meanwhile.
     Prefetch(Vec<String>),
     Verify,
+    /// Loads everything twice, and verifies it, all at the same time.
+    Together,
+    /// Loads this tensor while a load of everything is paused, which is dropped then.
+    BesidePaused(String),
 }
 
 /// Some calls in turn, on one loader.
@@ -96,6 +100,8 @@ impl Calls {
                 Call::Tensors(None) => json!({}),
                 Call::Prefetch(names) => json!({ "prefetch": names }),
                 Call::Verify => json!({ "verify": true }),
+                Call::Together => json!({ "together": true }),
+                Call::BesidePaused(name) => json!({ "besidePaused": name }),
             };
             if let (Some(bytes), Some(fields)) = (patience, call.as_object_mut()) {
                 fields.insert("patience".to_owned(), json!(bytes / PATIENT_BYTES_PER_MS));
@@ -159,7 +165,7 @@ impl Call {
         };
         let name = random.pick(&names).cloned().unwrap_or_default();
         let rows = version.tensors.get(&name).and_then(|tensor| tensor.shape.first().copied()).unwrap_or(0);
-        match random.within(0..8) {
+        match random.within(0..10) {
             0 | 1 => Call::Tensor(name),
             2 => {
                 let start = random.within(0..rows);
@@ -168,6 +174,8 @@ impl Call {
             3 => Call::Tensors(Some(some(random))),
             4 | 5 => Call::Tensors(None),
             6 => Call::Prefetch(some(random)),
+            7 => Call::Together,
+            8 => Call::BesidePaused(name),
             _ => Call::Verify,
         }
     }
@@ -207,6 +215,19 @@ impl Call {
                 outcome
             }
             Call::Verify => loader.verify(Rc::new(())).await.map(|_| Ok(0)),
+            Call::Together => {
+                let all = async || loader.tensors(None, Rc::new(())).await?.try_collect::<Vec<_>>().await;
+                let (first, second, verified) = future::join3(all(), all(), loader.verify(Rc::new(()))).await;
+                verified?;
+                let loaded: Vec<_> = first?.into_iter().chain(second?).map(Ok).collect();
+                check.all(stream::iter(loaded)).await
+            }
+            Call::BesidePaused(name) => {
+                let mut paused = Box::pin(loader.tensors(None, Rc::new(())).await?);
+                let first = paused.try_next().await?;
+                let loaded = loader.load_tensor(name, TensorRequest::default(), Rc::new(())).await?;
+                check.all(stream::iter(first.into_iter().chain([loaded]).map(Ok))).await
+            }
         }
     }
 }

@@ -58,6 +58,7 @@ struct Traffic {
     payload: u64,
     sent: u64,
     sent_for_ignored_ranges: u64,
+    overlapped: u64,
     received: u64,
 }
 
@@ -109,6 +110,7 @@ impl Totals {
         traffic.received += outcome.bytes_received;
         traffic.sent += sent.bytes;
         traffic.sent_for_ignored_ranges += sent.bytes_of_ignored_ranges;
+        traffic.overlapped += sent.overlap_bytes;
         self.tensors += outcome.tensors;
         self.aborted += outcome.aborted;
         self.requests += sent.requests;
@@ -153,7 +155,8 @@ impl Traffic {
     /// it likes: such answers are left out.
     fn check(&self) -> Result<()> {
         let in_flight = self.sent.saturating_sub(self.received);
-        let allowed = self.payload + self.payload * MAX_EXCESS_PERCENT / 100 + in_flight + self.sent_for_ignored_ranges;
+        let excess = self.payload * MAX_EXCESS_PERCENT / 100 + self.sent_for_ignored_ranges + self.overlapped;
+        let allowed = self.payload + excess + in_flight;
         ensure!(self.sent <= allowed, "{} bytes were sent where {allowed} are allowed", self.sent);
         Ok(())
     }

@@ -41,18 +41,61 @@ pub(crate) enum Fault {
     OtherTag,
     /// From now on the files are another version.
     Changed,
+    /// 401 without a header that lets pages of other origins see it.
+    Unauthorized,
+    /// A 206 that does not say which bytes it brings.
+    Unproven,
+    /// A body that is one byte longer than its range.
+    Longer,
+}
+
+/// How a server tells versions of a file from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Validator {
+    StrongETag,
+    /// Another weak ETag with every answer.
+    WeakETag,
+    /// Another strong ETag with every answer.
+    RandomETag,
+    LastModified,
+    Nothing,
+}
+
+impl Validator {
+    const ALL: [Validator; 5] = [
+        Validator::StrongETag,
+        Validator::WeakETag,
+        Validator::RandomETag,
+        Validator::LastModified,
+        Validator::Nothing,
+    ];
+
+    fn header(self, version: usize, number: u64) -> String {
+        match self {
+            Validator::StrongETag => format!("ETag: \"v{version}\"\r\n"),
+            Validator::WeakETag => format!("ETag: W/\"{number}\"\r\n"),
+            Validator::RandomETag => format!("ETag: \"{number}\"\r\n"),
+            Validator::LastModified => format!("Last-Modified: Sun, 0{} Nov 2026 00:00:00 GMT\r\n", version + 1),
+            Validator::Nothing => String::new(),
+        }
+    }
+
+    /// Whether a client can notice by it that a file has changed.
+    fn tells_versions(self) -> bool {
+        matches!(self, Validator::StrongETag | Validator::LastModified)
+    }
 }
 
 impl Fault {
     /// Whether a load should go on after it.
     pub(crate) fn passes(self) -> bool {
-        use Fault::{Busy, Cut, IgnoredRange, Late, Slow, Stall};
-        matches!(self, Cut | Stall | Late | Slow | Busy | IgnoredRange)
+        use Fault::{Busy, Cut, IgnoredRange, Late, Slow, Stall, Unproven};
+        matches!(self, Cut | Stall | Late | Slow | Busy | IgnoredRange | Unproven)
     }
 }
 
 /// What a load may still survive comes more often than what must end it.
-const FAULTS: [Fault; 19] = [
+const FAULTS: [Fault; 22] = [
     Fault::Cut,
     Fault::Cut,
     Fault::Cut,
@@ -72,7 +115,13 @@ const FAULTS: [Fault; 19] = [
     Fault::Page,
     Fault::OtherTag,
     Fault::Changed,
+    Fault::Unauthorized,
+    Fault::Unproven,
+    Fault::Longer,
 ];
+
+/// The most that a resumed request overlaps what was received before, where no strong ETag proves that the file is the same.
+const MAX_OVERLAP_BYTES: u64 = 128 << 10;
 
 /// What was sent.
 #[derive(Debug, Clone, Default)]
@@ -81,6 +130,8 @@ pub(crate) struct Sent {
     pub(crate) bytes: u64,
     /// Those of them that were sent in answer to a range of another.
     pub(crate) bytes_of_ignored_ranges: u64,
+    /// How many may have been sent twice, because requests overlap where no strong ETag proves that the file is the same.
+    pub(crate) overlap_bytes: u64,
     pub(crate) faults: BTreeMap<Fault, u64>,
 }
 
@@ -93,6 +144,7 @@ pub(crate) struct Server {
 struct Shared {
     model: Arc<Model>,
     random: Random,
+    validator: Validator,
     /// How many of a hundred answers have a fault.
     fault_percent: AtomicU64,
     has_changed: AtomicBool,
@@ -106,7 +158,9 @@ impl Server {
         let address = listener.local_addr()?.to_string();
         let (has_changed, is_closed, sent) = Default::default();
         let fault_percent = AtomicU64::new(fault_percent);
-        let shared = Arc::new(Shared { model, random, fault_percent, has_changed, is_closed, sent });
+        let is_ordinary = random.fork(0).percent(50);
+        let validator = random.fork(0).pick(&Validator::ALL).filter(|_| !is_ordinary).unwrap_or(Validator::StrongETag);
+        let shared = Arc::new(Shared { model, random, validator, fault_percent, has_changed, is_closed, sent });
         let acceptor = Arc::clone(&shared);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -175,12 +229,15 @@ impl Shared {
         let (number, mut random) = {
             let mut sent = self.sent();
             sent.requests += 1;
+            sent.overlap_bytes += if self.validator == Validator::StrongETag { 0 } else { MAX_OVERLAP_BYTES };
             (sent.requests, self.random.fork(sent.requests))
         };
         // The first answer decides whether there is a load at all: it fails seldom.
         let fault_percent = self.fault_percent.load(Ordering::Relaxed);
         let chance = if number == 1 { fault_percent / 4 } else { fault_percent };
-        let fault = random.pick(&FAULTS).filter(|_| random.percent(chance));
+        // That a file has changed cannot be noticed where nothing tells its versions from each other.
+        let fault = random.pick(&FAULTS).filter(|fault| *fault != Fault::Changed || self.validator.tells_versions());
+        let fault = fault.filter(|_| random.percent(chance));
         if let Some(fault) = fault {
             *self.sent().faults.entry(fault).or_default() += 1;
         }
@@ -195,11 +252,11 @@ impl Shared {
         };
         let asked = request.range.clone().unwrap_or(0..file.len());
         let asked = asked.start.min(file.len())..asked.end.min(file.len());
-        let tag = if fault == Some(Fault::OtherTag) { "other".to_owned() } else { format!("v{version}") };
         let is_range = request.range.is_some() && fault != Some(Fault::IgnoredRange);
         let (status, sent, stated) = match fault {
             Some(Fault::Busy) if random.percent(50) => return self.send(to, "503 Busy", "", b"", None, false),
             Some(Fault::Busy) => return self.send(to, "429 Busy", "Retry-After: 0\r\n", b"", None, false),
+            Some(Fault::Unauthorized) => return send_unauthorized(to),
             Some(Fault::Gone) => return self.send(to, "404 Not Found", "", b"", None, false),
             Some(Fault::Page) => return self.send(to, "200 OK", "", PAGE, None, false),
             Some(Fault::OtherRange) if is_range && asked.end - asked.start > 1 && asked.start > 0 => {
@@ -209,18 +266,48 @@ impl Shared {
             _ if is_range => ("206 Partial Content", asked.clone(), asked.clone()),
             _ => ("200 OK", 0..file.len(), 0..0),
         };
-        let mut headers = format!("ETag: \"{tag}\"\r\n");
+        let mut headers = match fault {
+            Some(Fault::OtherTag) if self.validator == Validator::StrongETag => "ETag: \"other\"\r\n".to_owned(),
+            _ => self.validator.header(version, number),
+        };
+        if fault == Some(Fault::Unproven) && is_range {
+            return self.send_chunked(to, &headers, file.get(sent).unwrap_or_default(), true);
+        }
         if is_range {
             headers += &format!("Content-Range: bytes {}-{}/{}\r\n", stated.start, stated.end - 1, file.len());
         }
-        let body = file.get(sent).unwrap_or_default();
+        let body = file.get(sent.clone()).unwrap_or_default();
+        if fault == Some(Fault::Longer) && is_range {
+            let longer = file.get(sent.start..sent.end + 1).unwrap_or(body);
+            return self.send_chunked(to, &headers, longer, false);
+        }
         let ending = match fault {
             Some(Fault::Cut) => Some(Ending::Close(random.within(0..body.len() as u64) as usize)),
             Some(Fault::Stall) => Some(Ending::Stall(random.within(0..body.len() as u64) as usize)),
             Some(Fault::Slow) => Some(Ending::Slow),
             _ => None,
         };
-        self.send(to, status, &headers, body, ending, !is_range && request.range.is_some())
+        self.send(to, status, &headers, body, ending, !is_range)
+    }
+
+    /// Sends a 206 without `Content-Length`.
+    fn send_chunked(&self, to: &mut TcpStream, headers: &str, body: &[u8], is_ignored_range: bool) -> bool {
+        let head = format!("HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n{EXPOSED}{headers}\r\n");
+        let mut sent = to.write_all(head.as_bytes()).is_ok();
+        for piece in body.chunks(PIECE_BYTES) {
+            sent = sent
+                && to.write_all(format!("{:x}\r\n", piece.len()).as_bytes()).is_ok()
+                && to.write_all(piece).is_ok()
+                && to.write_all(b"\r\n").is_ok();
+            self.count(piece.len(), sent && is_ignored_range);
+        }
+        sent && to.write_all(b"0\r\n\r\n").is_ok()
+    }
+
+    fn count(&self, bytes: usize, is_ignored_range: bool) {
+        let mut sent = self.sent();
+        sent.bytes += bytes as u64;
+        sent.bytes_of_ignored_ranges += if is_ignored_range { bytes as u64 } else { 0 };
     }
 
     fn send(
@@ -244,10 +331,7 @@ impl Shared {
             if to.write_all(piece).is_err() {
                 return false;
             }
-            let mut sent = self.sent();
-            sent.bytes += piece.len() as u64;
-            sent.bytes_of_ignored_ranges += if is_ignored_range { piece.len() as u64 } else { 0 };
-            drop(sent);
+            self.count(piece.len(), is_ignored_range);
             if matches!(ending, Some(Ending::Slow)) {
                 thread::sleep(Duration::from_millis(2));
             }
@@ -262,6 +346,10 @@ impl Shared {
             Some(Ending::Slow) | None => true,
         }
     }
+}
+
+fn send_unauthorized(to: &mut TcpStream) -> bool {
+    to.write_all(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n").is_ok()
 }
 
 enum Ending {

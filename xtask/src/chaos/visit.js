@@ -1,0 +1,80 @@
+// What a page does with a model, and what came of it.
+(async () => {
+  const ws = await import("/pkg/weightstream.js");
+  const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const visit = async (url, options, calls) => {
+    const report = { tensors: [], errors: [], aborted: 0, bytesFromCache: 0 };
+    const attempt = async (work) => {
+      try {
+        return await work();
+      } catch (error) {
+        if (error.name === "TimeoutError") report.aborted++;
+        else report.errors.push([String(error.code ?? ""), String(error)]);
+      }
+    };
+    // A load of everything stands still meanwhile, and is closed with its loader then.
+    const loadBesidePaused = async (loader, name, signal) => {
+      const other = await ws.StreamingLoader.open(url, { ...options, signal });
+      const paused = other.tensors();
+      try {
+        await paused.next();
+        return await loader.loadTensor(name, { signal });
+      } finally {
+        other.close();
+        const end = await paused.next().catch((error) => error);
+        if (end.code !== "CLOSED" && !end.done) report.errors.push(["WRONG", `closed while paused: ${end}`]);
+      }
+    };
+    // The page gives memory away while a tensor is loaded into it.
+    const loadIntoDetached = async (loader, info, signal) => {
+      if (!info?.byteLength || info.components.length !== 1) return;
+      const into = new ArrayBuffer(info.byteLength);
+      const loading = loader.loadTensor(info.name, { into, signal });
+      loading.catch(() => {}); // it is awaited below
+      await new Promise((resolve) => setTimeout(resolve, info.byteLength % 7));
+      structuredClone(into, { transfer: [into] });
+      await loading.catch((error) => {
+        if (error.code !== "INVALID_ARGUMENT") throw error;
+      });
+    };
+    const loader = await attempt(() => ws.StreamingLoader.open(url, options));
+    if (!loader) return report;
+    window.received = () => loader.stats.bytesReceived;
+    const index = (await attempt(() => loader.loadIndex())) ?? [];
+    const shards = new Map(index.map(({ name, shard }) => [name, shard]));
+    const take = async ({ name, data }, rows) => {
+      const sha256 = hex(await crypto.subtle.digest("SHA-256", data));
+      report.tensors.push({ name, rows, shard: shards.get(name), sha256 });
+    };
+    const takeAll = async (from, options) => {
+      for await (const tensor of from.tensors(options)) await take(tensor);
+    };
+    for (const call of calls) {
+      const { name, names, rows, prefetch, verify, together, besidePaused, patience } = call;
+      const signal = patience === undefined ? undefined : AbortSignal.timeout(patience);
+      await attempt(async () => {
+        if (verify) return loader.verify({ signal });
+        if (together) {
+          return Promise.all([takeAll(loader, { signal }), takeAll(loader, { signal }), loader.verify({ signal })]);
+        }
+        if (besidePaused) return take(await loadBesidePaused(loader, besidePaused, signal));
+        if (name && !rows) await loadIntoDetached(loader, index.find((info) => info.name === name), signal);
+        if (name) return take(await loader.loadTensor(name, { rows, signal }), rows);
+        if (prefetch) {
+          loader.prefetch(prefetch);
+          for (const name of prefetch.toReversed()) await take(await loader.loadTensor(name, { signal }));
+          return;
+        }
+        await takeAll(loader, { names, signal });
+      });
+    }
+    report.bytesFromCache = loader.stats.bytesFromCache;
+    const received = loader.stats.bytesReceived;
+    window.received = () => received;
+    loader.close();
+    await ws.listCached(); // answered after everything that was kept before
+    return report;
+  };
+  const hanging = new Promise((_, reject) => setTimeout(() => reject(Error("it hangs")), 100_000));
+  Object.assign(window, ws, { visit: (...visited) => Promise.race([visit(...visited), hanging]), received: () => 0 });
+})()

@@ -239,11 +239,16 @@ impl<S: Source> ModelFile<S> {
         Err(error.at(start..start + known.len() as u64))
     }
 
+    /// The rest of an earlier answer, if it brings `range`. What is known before that came by the same answer.
+    pub(crate) fn take_parked(&self, range: &Range<u64>) -> Option<Remote<S::Body>> {
+        let parked = self.parked.borrow_mut().take_if(|parked| parked.brings(range))?;
+        Some(Remote { proof: Proof::Strong, ..parked })
+    }
+
     /// Asks the source for `range`. The answer is checked; its body begins at the range's start or before it.
     pub(crate) async fn ask(&self, range: Range<u64>) -> Result<Remote<S::Body>> {
-        let parked = self.parked.borrow_mut().take_if(|parked| parked.brings(&range));
-        if let Some(parked) = parked {
-            return Ok(Remote { proof: Proof::Strong, ..parked }); // what is known came by the same answer
+        if let Some(parked) = self.take_parked(&range) {
+            return Ok(parked);
         }
         self.stats.count_request();
         let packed = self.packed.borrow().clone();

@@ -233,6 +233,9 @@ impl<S: Source> Reading<S> {
     async fn connect(&mut self) -> Result<Remote<S::Body>> {
         let (end, known) = (self.end.get(), self.tail.range());
         let overlapped = known.start.min(self.position);
+        if let Some(parked) = self.file.take_parked(&(self.position..end)) {
+            return Ok(parked);
+        }
         if !known.is_empty() && !self.file.expects_proof() {
             return self.ask(overlapped..end).await;
         }

@@ -35,7 +35,15 @@ impl RemoteReader {
     /// # Errors
     /// Those of [`HttpSource::new`], of [`Loader::open`] and of [`Loader::load_index`].
     pub fn open(url: &str, headers: &[(String, String)], options: Options) -> Result<Self> {
-        let source = HttpSource::new(url, headers)?;
+        RemoteReader::open_source(HttpSource::new(url, headers)?, options)
+    }
+
+    /// As [`RemoteReader::open`], for a source that was made with options of its own, such as
+    /// [`HttpSource::same_origin_only`].
+    ///
+    /// # Errors
+    /// Those of [`Loader::open`] and of [`Loader::load_index`].
+    pub fn open_source(source: HttpSource, options: Options) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (loader, metadata, tensors, warnings) = runtime.block_on(async {
             let loader = Rc::new(Loader::open(source, options).await?);

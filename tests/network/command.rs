@@ -117,3 +117,21 @@ fn a_url_converts_to_the_same_bytes_as_its_file_and_in_one_pass() {
     let sent: usize = server.ranges().iter().map(|range| range.end.min(FILE.len()) - range.start).sum();
     assert!(sent <= FILE.len() + 65_536, "{:?}", server.ranges());
 }
+
+#[test]
+fn same_origin_refuses_other_hosts_and_is_for_urls() {
+    let other = Server::new(|request| answer(&FILE, request));
+    let target = other.url("/m");
+    let server = Server::new(move |_| Reply::new(302, b"").with("Location", &target));
+    let url = server.url("/m.safetensors");
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.apr");
+    succeed(&["inspect", &url]);
+    let asked = other.requests().len();
+    for command in [&["inspect", &url][..], &["verify", &url], &["convert", &url, out.to_str().unwrap()]] {
+        let error = fail(&[command, &["--same-origin"]].concat());
+        assert!(error.starts_with("weightstream: error[HTTP]: ") && error.contains(&other.url("/m")), "{error}");
+    }
+    assert_eq!(other.requests().len(), asked);
+    assert!(fail(&["inspect", "m.apr", "--same-origin"]).contains("error[INVALID_ARGUMENT]"));
+}

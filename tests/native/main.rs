@@ -7,6 +7,8 @@ mod bytes;
 mod command;
 mod interrupted;
 mod loader;
+mod outputs;
+mod pipes;
 mod reading;
 mod round_trips;
 mod sharded;

@@ -21,7 +21,7 @@
 //! | | [`native`], `write` | reads models through mmap; writes them in another format |
 //! | core | [`mod@format`], [`plan`] | one file a format; which bytes to ask for, in how few runs |
 //! | parts | [`window`], [`index`], [`split`], [`codec`], [`source`], [`cache`] | partial bytes; the vocabulary that formats share; decoders and digests; where bytes come from; what is kept of them |
-//! | ground | [`dtype`], [`error`], [`progress`] | |
+//! | ground | [`dtype`], [`error`], [`progress`], `regular_file` | |
 //!
 //! Nothing in the core does I/O or knows a clock: parsers read a [`window::Window`] as if all of the file were
 //! in memory, and stop where bytes are missing until the engine has fetched them.
@@ -46,6 +46,8 @@ mod names;
 pub mod native;
 pub mod plan;
 pub mod progress;
+#[cfg(not(target_arch = "wasm32"))]
+mod regular_file;
 pub mod retry;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod serve;

@@ -2,12 +2,9 @@
 //! `x-00001-of-00003.gguf` (split GGUF).
 
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::index::{Index, Manifest, Metadata, Part};
+pub use crate::index::MAX_PARTS;
+use crate::index::{Index, Manifest, Metadata, Part, check_part_count};
 use std::collections::HashMap;
-
-/// The largest models are uploaded in some hundred parts. Stops a count that would make the loader
-/// prepare thousands of files.
-pub const MAX_PARTS: u64 = 1024;
 
 /// Which part of a model a file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,10 +26,7 @@ impl Split {
         if number >= count {
             return Err(malformed(format!("the file says that it is part {number} of {count}, counted from 0")));
         }
-        if count > MAX_PARTS {
-            let what = format!("the file says that it is one of {count} parts; weightstream takes {MAX_PARTS}");
-            return Err(Error::new(ErrorKind::Limit, what));
-        }
+        check_part_count(count)?;
         Ok((count > 1).then_some(Split { number: number as usize, count: count as usize, tensor_count }))
     }
 

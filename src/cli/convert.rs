@@ -14,11 +14,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weightstream::dtype::Dtype;
 use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::index::Metadata;
+use weightstream::native::read_file;
 use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, Input, TargetFormat};
+
+/// A config.json has some kilobytes, a vocabulary some megabytes. Stops a file that would fill the memory.
+const MAX_METADATA_BYTES: u64 = 64 << 20;
 
 /// Writes a model in another format, however large it is, in little memory.
 ///
-/// The output takes its name only when it is whole; until then it is called NAME.partial.
+/// The output takes its name only when it is whole; until then it is called NAME.partial. A file that it replaces
+/// (see --force) passes its permissions on; a device, a pipe or a symbolic link is never replaced.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -50,6 +55,9 @@ pub(super) struct Arguments {
     /// Leave out what the format cannot hold, with a warning, instead of refusing the model.
     #[arg(long)]
     allow_loss: bool,
+    /// Replace OUT, and with --shard-size its files, if they exist. Without it they are left alone and nothing is written.
+    #[arg(long)]
+    force: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -130,6 +138,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         max_shard_bytes: arguments.shard_size,
         metadata: arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default(),
         allow_loss: arguments.allow_loss,
+        keep_existing: !arguments.force,
     };
     write(arguments.input.open()?.input(), &arguments.output, &options)
 }
@@ -197,7 +206,7 @@ fn watch_signals(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
 
 fn read_metadata(path: &Path) -> Result<Metadata> {
     let place = |error: Error| error.in_file(&path.display().to_string());
-    let text = std::fs::read(path).map_err(|e| place(e.into()))?;
+    let text = read_file(path, MAX_METADATA_BYTES)?;
     match serde_json::from_slice(&text) {
         Ok(Value::Object(metadata)) => Ok(metadata),
         Ok(_) => Err("it is JSON, but not an object".to_owned()),

@@ -2,8 +2,9 @@
 
 use super::model::{Model, Place};
 use super::table::{Table, cut_end, terminal_width};
+use super::total::Total;
 use super::{Failure, count, one_line, progress::Bar};
-use indicatif::{DecimalBytes, HumanCount};
+use indicatif::HumanCount;
 use serde_json::{Map, Value, json};
 use std::io::{self, BufWriter, Write};
 use weightstream::codec::digest::Hasher;
@@ -34,7 +35,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let model = arguments.place.open()?;
     let bar = Bar::new("hashing");
     let mut hasher = arguments.sha256.then(|| {
-        bar.expects(model.input().tensors().iter().filter_map(Tensor::byte_length).sum());
+        let byte_lengths = model.input().tensors().iter().filter_map(Tensor::byte_length);
+        bar.expects(byte_lengths.fold(0, u64::saturating_add));
         TensorHasher { input: model.input(), progress: &bar }
     });
     let mut out = BufWriter::new(io::stdout().lock());
@@ -100,15 +102,15 @@ fn write_text(
     out: &mut impl Write,
 ) -> Result<(), Failure> {
     let (head, tensors) = (model.input().metadata(), model.input().tensors());
-    let elements = tensors.iter().filter_map(|tensor| element_count(&tensor.shape).ok()).sum();
-    let decoded = tensors.iter().filter_map(Tensor::byte_length).sum();
-    let stored: u64 = tensors.iter().map(Tensor::stored_length).sum();
+    let elements = Total::of(tensors.iter().filter_map(|tensor| element_count(&tensor.shape).ok()));
+    let decoded = Total::of(tensors.iter().filter_map(Tensor::byte_length));
+    let stored = Total::of(tensors.iter().map(Tensor::stored_length));
     writeln!(out, "{}: {} {}", one_line(name), head.format, one_line(&head.version))?;
     let (files, count_of_tensors) = (count(model.file_count(), "file"), count(tensors.len(), "tensor"));
-    write!(out, "{files}, {count_of_tensors}, {} elements, {}", HumanCount(elements), DecimalBytes(decoded))?;
+    write!(out, "{files}, {count_of_tensors}, {} elements, {}", elements.as_count(), decoded.as_bytes())?;
     match stored == decoded {
         true => writeln!(out)?,
-        false => writeln!(out, " stored in {}", DecimalBytes(stored))?,
+        false => writeln!(out, " stored in {}", stored.as_bytes())?,
     }
 
     if !head.metadata.is_empty() {

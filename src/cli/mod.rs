@@ -7,6 +7,7 @@ mod progress;
 mod serve;
 mod size;
 mod table;
+mod total;
 mod upgrade;
 mod verify;
 

@@ -7,6 +7,8 @@ use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::native::RemoteReader;
 use weightstream::native::{Reader, Verified};
 use weightstream::progress::Progress;
+#[cfg(feature = "http")]
+use weightstream::source::http::HttpSource;
 use weightstream::write::Input;
 
 /// Which model.
@@ -18,6 +20,11 @@ pub(super) struct Place {
     /// A header to send to the URL's host and to no other, such as 'Authorization: Bearer …'; can be given several times.
     #[arg(long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
+    /// Refuse redirects to other origins than the URL's (scheme, host and port), and files that a manifest has there.
+    ///
+    /// By default they are followed, without the headers: hubs redirect every download to the host that stores it.
+    #[arg(long)]
+    same_origin: bool,
 }
 
 /// An open model.
@@ -37,10 +44,13 @@ impl Place {
     pub(super) fn open(&self) -> Result<Model, Failure> {
         let headers = self.headers.iter().map(|header| parse_header(header)).collect::<Result<Vec<_>>>()?;
         let model = match self.place.to_str().filter(|place| is_url(place)) {
-            Some(url) => open_url(url, &headers)?,
-            None if headers.is_empty() => Model::Local(Box::new(Reader::open(&self.place)?)),
+            Some(url) => open_url(url, &headers, self.same_origin)?,
+            None if headers.is_empty() && !self.same_origin => Model::Local(Box::new(Reader::open(&self.place)?)),
             None => {
-                let error = Error::new(ErrorKind::InvalidArgument, "headers are for URLs, and this is a file");
+                let error = Error::new(
+                    ErrorKind::InvalidArgument,
+                    "`--header` and `--same-origin` are for URLs, and this is a file",
+                );
                 return Err(error.in_file(&self.name()).into());
             }
         };
@@ -83,13 +93,15 @@ impl Model {
 }
 
 #[cfg(feature = "http")]
-fn open_url(url: &str, headers: &[(String, String)]) -> Result<Model> {
-    let reader = RemoteReader::open(url, headers, weightstream::loader::Options::default())?;
+fn open_url(url: &str, headers: &[(String, String)], same_origin: bool) -> Result<Model> {
+    let source = HttpSource::new(url, headers)?;
+    let source = if same_origin { source.same_origin_only() } else { source };
+    let reader = RemoteReader::open_source(source, weightstream::loader::Options::default())?;
     Ok(Model::Remote(Box::new(reader)))
 }
 
 #[cfg(not(feature = "http"))]
-fn open_url(url: &str, _: &[(String, String)]) -> Result<Model> {
+fn open_url(url: &str, _: &[(String, String)], _: bool) -> Result<Model> {
     let error = Error::new(ErrorKind::Unsupported, "this build reads no URLs").in_file(url);
     Err(error.advise("Build weightstream with its feature `http`."))
 }

@@ -17,6 +17,9 @@ pub(super) struct Arguments {
     /// The file to write.
     #[arg(value_name = "NEW")]
     new: PathBuf,
+    /// Replace NEW if it exists.
+    #[arg(long)]
+    force: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -30,5 +33,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for (file, warning) in reader.warnings() {
         warn(&format!("{file}: {warning}"));
     }
-    convert::write(&reader, &arguments.new, &ConvertOptions { format: TargetFormat::Apr, ..ConvertOptions::default() })
+    let keep_existing = !arguments.force;
+    let options = ConvertOptions { format: TargetFormat::Apr, keep_existing, ..ConvertOptions::default() };
+    convert::write(&reader, &arguments.new, &options)
 }

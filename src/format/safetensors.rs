@@ -8,7 +8,7 @@
 use super::{Format, json, no_checksums, no_tail};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::index::{Component, Index, Manifest, Metadata, Parsed, Part, Tensor, check_tensors};
+use crate::index::{Component, Index, Manifest, Metadata, Parsed, Part, Tensor, check_part_count, check_tensors};
 use crate::window::{Stop, Window};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
@@ -75,7 +75,7 @@ pub fn is_manifest(document: &Map<String, Value>) -> bool {
 /// like the others: what a user has in hand should not depend on the map being kept up to date.
 ///
 /// # Errors
-/// `FORMAT` where a value of `weight_map` is no path inside the folder.
+/// `FORMAT` where a value of `weight_map` is no path inside the folder; `LIMIT` for too many files.
 pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let mut parts: Vec<Part> = Vec::new();
     let mut part_of_path: HashMap<String, usize> = HashMap::new();
@@ -87,6 +87,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
             parts.push(Part { path: path.clone(), url: None, byte_length: None, digest: None });
             parts.len() - 1
         });
+        check_part_count(parts.len() as u64)?;
         tensor_parts.insert(name.clone(), part);
     }
     let metadata = document.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();

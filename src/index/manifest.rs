@@ -1,8 +1,12 @@
 //! Models in several files: what names the files, and which of them holds which tensor.
 
 use super::{Digest, Index, Metadata};
-use crate::error::{Result, malformed};
+use crate::error::{Error, ErrorKind, Result, malformed};
 use std::collections::HashMap;
+
+/// The largest models are uploaded in some hundred files. Stops a count, or a list, that would make the loader prepare
+/// and open thousands of files: each one costs memory, requests, and natively a file descriptor.
+pub const MAX_PARTS: u64 = 1024;
 
 /// A small document that names the files of a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +74,20 @@ impl Manifest {
         let catalog = self.catalog.iter().zip(listed);
         let listed = catalog.flat_map(|(catalog, listed)| listed.iter().map(move |listed| (catalog, listed)));
         mapped.chain(listed.map(|(catalog, (name, shard))| Ok((name.as_str(), catalog.part_of(name, *shard)?))))
+    }
+}
+
+/// Checks that a model does not have more files than weightstream takes. Called before anything is prepared for each.
+///
+/// # Errors
+/// `LIMIT` for more than [`MAX_PARTS`].
+pub(crate) fn check_part_count(count: u64) -> Result<()> {
+    match count {
+        0..=MAX_PARTS => Ok(()),
+        _ => {
+            let what = format!("the model has {count} files; weightstream takes at most {MAX_PARTS}");
+            Err(Error::new(ErrorKind::Limit, what).advise("Write the model again in fewer, larger files."))
+        }
     }
 }
 

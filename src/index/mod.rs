@@ -16,8 +16,8 @@ pub(crate) use checks::check_tensors;
 #[cfg(feature = "ztensor")]
 pub(crate) use checks::check_tied_tensors;
 pub use digest::{ComponentDigest, Digest, DigestedBytes};
-pub(crate) use manifest::check_elsewhere;
-pub use manifest::{Catalog, Manifest, Part};
+pub use manifest::{Catalog, MAX_PARTS, Manifest, Part};
+pub(crate) use manifest::{check_elsewhere, check_part_count};
 
 /// What the model says of itself: a JSON object, in the order of the file.
 pub type Metadata = Map<String, Value>;
@@ -96,6 +96,11 @@ impl Layout {
             Layout::Other(name) => name,
         }
     }
+}
+
+/// The sum of lengths that files claim, or the largest number if there is none so large.
+pub(crate) fn saturating_sum(lengths: impl Iterator<Item = u64>) -> u64 {
+    lengths.fold(0, u64::saturating_add)
 }
 
 /// The component that dense tensors have.

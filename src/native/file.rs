@@ -2,6 +2,8 @@
 
 use super::component;
 #[cfg(not(target_arch = "wasm32"))]
+use super::disk;
+#[cfg(not(target_arch = "wasm32"))]
 use super::map::Map;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -36,16 +38,14 @@ impl FileBytes {
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
-        if path.is_dir() {
-            let error = Error::new(ErrorKind::InvalidArgument, "this is a folder");
-            return Err(error.advise("Name a file: the model, or the manifest of its files.").in_file(&name));
-        }
-        let map = Map::open(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "there is no such file")
-                .advise("Check the path; a model in several files needs all of them in one folder.")
-                .in_file(&name),
-            _ => Error::from(error).in_file(&name),
+        let (file, _) = disk::open(path).map_err(|error| match error.kind {
+            ErrorKind::NotFound => {
+                error.advise("Check the path; a model in several files needs all of them in one folder.")
+            }
+            ErrorKind::InvalidArgument => error.advise("Name a file: the model, or the manifest of its files."),
+            _ => error,
         })?;
+        let map = Map::of(&file).map_err(|error| Error::from(error).in_file(&name))?;
         Ok(FileBytes { name, path: Some(path.to_owned()), storage: Storage::Mapped(map) })
     }
 

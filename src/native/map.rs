@@ -5,15 +5,14 @@ use memmap2::Mmap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
 
 /// A read-only map of a whole file.
 #[derive(Debug)]
 pub(super) struct Map(Mmap);
 
 impl Map {
-    pub(super) fn open(path: &Path) -> io::Result<Map> {
-        let file = File::open(path)?;
+    /// Maps a regular file that is open for reading.
+    pub(super) fn of(file: &File) -> io::Result<Map> {
         // SAFETY: the map is shared and read-only, so nothing in this process writes to it. The bytes can
         // change only if somebody writes into the file itself while it is mapped, which no operating
         // system lets us forbid; `Reader::open` therefore asks its caller not to do that. Should it happen
@@ -22,7 +21,7 @@ impl Map {
         // page that is gone, without giving out anybody else's memory; one that is written in place shows
         // old or new bytes. Offsets, lengths and names are copied out of the map before they are checked
         // and used, so that no index into memory ever rests on a byte that could change after its check.
-        let map = unsafe { Mmap::map(&file)? };
+        let map = unsafe { Mmap::map(file)? };
         // By default the kernel reads up to 128 KiB round every page that is touched. Here it is told what
         // will be touched (`will_need`) and must not guess.
         #[cfg(unix)]

@@ -4,6 +4,8 @@
 //! On wasm32, where nothing can be mapped, [`Reader::from_bytes`] reads what is in memory.
 
 mod component;
+#[cfg(not(target_arch = "wasm32"))]
+mod disk;
 mod file;
 #[cfg(not(target_arch = "wasm32"))]
 mod map;
@@ -14,6 +16,8 @@ mod verify;
 
 pub use crate::loader::Verified;
 pub(crate) use component::ComponentReader;
+#[cfg(not(target_arch = "wasm32"))]
+pub use disk::read_file;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
 pub use remote::RemoteReader;
 pub use streaming::{LoadedTensor, StreamingLoader};

@@ -11,7 +11,12 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::MissedTickBehavior;
+
+/// How often somebody who waits is asked whether to go on: Ctrl-C should seem to work at once.
+const BEAT: Duration = Duration::from_millis(200);
 
 /// A model at a URL: its head is read by the opening, its tensors' bytes when they are asked for, in little memory.
 ///
@@ -35,7 +40,15 @@ impl RemoteReader {
     /// # Errors
     /// Those of [`HttpSource::new`], of [`Loader::open`] and of [`Loader::load_index`].
     pub fn open(url: &str, headers: &[(String, String)], options: Options) -> Result<Self> {
-        let source = HttpSource::new(url, headers)?;
+        RemoteReader::open_source(HttpSource::new(url, headers)?, options)
+    }
+
+    /// As [`RemoteReader::open`], for a source that was made with options of its own, such as
+    /// [`HttpSource::same_origin_only`].
+    ///
+    /// # Errors
+    /// Those of [`Loader::open`] and of [`Loader::load_index`].
+    pub fn open_source(source: HttpSource, options: Options) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (loader, metadata, tensors, warnings) = runtime.block_on(async {
             let loader = Rc::new(Loader::open(source, options).await?);
@@ -70,6 +83,8 @@ impl RemoteReader {
     /// Reads a component in pieces, in order, and gives the algorithm by which it was checked, if there is one. To read
     /// the tensors in their order takes one long request a file.
     ///
+    /// While nothing arrives, `emit` gets an empty piece a few times a second: an error from it ends the reading.
+    ///
     /// # Errors
     /// As for [`PieceReader::read`]; `INVALID_ARGUMENT` where `emit` itself reads.
     pub fn read_pieces(
@@ -82,7 +97,13 @@ impl RemoteReader {
             let what = "a component was to be read from within the reading of another one";
             Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name)
         })?;
-        self.runtime.block_on(pieces.read(tensor, role, emit))
+        let emit = RefCell::new(emit);
+        let pass_on = |bytes: &[u8]| match emit.try_borrow_mut() {
+            Ok(mut emit) => emit(bytes),
+            Err(_) => Err(Error::new(ErrorKind::Internal, "a piece was passed on while another one was")),
+        };
+        let mut own = pass_on;
+        self.block_on(pieces.read(tensor, role, &mut own), || pass_on(&[]))
     }
 
     /// Reads and checks everything that the files let one check, holding no more than a piece of a tensor for each
@@ -92,16 +113,35 @@ impl RemoteReader {
     /// `CHECKSUM` or `FORMAT` for the first thing that is wrong; those of the network.
     pub fn verify(&self, progress: &dyn Progress) -> Result<Verified> {
         let meter = Rc::new(Meter::default());
-        let mut work = pin!(self.loader.verify_in_detail(Rc::clone(&meter) as Rc<dyn Observer>));
-        self.runtime.block_on(poll_fn(|context| {
-            let outcome = work.as_mut().poll(context);
+        let work = self.loader.verify_in_detail(Rc::clone(&meter) as Rc<dyn Observer>);
+        let verified = self.block_on(work, || {
             meter.tell(progress);
-            if outcome.is_pending() && progress.is_cancelled() {
-                let error = Error::new(ErrorKind::Network, "the check was interrupted");
-                return Poll::Ready(Err(error.advise("Run it again.")));
+            match progress.is_cancelled() {
+                true => Err(Error::new(ErrorKind::Network, "the check was interrupted").advise("Run it again.")),
+                false => Ok(()),
             }
-            outcome
-        }))
+        });
+        meter.tell(progress);
+        verified
+    }
+
+    /// Works until it is done, or `check` fails, which is asked whenever something has come and, while nothing comes, a few
+    /// times a second.
+    fn block_on<T>(&self, work: impl Future<Output = Result<T>>, mut check: impl FnMut() -> Result<()>) -> Result<T> {
+        let mut work = pin!(work);
+        self.runtime.block_on(async {
+            let mut beat = tokio::time::interval(BEAT);
+            beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            poll_fn(|context| {
+                let outcome = work.as_mut().poll(context);
+                if outcome.is_ready() {
+                    return outcome;
+                }
+                while beat.poll_tick(context).is_ready() {}
+                check().map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending)
+            })
+            .await
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::codec::crc32::Crc32Parts;
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Stated;
-use crate::index::{Component, Digest, Encoding, Tensor};
+use crate::index::{Component, Digest, Encoding, Tensor, saturating_sum};
 use crate::progress::Progress;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ impl Reader {
     /// `CHECKSUM` or `FORMAT` for the first thing that is wrong.
     pub fn verify(&self, progress: &dyn Progress) -> Result<Verified> {
         let tasks: Vec<_> = self.files.iter().enumerate().flat_map(|(shard, file)| self.tasks(shard, file)).collect();
-        progress.expects(tasks.iter().map(|task| task.range.end - task.range.start).sum());
+        progress.expects(saturating_sum(tasks.iter().map(|task| task.range.end - task.range.start)));
         let crc32s: Vec<_> = self.files.iter().map(|_| Mutex::new(Crc32Parts::default())).collect();
         in_parallel(&tasks, |task| {
             let crc32 = task.run(progress).map_err(|e| e.in_file(&task.file.bytes.name))?;

@@ -1,6 +1,5 @@
 //! From a request to its response.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use super::request::Request;
 use super::response::{Body, Response};
 use super::site::{Found, Site};
 use super::validators::{Validators, Verdict};
+use crate::regular_file::{self, Opened};
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
@@ -47,11 +47,12 @@ fn preflight(request: &Request) -> Response {
         .with("Access-Control-Max-Age", PREFLIGHT_SECONDS)
 }
 
-/// The file is opened once, and its length, validators and bytes all come from that handle: should
+/// The path is without symbolic links. The file is opened once, and its length, validators and bytes all come from that handle: should
 /// another file take its name meanwhile, the two are never mixed.
 fn file(path: &Path, request: &Request) -> io::Result<Response> {
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
+    let Opened::File(file, metadata) = regular_file::open_real(path)? else {
+        return Ok(Response::text(404, "there is no such file"));
+    };
     let byte_length = metadata.len();
     let validators = Validators::of(&metadata);
     // Only GET knows ranges (RFC 9110, section 14.2).

@@ -6,6 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::connections::Connection;
 use super::request::{Heads, Next, Request};
 use super::response::Response;
 use super::send::fit_send_buffer;
@@ -35,11 +36,12 @@ pub struct Exchange {
 
 /// Serves `stream` until it ends. A client that goes away, at whatever moment, is no error of the
 /// server: nothing is reported.
-pub(super) fn serve(stream: &TcpStream, shared: &Shared) {
-    let _ = converse(stream, shared);
+pub(super) fn serve(connection: &Connection<'_>, shared: &Shared) {
+    let _ = converse(connection, shared);
 }
 
-fn converse(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
+fn converse(connection: &Connection<'_>, shared: &Shared) -> io::Result<()> {
+    let stream = connection.stream();
     stream.set_nodelay(true)?;
     fit_send_buffer(stream)?;
     stream.set_write_timeout(Some(shared.timeout))?;
@@ -52,7 +54,13 @@ fn converse(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
                 return linger(stream);
             }
             Next::Request(request) => {
-                respond(stream, shared, &request)?;
+                if !connection.mark_busy() {
+                    return Ok(());
+                }
+                respond(connection, shared, &request)?;
+                if !connection.mark_idle() {
+                    return Ok(());
+                }
                 if !request.keep_alive {
                     return linger(stream);
                 }
@@ -61,7 +69,7 @@ fn converse(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
-fn respond(stream: &TcpStream, shared: &Shared, request: &Request) -> io::Result<()> {
+fn respond(connection: &Connection<'_>, shared: &Shared, request: &Request) -> io::Result<()> {
     let began = Instant::now();
     shared.requests.fetch_add(1, Ordering::Relaxed);
     let mut response = answer::answer(&shared.site, request).isolated(shared.isolated);
@@ -69,7 +77,8 @@ fn respond(stream: &TcpStream, shared: &Shared, request: &Request) -> io::Result
         response = response.closing();
     }
     let mut bytes_sent = 0;
-    let sent = response.send(stream, &request.method, &mut |byte_length| {
+    let sent = response.send(connection.stream(), &request.method, &mut |byte_length| {
+        connection.mark_busy();
         bytes_sent += byte_length;
         shared.bytes_sent.fetch_add(byte_length, Ordering::Relaxed);
     });

@@ -1,55 +1,106 @@
-//! The connections that are open: how many there may be, and how they all end when the server
-//! stops.
+//! The connections that are open: how many there may be, which of them makes room for a new one, and how they all end
+//! when the server stops.
+//!
+//! A client that is never answered must not keep others from being answered: where there is no room, a connection that
+//! waits for its client is closed, never one whose client gets its bytes. Which one: of the connections without a whole
+//! request so far, and of those between two requests, the larger group loses its oldest. So neither half-open
+//! connections nor idle ones push all of the others out.
 
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a stopping server waits for its connections. Their sockets are shut, so only a slow
 /// `on_request` could hold one.
 const FAREWELL: Duration = Duration::from_secs(5);
 
+/// A client that takes none of its bytes for so long makes room for others, where there is no other room: it may be
+/// paused, and can ask for the rest again.
+const STALL: Duration = Duration::from_secs(5);
+
+/// How often a new connection that finds no room looks for a stalled one.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Threads of closed connections that may still be about to end. Bounds the threads while connections are closed and
+/// opened all the time.
+const MAX_LEAVING: usize = 64;
+
+/// With fewer connections a browser could not load a page and a model at once; and it is not they that take all the files.
+const LEAST_LIMIT: usize = 8;
+
 /// The set of open connections.
 pub(super) struct Connections {
-    limit: usize,
     state: Mutex<State>,
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct State {
-    open: HashMap<u64, Arc<TcpStream>>,
+    limit: usize,
+    open: HashMap<u64, Open>,
+    /// Connections that were closed to make room, and whose threads have not ended yet.
+    leaving: usize,
     next_id: u64,
     closed: bool,
+}
+
+struct Open {
+    stream: Arc<TcpStream>,
+    phase: Phase,
+    since: Instant,
+}
+
+/// What a connection is doing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It waits for its first request.
+    New,
+    /// It was answered, and waits for its next request or for its end.
+    Idle,
+    /// It is being answered.
+    Busy,
 }
 
 impl Connections {
     /// Room for at most `limit` at a time.
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, state: Mutex::default(), changed: Condvar::new() }
+        let state = State { limit, open: HashMap::new(), leaving: 0, next_id: 0, closed: false };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Takes a new connection in, as soon as there is room; `None` once the server has been
-    /// stopped.
+    /// Takes a new connection in; where there is no room, another one is closed for it, or it waits until all others have
+    /// had their time. `None` once the server has been stopped.
     pub(super) fn admit(&self, stream: TcpStream) -> Option<u64> {
-        let full = |state: &mut State| !state.closed && state.open.len() >= self.limit;
-        let mut state = self.changed.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        while !state.closed && !state.has_room() {
+            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
         if state.closed {
             return None;
         }
         let id = state.next_id;
         state.next_id += 1;
-        state.open.insert(id, Arc::new(stream));
+        state.open.insert(id, Open { stream: Arc::new(stream), phase: Phase::New, since: Instant::now() });
         Some(id)
     }
 
+    /// Closes some connections that wait for their clients, because the process can open no more files: each connection
+    /// takes a file descriptor, and another one for the file that it sends. From now on there are fewer.
+    pub(super) fn shrink(&self) {
+        let mut state = self.lock();
+        let fewer = state.open.len() / 4 * 3;
+        if fewer >= LEAST_LIMIT {
+            state.limit = fewer.min(state.limit);
+            while state.open.len() > state.limit && state.close_one() {}
+        }
+    }
+
     /// Runs `conversation` over an admitted connection, which ends with it, also by a panic.
-    pub(super) fn attend(&self, id: u64, conversation: impl FnOnce(&TcpStream)) {
+    pub(super) fn attend(&self, id: u64, conversation: impl FnOnce(&Connection<'_>)) {
         let _departure = Departure { connections: self, id };
-        let stream = self.lock().open.get(&id).cloned();
+        let stream = self.lock().open.get(&id).map(|open| Arc::clone(&open.stream));
         if let Some(stream) = stream {
-            conversation(&stream);
+            conversation(&Connection { connections: self, id, stream });
         }
     }
 
@@ -57,20 +108,81 @@ impl Connections {
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        for stream in state.open.values() {
-            let _ = stream.shutdown(Shutdown::Both);
+        for open in state.open.values() {
+            let _ = open.stream.shutdown(Shutdown::Both);
         }
         self.changed.notify_all();
     }
 
     /// Waits for the threads of all connections to be done.
     pub(super) fn wait_until_gone(&self) {
-        let _ = self.changed.wait_timeout_while(self.lock(), FAREWELL, |state| !state.open.is_empty());
+        let is_busy = |state: &mut State| !state.open.is_empty() || state.leaving > 0;
+        let _ = self.changed.wait_timeout_while(self.lock(), FAREWELL, is_busy);
     }
 
     /// A thread that panicked left the map whole: each change is one insertion or removal.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An admitted connection, as its thread sees it.
+pub(super) struct Connection<'a> {
+    connections: &'a Connections,
+    id: u64,
+    stream: Arc<TcpStream>,
+}
+
+impl Connection<'_> {
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// It is about to be answered, or its client has just taken bytes. False if it was closed to make room for another.
+    pub(super) fn mark_busy(&self) -> bool {
+        self.enter(Phase::Busy)
+    }
+
+    /// It was answered, and waits for its client. False if it was closed to make room for another.
+    pub(super) fn mark_idle(&self) -> bool {
+        self.enter(Phase::Idle)
+    }
+
+    fn enter(&self, phase: Phase) -> bool {
+        let mut state = self.connections.lock();
+        let Some(open) = state.open.get_mut(&self.id) else { return false };
+        (open.phase, open.since) = (phase, Instant::now());
+        true
+    }
+}
+
+impl State {
+    /// Makes room for one more connection, if that can be done.
+    fn has_room(&mut self) -> bool {
+        self.open.len() < self.limit || self.close_one()
+    }
+
+    /// Closes the connection that can be missed best. False where there is none.
+    fn close_one(&mut self) -> bool {
+        if self.leaving >= MAX_LEAVING {
+            return false;
+        }
+        let count = |phase| self.open.values().filter(|open| open.phase == phase).count();
+        let larger = if count(Phase::New) >= count(Phase::Idle) { Phase::New } else { Phase::Idle };
+        let Some(id) = self.oldest(larger, Duration::ZERO).or_else(|| self.oldest(Phase::Busy, STALL)) else {
+            return false;
+        };
+        if let Some(open) = self.open.remove(&id) {
+            let _ = open.stream.shutdown(Shutdown::Both);
+            self.leaving += 1;
+        }
+        true
+    }
+
+    /// The connection that has been in this phase for longest, and for at least so long.
+    fn oldest(&self, phase: Phase, at_least: Duration) -> Option<u64> {
+        let candidates = self.open.iter().filter(|(_, open)| open.phase == phase && open.since.elapsed() >= at_least);
+        candidates.min_by_key(|(id, open)| (open.since, **id)).map(|(id, _)| *id)
     }
 }
 
@@ -81,36 +193,97 @@ struct Departure<'a> {
 
 impl Drop for Departure<'_> {
     fn drop(&mut self) {
-        self.connections.lock().open.remove(&self.id);
+        let mut state = self.connections.lock();
+        if state.open.remove(&self.id).is_none() {
+            state.leaving = state.leaving.saturating_sub(1);
+        }
+        drop(state);
         self.connections.changed.notify_all();
     }
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
-    use std::io;
+    use std::io::{self, Read};
     use std::net::TcpListener;
     use std::thread;
 
     use super::*;
 
+    /// Both ends of a new connection.
+    fn connect(listener: &TcpListener) -> io::Result<(TcpStream, TcpStream)> {
+        let client = TcpStream::connect(listener.local_addr()?)?;
+        Ok((client, listener.accept()?.0))
+    }
+
+    /// Whether the server has closed it.
+    fn is_closed(mut client: &TcpStream) -> bool {
+        client.set_read_timeout(Some(Duration::from_millis(20))).is_ok() && matches!(client.read(&mut [0]), Ok(0))
+    }
+
+    #[test]
+    fn the_oldest_that_waits_makes_room_and_not_one_that_is_answered() -> io::Result<()> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let connections = Connections::new(3);
+        let clients: Vec<_> = (0..3).map(|_| connect(&listener)).collect::<io::Result<_>>()?;
+        let clients: Vec<_> = clients.into_iter().map(|(client, server)| (client, connections.admit(server))).collect();
+        connections.attend(0, |busy| {
+            assert!(busy.mark_busy());
+            let (_fourth, server) = connect(&listener).unwrap();
+            assert_eq!(connections.admit(server), Some(3));
+            assert_eq!(clients.iter().map(|(client, _)| is_closed(client)).collect::<Vec<_>>(), [false, true, false]);
+            assert!(busy.mark_idle());
+        });
+        let mut was_attended = false;
+        connections.attend(1, |_| was_attended = true);
+        assert!(!was_attended);
+        Ok(())
+    }
+
+    #[test]
+    fn neither_of_the_groups_that_wait_pushes_the_other_out() -> io::Result<()> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let connections = Connections::new(4);
+        let (answered, server) = connect(&listener)?;
+        assert_eq!(connections.admit(server), Some(0));
+        thread::scope(|scope| {
+            connections.attend(0, |idle| {
+                assert!(idle.mark_busy() && idle.mark_idle());
+                let half_open: Vec<_> = (0..20)
+                    .map(|_| {
+                        let (client, server) = connect(&listener).unwrap();
+                        let id = connections.admit(server).unwrap();
+                        let connections = &connections;
+                        scope.spawn(move || connections.attend(id, |it| drop(it.stream().read(&mut [0]))));
+                        client
+                    })
+                    .collect();
+                assert!(!is_closed(&answered));
+                assert_eq!(half_open.iter().filter(|client| !is_closed(client)).count(), 3);
+                connections.close();
+            });
+        });
+        Ok(())
+    }
+
     #[test]
     fn admits_another_connection_only_when_one_has_ended() -> io::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        let connect = || TcpStream::connect(listener.local_addr()?);
         let connections = Connections::new(1);
-        let (first, second) = (connect()?, connect()?);
-        assert_eq!(connections.admit(first), Some(0));
+        let (first, second) = (connect(&listener)?, connect(&listener)?);
+        assert_eq!(connections.admit(first.1), Some(0));
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| connections.admit(second));
-            connections.attend(0, |_| {
+            let mut waiting = None;
+            connections.attend(0, |busy| {
+                assert!(busy.mark_busy());
+                let admitted = waiting.insert(scope.spawn(|| connections.admit(second.1)));
                 thread::sleep(Duration::from_millis(20));
-                assert!(!waiting.is_finished());
+                assert!(!admitted.is_finished());
             });
-            assert_eq!(waiting.join().ok(), Some(Some(1)));
+            assert_eq!(waiting.and_then(|admitted| admitted.join().ok()), Some(Some(1)));
         });
         connections.close();
-        assert_eq!(connections.admit(connect()?), None);
+        assert_eq!(connections.admit(connect(&listener)?.1), None);
         Ok(())
     }
 }

@@ -47,11 +47,11 @@ use site::Site;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Each connection costs a thread: a client that opens them without end must not exhaust the
-/// machine. Those beyond wait in the listen queue until one ends.
+/// machine. For those beyond, others that wait for their clients are closed.
 const MAX_CONNECTIONS: usize = 256;
 
-/// The pause after a failed `accept`. It fails when the process is out of file descriptors; trying
-/// again at once would only burn the processor.
+/// The pause after a failed `accept`. It fails when the process is out of file descriptors, until connections have ended;
+/// trying again at once would only burn the processor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A connection's thread parses a head of 16 KiB and walks a few paths; the default stack of 2 MiB
@@ -92,8 +92,10 @@ impl Server {
         self
     }
 
-    /// How long a connection may keep the server waiting, for a whole request head or for room to
-    /// send more of a body, before it is closed. 60 seconds by default.
+    /// How long a connection may keep the server waiting, for a request to begin or for room to send
+    /// more of a body, before it is closed. 60 seconds by default. A head that has begun must be whole
+    /// within 10 seconds; and where there are very many connections, those that wait for their clients
+    /// are closed earlier.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -241,9 +243,17 @@ struct Shared {
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     for stream in listener.incoming() {
-        let Ok(stream) = stream else {
-            thread::sleep(ACCEPT_PAUSE);
-            continue;
+        let stream = match stream {
+            Ok(stream) => stream,
+            // The client has gone already.
+            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {
+                continue;
+            }
+            Err(_) => {
+                shared.connections.shrink();
+                thread::sleep(ACCEPT_PAUSE);
+                continue;
+            }
         };
         let Some(id) = shared.connections.admit(stream) else {
             return;
@@ -251,9 +261,10 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let worker = Arc::clone(shared);
         let started = thread::Builder::new()
             .stack_size(STACK_BYTES)
-            .spawn(move || worker.connections.attend(id, |stream| connection::serve(stream, &worker)));
+            .spawn(move || worker.connections.attend(id, |connection| connection::serve(connection, &worker)));
         if started.is_err() {
             shared.connections.attend(id, |_| ());
+            shared.connections.shrink();
         }
     }
 }

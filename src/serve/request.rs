@@ -4,6 +4,10 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+/// How long a head may be on its way, from its first byte to its last. It fits into a packet or a few; a client that is
+/// slower does not mean to get an answer.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A client that sends an endless head must not fill the memory.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// Browsers send about twenty headers.
@@ -55,11 +59,16 @@ impl<'a> Heads<'a> {
         Self { stream, timeout, buffer: Vec::new() }
     }
 
-    /// Reads the next head. The whole of it must come within the timeout: a client that sends a
-    /// byte now and then does not hold its thread for ever.
+    /// Reads the next head. It must begin within the timeout, and the whole of it come within a shorter one: a client that
+    /// sends a byte now and then does not hold its thread for ever.
     pub(super) fn next(&mut self) -> io::Result<Next> {
-        let deadline = Instant::now() + self.timeout;
+        let mut deadline = Instant::now() + self.timeout;
+        let mut has_begun = false;
         loop {
+            if !has_begun && !self.buffer.is_empty() {
+                has_begun = true;
+                deadline = deadline.min(Instant::now() + HEAD_TIMEOUT);
+            }
             match parse(&self.buffer) {
                 Parsed::Complete(request, byte_length) if byte_length <= MAX_HEAD_BYTES => {
                     self.buffer.drain(..byte_length);

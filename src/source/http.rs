@@ -32,6 +32,8 @@ pub struct HttpSource {
     /// Whether a manifest named it, and not the caller.
     is_elsewhere: bool,
     history: Rc<History>,
+    /// Whether other origins than that of the caller's URL are refused.
+    same_origin_only: bool,
 }
 
 /// What all files of a model have in common.
@@ -62,7 +64,18 @@ impl HttpSource {
         }
         let caller =
             Caller { client: client()?, url: url.clone(), headers: checked_headers(headers)?, start: Instant::now() };
-        Ok(HttpSource { url, caller: Rc::new(caller), is_elsewhere: false, history: Rc::default() })
+        let (caller, history) = (Rc::new(caller), Rc::default());
+        Ok(HttpSource { url, caller, is_elsewhere: false, history, same_origin_only: false })
+    }
+
+    /// Refuses redirects to, and files that a manifest has at, any other origin (scheme, host and port) than that of the
+    /// URL which was opened: nothing is asked of them. Meant for servers that read models for others, where a model must
+    /// not choose which hosts of the network are asked.
+    ///
+    /// Without this call they are followed: hubs redirect every download to the host that stores it.
+    #[must_use]
+    pub fn same_origin_only(self) -> Self {
+        HttpSource { same_origin_only: true, ..self }
     }
 
     /// Asks for a range of the file; for all of it where ranges of it cannot be used.
@@ -87,6 +100,7 @@ impl HttpSource {
         // Once a redirect has led away, nothing that follows is the caller's choice.
         let mut is_trusted = !self.is_elsewhere;
         for _ in 0..=MAX_REDIRECTS {
+            self.check_origin(&url)?;
             is_trusted &= url.origin() == self.caller.url.origin();
             if self.caller.url.scheme() == "https" && url.scheme() != "https" {
                 let what = format!("it leads from https to {}, where anybody on the way can change it", place(&url));
@@ -108,6 +122,17 @@ impl HttpSource {
             }
         }
         Err(Error::new(ErrorKind::Http, format!("the server redirects more than {MAX_REDIRECTS} times")))
+    }
+
+    /// Asked of every URL before it is requested, whoever named it.
+    fn check_origin(&self, url: &Url) -> Result<()> {
+        let own = self.caller.url.origin();
+        if !self.same_origin_only || url.origin() == own {
+            return Ok(());
+        }
+        let (own, place) = (own.ascii_serialization(), place(url));
+        let what = format!("the model leads to {place}, and only files of {own} are allowed");
+        Err(Error::new(ErrorKind::Http, what).advise("Allow other origins only for models that you trust."))
     }
 }
 
@@ -149,7 +174,9 @@ impl Source for HttpSource {
     }
 
     fn elsewhere(&self, url: &str, _: &str) -> Result<Self> {
-        Ok(HttpSource { url: parse_url(url)?, is_elsewhere: true, history: Rc::default(), ..self.clone() })
+        let url = parse_url(url)?;
+        self.check_origin(&url)?; // told by the opening already
+        Ok(HttpSource { url, is_elsewhere: true, history: Rc::default(), ..self.clone() })
     }
 
     async fn pause(&self, delay_ms: u64) {

@@ -18,7 +18,8 @@ pub trait Input {
     fn tensors(&self) -> &[Tensor];
 
     /// Reads a component in pieces, in order, from its start, and checks it as far as its format allows. Called for
-    /// the tensors in their order; more than once for the same one where `Compression::Auto` tries both.
+    /// the tensors in their order; more than once for the same one where `Compression::Auto` tries both. Where it has to
+    /// wait for bytes, it should emit an empty piece now and then: that fails once the conversion is cancelled.
     ///
     /// # Errors
     /// What is wrong with its bytes, or with getting them; those of `emit`.
@@ -101,6 +102,9 @@ impl<'a> TensorSource<'a> {
         let mut position = 0;
         input.read_pieces(tensor, &stored.role, &mut |bytes| {
             check_cancelled(*progress)?;
+            if bytes.is_empty() {
+                return Ok(()); // it only asked whether to go on
+            }
             match &mut cast {
                 Some(cast) => cast.push(bytes, take)?,
                 None => take(bytes)?,

@@ -12,6 +12,7 @@ mod burnpack;
 pub mod cast;
 #[cfg(any(feature = "burnpack", feature = "ztensor"))]
 mod cbor;
+mod destination;
 #[cfg(feature = "embd")]
 mod embd;
 mod input;
@@ -19,6 +20,7 @@ mod losses;
 mod metadata;
 mod options;
 mod output;
+mod partial;
 mod safetensors;
 mod shards;
 mod target;
@@ -30,7 +32,7 @@ pub use options::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
 
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, Tensor};
+use crate::index::{Component, Tensor, saturating_sum};
 use crate::progress::Progress;
 use input::TensorSource;
 use losses::Losses;
@@ -59,7 +61,8 @@ pub struct Converted {
 ///
 /// # Errors
 /// `UNSUPPORTED` and `LIMIT` for what the target format cannot hold, naming it; `INVALID_ARGUMENT` where an
-/// output is an input, or an option is not for this format; `IO`; those of reading. After an error, what was at the
+/// output is an input, is no regular file (a folder, a device, a symbolic link), or exists and
+/// [`ConvertOptions::keep_existing`] is set, or an option is not for this format; `IO`; those of reading. After an error, what was at the
 /// outputs before is still there, unless the error came while finished files were given their names.
 pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress: &dyn Progress) -> Result<Converted> {
     let mut losses = Losses::new(options.allow_loss);
@@ -73,14 +76,14 @@ pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress
     }
     let plan = Plan::new(&*target, out, files, &tensors)?;
     for path in plan.paths() {
-        output::refuse_input(path, input)?;
+        destination::check(path, input, options.keep_existing)?;
     }
-    let decoded_bytes = input.tensors().iter().filter_map(Tensor::byte_length).sum();
+    let decoded_bytes = saturating_sum(input.tensors().iter().filter_map(Tensor::byte_length));
     progress.expects(decoded_bytes);
 
     let finished = plan.write(input, progress)?;
     check_cancelled(progress)?;
-    output::publish(finished)?;
+    output::publish(finished, options.keep_existing)?;
     let with_length = |path: PathBuf| {
         let byte_length = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
         (path, byte_length)

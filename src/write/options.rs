@@ -27,6 +27,8 @@ pub struct ConvertOptions {
     pub metadata: Metadata,
     /// Leaves out what the format cannot hold, with a warning, instead of refusing the model.
     pub allow_loss: bool,
+    /// Refuses an output that exists, instead of replacing it. A file that is replaced keeps its permissions.
+    pub keep_existing: bool,
 }
 
 /// A format that weightstream writes.

@@ -1,6 +1,7 @@
 //! Files on their way: written under another name, and given their own only once all of them are whole.
 
-use super::Input;
+use super::destination;
+use super::partial::Guard;
 use crate::codec::crc32;
 #[cfg(feature = "aero")]
 use crate::codec::digest::Hasher;
@@ -8,17 +9,16 @@ use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "aero")]
 use crate::index::Digest;
 use serde_json::Value;
-use std::ffi::OsString;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 #[cfg(feature = "aero")]
 use std::io::Read;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Small writes (heads, padding, blocks) are gathered to so many bytes.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// A file that is being written as `NAME.partial`. Dropping it removes it.
+/// A file that is being written under a temporary name. Dropping it removes it.
 #[derive(Debug)]
 pub(super) struct PartialFile {
     guard: Guard,
@@ -49,19 +49,7 @@ pub(super) struct FinishedFile {
 
 impl PartialFile {
     pub(super) fn create(path: &Path) -> Result<Self> {
-        let place = |error: io::Error| Error::from(error).in_file(&path.display().to_string());
-        if path.is_dir() {
-            let error = Error::new(ErrorKind::InvalidArgument, "this is a folder");
-            return Err(error.advise("Name a file to write.").in_file(&path.display().to_string()));
-        }
-        let partial = partial_path(path);
-        let file = File::options().write(true).create(true).truncate(false).open(&partial).map_err(place)?;
-        if let Err(TryLockError::WouldBlock) = file.try_lock() {
-            let error = Error::new(ErrorKind::Io, "another process is writing this file");
-            return Err(error.advise("Wait for it, or choose another output.").in_file(&path.display().to_string()));
-        }
-        let guard = Guard { path: path.to_owned(), partial, published: false };
-        file.set_len(0).map_err(place)?; // what a killed process may have left
+        let (guard, file) = Guard::create(path)?;
         let file = BufWriter::with_capacity(BUFFER_BYTES, file);
         Ok(PartialFile { guard, file, position: 0, head_length: 0, crc32: crc32fast::Hasher::new() })
     }
@@ -140,10 +128,8 @@ impl PartialFile {
     pub(super) fn finish(self) -> Result<FinishedFile> {
         let crc32 = self.crc32();
         let PartialFile { guard, file, position, .. } = self;
-        let place = |error| Error::from(error).in_file(&guard.path.display().to_string());
-        let file = file.into_inner().map_err(|e| place(e.into_error()))?;
-        // Otherwise a crash of the machine could leave the new name with the content not yet there.
-        file.sync_all().map_err(place)?;
+        let file = file.into_inner().map_err(|e| guard.place(e.into_error()))?;
+        guard.finish(&file)?;
         Ok(FinishedFile { guard, lock: Some(file), byte_length: position, crc32 })
     }
 
@@ -154,7 +140,7 @@ impl PartialFile {
     }
 
     fn place(&self, error: io::Error) -> Error {
-        Error::from(error).in_file(&self.guard.path.display().to_string())
+        self.guard.place(error)
     }
 }
 
@@ -187,6 +173,7 @@ impl FinishedFile {
     /// The SHA-256 of the whole file, which is read once more for it: its head was written last.
     #[cfg(feature = "aero")]
     pub(super) fn sha256(&self) -> Result<Digest> {
+        self.guard.check_in_place()?;
         let read = || -> io::Result<Digest> {
             let mut file = File::open(&self.guard.partial)?;
             let mut hasher = Hasher::new(Digest::Sha256([0; 32]));
@@ -203,59 +190,34 @@ impl FinishedFile {
     }
 }
 
-/// Gives all files their names. The last one makes them a model, so what had its name goes first: new shards
-/// beside an old manifest would look like a model.
-pub(super) fn publish(files: Vec<FinishedFile>) -> Result<()> {
-    if let [shards @ .., last] = files.as_slice()
-        && !shards.is_empty()
-        && last.path().exists()
-    {
-        fs::remove_file(last.path()).map_err(|e| last.guard.place(e))?;
+/// Gives all files their names, and has the disk remember them. The last one makes them a model, so what had its name
+/// goes first, and the last one gets it when all others are there: new shards beside an old manifest, or a manifest
+/// without its shards, would look like a model.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` where an output exists by now and is to be kept, or is no regular file; `IO`.
+pub(super) fn publish(files: Vec<FinishedFile>, keep_existing: bool) -> Result<()> {
+    for file in &files {
+        destination::check_free(file.path(), keep_existing)?; // again: what lies there may have changed meanwhile
     }
-    for FinishedFile { mut guard, lock, .. } in files {
-        fs::rename(&guard.partial, &guard.path).map_err(|e| guard.place(e))?;
+    let count = files.len();
+    let Some(last) = files.last() else { return Ok(()) };
+    if count > 1 && !keep_existing && destination::replaced(last.path())?.is_some() {
+        fs::remove_file(last.path()).map_err(|e| last.guard.place(e))?;
+        destination::sync_folder(last.path())?;
+    }
+    for (number, FinishedFile { mut guard, lock, .. }) in files.into_iter().enumerate() {
+        let is_last = number + 1 == count;
+        if is_last && count > 1 {
+            destination::sync_folder(&guard.path)?;
+        }
+        guard.check_in_place()?;
+        destination::publish(&guard.partial, &guard.path, keep_existing)?;
         guard.published = true;
         drop(lock);
-    }
-    Ok(())
-}
-
-/// Refuses an output that is a file of the model being read.
-pub(super) fn refuse_input(path: &Path, input: &dyn Input) -> Result<()> {
-    for output in [path.to_owned(), partial_path(path)] {
-        let Ok(real) = fs::canonicalize(&output) else { continue }; // does not exist yet
-        if input.paths().iter().any(|input| fs::canonicalize(input).is_ok_and(|input| input == real)) {
-            let error = Error::new(ErrorKind::InvalidArgument, "this file would be written over while it is read");
-            return Err(error.advise("Choose another output.").in_file(&output.display().to_string()));
+        if is_last {
+            destination::sync_folder(&guard.path)?;
         }
     }
     Ok(())
-}
-
-/// Removes the partial file, unless it was given its name.
-#[derive(Debug)]
-struct Guard {
-    path: PathBuf,
-    partial: PathBuf,
-    published: bool,
-}
-
-impl Guard {
-    fn place(&self, error: io::Error) -> Error {
-        Error::from(error).in_file(&self.path.display().to_string())
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if !self.published {
-            fs::remove_file(&self.partial).ok(); // nothing is lost if it stays: its name says what it is
-        }
-    }
-}
-
-fn partial_path(path: &Path) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(".partial");
-    PathBuf::from(name)
 }

@@ -3,7 +3,7 @@
 use super::target::{Place, Sharded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::part_path;
-use crate::index::Tensor;
+use crate::index::{MAX_PARTS, Tensor};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +31,7 @@ pub(super) fn fill(
         let mut grown = with(format, &size, tensor).map_err(place)?;
         if size.tensors > 0 && format.file_bytes(&grown) > max_bytes {
             files.push(start..at);
+            check_count(files.len())?;
             start = at;
             grown = with(format, &empty(format, false), tensor).map_err(place)?;
         }
@@ -45,7 +46,20 @@ pub(super) fn fill(
     }
     format.check_head(&size)?; // of a model without tensors, too
     files.push(start..tensors.len());
+    check_count(files.len())?;
     Ok(files)
+}
+
+/// A model of more files could be written, but not be read.
+fn check_count(files: usize) -> Result<()> {
+    match files as u64 {
+        0..=MAX_PARTS => Ok(()),
+        _ => {
+            let what = format!("the model would have more than {MAX_PARTS} files, which is all that is read");
+            let error = Error::new(ErrorKind::InvalidArgument, what);
+            Err(error.advise("Allow larger files with `--shard-size`."))
+        }
+    }
 }
 
 fn empty(format: &dyn Sharded, is_first: bool) -> FileSize {

@@ -315,3 +315,27 @@ fn damage_in_one_tensor_leaves_the_others_readable() {
     fs::remove_file(folder.path("m.apr")).unwrap();
     assert_eq!(reader.tensor_slice("tensor").unwrap(), entry().stored, "a replaced file stays mapped");
 }
+
+/// Names of files that do not exist: a model of so many is refused before one of them is looked for.
+#[test]
+fn refuses_models_of_too_many_files() {
+    let names = |count: usize| (0..count).map(|at| format!("{at}.bin")).collect::<Vec<_>>();
+    let manifests = |count: usize| -> [Value; 4] {
+        let parts = |key: &str| names(count).iter().map(|name| json!({ key: name })).collect::<Vec<_>>();
+        let weight_map: serde_json::Map<_, _> =
+            names(count).into_iter().map(|name| (format!("t{name}"), json!(name))).collect();
+        let aeroset = json!({ "name": "AEROSET", "version": [0, 2] });
+        [
+            json!({ "shards": parts("file") }),
+            json!({ "version": "2.0", "shard_count": count, "shards": parts("filename") }),
+            json!({ "weight_map": weight_map }),
+            json!({ "format": aeroset, "parts": parts("path"), "global_tidx": { "path": "0.bin" } }),
+        ]
+    };
+    for manifest in manifests(1025) {
+        refused(vec![("m.apr", manifest.to_string().into_bytes())], Limit, "at most 1024");
+    }
+    for manifest in manifests(1000) {
+        refused(vec![("m.apr", manifest.to_string().into_bytes())], NotFound, "0.bin");
+    }
+}

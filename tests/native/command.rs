@@ -200,3 +200,16 @@ fn serve_serves_ranges_of_the_folder() {
     assert!(answer.starts_with("HTTP/1.1 206 "), "{answer}");
     assert!(answer.ends_with("\r\n\r\n234"), "{answer}");
 }
+
+/// Of a dtype that is not known, a tensor may claim any number of elements.
+#[test]
+fn inspect_counts_beyond_64_bits() {
+    let folder = Folder::new();
+    let shape = [u64::MAX];
+    let tensors = ["a", "b", "c"].map(|name| (name, "Z9", &shape[..], vec![1]));
+    folder.write("m.safetensors", &safetensors(None, &tensors));
+    let expected = "1 file, 3 tensors, more than 18,446,744,073,709,551,615 elements, 3 B";
+    assert!(succeed(&folder, &["inspect", "m.safetensors"]).contains(expected));
+    succeed(&folder, &["inspect", "m.safetensors", "--json", "--sha256"]);
+    succeed(&folder, &["verify", "m.safetensors"]);
+}

@@ -122,7 +122,7 @@ fn endless(folder: &Folder) {
 /// Starts a conversion and waits until it writes.
 fn start(folder: &Folder) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weightstream"));
-    command.args(["convert", "m.safetensors", "out.apr", "--compress", "lz4"]).current_dir(folder.0.path());
+    command.args(["convert", "m.safetensors", "out.apr", "--force", "--compress", "lz4"]).current_dir(folder.0.path());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let has_begun = |path: &Path| fs::metadata(path).is_ok_and(|file| file.len() > 0);
     while !has_begun(&folder.path("out.apr.partial")) {

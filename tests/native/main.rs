@@ -8,6 +8,8 @@ mod command;
 mod interrupted;
 mod loader;
 mod overlapping;
+mod outputs;
+mod pipes;
 mod reading;
 mod round_trips;
 mod sharded;

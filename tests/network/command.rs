@@ -117,3 +117,47 @@ fn a_url_converts_to_the_same_bytes_as_its_file_and_in_one_pass() {
     let sent: usize = server.ranges().iter().map(|range| range.end.min(FILE.len()) - range.start).sum();
     assert!(sent <= FILE.len() + 65_536, "{:?}", server.ranges());
 }
+
+#[test]
+fn same_origin_refuses_other_hosts_and_is_for_urls() {
+    let other = Server::new(|request| answer(&FILE, request));
+    let target = other.url("/m");
+    let server = Server::new(move |_| Reply::new(302, b"").with("Location", &target));
+    let url = server.url("/m.safetensors");
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.apr");
+    succeed(&["inspect", &url]);
+    let asked = other.requests().len();
+    for command in [&["inspect", &url][..], &["verify", &url], &["convert", &url, out.to_str().unwrap()]] {
+        let error = fail(&[command, &["--same-origin"]].concat());
+        assert!(error.starts_with("weightstream: error[HTTP]: ") && error.contains(&other.url("/m")), "{error}");
+    }
+    assert_eq!(other.requests().len(), asked);
+    assert!(fail(&["inspect", "m.apr", "--same-origin"]).contains("error[INVALID_ARGUMENT]"));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_conversion_whose_bytes_do_not_come() {
+    use std::time::{Duration, Instant};
+
+    let server = Server::new(|request| match request.number {
+        0 => answer(&FILE, request),
+        _ => answer(&FILE, request).stall_after(200_000),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let names = || std::fs::read_dir(folder.path()).unwrap().count();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weightstream"));
+    command.args(["convert", &server.url("/m.safetensors"), "out.apr"]).current_dir(folder.path());
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    while names() == 0 || server.requests().len() < 2 {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let began = Instant::now();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let status = child.wait().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!((status.code(), names()), (Some(130), 0));
+}

@@ -161,3 +161,58 @@ fn redirects_that_lead_nowhere_end() {
     let server = Server::new(|_| whole(&FILE));
     assert!(run(open(&server.url("/m"))).is_ok());
 }
+
+fn same_origin(url: &str) -> Result<Rc<Loader<HttpSource>>, Error> {
+    run(Loader::open(source(url).same_origin_only(), options())).map(Rc::new)
+}
+
+#[track_caller]
+fn assert_refuses(outcome: Result<Rc<Loader<HttpSource>>, Error>, other: &str) {
+    let error = outcome.err().unwrap();
+    assert_eq!(error.kind, ErrorKind::Http, "{error}");
+    assert!(error.what.contains(other) && error.what.contains("allowed"), "{error}");
+}
+
+#[test]
+fn same_origin_follows_no_redirect_to_another_host() {
+    let other = Server::new(|request| answer(&FILE, request));
+    let (target, place) = (other.url("/m?sig=s3cret"), other.url("/m"));
+    let server = Server::new(move |request| match request.path.as_str() {
+        "/own" => Reply::new(302, b"").with("Location", "/there"),
+        "/there" => answer(&FILE, request),
+        "/far" => Reply::new(302, b"").with("Location", "/away"),
+        _ => Reply::new(307, b"").with("Location", &target),
+    });
+    assert!(same_origin(&server.url("/own")).is_ok());
+    for path in ["/away", "/far"] {
+        let outcome = same_origin(&server.url(path));
+        assert!(!outcome.as_ref().is_err_and(|error| error.to_string().contains("s3cret")));
+        assert_refuses(outcome, &place);
+    }
+    assert_eq!(other.requests().len(), 0);
+}
+
+#[test]
+fn same_origin_asks_no_other_host_for_files_of_a_manifest() {
+    let folder = corpus::root().join("aero/set");
+    let other = Server::new(|_| Reply::new(404, b""));
+    let (own_url, base): (Arc<OnceLock<String>>, Arc<OnceLock<String>>) = Default::default();
+    let urls = (Arc::clone(&own_url), Arc::clone(&base));
+    let server = Server::new(move |request| {
+        let file = fs::read(folder.join(request.path.rsplit('/').next().unwrap())).unwrap();
+        let base = if request.path.starts_with("/other/") { &urls.1 } else { &urls.0 };
+        match String::from_utf8(file) {
+            Ok(text) => answer(text.replace("http://127.0.0.1:0/models/x", base.get().unwrap()).as_bytes(), request),
+            Err(binary) => answer(binary.as_bytes(), request),
+        }
+    });
+    own_url.set(server.url("/set")).unwrap();
+    base.set(other.url("/set")).unwrap();
+    run(async {
+        let source = source(&server.url("/set/model.v02.aeroset.json")).same_origin_only();
+        let loader = Loader::open(source, options()).await.map(Rc::new).unwrap();
+        assert_eq!(loader.load_index().await.unwrap().len(), 7);
+    });
+    assert_refuses(same_origin(&server.url("/other/model.v02.aeroset.json")), &other.url(""));
+    assert_eq!(other.requests().len(), 0);
+}

@@ -6,6 +6,7 @@ mod client;
 mod conditions;
 mod connections;
 mod files;
+mod half_open;
 mod paths;
 mod ranges;
 

@@ -47,7 +47,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
 
     let convert = |from: &Path, to: &Path, options: &[&str]| {
         let mut convert = Command::new(&program);
-        command::quiet(convert.arg("convert").arg(from).arg(to).args(options), model::CONVERT_LIMIT)
+        command::quiet(convert.args(["convert", "--force"]).arg(from).arg(to).args(options), model::CONVERT_LIMIT)
     };
     for &format in TargetFormat::ALL {
         let holds = |tensor: &&ExpectedTensor| format.name() != "embd" || tensor.dtype != "I64";

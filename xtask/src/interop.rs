@@ -135,6 +135,7 @@ impl Weightstream {
     fn convert(&self, conversion: &Conversion, more: &[&str]) -> Result<()> {
         let Conversion { target, options, source, out } = conversion;
         let mut convert = self.command("convert");
+        convert.arg("--force"); // one conversion after another goes to the same place
         convert.arg(&source.file).arg(out).args(["--format", target.format]).args(*options).args(more);
         command::output(&mut convert).map(drop)
     }

@@ -7,7 +7,7 @@ use super::super::json::part_path;
 use super::{FORMAT, unsupported};
 use crate::codec::digest::from_hex;
 use crate::error::{Result, malformed};
-use crate::index::{Catalog, Digest, Manifest, Metadata, Part};
+use crate::index::{Catalog, Digest, Manifest, Metadata, Part, check_part_count};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub fn is_manifest(document: &Map<String, Value>) -> bool {
 ///
 /// # Errors
 /// `UNSUPPORTED` for a version other than 0.x; `FORMAT` where a file has no path, or one that leads out of the folder
-/// without being a URL, or a shard is in two files.
+/// without being a URL, or a shard is in two files; `LIMIT` for too many files.
 pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let base_url = match document.get("base_url") {
         None | Some(Value::Null) => None,
@@ -28,6 +28,8 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
         Some(other) => return Err(malformed(format!("the manifest's `base_url` is {other}, not a URL"))),
     };
     let listed = document.get("parts").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let index = document.get("global_tidx").filter(|index| !index.is_null());
+    check_part_count((listed.len() as u64).saturating_add(u64::from(index.is_some())))?;
     let mut parts = listed.iter().map(|part| parse_part(part, base_url)).collect::<Result<Vec<_>>>()?;
     let mut part_of_shard = HashMap::new();
     for (number, part) in listed.iter().enumerate() {
@@ -38,7 +40,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
         }
     }
     let mut catalog = None;
-    if let Some(index) = document.get("global_tidx").filter(|index| !index.is_null()) {
+    if let Some(index) = index {
         catalog = Some(Catalog { part: parts.len(), part_of_shard });
         parts.push(parse_part(index, base_url)?);
     }

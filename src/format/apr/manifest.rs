@@ -4,7 +4,7 @@
 use super::FORMAT;
 use crate::error::{Result, malformed};
 use crate::format::json;
-use crate::index::{Digest, Manifest, Part};
+use crate::index::{Digest, Manifest, Part, check_part_count};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -20,7 +20,8 @@ pub fn is_manifest(document: &Map<String, Value>) -> bool {
 /// Reads a manifest.
 ///
 /// # Errors
-/// `FORMAT` where a shard has no name inside the folder, the count is wrong, or a tensor is mapped to no shard.
+/// `FORMAT` where a shard has no name inside the folder, the count is wrong, or a tensor is mapped to no shard; `LIMIT` for too
+/// many shards.
 pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let key = |ours: &str, theirs: &str| document.get(ours).or(document.get(theirs));
     let version = key("apr_version", "version").and_then(Value::as_str).unwrap_or("2.0").to_owned();
@@ -30,6 +31,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     {
         return Err(malformed(format!("the manifest says {count} shards but lists {}", shards.len())));
     }
+    check_part_count(shards.len() as u64)?;
     check_order(shards)?;
     let parts = shards.iter().map(parse_shard).collect::<Result<Vec<_>>>()?;
     let mut tensor_parts = HashMap::new();

@@ -1,0 +1,271 @@
+//! What `convert` and `upgrade` write over, and what they leave alone.
+#![cfg(unix)]
+
+use super::bytes::{noise, safetensors};
+use super::{Folder, content_of};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weightstream::ErrorKind;
+use weightstream::progress::Progress;
+use weightstream::write::{ConvertOptions, TargetFormat, convert};
+
+const BEFORE: &[u8] = b"what was here before";
+
+fn folder() -> Folder {
+    let folder = Folder::new();
+    let tensor = |name, seed| (name, "U8", &[50_000][..], noise(seed, 50_000));
+    folder.write("m.safetensors", &safetensors(None, &[tensor("a", 1), tensor("b", 2)]));
+    folder
+}
+
+/// Runs the command, and gives what it says on standard error where it fails.
+fn run(folder: &Folder, arguments: &[&str]) -> Result<(), String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weightstream"));
+    let output = command.args(arguments).current_dir(folder.0.path()).output().unwrap();
+    match output.status.code() {
+        Some(0) => Ok(()),
+        code => {
+            assert_eq!(code, Some(1));
+            Err(String::from_utf8(output.stderr).unwrap())
+        }
+    }
+}
+
+#[track_caller]
+fn assert_refuses(outcome: Result<(), String>, parts: &[&str]) {
+    let error = outcome.unwrap_err();
+    assert!(error.starts_with("weightstream: error[INVALID_ARGUMENT]: "), "{error}");
+    assert_eq!(error.matches('\n').count(), 1, "{error}");
+    assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+#[test]
+fn an_output_that_exists_is_replaced_only_by_force() {
+    let folder = folder();
+    run(&folder, &["convert", "m.safetensors", "old.apr"]).unwrap();
+    for command in [&["convert", "m.safetensors", "out.apr"][..], &["upgrade", "old.apr", "out.apr"]] {
+        folder.write("out.apr", BEFORE);
+        assert_refuses(run(&folder, command), &["out.apr: this file exists already", "--force"]);
+        assert_eq!(fs::read(folder.path("out.apr")).unwrap(), BEFORE);
+        assert_eq!(folder.names(), ["m.safetensors", "old.apr", "out.apr"]);
+        run(&folder, &[command, &["--force"]].concat()).unwrap();
+        assert_eq!(content_of(&folder.path("out.apr")), content_of(&folder.path("m.safetensors")));
+        assert_eq!(folder.names(), ["m.safetensors", "old.apr", "out.apr"]);
+    }
+}
+
+#[test]
+fn every_file_of_a_sharded_output_is_kept_without_force() {
+    for (out, extension) in [("s.apr", "apr"), ("s.safetensors.index.json", "safetensors"), ("s.aeroset.json", "aero")]
+    {
+        let (fresh, folder) = (self::folder(), self::folder());
+        let convert = |folder: &Folder, more: &[&str]| {
+            let arguments = ["convert", "m.safetensors", out, "--format", extension, "--shard-size", "60kB"];
+            run(folder, &[&arguments[..], more].concat())
+        };
+        convert(&fresh, &[]).unwrap();
+        let written: Vec<_> = fresh.names().into_iter().filter(|name| name != "m.safetensors").collect();
+        assert!(written.len() >= 3, "{written:?}");
+        for name in &written {
+            folder.write(name, BEFORE);
+            assert_refuses(convert(&folder, &[]), &[name, "exists already", "--force"]);
+            assert_eq!(folder.names().len(), 2, "{name}");
+            convert(&folder, &["--force"]).unwrap();
+            assert_eq!(content_of(&folder.path(out)), content_of(&folder.path("m.safetensors")));
+            written.iter().for_each(|name| fs::remove_file(folder.path(name)).unwrap());
+        }
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_is_never_replaced() {
+    let folder = folder();
+    fs::create_dir(folder.path("folder.apr")).unwrap();
+    assert!(Command::new("mkfifo").arg(folder.path("pipe.apr")).status().unwrap().success());
+    let _socket = UnixListener::bind(folder.path("socket.apr")).unwrap();
+    let mut cases = vec![("folder.apr", "folder"), ("pipe.apr", "pipe"), ("socket.apr", "socket")];
+    // As another name of /dev/null, which only root can make.
+    let device = Command::new("mknod").arg(folder.path("device.apr")).args(["c", "1", "3"]).output();
+    if device.is_ok_and(|made| made.status.success()) {
+        symlink("device.apr", folder.path("to-device.apr")).unwrap();
+        cases.extend([("device.apr", "device"), ("to-device.apr", "device")]);
+    }
+    let before: Vec<_> =
+        cases.iter().map(|(name, _)| fs::symlink_metadata(folder.path(name)).unwrap().file_type()).collect();
+    for force in [&[][..], &["--force"]] {
+        for ((name, kind), before) in cases.iter().zip(&before) {
+            let arguments = [&["convert", "m.safetensors", name][..], force].concat();
+            assert_refuses(run(&folder, &arguments), &[name, &format!("this is a {kind}")]);
+            assert_eq!(fs::symlink_metadata(folder.path(name)).unwrap().file_type(), *before, "{name}");
+        }
+    }
+    let error = folder.convert("m.safetensors", "pipe.apr", &ConvertOptions::default()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidArgument);
+    assert!(fs::metadata(folder.path("pipe.apr")).unwrap().file_type().is_fifo());
+    assert!(!folder.names().iter().any(|name| name.contains("partial")), "{:?}", folder.names());
+}
+
+#[test]
+fn a_symbolic_link_is_neither_followed_nor_replaced() {
+    let folder = folder();
+    folder.write("target", BEFORE);
+    symlink("target", folder.path("link.apr")).unwrap();
+    symlink("nowhere", folder.path("dangling.apr")).unwrap();
+    for name in ["link.apr", "dangling.apr"] {
+        for force in [&[][..], &["--force"]] {
+            let arguments = [&["convert", "m.safetensors", name][..], force].concat();
+            assert_refuses(run(&folder, &arguments), &[name, "symbolic link"]);
+            assert!(fs::symlink_metadata(folder.path(name)).unwrap().is_symlink());
+        }
+    }
+    assert_eq!(fs::read(folder.path("target")).unwrap(), BEFORE);
+    assert_eq!(folder.names(), ["dangling.apr", "link.apr", "m.safetensors", "target"]);
+}
+
+#[test]
+fn what_lies_at_the_temporary_name_is_not_written_to() {
+    type Plant = fn(&Path, &Path);
+    let plants: [(&str, Plant); 4] = [
+        ("a link", |victim, at| symlink(victim, at).unwrap()),
+        ("a dangling link", |victim, at| symlink(victim.with_extension("new"), at).unwrap()),
+        ("another name of a file", |victim, at| fs::hard_link(victim, at).unwrap()),
+        ("a pipe", |_, at| assert!(Command::new("mkfifo").arg(at).status().unwrap().success())),
+    ];
+    for (what, plant) in plants {
+        let folder = folder();
+        let (victim, planted) = (folder.write("victim", BEFORE), folder.path("out.apr.partial"));
+        plant(&victim, &planted);
+        let kind = fs::symlink_metadata(&planted).unwrap().file_type();
+        run(&folder, &["convert", "m.safetensors", "out.apr"]).unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), BEFORE, "{what}");
+        assert_eq!(fs::symlink_metadata(&planted).unwrap().file_type(), kind, "{what}");
+        assert!(fs::symlink_metadata(folder.path("out.apr")).unwrap().is_file(), "{what}");
+        assert_eq!(content_of(&folder.path("out.apr")), content_of(&folder.path("m.safetensors")));
+        assert_eq!(folder.names(), ["m.safetensors", "out.apr", "out.apr.partial", "victim"], "{what}");
+    }
+}
+
+#[test]
+fn a_replaced_file_passes_its_permissions_on() {
+    let folder = folder();
+    let usual = mode(&folder.path("m.safetensors"));
+    run(&folder, &["convert", "m.safetensors", "out.apr"]).unwrap();
+    assert_eq!(mode(&folder.path("out.apr")), usual);
+    for wanted in [0o600, 0o664, 0o444, 0o640] {
+        fs::set_permissions(folder.path("out.apr"), fs::Permissions::from_mode(wanted)).unwrap();
+        run(&folder, &["convert", "m.safetensors", "out.apr", "--force"]).unwrap();
+        assert_eq!(mode(&folder.path("out.apr")), wanted, "{wanted:o}");
+    }
+}
+
+/// Does something once, in the middle of the conversion.
+struct Meanwhile<F: Fn()>(AtomicBool, F);
+
+impl<F: Fn()> Meanwhile<F> {
+    fn new(act: F) -> Self {
+        Meanwhile(AtomicBool::new(false), act)
+    }
+}
+
+impl<F: Fn() + Sync> Progress for Meanwhile<F> {
+    fn advanced(&self, _: u64) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            (self.1)();
+        }
+    }
+}
+
+#[test]
+fn what_is_to_be_private_is_so_while_it_is_written() {
+    let folder = folder();
+    let out = folder.write("out.apr", BEFORE);
+    fs::set_permissions(&out, fs::Permissions::from_mode(0o600)).unwrap();
+    let progress = Meanwhile::new(|| assert_eq!(mode(&folder.path("out.apr.partial")) & 0o077, 0));
+    convert(&folder.open("m.safetensors"), &out, &ConvertOptions::default(), &progress).unwrap();
+    assert!(progress.0.into_inner());
+}
+
+#[test]
+fn a_file_that_comes_meanwhile_is_kept() {
+    let options = ConvertOptions { keep_existing: true, ..ConvertOptions::default() };
+    for shard_size in [None, Some(60_000)] {
+        let folder = folder();
+        let progress = Meanwhile::new(|| drop(folder.write("out.apr", BEFORE)));
+        let options = ConvertOptions { max_shard_bytes: shard_size, ..options.clone() };
+        let outcome = convert(&folder.open("m.safetensors"), &folder.path("out.apr"), &options, &progress);
+        assert!(outcome.unwrap_err().what.contains("exists already"));
+        assert_eq!(fs::read(folder.path("out.apr")).unwrap(), BEFORE);
+        assert_eq!(folder.names(), ["m.safetensors", "out.apr"]);
+    }
+}
+
+#[test]
+fn a_link_or_folder_that_comes_meanwhile_is_not_replaced_even_by_force() {
+    let folder = folder();
+    let progress = Meanwhile::new(|| symlink("m.safetensors", folder.path("out.apr")).unwrap());
+    let outcome =
+        convert(&folder.open("m.safetensors"), &folder.path("out.apr"), &ConvertOptions::default(), &progress);
+    assert_eq!(outcome.unwrap_err().kind, ErrorKind::InvalidArgument);
+    assert_eq!(folder.names(), ["m.safetensors", "out.apr"]);
+}
+
+#[test]
+fn a_temporary_file_that_is_exchanged_does_not_become_the_output() {
+    let folder = folder();
+    let progress = Meanwhile::new(|| {
+        fs::remove_file(folder.path("out.apr.partial")).unwrap();
+        folder.write("out.apr.partial", b"of somebody else");
+    });
+    let outcome =
+        convert(&folder.open("m.safetensors"), &folder.path("out.apr"), &ConvertOptions::default(), &progress);
+    assert_eq!(outcome.unwrap_err().kind, ErrorKind::Io);
+    assert_eq!(folder.names(), ["m.safetensors", "out.apr.partial"]);
+    assert_eq!(fs::read(folder.path("out.apr.partial")).unwrap(), b"of somebody else");
+}
+
+#[test]
+fn no_name_of_an_input_is_written_over() {
+    let folder = folder();
+    run(&folder, &["convert", "m.safetensors", "s.apr", "--shard-size", "60kB"]).unwrap();
+    for (from, of) in [("m.safetensors", "m.safetensors"), ("s.apr", "s.apr"), ("s.apr", "s-00002-of-00002.apr")] {
+        fs::hard_link(folder.path(of), folder.path("other.apr")).unwrap();
+        for out in
+            [of, "other.apr", &format!("../{}/other.apr", folder.0.path().file_name().unwrap().to_string_lossy())]
+        {
+            let outcome = run(&folder, &["convert", from, out, "--force", "--format", "apr"]);
+            assert_refuses(outcome, &["written over while it is read"]);
+        }
+        fs::remove_file(folder.path("other.apr")).unwrap();
+    }
+    assert!(folder.open("s.apr").verify(&()).is_ok());
+}
+
+#[test]
+fn more_files_than_are_read_are_not_written() {
+    let folder = Folder::new();
+    let names: Vec<_> = (0..1100).map(|at| at.to_string()).collect();
+    let tensors: Vec<_> = names.iter().map(|name| (name.as_str(), "U8", &[100][..], noise(1, 100))).collect();
+    folder.write("m.safetensors", &safetensors(None, &tensors));
+    let options =
+        ConvertOptions { format: TargetFormat::SafeTensors, max_shard_bytes: Some(400), ..ConvertOptions::default() };
+    let error = folder.convert("m.safetensors", "s.safetensors", &options).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("1024 files") && error.to_string().contains("--shard-size"), "{error}");
+    assert_eq!(folder.names(), ["m.safetensors"]);
+}
+
+#[test]
+fn an_output_in_a_folder_that_cannot_be_written_leaves_nothing() {
+    let folder = folder();
+    File::create(folder.path("file")).unwrap();
+    assert!(run(&folder, &["convert", "m.safetensors", "file/out.apr"]).unwrap_err().contains("error[IO]"));
+    assert_eq!(folder.names(), ["file", "m.safetensors"]);
+}

@@ -109,6 +109,9 @@ enum Chore {
         /// What the models, the calls and the faults are made from.
         #[arg(long, default_value_t = chaos::SEED)]
         seed: u64,
+        /// Spend all of the time natively, or in Chromium.
+        #[arg(long, value_enum)]
+        only: Option<chaos::Place>,
     },
     /// Run every check that must hold, or only the steps that are named.
     Test { steps: Vec<String> },
@@ -161,9 +164,13 @@ fn run(chore: Chore, root: PathBuf) -> Result<()> {
         Chore::Bench { rounds, kernels: true, .. } => bench::kernels::run(&project, rounds.into()),
         Chore::Bench { rounds, peers: true, .. } => bench::peers::run(&project, rounds.into()),
         Chore::Bench { rounds, only, profile, .. } => bench::run(&project, rounds.into(), &only, profile),
-        Chore::Chaos { minutes, seed } => {
-            let half = Duration::try_from_secs_f64(minutes * 30.0)?;
-            chaos::run(seed, half).and_then(|()| chaos::browser::run(&project, seed, half))
+        Chore::Chaos { minutes, seed, only } => {
+            let time = Duration::try_from_secs_f64(minutes * 60.0)?;
+            match only {
+                Some(chaos::Place::Native) => chaos::run(seed, time),
+                Some(chaos::Place::Chromium) => chaos::browser::run(&project, seed, time),
+                None => chaos::run(seed, time / 2).and_then(|()| chaos::browser::run(&project, seed, time / 2)),
+            }
         }
         Chore::Test { steps } => suite::run(&project, &steps),
         Chore::Fuzz { target, seconds } => fuzz::run(&project, target.as_deref(), seconds),

@@ -29,6 +29,13 @@ pub(crate) const SHORT: Duration = Duration::from_secs(10);
 /// A load that takes so long hangs.
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
 
+/// Where models are loaded.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Place {
+    Native,
+    Chromium,
+}
+
 /// What is received beyond the payload: hundredths of it.
 const MAX_EXCESS_PERCENT: u64 = 5;
 

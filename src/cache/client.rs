@@ -1,9 +1,12 @@
-//! The page's side of the cache: starts the worker, and asks it.
+//! The page's side of the cache: starts the worker, and asks it. Where no worker can be started, or the one that was
+//! started does not answer, the page keeps files in IndexedDB by itself.
 
 use super::message::Request;
 use super::opfs::navigator;
 use super::record::{read_identity, write_identity};
+use super::indexed::Database;
 use super::shelf::Shelf;
+use super::status::{Kind, Status};
 use super::worker::{self, Event};
 use super::{Own, PIECE_BYTES, STRETCH_BYTES};
 use crate::error::{Error, ErrorKind, Result};
@@ -12,6 +15,7 @@ use crate::source::timer::pause;
 use crate::workers::start::{self, Worker};
 use futures::channel::{mpsc, oneshot};
 use futures::future::{self, Either};
+use futures::lock::Mutex;
 use js_sys::{Array, ArrayBuffer, Function, Promise, Reflect};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -24,6 +28,12 @@ use wasm_bindgen_futures::{JsFuture, spawn_local};
 /// A worker that does not answer for so long is given up: a load must not wait for its cache.
 const PATIENCE_MS: u64 = 10_000;
 
+/// A worker that was started and does not say so for so long never will. It takes a tenth of a second.
+const START_MS: u64 = 5_000;
+
+/// A worker that failed is replaced so often. What fails again and again is not worth the wait.
+const MAX_STARTS: u32 = 3;
+
 /// So many pieces may be on their way to the disk. A disk that is slower than the network slows the load down, rather
 /// than filling the memory.
 const MAX_PIECES_ON_THEIR_WAY: usize = 16;
@@ -33,12 +43,17 @@ const MAX_SPARE_STRETCHES: usize = 3;
 
 thread_local! {
     static CLIENT: RefCell<Option<Rc<Client>>> = const { RefCell::new(None) };
+    static STARTS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// The cache, as a page asks it.
 #[derive(Debug)]
 pub struct Client {
-    port: Port,
+    port: RefCell<Port>,
+    /// Where files are kept, once that is known.
+    status: Mutex<Option<Status>>,
+    /// Why this page keeps them itself, where a worker should.
+    start_fault: RefCell<Option<Error>>,
     waiting: RefCell<HashMap<u32, oneshot::Sender<Array>>>,
     next_id: Cell<u32>,
     /// Why the cache is not asked any more.
@@ -56,8 +71,10 @@ pub struct Client {
 #[derive(Debug)]
 enum Port {
     Worker(Worker),
-    /// This page itself, from what the caller gave.
+    /// This page itself, from what the caller gave or from IndexedDB.
     Here(mpsc::UnboundedSender<Event>),
+    /// Nobody yet.
+    Nobody,
 }
 
 /// What was asked, and not yet answered.
@@ -70,8 +87,8 @@ pub struct Reply {
 /// Where a content is kept.
 #[derive(Debug)]
 pub struct Located {
-    /// Under which URL,
-    pub url: String,
+    /// Under which key,
+    pub key: String,
     /// in which version of its file,
     pub version: String,
     /// from which byte on,
@@ -81,35 +98,60 @@ pub struct Located {
 }
 
 impl Client {
-    /// The cache of this page: `None` where the browser has nothing to keep files in.
-    pub fn get() -> Option<Rc<Self>> {
-        if let Some(client) = CLIENT.with_borrow(Option::clone) {
-            return Some(client);
+    /// The cache of this page. Whether it can keep anything is said by [`Choice::open`](super::Choice::open).
+    pub(crate) fn get() -> Rc<Self> {
+        let known = CLIENT.with_borrow(Option::clone);
+        if let Some(client) = known
+            && (client.failure.borrow().is_none() || STARTS.get() >= MAX_STARTS)
+        {
+            return client;
         }
-        let is_there = |name: &str| Reflect::has(&js_sys::global(), &name.into()).unwrap_or(false);
-        // Which of both serves is for the worker to find out.
-        if !is_there("Worker") || !(is_there("FileSystemFileHandle") || is_there("indexedDB")) {
+        STARTS.set(STARTS.get() + 1);
+        let client = Rc::new(Client::new(Port::Nobody));
+        client.start();
+        CLIENT.set(Some(Rc::clone(&client)));
+        client
+    }
+
+    /// IndexedDB, where others of this origin that have nothing else may have kept files: service workers, for example.
+    /// `None` where there is nothing of the kind.
+    pub(crate) async fn of_others() -> Option<Rc<Self>> {
+        if Client::get().status().await.kind == Kind::Database || !Database::exists().await {
             return None;
         }
-        let worker = start::start("cache").ok()?;
-        let client = Rc::new(Client::new(Port::Worker(worker.clone())));
-        client.listen(&worker);
-        CLIENT.set(Some(Rc::clone(&client)));
+        let client = Rc::new(Client::new(Port::Nobody));
+        client.serve_here(Shelf::open());
         Some(client)
     }
 
     /// A cache that the caller gave.
     pub(crate) fn of(own: Own) -> Rc<Self> {
-        let (sender, events) = mpsc::unbounded();
-        let client = Rc::new(Client::new(Port::Here(sender)));
-        let asking = Rc::downgrade(&client);
-        let answer = move |answer, _| {
-            if let Some(client) = asking.upgrade() {
-                client.answered(answer);
-            }
-        };
-        spawn_local(worker::run(Ok(Shelf::of(own)), events, Box::new(answer)));
+        let client = Rc::new(Client::new(Port::Nobody));
+        client.serve_here(future::ready(Ok(Shelf::of(own))));
         client
+    }
+
+    /// Where files are kept. A worker that does not start is replaced by this page and IndexedDB.
+    pub(super) async fn status(self: &Rc<Self>) -> Status {
+        let mut known = self.status.lock().await;
+        if let Some(status) = &*known {
+            return status.clone();
+        }
+        let mut told = self.ask_status().await;
+        if let Err(fault) = &told
+            && !matches!(*self.port.borrow(), Port::Here(_))
+        {
+            self.do_without_worker(fault.clone());
+            told = self.ask_status().await;
+        }
+        let status = told.unwrap_or_else(|fault| Status::nothing(&fault));
+        *known = Some(status.clone());
+        status
+    }
+
+    /// Why there is no worker, although there should be one.
+    pub(super) fn start_fault(&self) -> Option<Error> {
+        self.start_fault.borrow().clone()
     }
 
     /// Which version of the file is kept, if one is.
@@ -180,8 +222,8 @@ impl Client {
         let place = |place: JsValue| {
             let place: Array = place.dyn_into().ok()?;
             let number = |at: u32| place.get(at).as_f64().map(|number| number as u64);
-            let (url, version, start) = (place.get(0).as_string()?, place.get(1).as_string()?, number(2)?);
-            Some(Located { url, version, start, byte_length: number(3) })
+            let (key, version, start) = (place.get(0).as_string()?, place.get(1).as_string()?, number(2)?);
+            Some(Located { key, version, start, byte_length: number(3) })
         };
         Ok(places.iter().map(place).collect())
     }
@@ -191,7 +233,7 @@ impl Client {
         self.ask(Request::Delete { url: url.to_owned(), version }).answer().await.map(drop)
     }
 
-    /// What is kept: an array of `[url, bytes that it takes, length of the file, milliseconds since 1970]`.
+    /// What is kept: an array of `[key, bytes that it takes, length of the file, milliseconds since 1970]`.
     pub async fn list(self: &Rc<Self>) -> Result<Array> {
         Ok(self.ask(Request::List).answer().await?.get(2).unchecked_into())
     }
@@ -226,7 +268,9 @@ impl Client {
 
     fn new(port: Port) -> Client {
         Client {
-            port,
+            port: RefCell::new(port),
+            status: Mutex::default(),
+            start_fault: RefCell::default(),
             waiting: RefCell::default(),
             next_id: Cell::new(1),
             failure: RefCell::default(),
@@ -246,6 +290,51 @@ impl Client {
         }
     }
 
+    /// Starts the worker. Whether it really starts turns out later.
+    fn start(self: &Rc<Self>) {
+        let is_there = |name: &str| Reflect::has(&js_sys::global(), &name.into()).unwrap_or(false);
+        if !is_there("Worker") {
+            return self.serve_here(Shelf::open()); // in service workers, for example
+        }
+        match start::start("cache") {
+            Ok(worker) => {
+                self.listen(&worker);
+                self.port.replace(Port::Worker(worker));
+            }
+            Err(cause) => self.do_without_worker(no_worker(&text_of(&cause))),
+        }
+    }
+
+    fn do_without_worker(self: &Rc<Self>, fault: Error) {
+        self.give_up(fault.clone());
+        self.failure.take();
+        self.start_fault.replace(Some(fault));
+        self.serve_here(Shelf::open());
+    }
+
+    fn serve_here(self: &Rc<Self>, shelf: impl Future<Output = Result<Shelf>> + 'static) {
+        let (sender, events) = mpsc::unbounded();
+        self.port.replace(Port::Here(sender));
+        let asking = Rc::downgrade(self);
+        let answer = move |answer, _| {
+            if let Some(client) = asking.upgrade() {
+                client.answered(answer);
+            }
+        };
+        let why_not_files = self.start_fault();
+        spawn_local(async move { worker::run(shelf.await, why_not_files, events, Box::new(answer)).await });
+    }
+
+    async fn ask_status(self: &Rc<Self>) -> Result<Status> {
+        let answered = self.post(Request::Status)?;
+        let fault = match future::select(answered, pin!(pause(START_MS))).await {
+            Either::Left((Ok(answer), _)) => return Status::read(answer.get(2)).ok_or_else(|| no_worker("")),
+            Either::Left((Err(_), _)) => self.failure.borrow().clone(),
+            Either::Right(_) => Some(no_worker("it does not answer")),
+        };
+        Err(fault.unwrap_or_else(|| no_worker("")))
+    }
+
     fn listen(self: &Rc<Self>, worker: &Worker) {
         let client = Rc::clone(self);
         let answered = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
@@ -253,11 +342,13 @@ impl Client {
         });
         worker.set_onmessage(&answered.into_js_value());
         let client = Rc::clone(self);
-        let failed = Closure::<dyn FnMut(JsValue)>::new(move |_| {
-            client.give_up(Error::new(
-                ErrorKind::Io,
-                "the cache's worker failed, or weightstream.worker.js is not served",
-            ));
+        let failed = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
+            // What nobody handles goes on to the page, or to the worker that loads, and is an error of that.
+            let prevent = Reflect::get(&event, &"preventDefault".into()).and_then(|method| method.dyn_into::<Function>());
+            prevent.and_then(|method| method.call0(&event)).ok();
+            if matches!(*client.port.borrow(), Port::Worker(_)) {
+                client.give_up(no_worker(&text_of(&event)));
+            }
         });
         worker.set_onerror(&failed.into_js_value());
     }
@@ -266,7 +357,7 @@ impl Client {
         self.failure.borrow_mut().get_or_insert(error);
         self.waiting.borrow_mut().clear();
         self.until_there_is_room.borrow_mut().clear();
-        if let Port::Worker(worker) = &self.port {
+        if let Port::Worker(worker) = &*self.port.borrow() {
             start::end(worker);
         }
     }
@@ -284,9 +375,10 @@ impl Client {
         message.unshift(&id.into());
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().insert(id, sender);
-        let is_posted = match &self.port {
+        let is_posted = match &*self.port.borrow() {
             Port::Worker(worker) => worker.post_message(&message, &buffer.iter().collect()).is_ok(),
             Port::Here(events) => events.unbounded_send(Event::Asked(message)).is_ok(),
+            Port::Nobody => false,
         };
         if is_posted { Ok(receiver) } else { Err(Error::new(ErrorKind::Io, "the cache takes no messages")) }
     }
@@ -294,7 +386,7 @@ impl Client {
     /// Asks the browser once not to clear away what is kept when the disk is full. It decides by itself, and its answer
     /// changes nothing here.
     fn ask_to_persist(&self) {
-        if self.has_asked_to_persist.replace(true) || matches!(self.port, Port::Here(_)) {
+        if self.has_asked_to_persist.replace(true) || matches!(*self.port.borrow(), Port::Here(_)) {
             return;
         }
         let storage = navigator("storage").unwrap_or_default();
@@ -346,6 +438,20 @@ impl Reply {
             None => Ok(answer),
         }
     }
+}
+
+fn no_worker(reason: &str) -> Error {
+    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    let what = format!(
+        "the cache's worker failed{reason}: is weightstream.worker.js served, and bundled as a module, and does the page \
+         allow it?"
+    );
+    Error::new(ErrorKind::Io, what)
+}
+
+/// What an exception or an error event says.
+fn text_of(cause: &JsValue) -> String {
+    Reflect::get(cause, &"message".into()).ok().and_then(|text| text.as_string()).unwrap_or_default()
 }
 
 /// A version as messages say it.

@@ -1,10 +1,10 @@
 //! The page's side of the cache: starts the worker, and asks it. Where no worker can be started, or the one that was
 //! started does not answer, the page keeps files in IndexedDB by itself.
 
+use super::indexed::Database;
 use super::message::Request;
 use super::opfs::navigator;
 use super::record::{read_identity, write_identity};
-use super::indexed::Database;
 use super::shelf::Shelf;
 use super::status::{Kind, Status};
 use super::worker::{self, Event};
@@ -344,7 +344,8 @@ impl Client {
         let client = Rc::clone(self);
         let failed = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
             // What nobody handles goes on to the page, or to the worker that loads, and is an error of that.
-            let prevent = Reflect::get(&event, &"preventDefault".into()).and_then(|method| method.dyn_into::<Function>());
+            let prevent =
+                Reflect::get(&event, &"preventDefault".into()).and_then(|method| method.dyn_into::<Function>());
             prevent.and_then(|method| method.call0(&event)).ok();
             if matches!(*client.port.borrow(), Port::Worker(_)) {
                 client.give_up(no_worker(&text_of(&event)));

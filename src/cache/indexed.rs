@@ -38,7 +38,8 @@ impl Database {
     pub(super) async fn exists() -> bool {
         let factory = Reflect::get(&js_sys::global(), &"indexedDB".into()).unwrap_or_default();
         let databases = Reflect::get(&factory, &"databases".into()).and_then(|method| method.dyn_into::<Function>());
-        let listed = databases.and_then(|method| method.call0(&factory)).and_then(|listed| listed.dyn_into::<Promise>());
+        let listed =
+            databases.and_then(|method| method.call0(&factory)).and_then(|listed| listed.dyn_into::<Promise>());
         let Ok(listed) = listed else { return false };
         let listed = JsFuture::from(listed).await.unwrap_or_default();
         let is_ours = |database: JsValue| Reflect::get(&database, &"name".into()).is_ok_and(|name| name == NAME);

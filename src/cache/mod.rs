@@ -37,9 +37,9 @@ mod own;
 mod record;
 #[cfg(target_arch = "wasm32")]
 mod shelf;
-pub mod storage;
 #[cfg(target_arch = "wasm32")]
 mod status;
+pub mod storage;
 #[cfg(target_arch = "wasm32")]
 mod store;
 #[cfg(target_arch = "wasm32")]

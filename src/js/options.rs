@@ -181,7 +181,8 @@ fn cache(options: &JsValue, is_url: bool) -> Result<Option<Choice>> {
         Some("opfs") => Some(Choice::Files),
         Some("none") => None,
         _ => Some(Own::new(choice).map(Choice::Own).ok_or_else(|| {
-            let what = "`cache` is none of \"auto\", \"opfs\" and \"none\" and no object with get, set, delete and keys";
+            let what =
+                "`cache` is none of \"auto\", \"opfs\" and \"none\" and no object with get, set, delete and keys";
             invalid(what.to_owned())
         })?),
     };

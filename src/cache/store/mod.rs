@@ -9,8 +9,8 @@ mod room;
 use super::Lock;
 use super::contents::{Content, Contents};
 use super::keep::Keep;
-use super::memory;
 use super::log::{self, Description, Found, GLANCE_BYTES, Log};
+use super::memory;
 use super::opfs::{Entry, Folder, SyncFile, failed};
 use super::record::{name_of, read_identity, write_identity};
 use super::status::Kind;
@@ -64,7 +64,15 @@ impl Store {
     pub(super) async fn new(channel: BroadcastChannel) -> Result<Self> {
         let folder = Folder::open().await?;
         let is_in_memory = memory::is_in_memory().await;
-        Ok(Store { folder, is_in_memory, open: HashMap::new(), contents: None, channel, room_bytes: 0, started_ms: now_ms() })
+        Ok(Store {
+            folder,
+            is_in_memory,
+            open: HashMap::new(),
+            contents: None,
+            channel,
+            room_bytes: 0,
+            started_ms: now_ms(),
+        })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::same::Comparison;
 use super::{CachedFile, Version};
-use crate::cache::key;
 use crate::cache::client::{Located, identity_of};
+use crate::cache::key;
 use crate::error::Result;
 use crate::index::Digest;
 use crate::source::Answer;

@@ -28,7 +28,7 @@ impl fmt::Display for Storage {
 /// A server of such pages: an origin of its own, with a cache of its own.
 pub(crate) struct Pages {
     server: Running,
-    _folders: [TempDir; 2],
+    folders: [TempDir; 2],
 }
 
 impl Pages {
@@ -36,7 +36,13 @@ impl Pages {
         let (pages, package) = (tempfile::tempdir()?, package_for(package, storage)?);
         fs::write(pages.path().join("index.html"), "<!doctype html><title>cache</title>")?;
         let server = Server::new().mount("/", pages.path()).mount("/pkg", package.path());
-        Ok(Pages { server: server.bind("127.0.0.1:0")?.spawn(), _folders: [pages, package] })
+        Ok(Pages { server: server.bind("127.0.0.1:0")?.spawn(), folders: [pages, package] })
+    }
+
+    /// Where the files of the pages are.
+    pub(super) fn folder(&self) -> &Path {
+        let [pages, _] = &self.folders;
+        pages.path()
     }
 
     pub(crate) fn origin(&self) -> String {

@@ -41,7 +41,7 @@ impl Choice {
             _ => {
                 let fault = client.start_fault();
                 let instead = |fault: Error| {
-                    Error::new(fault.kind, format!("{}: files are cached in IndexedDB instead", fault.what))
+                    Error::new(fault.kind, format!("{}; files are cached in IndexedDB instead", fault.what))
                 };
                 (Some(client), fault.map(instead))
             }

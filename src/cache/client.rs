@@ -444,8 +444,8 @@ impl Reply {
 fn no_worker(reason: &str) -> Error {
     let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
     let what = format!(
-        "the cache's worker failed{reason}: is weightstream.worker.js served, and bundled as a module, and does the page \
-         allow it?"
+        "the cache's worker failed{reason}; check that weightstream.worker.js is served, is bundled as a module and is \
+         allowed by the page"
     );
     Error::new(ErrorKind::Io, what)
 }

@@ -18,7 +18,7 @@ use crate::source::timer::now_ms;
 use js_sys::Math;
 
 /// Browsers measure time in steps of 0.1 ms: so many calls on a disk take less than that.
-const CALLS: u32 = 64;
+const CALLS: u32 = 32;
 
 /// More than a call on a disk takes, and less than one between processes.
 const LIMIT_US: f64 = 8.0;

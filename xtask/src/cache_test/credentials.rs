@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -85,7 +85,7 @@ impl Private {
 
     fn is_refused(&self, page: &mut Page, options: &Value, why: &str) -> Result<()> {
         match self.load(page, options)? {
-            Ok(bytes) => anyhow::bail!("{options} got the model, with {bytes} bytes of the cache"),
+            Ok(bytes) => bail!("{options} got the model, with {bytes} bytes of the cache"),
             Err(error) => Ok(ensure!(error.contains(why), "{options} is told {error:?}, without {why:?}")),
         }
     }
@@ -93,7 +93,7 @@ impl Private {
     fn is_served(&self, page: &mut Page, options: &Value, from_cache: bool) -> Result<()> {
         match self.load(page, options)? {
             Ok(bytes) => Ok(ensure!((bytes > 0) == from_cache, "{options} got {bytes} bytes of the cache")),
-            Err(error) => anyhow::bail!("{options} is refused: {error}"),
+            Err(error) => bail!("{options} is refused: {error}"),
         }
     }
 }
@@ -192,14 +192,15 @@ fn leaves_neighbours_alone(browser: &mut Chromium, site: &Site) -> Result<()> {
     let path = |name: &str| models.folder.path().join(name);
     let url = |name: &str| format!("{}/{name}", models.server.url());
     ztensor::write(&path("sound.zt"), &[("a", &a), ("shared", &b)])?;
-    ztensor::write(&path("damaged.zt"), &[("shared", &b), ("own", &a[1 << 20..])])?;
+    let own = a.get(1 << 20..).context("the tensor is small")?;
+    ztensor::write(&path("damaged.zt"), &[("shared", &b), ("own", own)])?;
     fs::OpenOptions::new().write(true).open(path("damaged.zt"))?.write_all_at(b"wrong", 6 << 20)?;
     ztensor::write(&path("third.zt"), &[("c", b"third"), ("shared", &b)])?;
     load(&mut site.page(browser)?, &url("sound.zt"))?;
     let call = format!("load({}).catch((error) => error.code)", json!(url("damaged.zt")));
-    let code = site.page(browser)?.evaluate(&call)?;
-    ensure!(code == "CHECKSUM", "the damaged model gives {code}");
     let mut page = site.page(browser)?;
+    let code = page.evaluate(&call)?;
+    ensure!(code == "CHECKSUM", "the damaged model gives {code}");
     let urls = page.evaluate("listCached().then((files) => files.map(({ url }) => url))")?;
     ensure!(urls == json!([url("sound.zt")]), "these are left: {urls}");
     models.sent();

@@ -84,7 +84,6 @@ fn workers_that_do_not_start(browser: &mut Chromium, site: &Site) -> Result<()> 
         let said = only_files.stats.cache_error.unwrap_or_default();
         ensure!(only_files.stats.bytes_from_cache == 0 && said.contains(why), "`cache: \"opfs\"` says {said:?}");
     }
-    // Nor does the error go on to those who listen for errors of the page.
     Ok(())
 }
 
@@ -130,7 +129,6 @@ fn nowhere_to_cache(browser: &mut Chromium, site: &Site) -> Result<()> {
 fn other_workers(browser: &mut Chromium, site: &Site) -> Result<()> {
     let script = format!(
         "import * as ws from '/pkg/weightstream.js';
-        const window = globalThis;
         const load = {};
         self.onconnect = ({{ ports: [port] }}) => {{ port.onmessage = ({{ data }}) => answer(data, port); }};
         self.onmessage = (event) => event.waitUntil(answer(event.data, event.source));

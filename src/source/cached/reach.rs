@@ -1,8 +1,8 @@
 //! Whether a server can be reached at all. A request that fails does not say so: a browser reports an answer without
 //! CORS headers, such as the 401 of many servers, by the same exception as a lost connection.
 //!
-//! A `no-cors` request tells them apart: it succeeds with whatever answer there is, of which nothing can be read. HEAD
-//! spares the body. The browser's own `fetch` is used also where the caller gave one: what that throws may mean anything.
+//! A `no-cors` request tells them apart: it succeeds with whatever answer there is, of which nothing can be read; so does one
+//! to the page's own origin that does not follow redirects, which may lead to a login elsewhere. HEAD spares the body. The browser's own `fetch` is used also where the caller gave one: what that throws may mean anything.
 
 use crate::source::timer::pause;
 use futures::future::{self, Either};
@@ -22,7 +22,8 @@ pub(super) enum Reach {
     Answers,
     /// It did not.
     None,
-    /// The browser may have hidden its answer.
+    /// The browser may have hidden its answer: in a page that is isolated from other origins a `no-cors` request fails where
+    /// the answer does not allow it, as on a lost connection.
     Unknown,
 }
 
@@ -40,26 +41,28 @@ pub(super) async fn reach(url: &str) -> Reach {
     controller.abort(); // no more of it is wanted
     match outcome {
         Ok(_) => Reach::Answers,
-        Err(_) if hides_answers_of(url) => Reach::Unknown,
+        Err(_) if global("crossOriginIsolated") == JsValue::TRUE && !is_same_origin(url) => Reach::Unknown,
         Err(_) => Reach::None,
     }
 }
 
-/// Whether this page or worker gets no `no-cors` answer from there without the server's permission: in one that is
-/// isolated from other origins such an answer fails as a lost connection does.
-fn hides_answers_of(url: &str) -> bool {
-    let global = |name: &str| Reflect::get(&js_sys::global(), &name.into()).unwrap_or_default();
-    let is_same_origin = Url::new(url).is_ok_and(|url| global("origin") == url.origin().as_str());
-    global("crossOriginIsolated") == JsValue::TRUE && !is_same_origin
+fn is_same_origin(url: &str) -> bool {
+    Url::new(url).is_ok_and(|url| global("origin") == url.origin().as_str())
+}
+
+fn global(name: &str) -> JsValue {
+    Reflect::get(&js_sys::global(), &name.into()).unwrap_or_default()
 }
 
 fn request(url: &str, controller: &AbortController) -> Result<Promise, JsValue> {
     let init = Object::new();
-    for (name, value) in [("method", "HEAD"), ("mode", "no-cors"), ("cache", "no-store"), ("credentials", "omit")] {
+    let (mode, redirect) = if is_same_origin(url) { ("same-origin", "manual") } else { ("no-cors", "follow") };
+    let fields =
+        [("method", "HEAD"), ("mode", mode), ("redirect", redirect), ("cache", "no-store"), ("credentials", "omit")];
+    for (name, value) in fields {
         Reflect::set(&init, &name.into(), &value.into())?;
     }
     Reflect::set(&init, &"signal".into(), &controller.signal())?;
-    let global = js_sys::global();
-    let fetch: Function = Reflect::get(&global, &"fetch".into())?.dyn_into()?;
-    fetch.call2(&global, &url.into(), &init)?.dyn_into()
+    let fetch: Function = global("fetch").dyn_into()?;
+    fetch.call2(&js_sys::global(), &url.into(), &init)?.dyn_into()
 }

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::contents::large;
-use super::promises::PROBE_BYTES;
-use super::{Promise, Site, load};
+use super::pages::Pages;
+use super::promises::{PROBE_BYTES, set_offline};
+use super::{Promise, SCRIPT, Site, load};
 use crate::chromium::Chromium;
 use crate::page::Page;
 use crate::trap_test::traps::model::FILE;
@@ -20,10 +21,11 @@ use crate::trap_test::traps::server::{Reply, Request, Server, answer};
 use crate::trap_test::{exposed, own_url, readable};
 use crate::ztensor;
 
-pub(super) const PROMISES: [(&str, Promise); 6] = [
+pub(super) const PROMISES: [(&str, Promise); 7] = [
     ("what a login loaded is not there after the logout", is_gone_after_logout),
     ("nor where its digest is known", is_gone_after_logout_also_by_its_digest),
     ("nor for another login or none, also without a server", is_for_one_login),
+    ("nor in a page that cannot tell a refusal from a lost connection", is_gone_from_isolated_pages),
     ("cookies are a login, too", keeps_cookies_apart),
     ("a public file of a server in trouble is there", bears_a_server_in_trouble),
     ("a damaged model leaves its neighbours' files alone", leaves_neighbours_alone),
@@ -141,6 +143,28 @@ fn is_gone_after_logout_also_by_its_digest(browser: &mut Chromium, site: &Site) 
     }
     private.refuse(401, false);
     private.is_refused(&mut site.page(browser)?, &one, "CORS")
+}
+
+fn is_gone_from_isolated_pages(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let pages = Pages::isolated(site.pages.package())?;
+    let mut page = browser.new_page()?;
+    page.open(&pages.url())?;
+    page.evaluate(SCRIPT)?;
+    ensure!(page.evaluate("crossOriginIsolated")? == true, "the page is not isolated");
+    let mut private = Private::new(|request| request.header("authorization").is_none_or(|token| token == ONE));
+    let one = with_token(ONE);
+    for from_cache in [false, true] {
+        private.is_served(&mut page, &one, from_cache)?;
+        private.is_served(&mut page, &json!({}), from_cache)?;
+    }
+    private.refuse(401, false);
+    private.is_refused(&mut page, &one, "isolated")?;
+    private.server = None;
+    private.is_refused(&mut page, &one, "isolated")?;
+    private.is_served(&mut page, &json!({}), true)?; // anybody may read it
+    set_offline(&mut page, true)?;
+    private.is_served(&mut page, &one, true)?;
+    private.is_refused(&mut page, &with_token("Bearer two"), "NETWORK")
 }
 
 fn is_for_one_login(browser: &mut Chromium, site: &Site) -> Result<()> {

@@ -33,10 +33,25 @@ pub(crate) struct Pages {
 
 impl Pages {
     pub(crate) fn new(package: &Path, storage: Storage) -> Result<Self> {
+        Pages::with(package, storage, false)
+    }
+
+    /// The same, isolated from other origins.
+    pub(super) fn isolated(package: &Path) -> Result<Self> {
+        Pages::with(package, Storage::Files, true)
+    }
+
+    fn with(package: &Path, storage: Storage, is_isolated: bool) -> Result<Self> {
         let (pages, package) = (tempfile::tempdir()?, package_for(package, storage)?);
         fs::write(pages.path().join("index.html"), "<!doctype html><title>cache</title>")?;
-        let server = Server::new().mount("/", pages.path()).mount("/pkg", package.path());
+        let server = Server::new().mount("/", pages.path()).mount("/pkg", package.path()).isolated(is_isolated);
         Ok(Pages { server: server.bind("127.0.0.1:0")?.spawn(), folders: [pages, package] })
+    }
+
+    /// The package of these pages.
+    pub(super) fn package(&self) -> &Path {
+        let [_, package] = &self.folders;
+        package.path()
     }
 
     /// Where the files of the pages are.

@@ -55,40 +55,42 @@ export interface OpenOptions {
   /**
    * Where bytes that came from a URL are kept for the next load.
    *
-   * - `"auto"`, the default: in the origin private file system. Where the browser has none, and where no worker can be
-   *   started (in service workers, for example), in IndexedDB. In Chromium's private windows the origin private file
-   *   system is in memory, where it takes as much room as the model and is slower than a second download: nothing is
-   *   cached there.
+   * - `"auto"`, the default: in the origin private file system. Where the browser has none, and where no worker can
+   *   be started (in service workers, for example), in IndexedDB. In Chromium's private windows the origin private
+   *   file system is in memory, where it takes memory and can be slower than a second download:
+   *   nothing is cached there.
    * - `"opfs"`: in the origin private file system only, even if that is in memory.
    * - `"none"`: nowhere.
    * - An object: where that says.
    *
-   * A cache that fails never fails a load. Whenever nothing is cached, or not where it should be, `stats.cacheError` says
-   * why.
+   * A cache that fails never fails a load. Whenever nothing is cached, or not where it should be, `stats.cacheError`
+   * says why.
    *
-   * Cached bytes are used as long as the server's ETag, else its Last-Modified date, is the same: one byte of each file is
-   * requested to learn that. Without a connection they are used unchecked: when `navigator.onLine` is `false`, or when the
-   * request fails and a `no-cors` request to the same URL fails, too. The latter is always made by the browser's own
-   * `fetch`, also when you gave another. When it succeeds, the server has answered without CORS headers, for example
-   * to say that a login has expired: then the load fails.
+   * Cached bytes are used as long as the server's ETag, else its Last-Modified date, is the same: one byte of each
+   * file is requested to learn that. Without a connection they are used unchecked: when `navigator.onLine` is
+   * `false`, or when the request fails and a `no-cors` request to the same URL fails, too. The latter is always made
+   * by the browser's own `fetch`, also when you gave another. When it succeeds, the server has answered without CORS
+   * headers, for example to say that a login has expired: then the load fails.
    *
-   * Bytes of requests with credentials (any of your `headers`, or `credentials: "include"`) are kept apart by a hash of these: they
-   * are never used for another token, nor without one. They are never used after an answer that refuses the file, whatever the
-   * status; bytes of requests without credentials are used also when the server answers with 429 or 5xx, or not within 5
-   * seconds. A page that is isolated from other origins (`crossOriginIsolated`) cannot tell a lost connection from an answer
-   * without CORS headers: there bytes with credentials of other origins are used offline only when `navigator.onLine`
-   * is `false`. After a logout, `deleteCached` or `clearCache` removes the bytes from the disk.
+   * Bytes of requests with credentials (any of your `headers`, or `credentials: "include"`) are kept apart by a hash
+   * of these: they are never used for another token, nor without one. They are never used after an answer that
+   * refuses the file, whatever the status; bytes of requests without credentials are used also when the server
+   * answers with 429 or 5xx, or not within 5 seconds. A page that is isolated from other origins
+   * (`crossOriginIsolated`) cannot tell a lost connection from an answer without CORS headers: there bytes with
+   * credentials of other origins are used offline only when `navigator.onLine` is `false`. No page can where the
+   * answer has `Cross-Origin-Resource-Policy: same-origin` and no CORS headers: send CORS headers with refusals, too.
+   * After a logout, `deleteCached` or `clearCache` removes the bytes from the disk.
    *
    * What has a SHA-256 or BLAKE3 digest is found again under other URLs, in other models: tensors of a MiB or more,
    * by digests that the format has or that `digests` pins; and whole files, which were checked once, by those that a
    * manifest states or `digests` pins. For such a file the server is asked nothing: what it has there now does not
-   * matter, the digest says what the file must be. With credentials, or a signature in the URL, the server is asked whether the
-   * file may still be read, and only bytes that came with the same credentials are found. Should kept bytes turn out to
-   * be damaged while it is read, the load fails with `CHANGED`, rather than mix in what may be of another file; the next
-   * one fetches it.
+   * matter, the digest says what the file must be. With credentials, or a signature in the URL, the server is asked
+   * whether the file may still be read, and only bytes that came with the same credentials are found. Should kept
+   * bytes turn out to be damaged while it is read, the load fails with `CHANGED`, rather than mix in what may be of
+   * another file; the next one fetches it.
    *
-   * Files are kept by a worker. A bundler that does not look into `new URL(…, import.meta.url)` must be told to bundle
-   * `weightstream/weightstream.worker.js` as an entry point of its own, beside the app's script.
+   * Files are kept by a worker. A bundler that does not look into `new URL(…, import.meta.url)` must be told to
+   * bundle `weightstream/weightstream.worker.js` as an entry point of its own, beside the app's script.
    */
   cache?: "auto" | "opfs" | "none" | WeightCache;
   /**
@@ -98,9 +100,9 @@ export interface OpenOptions {
    * `INVALID_ARGUMENT`. Not with `inWorker`, which cannot call it.
    *
    * Default: the URL, without the parameters by which Amazon S3, Google Cloud Storage, Azure Storage and CloudFront
-   * sign URLs, so that a new signature finds what an old one has loaded. Under a name other than its URL, a file is treated as one that was
-   * loaded with credentials: its cached bytes are used only after the server has confirmed the version and the permission
-   * to read it, or without a connection.
+   * sign URLs, so that a new signature finds what an old one has loaded. Under a name other than its URL, a file is
+   * treated as one that was loaded with credentials: its cached bytes are used only after the server has confirmed
+   * the version and the permission to read it, or without a connection.
    */
   cacheKey?: (url: string) => string;
   /**
@@ -352,8 +354,8 @@ export function listCached(): Promise<readonly CachedFile[]>;
 /** What all of them take on the disk. */
 export function cachedBytes(): Promise<number>;
 /**
- * Forgets one file, whatever the credentials that it was loaded with: by its URL, or by its `url` in `listCached`. A model in
- * several files has several.
+ * Forgets one file, whatever the credentials that it was loaded with: by its URL, or by its `url` in `listCached`. A model
+ * in several files has several.
  */
 export function deleteCached(url: string | URL): Promise<void>;
 /** Forgets all of them. */

@@ -86,8 +86,12 @@ pub fn partition(headers: &[(String, String)], includes_cookies: bool) -> Option
     if headers.is_empty() && !includes_cookies {
         return None;
     }
-    let mut sent: Vec<_> = headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.trim())).collect();
-    sent.sort();
+    let mut sent: Vec<(String, &str)> = Vec::new();
+    for (name, value) in headers {
+        let header = (name.to_ascii_lowercase(), value.trim());
+        let place = sent.partition_point(|other| *other < header);
+        sent.insert(place, header); // there are few: sorting them would take more code
+    }
     let mut hasher = Sha256::new();
     hasher.update([u8::from(includes_cookies)]);
     for text in sent.iter().flat_map(|(name, value)| [name.as_str(), value]) {

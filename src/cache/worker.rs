@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::source::timer::pause;
 use futures::StreamExt;
 use futures::channel::mpsc;
-use futures::future::{self, Either};
+use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use js_sys::{Array, ArrayBuffer, Reflect, Uint8Array};
 use std::pin::pin;
 use wasm_bindgen::prelude::*;
@@ -41,7 +41,7 @@ pub fn serve_cache() {
         match open_store(sender).await {
             Ok(store) => run(Ok(store), None, events, Box::new(post)).await,
             // Private windows may have the one and not the other.
-            Err(error) => run(Shelf::open().await, Some(error), events, Box::new(post)).await,
+            Err(error) => run_shelf(Shelf::open().boxed_local().await, Some(error), events, Box::new(post)).await,
         }
     });
 }
@@ -59,9 +59,19 @@ async fn open_store(sender: mpsc::UnboundedSender<Event>) -> Result<Store> {
     Store::new(channel).await
 }
 
+/// [`run`], of which there is one copy for workers and pages.
+pub(super) fn run_shelf(
+    shelf: Result<Shelf>,
+    why_not_files: Option<Error>,
+    events: mpsc::UnboundedReceiver<Event>,
+    post: Box<dyn Fn(Array, Array)>,
+) -> LocalBoxFuture<'static, ()> {
+    run(shelf, why_not_files, events, post).boxed_local()
+}
+
 /// Does one thing after the other, until nobody is left who could ask. `why_not_files` says why the files are not in the
 /// origin private file system; `post` gets each answer, and the buffers in it.
-pub(super) async fn run<K: Keep>(
+async fn run<K: Keep>(
     mut store: Result<K>,
     why_not_files: Option<Error>,
     mut events: mpsc::UnboundedReceiver<Event>,

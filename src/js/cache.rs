@@ -7,6 +7,7 @@ use super::value;
 use crate::cache::client::Client;
 use crate::cache::key;
 use crate::error::Result;
+use futures::future::{FutureExt, LocalBoxFuture};
 use js_sys::{Array, Promise};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
@@ -57,9 +58,12 @@ pub fn clear() -> Promise {
 }
 
 /// All that files of this origin may be in.
-async fn caches() -> Vec<Rc<Client>> {
-    let others = Client::of_others().await; // knows first where this page has them
-    std::iter::once(Client::get()).chain(others).collect()
+fn caches() -> LocalBoxFuture<'static, Vec<Rc<Client>>> {
+    let caches = async {
+        let others = Client::of_others().await; // knows first where this page has them
+        std::iter::once(Client::get()).chain(others).collect()
+    };
+    caches.boxed_local()
 }
 
 async fn delete_from(cache: &Rc<Client>, names: &[String]) -> Result<()> {

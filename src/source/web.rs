@@ -70,7 +70,7 @@ impl WebSource {
     pub(crate) async fn kept_in(self, choice: Choice, naming: Naming, report: Rc<Report>) -> Result<Self> {
         let WebSource::Fetch(source) = self else { return Ok(self) };
         naming.name(source.name())?; // before anything is started, and wherever there is a cache or not
-        let (cache, fault) = choice.open().await;
+        let (cache, fault) = choice.open().boxed_local().await;
         if let Some(fault) = fault {
             report.note(&fault);
         }

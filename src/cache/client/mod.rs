@@ -14,7 +14,7 @@ use crate::source::answer::Identity;
 use crate::source::timer::pause;
 use crate::workers::start::Worker;
 use futures::channel::{mpsc, oneshot};
-use futures::future::{self, Either};
+use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use futures::lock::Mutex;
 use js_sys::{Array, ArrayBuffer, Function, Promise, Reflect};
 use std::cell::{Cell, RefCell};
@@ -276,7 +276,11 @@ impl Reply {
     }
 
     /// The whole answer: `[id, nothing, the answer, the buffer]`.
-    pub async fn answer(self) -> Result<Array> {
+    pub fn answer(self) -> LocalBoxFuture<'static, Result<Array>> {
+        self.settle().boxed_local() // or the compiler copies all of it to wherever something is asked
+    }
+
+    async fn settle(self) -> Result<Array> {
         let Reply { client, answer } = self;
         let answered = match future::select(answer?, pin!(pause(PATIENCE_MS))).await {
             Either::Left((answered, _)) => answered.ok(),

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::source::timer::pause;
 use crate::workers::start::{self, Worker};
 use futures::channel::mpsc;
-use futures::future::{self, Either};
+use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use js_sys::{Function, Reflect};
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -53,19 +53,23 @@ impl Client {
             return None;
         }
         let client = Rc::new(Client::new(Port::Nobody));
-        client.serve_here(Shelf::open());
+        client.serve_here(Shelf::open().boxed_local());
         Some(client)
     }
 
     /// A cache that the caller gave.
     pub(crate) fn of(own: Own) -> Rc<Self> {
         let client = Rc::new(Client::new(Port::Nobody));
-        client.serve_here(future::ready(Ok(Shelf::of(own))));
+        client.serve_here(future::ready(Ok(Shelf::of(own))).boxed_local());
         client
     }
 
     /// Where files are kept. A worker that does not start is replaced by this page and IndexedDB.
-    pub(in crate::cache) async fn status(self: &Rc<Self>) -> Status {
+    pub(in crate::cache) fn status(self: &Rc<Self>) -> LocalBoxFuture<'_, Status> {
+        self.learn_status().boxed_local()
+    }
+
+    async fn learn_status(self: &Rc<Self>) -> Status {
         let mut known = self.status.lock().await;
         if let Some(status) = &*known {
             return status.clone();
@@ -91,7 +95,7 @@ impl Client {
     fn start(self: &Rc<Self>) {
         let is_there = |name: &str| Reflect::has(&js_sys::global(), &name.into()).unwrap_or(false);
         if !is_there("Worker") {
-            return self.serve_here(Shelf::open()); // in service workers, for example
+            return self.serve_here(Shelf::open().boxed_local()); // in service workers, for example
         }
         match start::start("cache") {
             Ok(worker) => {
@@ -106,10 +110,10 @@ impl Client {
         self.give_up(fault.clone());
         self.failure.take();
         self.start_fault.replace(Some(fault));
-        self.serve_here(Shelf::open());
+        self.serve_here(Shelf::open().boxed_local());
     }
 
-    fn serve_here(self: &Rc<Self>, shelf: impl Future<Output = Result<Shelf>> + 'static) {
+    fn serve_here(self: &Rc<Self>, shelf: LocalBoxFuture<'static, Result<Shelf>>) {
         let (sender, events) = mpsc::unbounded();
         self.port.replace(Port::Here(sender));
         let asking = Rc::downgrade(self);
@@ -119,10 +123,14 @@ impl Client {
             }
         };
         let why_not_files = self.start_fault();
-        spawn_local(async move { worker::run(shelf.await, why_not_files, events, Box::new(answer)).await });
+        spawn_local(async move { worker::run_shelf(shelf.await, why_not_files, events, Box::new(answer)).await });
     }
 
-    async fn ask_status(self: &Rc<Self>) -> Result<Status> {
+    fn ask_status(self: &Rc<Self>) -> LocalBoxFuture<'_, Result<Status>> {
+        self.await_status().boxed_local()
+    }
+
+    async fn await_status(self: &Rc<Self>) -> Result<Status> {
         let answered = self.post(Request::Status)?;
         let fault = match future::select(answered, pin!(pause(START_MS))).await {
             Either::Left((Ok(answer), _)) => return Status::read(answer.get(2)).ok_or_else(|| no_worker("")),

@@ -5,7 +5,7 @@
 //! to the page's own origin that does not follow redirects, which may lead to a login elsewhere. HEAD spares the body. The browser's own `fetch` is used also where the caller gave one: what that throws may mean anything.
 
 use crate::source::timer::pause;
-use futures::future::{self, Either};
+use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use js_sys::{Function, Object, Promise, Reflect};
 use std::pin::pin;
 use wasm_bindgen::{JsCast, JsValue};
@@ -28,7 +28,11 @@ pub(super) enum Reach {
 }
 
 /// Asks the server of a URL for anything.
-pub(super) async fn reach(url: &str) -> Reach {
+pub(super) fn reach(url: &str) -> LocalBoxFuture<'_, Reach> {
+    try_to_reach(url).boxed_local()
+}
+
+async fn try_to_reach(url: &str) -> Reach {
     let Ok(controller) = AbortController::new() else { return Reach::Unknown };
     let asked = match request(url, &controller) {
         Ok(asked) => JsFuture::from(asked),

@@ -15,7 +15,7 @@ use crate::cache::is_offline;
 use crate::error::{Error, Result};
 use crate::source::answer::Identity;
 use crate::source::timer::pause;
-use futures::future::{self, Either};
+use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use std::pin::pin;
 
 /// For so long a server is waited for before it is tried whether it can be reached at all.
@@ -25,12 +25,16 @@ const PROBE_MS: u64 = 5_000;
 ///
 /// # Errors
 /// Those of the request, where they are not.
-pub(super) async fn ask(file: &CachedFile) -> Result<Option<Identity>> {
+pub(super) fn ask(file: &CachedFile) -> LocalBoxFuture<'_, Result<Option<Identity>>> {
+    word_of(file).boxed_local()
+}
+
+async fn word_of(file: &CachedFile) -> Result<Option<Identity>> {
     if is_offline() {
         return Ok(None);
     }
-    let mut asked = pin!(file.source.read(0..1));
-    let outcome = match future::select(asked.as_mut(), pin!(pause(PROBE_MS))).await {
+    let mut asked = file.source.read(0..1).boxed_local();
+    let outcome = match future::select(&mut asked, pin!(pause(PROBE_MS))).await {
         Either::Left((outcome, _)) => outcome,
         Either::Right(_) => match reach(file.source.name()).await {
             Reach::None => return Ok(None),

@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
+use weightstream::cache::key;
 use weightstream::cache::keyed::{KeyValues, Keyed};
 use weightstream::cache::log::Found;
 use weightstream::{Error, ErrorKind, Result};
@@ -175,6 +176,41 @@ fn what_turns_out_damaged_is_kept_again() {
         assert_eq!(files.read(URL, &name(1), 0..50, 1).await.unwrap(), Found::Missing(0..50), "nobody had read it yet");
         write(&mut files, 1, 0..50).await.unwrap();
         assert_eq!(files.read(URL, &name(1), 0..50, 1).await.unwrap(), Found::Bytes(&content(1, 0..50)));
+    });
+}
+
+#[test]
+fn files_of_one_url_that_were_read_with_other_credentials_are_others() {
+    block_on(async {
+        let mut files = Keyed::new(Values::default());
+        let token = |token: &str| key::partition(&[("Authorization".to_owned(), token.to_owned())], false);
+        let [one, two] = ["one", "two"].map(|name| key::join(token(name).as_deref(), URL));
+        files.write(&one, &name(1), 0, &content(1, 0..50), 7, 0).await.unwrap();
+        for other in [two.as_str(), URL] {
+            assert_eq!(files.version(other, 1).await.unwrap(), None);
+            assert_eq!(files.read(other, &name(1), 0..50, 1).await.unwrap(), Found::Missing(0..50));
+        }
+        assert_eq!(files.version(&one, 1).await.unwrap(), Some(name(1)));
+        let listed = files.list().await.unwrap();
+        let names: Vec<_> = listed.iter().map(|file| key::name_in(&file.description.url)).collect();
+        assert_eq!(names, [URL]);
+    });
+}
+
+/// Version 1 did not keep apart what came with credentials.
+#[test]
+fn what_an_older_version_kept_is_not_used() {
+    block_on(async {
+        let values = Values::default();
+        write(&mut Keyed::new(values.clone()), 1, 0..50).await.unwrap();
+        let head = values.all.borrow().keys().find(|key| key.ends_with(".head")).cloned().unwrap();
+        let replaced = std::mem::replace(&mut values.all.borrow_mut().get_mut(&head).unwrap()[7], b'1');
+        assert_eq!(replaced, b'2');
+        let mut files = Keyed::new(values.clone());
+        assert_eq!(check(&mut files).await, 0);
+        write(&mut files, 1, 100..150).await.unwrap();
+        assert_eq!(check(&mut files).await, 50);
+        assert_eq!(values.all.borrow().len(), 3, "pieces of the older version are left");
     });
 }
 

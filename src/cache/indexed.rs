@@ -3,7 +3,7 @@
 use super::keyed::KeyValues;
 use super::opfs::failed;
 use crate::error::{Error, ErrorKind, Result};
-use js_sys::{Array, Promise, Reflect, Uint8Array};
+use js_sys::{Array, Function, Promise, Reflect, Uint8Array};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
@@ -32,6 +32,18 @@ impl Database {
         });
         request.set_onupgradeneeded(&make);
         Ok(Database(done(&request).await?.unchecked_into()))
+    }
+
+    /// Whether there is one already; `false` where the browser does not say.
+    pub(super) async fn exists() -> bool {
+        let factory = Reflect::get(&js_sys::global(), &"indexedDB".into()).unwrap_or_default();
+        let databases = Reflect::get(&factory, &"databases".into()).and_then(|method| method.dyn_into::<Function>());
+        let listed =
+            databases.and_then(|method| method.call0(&factory)).and_then(|listed| listed.dyn_into::<Promise>());
+        let Ok(listed) = listed else { return false };
+        let listed = JsFuture::from(listed).await.unwrap_or_default();
+        let is_ours = |database: JsValue| Reflect::get(&database, &"name".into()).is_ok_and(|name| name == NAME);
+        Array::is_array(&listed) && listed.unchecked_into::<Array>().iter().any(is_ours)
     }
 
     fn transaction(&self, mode: &str) -> Result<(IdbTransaction, ObjectStore)> {

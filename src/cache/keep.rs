@@ -1,12 +1,16 @@
 //! What pages ask of whatever keeps files.
 
 use super::contents::Content;
+use super::status::Kind;
 use crate::error::Result;
 use js_sys::{Array, ArrayBuffer};
 use std::ops::Range;
 
 /// Something that keeps files by URL, a version of each.
 pub(super) trait Keep {
+    /// Where they are.
+    fn kind(&self) -> Kind;
+
     /// Which version of the file is kept, if one is; it counts as used now.
     async fn version(&mut self, url: &str) -> Result<Option<String>>;
 

@@ -109,6 +109,11 @@ impl<K: KeyValues> Keyed<K> {
         Keyed { values, files: Vec::new(), last: None }
     }
 
+    /// Where they are.
+    pub fn values(&self) -> &K {
+        &self.values
+    }
+
     /// Which version of a file is kept, if one is; it counts as used now.
     ///
     /// # Errors

@@ -7,6 +7,8 @@ use wasm_bindgen::{JsCast, JsValue};
 /// What a page asks for. The first element of a message is a number that the answer bears, too.
 #[derive(Debug)]
 pub(super) enum Request {
+    /// Where are files kept? The first question to a worker: its answer says that it has started.
+    Status,
     /// Which version of the file is kept?
     Open { url: String },
     /// Bytes of that version, from `start`, at most as many as the buffer takes and up to `end`; where there are none, all
@@ -48,6 +50,7 @@ impl Request {
             }
             Request::Locate { contents } => (array(&["locate".into(), contents.into()]), None),
             Request::Delete { url, version } => (array(&["delete".into(), url.into(), version.into()]), None),
+            Request::Status => (array(&["status".into()]), None),
             Request::List => (array(&["list".into()]), None),
             Request::Clear => (array(&["clear".into()]), None),
         }
@@ -84,6 +87,7 @@ impl Request {
             },
             "locate" => Request::Locate { contents: message.get(2).dyn_into().map_err(|_| unreadable())? },
             "delete" => Request::Delete { url: text(2)?, version: text(3).ok() },
+            "status" => Request::Status,
             "list" => Request::List,
             "clear" => Request::Clear,
             _ => return Err(unreadable()),

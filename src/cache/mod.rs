@@ -4,10 +4,15 @@
 //! no browser. In the browser it lies in the origin private file system, whose synchronous access only workers have: a
 //! worker runs the same wasm module and keeps the logs (`worker`), the page asks it by messages (`client`), and
 //! `source::cached` stands between the loader and `fetch`. Where a browser has no such files, the worker keeps the pieces
-//! in IndexedDB instead, each under a key that says what it is ([`keyed`]); so does the page in what a caller gives it.
+//! in IndexedDB instead, each under a key that says what it is ([`keyed`]); so does the page in what a caller gives it, and
+//! in IndexedDB where no worker can be started.
+//!
+//! Whatever is called the URL of a file here is its [`key`]: the URL, or a name that stands for it.
 //!
 //! Nothing here can fail a load: a cache that breaks goes quiet, and the network does the work.
 
+#[cfg(target_arch = "wasm32")]
+mod choice;
 #[cfg(target_arch = "wasm32")]
 pub mod client;
 pub mod contents;
@@ -16,10 +21,13 @@ pub mod extents;
 mod indexed;
 #[cfg(target_arch = "wasm32")]
 mod keep;
+pub mod key;
 pub mod keyed;
 #[cfg(target_arch = "wasm32")]
 mod lock;
 pub mod log;
+#[cfg(target_arch = "wasm32")]
+mod memory;
 #[cfg(target_arch = "wasm32")]
 mod message;
 #[cfg(target_arch = "wasm32")]
@@ -29,12 +37,16 @@ mod own;
 mod record;
 #[cfg(target_arch = "wasm32")]
 mod shelf;
+#[cfg(target_arch = "wasm32")]
+mod status;
 pub mod storage;
 #[cfg(target_arch = "wasm32")]
 mod store;
 #[cfg(target_arch = "wasm32")]
 mod worker;
 
+#[cfg(target_arch = "wasm32")]
+pub(crate) use choice::Choice;
 #[cfg(target_arch = "wasm32")]
 pub(crate) use lock::Lock;
 #[cfg(target_arch = "wasm32")]

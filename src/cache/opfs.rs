@@ -39,9 +39,14 @@ impl Folder {
 
     /// The folder, made if it is not there.
     pub(super) async fn open() -> Result<Self> {
-        let storage: StorageManager = navigator("storage").map_err(failed)?.unchecked_into();
-        let root: DirectoryHandle = settled(storage.get_directory()).await?.unchecked_into();
+        let Folder(root) = Folder::root().await?;
         Ok(Folder(settled(root.get_directory_handle(FOLDER, &create()?)).await?.unchecked_into()))
+    }
+
+    /// The folder that all others are in.
+    pub(super) async fn root() -> Result<Self> {
+        let storage: StorageManager = navigator("storage").map_err(failed)?.unchecked_into();
+        Ok(Folder(settled(storage.get_directory()).await?.unchecked_into()))
     }
 
     /// Opens a file for this worker alone. `None` where there is none and none is to be made.

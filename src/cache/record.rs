@@ -2,7 +2,7 @@
 //!
 //! | bytes | of the description |
 //! | --- | --- |
-//! | 8 | `WSCACHE1` |
+//! | 8 | `WSCACHE2`: version 1 did not keep apart what came with credentials |
 //! | 8 + 4 | when it was last used, in milliseconds since 1970, and the CRC-32 of that: rewritten in place |
 //! | 4 | CRC-32 of what follows |
 //! | 4 + 8 | length of the text, and a random number: the generation |
@@ -33,7 +33,7 @@ pub(super) const MAX_TEXT_BYTES: usize = 64 << 10;
 /// Where the time of the last use lies.
 pub(super) const LAST_USED_AT: u64 = 8;
 
-const MAGIC: &[u8; 8] = b"WSCACHE1";
+const MAGIC: &[u8; 8] = b"WSCACHE2";
 
 /// The file that a log keeps, and which version of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

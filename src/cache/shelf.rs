@@ -7,6 +7,7 @@ use super::keyed::{KeyValues, Keyed};
 use super::log::Found;
 use super::opfs::{NO_ROOM, room_bytes};
 use super::own::Own;
+use super::status::Kind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use js_sys::{Array, ArrayBuffer, Date, Math, Uint8Array};
@@ -64,6 +65,13 @@ impl Shelf {
 }
 
 impl Keep for Shelf {
+    fn kind(&self) -> Kind {
+        match self.files.values() {
+            Values::Database(_) => Kind::Database,
+            Values::Own(_) => Kind::Own,
+        }
+    }
+
     async fn version(&mut self, url: &str) -> Result<Option<String>> {
         self.files.version(url, now_ms()).await
     }

@@ -5,12 +5,13 @@ use super::keep::Keep;
 use super::message::Request;
 use super::opfs::{Folder, failed};
 use super::shelf::Shelf;
+use super::status::Status;
 use super::store::{BroadcastChannel, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::timer::pause;
 use futures::StreamExt;
 use futures::channel::mpsc;
-use futures::future::{self, Either};
+use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use js_sys::{Array, ArrayBuffer, Reflect, Uint8Array};
 use std::pin::pin;
 use wasm_bindgen::prelude::*;
@@ -38,9 +39,9 @@ pub fn serve_cache() {
     });
     spawn_local(async move {
         match open_store(sender).await {
-            Ok(store) => run(Ok(store), events, Box::new(post)).await,
+            Ok(store) => run(Ok(store), None, events, Box::new(post)).await,
             // Private windows may have the one and not the other.
-            Err(_) => run(Shelf::open().await, events, Box::new(post)).await,
+            Err(error) => run_shelf(Shelf::open().boxed_local().await, Some(error), events, Box::new(post)).await,
         }
     });
 }
@@ -58,9 +59,21 @@ async fn open_store(sender: mpsc::UnboundedSender<Event>) -> Result<Store> {
     Store::new(channel).await
 }
 
-/// Does one thing after the other, until nobody is left who could ask. `post` gets each answer, and the buffers in it.
-pub(super) async fn run<K: Keep>(
+/// [`run`], of which there is one copy for workers and pages.
+pub(super) fn run_shelf(
+    shelf: Result<Shelf>,
+    why_not_files: Option<Error>,
+    events: mpsc::UnboundedReceiver<Event>,
+    post: Box<dyn Fn(Array, Array)>,
+) -> LocalBoxFuture<'static, ()> {
+    run(shelf, why_not_files, events, post).boxed_local()
+}
+
+/// Does one thing after the other, until nobody is left who could ask. `why_not_files` says why the files are not in the
+/// origin private file system; `post` gets each answer, and the buffers in it.
+async fn run<K: Keep>(
     mut store: Result<K>,
+    why_not_files: Option<Error>,
     mut events: mpsc::UnboundedReceiver<Event>,
     post: Box<dyn Fn(Array, Array)>,
 ) {
@@ -87,6 +100,7 @@ pub(super) async fn run<K: Keep>(
             (Some(Event::Called(_)), Err(_)) => {}
             (Some(Event::Asked(message)), store) => {
                 let (buffer, outcome) = match (Request::read(&message), store) {
+                    (Ok(Request::Status), store) => (None, Ok(Status::of(store, why_not_files.as_ref()).write())),
                     (Ok(request), Ok(store)) => serve(store, request, &mut scratch).await,
                     (Ok(request), Err(error)) => (None, without(&request).ok_or_else(|| error.clone())),
                     (Err(error), _) => (None, Err(error)),
@@ -114,6 +128,7 @@ async fn serve(
     scratch: &mut Vec<u8>,
 ) -> (Option<ArrayBuffer>, Result<JsValue>) {
     match request {
+        Request::Status => (None, Ok(JsValue::UNDEFINED)), // was answered already
         Request::Open { url } => (None, store.version(&url).await.map(JsValue::from)),
         Request::Read { url, version, start, end, end_of_interest, buffer } => {
             let read = store.read(&url, &version, start..end, end_of_interest, &buffer).await;

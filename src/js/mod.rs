@@ -61,7 +61,7 @@ impl JsLoader {
             let opening = async {
                 let mut source = WebSource::new(&source, settings.client)?;
                 if let Some(kept) = settings.cache {
-                    source = source.kept_in(kept, Rc::clone(&cache));
+                    source = source.kept_in(kept, settings.naming, Rc::clone(&cache)).await?;
                 }
                 let loader = Loader::open(source, settings.loader).await?;
                 Ok(match settings.workers {

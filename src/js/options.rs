@@ -1,11 +1,12 @@
 //! The options of calls, checked.
 
 use super::failure;
-use crate::cache::{Own, client::Client as Cache};
+use crate::cache::{Choice, Own};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use crate::loader::{self, Digests};
 use crate::retry::Policy;
+use crate::source::cached::Naming;
 use crate::source::fetch::Client;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::web::view;
@@ -31,7 +32,9 @@ pub(super) struct Settings {
     pub(super) signal: Option<AbortSignal>,
     pub(super) on_progress: Option<Function>,
     /// Where files are kept from one load to the next.
-    pub(super) cache: Option<Rc<Cache>>,
+    pub(super) cache: Option<Choice>,
+    /// What files are cached under.
+    pub(super) naming: Naming,
     /// How many workers decode and digest.
     pub(super) workers: usize,
 }
@@ -111,8 +114,9 @@ pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsVa
     };
     let on_progress = function(options, "onProgress").map_err(failure)?;
     let cache = cache(options, source.is_string()).map_err(failure)?;
+    let naming = Naming(function(options, "cacheKey").map_err(failure)?);
     let workers = checked_workers(&numbers).map_err(failure)?;
-    Ok(Settings { loader, client, signal: signal(options), on_progress, cache, workers })
+    Ok(Settings { loader, client, signal: signal(options), on_progress, cache, naming, workers })
 }
 
 /// The signal of a call.
@@ -170,15 +174,19 @@ fn parsed(digests: &HashMap<String, String>) -> Result<HashMap<String, Digest>> 
     digests.iter().map(|(name, text)| Ok((name.clone(), text.parse()?))).collect()
 }
 
-fn cache(options: &JsValue, is_url: bool) -> Result<Option<Rc<Cache>>> {
+fn cache(options: &JsValue, is_url: bool) -> Result<Option<Choice>> {
     let choice = field(options, "cache").unwrap_or_else(|| "auto".into());
-    match choice.as_string().as_deref() {
-        Some("auto") if is_url => Ok(Cache::get()),
-        Some("auto" | "none") => Ok(None),
-        _ => Own::new(choice).map(|own| Some(Cache::of(own))).ok_or_else(|| {
-            invalid("`cache` is neither \"auto\" nor \"none\" nor an object with get, set, delete and keys".to_owned())
-        }),
-    }
+    let choice = match choice.as_string().as_deref() {
+        Some("auto") => Some(Choice::Auto),
+        Some("opfs") => Some(Choice::Files),
+        Some("none") => None,
+        _ => Some(Own::new(choice).map(Choice::Own).ok_or_else(|| {
+            let what =
+                "`cache` is none of \"auto\", \"opfs\" and \"none\" and no object with get, set, delete and keys";
+            invalid(what.to_owned())
+        })?),
+    };
+    Ok(choice.filter(|_| is_url))
 }
 
 fn headers(options: &JsValue) -> Result<Vec<(String, String)>> {

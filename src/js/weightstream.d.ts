@@ -53,24 +53,58 @@ export interface OpenOptions {
   /** Two wanted ranges closer than this many bytes are read as one. Default: 1 MiB. */
   coalesceGap?: number;
   /**
-   * Where bytes that came from a URL are kept for the next load. `"auto"`, the default: in the origin private file
-   * system, else, where the browser has none or keeps it from private windows, in IndexedDB, else nowhere. `"none"`:
-   * nowhere. An object: where that says.
+   * Where bytes that came from a URL are kept for the next load.
    *
-   * What is kept is used as long as the server's ETag, else Last-Modified date, is the same: one byte of each file is
-   * asked for to learn that. Without a connection, what is kept is trusted. A cache that fails never fails a load:
-   * `stats.cacheError` tells why.
+   * - `"auto"`, the default: in the origin private file system. Where the browser has none, and where no worker can
+   *   be started (in service workers, for example), in IndexedDB. In Chromium's private windows the origin private
+   *   file system is in memory, where it takes memory and can be slower than a second download:
+   *   nothing is cached there.
+   * - `"opfs"`: in the origin private file system only, even if that is in memory.
+   * - `"none"`: nowhere.
+   * - An object: where that says.
+   *
+   * A cache that fails never fails a load. Whenever nothing is cached, or not where it should be, `stats.cacheError`
+   * says why.
+   *
+   * Cached bytes are used as long as the server's ETag, else its Last-Modified date, is the same: one byte of each
+   * file is requested to learn that. Without a connection they are used unchecked: when `navigator.onLine` is
+   * `false`, or when the request fails and a `no-cors` request to the same URL fails, too. The latter is always made
+   * by the browser's own `fetch`, also when you gave another. When it succeeds, the server has answered without CORS
+   * headers, for example to say that a login has expired: then the load fails.
+   *
+   * Bytes of requests with credentials (any of your `headers`, or `credentials: "include"`) are kept apart by a hash
+   * of these: they are never used for another token, nor without one. They are never used after an answer that
+   * refuses the file, whatever the status; bytes of requests without credentials are used also when the server
+   * answers with 429 or 5xx, or not within 5 seconds. A page that is isolated from other origins
+   * (`crossOriginIsolated`) cannot tell a lost connection from an answer without CORS headers: there bytes with
+   * credentials of other origins are used offline only when `navigator.onLine` is `false`. No page can where the
+   * answer has `Cross-Origin-Resource-Policy: same-origin` and no CORS headers: send CORS headers with refusals, too.
+   * After a logout, `deleteCached` or `clearCache` removes the bytes from the disk.
    *
    * What has a SHA-256 or BLAKE3 digest is found again under other URLs, in other models: tensors of a MiB or more,
    * by digests that the format has or that `digests` pins; and whole files, which were checked once, by those that a
    * manifest states or `digests` pins. For such a file the server is asked nothing: what it has there now does not
-   * matter, the digest says what the file must be. Should kept bytes turn out to be damaged while it is read, the load
-   * fails with `CHANGED`, rather than mix in what may be of another file; the next one fetches it.
+   * matter, the digest says what the file must be. With credentials, or a signature in the URL, the server is asked
+   * whether the file may still be read, and only bytes that came with the same credentials are found. Should kept
+   * bytes turn out to be damaged while it is read, the load fails with `CHANGED`, rather than mix in what may be of
+   * another file; the next one fetches it.
    *
-   * Files are kept by a worker. A bundler that does not look into `new URL(…, import.meta.url)` must be told to bundle
-   * `weightstream/weightstream.worker.js` as an entry point of its own, beside the app's script.
+   * Files are kept by a worker. A bundler that does not look into `new URL(…, import.meta.url)` must be told to
+   * bundle `weightstream/weightstream.worker.js` as an entry point of its own, beside the app's script.
    */
-  cache?: "auto" | "none" | WeightCache;
+  cache?: "auto" | "opfs" | "none" | WeightCache;
+  /**
+   * Names the file at a URL in the cache, for URLs that differ although the file is the same. It is called with each
+   * absolute URL of the model, and must return the same string for the same file, not empty and without control
+   * characters; `listCached` lists it as the file's `url`. A function that throws, or returns anything else, is an
+   * `INVALID_ARGUMENT`. Not with `inWorker`, which cannot call it.
+   *
+   * Default: the URL, without the parameters by which Amazon S3, Google Cloud Storage, Azure Storage and CloudFront
+   * sign URLs, so that a new signature finds what an old one has loaded. Under a name other than its URL, a file is
+   * treated as one that was loaded with credentials: its cached bytes are used only after the server has confirmed
+   * the version and the permission to read it, or without a connection.
+   */
+  cacheKey?: (url: string) => string;
   /**
    * How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as one.
    * Where there is no room, nothing more is read. A single tensor may be larger. Default: 256 MiB.
@@ -90,7 +124,7 @@ export interface OpenOptions {
    * Loads in a worker, which the loader has to itself, with its `workers` and its cache: the page has nothing to do but to take what
    * is finished, so that no part of a load holds up a tap or a frame. Default: `false`.
    *
-   * Requests are that worker's: a `fetch` or `cache` of your own cannot be called from there (`INVALID_ARGUMENT`), and what the page has
+   * Requests are that worker's: a `fetch`, `cache` or `cacheKey` of your own cannot be called from there (`INVALID_ARGUMENT`), and what the page has
    * put in the place of `globalThis.fetch` is not. Up to 8 MiB of tensors, beyond `maxMemory`, may be on their way to the page;
    * an `into` that is not shared is filled by a copy. Where the worker cannot be started all is done where `open` was called.
    */
@@ -265,7 +299,11 @@ export interface LoaderStats {
   readonly bytesReceived: number;
   /** Bytes that were kept from an earlier load. */
   readonly bytesFromCache: number;
-  /** Why something is not kept for the next load: the quota, or a server that does not tell whether a file has changed. */
+  /**
+   * Why something is not kept for the next load, or not where it should be: the quota, a server that does not say whether a
+   * file has changed, a private window, a worker that cannot be started. `undefined` where all is well, with
+   * `cache: "none"`, and for a model that is not read from a URL.
+   */
   readonly cacheError: string | undefined;
   /** Bytes of tensors that were handed out. */
   readonly bytesDecoded: number;
@@ -300,8 +338,9 @@ export class StreamingLoader implements Disposable {
   [Symbol.dispose](): void;
 }
 
-/** A file that is kept, whole or in part. */
+/** A file that is kept, whole or in part. One that was loaded with several credentials is kept for each of them. */
 export interface CachedFile {
+  /** Its URL, without the signature; or what `cacheKey` returned. */
   readonly url: string;
   /** What it takes on the disk. */
   readonly cachedBytes: number;
@@ -314,7 +353,10 @@ export interface CachedFile {
 export function listCached(): Promise<readonly CachedFile[]>;
 /** What all of them take on the disk. */
 export function cachedBytes(): Promise<number>;
-/** Forgets one file. A model in several files has several URLs: `listCached` tells them. */
+/**
+ * Forgets one file, whatever the credentials that it was loaded with: by its URL, or by its `url` in `listCached`. A model
+ * in several files has several.
+ */
 export function deleteCached(url: string | URL): Promise<void>;
 /** Forgets all of them. */
 export function clearCache(): Promise<void>;

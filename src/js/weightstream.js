@@ -182,7 +182,7 @@ export async function cachedBytes() {
 
 export async function deleteCached(url) {
   await init();
-  return checked(() => cacheDelete(addressed(String(url))));
+  return checked(() => cacheDelete(addressed(String(url)), String(url)));
 }
 
 export async function clearCache() {
@@ -229,10 +229,10 @@ async function checked(call) {
 }
 
 // A loader in a worker of its own; nothing where there can be none.
-async function inWorker(source, { fetch, cache, inWorker, ...options }) {
-  if (fetch || (cache && typeof cache === "object")) throw new LoadError(MAKE, {
+async function inWorker(source, { fetch, cache, cacheKey, inWorker, ...options }) {
+  if (fetch || cacheKey || (cache && typeof cache === "object")) throw new LoadError(MAKE, {
     code: "INVALID_ARGUMENT",
-    message: "A loader in a worker can call neither a `fetch` nor a `cache` of the page. Leave it or `inWorker` out.",
+    message: "A loader in a worker can call neither a `fetch` nor a `cache` nor a `cacheKey` of the page. Leave it or `inWorker` out.",
   });
   const { openRemote } = await import("./weightstream.remote.js").catch(() => ({}));
   return openRemote?.(newWorker, thisModule(), source, { ...options, cache }, (fields) => new LoadError(MAKE, fields));

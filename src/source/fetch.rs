@@ -3,6 +3,7 @@
 use super::history::{History, SETTLING_ANSWERS};
 use super::stream::{StreamBody, broken};
 use super::{Answer, answer};
+use crate::cache::key::partition;
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{Date, Function, Promise, Reflect, decode_uri_component, encode_uri_component};
 use std::cell::Cell;
@@ -113,6 +114,19 @@ impl FetchSource {
         FetchSource { url: url.to_owned(), client, is_elsewhere: true, failures, history }
     }
 
+    /// A hash of the caller's headers and credentials, where requests for this file carry any: see
+    /// [`partition`](crate::cache::key::partition).
+    pub fn partition(&self) -> Option<String> {
+        let Client { headers, credentials, .. } = &*self.client;
+        let includes_cookies = matches!(credentials, Some(RequestCredentials::Include));
+        if self.is_elsewhere || !self.is_at_origin() { None } else { partition(headers, includes_cookies) }
+    }
+
+    /// Whether the file is at the origin that the caller's headers are for.
+    fn is_at_origin(&self) -> bool {
+        Url::new(&self.url).is_ok_and(|url| url.origin() == self.client.origin)
+    }
+
     /// Asks for a range; for all of the file where no answer to a range ever came through. Chromium fails where the answer is
     /// encoded, because it does not offer encodings along with ranges, and does not say why; the whole it decodes.
     async fn request_range(&self, range: &Range<u64>) -> Result<(Response, AbortController)> {
@@ -132,7 +146,7 @@ impl FetchSource {
         let init = RequestInit::new();
         if self.is_elsewhere {
             init.set_credentials(RequestCredentials::Omit); // fetch would send the page's own origin its cookies
-        } else if Url::new(&self.url).is_ok_and(|url| url.origin() == self.client.origin) {
+        } else if self.is_at_origin() {
             for (name, value) in &self.client.headers {
                 headers.set(name, value).map_err(|cause| {
                     let mut error = broken(&format!("the header \"{name}\" cannot be sent"), cause);

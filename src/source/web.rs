@@ -2,12 +2,12 @@
 
 use super::blob::BlobSource;
 use super::bytes::{self, ByteSource, BytesBody};
-use super::cached::{CachedBody, CachedSource, Report};
+use super::cached::{CachedBody, CachedSource, Naming, Report};
 use super::fetch::{Client, FetchSource};
 use super::js_buffer::JsBuffer;
 use super::stream::StreamBody;
 use super::{Answer, Body, Source, timer};
-use crate::cache::client::Client as Cache;
+use crate::cache::Choice;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use futures::FutureExt;
@@ -62,13 +62,22 @@ impl WebSource {
         Err(Error::new(ErrorKind::InvalidArgument, what))
     }
 
-    /// The same source with the cache before it, where that makes sense: for URLs.
-    #[must_use]
-    pub fn kept_in(self, cache: Rc<Cache>, report: Rc<Report>) -> Self {
-        match self {
-            WebSource::Fetch(source) => WebSource::Cached(CachedSource::new(source, cache, report)),
-            other => other,
+    /// The same source with the cache before it, where that makes sense, for URLs, and where there can be one. `report` says
+    /// why there is none.
+    ///
+    /// # Errors
+    /// Those of [`Naming::name`].
+    pub(crate) async fn kept_in(self, choice: Choice, naming: Naming, report: Rc<Report>) -> Result<Self> {
+        let WebSource::Fetch(source) = self else { return Ok(self) };
+        naming.name(source.name())?; // before anything is started, and wherever there is a cache or not
+        let (cache, fault) = choice.open().boxed_local().await;
+        if let Some(fault) = fault {
+            report.note(&fault);
         }
+        Ok(match cache {
+            Some(cache) => WebSource::Cached(CachedSource::new(source, cache, naming, report)?),
+            None => WebSource::Fetch(source),
+        })
     }
 }
 
@@ -109,7 +118,7 @@ impl Source for WebSource {
     fn part(&self, path: &str) -> Result<Self> {
         match self {
             WebSource::Fetch(source) => Ok(WebSource::Fetch(source.part(path)?)),
-            WebSource::Cached(source) => Ok(WebSource::Cached(source.with(source.source().part(path)?))),
+            WebSource::Cached(source) => Ok(WebSource::Cached(source.with(source.source().part(path)?)?)),
             WebSource::Blob(source) => Ok(WebSource::Blob(source.part(path)?)),
             WebSource::Bytes(_) => {
                 let what = format!("a byte source has no files beside it, so \"{path}\" cannot be found");
@@ -122,7 +131,7 @@ impl Source for WebSource {
     fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
         match self {
             WebSource::Fetch(source) => Ok(WebSource::Fetch(source.elsewhere(url))),
-            WebSource::Cached(source) => Ok(WebSource::Cached(source.with(source.source().elsewhere(url)))),
+            WebSource::Cached(source) => Ok(WebSource::Cached(source.with(source.source().elsewhere(url))?)),
             WebSource::Blob(_) | WebSource::Bytes(_) => self.part(path),
         }
     }

@@ -71,7 +71,7 @@ export function everyCache(folder: Map<string, Promise<Uint8Array<ArrayBuffer>>>
     delete: (key) => folder.delete(key),
     keys: async () => [...folder.keys()],
   };
-  return [{ cache: "auto" }, { cache: "none" }, { cache: own }, { cache: new Map<string, Uint8Array<ArrayBuffer>>() }];
+  return [{ cache: "auto", cacheKey: (url) => url }, { cache: "opfs" }, { cache: "none" }, { cache: own }, { cache: new Map<string, Uint8Array<ArrayBuffer>>() }];
 }
 
 export async function everyCallOfTheCache(): Promise<void> {

@@ -256,6 +256,9 @@ impl Shared {
     fn attend(&self, mut stream: TcpStream) {
         stream.set_nodelay(true).ok();
         while let Some(request) = self.receive(&mut stream) {
+            if self.is_closed.load(Ordering::Relaxed) {
+                return; // a server that is gone answers on no connection
+            }
             let reply = (self.script)(&request);
             let headers = reply.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<String>();
             let head = format!("HTTP/1.1 {} X\r\n{headers}\r\n", reply.status);

@@ -59,8 +59,19 @@ impl Chromium {
 
     /// A new tab, empty.
     pub(crate) fn new_page(&mut self) -> Result<Page<'_>> {
+        self.new_page_with(json!({ "url": "about:blank" }))
+    }
+
+    /// A new tab, empty, in a private window of its own.
+    pub(crate) fn new_private_page(&mut self) -> Result<Page<'_>> {
+        let created = self.devtools.call(None, "Target.createBrowserContext", json!({ "disposeOnDetach": true }))?;
+        let context = created.get("browserContextId").context("the browser opened no private window")?;
+        self.new_page_with(json!({ "url": "about:blank", "browserContextId": context }))
+    }
+
+    fn new_page_with(&mut self, parameters: Value) -> Result<Page<'_>> {
         let text = |value: Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        let created = self.devtools.call(None, "Target.createTarget", json!({ "url": "about:blank" }))?;
+        let created = self.devtools.call(None, "Target.createTarget", parameters)?;
         let target = text(created, "targetId").context("the browser opened no tab")?;
         let attach = json!({ "targetId": target, "flatten": true });
         let attached = self.devtools.call(None, "Target.attachToTarget", attach)?;

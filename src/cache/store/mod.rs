@@ -10,8 +10,10 @@ use super::Lock;
 use super::contents::{Content, Contents};
 use super::keep::Keep;
 use super::log::{self, Description, Found, GLANCE_BYTES, Log};
+use super::memory;
 use super::opfs::{Entry, Folder, SyncFile, failed};
 use super::record::{name_of, read_identity, write_identity};
+use super::status::Kind;
 use crate::error::{ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::source::timer::pause;
@@ -34,6 +36,7 @@ const CALL_INTERVAL_MS: u64 = 100;
 /// All that is kept.
 pub(super) struct Store {
     folder: Folder,
+    is_in_memory: bool,
     open: HashMap<String, Open>,
     contents: Option<OpenContents>,
     channel: BroadcastChannel,
@@ -60,11 +63,24 @@ struct OpenContents {
 impl Store {
     pub(super) async fn new(channel: BroadcastChannel) -> Result<Self> {
         let folder = Folder::open().await?;
-        Ok(Store { folder, open: HashMap::new(), contents: None, channel, room_bytes: 0, started_ms: now_ms() })
+        let is_in_memory = memory::is_in_memory().await;
+        Ok(Store {
+            folder,
+            is_in_memory,
+            open: HashMap::new(),
+            contents: None,
+            channel,
+            room_bytes: 0,
+            started_ms: now_ms(),
+        })
     }
 }
 
 impl Keep for Store {
+    fn kind(&self) -> Kind {
+        if self.is_in_memory { Kind::Memory } else { Kind::Files }
+    }
+
     async fn version(&mut self, url: &str) -> Result<Option<String>> {
         let Some(open) = self.open(&name_of(url), false).await? else { return Ok(None) };
         open.log.touch(now_ms())?;

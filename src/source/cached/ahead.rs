@@ -88,7 +88,7 @@ impl Ahead {
         let own = if has_own { touched(self.spare.take(), range.end - range.start) } else { None };
         let cache = &self.file.cache;
         let buffer = own.unwrap_or_else(|| cache.stretch());
-        cache.read(version.url(&self.file), &version.name, range, end_of_interest, buffer)
+        cache.read(version.key(&self.file), &version.name, range, end_of_interest, buffer)
     }
 }
 

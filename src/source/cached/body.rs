@@ -209,12 +209,13 @@ impl CachedBody {
     async fn look(&mut self) -> Result<Option<Range<u64>>> {
         let Some(missing) = self.look_here().await? else { return Ok(None) };
         self.file.contents.locate(&self.file).await?;
-        if let Some(Place { url, version, range }) = self.file.contents.find(self.position) {
+        if let Some(Place { key, version, range }) = self.file.contents.find(self.position) {
             let end = range.end.min(range.start.saturating_add(self.end - self.position));
             let cache = &self.file.cache;
             let stretch = range.start..end.min(end_of_stretch(range.start));
-            let (count, _, buffer) = cache.read(&url, &version, stretch, end, cache.stretch()).bytes().await?;
+            let (count, _, buffer) = cache.read(&key, &version, stretch, end, cache.stretch()).bytes().await?;
             if count > 0 {
+                self.file.contents.note_use(self.position);
                 self.now = Now::Kept(Chunk { buffer, left: 0..count as u32 });
                 return Ok(None);
             }

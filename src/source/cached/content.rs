@@ -3,6 +3,7 @@
 use super::same::Comparison;
 use super::{CachedFile, Version};
 use crate::cache::client::{Located, identity_of};
+use crate::cache::key;
 use crate::error::Result;
 use crate::index::Digest;
 use crate::source::Answer;
@@ -32,14 +33,18 @@ struct Expected {
     /// The names of its digests, any of which will do.
     contents: Vec<String>,
     place: Option<Place>,
+    /// Whether bytes were taken from there,
+    is_used: bool,
+    /// and had the digest that they should.
+    is_confirmed: bool,
 }
 
 /// Where the same bytes are kept.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    pub(super) url: String,
+    pub(super) key: String,
     pub(super) version: String,
-    /// The bytes from the position that was asked for to the end of the content, in the file at that URL.
+    /// The bytes from the position that was asked for to the end of the content, in the file of that key.
     pub(super) range: Range<u64>,
 }
 
@@ -48,12 +53,13 @@ impl Contents {
         self.whole.set(Some(*digest));
     }
 
-    pub(super) fn expect(&self, range: Range<u64>, digest: &Digest) {
-        let (end, contents, place) = (range.end, Vec::new(), None);
+    pub(super) fn expect(&self, file: &CachedFile, range: Range<u64>, digest: &Digest) {
+        let unknown =
+            Expected { end: range.end, contents: Vec::new(), place: None, is_used: false, is_confirmed: false };
         let mut all = self.expected.borrow_mut();
-        let expected = all.entry(range.start).or_insert(Expected { end, contents, place });
+        let expected = all.entry(range.start).or_insert(unknown);
         if expected.end == range.end {
-            expected.contents.push(name_of(digest));
+            expected.contents.push(name_of(file, digest));
             self.has_new.set(true);
         }
     }
@@ -74,20 +80,20 @@ impl Contents {
     /// Learns whether all of the file is kept, under whatever URL.
     pub(super) async fn locate_whole(&self, file: &CachedFile) -> Result<Option<Version>> {
         let Some(digest) = self.whole.get() else { return Ok(None) };
-        let found = file.cache.locate(&[name_of(&digest)]).await?.pop().flatten();
-        let Some(Located { url, version, start: 0, byte_length: Some(length) }) = found else { return Ok(None) };
-        if url == file.url() {
+        let found = file.cache.locate(&[name_of(file, &digest)]).await?.pop().flatten();
+        let Some(Located { key, version, start: 0, byte_length: Some(length) }) = found else { return Ok(None) };
+        if key == file.key {
             return Ok(Some(Version::new(identity_of(&version))));
         }
         // Nothing that the server says can be compared with it.
         let identity = Identity { length: Some(length), ..Identity::default() };
-        Ok(Some(Version { identity, name: version.into(), elsewhere: Some(url.into()) }))
+        Ok(Some(Version { identity, name: version.into(), elsewhere: Some(key.into()) }))
     }
 
     /// Takes what was noted of the whole file back: not all of it is there.
     pub(super) fn lose_whole(&self, file: &CachedFile, version: &Version) {
         if let Some(digest) = self.whole.get() {
-            let noted = file.cache.note(&name_of(&digest), version.url(file), &version.name, 0..0);
+            let noted = file.cache.note(&name_of(file, &digest), version.key(file), &version.name, 0..0);
             spawn_local(async move { drop(noted.answer().await) }); // if it fails, nothing can be done
         }
     }
@@ -115,9 +121,9 @@ impl Contents {
         let mut expected = self.expected.borrow_mut();
         for (start, located) in starts.iter().zip(places) {
             let (Some(expected), Some(located)) = (expected.get_mut(start), located) else { continue };
-            let Located { url, version, start: at, .. } = located;
+            let Located { key, version, start: at, .. } = located;
             let range = at..at.saturating_add(expected.end - start);
-            expected.place = (url != file.url()).then_some(Place { url, version, range });
+            expected.place = (key != file.key).then_some(Place { key, version, range });
         }
         Ok(())
     }
@@ -137,16 +143,23 @@ impl Contents {
         next.map_or(asked.end, |(start, _)| asked.end.min(*start))
     }
 
-    /// The URLs and versions of the files that contents are taken from.
-    pub(super) fn places(&self) -> Vec<(String, String)> {
+    /// Notes that bytes were taken from where [`find`](Self::find) found them.
+    pub(super) fn note_use(&self, position: u64) {
+        if let Some((_, expected)) = self.expected.borrow_mut().range_mut(..=position).next_back() {
+            expected.is_used = true;
+        }
+    }
+
+    /// Takes back what was noted of contents that came from other files and were not found right.
+    pub(super) fn take_back(&self, file: &CachedFile) {
         let expected = self.expected.borrow();
-        let mut places = Vec::new();
-        for Place { url, version, .. } in expected.values().filter_map(|expected| expected.place.as_ref()) {
-            if !places.iter().any(|(known, _)| known == url) {
-                places.push((url.clone(), version.clone()));
+        for expected in expected.values().filter(|expected| expected.is_used && !expected.is_confirmed) {
+            let Some(Place { key, version, .. }) = &expected.place else { continue };
+            for content in &expected.contents {
+                let noted = file.cache.note(content, key, version, 0..0);
+                spawn_local(async move { drop(noted.answer().await) }); // if it fails, nothing can be done
             }
         }
-        places
     }
 
     /// Does not look there again: what was there is gone.
@@ -159,16 +172,21 @@ impl Contents {
 
 /// Notes, behind everything that is to be kept before it, that bytes have a content.
 pub(super) fn confirm(file: &Rc<CachedFile>, range: Range<u64>, digest: &Digest) {
+    if let Some(expected) = file.contents.expected.borrow_mut().get_mut(&range.start)
+        && expected.end == range.end
+    {
+        expected.is_confirmed = true;
+    }
     let version = file.contents.version.borrow().clone();
     let (Some(version), false) = (version, file.is_quiet.get()) else { return };
     if file.contents.find(range.start).is_none() {
-        let noted = file.cache.note(&name_of(digest), version.url(file), &version.name, range);
+        let noted = file.cache.note(&name_of(file, digest), version.key(file), &version.name, range);
         spawn_local(async move { drop(noted.answer().await) }); // without it, it is fetched again
     }
 }
 
-/// A name of the digest and its algorithm.
-fn name_of(digest: &Digest) -> String {
-    let named = format!("{} {digest}", digest.algorithm());
+/// A name of the digest and its algorithm, for those who have the same credentials.
+fn name_of(file: &CachedFile, digest: &Digest) -> String {
+    let named = key::join(file.partition.as_deref(), &format!("{} {digest}", digest.algorithm()));
     blake3::hash(named.as_bytes()).to_hex().to_string()
 }

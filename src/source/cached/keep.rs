@@ -68,7 +68,7 @@ impl Keeper {
         let (Some(piece), Some(version)) = (self.piece.take(), &self.version) else { return };
         let Piece { buffer, start, byte_length, .. } = piece;
         let (file, lease) = (Rc::clone(&self.file), self.lease.clone());
-        let reply = file.cache.write(file.url(), &version.name, start, u64::from(byte_length), buffer);
+        let reply = file.cache.write(&file.key, &version.name, start, u64::from(byte_length), buffer);
         spawn_local(async move {
             match reply.buffer().await {
                 Ok(buffer) => file.cache.recycle(buffer),

@@ -2,37 +2,40 @@
 //!
 //! The server is asked once, for one byte, whether the file is still the version that is kept. A conditional request
 //! would do the same for nothing, but across origins `If-None-Match` costs a preflight that few hosts answer, while a
-//! range needs none and `Last-Modified` can always be read. Without a connection, what is kept is trusted. Where it is
-//! known beforehand what the file must be, and all of it is kept under whatever URL, the server is not asked at all.
+//! range needs none and `Last-Modified` can always be read. Without a connection, what is kept is trusted (`word`).
+//! Where it is known beforehand what the file must be, and all of it is kept under whatever URL, the server is not asked
+//! at all.
+//!
+//! Bytes that came with credentials are kept apart from all others ([`key`](crate::cache::key)), also those that are
+//! found by a digest. They, and those of signed URLs, are used only after the server has answered that the file may still be
+//! read, or where no server can be reached.
 
 mod ahead;
 mod body;
 mod content;
 mod keep;
+mod naming;
+mod reach;
 mod same;
+mod word;
 
 use super::Answer;
 use super::answer::Identity;
 use super::fetch::FetchSource;
 use super::stream::StreamBody;
-use super::timer::pause;
 use crate::cache::client::{Client, version_of};
-use crate::cache::{Lock, PIECE_BYTES, is_offline};
+use crate::cache::{Lock, PIECE_BYTES, key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 pub use body::CachedBody;
 use content::Contents;
-use futures::future::{self, Either};
 use futures::lock::Mutex;
+pub use naming::Naming;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::pin::pin;
 use std::rc::{Rc, Weak};
 use wasm_bindgen_futures::spawn_local;
-
-/// A server that does not say for so long whether a file has changed is taken for out of reach.
-const PROBE_MS: u64 = 5_000;
 
 /// A file at a URL, with the cache before it.
 #[derive(Debug, Clone)]
@@ -50,6 +53,13 @@ pub struct Report {
 struct CachedFile {
     source: FetchSource,
     cache: Rc<Client>,
+    naming: Naming,
+    /// What its bytes are cached under.
+    key: String,
+    /// A hash of the credentials that requests for it carry.
+    partition: Option<String>,
+    /// Whether not everybody may read it, as far as its requests tell: its cached bytes need the server's permission.
+    is_private: bool,
     report: Rc<Report>,
     /// Whether the cache was asked what it has.
     is_open: Mutex<bool>,
@@ -68,16 +78,36 @@ struct CachedFile {
 struct Version {
     identity: Identity,
     name: Rc<str>,
-    /// The URL under which it is kept, where that is another: then the server's file may be anything.
+    /// The key under which it is kept, where that is another file's: then the server's file may be anything.
     elsewhere: Option<Rc<str>>,
 }
 
 impl CachedSource {
     /// The file of `source`, kept in `cache`.
-    pub fn new(source: FetchSource, cache: Rc<Client>, report: Rc<Report>) -> Self {
+    ///
+    /// # Errors
+    /// Those of [`Naming::name`].
+    pub fn new(source: FetchSource, cache: Rc<Client>, naming: Naming, report: Rc<Report>) -> Result<Self> {
+        let (name, partition) = (naming.name(source.name())?, source.partition());
+        let is_private = partition.is_some() || name != source.name();
+        let key = key::join(partition.as_deref(), &name);
         let (is_open, version, lease, is_quiet, contents, buffers) = Default::default();
-        let file = CachedFile { source, cache, report, is_open, version, lease, is_quiet, contents, buffers };
-        CachedSource { file: Rc::new(file) }
+        let file = CachedFile {
+            source,
+            cache,
+            naming,
+            key,
+            partition,
+            is_private,
+            report,
+            is_open,
+            version,
+            lease,
+            is_quiet,
+            contents,
+            buffers,
+        };
+        Ok(CachedSource { file: Rc::new(file) })
     }
 
     /// The file that is asked for what is not kept.
@@ -86,8 +116,12 @@ impl CachedSource {
     }
 
     /// The same for another file of the model.
-    pub fn with(&self, source: FetchSource) -> Self {
-        CachedSource::new(source, Rc::clone(&self.file.cache), Rc::clone(&self.file.report))
+    ///
+    /// # Errors
+    /// As for [`CachedSource::new`].
+    pub fn with(&self, source: FetchSource) -> Result<Self> {
+        let CachedFile { cache, naming, report, .. } = &*self.file;
+        CachedSource::new(source, Rc::clone(cache), naming.clone(), Rc::clone(report))
     }
 
     /// As [`Source::expect_whole`](super::Source::expect_whole).
@@ -97,7 +131,7 @@ impl CachedSource {
 
     /// As [`Source::expect`](super::Source::expect).
     pub fn expect(&self, range: Range<u64>, digest: &Digest) {
-        self.file.contents.expect(range, digest);
+        self.file.contents.expect(&self.file, range, digest);
     }
 
     /// As [`Source::reject`](super::Source::reject).
@@ -129,16 +163,12 @@ impl Report {
         self.error.borrow().clone()
     }
 
-    fn note(&self, error: &Error) {
+    pub(crate) fn note(&self, error: &Error) {
         self.error.borrow_mut().get_or_insert_with(|| error.what.clone());
     }
 }
 
 impl CachedFile {
-    fn url(&self) -> &str {
-        self.source.name()
-    }
-
     fn version(&self) -> Option<Version> {
         self.version.borrow().clone()
     }
@@ -151,9 +181,14 @@ impl CachedFile {
     async fn open(&self) -> Result<()> {
         let mut is_open = self.is_open.lock().await;
         if !*is_open {
-            // Where it is known what the file must be, the server need not be asked what it is.
+            // Where it is known what the file must be, the server need not be asked what it is, but whether it may be read.
             match self.contents.locate_whole(self).await {
-                Ok(Some(version)) => *self.version.borrow_mut() = Some(version),
+                Ok(Some(version)) => {
+                    if self.is_private {
+                        word::ask(self).await?;
+                    }
+                    *self.version.borrow_mut() = Some(version);
+                }
                 Ok(None) => self.look_up().await?,
                 Err(error) => self.give_up(&error),
             }
@@ -164,7 +199,7 @@ impl CachedFile {
 
     /// Learns which version is kept, and whether the server still has it. Another one is forgotten.
     async fn look_up(&self) -> Result<()> {
-        let kept = match self.cache.open(self.url()).await {
+        let kept = match self.cache.open(&self.key).await {
             Ok(Some(kept)) => kept,
             Ok(None) => return Ok(()),
             Err(error) => {
@@ -174,23 +209,14 @@ impl CachedFile {
         };
         if self.is_current(&kept).await? {
             *self.version.borrow_mut() = Some(Version::new(kept));
-        } else if let Err(error) = self.cache.delete(self.url(), Some(version_of(&kept))).await {
+        } else if let Err(error) = self.cache.delete(&self.key, Some(version_of(&kept))).await {
             self.give_up(&error);
         }
         Ok(())
     }
 
     async fn is_current(&self, kept: &Identity) -> Result<bool> {
-        if is_offline() {
-            return Ok(true);
-        }
-        match future::select(pin!(self.source.read(0..1)), pin!(pause(PROBE_MS))).await {
-            Either::Left((Ok(answer), _)) => Ok(kept.is_confirmed_by(&answer.identity)),
-            // The server is out of reach, or in trouble. What refuses the file refuses what is kept of it, too.
-            Either::Left((Err(error), _)) if error.is_transient => Ok(true),
-            Either::Left((Err(error), _)) => Err(error),
-            Either::Right(_) => Ok(true),
-        }
+        Ok(word::ask(self).await?.is_none_or(|identity| kept.is_confirmed_by(&identity)))
     }
 
     /// Takes a version that the server told, if it can be told from the next one.
@@ -252,18 +278,22 @@ impl CachedFile {
         Ok((answer, version))
     }
 
-    /// Forgets what is kept: it turned out to be wrong.
+    /// Forgets what is kept and turned out to be wrong: of this file all, of what came from another file's cache only that
+    /// it would be there. That file may be right, and is another model's.
     fn reject(&self) {
         self.is_quiet.set(true);
-        let own = self.version().map(|version| (version.url(self).to_owned(), version.name.to_string()));
-        for (url, version) in own.into_iter().chain(self.contents.places()) {
-            let cache = Rc::clone(&self.cache);
-            spawn_local(async move { drop(cache.delete(&url, Some(version)).await) }); // if it fails, nothing can be done
+        self.contents.take_back(self);
+        let Some(version) = self.version() else { return };
+        if version.elsewhere.is_some() {
+            return self.contents.lose_whole(self, &version);
         }
+        let (cache, key) = (Rc::clone(&self.cache), self.key.clone());
+        // If it fails, nothing can be done.
+        spawn_local(async move { drop(cache.delete(&key, Some(version.name.to_string())).await) });
     }
 
     fn lease_name(&self) -> String {
-        format!("weightstream load {}", self.url())
+        format!("weightstream load {}", self.key)
     }
 }
 
@@ -272,8 +302,8 @@ impl Version {
         Version { name: version_of(&identity).into(), identity, elsewhere: None }
     }
 
-    /// The URL under which it is kept.
-    fn url<'a>(&'a self, file: &'a CachedFile) -> &'a str {
-        self.elsewhere.as_deref().unwrap_or(file.url())
+    /// The key under which it is kept.
+    fn key<'a>(&'a self, file: &'a CachedFile) -> &'a str {
+        self.elsewhere.as_deref().unwrap_or(&file.key)
     }
 }

@@ -42,6 +42,11 @@ fn twice(browser: &Browser, site: &Site, storage: Storage) -> Result<f64> {
         from_cache = report.stats.bytes_from_cache;
         if storage == Storage::Nothing {
             ensure!(sent >= site.byte_length, "{sent} bytes were sent, and the rest came from nowhere");
+            let why = report.stats.cache_error.unwrap_or_default();
+            ensure!(
+                why.contains("nothing can be cached"),
+                "of a browser with nothing to keep files in is said: {why:?}"
+            );
         } else {
             ensure!(report.stats.cache_error.is_none(), "{:?}", report.stats.cache_error);
             ensure!(!is_warm || (sent <= PROBE_BYTES && requests <= 1), "{sent} bytes in {requests} requests");

@@ -21,10 +21,13 @@ use crate::synthetic::{self, Size};
 use crate::{model, package};
 
 mod contents;
+mod credentials;
 mod engines;
+mod naming;
 mod own;
 pub(crate) mod pages;
 mod promises;
+mod workers;
 
 use pages::{Pages, Storage};
 
@@ -125,9 +128,10 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     synthetic::write(folder.path(), &Size::SMALL)?;
     let small = folder.path().join("model.safetensors");
     let mut browser = Chromium::launch()?;
+    let of_small = [OF_ANY.as_slice(), &own::PROMISES, &credentials::PROMISES, &naming::PROMISES, &workers::PROMISES];
     let runs = [
         (Storage::Files, &weights, OF_MUCH.to_vec()),
-        (Storage::Files, &small, [OF_ANY.as_slice(), &own::PROMISES].concat()),
+        (Storage::Files, &small, of_small.concat()),
         (Storage::Database, &weights, OF_MUCH.to_vec()),
         (Storage::Database, &small, OF_ANY.to_vec()),
     ];

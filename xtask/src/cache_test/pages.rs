@@ -28,15 +28,36 @@ impl fmt::Display for Storage {
 /// A server of such pages: an origin of its own, with a cache of its own.
 pub(crate) struct Pages {
     server: Running,
-    _folders: [TempDir; 2],
+    folders: [TempDir; 2],
 }
 
 impl Pages {
     pub(crate) fn new(package: &Path, storage: Storage) -> Result<Self> {
+        Pages::with(package, storage, false)
+    }
+
+    /// The same, isolated from other origins.
+    pub(super) fn isolated(package: &Path) -> Result<Self> {
+        Pages::with(package, Storage::Files, true)
+    }
+
+    fn with(package: &Path, storage: Storage, is_isolated: bool) -> Result<Self> {
         let (pages, package) = (tempfile::tempdir()?, package_for(package, storage)?);
         fs::write(pages.path().join("index.html"), "<!doctype html><title>cache</title>")?;
-        let server = Server::new().mount("/", pages.path()).mount("/pkg", package.path());
-        Ok(Pages { server: server.bind("127.0.0.1:0")?.spawn(), _folders: [pages, package] })
+        let server = Server::new().mount("/", pages.path()).mount("/pkg", package.path()).isolated(is_isolated);
+        Ok(Pages { server: server.bind("127.0.0.1:0")?.spawn(), folders: [pages, package] })
+    }
+
+    /// The package of these pages.
+    pub(super) fn package(&self) -> &Path {
+        let [_, package] = &self.folders;
+        package.path()
+    }
+
+    /// Where the files of the pages are.
+    pub(super) fn folder(&self) -> &Path {
+        let [pages, _] = &self.folders;
+        pages.path()
     }
 
     pub(crate) fn origin(&self) -> String {

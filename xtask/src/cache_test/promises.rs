@@ -100,9 +100,7 @@ pub(super) fn loads_without_a_server(browser: &mut Chromium, site: &Site) -> Res
     // Nor is the server asked where the browser knows that there is no connection.
     let mut page = site.page(browser)?;
     page.evaluate("cachedBytes()")?;
-    page.call("Network.enable", json!({}))?;
-    let offline = json!({ "offline": true, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1 });
-    page.call("Network.emulateNetworkConditions", offline)?;
+    set_offline(&mut page, true)?;
     let report = load(&mut page, &models.url())?;
     ensure!(report.stats.requests == 0, "{} requests were made offline", report.stats.requests);
     site.compare(&report.tensors, &site.expected)
@@ -347,6 +345,14 @@ fn set_quota(page: &mut Page, site: &Site, bytes: Option<u64>) -> Result<()> {
         fields.insert("quotaSize".into(), bytes.into());
     }
     page.call("Storage.overrideQuotaForOrigin", params)?;
+    Ok(())
+}
+
+/// Whether the browser knows that it has no connection.
+pub(super) fn set_offline(page: &mut Page, is_offline: bool) -> Result<()> {
+    page.call("Network.enable", json!({}))?;
+    let network = json!({ "offline": is_offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1 });
+    page.call("Network.emulateNetworkConditions", network)?;
     Ok(())
 }
 

@@ -1,17 +1,21 @@
-//! The page's side of the cache: starts the worker, and asks it.
+//! The page's side of the cache: starts the worker, and asks it. Where no worker can be started, or the one that was
+//! started does not answer, the page keeps files in IndexedDB by itself.
+
+mod start;
 
 use super::message::Request;
 use super::opfs::navigator;
 use super::record::{read_identity, write_identity};
-use super::shelf::Shelf;
-use super::worker::{self, Event};
-use super::{Own, PIECE_BYTES, STRETCH_BYTES};
+use super::status::Status;
+use super::worker::Event;
+use super::{PIECE_BYTES, STRETCH_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::answer::Identity;
 use crate::source::timer::pause;
-use crate::workers::start::{self, Worker};
+use crate::workers::start::Worker;
 use futures::channel::{mpsc, oneshot};
-use futures::future::{self, Either};
+use futures::future::{self, Either, FutureExt, LocalBoxFuture};
+use futures::lock::Mutex;
 use js_sys::{Array, ArrayBuffer, Function, Promise, Reflect};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -31,14 +35,14 @@ const MAX_PIECES_ON_THEIR_WAY: usize = 16;
 /// So many buffers for reads are kept for the next ones: what one connection has on its way, and what it takes from.
 const MAX_SPARE_STRETCHES: usize = 3;
 
-thread_local! {
-    static CLIENT: RefCell<Option<Rc<Client>>> = const { RefCell::new(None) };
-}
-
 /// The cache, as a page asks it.
 #[derive(Debug)]
 pub struct Client {
-    port: Port,
+    port: RefCell<Port>,
+    /// Where files are kept, once that is known.
+    status: Mutex<Option<Status>>,
+    /// Why this page keeps them itself, where a worker should.
+    start_fault: RefCell<Option<Error>>,
     waiting: RefCell<HashMap<u32, oneshot::Sender<Array>>>,
     next_id: Cell<u32>,
     /// Why the cache is not asked any more.
@@ -56,8 +60,10 @@ pub struct Client {
 #[derive(Debug)]
 enum Port {
     Worker(Worker),
-    /// This page itself, from what the caller gave.
+    /// This page itself, from what the caller gave or from IndexedDB.
     Here(mpsc::UnboundedSender<Event>),
+    /// Nobody yet.
+    Nobody,
 }
 
 /// What was asked, and not yet answered.
@@ -70,8 +76,8 @@ pub struct Reply {
 /// Where a content is kept.
 #[derive(Debug)]
 pub struct Located {
-    /// Under which URL,
-    pub url: String,
+    /// Under which key,
+    pub key: String,
     /// in which version of its file,
     pub version: String,
     /// from which byte on,
@@ -81,37 +87,6 @@ pub struct Located {
 }
 
 impl Client {
-    /// The cache of this page: `None` where the browser has nothing to keep files in.
-    pub fn get() -> Option<Rc<Self>> {
-        if let Some(client) = CLIENT.with_borrow(Option::clone) {
-            return Some(client);
-        }
-        let is_there = |name: &str| Reflect::has(&js_sys::global(), &name.into()).unwrap_or(false);
-        // Which of both serves is for the worker to find out.
-        if !is_there("Worker") || !(is_there("FileSystemFileHandle") || is_there("indexedDB")) {
-            return None;
-        }
-        let worker = start::start("cache").ok()?;
-        let client = Rc::new(Client::new(Port::Worker(worker.clone())));
-        client.listen(&worker);
-        CLIENT.set(Some(Rc::clone(&client)));
-        Some(client)
-    }
-
-    /// A cache that the caller gave.
-    pub(crate) fn of(own: Own) -> Rc<Self> {
-        let (sender, events) = mpsc::unbounded();
-        let client = Rc::new(Client::new(Port::Here(sender)));
-        let asking = Rc::downgrade(&client);
-        let answer = move |answer, _| {
-            if let Some(client) = asking.upgrade() {
-                client.answered(answer);
-            }
-        };
-        spawn_local(worker::run(Ok(Shelf::of(own)), events, Box::new(answer)));
-        client
-    }
-
     /// Which version of the file is kept, if one is.
     pub async fn open(self: &Rc<Self>, url: &str) -> Result<Option<Identity>> {
         let answer = self.ask(Request::Open { url: url.to_owned() }).answer().await?;
@@ -180,8 +155,8 @@ impl Client {
         let place = |place: JsValue| {
             let place: Array = place.dyn_into().ok()?;
             let number = |at: u32| place.get(at).as_f64().map(|number| number as u64);
-            let (url, version, start) = (place.get(0).as_string()?, place.get(1).as_string()?, number(2)?);
-            Some(Located { url, version, start, byte_length: number(3) })
+            let (key, version, start) = (place.get(0).as_string()?, place.get(1).as_string()?, number(2)?);
+            Some(Located { key, version, start, byte_length: number(3) })
         };
         Ok(places.iter().map(place).collect())
     }
@@ -191,7 +166,7 @@ impl Client {
         self.ask(Request::Delete { url: url.to_owned(), version }).answer().await.map(drop)
     }
 
-    /// What is kept: an array of `[url, bytes that it takes, length of the file, milliseconds since 1970]`.
+    /// What is kept: an array of `[key, bytes that it takes, length of the file, milliseconds since 1970]`.
     pub async fn list(self: &Rc<Self>) -> Result<Array> {
         Ok(self.ask(Request::List).answer().await?.get(2).unchecked_into())
     }
@@ -226,7 +201,9 @@ impl Client {
 
     fn new(port: Port) -> Client {
         Client {
-            port,
+            port: RefCell::new(port),
+            status: Mutex::default(),
+            start_fault: RefCell::default(),
             waiting: RefCell::default(),
             next_id: Cell::new(1),
             failure: RefCell::default(),
@@ -246,31 +223,6 @@ impl Client {
         }
     }
 
-    fn listen(self: &Rc<Self>, worker: &Worker) {
-        let client = Rc::clone(self);
-        let answered = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
-            client.answered(Reflect::get(&event, &"data".into()).unwrap_or_default().unchecked_into());
-        });
-        worker.set_onmessage(&answered.into_js_value());
-        let client = Rc::clone(self);
-        let failed = Closure::<dyn FnMut(JsValue)>::new(move |_| {
-            client.give_up(Error::new(
-                ErrorKind::Io,
-                "the cache's worker failed, or weightstream.worker.js is not served",
-            ));
-        });
-        worker.set_onerror(&failed.into_js_value());
-    }
-
-    fn give_up(&self, error: Error) {
-        self.failure.borrow_mut().get_or_insert(error);
-        self.waiting.borrow_mut().clear();
-        self.until_there_is_room.borrow_mut().clear();
-        if let Port::Worker(worker) = &self.port {
-            start::end(worker);
-        }
-    }
-
     fn ask(self: &Rc<Self>, request: Request) -> Reply {
         Reply { client: Rc::clone(self), answer: self.post(request) }
     }
@@ -284,9 +236,10 @@ impl Client {
         message.unshift(&id.into());
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().insert(id, sender);
-        let is_posted = match &self.port {
+        let is_posted = match &*self.port.borrow() {
             Port::Worker(worker) => worker.post_message(&message, &buffer.iter().collect()).is_ok(),
             Port::Here(events) => events.unbounded_send(Event::Asked(message)).is_ok(),
+            Port::Nobody => false,
         };
         if is_posted { Ok(receiver) } else { Err(Error::new(ErrorKind::Io, "the cache takes no messages")) }
     }
@@ -294,7 +247,7 @@ impl Client {
     /// Asks the browser once not to clear away what is kept when the disk is full. It decides by itself, and its answer
     /// changes nothing here.
     fn ask_to_persist(&self) {
-        if self.has_asked_to_persist.replace(true) || matches!(self.port, Port::Here(_)) {
+        if self.has_asked_to_persist.replace(true) || matches!(*self.port.borrow(), Port::Here(_)) {
             return;
         }
         let storage = navigator("storage").unwrap_or_default();
@@ -323,7 +276,11 @@ impl Reply {
     }
 
     /// The whole answer: `[id, nothing, the answer, the buffer]`.
-    pub async fn answer(self) -> Result<Array> {
+    pub fn answer(self) -> LocalBoxFuture<'static, Result<Array>> {
+        self.settle().boxed_local() // or the compiler copies all of it to wherever something is asked
+    }
+
+    async fn settle(self) -> Result<Array> {
         let Reply { client, answer } = self;
         let answered = match future::select(answer?, pin!(pause(PATIENCE_MS))).await {
             Either::Left((answered, _)) => answered.ok(),

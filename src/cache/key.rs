@@ -1,0 +1,195 @@
+//! What cached bytes are found by: the URL of their file without an expiring signature, and, where the requests carry
+//! credentials, a hash of these.
+//!
+//! | requests | key |
+//! | --- | --- |
+//! | without credentials | the name |
+//! | with credentials | 32 hexadecimal digits, a tab, the name |
+//!
+//! The name is what the caller's `cacheKey` returns, else what [`name_of_url`] makes of the URL. It contains no control
+//! character, so that no name can pass for a key with credentials.
+
+use sha2::{Digest, Sha256};
+
+/// Separates the hash of the credentials from the name.
+const SEPARATOR: char = '\t';
+
+/// Half of a SHA-256: nobody finds two sets of headers with the same.
+const PARTITION_BYTES: usize = 16;
+
+/// The longest name. A longer one would not fit into what describes a cached file.
+const MAX_NAME_BYTES: usize = 32 << 10;
+
+/// The parameters that one service adds to a URL to sign it.
+struct Signature {
+    /// All of these must be there.
+    markers: &'static [&'static str],
+    is_part: fn(&str) -> bool,
+}
+
+const SIGNATURES: [Signature; 6] = [
+    // Amazon S3 and compatible stores, version 4 and version 2
+    Signature { markers: &["X-Amz-Signature"], is_part: |name| has_prefix(name, "X-Amz-") },
+    Signature {
+        markers: &["AWSAccessKeyId", "Signature", "Expires"],
+        is_part: |name| {
+            ["AWSAccessKeyId", "Signature", "Expires"].contains(&name) || has_prefix(name, "x-amz-security-token")
+        },
+    },
+    // Google Cloud Storage, version 4 and version 2
+    Signature { markers: &["X-Goog-Signature"], is_part: |name| has_prefix(name, "X-Goog-") },
+    Signature {
+        markers: &["GoogleAccessId", "Signature", "Expires"],
+        is_part: |name| ["GoogleAccessId", "Signature", "Expires"].contains(&name),
+    },
+    // Azure Storage. `rscd` and the like are no part of it: they change the answer.
+    Signature { markers: &["sig", "sv"], is_part: |name| AZURE.contains(&name) },
+    // CloudFront, with a canned or a custom policy
+    Signature {
+        markers: &["Key-Pair-Id", "Signature"],
+        is_part: |name| ["Expires", "Policy", "Signature", "Key-Pair-Id", "Hash-Algorithm"].contains(&name),
+    },
+];
+
+const AZURE: [&str; 24] = [
+    "sv", "sig", "se", "sp", "st", "sr", "spr", "si", "sip", "ss", "srt", "sdd", "ses", "skoid", "sktid", "skt", "ske",
+    "sks", "skv", "saoid", "suoid", "scid", "skdutid", "sduoid",
+];
+
+/// The name of the file at an absolute URL: the URL without the parameters of a known expiring signature. All other
+/// parameters stay, in their order.
+pub fn name_of_url(url: &str) -> String {
+    let (address, fragment) = url.split_once('#').map_or((url, None), |(address, rest)| (address, Some(rest)));
+    let Some((path, query)) = address.split_once('?') else { return url.to_owned() };
+    let parameters: Vec<&str> = query.split('&').collect();
+    let has = |marker: &&str| parameters.iter().any(|parameter| name_of(parameter).eq_ignore_ascii_case(marker));
+    let found: Vec<_> = SIGNATURES.iter().filter(|signature| signature.markers.iter().all(has)).collect();
+    if found.is_empty() {
+        return url.to_owned();
+    }
+    let is_kept = |parameter: &&str| !found.iter().any(|signature| (signature.is_part)(name_of(parameter)));
+    let kept: Vec<&str> = parameters.iter().copied().filter(is_kept).collect();
+    let mut name = path.to_owned();
+    for (mark, rest) in [('?', (!kept.is_empty()).then(|| kept.join("&"))), ('#', fragment.map(str::to_owned))] {
+        if let Some(rest) = rest {
+            name.push(mark);
+            name.push_str(&rest);
+        }
+    }
+    name
+}
+
+/// A hash of what identifies the user towards the server: the headers, and whether the browser sends cookies to other
+/// origins. `None` where there is nothing of that kind. Neither the order of headers nor the case of their names
+/// matters, as for HTTP.
+pub fn partition(headers: &[(String, String)], includes_cookies: bool) -> Option<String> {
+    if headers.is_empty() && !includes_cookies {
+        return None;
+    }
+    let mut sent: Vec<(String, &str)> = Vec::new();
+    for (name, value) in headers {
+        let header = (name.to_ascii_lowercase(), value.trim());
+        let place = sent.partition_point(|other| *other < header);
+        sent.insert(place, header); // there are few: sorting them would take more code
+    }
+    let mut hasher = Sha256::new();
+    hasher.update([u8::from(includes_cookies)]);
+    for text in sent.iter().flat_map(|(name, value)| [name.as_str(), value]) {
+        hasher.update((text.len() as u64).to_le_bytes()); // so that no two lists have the same bytes
+        hasher.update(text);
+    }
+    let hash = hasher.finalize();
+    let hash = hash.get(..PARTITION_BYTES).unwrap_or(&hash);
+    Some(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The key of the file of this name.
+pub fn join(partition: Option<&str>, name: &str) -> String {
+    match partition {
+        Some(partition) => format!("{partition}{SEPARATOR}{name}"),
+        None => name.to_owned(),
+    }
+}
+
+/// The name in a key.
+pub fn name_in(key: &str) -> &str {
+    key.split_once(SEPARATOR).map_or(key, |(_, name)| name)
+}
+
+/// Whether a file can be cached under this name.
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.contains(char::is_control)
+}
+
+fn name_of(parameter: &str) -> &str {
+    parameter.split_once('=').map_or(parameter, |(name, _)| name)
+}
+
+fn has_prefix(name: &str, prefix: &str) -> bool {
+    name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "https://bucket.test/a/model.safetensors";
+
+    #[test]
+    fn a_url_loses_its_signature_and_nothing_else() {
+        let signed = [
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=A%2Fs3&X-Amz-Date=1&X-Amz-Expires=9&X-Amz-Signature=ab",
+            "AWSAccessKeyId=A&Expires=1700000000&Signature=a%3D",
+            "X-Goog-Algorithm=GOOG4&X-Goog-Credential=c&X-Goog-Date=1&X-Goog-Expires=9&X-Goog-Signature=ab",
+            "GoogleAccessId=me%40test&Expires=1&Signature=ab",
+            "sv=2024-11-04&st=1&se=2&sr=b&sp=r&sig=ab%3D&skoid=1&sktid=2&skt=3&ske=4&sks=b&skv=2024",
+            "Expires=1&Signature=ab&Key-Pair-Id=K",
+            "Policy=p&Signature=ab&Key-Pair-Id=K&Hash-Algorithm=SHA256",
+        ];
+        for signature in signed {
+            assert_eq!(name_of_url(&format!("{FILE}?{signature}")), FILE, "{signature}");
+            let among_others = format!("{FILE}?versionId=3&{signature}&x=#part");
+            assert_eq!(name_of_url(&among_others), format!("{FILE}?versionId=3&x=#part"), "{signature}");
+        }
+    }
+
+    #[test]
+    fn parameters_that_are_no_signature_stay() {
+        for query in
+            ["sv=1&se=2", "sig=1", "Expires=1&Signature=2", "Policy=p&Expires=1", "X-Amz-Date=1", "se", "", "rscd=1"]
+        {
+            let url = format!("{FILE}?{query}");
+            assert_eq!(name_of_url(&url), url);
+        }
+        assert_eq!(name_of_url(FILE), FILE);
+    }
+
+    #[test]
+    fn other_credentials_are_another_partition() {
+        let headers = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+            list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let one = partition(&headers(&[("Authorization", "Bearer a"), ("X-Key", "b")]), false);
+        assert_eq!(one, partition(&headers(&[("x-key", "b"), ("authorization", "Bearer a ")]), false));
+        let others = [
+            partition(&headers(&[("Authorization", "Bearer b"), ("X-Key", "b")]), false),
+            partition(&headers(&[("Authorization", "Bearer a"), ("X-Key", "b")]), true),
+            partition(&headers(&[("Authorization", "Bearer a")]), false),
+            partition(&headers(&[("Authorization", "Bearer aX-Key"), ("b", "")]), false),
+            partition(&[], true),
+            partition(&[], false),
+        ];
+        for (at, other) in others.iter().enumerate() {
+            assert_ne!(&one, other);
+            assert!(!others.iter().skip(at + 1).any(|next| next == other));
+        }
+        assert_eq!(partition(&[], false), None);
+    }
+
+    #[test]
+    fn no_name_passes_for_a_key_with_credentials() {
+        let key = join(Some("0123"), FILE);
+        assert_eq!((name_in(&key), name_in(FILE)), (FILE, FILE));
+        assert!(is_name(FILE) && !is_name(&key) && !is_name("") && !is_name("a\nb"));
+    }
+}

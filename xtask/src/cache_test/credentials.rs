@@ -1,0 +1,238 @@
+//! Files that not everybody may read: what came with one token is for nobody else, and not for those who logged out.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use anyhow::{Context, Result, bail, ensure};
+use data_encoding::HEXLOWER;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::contents::large;
+use super::pages::Pages;
+use super::promises::{PROBE_BYTES, set_offline};
+use super::{Promise, SCRIPT, Site, load};
+use crate::chromium::Chromium;
+use crate::page::Page;
+use crate::trap_test::traps::model::FILE;
+use crate::trap_test::traps::server::{Reply, Request, Server, answer};
+use crate::trap_test::{exposed, own_url, readable};
+use crate::ztensor;
+
+pub(super) const PROMISES: [(&str, Promise); 7] = [
+    ("what a login loaded is not there after the logout", is_gone_after_logout),
+    ("nor where its digest is known", is_gone_after_logout_also_by_its_digest),
+    ("nor for another login or none, also without a server", is_for_one_login),
+    ("nor in a page that cannot tell a refusal from a lost connection", is_gone_from_isolated_pages),
+    ("cookies are a login, too", keeps_cookies_apart),
+    ("a public file of a server in trouble is there", bears_a_server_in_trouble),
+    ("a damaged model leaves its neighbours' files alone", leaves_neighbours_alone),
+];
+
+const ONE: &str = "Bearer one";
+
+/// A server that has one user, and answers others as its administrator likes.
+struct Private {
+    server: Option<Server>,
+    url: String,
+    refusal: Arc<Refusal>,
+}
+
+#[derive(Default)]
+struct Refusal {
+    /// The status for everybody; 0 where the user is served.
+    status: AtomicU16,
+    /// Whether refusals may be read by pages of other origins: 0 or 1.
+    has_cors: AtomicU16,
+}
+
+impl Private {
+    fn new(is_allowed: fn(&Request) -> bool) -> Private {
+        let refusal = Arc::<Refusal>::default();
+        let state = Arc::clone(&refusal);
+        let server = Server::new(move |request| {
+            let status = state.status.load(Ordering::Relaxed);
+            let reply = match (&*request.method, status) {
+                ("OPTIONS", _) => Reply::new(204, b"").with("Access-Control-Allow-Headers", "authorization, range"),
+                ("GET", 0) if is_allowed(request) => return with_cookies(request, exposed(answer(&FILE, request))),
+                (_, 0) => Reply::new(401, b""),
+                (_, status) => Reply::new(status, b""),
+            };
+            let is_readable = request.method == "OPTIONS" || state.has_cors.load(Ordering::Relaxed) == 1;
+            if is_readable { with_cookies(request, readable(reply)) } else { reply }
+        });
+        Private { url: own_url(&server), server: Some(server), refusal }
+    }
+
+    fn refuse(&self, status: u16, has_cors: bool) {
+        self.refusal.status.store(status, Ordering::Relaxed);
+        self.refusal.has_cors.store(u16::from(has_cors), Ordering::Relaxed);
+    }
+
+    fn requests(&self) -> usize {
+        self.server.as_ref().map_or(0, |server| server.requests().len())
+    }
+
+    /// What becomes of a load: how many bytes came from the cache, or the error.
+    fn load(&self, page: &mut Page, options: &Value) -> Result<std::result::Result<u64, String>> {
+        let url = json!(self.url);
+        let told = page.evaluate(&format!(
+            "load({url}, {options}).then((report) => JSON.parse(report).stats.bytesFromCache, ({{ code, message }}) => \
+             `${{code}}: ${{message}}`)"
+        ))?;
+        Ok(told.as_u64().ok_or_else(|| told.as_str().unwrap_or("neither").to_owned()))
+    }
+
+    fn is_refused(&self, page: &mut Page, options: &Value, why: &str) -> Result<()> {
+        match self.load(page, options)? {
+            Ok(bytes) => bail!("{options} got the model, with {bytes} bytes of the cache"),
+            Err(error) => Ok(ensure!(error.contains(why), "{options} is told {error:?}, without {why:?}")),
+        }
+    }
+
+    fn is_served(&self, page: &mut Page, options: &Value, from_cache: bool) -> Result<()> {
+        match self.load(page, options)? {
+            Ok(bytes) => Ok(ensure!((bytes > 0) == from_cache, "{options} got {bytes} bytes of the cache")),
+            Err(error) => bail!("{options} is refused: {error}"),
+        }
+    }
+}
+
+fn with_cookies(request: &Request, reply: Reply) -> Reply {
+    let Some(origin) = request.header("origin") else { return reply };
+    reply.with("Access-Control-Allow-Origin", origin).with("Access-Control-Allow-Credentials", "true")
+}
+
+fn knows_one(request: &Request) -> bool {
+    request.header("authorization") == Some(ONE)
+}
+
+fn with_token(token: &str) -> Value {
+    json!({ "headers": { "Authorization": token } })
+}
+
+fn is_gone_after_logout(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let private = Private::new(knows_one);
+    let one = with_token(ONE);
+    private.is_served(&mut site.page(browser)?, &one, false)?;
+    private.is_served(&mut site.page(browser)?, &one, true)?;
+    for (status, has_cors, why) in
+        [(401, false, "CORS"), (401, true, "401"), (403, false, "CORS"), (503, true, "503"), (502, false, "CORS")]
+    {
+        private.refuse(status, has_cors);
+        private.is_refused(&mut site.page(browser)?, &one, why)?;
+    }
+    private.refuse(0, false);
+    private.is_served(&mut site.page(browser)?, &one, true)
+}
+
+fn is_gone_after_logout_also_by_its_digest(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let private = Private::new(knows_one);
+    let digest = format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(&FILE[..])));
+    let pinned = |mut options: Value| {
+        options["digests"] = json!({ "files": { "m.safetensors": digest } });
+        options
+    };
+    let one = pinned(with_token(ONE));
+    private.is_served(&mut site.page(browser)?, &one, false)?;
+    private.is_served(&mut site.page(browser)?, &one, true)?;
+    for other in [pinned(with_token("Bearer two")), pinned(json!({}))] {
+        private.is_refused(&mut site.page(browser)?, &other, "NETWORK")?;
+    }
+    private.refuse(401, false);
+    private.is_refused(&mut site.page(browser)?, &one, "CORS")
+}
+
+fn is_gone_from_isolated_pages(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let pages = Pages::isolated(site.pages.package())?;
+    let mut page = browser.new_page()?;
+    page.open(&pages.url())?;
+    page.evaluate(SCRIPT)?;
+    ensure!(page.evaluate("crossOriginIsolated")? == true, "the page is not isolated");
+    let mut private = Private::new(|request| request.header("authorization").is_none_or(|token| token == ONE));
+    let one = with_token(ONE);
+    for from_cache in [false, true] {
+        private.is_served(&mut page, &one, from_cache)?;
+        private.is_served(&mut page, &json!({}), from_cache)?;
+    }
+    private.refuse(401, false);
+    private.is_refused(&mut page, &one, "isolated")?;
+    private.server = None;
+    private.is_refused(&mut page, &one, "isolated")?;
+    private.is_served(&mut page, &json!({}), true)?; // anybody may read it
+    set_offline(&mut page, true)?;
+    private.is_served(&mut page, &one, true)?;
+    private.is_refused(&mut page, &with_token("Bearer two"), "NETWORK")
+}
+
+fn is_for_one_login(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let mut private = Private::new(knows_one);
+    let (one, two) = (with_token(ONE), with_token("Bearer two"));
+    private.is_served(&mut site.page(browser)?, &one, false)?;
+    let everybody = [two, json!({}), json!({ "credentials": "include" })];
+    for options in &everybody {
+        private.is_refused(&mut site.page(browser)?, options, "NETWORK")?;
+    }
+    private.server = None; // out of reach
+    for options in &everybody {
+        private.is_refused(&mut site.page(browser)?, options, "NETWORK")?;
+    }
+    private.is_served(&mut site.page(browser)?, &one, true)?;
+    let mut page = site.page(browser)?;
+    let urls = page.evaluate("listCached().then((files) => files.map(({ url }) => url))")?;
+    ensure!(urls == json!([private.url]), "these are listed: {urls}");
+    let left = page.evaluate(&format!("deleteCached({}).then(cachedBytes)", json!(private.url)))?;
+    ensure!(left == 0, "{left} bytes are left after deleteCached()");
+    Ok(())
+}
+
+fn keeps_cookies_apart(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let private = Private::new(|_| true);
+    let cookies = json!({ "credentials": "include" });
+    private.is_served(&mut site.page(browser)?, &cookies, false)?;
+    private.is_served(&mut site.page(browser)?, &json!({}), false)?;
+    private.is_served(&mut site.page(browser)?, &cookies, true)?;
+    private.refuse(401, false);
+    private.is_refused(&mut site.page(browser)?, &cookies, "CORS")
+}
+
+fn bears_a_server_in_trouble(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let private = Private::new(|_| true);
+    private.is_served(&mut site.page(browser)?, &json!({}), false)?;
+    let before = private.requests();
+    private.refuse(503, true);
+    private.is_served(&mut site.page(browser)?, &json!({}), true)?;
+    ensure!(private.requests() == before + 1, "the server was asked {} times", private.requests() - before);
+    private.refuse(403, false);
+    private.is_refused(&mut site.page(browser)?, &json!({}), "CORS")
+}
+
+/// The damaged model and a sound one have a tensor in common.
+fn leaves_neighbours_alone(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let [a, b] = large(site)?;
+    let path = |name: &str| models.folder.path().join(name);
+    let url = |name: &str| format!("{}/{name}", models.server.url());
+    ztensor::write(&path("sound.zt"), &[("a", &a), ("shared", &b)])?;
+    let own = a.get(1 << 20..).context("the tensor is small")?;
+    ztensor::write(&path("damaged.zt"), &[("shared", &b), ("own", own)])?;
+    fs::OpenOptions::new().write(true).open(path("damaged.zt"))?.write_all_at(b"wrong", 6 << 20)?;
+    ztensor::write(&path("third.zt"), &[("c", b"third"), ("shared", &b)])?;
+    load(&mut site.page(browser)?, &url("sound.zt"))?;
+    let call = format!("load({}).catch((error) => error.code)", json!(url("damaged.zt")));
+    let mut page = site.page(browser)?;
+    let code = page.evaluate(&call)?;
+    ensure!(code == "CHECKSUM", "the damaged model gives {code}");
+    let urls = page.evaluate("listCached().then((files) => files.map(({ url }) => url))")?;
+    ensure!(urls == json!([url("sound.zt")]), "these are left: {urls}");
+    models.sent();
+    load(&mut page, &url("sound.zt"))?;
+    let (_, sent) = models.sent();
+    ensure!(sent <= PROBE_BYTES, "{sent} bytes of the sound model were sent again");
+    load(&mut page, &url("third.zt"))?;
+    let (_, sent) = models.sent();
+    ensure!(sent < 1 << 20, "{sent} bytes were sent: the shared tensor is not found any more");
+    Ok(())
+}

@@ -5,6 +5,7 @@
 //! are not known. It differs in two points: a name that occurs twice is refused here, and a dtype that is not
 //! known is listed and loads as raw bytes.
 
+use super::budget::Budget;
 use super::{Format, json, no_checksums, no_tail};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -42,7 +43,9 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
     let data_start = 8 + header_length;
     let Header { metadata, mut tensors } = json::parse(window.get(8..data_start)?, 8, "the header")?;
     tensors.shrink_to_fit();
+    let mut budget = Budget::of(window, header_length);
     for tensor in &mut tensors {
+        budget.tensor(&tensor.name, tensor.shape.len())?;
         place(tensor, data_start).map_err(|e| e.in_tensor(&tensor.name))?;
     }
     check_tensors(&mut tensors, window.file_length())?;

@@ -20,7 +20,7 @@ pub const WINDOW_RATIO: u64 = 16;
 pub const MAX_UNSTATED_BYTES: u64 = 1 << 30;
 
 /// What data of unstated length may decode to, however short they are.
-pub const SMALL_UNSTATED_BYTES: u64 = 32 << 20;
+pub const SMALL_UNSTATED_BYTES: u64 = 16 << 20;
 
 /// Data of unstated length may decode to this many bytes more for each stored byte. Indices of sparse tensors, which
 /// compress best, take an eighth of their bytes. Stops a file of kilobytes that decodes to [`MAX_UNSTATED_BYTES`].

@@ -20,15 +20,13 @@ pub(super) const BASE_BYTES: u64 = 52 << 20;
 /// of the file, and some 500 in memory.
 pub(super) const BYTES_PER_BYTE: u64 = 4;
 
-/// What the values of the metadata may take of that, however short the head is. They are copied for a caller who asks for
-/// them, so that the peak is twice as much.
-const BASE_VALUE_BYTES: u64 = 28 << 20;
+/// What the values of the metadata may take of that, however short the head is. A caller who asks for them gets a copy, so
+/// that the peak is twice as much.
+const BASE_VALUE_BYTES: u64 = 31 << 20;
 
-/// What values may take for each byte of the head: a compressed vocabulary has 3 bytes a token, and a token takes some 90.
-const VALUE_BYTES_PER_BYTE: u64 = 8;
-
-/// Beyond some megabytes of head, values take less for each byte: vocabularies of 250,000 tokens with their merges.
-const LARGE_VALUE_BYTES: (u64, u64) = (56 << 20, 2);
+/// What values may take for each two bytes of the head: so a compressed vocabulary of 150,000 tokens fits, with its merges
+/// and types, and one of 260,000 in plain JSON.
+const VALUE_BYTES_PER_TWO_BYTES: u64 = 7;
 
 /// How many values there may be, however short the head is: the largest vocabularies have 260,000 tokens, each with a
 /// score and a type.
@@ -98,11 +96,10 @@ impl Budget {
     /// The budget of a head that has `stored` bytes in the file.
     pub(super) fn new(stored: u64) -> Self {
         let scaled = |base: u64, factor: u64| base.saturating_add(stored.saturating_mul(factor));
-        let (large_base, large_factor) = LARGE_VALUE_BYTES;
         Budget {
             stored,
             bytes_left: scaled(BASE_BYTES, BYTES_PER_BYTE),
-            value_bytes_left: scaled(BASE_VALUE_BYTES, VALUE_BYTES_PER_BYTE).min(scaled(large_base, large_factor)),
+            value_bytes_left: BASE_VALUE_BYTES.saturating_add(stored.saturating_mul(VALUE_BYTES_PER_TWO_BYTES) / 2),
             values_left: max_values(stored),
             decoded_left: scaled(BASE_DECODED_BYTES, DECODED_BYTES_PER_BYTE),
             refused: None,

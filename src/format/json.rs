@@ -62,31 +62,34 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], start: u64, what: &str) -
     serde_json::from_slice(bytes).map_err(|e| invalid(e, start..start + bytes.len() as u64, what))
 }
 
+/// As [`parse`], for what takes its memory from a budget: `read` makes it of the JSON.
+pub(super) fn parse_with<'de, T>(
+    bytes: &'de [u8],
+    start: u64,
+    what: &str,
+    budget: &mut Budget,
+    read: impl FnOnce(&mut SliceDeserializer<'de>, &mut Budget) -> serde_json::Result<T>,
+) -> Result<T> {
+    let place = start..start + bytes.len() as u64;
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let parsed = read(&mut json, budget).and_then(|parsed| json.end().map(|()| parsed));
+    parsed.map_err(|error| budget.refusal().unwrap_or_else(|| invalid(error, place.clone(), what)).at(place.clone()))
+}
+
+type SliceDeserializer<'de> = serde_json::Deserializer<serde_json::de::SliceRead<'de>>;
+
 /// Parses a value of any kind, as far as the budget goes.
 pub(super) fn parse_value(bytes: &[u8], start: u64, what: &str, budget: &mut Budget) -> Result<Value> {
-    let place = start..start + bytes.len() as u64;
-    read_value(&mut serde_json::Deserializer::from_slice(bytes), place, what, budget)
+    parse_with(bytes, start, what, budget, |json, budget| BudgetedValue { budget }.deserialize(json))
 }
 
 /// As [`parse_value`], for bytes that come as they are read, of the section at `place`.
 #[cfg(feature = "aero")]
 pub(super) fn read(bytes: impl io::Read, place: Range<u64>, what: &str, budget: &mut Budget) -> Result<Value> {
-    read_value(&mut serde_json::Deserializer::from_reader(bytes), place, what, budget)
-}
-
-fn read_value<'de, R: serde_json::de::Read<'de>>(
-    json: &mut serde_json::Deserializer<R>,
-    place: Range<u64>,
-    what: &str,
-    budget: &mut Budget,
-) -> Result<Value> {
-    let value = BudgetedValue { budget }.deserialize(&mut *json);
-    match value.and_then(|value| json.end().map(|()| value)) {
-        Ok(value) => Ok(value),
-        Err(error) => {
-            Err(budget.refusal().map_or_else(|| invalid(error, place.clone(), what), |e| e.at(place.clone())))
-        }
-    }
+    let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(bytes));
+    let value = BudgetedValue { budget: &mut *budget }.deserialize(&mut json);
+    let value = value.and_then(|value| json.end().map(|()| value));
+    value.map_err(|error| budget.refusal().unwrap_or_else(|| invalid(error, place.clone(), what)).at(place.clone()))
 }
 
 /// As [`parse_value`], for an object. Of a key that occurs twice the last value is kept.

@@ -11,7 +11,7 @@ use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Component, Index, Manifest, Metadata, Parsed, Part, Tensor, check_tensors};
 use crate::window::{Stop, Window};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -41,11 +41,13 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
         return Err(Error::new(ErrorKind::Limit, what).at(0..8).into());
     }
     let data_start = 8 + header_length;
-    let Header { metadata, mut tensors } = json::parse(window.get(8..data_start)?, 8, "the header")?;
+    let (bytes, mut budget) = (window.get(8..data_start)?, Budget::of(window, header_length));
+    let header = json::parse_with(bytes, 8, "the header", &mut budget, |json, budget| {
+        json.deserialize_map(CollectHeader { budget })
+    });
+    let Header { metadata, mut tensors } = header?;
     tensors.shrink_to_fit();
-    let mut budget = Budget::of(window, header_length);
     for tensor in &mut tensors {
-        budget.tensor(&tensor.name, tensor.shape.len())?;
         place(tensor, data_start).map_err(|e| e.in_tensor(&tensor.name))?;
     }
     check_tensors(&mut tensors, window.file_length())?;
@@ -113,34 +115,38 @@ struct Entry<'a> {
     data_offsets: (u64, u64),
 }
 
-/// Read as what it has to be, not as any JSON: that would take many times the memory of a forged header.
-impl<'de> Deserialize<'de> for Header {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Header;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of tensors")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
-                let mut header = Header::default();
-                while let Some(key) = map.next_key::<String>()? {
-                    if key == "__metadata__" {
-                        let strings: Option<json::Entries<String>> = map.next_value().map_err(|e| about(&key, e))?;
-                        let strings = strings.into_iter().flat_map(|json::Entries(strings)| strings);
-                        header.metadata.extend(strings.map(|(key, text)| (key, Value::String(text))));
-                    } else {
-                        let Entry { dtype, shape, data_offsets: (start, end) } =
-                            map.next_value().map_err(|e| about(&key, e))?;
-                        let dtype = Dtype::from_name(&dtype);
-                        let data = Component { range: start..end, ..Component::raw(dtype.clone(), 0..0) };
-                        header.tensors.push(Tensor::dense(key, dtype, shape, data));
-                    }
+/// Reads it as what it has to be, not as any JSON: that would take many times the memory of a forged header.
+struct CollectHeader<'b> {
+    budget: &'b mut Budget,
+}
+
+impl<'de> Visitor<'de> for CollectHeader<'_> {
+    type Value = Header;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+        let mut header = Header::default();
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "__metadata__" {
+                let strings: Option<json::Entries<String>> = map.next_value().map_err(|e| about(&key, e))?;
+                for (key, text) in strings.into_iter().flat_map(|json::Entries(strings)| strings) {
+                    let taken = self.budget.entry(header.metadata.len(), key.len());
+                    taken.and_then(|()| self.budget.text(text.len() as u64)).map_err(A::Error::custom)?;
+                    header.metadata.insert(key, Value::String(text));
                 }
-                Ok(header)
+            } else {
+                let Entry { dtype, shape, data_offsets: (start, end) } =
+                    map.next_value().map_err(|e| about(&key, e))?;
+                self.budget.tensor(&key, shape.len()).map_err(A::Error::custom)?;
+                let dtype = Dtype::from_name(&dtype);
+                let data = Component { range: start..end, ..Component::raw(dtype.clone(), 0..0) };
+                header.tensors.push(Tensor::dense(key, dtype, shape, data));
             }
         }
-        deserializer.deserialize_map(Collect)
+        Ok(header)
     }
 }
 

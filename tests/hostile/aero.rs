@@ -28,10 +28,14 @@ fn entry(name: &str) -> serde_json::Value {
 fn metadata_that_decode_to_many_values_are_refused() {
     let _alone = alone();
     // 23 kB of `[0,0,…]`, as JSON and as MessagePack.
-    let json = format!(r#"{{"a":[{}0]}}"#, "0,".repeat(48 << 20));
-    let json = compressed(b"MJSN", json.as_bytes());
-    assert!(json.stored.len() < 23_000, "{}", json.stored.len());
-    refused("zeros in JSON", ErrorKind::Limit, file(NAMES, &[json, empty_index()]));
+    for (item, last) in [("0,", "0"), ("[],", "[]"), (r#"{"":0},"#, "0"), (r#""a","#, "0")] {
+        for bytes in [12 << 20, 96 << 20] {
+            let json = format!(r#"{{"a":[{}{last}]}}"#, item.repeat(bytes / item.len()));
+            let json = compressed(b"MJSN", json.as_bytes());
+            assert!(json.stored.len() < 23_000, "{}", json.stored.len());
+            refused(&format!("{item} in JSON"), ErrorKind::Limit, file(NAMES, &[json, empty_index()]));
+        }
+    }
 
     let packed = |before: &[u8], byte, blocks: usize| {
         let stored = frame(before, byte, blocks, b"");
@@ -42,7 +46,8 @@ fn metadata_that_decode_to_many_values_are_refused() {
     let cases = [
         ("zeros in MessagePack", packed(&array(128), 0, 128)),
         ("more zeros", packed(&array(2000), 0, 2000)),
-        ("empty maps", packed(&array(128), 0x80, 128)),
+        ("many zeros", packed(&array(100), 0, 100)),
+        ("empty maps", packed(&array(5), 0x80, 5)),
         ("arrays in arrays", packed(b"\x81\xa1a", 0x91, 100)),
         ("one text", packed(&[b"\x81\xa1a\xdb", &count(600)[..]].concat(), b'x', 600)),
         ("bytes", packed(&[b"\x81\xa1a\xc6", &count(500)[..]].concat(), 1, 500)),
@@ -79,11 +84,11 @@ fn entries_that_share_what_they_name_do_not_copy_it() {
     let named = |at: usize, kind| Chunk { name: (at as u32, 1024), ..Chunk::raw(kind, b"{}".to_vec()) };
     let mut chunks: Vec<_> = (0..6000).map(|at| named(at, b"MJSN")).collect();
     chunks.push(empty_index());
-    read("6,000 chunks of JSON", file(&names, &chunks));
+    _ = read("6,000 chunks of JSON", file(&names, &chunks));
 
     let mut chunks: Vec<_> = (0..6000).map(|at| named(at, if at % 2 == 0 { b"WTSH" } else { b"PHSH" })).collect();
     chunks.push(empty_index());
-    read("3,000 shards", file(&names, &chunks));
+    _ = read("3,000 shards", file(&names, &chunks));
 }
 
 #[test]
@@ -132,15 +137,18 @@ fn real_indexes_and_metadata_are_read_however_well_they_compress() {
     let _alone = alone();
     let tensors: Vec<_> =
         (0..100_000).map(|at| entry(&format!("model.layers.{}.self_attn.expert_{at}.weight", at / 100))).collect();
+    let chunks = [compressed(b"TIDX", &index(tensors.into())), Chunk::raw(b"WTSH", Vec::new())];
+    assert!(chunks[0].stored.len() * 20 < chunks[0].decoded_length.unwrap());
+    let (outcome, _) = read("a large index", file(NAMES, &chunks));
+    assert_eq!(outcome, Ok(()));
+
     let vocabulary: Vec<_> = (0..150_000).map(|at| format!("token {at}")).collect();
     let types = vec![1; 150_000];
-    let metadata = json!({ "tokenizer": { "tokens": vocabulary, "types": types } }).to_string();
-    let chunks = [
-        compressed(b"MJSN", metadata.as_bytes()),
-        compressed(b"TIDX", &index(tensors.into())),
-        Chunk::raw(b"WTSH", Vec::new()),
-    ];
-    assert!(chunks[1].stored.len() * 20 < chunks[1].decoded_length.unwrap());
-    let (outcome, _) = read("a large model", file(NAMES, &chunks));
+    let metadata = json!({ "tokenizer": { "tokens": vocabulary, "types": types } });
+    let json = compressed(b"MJSN", metadata.to_string().as_bytes());
+    let (outcome, _) = read("a vocabulary in JSON", file(NAMES, &[json, empty_index()]));
+    assert_eq!(outcome, Ok(()));
+    let packed = compressed(b"MMSG", &rmp_serde::to_vec_named(&metadata).unwrap());
+    let (outcome, _) = read("a vocabulary in MessagePack", file(NAMES, &[packed, empty_index()]));
     assert_eq!(outcome, Ok(()));
 }

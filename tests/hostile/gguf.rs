@@ -47,7 +47,7 @@ fn arrays_take_memory_in_proportion_to_the_head() {
         ("arrays of arrays", one_array(ARRAY, 300_000, &array(ARRAY, 1, &nested))),
     ];
     for (what, file) in cases {
-        read(what, file);
+        _ = read(what, file);
     }
     refused("bytes", ErrorKind::Limit, one_array(0, 10 << 20, b"\0"));
     let mut deep = Vec::new();
@@ -59,12 +59,12 @@ fn arrays_take_memory_in_proportion_to_the_head() {
 fn pairs_and_tensors_take_memory_in_proportion_to_the_head() {
     let _alone = alone();
     let pairs: Vec<_> = (0..500_000).map(|at| (format!("{at:x}"), 0, vec![0])).collect();
-    read("500,000 pairs", file(&pairs, &[]));
+    _ = read("500,000 pairs", file(&pairs, &[]));
     let tensor = |at: usize| {
         [&text(&format!("{at:x}"))[..], &0u32.to_le_bytes(), &0u32.to_le_bytes(), &0u64.to_le_bytes()].concat()
     };
     let tensors: Vec<_> = (0..500_000).map(tensor).collect();
-    read("500,000 tensors", file(&[], &tensors));
+    _ = read("500,000 tensors", file(&[], &tensors));
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl Lz4Block {
 
     /// Whether the block can end here: its last sequence has literals alone.
     fn is_at_end(&self) -> bool {
-        self.stored_left == 0 && matches!(self.step, Step::Offset { .. })
+        self.stored_left == 0 && matches!(self.step, Step::Offset { .. } | Step::Literals { left: 0, .. })
     }
 
     /// Takes a step, and says whether there was input for it.

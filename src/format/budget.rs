@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_real_vocabulary_fits_in_it() {
-        let mut budget = Budget::new(1_300_000); // 150,000 tokens with as many merges and types, compressed
+        let mut budget = Budget::new(1_500_000); // 150,000 tokens with as many merges and types, compressed
         budget.entry(0, 30).unwrap();
         for _ in 0..3 {
             let mut items = Vec::new();

@@ -96,12 +96,9 @@ impl<'a> Cbor<'a> {
             Type::Array | Type::ArrayIndef => {
                 let depth = self.deeper(depth, position)?;
                 let mut left = self.decoded(Decoder::array)?;
-                let announced = left.unwrap_or(0);
-                if announced > self.left() {
-                    return Err(self.invalid(&format!("{announced} items do not fit into it"), position));
-                }
-                self.budget.array(announced).map_err(|e| e.at(self.place(position)))?;
-                let mut items = Vec::with_capacity(announced as usize);
+                let room = left.unwrap_or(0).min(self.left()); // each takes a byte at least
+                self.budget.array(room).map_err(|e| e.at(self.place(position)))?;
+                let mut items = Vec::with_capacity(room as usize);
                 let grows = left.is_none();
                 while self.has_more(&mut left)? {
                     if grows {

@@ -9,14 +9,13 @@ use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Manifest, Parsed};
 use crate::split::MAX_PARTS;
 use crate::window::{Stop, Window};
-use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fmt;
 #[cfg(feature = "aero")]
 use std::io;
-use std::marker::PhantomData;
 use std::ops::Range;
 
 /// A JSON document that names the files of a model, of whichever format.
@@ -159,29 +158,6 @@ pub(super) fn text<'a>(bytes: &'a [u8], warnings: &mut Vec<String>) -> Cow<'a, s
         warnings.push(warning.to_owned());
     }
     String::from_utf8_lossy(bytes)
-}
-
-/// The keys and values of an object in their order; a key that occurs twice is kept twice.
-pub(super) struct Entries<V>(pub(super) Vec<(String, V)>);
-
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect<V>(PhantomData<V>);
-        impl<'de, V: Deserialize<'de>> Visitor<'de> for Collect<V> {
-            type Value = Entries<V>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<V>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Entries(entries))
-            }
-        }
-        deserializer.deserialize_map(Collect(PhantomData))
-    }
 }
 
 fn invalid(error: serde_json::Error, place: Range<u64>, what: &str) -> Error {

@@ -11,7 +11,7 @@ use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Component, Index, Manifest, Metadata, Parsed, Part, Tensor, check_tensors};
 use crate::window::{Stop, Window};
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -131,12 +131,8 @@ impl<'de> Visitor<'de> for CollectHeader<'_> {
         let mut header = Header::default();
         while let Some(key) = map.next_key::<String>()? {
             if key == "__metadata__" {
-                let strings: Option<json::Entries<String>> = map.next_value().map_err(|e| about(&key, e))?;
-                for (key, text) in strings.into_iter().flat_map(|json::Entries(strings)| strings) {
-                    let taken = self.budget.entry(header.metadata.len(), key.len());
-                    taken.and_then(|()| self.budget.text(text.len() as u64)).map_err(A::Error::custom)?;
-                    header.metadata.insert(key, Value::String(text));
-                }
+                let strings = CollectStrings { budget: &mut *self.budget, into: &mut header.metadata };
+                map.next_value_seed(strings).map_err(|e| about(&key, e))?;
             } else {
                 let Entry { dtype, shape, data_offsets: (start, end) } =
                     map.next_value().map_err(|e| about(&key, e))?;
@@ -147,6 +143,41 @@ impl<'de> Visitor<'de> for CollectHeader<'_> {
             }
         }
         Ok(header)
+    }
+}
+
+/// Reads an object of strings, or null.
+struct CollectStrings<'b> {
+    budget: &'b mut Budget,
+    into: &'b mut Metadata,
+}
+
+impl<'de> DeserializeSeed<'de> for CollectStrings<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for CollectStrings<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some((key, text)) = map.next_entry::<String, String>()? {
+            let taken = self.budget.entry(self.into.len(), key.len());
+            taken.and_then(|()| self.budget.text(text.len() as u64)).map_err(A::Error::custom)?;
+            self.into.insert(key, Value::String(text));
+        }
+        Ok(())
     }
 }
 

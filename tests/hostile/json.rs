@@ -77,6 +77,10 @@ fn headers_of_many_tensors_and_dimensions_are_bounded() {
     let tensors: Vec<_> =
         (0..400_000).map(|at| format!(r#""{at:x}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}"#)).collect();
     _ = read("400,000 tensors", file(format!("{{{}}}", tensors.join(","))));
+    let strings = r#""":"","#.repeat(3 << 20);
+    _ = read("metadata of many texts", file(format!(r#"{{"__metadata__":{{{strings}"a":""}}}}"#)));
+    let strings: String = (0..1 << 20).map(|at| format!(r#""{at:x}":"","#)).collect();
+    refused("metadata of other texts", ErrorKind::Limit, file(format!(r#"{{"__metadata__":{{{strings}"a":""}}}}"#)));
     let dims = "0,".repeat(1 << 20);
     let header = format!(r#"{{"t":{{"dtype":"U8","shape":[{dims}0],"data_offsets":[0,0]}}}}"#);
     refused("a million dimensions", ErrorKind::Limit, file(header));

@@ -1,6 +1,6 @@
 //! Element types, spelled as SafeTensors and GGUF spell them, with their sizes.
 
-use crate::error::{Result, malformed};
+use crate::error::{Error, ErrorKind, Result, malformed};
 use std::fmt;
 
 /// The kind of JavaScript typed array (or native slice) that shows a dtype's elements best.
@@ -180,12 +180,19 @@ impl fmt::Display for Dtype {
     }
 }
 
+/// The most dimensions of a tensor: NumPy and PyTorch have the same limit. Stops shapes of millions of them.
+pub const MAX_DIMS: usize = 64;
+
 /// The number of elements of a shape: 1 for a scalar.
 ///
 /// # Errors
-/// `FORMAT` where the product does not fit 64 bits, even if another dimension is zero: no tool writes
+/// `LIMIT` for more than [`MAX_DIMS`] dimensions. `FORMAT` where the product does not fit 64 bits, even if another dimension is zero: no tool writes
 /// such a shape, and code that multiplies in another order would overflow.
 pub fn element_count(shape: &[u64]) -> Result<u64> {
+    if shape.len() > MAX_DIMS {
+        let what = format!("it has {} dimensions; weightstream reads tensors of {MAX_DIMS}", shape.len());
+        return Err(Error::new(ErrorKind::Limit, what));
+    }
     let nonzero = shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim.max(1)));
     match nonzero {
         Some(product) => Ok(if shape.contains(&0) { 0 } else { product }),
@@ -221,5 +228,7 @@ mod tests {
         assert_eq!(element_count(&[3, 0, 5]), Ok(0));
         assert!(element_count(&[1 << 33, 1 << 33]).is_err());
         assert!(element_count(&[1 << 33, 0, 1 << 33]).is_err());
+        assert_eq!(element_count(&[1; MAX_DIMS]), Ok(1));
+        assert_eq!(element_count(&[1; MAX_DIMS + 1]).unwrap_err().kind, ErrorKind::Limit);
     }
 }

@@ -27,6 +27,8 @@ impl From<Error> for Stop {
 #[derive(Debug, Default)]
 pub struct Window<'a> {
     file_length: Option<u64>,
+    /// Of a file that is compressed as a whole, and read as what it decodes to.
+    packed_length: Option<u64>,
     /// Disjoint, never adjacent, in ascending order of their start.
     pieces: Vec<(u64, Cow<'a, [u8]>)>,
 }
@@ -34,12 +36,24 @@ pub struct Window<'a> {
 impl<'a> Window<'a> {
     /// A window on nothing yet. `file_length` is in bytes, where it is known.
     pub fn new(file_length: Option<u64>) -> Self {
-        Window { file_length, pieces: Vec::new() }
+        Window { file_length, packed_length: None, pieces: Vec::new() }
     }
 
     /// A window on a whole file in memory or mapped into it; nothing is copied.
     pub fn whole(bytes: &'a [u8]) -> Self {
-        Window { file_length: Some(bytes.len() as u64), pieces: vec![(0, Cow::Borrowed(bytes))] }
+        let pieces = vec![(0, Cow::Borrowed(bytes))];
+        Window { file_length: Some(bytes.len() as u64), packed_length: None, pieces }
+    }
+
+    /// The same window, on what a file of `length` bytes decodes to, if it is compressed as a whole.
+    #[must_use]
+    pub fn unpacked_from(self, length: Option<u64>) -> Self {
+        Window { packed_length: length, ..self }
+    }
+
+    /// How many bytes the file that was fetched has at least, of which `length` were read or decoded.
+    pub fn stored(&self, length: u64) -> u64 {
+        self.packed_length.map_or(length, |packed| packed.min(length))
     }
 
     /// The length of the file in bytes, once it is known.

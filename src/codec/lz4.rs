@@ -55,18 +55,34 @@ impl Lz4Blocks {
 
     /// As [`Decoder::push`](super::Decoder::push): `emit` is called once a block.
     pub fn push(&mut self, mut input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        if input.len() as u64 > self.stored_left {
+        while !input.is_empty() {
+            let taken = self.push_some(input, emit)?;
+            input = input.get(taken..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// As [`Decoder::push_some`](super::Decoder::push_some): `emit` is called for one block at most.
+    pub fn push_some(&mut self, all: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<usize> {
+        if all.len() as u64 > self.stored_left {
             return Err(malformed("more bytes than its blocks should have"));
         }
-        self.stored_left -= input.len() as u64;
+        let mut input = all;
+        let outcome = self.take_block(&mut input, emit);
+        let taken = all.len() - input.len();
+        self.stored_left -= taken as u64;
+        outcome.map(|()| taken)
+    }
+
+    /// Takes the input up to the end of a block, or all of it.
+    fn take_block(&mut self, input: &mut &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        if self.pending.is_empty()
+            && let Some((block, rest)) = split_block(input)?
+        {
+            *input = rest;
+            return self.decode(block, emit); // straight from the chunk: most blocks need no copy
+        }
         while !input.is_empty() {
-            if self.pending.is_empty()
-                && let Some((block, rest)) = split_block(input)?
-            {
-                self.decode(block, emit)?; // straight from the chunk: most blocks need no copy
-                input = rest;
-                continue;
-            }
             let wanted = if self.pending.len() < LENGTH_BYTES {
                 LENGTH_BYTES
             } else {
@@ -74,15 +90,15 @@ impl Lz4Blocks {
             };
             let (taken, rest) = input.split_at(input.len().min(wanted - self.pending.len()));
             self.pending.extend_from_slice(taken);
-            input = rest;
-            let whole = std::mem::take(&mut self.pending);
+            *input = rest;
+            let mut whole = std::mem::take(&mut self.pending);
             if let Some((block, _)) = split_block(&whole)? {
-                self.decode(block, emit)?;
+                let outcome = self.decode(block, emit);
+                whole.clear();
                 self.pending = whole;
-                self.pending.clear();
-            } else {
-                self.pending = whole;
+                return outcome;
             }
+            self.pending = whole;
         }
         Ok(())
     }

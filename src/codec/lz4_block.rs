@@ -1,72 +1,230 @@
 //! One LZ4 block of any length behind its decoded length, as the crate `lz4_flex` writes it
 //! (`compress_prepend_size`): what compresses old APR files as a whole.
 //!
-//! Such a block refers to all that it decoded before, so it is decoded in one piece, in memory; the formats that
-//! use it limit its length.
+//! A match refers back by no more than 64 KiB, so that the block is decoded as it comes, and no more than that is kept.
 
 use super::lz4::check_lengths;
-use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::error::{Result, malformed};
 
-/// Decodes one block from chunks cut anywhere, once all of it is there.
+/// How far back a match may refer: its offset has 16 bits.
+const MAX_OFFSET: usize = (1 << 16) - 1;
+
+/// Decoded bytes are emitted in pieces of this size.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// A length of 15 goes on in the bytes that follow.
+const LONG: u8 = 15;
+
+/// The shortest match; its length is stored without it.
+const MIN_MATCH: u64 = 4;
+
+/// Decodes one block from chunks cut anywhere.
 #[derive(Debug)]
 pub struct Lz4Block {
+    stored_length: u64,
     stored_left: u64,
     decoded_length: u64,
-    stored: Vec<u8>,
-    is_decoded: bool,
+    decoded_left: u64,
+    step: Step,
+    /// What matches refer to, then what was not emitted yet.
+    decoded: Vec<u8>,
+    emitted: usize,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// The decoded length, of which so many bytes have come.
+    Prefix {
+        bytes: [u8; 4],
+        have: usize,
+    },
+    Token,
+    LiteralLength {
+        length: u64,
+        token: u8,
+    },
+    Literals {
+        left: u64,
+        token: u8,
+    },
+    Offset {
+        token: u8,
+    },
+    OffsetHigh {
+        low: u8,
+        token: u8,
+    },
+    MatchLength {
+        length: u64,
+        offset: usize,
+    },
+    Match {
+        left: u64,
+        offset: usize,
+    },
 }
 
 impl Lz4Block {
     /// A decoder of `stored` bytes that claim to decode to `decoded` bytes.
     pub fn new(stored: u64, decoded: u64) -> Self {
-        Lz4Block { stored_left: stored, decoded_length: decoded, stored: Vec::new(), is_decoded: false }
+        Lz4Block {
+            stored_length: stored,
+            stored_left: stored,
+            decoded_length: decoded,
+            decoded_left: decoded,
+            step: Step::Prefix { bytes: [0; 4], have: 0 },
+            decoded: Vec::new(),
+            emitted: 0,
+        }
     }
 
-    /// As [`Decoder::push`](super::Decoder::push): `emit` is called once, with the last chunk.
-    pub fn push(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        if input.len() as u64 > self.stored_left {
+    /// As [`Decoder::push`](super::Decoder::push).
+    pub fn push(&mut self, mut input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        loop {
+            let mut has_emitted = false;
+            let taken = self.push_some(input, &mut |bytes| {
+                has_emitted = true;
+                emit(bytes)
+            })?;
+            input = input.get(taken..).unwrap_or_default();
+            if input.is_empty() && !has_emitted {
+                return Ok(());
+            }
+        }
+    }
+
+    /// As [`Decoder::push_some`](super::Decoder::push_some).
+    pub fn push_some(&mut self, all: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<usize> {
+        if all.len() as u64 > self.stored_left {
             return Err(malformed("more bytes than its LZ4 block should have"));
         }
-        self.stored_left -= input.len() as u64;
-        self.stored.extend_from_slice(input);
-        if self.stored_left == 0 && !self.is_decoded {
-            self.is_decoded = true;
-            let stored = std::mem::take(&mut self.stored);
-            emit(&decode(&stored, self.decoded_length)?)?;
+        let mut input = all;
+        while self.ready() < PIECE_BYTES && self.take(&mut input)? {}
+        let taken = all.len() - input.len();
+        self.stored_left -= taken as u64;
+        if self.ready() >= PIECE_BYTES || (self.is_at_end() && self.ready() > 0) {
+            let ready = self.decoded.get(self.emitted..).unwrap_or_default();
+            emit(ready)?;
+            self.decoded.drain(..self.decoded.len().saturating_sub(MAX_OFFSET));
+            self.emitted = self.decoded.len();
         }
-        Ok(())
+        Ok(taken)
     }
 
     /// As [`Decoder::finish`](super::Decoder::finish).
     pub fn finish(&self) -> Result<()> {
-        if !self.is_decoded {
+        if !self.is_at_end() {
             return Err(malformed("its LZ4 block is not whole"));
+        }
+        if self.decoded_left > 0 {
+            let decoded = self.decoded_length - self.decoded_left;
+            return Err(malformed(format!("its LZ4 block decodes to {decoded} bytes, not {}", self.decoded_length)));
         }
         Ok(())
     }
+
+    /// How many bytes wait to be emitted.
+    fn ready(&self) -> usize {
+        self.decoded.len() - self.emitted
+    }
+
+    /// Whether the block can end here: its last sequence has literals alone.
+    fn is_at_end(&self) -> bool {
+        self.stored_left == 0 && matches!(self.step, Step::Offset { .. } | Step::Literals { left: 0, .. })
+    }
+
+    /// Takes a step, and says whether there was input for it.
+    fn take(&mut self, input: &mut &[u8]) -> Result<bool> {
+        match self.step {
+            Step::Literals { left: 0, token } => self.step = Step::Offset { token },
+            Step::Literals { left, token } => {
+                let room = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES);
+                let (literals, rest) = input.split_at(input.len().min(room));
+                if literals.is_empty() {
+                    return Ok(false);
+                }
+                self.count(literals.len() as u64)?;
+                self.decoded.extend_from_slice(literals);
+                *input = rest;
+                self.step = Step::Literals { left: left - literals.len() as u64, token };
+            }
+            Step::Match { left: 0, .. } => self.step = Step::Token,
+            Step::Match { left, offset } => {
+                let length = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES).min(offset);
+                self.count(length as u64)?;
+                let start = self.decoded.len().checked_sub(offset).ok_or_else(|| malformed(BEFORE_THE_START))?;
+                self.decoded.extend_from_within(start..start + length);
+                self.step = Step::Match { left: left - length as u64, offset };
+            }
+            step => {
+                let Some((byte, rest)) = input.split_first() else { return Ok(false) };
+                *input = rest;
+                self.step = self.after(step, *byte)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// What follows a byte of the steps that are read byte by byte.
+    fn after(&self, step: Step, byte: u8) -> Result<Step> {
+        Ok(match step {
+            Step::Prefix { mut bytes, have } => {
+                if let Some(slot) = bytes.get_mut(have) {
+                    *slot = byte;
+                }
+                if have < 3 {
+                    return Ok(Step::Prefix { bytes, have: have + 1 });
+                }
+                let (prefix, claimed) = (u64::from(u32::from_le_bytes(bytes)), self.decoded_length);
+                if prefix != claimed {
+                    let what = format!("its LZ4 block claims {prefix} bytes once decoded, the file {claimed}");
+                    return Err(malformed(what));
+                }
+                check_lengths(self.stored_length, claimed)?;
+                Step::Token
+            }
+            Step::Token if byte >> 4 == LONG => Step::LiteralLength { length: LONG.into(), token: byte },
+            Step::Token => Step::Literals { left: (byte >> 4).into(), token: byte },
+            Step::LiteralLength { length, token } if byte == u8::MAX => {
+                Step::LiteralLength { length: self.longer(length, byte)?, token }
+            }
+            Step::LiteralLength { length, token } => Step::Literals { left: self.longer(length, byte)?, token },
+            Step::Offset { token } => Step::OffsetHigh { low: byte, token },
+            Step::OffsetHigh { low, token } => {
+                let offset = usize::from(u16::from_le_bytes([low, byte]));
+                if offset == 0 || offset > self.decoded.len() {
+                    return Err(malformed(BEFORE_THE_START));
+                }
+                match token & 0x0f {
+                    LONG => Step::MatchLength { length: u64::from(LONG) + MIN_MATCH, offset },
+                    length => Step::Match { left: u64::from(length) + MIN_MATCH, offset },
+                }
+            }
+            Step::MatchLength { length, offset } if byte == u8::MAX => {
+                Step::MatchLength { length: self.longer(length, byte)?, offset }
+            }
+            Step::MatchLength { length, offset } => Step::Match { left: self.longer(length, byte)?, offset },
+            Step::Literals { .. } | Step::Match { .. } => step,
+        })
+    }
+
+    fn longer(&self, length: u64, byte: u8) -> Result<u64> {
+        let length = length.saturating_add(byte.into());
+        if length > self.decoded_left { Err(self.too_long()) } else { Ok(length) }
+    }
+
+    fn count(&mut self, length: u64) -> Result<()> {
+        self.decoded_left = self.decoded_left.checked_sub(length).ok_or_else(|| self.too_long())?;
+        Ok(())
+    }
+
+    fn too_long(&self) -> crate::error::Error {
+        malformed(format!("its LZ4 block decodes to more than the {} bytes that it claims", self.decoded_length))
+    }
 }
 
-fn decode(stored: &[u8], claimed: u64) -> Result<Vec<u8>> {
-    let Some((prefix, block)) = stored.split_first_chunk::<4>() else {
-        return Err(malformed("its LZ4 block has no length"));
-    };
-    let prefix = u64::from(u32::from_le_bytes(*prefix));
-    if prefix != claimed {
-        return Err(malformed(format!("its LZ4 block claims {prefix} bytes once decoded, the file {claimed}")));
-    }
-    check_lengths(stored.len() as u64, claimed)?;
-    let no_memory = || Error::new(ErrorKind::Limit, format!("there is no memory for {claimed} bytes"));
-    let mut decoded = Vec::new();
-    let length = usize::try_from(claimed).map_err(|_| no_memory())?;
-    decoded.try_reserve_exact(length).map_err(|_| no_memory())?;
-    decoded.resize(length, 0);
-    let count = lz4_flex::block::decompress_into(block, &mut decoded)
-        .map_err(|error| malformed(format!("its LZ4 block is damaged: {error}")))?;
-    if count != length {
-        return Err(malformed(format!("its LZ4 block decodes to {count} bytes, not {claimed}")));
-    }
-    Ok(decoded)
-}
+const BEFORE_THE_START: &str = "its LZ4 block is damaged: a match refers to bytes before its start";
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
@@ -118,6 +276,40 @@ mod tests {
         stored[..4].fill(0xff);
         let error = decode_in_chunks(&stored, u64::from(u32::MAX), &[]).unwrap_err();
         assert!(error.what.contains("cannot decode to"), "{error}");
+    }
+
+    proptest! {
+        /// The decoder of `lz4_flex` decodes the same, or refuses the same.
+        #[test]
+        fn decodes_any_bytes_as_another_decoder_does(
+            block in proptest::collection::vec(prop_oneof![any::<u8>(), Just(0x10), Just(1), Just(0)], 1..60),
+        ) {
+            for claimed in 0..200usize {
+                let stored = [&(claimed as u32).to_le_bytes()[..], &block].concat();
+                let other = lz4_flex::block::decompress(&block, claimed).ok().filter(|out| out.len() == claimed);
+                if let Some(other) = other {
+                    prop_assert_eq!(decode_in_chunks(&stored, claimed as u64, &[7]), Ok(other));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn emits_a_long_match_piece_by_piece() {
+        let stored = lz4_flex::compress_prepend_size(&vec![7; 10 << 20]);
+        let mut decoder = Lz4Block::new(stored.len() as u64, 10 << 20);
+        let (mut decoded, mut rest) = (0, &stored[..]);
+        while decoded < 10 << 20 {
+            let mut pieces = 0;
+            let taken = decoder.push_some(rest, &mut |bytes| {
+                (pieces, decoded) = (pieces + 1, decoded + bytes.len());
+                assert!(bytes.len() <= 2 * PIECE_BYTES && bytes.iter().all(|byte| *byte == 7));
+                Ok(())
+            });
+            rest = &rest[taken.unwrap()..];
+            assert!(pieces <= 1 && decoder.decoded.capacity() < 512 << 10);
+        }
+        assert_eq!(decoder.finish(), Ok(()));
     }
 
     #[test]

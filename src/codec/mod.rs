@@ -16,6 +16,9 @@ use crate::index::{Component, Encoding};
 /// Whether there are vectors, but no instructions for CRCs.
 const HAS_ONLY_VECTORS: bool = cfg!(all(target_arch = "wasm32", target_feature = "simd128"));
 
+/// What [`Decoder::push_some`] takes at once of bytes that only change their order.
+const MAX_PIECE_BYTES: usize = 64 << 10;
+
 /// An incremental decoder of one component.
 #[derive(Debug)]
 pub enum Decoder {
@@ -58,6 +61,26 @@ impl Decoder {
             Decoder::Lz4Block(decoder) => decoder.push(input, emit),
             #[cfg(feature = "zstd")]
             Decoder::Zstd(decoder) => decoder.push(input, emit),
+        }
+    }
+
+    /// As [`Decoder::push`], but calls `emit` no more than once, with 128 KiB at most, and says how much of the input it
+    /// took. Call it again with the rest, even where nothing is left, until it neither takes nor emits anything: so a
+    /// few bytes that decode to gigabytes are decoded only as far as there is use for them.
+    ///
+    /// # Errors
+    /// As for [`Decoder::push`].
+    pub fn push_some(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<usize> {
+        match self {
+            // What does not grow needs no care.
+            Decoder::BigEndian(decoder) => {
+                let piece = input.get(..MAX_PIECE_BYTES).unwrap_or(input);
+                decoder.push(piece, emit).map(|()| piece.len())
+            }
+            Decoder::Lz4(decoder) => decoder.push_some(input, emit),
+            Decoder::Lz4Block(decoder) => decoder.push_some(input, emit),
+            #[cfg(feature = "zstd")]
+            Decoder::Zstd(decoder) => decoder.push_some(input, emit),
         }
     }
 

@@ -8,8 +8,23 @@ use structured_zstd::decoding::{ContentChecksum, FrameDecoder, errors::FrameDeco
 /// so that whatever the levels up to 22 write can be read. Stops a frame that claims a window of terabytes.
 pub const MAX_WINDOW_BYTES: u64 = 128 << 20;
 
+/// The window that every frame may have, however short it is: the levels up to 19 need 8 MiB. The decoder keeps the
+/// window in memory, so that a larger one is for data that are worth it: see [`WINDOW_RATIO`].
+pub const SMALL_WINDOW_BYTES: u64 = 16 << 20;
+
+/// The window may have this many bytes more for each stored byte: levels 20 to 22 use windows as long as the data, which
+/// they rarely compress better. Stops a frame of kilobytes that makes the decoder keep [`MAX_WINDOW_BYTES`].
+pub const WINDOW_RATIO: u64 = 16;
+
 /// The most that data of unstated length may decode to. Stops a file of kilobytes that decodes until the memory is full.
 pub const MAX_UNSTATED_BYTES: u64 = 1 << 30;
+
+/// What data of unstated length may decode to, however short they are.
+pub const SMALL_UNSTATED_BYTES: u64 = 16 << 20;
+
+/// Data of unstated length may decode to this many bytes more for each stored byte. Indices of sparse tensors, which
+/// compress best, take an eighth of their bytes. Stops a file of kilobytes that decodes to [`MAX_UNSTATED_BYTES`].
+pub const UNSTATED_RATIO: u64 = 16;
 
 /// The most that a block decodes to (RFC 8878, 3.1.1.2.4).
 const MAX_BLOCK_BYTES: usize = 128 << 10;
@@ -28,33 +43,21 @@ pub fn check_lengths(stored: u64, decoded: u64) -> Result<()> {
     Ok(())
 }
 
-/// Decodes `stored` whole, for small things that a format keeps compressed: `decoded_length` is what it claims, at
-/// most `limit`.
-///
-/// # Errors
-/// `LIMIT` where it claims more; `FORMAT` where the bytes are damaged or of another length.
-pub fn decode(stored: &[u8], decoded_length: u64, limit: u64) -> Result<Vec<u8>> {
-    if decoded_length > limit {
-        let what = format!("it claims to decode to {decoded_length} bytes; at most {limit} are decoded");
-        return Err(Error::new(ErrorKind::Limit, what));
-    }
-    check_lengths(stored.len() as u64, decoded_length)?;
-    let mut decoded = Vec::new(); // grows with what is decoded, never by the claim
-    let mut decoder = Zstd::new(stored.len() as u64, DecodedLength::Exactly(decoded_length));
-    decoder.push(stored, &mut |bytes| {
-        decoded.extend_from_slice(bytes);
-        Ok(())
-    })?;
-    decoder.finish()?;
-    Ok(decoded)
+/// The most that `stored` bytes of unstated decoded length may decode to.
+pub fn max_unstated(stored: u64) -> u64 {
+    SMALL_UNSTATED_BYTES.saturating_add(stored.saturating_mul(UNSTATED_RATIO)).min(MAX_UNSTATED_BYTES)
 }
 
 /// Decodes one component's frames from chunks cut anywhere, holding a block and the frame's window.
 pub struct Zstd {
     stored_left: u64,
     decoded_left: u64,
+    /// What `decoded_left` began with.
+    limit: u64,
     length: DecodedLength,
     step: Step,
+    /// Whether bytes were emitted since the caller last looked.
+    has_emitted: bool,
     /// The beginning of a step whose end has not come yet.
     pending: Vec<u8>,
     frame: Box<FrameDecoder>,
@@ -66,8 +69,13 @@ pub struct Zstd {
 pub enum DecodedLength {
     /// So many bytes.
     Exactly(u64),
-    /// Only that it is elements of so many bytes, up to [`MAX_UNSTATED_BYTES`].
-    ElementsOf(u64),
+    /// Only that it is elements of `element_bytes` bytes each, and no more than `limit` bytes.
+    ElementsOf {
+        /// The bytes of an element.
+        element_bytes: u64,
+        /// The most bytes that they can be: what the index needs, or [`max_unstated`].
+        limit: u64,
+    },
 }
 
 /// What comes next.
@@ -88,22 +96,28 @@ impl Zstd {
     /// The decoder of a component.
     pub fn of(component: &Component) -> Self {
         let element_bytes = component.dtype.block().map_or(1, |block| block.bytes);
-        let length = component.decoded_length.map_or(DecodedLength::ElementsOf(element_bytes), DecodedLength::Exactly);
-        Zstd::new(component.range.end - component.range.start, length)
+        let stored = component.range.end - component.range.start;
+        let limit = component.max_decoded_length.unwrap_or(u64::MAX).min(max_unstated(stored));
+        let unstated = DecodedLength::ElementsOf { element_bytes, limit };
+        Zstd::new(stored, component.decoded_length.map_or(unstated, DecodedLength::Exactly))
     }
 
     /// A decoder of `stored` bytes.
     pub fn new(stored: u64, length: DecodedLength) -> Self {
         let mut frame = Box::new(FrameDecoder::new());
-        frame.set_max_window_size(MAX_WINDOW_BYTES).ok(); // fails only for sizes that no frame can have
+        let window = SMALL_WINDOW_BYTES.saturating_add(stored.saturating_mul(WINDOW_RATIO)).min(MAX_WINDOW_BYTES);
+        frame.set_max_window_size(window).ok(); // fails only for sizes that no frame can have
         frame.set_content_checksum(ContentChecksum::Verify);
+        let limit = match length {
+            DecodedLength::Exactly(decoded) => decoded,
+            DecodedLength::ElementsOf { limit, .. } => limit,
+        };
         Zstd {
             stored_left: stored,
-            decoded_left: match length {
-                DecodedLength::Exactly(decoded) => decoded,
-                DecodedLength::ElementsOf(_) => MAX_UNSTATED_BYTES,
-            },
+            decoded_left: limit,
+            limit,
             length,
+            has_emitted: false,
             step: Step::FrameHeader,
             pending: Vec::new(),
             frame,
@@ -112,15 +126,38 @@ impl Zstd {
     }
 
     /// As [`Decoder::push`](super::Decoder::push): `emit` is called once a block.
-    pub fn push(&mut self, mut input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        if input.len() as u64 > self.stored_left {
+    pub fn push(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.advance(input, emit, false).map(drop)
+    }
+
+    /// As [`Decoder::push_some`](super::Decoder::push_some): `emit` is called for one block at most.
+    pub fn push_some(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<usize> {
+        self.advance(input, emit, true)
+    }
+
+    /// Takes all of the input, or up to the first block that decodes to something, and says how much it took.
+    fn advance(&mut self, all: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>, one_block: bool) -> Result<usize> {
+        if all.len() as u64 > self.stored_left {
             return Err(malformed("more bytes than its zstd frames should have"));
         }
-        self.stored_left -= input.len() as u64;
-        loop {
+        self.has_emitted = false;
+        let mut input = all;
+        let outcome = self.take_steps(&mut input, emit, one_block);
+        let taken = all.len() - input.len();
+        self.stored_left -= taken as u64;
+        outcome.map(|()| taken)
+    }
+
+    fn take_steps(
+        &mut self,
+        input: &mut &[u8],
+        emit: &mut dyn FnMut(&[u8]) -> Result<()>,
+        one_block: bool,
+    ) -> Result<()> {
+        while !(one_block && self.has_emitted) {
             if let Step::Skipped(left) = &mut self.step {
                 let (skipped, rest) = input.split_at(input.len().min(usize::try_from(*left).unwrap_or(usize::MAX)));
-                input = rest;
+                *input = rest;
                 *left -= skipped.len() as u64;
                 if *left > 0 {
                     return Ok(());
@@ -130,8 +167,8 @@ impl Zstd {
             if self.pending.is_empty()
                 && let Some((whole, rest)) = input.split_at_checked(self.needed(input)?)
             {
+                *input = rest;
                 self.take(whole, emit)?; // straight from the chunk: most blocks need no copy
-                input = rest;
                 continue;
             }
             let missing = self.needed(&self.pending)?.saturating_sub(self.pending.len());
@@ -140,7 +177,7 @@ impl Zstd {
             }
             let (taken, rest) = input.split_at(input.len().min(missing));
             self.pending.extend_from_slice(taken);
-            input = rest;
+            *input = rest;
             if self.needed(&self.pending)? == self.pending.len() {
                 let mut whole = std::mem::take(&mut self.pending);
                 self.take(&whole, emit)?;
@@ -148,6 +185,7 @@ impl Zstd {
                 self.pending = whole;
             }
         }
+        Ok(())
     }
 
     /// As [`Decoder::finish`](super::Decoder::finish).
@@ -161,8 +199,10 @@ impl Zstd {
                 "its zstd frames decode to {} bytes less than the index says",
                 self.decoded_left
             ))),
-            DecodedLength::ElementsOf(bytes) if !(MAX_UNSTATED_BYTES - self.decoded_left).is_multiple_of(bytes) => {
-                let decoded = MAX_UNSTATED_BYTES - self.decoded_left;
+            DecodedLength::ElementsOf { element_bytes: bytes, .. }
+                if !(self.limit - self.decoded_left).is_multiple_of(bytes) =>
+            {
+                let decoded = self.limit - self.decoded_left;
                 Err(malformed(format!("its zstd frames decode to {decoded} bytes, which are no elements of {bytes}")))
             }
             _ => Ok(()),
@@ -202,7 +242,10 @@ impl Zstd {
                 self.decoded_left =
                     self.decoded_left.checked_sub(decoded_length as u64).ok_or_else(|| self.too_long())?;
                 match self.decoded.get(..decoded_length) {
-                    Some(decoded) if !decoded.is_empty() => emit(decoded),
+                    Some(decoded) if !decoded.is_empty() => {
+                        self.has_emitted = true;
+                        emit(decoded)
+                    }
                     _ => Ok(()),
                 }
             }
@@ -234,8 +277,12 @@ impl Zstd {
         if let DecodedLength::Exactly(_) = self.length {
             return malformed("its zstd frames decode to more bytes than the index says");
         }
-        let what = format!("its decoded length is not stated, and it decodes to more than {MAX_UNSTATED_BYTES} bytes");
-        Error::new(ErrorKind::Limit, what)
+        let what = format!(
+            "its decoded length is not stated, and it decodes to more than the {} bytes that its tensor can need or \
+             that weightstream decodes of it",
+            self.limit
+        );
+        Error::new(ErrorKind::Limit, what).advise("Write the tensor with the decoded length of its components.")
     }
 }
 
@@ -278,8 +325,12 @@ mod tests {
         encoder.finish().unwrap()
     }
 
+    fn elements_of(element_bytes: u64) -> DecodedLength {
+        DecodedLength::ElementsOf { element_bytes, limit: MAX_UNSTATED_BYTES }
+    }
+
     fn decode_chunks(stored: &[u8], claimed: Option<u64>, cuts: &[usize]) -> Result<Vec<u8>> {
-        let length = claimed.map_or(DecodedLength::ElementsOf(1), DecodedLength::Exactly);
+        let length = claimed.map_or(elements_of(1), DecodedLength::Exactly);
         let mut decoder = Zstd::new(stored.len() as u64, length);
         let mut out = Vec::new();
         let mut rest = stored;
@@ -332,7 +383,7 @@ mod tests {
     fn refuses_half_an_element_where_no_length_is_stated() {
         let stored = frame(&[7; 30], false, false);
         for (element_bytes, is_whole) in [(1, true), (2, true), (4, false)] {
-            let mut decoder = Zstd::new(stored.len() as u64, DecodedLength::ElementsOf(element_bytes));
+            let mut decoder = Zstd::new(stored.len() as u64, elements_of(element_bytes));
             decoder.push(&stored, &mut |_| Ok(())).unwrap();
             assert_eq!(decoder.finish().is_ok(), is_whole);
         }
@@ -369,7 +420,8 @@ mod tests {
         // Magic, a descriptor that announces a window byte only, a window of 2^28 bytes, an empty last block.
         let stored = b"\x28\xb5\x2f\xfd\x00\x90\x01\0\0";
         assert_eq!(decode_chunks(stored, None, &[]).unwrap_err().kind, ErrorKind::Limit);
-        let stored = b"\x28\xb5\x2f\xfd\x00\x88\x01\0\0";
+        // So short a frame may have 16 MiB.
+        let stored = b"\x28\xb5\x2f\xfd\x00\x70\x01\0\0";
         assert_eq!(decode_chunks(stored, None, &[]), Ok(Vec::new()));
     }
 
@@ -378,13 +430,54 @@ mod tests {
         // Blocks of one byte, repeated 128 KiB times: 4 bytes stored for each.
         let mut stored = b"\x28\xb5\x2f\xfd\x00\x38".to_vec();
         stored.extend(b"\x02\x00\x10\x00".repeat((MAX_UNSTATED_BYTES >> 17) as usize + 1));
-        let mut decoded = 0;
-        let mut decoder = Zstd::new(stored.len() as u64, DecodedLength::ElementsOf(1));
-        let outcome = decoder.push(&stored, &mut |bytes| {
-            decoded += bytes.len() as u64;
-            Ok(())
-        });
-        assert_eq!((outcome.unwrap_err().kind, decoded), (ErrorKind::Limit, MAX_UNSTATED_BYTES));
+        let by_ratio = max_unstated(stored.len() as u64);
+        for (needed, limit) in [(None, by_ratio), (Some(u64::MAX), by_ratio), (Some(12), 12)] {
+            let component = Component {
+                encoding: crate::index::Encoding::Zstd,
+                decoded_length: None,
+                max_decoded_length: needed,
+                ..Component::raw(crate::dtype::Dtype::U8, 0..stored.len() as u64)
+            };
+            let mut decoded = 0;
+            let outcome = Zstd::of(&component).push(&stored, &mut |bytes| {
+                decoded += bytes.len() as u64;
+                Ok(())
+            });
+            let error = outcome.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Limit);
+            assert!(decoded <= limit && error.what.contains(&limit.to_string()), "{decoded}, {error}");
+        }
+    }
+
+    #[test]
+    fn a_window_may_be_large_where_the_data_are() {
+        // A window of 128 MiB, then one block of one byte.
+        let frame = b"\x28\xb5\x2f\xfd\x00\x88\x09\x00\x00a";
+        let decode = |stored: u64| Zstd::new(stored, DecodedLength::Exactly(1)).push(frame, &mut |_| Ok(()));
+        assert_eq!(decode(10).unwrap_err().kind, ErrorKind::Limit);
+        assert_eq!(decode(8 << 20), Ok(()));
+    }
+
+    #[test]
+    fn takes_one_block_at_a_time_where_it_is_asked_to() {
+        let data: Vec<u8> = (0..1_000_000u32).map(|i| (i / 1000) as u8).collect();
+        let stored = frame(&data, true, true);
+        let mut decoder = Zstd::new(stored.len() as u64, DecodedLength::Exactly(data.len() as u64));
+        let (mut out, mut rest) = (Vec::new(), &stored[..]);
+        loop {
+            let before = out.len();
+            let taken = decoder.push_some(rest, &mut |bytes| {
+                out.extend_from_slice(bytes);
+                Ok(())
+            });
+            rest = &rest[taken.unwrap()..];
+            assert!(out.len() - before <= MAX_BLOCK_BYTES);
+            if rest.is_empty() && out.len() == before {
+                break;
+            }
+        }
+        decoder.finish().unwrap();
+        assert!(out == data);
     }
 
     #[test]
@@ -393,7 +486,5 @@ mod tests {
         assert!(check_lengths(10, 0).is_ok());
         let stored = frame(&vec![0; 10 << 20], true, false);
         assert!(check_lengths(stored.len() as u64, 10 << 20).is_ok());
-        assert_eq!(decode(&stored, 10 << 20, 1 << 20).unwrap_err().kind, ErrorKind::Limit);
-        assert_eq!(decode(&stored, 10 << 20, 10 << 20).map(|d| d.len()), Ok(10 << 20));
     }
 }

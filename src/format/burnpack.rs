@@ -7,6 +7,7 @@
 //! Typed scalars (since 0.22) stand in the metadata under `scalars`, as the file has them: `{"epoch": {"UInt": 3}}`.
 
 use super::cbor::Cbor;
+use super::json::shown;
 use super::{Format, no_checksums, no_tail};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -35,7 +36,8 @@ fn recognises(head: &[u8]) -> bool {
 
 fn parse(window: &Window) -> Result<Parsed, Stop> {
     let (version, cbor) = parse_header(window)?;
-    let description = parse_description(window.get(cbor.clone())?)?;
+    let bytes = window.get(cbor.clone())?;
+    let description = parse_description(Cbor::new(bytes, HEADER_BYTES, "the description").in_file(window))?;
     let data_start = data_start(window, cbor.end, &description)?;
     let mut tensors = Vec::new();
     for (name, described) in description.tensors {
@@ -86,26 +88,31 @@ struct Described {
     attributes: Metadata,
 }
 
-fn parse_description(bytes: &[u8]) -> Result<Description> {
+fn parse_description(mut cbor: Cbor) -> Result<Description> {
     let mut description = Description::default();
-    let mut cbor = Cbor::new(bytes, HEADER_BYTES, "the description");
     cbor.entries(|key, cbor| match (key, cbor) {
         ("tensors", cbor) => cbor.entries(|name, cbor| {
-            let described = cbor.value().and_then(|value| parse_tensor(&value));
-            description.tensors.push((name.to_owned(), described.map_err(|e| e.in_tensor(name))?));
+            let described = cbor.transient(|cbor| cbor.value().and_then(|value| parse_tensor(&value)));
+            let described = described.map_err(|e| e.in_tensor(name))?;
+            cbor.budget.tensor(name, described.shape.len())?;
+            for (at, (key, value)) in described.attributes.iter().enumerate() {
+                cbor.budget.entry(at, key.len())?;
+                cbor.budget.copy(value)?;
+            }
+            description.tensors.push((name.to_owned(), described));
             Ok(())
         }),
         ("metadata", cbor) => cbor.entries(|key, cbor| {
-            description.metadata.insert(key.to_owned(), cbor.value()?);
+            let value = cbor.entry_value(description.metadata.len(), key)?;
+            description.metadata.insert(key.to_owned(), value);
             Ok(())
         }),
-        (_, cbor) => {
-            let value = cbor.value()?;
-            if key == "scalars" {
-                description.metadata.insert(key.to_owned(), value);
-            }
+        ("scalars", cbor) => {
+            let value = cbor.entry_value(description.metadata.len(), key)?;
+            description.metadata.insert(key.to_owned(), value);
             Ok(())
         }
+        (_, cbor) => cbor.transient(|cbor| cbor.value().map(drop)),
     })?;
     Ok(description)
 }
@@ -138,7 +145,7 @@ pub(crate) fn parse_dtype(stated: &Value) -> Result<Dtype> {
         Value::Object(map) if map.len() == 1 => {
             map.iter().next().map(|(name, details)| (name.as_str(), details)).unwrap_or(("", &Value::Null))
         }
-        other => return Err(malformed(format!("its dtype is {other}"))),
+        other => return Err(malformed(format!("its dtype is {}", shown(other)))),
     };
     Ok(match (name, details.as_str()) {
         ("F64" | "F32" | "F16" | "BF16", _) => Dtype::from_name(name),

@@ -1,7 +1,9 @@
 //! CBOR (RFC 8949) as formats use it: maps with text keys, read entry by entry, and values of any kind as JSON.
 
+use super::budget::Budget;
 use super::json;
-use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::error::{Error, Result, malformed};
+use crate::window::Window;
 use minicbor::data::{Token, Type};
 use minicbor::decode::{self, Decoder};
 use serde_json::{Map, Number, Value};
@@ -10,22 +12,24 @@ use std::borrow::Cow;
 /// Attributes that tools write are a handful of levels deep. Stops nesting that would exhaust the stack.
 const MAX_DEPTH: u32 = 64;
 
-/// Stops sections of single bytes, each of which would take the memory of a whole value: 100,000 tensors with
-/// their shapes and offsets have a million values.
-const MAX_VALUES: u32 = 4 << 20;
-
 /// Reads a CBOR section of a file.
 pub(super) struct Cbor<'a> {
     decoder: Decoder<'a>,
     start: u64,
     section: &'static str,
-    values_left: u32,
+    pub(super) budget: Budget,
 }
 
 impl<'a> Cbor<'a> {
     /// Reads `bytes`, which begin at `start` in the file; errors call them `section`.
     pub(super) fn new(bytes: &'a [u8], start: u64, section: &'static str) -> Self {
-        Cbor { decoder: Decoder::new(bytes), start, section, values_left: MAX_VALUES }
+        Cbor { decoder: Decoder::new(bytes), start, section, budget: Budget::new(bytes.len() as u64) }
+    }
+
+    /// The same, in a file that may be compressed as a whole.
+    pub(super) fn in_file(self, window: &Window) -> Self {
+        let length = self.decoder.input().len() as u64;
+        Cbor { budget: Budget::of(window, length), ..self }
     }
 
     /// Reads a map. `each` gets a key, and must read its value.
@@ -48,6 +52,20 @@ impl<'a> Cbor<'a> {
         Ok(())
     }
 
+    /// What `read` makes of values that are gone after it: they count no longer then.
+    pub(super) fn transient<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = self.budget.mark();
+        let outcome = read(self)?;
+        self.budget.give_back(before);
+        Ok(outcome)
+    }
+
+    /// As [`Cbor::value`], for an entry of the metadata that has `length` of them so far.
+    pub(super) fn entry_value(&mut self, length: usize, key: &str) -> Result<Value> {
+        self.budget.entry(length, key.len())?;
+        self.value()
+    }
+
     /// Checks that nothing follows what was read.
     #[cfg(feature = "ztensor")]
     pub(super) fn finish(&self) -> Result<()> {
@@ -67,19 +85,29 @@ impl<'a> Cbor<'a> {
 
     fn nested(&mut self, depth: u32) -> Result<Value> {
         let position = self.decoder.position();
-        self.values_left = self.values_left.checked_sub(1).ok_or_else(|| {
-            let what = format!("{} has more than the {MAX_VALUES} values that weightstream reads", self.section);
-            Error::new(ErrorKind::Limit, what).at(self.place(position))
-        })?;
+        self.budget.value().map_err(|e| e.at(self.place(position)))?;
         Ok(match self.kind()? {
-            Type::String | Type::StringIndef => self.text()?.into(),
+            Type::String | Type::StringIndef => {
+                let text = self.text()?;
+                self.budget.text(text.len() as u64)?;
+                text.into()
+            }
             Type::Bytes | Type::BytesIndef => self.bytes()?.into(),
             Type::Array | Type::ArrayIndef => {
                 let depth = self.deeper(depth, position)?;
                 let mut left = self.decoded(Decoder::array)?;
-                let mut items = Vec::new(); // grows with the items that are there, never by the count
+                let room = left.unwrap_or(0).min(self.left()); // each takes a byte at least
+                self.budget.array(room).map_err(|e| e.at(self.place(position)))?;
+                let mut items = Vec::with_capacity(room as usize);
+                let grows = left.is_none();
                 while self.has_more(&mut left)? {
+                    if grows {
+                        self.budget.item(items.len())?;
+                    }
                     items.push(self.nested(depth)?);
+                }
+                if grows {
+                    self.budget.ended(&mut items);
                 }
                 Value::Array(items)
             }
@@ -94,6 +122,7 @@ impl<'a> Cbor<'a> {
                         Value::Array(_) | Value::Object(_) => return Err(self.invalid("a key is no scalar", at)),
                         scalar => scalar.to_string(),
                     };
+                    self.budget.entry(map.len(), key.len()).map_err(|e| e.at(self.place(at)))?;
                     let value = self.nested(depth)?;
                     if map.insert(key, value).is_some() {
                         return Err(self.invalid("a map has a key twice", at));
@@ -145,13 +174,29 @@ impl<'a> Cbor<'a> {
     }
 
     fn bytes(&mut self) -> Result<String> {
-        self.decoded(|decoder| {
-            let mut text = String::new();
+        let mut text = String::new();
+        let position = self.decoder.position();
+        let Cbor { decoder, budget, .. } = self;
+        let mut read = || {
             for piece in decoder.bytes_iter()? {
-                text.extend(piece?.iter().map(|byte| format!("{byte:02x}")));
+                let piece = piece?;
+                if budget.text(piece.len() as u64 * 2).is_err() {
+                    return Ok(());
+                }
+                text.push_str(&json::hexadecimal(piece));
             }
-            Ok(text)
-        })
+            Ok::<_, decode::Error>(())
+        };
+        let outcome = read();
+        if let Some(refusal) = self.budget.refusal() {
+            return Err(refusal.at(self.place(position)));
+        }
+        outcome.map(|()| text).map_err(|error| self.invalid(&error.to_string(), position))
+    }
+
+    /// How many bytes are left.
+    fn left(&self) -> u64 {
+        self.decoder.input().len().saturating_sub(self.decoder.position()) as u64
     }
 
     /// Whether another item of an array or map follows, of which `left` were announced; `None` where a break ends it.
@@ -189,6 +234,7 @@ impl<'a> Cbor<'a> {
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use serde_json::json;
 
     fn value(bytes: &[u8]) -> Result<Value> {

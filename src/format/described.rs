@@ -1,5 +1,6 @@
 //! What a value of an index says of a tensor, key by key.
 
+use super::json::shown;
 use crate::error::{Result, malformed};
 use serde_json::Value;
 
@@ -8,7 +9,7 @@ pub(super) fn text<'a>(described: &'a Value, key: &str) -> Result<Option<&'a str
     match described.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => Err(malformed(format!("its `{key}` is {other}, which is no text"))),
+        Some(other) => Err(malformed(format!("its `{key}` is {}, which is no text", shown(other)))),
     }
 }
 
@@ -18,7 +19,7 @@ pub(super) fn integer(described: &Value, key: &str) -> Result<Option<u64>> {
         None | Some(Value::Null) => Ok(None),
         Some(number) => match number.as_u64() {
             Some(number) => Ok(Some(number)),
-            None => Err(malformed(format!("its `{key}` is {number}, which is no size"))),
+            None => Err(malformed(format!("its `{key}` is {}, which is no size", shown(number)))),
         },
     }
 }

@@ -5,6 +5,7 @@
 #[cfg(feature = "aero")]
 pub mod aero;
 pub mod apr;
+mod budget;
 #[cfg(feature = "burnpack")]
 pub mod burnpack;
 #[cfg(feature = "cbor")]
@@ -17,10 +18,13 @@ pub mod embd;
 mod ggml;
 #[cfg(feature = "gguf")]
 pub mod gguf;
+#[cfg(feature = "msgpack")]
+mod input;
 mod json;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 pub mod safetensors;
+mod value_of_json;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
 

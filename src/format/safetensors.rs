@@ -5,12 +5,13 @@
 //! are not known. It differs in two points: a name that occurs twice is refused here, and a dtype that is not
 //! known is listed and loads as raw bytes.
 
+use super::budget::Budget;
 use super::{Format, json, no_checksums, no_tail};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Component, Index, Manifest, Metadata, Parsed, Part, Tensor, check_part_count, check_tensors};
 use crate::window::{Stop, Window};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -40,7 +41,11 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
         return Err(Error::new(ErrorKind::Limit, what).at(0..8).into());
     }
     let data_start = 8 + header_length;
-    let Header { metadata, mut tensors } = json::parse(window.get(8..data_start)?, 8, "the header")?;
+    let (bytes, mut budget) = (window.get(8..data_start)?, Budget::of(window, header_length));
+    let header = json::parse_with(bytes, 8, "the header", &mut budget, |json, budget| {
+        json.deserialize_map(CollectHeader { budget })
+    });
+    let Header { metadata, mut tensors } = header?;
     tensors.shrink_to_fit();
     for tensor in &mut tensors {
         place(tensor, data_start).map_err(|e| e.in_tensor(&tensor.name))?;
@@ -111,34 +116,69 @@ struct Entry<'a> {
     data_offsets: (u64, u64),
 }
 
-/// Read as what it has to be, not as any JSON: that would take many times the memory of a forged header.
-impl<'de> Deserialize<'de> for Header {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Header;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of tensors")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
-                let mut header = Header::default();
-                while let Some(key) = map.next_key::<String>()? {
-                    if key == "__metadata__" {
-                        let strings: Option<json::Entries<String>> = map.next_value().map_err(|e| about(&key, e))?;
-                        let strings = strings.into_iter().flat_map(|json::Entries(strings)| strings);
-                        header.metadata.extend(strings.map(|(key, text)| (key, Value::String(text))));
-                    } else {
-                        let Entry { dtype, shape, data_offsets: (start, end) } =
-                            map.next_value().map_err(|e| about(&key, e))?;
-                        let dtype = Dtype::from_name(&dtype);
-                        let data = Component { range: start..end, ..Component::raw(dtype.clone(), 0..0) };
-                        header.tensors.push(Tensor::dense(key, dtype, shape, data));
-                    }
-                }
-                Ok(header)
+/// Reads it as what it has to be, not as any JSON: that would take many times the memory of a forged header.
+struct CollectHeader<'b> {
+    budget: &'b mut Budget,
+}
+
+impl<'de> Visitor<'de> for CollectHeader<'_> {
+    type Value = Header;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+        let mut header = Header::default();
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "__metadata__" {
+                let strings = CollectStrings { budget: &mut *self.budget, into: &mut header.metadata };
+                map.next_value_seed(strings).map_err(|e| about(&key, e))?;
+            } else {
+                let Entry { dtype, shape, data_offsets: (start, end) } =
+                    map.next_value().map_err(|e| about(&key, e))?;
+                self.budget.tensor(&key, shape.len()).map_err(A::Error::custom)?;
+                let dtype = Dtype::from_name(&dtype);
+                let data = Component { range: start..end, ..Component::raw(dtype.clone(), 0..0) };
+                header.tensors.push(Tensor::dense(key, dtype, shape, data));
             }
         }
-        deserializer.deserialize_map(Collect)
+        Ok(header)
+    }
+}
+
+/// Reads an object of strings, or null.
+struct CollectStrings<'b> {
+    budget: &'b mut Budget,
+    into: &'b mut Metadata,
+}
+
+impl<'de> DeserializeSeed<'de> for CollectStrings<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for CollectStrings<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some((key, text)) = map.next_entry::<String, String>()? {
+            let taken = self.budget.entry(self.into.len(), key.len());
+            taken.and_then(|()| self.budget.text(text.len() as u64)).map_err(A::Error::custom)?;
+            self.into.insert(key, Value::String(text));
+        }
+        Ok(())
     }
 }
 

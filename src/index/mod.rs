@@ -43,6 +43,15 @@ pub struct Index {
 }
 
 impl Index {
+    /// As [`Index::whole_metadata`], of which nothing is left then.
+    pub(crate) fn take_metadata(&mut self) -> Metadata {
+        let mut metadata = std::mem::take(&mut self.metadata);
+        for (key, array) in std::mem::take(&mut self.long_arrays) {
+            metadata.insert(key, (&array).into());
+        }
+        metadata
+    }
+
     /// What the model says of itself, all of it as JSON.
     pub fn whole_metadata(&self) -> Metadata {
         let mut metadata = self.metadata.clone();
@@ -119,6 +128,8 @@ pub struct Component {
     pub encoding: Encoding,
     /// Bytes once decoded; `None` where the format does not say (zstd without a length).
     pub decoded_length: Option<u64>,
+    /// The most bytes that it can be once decoded, where `decoded_length` is `None` but layout and shape say so.
+    pub max_decoded_length: Option<u64>,
     /// What the bytes can be checked by.
     pub digest: Option<ComponentDigest>,
     /// What any part of the bytes can be checked by.
@@ -211,6 +222,7 @@ impl Component {
             range,
             encoding: Encoding::Raw,
             decoded_length,
+            max_decoded_length: None,
             digest: None,
             pages: None,
         }

@@ -10,6 +10,15 @@ const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 /// Items of an array that cross at a time.
 const BATCH_ITEMS: usize = 4096;
 
+/// What crosses at a time has at most so many bytes as JSON: beside the values themselves, its text is in memory twice.
+const MAX_BATCH_BYTES: usize = 1 << 20;
+
+/// What a character of a text may take in JSON, as `\u0001`.
+const MAX_ESCAPED_BYTES: usize = 6;
+
+/// What a number, or the signs around anything else, may take.
+const MAX_NUMBER_BYTES: usize = 32;
+
 /// A plain object with these properties.
 pub(super) fn object<const N: usize>(properties: [(&str, JsValue); N]) -> JsValue {
     let object = Object::new();
@@ -58,21 +67,27 @@ fn from_json(value: &Value) -> JsValue {
 /// costs a microsecond.
 fn from_items(items: &[Value]) -> Array {
     let batch = |items: &[Value]| {
-        let parsed = if items.iter().all(is_exact) { parsed(items) } else { None };
+        let bytes = items.iter().try_fold(0, |sum: usize, item| sum.checked_add(exact_bytes(item)?));
+        let parsed = if bytes.is_some_and(|bytes| bytes <= MAX_BATCH_BYTES) { parsed(items) } else { None };
         parsed.unwrap_or_else(|| items.iter().map(from_json).collect::<Array>().into())
     };
     items.chunks(BATCH_ITEMS).map(batch).collect::<Array>().flat(1)
 }
 
-/// Whether `JSON.parse` keeps all of it.
-fn is_exact(value: &Value) -> bool {
+/// The most bytes that a value has as JSON, if `JSON.parse` keeps all of it.
+fn exact_bytes(value: &Value) -> Option<usize> {
+    let text_bytes = |text: &str| text.len().saturating_mul(MAX_ESCAPED_BYTES).saturating_add(MAX_NUMBER_BYTES);
     match value {
         Value::Number(number) => {
-            number.is_f64() || number.as_i64().is_some_and(|n| n.unsigned_abs() <= MAX_SAFE_INTEGER)
+            let is_exact = number.is_f64() || number.as_i64().is_some_and(|n| n.unsigned_abs() <= MAX_SAFE_INTEGER);
+            is_exact.then_some(MAX_NUMBER_BYTES)
         }
-        Value::Array(items) => items.iter().all(is_exact),
-        Value::Object(map) => map.values().all(is_exact),
-        Value::Null | Value::Bool(_) | Value::String(_) => true,
+        Value::Array(items) => items.iter().try_fold(MAX_NUMBER_BYTES, |sum, item| sum.checked_add(exact_bytes(item)?)),
+        Value::Object(map) => map.iter().try_fold(MAX_NUMBER_BYTES, |sum, (key, value)| {
+            sum.checked_add(text_bytes(key))?.checked_add(exact_bytes(value)?)
+        }),
+        Value::String(text) => Some(text_bytes(text)),
+        Value::Null | Value::Bool(_) => Some(MAX_NUMBER_BYTES),
     }
 }
 
@@ -141,7 +156,15 @@ mod tests {
     fn only_numbers_that_stay_exact_are_left_to_json() {
         let exact = [json!(MAX_SAFE_INTEGER), json!(-(MAX_SAFE_INTEGER as i64)), json!(1e300), json!([{ "a": 1 }])];
         let rounded = [json!(MAX_SAFE_INTEGER + 1), json!(i64::MIN), json!(u64::MAX), json!([{ "a": u64::MAX }])];
-        assert!(exact.iter().all(is_exact));
-        assert!(!rounded.iter().any(is_exact));
+        assert!(exact.iter().all(|value| exact_bytes(value).is_some()));
+        assert!(!rounded.iter().any(|value| exact_bytes(value).is_some()));
+    }
+
+    #[wasm_bindgen_test]
+    fn long_texts_cross_without_a_copy_as_json() {
+        let text = "\u{1}".repeat(MAX_BATCH_BYTES);
+        let array = from_items(&[json!(text), json!([text, 1]), json!("short")]);
+        assert_eq!(item(&array, 0).as_string(), Some(text));
+        assert_eq!(item(&array, 2).as_string().as_deref(), Some("short"));
     }
 }

@@ -148,7 +148,8 @@ impl<S: Source> ModelFile<S> {
             Parsed::Packed(component) => component,
             parsed => return Ok(parsed),
         };
-        *self.window.borrow_mut() = Window::new(component.decoded_length);
+        let packed_length = component.range.end - component.range.start;
+        *self.window.borrow_mut() = Window::new(component.decoded_length).unpacked_from(Some(packed_length));
         *self.parked.borrow_mut() = None;
         *self.packed.borrow_mut() = Some(component);
         match self.look(format::parse).await? {

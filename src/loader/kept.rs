@@ -10,6 +10,14 @@ use std::ops::Range;
 /// allocate gigabytes for a file of kilobytes.
 const FIRST_RATIO: u64 = 256;
 
+/// The most that data of unstated length can decode to: only Zstandard has such.
+fn max_unstated(stored: u64) -> u64 {
+    #[cfg(feature = "zstd")]
+    return crate::codec::zstd::max_unstated(stored);
+    #[cfg(not(feature = "zstd"))]
+    stored
+}
+
 /// The buffer for those of a component's decoded bytes that are kept.
 #[derive(Debug)]
 pub(crate) struct Kept<B> {
@@ -23,7 +31,11 @@ impl<B: Buffer> Kept<B> {
         let stored = component.range.end - component.range.start;
         let wanted = range.end - range.start;
         let is_certain = component.encoding.keeps_positions();
-        let first = if is_certain { wanted } else { wanted.min(stored.saturating_mul(FIRST_RATIO)) };
+        let most = match component.decoded_length {
+            None => component.max_decoded_length.unwrap_or(u64::MAX).min(max_unstated(stored)),
+            Some(_) => u64::MAX,
+        };
+        let first = if is_certain { wanted } else { wanted.min(stored.saturating_mul(FIRST_RATIO)).min(most) };
         Ok(Kept { buffer: B::allocate(first)?, range })
     }
 

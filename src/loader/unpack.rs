@@ -23,6 +23,10 @@ pub(crate) struct Unpacked<B: Body> {
     position: u64,
     component: Component,
     decoder: Option<Decoder>,
+    /// Stored bytes that have come; they are decoded from `stored_at` on as they are asked for.
+    stored: Vec<u8>,
+    stored_at: usize,
+    /// What was decoded last, and how much of it was taken.
     decoded: Vec<u8>,
     taken: usize,
     stats: Rc<Stats>,
@@ -32,18 +36,53 @@ impl<B: Body> Unpacked<B> {
     /// `body` begins at `position` in the file, at the component or before it.
     pub(crate) fn new(body: B, position: u64, component: Component, stats: Rc<Stats>) -> Result<Self> {
         let (scratch, decoder) = (B::Buffer::allocate(SCRATCH_BYTES)?, Decoder::new(&component));
-        Ok(Unpacked { body, scratch, position, component, decoder, decoded: Vec::new(), taken: 0, stats })
+        let (stored, stored_at, decoded, taken) = Default::default();
+        Ok(Unpacked { body, scratch, position, component, decoder, stored, stored_at, decoded, taken, stats })
     }
 
-    /// Decodes the next stored bytes; false at the end.
+    /// Decodes the next piece; false at the end.
     async fn decode_more(&mut self) -> Result<bool> {
-        let Unpacked { body, scratch, position, component, decoder, decoded, taken, stats } = self;
+        self.decoded.clear();
+        self.taken = 0;
+        while !self.decode_some()? {
+            if !self.read_more().await? {
+                if let Some(decoder) = &self.decoder {
+                    decoder.finish()?;
+                }
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Decodes a piece of the stored bytes that are here; false where they decode to nothing.
+    fn decode_some(&mut self) -> Result<bool> {
+        let Unpacked { decoder, stored, stored_at, decoded, .. } = self;
+        loop {
+            let rest = stored.get(*stored_at..).unwrap_or_default();
+            let taken = match decoder {
+                Some(decoder) => decoder.push_some(rest, &mut |bytes| {
+                    decoded.extend_from_slice(bytes);
+                    Ok(())
+                })?,
+                None => {
+                    decoded.extend_from_slice(rest);
+                    rest.len()
+                }
+            };
+            *stored_at += taken;
+            if !decoded.is_empty() || taken == 0 {
+                return Ok(!decoded.is_empty());
+            }
+        }
+    }
+
+    /// Reads the next stored bytes, once all that came before are decoded; false at the end.
+    async fn read_more(&mut self) -> Result<bool> {
+        let Unpacked { body, scratch, position, component, stored, stored_at, stats, .. } = self;
         let range = &component.range;
         let end = if *position < range.start { range.start } else { range.end };
         if *position == end {
-            if let Some(decoder) = decoder {
-                decoder.finish()?;
-            }
             return Ok(false);
         }
         let count = body.read(scratch, 0..SCRATCH_BYTES.min(end - *position)).await?;
@@ -52,15 +91,11 @@ impl<B: Body> Unpacked<B> {
             return Err(cut(range.start, *position, range.end));
         }
         if *position >= range.start {
-            decoded.clear();
-            *taken = 0;
-            let mut emit = |bytes: &[u8]| {
-                decoded.extend_from_slice(bytes);
+            stored.clear();
+            *stored_at = 0;
+            scratch.inspect(0..count, &mut |bytes| {
+                stored.extend_from_slice(bytes);
                 Ok(())
-            };
-            scratch.inspect(0..count, &mut |stored| match decoder {
-                Some(decoder) => decoder.push(stored, &mut emit),
-                None => emit(stored),
             })?;
         }
         *position += count;

@@ -25,6 +25,8 @@ pub(super) struct FileBytes {
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) path: Option<PathBuf>,
     storage: Storage,
+    /// How long the file is that decodes to this, if it is compressed as a whole.
+    packed_length: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -46,7 +48,7 @@ impl FileBytes {
             _ => error,
         })?;
         let map = Map::of(&file).map_err(|error| Error::from(error).in_file(&name))?;
-        Ok(FileBytes { name, path: Some(path.to_owned()), storage: Storage::Mapped(map) })
+        Ok(FileBytes { name, path: Some(path.to_owned()), storage: Storage::Mapped(map), packed_length: None })
     }
 
     pub(super) fn in_memory(name: String, bytes: Vec<u8>) -> Self {
@@ -55,6 +57,7 @@ impl FileBytes {
             #[cfg(not(target_arch = "wasm32"))]
             path: None,
             storage: Storage::Memory(bytes),
+            packed_length: None,
         }
     }
 
@@ -94,7 +97,8 @@ impl FileBytes {
         };
         let decoded = self.slice(&component.range).and_then(|stored| component::decode(stored, &component));
         let (decoded, _) = decoded.map_err(|e| e.in_file(&self.name))?;
-        let unpacked = FileBytes { storage: Storage::Memory(decoded), ..self };
+        let packed_length = Some(component.range.end - component.range.start);
+        let unpacked = FileBytes { storage: Storage::Memory(decoded), packed_length, ..self };
         match unpacked.parse(format::parse)? {
             Parsed::Packed(_) => Err(malformed("a compressed file holds another one").in_file(&unpacked.name)),
             parsed => Ok((unpacked, parsed)),
@@ -103,7 +107,7 @@ impl FileBytes {
 
     /// What a parser makes of the file.
     pub(super) fn parse<T>(&self, parser: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
-        match parser(&Window::whole(self.all())) {
+        match parser(&Window::whole(self.all()).unpacked_from(self.packed_length)) {
             Ok(parsed) => Ok(parsed),
             Err(Stop::Failed(error)) => Err(error.in_file(&self.name)),
             Err(Stop::Need(range)) => {

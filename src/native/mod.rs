@@ -25,9 +25,9 @@ pub use streaming::{LoadedTensor, StreamingLoader};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor, check_elsewhere};
 use crate::loader::ModelMetadata;
+use crate::names::Names;
 use crate::split::Split;
 use file::{FileBytes, TensorFile};
-use std::collections::HashMap;
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 use std::sync::OnceLock;
@@ -45,7 +45,7 @@ pub struct Reader {
     files: Vec<TensorFile>,
     /// In file order, file by file.
     tensors: Vec<Tensor>,
-    by_name: HashMap<String, usize>,
+    names: Names,
     /// What was asked for as a slice, by tensor and component.
     held: Vec<Vec<OnceLock<Held>>>,
 }
@@ -190,7 +190,7 @@ impl Reader {
         let name = first.name.clone();
         #[cfg(not(target_arch = "wasm32"))]
         let mut manifest_path = None;
-        let (manifest, files) = match first.unpack()? {
+        let (mut manifest, mut files) = match first.unpack()? {
             (first, Parsed::File(mut index)) => {
                 if !index.elsewhere.is_empty() {
                     let warning = "the tensors that it lists are in other files: open the manifest beside it";
@@ -207,7 +207,7 @@ impl Reader {
                     manifest_path = _manifest_file.path;
                 }
                 let open = |part| open_part(part).and_then(|bytes| TensorFile::part(bytes, part));
-                let files = manifest.parts.iter().map(open).collect::<Result<_>>()?;
+                let files = manifest.parts.iter().map(open).collect::<Result<Vec<_>>>()?;
                 (Some(manifest), files)
             }
             (first, Parsed::Part(index, split)) => {
@@ -220,10 +220,10 @@ impl Reader {
             name,
             #[cfg(not(target_arch = "wasm32"))]
             manifest_path,
-            metadata: join_metadata(manifest.as_ref(), files.first()),
+            metadata: join_metadata(manifest.as_mut(), files.first_mut()),
             files,
             tensors: Vec::new(),
-            by_name: HashMap::new(),
+            names: Names::new(0, &|_| ""),
             held: Vec::new(),
         };
         reader.join_tensors(manifest.as_ref())?;
@@ -236,14 +236,16 @@ impl Reader {
             let tensors = std::mem::take(&mut file.index.tensors);
             self.tensors.extend(tensors.into_iter().map(|tensor| Tensor { shard, ..tensor }));
         }
-        for (at, tensor) in self.tensors.iter().enumerate() {
-            let other = self.by_name.insert(tensor.name.clone(), at).and_then(|other| self.tensors.get(other));
-            if let Some(other) = other {
-                let what = format!("it is in two files of the model, {} and {}", other.shard, tensor.shard);
-                return Err(malformed(what).in_tensor(&tensor.name).in_file(&self.name));
-            }
-            self.held.push(tensor.components.iter().map(|_| OnceLock::new()).collect());
+        let name_at = &|at: usize| self.tensors.get(at).map_or("", |tensor| tensor.name.as_str());
+        self.names = Names::new(self.tensors.len(), name_at);
+        if let Some(twice) = self.names.twice(name_at) {
+            let mut shards = self.tensors.iter().filter(|tensor| tensor.name == twice).map(|tensor| tensor.shard);
+            let (one, other) = (shards.next().unwrap_or_default(), shards.next().unwrap_or_default());
+            let what = format!("it is in two files of the model, {one} and {other}");
+            return Err(malformed(what).in_tensor(twice).in_file(&self.name));
         }
+        let slots = |tensor: &Tensor| tensor.components.iter().map(|_| OnceLock::new()).collect();
+        self.held = self.tensors.iter().map(slots).collect();
         let Some(manifest) = manifest else { return Ok(()) };
         let catalog = manifest.catalog.as_ref().and_then(|catalog| self.files.get(catalog.part));
         for stated in manifest.stated_parts(catalog.map(|file| &file.index.elsewhere)) {
@@ -261,7 +263,7 @@ impl Reader {
     }
 
     fn find(&self, name: &str) -> Result<(usize, &Tensor)> {
-        let at = self.by_name.get(name).copied();
+        let at = self.names.find(name, &|at| self.tensors.get(at).map_or("", |tensor| tensor.name.as_str()));
         at.and_then(|at| Some((at, self.tensors.get(at)?))).ok_or_else(|| {
             let error = Error::new(ErrorKind::NotFound, "the model has no tensor of this name");
             error.in_tensor(name).in_file(&self.name)
@@ -345,18 +347,24 @@ fn open_split(
     Ok(files)
 }
 
-fn join_metadata(manifest: Option<&Manifest>, first: Option<&TensorFile>) -> ModelMetadata {
+/// What the manifest says and then the first file, which lose it: a vocabulary need not be in memory twice.
+fn join_metadata(manifest: Option<&mut Manifest>, first: Option<&mut TensorFile>) -> ModelMetadata {
     let mut joined = match manifest {
         Some(manifest) => ModelMetadata {
             format: manifest.format,
             version: manifest.version.clone(),
-            metadata: manifest.metadata.clone(),
+            metadata: std::mem::take(&mut manifest.metadata),
         },
         None => ModelMetadata { format: "", version: String::new(), metadata: Default::default() },
     };
     if let Some(TensorFile { index, .. }) = first {
         (joined.format, joined.version) = (index.format, index.version.clone());
-        joined.metadata.extend(index.whole_metadata());
+        let metadata = index.take_metadata();
+        if joined.metadata.is_empty() {
+            joined.metadata = metadata;
+        } else {
+            joined.metadata.extend(metadata);
+        }
     }
     joined
 }

@@ -135,6 +135,7 @@ fn write_task(task: &Task) -> Array {
     push(&fields, [component.dtype.name().into(), write_encoding(component.encoding).into()]);
     push(&fields, [component.range.start.into(), component.range.end.into(), component.decoded_length.into()]);
     push(&fields, [keep.start.into(), keep.end.into(), (*keeps).into(), (*is_complete).into(), digests.into()]);
+    push(&fields, [component.max_decoded_length.into()]);
     fields
 }
 
@@ -144,6 +145,7 @@ fn read_task(fields: &Array) -> Option<Task> {
     let component = Component {
         encoding: read_encoding(fields.get(1).as_f64()? as u32)?,
         decoded_length: number(4),
+        max_decoded_length: number(10),
         ..Component::raw(Dtype::from_name(&fields.get(0).as_string()?), range(2)?)
     };
     let digests: Array = fields.get(9).dyn_into().ok()?;

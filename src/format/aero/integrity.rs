@@ -1,23 +1,34 @@
 //! What can be checked beside the digests of chunks. IHSH (AIP-0001): a digest of the header, the table of contents and
 //! the names, with the digests of chunks as zeros. PHSH (AIP-0002): digests of the pages of a shard.
 
+use super::super::budget::Budget;
 use super::super::msgpack::MessagePack;
 use super::toc::{Chunk, ENTRY_BYTES, Toc};
-use crate::codec::digest::{self, from_hex};
+use crate::codec::digest::{self, Hasher, from_hex};
 use crate::codec::pages::Pages;
 use crate::error::malformed;
 use crate::index::{Digest, PageTable};
 use crate::window::{Stop, Window};
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// Where an entry has the digest of its chunk.
 const DIGEST_OFFSET: u64 = 48;
 
+/// As much of another shard's name is in a message.
+const MAX_NAME_CHARS: usize = 100;
+
 /// Compares the digest with what it covers, in files that have one.
-pub(super) fn check_control(window: &Window, toc: &Toc, warnings: &mut Vec<String>) -> Result<(), Stop> {
+pub(super) fn check_control(
+    window: &Window,
+    toc: &Toc,
+    warnings: &mut Vec<String>,
+    budget: &mut Budget,
+) -> Result<(), Stop> {
     let Some(chunk) = toc.first(*b"IHSH") else { return Ok(()) };
-    let content = toc.content(window, chunk, warnings)?;
-    let stated = MessagePack::new(&content, chunk.range.start, "the control integrity").value()?;
+    let stated = toc.read_chunk(window, chunk, (warnings, budget), |input, budget| {
+        MessagePack::new(input, chunk.range.clone(), "the control integrity", budget).value()
+    })?;
     let covered = stated.get("covered_ranges").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let covered: Vec<_> = covered.iter().map(|range| (bound(range, 0), bound(range, 1))).collect();
     let first_chunk = toc.chunks.iter().map(|chunk| chunk.range.start).filter(|start| *start > 0).min();
@@ -36,12 +47,15 @@ pub(super) fn check_control(window: &Window, toc: &Toc, warnings: &mut Vec<Strin
     let digest = stated.get("digest").and_then(Value::as_str).and_then(from_hex);
     let digest = digest.ok_or_else(|| malformed("the control integrity has no digest of 32 bytes"));
     let stated = Digest::Blake3(digest.map_err(|e| e.at(chunk.range.clone()))?);
-    let mut control = window.get(0..end)?.to_vec();
+    let (control, mut hasher, mut at) = (window.get(0..end)?, Hasher::new(stated), 0);
     for entry in (toc.entries.start..toc.entries.end).step_by(ENTRY_BYTES as usize) {
         let start = (entry + DIGEST_OFFSET) as usize;
-        control.get_mut(start..start + 32).unwrap_or_default().fill(0);
+        hasher.update(control.get(at..start).unwrap_or_default());
+        hasher.update(&[0; 32]);
+        at = start + 32;
     }
-    digest::compare(digest::digest_of(&control, stated), stated).map(|_| ()).map_err(|mut error| {
+    hasher.update(control.get(at..).unwrap_or_default());
+    digest::compare(hasher.finish(), stated).map(|_| ()).map_err(|mut error| {
         error.what = format!("the header, the table of contents or the names were changed: {}", error.what);
         error.at(0..end).into()
     })
@@ -52,10 +66,17 @@ fn bound(range: &Value, at: usize) -> Option<u64> {
     range.get(at)?.as_u64()
 }
 
+/// Where the digests of the pages of shards are, by the names of the shards.
+pub(super) fn page_tables<'t>(toc: &'t Toc) -> HashMap<&'t str, &'t Chunk<'t>> {
+    let tables = toc.all(*b"PHSH").filter_map(|chunk| Some((chunk.name.strip_suffix(".phsh")?, chunk)));
+    let mut by_shard = HashMap::new();
+    tables.for_each(|(shard, chunk)| _ = by_shard.entry(shard).or_insert(chunk));
+    by_shard
+}
+
 /// Where the digests of a shard's pages are, if it has some.
-pub(super) fn page_table(toc: &Toc, shard: &Chunk) -> Option<PageTable> {
-    let name = format!("{}.phsh", shard.name);
-    let table = toc.all(*b"PHSH").find(|chunk| chunk.name == name)?;
+pub(super) fn page_table(tables: &HashMap<&str, &Chunk>, shard: &Chunk) -> Option<PageTable> {
+    let table = tables.get(shard.name)?;
     Some(PageTable { over: shard.range.clone(), at: table.range.clone() })
 }
 
@@ -65,16 +86,22 @@ pub(super) fn page_digests(window: &Window, table: &PageTable) -> Result<Pages, 
     let gone = || malformed("the digests of its pages are not in the table of contents").at(table.at.clone());
     let chunk = toc.all(*b"PHSH").find(|chunk| chunk.range == table.at).ok_or_else(gone)?;
     let shard = toc.all(*b"WTSH").find(|chunk| chunk.range == table.over).ok_or_else(gone)?;
-    let content = toc.content(window, chunk, &mut Vec::new())?;
     let (mut shard_name, mut page_bytes, mut digests) = (None, None, Vec::new());
-    MessagePack::new(&content, chunk.range.start, "the digests of its pages").entries(|key, stated| match key {
-        "shard_name" => stated.text().map(|name| shard_name = Some(name.to_owned())),
-        "page_size" => stated.value().map(|size| page_bytes = size.as_u64()),
-        "digests" => stated.items(|stated| stated.array().map(|digest| digests.push(digest))),
-        _ => stated.value().map(drop),
+    let mut budget = Budget::of(window, table.at.end - table.at.start);
+    toc.read_chunk(window, chunk, (&mut Vec::new(), &mut budget), |input, budget| {
+        let mut pages = MessagePack::new(input, chunk.range.clone(), "the digests of its pages", budget);
+        pages.entries(|key, stated| match key {
+            "shard_name" => stated.text().map(|name| shard_name = Some(name)),
+            "page_size" => stated.value().map(|size| page_bytes = size.as_u64()),
+            "digests" => stated.items(|stated| {
+                stated.budget.bytes(2 * size_of::<[u8; 32]>() as u64, 0)?;
+                stated.array().map(|digest| digests.push(digest))
+            }),
+            _ => stated.skip(),
+        })
     })?;
-    if shard_name.as_ref() != Some(&shard.name) {
-        let owner = shard_name.as_deref().unwrap_or_default();
+    if shard_name.as_deref() != Some(shard.name) {
+        let owner: String = shard_name.unwrap_or_default().chars().take(MAX_NAME_CHARS).collect();
         let what = format!("`{}` has the digests of pages of `{owner}`, not `{}`", chunk.name, shard.name);
         return Err(malformed(what).at(table.at.clone()).into());
     }

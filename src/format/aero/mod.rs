@@ -12,13 +12,15 @@ mod tensors;
 mod toc;
 
 pub use set::{is_manifest, parse_manifest};
-pub use toc::{MAX_CHUNKS, MAX_METADATA_BYTES, MAX_NAMES_BYTES};
+pub use toc::{MAX_CHUNKS, MAX_METADATA_BYTES, MAX_NAME_BYTES, MAX_NAMES_BYTES};
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use tensors::{PACKED, dtype_code, ggml_type};
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use toc::{ENTRY_BYTES, HEADER_BYTES, TOC_HEADER_BYTES};
 
+use super::budget::Budget;
+use super::input::Input;
 use super::msgpack::MessagePack;
 use super::{Format, Stated, StretchChecksum, json, no_tail};
 use crate::codec::pages::Pages;
@@ -47,28 +49,26 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
     let index = toc.first(*b"TIDX").ok_or_else(|| malformed("it has no chunk TIDX, so nothing lists its tensors"))?;
     toc.want_metadata(window)?;
     let mut warnings = Vec::new();
-    integrity::check_control(window, &toc, &mut warnings)?;
-    let metadata = metadata(window, &toc, &mut warnings)?;
-    let content = toc.content(window, index, &mut warnings)?;
-    let listed = tensors::list(&content, index.range.start)?;
-
+    let mut budget = Budget::of(window, toc.stored_bytes());
+    integrity::check_control(window, &toc, &mut warnings, &mut budget)?;
+    let metadata = metadata(window, &toc, &mut warnings, &mut budget)?;
+    let has_shards = toc.first(*b"WTSH").is_some();
+    let (mut tensors, mut elsewhere) = (Vec::new(), HashMap::new());
+    toc.read_chunk(window, index, (&mut warnings, &mut budget), |input, budget| {
+        let context = tensors::Context::new(&toc, &metadata);
+        let listed = MessagePack::new(input, index.range.clone(), "the tensor index", budget);
+        tensors::list(listed, &index.range, |entry, budget| {
+            if has_shards {
+                tensors.push(context.place(entry, budget)?);
+            } else {
+                elsewhere.insert(entry.name, entry.shard_id);
+            }
+            Ok(())
+        })
+    })?;
     let version = format!("{}.{}", VERSION.0, VERSION.1);
-    if toc.first(*b"WTSH").is_none() && !listed.is_empty() {
-        let elsewhere = listed.into_iter().map(|entry| (entry.name, entry.shard_id)).collect();
-        let (format, tensors) = (FORMAT.name, Vec::new());
-        return Ok(Parsed::File(Index {
-            format,
-            version,
-            metadata,
-            long_arrays: Vec::new(),
-            tensors,
-            warnings,
-            elsewhere,
-        }));
-    }
-    let mut tensors = tensors::place(listed, &toc, &metadata)?;
     check_tensors(&mut tensors, window.file_length())?;
-    let (format, elsewhere) = (FORMAT.name, HashMap::new());
+    let format = FORMAT.name;
     Ok(Parsed::File(Index { format, version, metadata, long_arrays: Vec::new(), tensors, warnings, elsewhere }))
 }
 
@@ -86,21 +86,31 @@ fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
 }
 
 /// The first JSON chunk as it is, others under their names, and of the MessagePack manifest what is not about chunks.
-fn metadata(window: &Window, toc: &Toc, warnings: &mut Vec<String>) -> Result<Metadata, Stop> {
+fn metadata(window: &Window, toc: &Toc, warnings: &mut Vec<String>, budget: &mut Budget) -> Result<Metadata, Stop> {
     let mut metadata = Metadata::new();
     for (number, chunk) in toc.all(*b"MJSN").enumerate() {
-        let content = toc.content(window, chunk, warnings)?;
-        match json::parse(&content, chunk.range.start, "the JSON metadata")? {
+        let place = chunk.range.clone();
+        let json = toc.read_chunk(window, chunk, (warnings, budget), |input, budget| match input {
+            Input::Stored(bytes) => json::parse_value(bytes, place.start, "the JSON metadata", budget),
+            packed => json::read(packed, place, "the JSON metadata", budget),
+        })?;
+        match json {
             Value::Object(object) if number == 0 => metadata.extend(object),
-            other => _ = metadata.insert(chunk.name.clone(), other),
+            other => {
+                budget.entry(metadata.len(), chunk.name.len())?;
+                metadata.insert(chunk.name.to_owned(), other);
+            }
         }
     }
     if let Some(chunk) = toc.first(*b"MMSG") {
-        let content = toc.content(window, chunk, warnings)?;
-        let manifest = MessagePack::new(&content, chunk.range.start, "the manifest").value()?;
-        for (key, value) in manifest.as_object().into_iter().flatten() {
-            if !matches!(key.as_str(), "format" | "chunks" | "shards") {
-                metadata.entry(key).or_insert_with(|| value.clone());
+        let manifest = toc.read_chunk(window, chunk, (warnings, budget), |input, budget| {
+            MessagePack::new(input, chunk.range.clone(), "the manifest", budget).value()
+        })?;
+        if let Value::Object(manifest) = manifest {
+            for (key, value) in manifest {
+                if !matches!(key.as_str(), "format" | "chunks" | "shards") {
+                    metadata.entry(key).or_insert(value);
+                }
             }
         }
     }

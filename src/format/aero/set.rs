@@ -3,7 +3,7 @@
 //!
 //! Shards are counted over all files in that index, and from 0 in each file: so tensors are looked up by name.
 
-use super::super::json::part_path;
+use super::super::json::{part_path, shown};
 use super::{FORMAT, unsupported};
 use crate::codec::digest::from_hex;
 use crate::error::{Result, malformed};
@@ -25,7 +25,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let base_url = match document.get("base_url") {
         None | Some(Value::Null) => None,
         Some(Value::String(url)) if is_url(url) => Some(url.trim_end_matches('/')),
-        Some(other) => return Err(malformed(format!("the manifest's `base_url` is {other}, not a URL"))),
+        Some(other) => return Err(malformed(format!("the manifest's `base_url` is {}, not a URL", shown(other)))),
     };
     let listed = document.get("parts").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let index = document.get("global_tidx").filter(|index| !index.is_null());
@@ -54,7 +54,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
 /// Writers state 0.1 whatever they write; 0.2 only adds keys.
 fn parse_version(document: &Map<String, Value>) -> Result<String> {
     let numbers = document.get("format").and_then(|format| format.get("version")).and_then(Value::as_array);
-    let numbers: Vec<String> = numbers.into_iter().flatten().map(Value::to_string).collect();
+    let numbers: Vec<String> = numbers.into_iter().flatten().take(3).map(shown).collect();
     match numbers.first().map(String::as_str) {
         None | Some("0") => Ok(numbers.join(".")),
         Some(_) => Err(unsupported(format!("AEROSET version {}; weightstream reads 0.1 and 0.2", numbers.join(".")))),
@@ -64,7 +64,8 @@ fn parse_version(document: &Map<String, Value>) -> Result<String> {
 fn parse_part(part: &Value, base_url: Option<&str>) -> Result<Part> {
     let path =
         part.get("path").and_then(Value::as_str).ok_or_else(|| malformed("the manifest has a file without `path`"))?;
-    let wrong = |key: &str, value: &Value| malformed(format!("the `{key}` of \"{path}\" is {value} in the manifest"));
+    let wrong =
+        |key: &str, value: &Value| malformed(format!("the `{key}` of \"{path}\" is {} in the manifest", shown(value)));
     let stated = |key: &str| part.get(key).filter(|value| !value.is_null());
     let byte_length = match stated("size_bytes") {
         Some(size) => Some(size.as_u64().ok_or_else(|| wrong("size_bytes", size))?),

@@ -1,5 +1,6 @@
 //! TIDX: which tensors there are, and where in the shards they lie.
 
+use super::super::budget::Budget;
 use super::super::described::{integer, integers, text};
 use super::super::ggml;
 use super::super::msgpack::MessagePack;
@@ -7,10 +8,11 @@ use super::integrity;
 use super::toc::{Chunk, Toc};
 use crate::codec::digest::from_hex;
 use crate::dtype::{Dtype, element_count};
-use crate::error::{Result, malformed};
+use crate::error::{Error, Result, malformed};
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Metadata, PageTable, Tensor};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// The dtype of tensors in blocks that the format does not know.
 pub(crate) const PACKED: u16 = 0x8000;
@@ -44,23 +46,31 @@ pub(super) struct Entry {
     hash_b3: Option<String>,
 }
 
-pub(super) fn list(content: &[u8], start: u64) -> Result<Vec<Entry>> {
-    let mut entries = None;
-    let section = start..start + content.len() as u64;
-    MessagePack::new(content, start, "the tensor index").entries(|key, index| {
+/// Calls `each` with one entry after the other of the index, which lies at `section`.
+pub(super) fn list(
+    mut index: MessagePack,
+    section: &Range<u64>,
+    mut each: impl FnMut(Entry, &mut Budget) -> Result<()>,
+) -> Result<()> {
+    let mut has_tensors = false;
+    index.entries(|key, index| {
         if key != "tensors" {
-            return index.value().map(drop);
+            return index.skip();
         }
-        let entries = entries.insert(Vec::new());
+        has_tensors = true;
         index.items(|index| {
+            let before = index.budget.mark();
             let described = index.value()?;
-            let name = text(&described, "name")?.ok_or_else(|| malformed("a tensor in the tensor index has no name"));
-            let entry = name.and_then(|name| parse_entry(name, &described).map_err(|e| e.in_tensor(name)));
-            entries.push(entry.map_err(|e| e.at(section.clone()))?);
-            Ok(())
+            let place = |error: Error| error.at(section.clone());
+            let name = text(&described, "name").map_err(place)?;
+            let name = name.ok_or_else(|| place(malformed("a tensor in the tensor index has no name")))?;
+            let entry = parse_entry(name, &described).map_err(|e| place(e.in_tensor(name)))?;
+            index.budget.give_back(before); // the tensor counts what is kept of it
+            index.budget.tensor(name, entry.shape.len())?;
+            each(entry, index.budget)
         })
     })?;
-    entries.ok_or_else(|| malformed("the tensor index has no `tensors`").at(section))
+    if has_tensors { Ok(()) } else { Err(malformed("the tensor index has no `tensors`").at(section.clone())) }
 }
 
 fn parse_entry(name: &str, described: &Value) -> Result<Entry> {
@@ -79,19 +89,76 @@ fn parse_entry(name: &str, described: &Value) -> Result<Entry> {
     })
 }
 
-/// The tensors that the entries describe, in the shards of the file.
-pub(super) fn place(entries: Vec<Entry>, toc: &Toc, metadata: &Metadata) -> Result<Vec<Tensor>> {
-    let shard = |chunk| (chunk, integrity::page_table(toc, chunk));
-    let shards: HashMap<&str, _> = toc.all(*b"WTSH").map(|chunk| (chunk.name.as_str(), shard(chunk))).collect();
-    let mut tensors = Vec::new();
-    for entry in entries {
-        let name = format!("weights.shard{}", entry.shard_id);
-        let shard = shards.get(name.as_str()).ok_or_else(|| malformed(format!("there is no chunk `{name}`")));
-        let data = shard.and_then(|(shard, pages)| data(&entry, shard, pages.clone()));
-        let tensor = data.and_then(|data| tensor(&entry, data, metadata));
-        tensors.push(tensor.map_err(|e| e.in_tensor(&entry.name))?);
+/// What entries refer to: the shards of the file, and the descriptors of quantizations in the metadata.
+pub(super) struct Context<'t> {
+    shards: HashMap<&'t str, (&'t Chunk<'t>, Option<PageTable>)>,
+    descriptors: HashMap<u64, &'t Value>,
+    /// Shapes of models from GGUF have the innermost dimension first.
+    is_reversed: bool,
+}
+
+impl<'t> Context<'t> {
+    pub(super) fn new(toc: &'t Toc, metadata: &'t Metadata) -> Self {
+        let tables = integrity::page_tables(toc);
+        let shard = |chunk: &'t Chunk| (chunk.name, (chunk, integrity::page_table(&tables, chunk)));
+        let listed = metadata.get("quant_descriptors").and_then(Value::as_array).into_iter().flatten();
+        let mut descriptors = HashMap::new();
+        for descriptor in listed {
+            if let Some(id) = descriptor.get("id").and_then(Value::as_u64) {
+                descriptors.entry(id).or_insert(descriptor);
+            }
+        }
+        Context {
+            shards: toc.all(*b"WTSH").map(shard).collect(),
+            descriptors,
+            is_reversed: metadata.get("source_format").and_then(Value::as_str) == Some("gguf"),
+        }
     }
-    Ok(tensors)
+
+    /// The tensor that an entry describes.
+    pub(super) fn place(&self, entry: Entry, budget: &mut Budget) -> Result<Tensor> {
+        let name = format!("weights.shard{}", entry.shard_id);
+        let shard = self.shards.get(name.as_str()).ok_or_else(|| malformed(format!("there is no chunk `{name}`")));
+        let data = shard.and_then(|(shard, pages)| data(&entry, shard, pages.clone()));
+        let tensor = data.and_then(|data| self.tensor(&entry, data, budget));
+        tensor.map_err(|e| e.in_tensor(&entry.name))
+    }
+
+    fn tensor(&self, entry: &Entry, mut data: Component, budget: &mut Budget) -> Result<Tensor> {
+        let mut shape = entry.shape.clone();
+        if self.is_reversed {
+            shape.reverse();
+        }
+        let expected = data.dtype.byte_length(element_count(&shape)?);
+        if entry.dtype == PACKED {
+            // What it is packed as is a hint, its length is what counts: the converter of GGUF adds what aligns it there.
+            if expected != Ok(Some(entry.data_len)) {
+                data.dtype = packed();
+            }
+        } else if let Some(expected) = expected?.filter(|expected| *expected != entry.data_len) {
+            let what = format!("its {} bytes are not the {expected} of {} {shape:?}", entry.data_len, data.dtype);
+            return Err(malformed(what).at(data.range));
+        }
+        let attributes = self.attributes(entry, budget)?;
+        Ok(Tensor { attributes, ..Tensor::dense(entry.name.clone(), data.dtype.clone(), shape, data) })
+    }
+
+    /// How it is quantized. The descriptors that `quant_id` counts stand in the JSON metadata; many tensors may have one.
+    fn attributes(&self, entry: &Entry, budget: &mut Budget) -> Result<Metadata> {
+        let mut attributes = Metadata::new();
+        let mut add = |key: &str, value: &Value| {
+            budget.entry(attributes.len(), key.len())?;
+            budget.copy(value)?;
+            attributes.insert(key.to_owned(), value.clone());
+            Ok::<_, Error>(())
+        };
+        if let Some(id) = entry.quant_id {
+            add("quant_id", &id.into())?;
+            self.descriptors.get(&id).map(|descriptor| add("quant_descriptor", descriptor)).transpose()?;
+        }
+        entry.quant_params.as_ref().map(|params| add("quant_params", params)).transpose()?;
+        Ok(attributes)
+    }
 }
 
 fn data(entry: &Entry, shard: &Chunk, pages: Option<PageTable>) -> Result<Component> {
@@ -112,25 +179,6 @@ fn data(entry: &Entry, shard: &Chunk, pages: Option<PageTable>) -> Result<Compon
         data.digest = Some(ComponentDigest { digest: Digest::Blake3(digest), over: DigestedBytes::Stored });
     }
     Ok(data)
-}
-
-fn tensor(entry: &Entry, mut data: Component, metadata: &Metadata) -> Result<Tensor> {
-    let mut shape = entry.shape.clone();
-    if metadata.get("source_format").and_then(Value::as_str) == Some("gguf") {
-        shape.reverse();
-    }
-    let expected = data.dtype.byte_length(element_count(&shape)?);
-    if entry.dtype == PACKED {
-        // What it is packed as is a hint, its length is what counts: the converter of GGUF adds what aligns it there.
-        if expected != Ok(Some(entry.data_len)) {
-            data.dtype = packed();
-        }
-    } else if let Some(expected) = expected?.filter(|expected| *expected != entry.data_len) {
-        let what = format!("its {} bytes are not the {expected} of {} {shape:?}", entry.data_len, data.dtype);
-        return Err(malformed(what).at(data.range));
-    }
-    let attributes = attributes(entry, metadata);
-    Ok(Tensor { attributes, ..Tensor::dense(entry.name.clone(), data.dtype.clone(), shape, data) })
 }
 
 fn dtype(entry: &Entry) -> Dtype {
@@ -160,19 +208,4 @@ pub(crate) fn ggml_type(dtype: &Dtype) -> Option<u32> {
 
 fn packed() -> Dtype {
     Dtype::Other("packed".into())
-}
-
-/// How it is quantized. The descriptors that `quant_id` counts stand in the JSON metadata.
-fn attributes(entry: &Entry, metadata: &Metadata) -> Metadata {
-    let mut attributes = Metadata::new();
-    if let Some(id) = entry.quant_id {
-        attributes.insert("quant_id".to_owned(), id.into());
-        let mut descriptors = metadata.get("quant_descriptors").and_then(Value::as_array).into_iter().flatten();
-        let descriptor = descriptors.find(|descriptor| descriptor.get("id").and_then(Value::as_u64) == Some(id));
-        attributes.extend(descriptor.map(|descriptor| ("quant_descriptor".to_owned(), descriptor.clone())));
-    }
-    if let Some(params) = &entry.quant_params {
-        attributes.insert("quant_params".to_owned(), params.clone());
-    }
-    attributes
 }

@@ -4,9 +4,10 @@ use super::{MAGIC, VERSION, unsupported};
 use crate::codec::{digest, zstd};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
+use crate::format::budget::Budget;
+use crate::format::input::Input;
 use crate::index::Digest;
 use crate::window::{Stop, Window};
-use std::borrow::Cow;
 use std::ops::Range;
 
 pub(crate) const HEADER_BYTES: u64 = 96;
@@ -23,6 +24,10 @@ pub const MAX_NAMES_BYTES: u64 = 512 << 20;
 /// until the memory is full.
 pub const MAX_METADATA_BYTES: u64 = 256 << 20;
 
+/// Names of chunks are some 20 bytes long. Entries may name the same bytes: stops thousands that name the same half of a
+/// megabyte.
+pub const MAX_NAME_BYTES: u32 = 1024;
+
 const FLAG_COMPRESSED: u32 = 1;
 
 /// What is between chunks of metadata is read with them if it is no more than this.
@@ -30,7 +35,7 @@ const MAX_GAP_BYTES: u64 = 64 << 10;
 
 /// What a file holds.
 #[derive(Debug)]
-pub(super) struct Toc {
+pub(super) struct Toc<'w> {
     /// In hexadecimal.
     pub(super) uuid: String,
     /// Where the entries lie.
@@ -38,21 +43,22 @@ pub(super) struct Toc {
     /// Where the header, the table and the names have all ended.
     pub(super) control_end: u64,
     /// In the order of the table.
-    pub(super) chunks: Vec<Chunk>,
+    pub(super) chunks: Vec<Chunk<'w>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct Chunk<'w> {
     pub(super) kind: [u8; 4],
     flags: u32,
     pub(super) range: Range<u64>,
     decoded_length: u64,
-    pub(super) name: String,
+    /// Not copied: entries may name the same bytes.
+    pub(super) name: &'w str,
     /// Over the decoded bytes.
     pub(super) blake3: [u8; 32],
 }
 
-impl Chunk {
+impl Chunk<'_> {
     pub(super) fn is_compressed(&self) -> bool {
         self.flags & FLAG_COMPRESSED != 0
     }
@@ -68,8 +74,8 @@ impl Chunk {
     }
 }
 
-impl Toc {
-    pub(super) fn read(window: &Window) -> Result<Toc, Stop> {
+impl<'w> Toc<'w> {
+    pub(super) fn read(window: &'w Window) -> Result<Self, Stop> {
         let header = Header::read(window)?;
         let start = header.toc.start;
         let mut fields =
@@ -98,18 +104,29 @@ impl Toc {
     }
 
     /// All chunks of a kind, in their order.
-    pub(super) fn all(&self, kind: [u8; 4]) -> impl Iterator<Item = &Chunk> {
+    pub(super) fn all(&self, kind: [u8; 4]) -> impl Iterator<Item = &Chunk<'w>> {
         self.chunks.iter().filter(move |chunk| chunk.kind == kind)
     }
 
-    pub(super) fn first(&self, kind: [u8; 4]) -> Option<&Chunk> {
+    pub(super) fn first(&self, kind: [u8; 4]) -> Option<&Chunk<'w>> {
         self.all(kind).next()
     }
 
-    /// Asks for all chunks of metadata at once where they lie together, as they do.
+    /// How many bytes the file has of what is read with the index: the header, the table, the names, the metadata.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        let chunks = self.chunks.iter().filter(|chunk| chunk.is_metadata());
+        chunks.fold(self.control_end, |sum, chunk| sum.saturating_add(chunk.range.end - chunk.range.start))
+    }
+
+    /// Asks for all chunks of metadata at once where they lie together, as they do. None of them may lie in another:
+    /// many that share their bytes would be read, and kept, as often as there are.
     pub(super) fn want_metadata(&self, window: &Window) -> Result<(), Stop> {
         let mut ranges: Vec<_> = self.chunks.iter().filter(|c| c.is_metadata()).map(|c| c.range.clone()).collect();
+        ranges.retain(|range| !range.is_empty());
         ranges.sort_by_key(|range| range.start);
+        if let Some([_, second]) = ranges.array_windows().find(|[first, second]| second.start < first.end) {
+            return Err(malformed("two chunks of metadata overlap").at(second.clone()).into());
+        }
         let mut together: Option<Range<u64>> = None;
         for range in ranges {
             together = Some(match together {
@@ -124,28 +141,38 @@ impl Toc {
         together.map_or(Ok(()), |run| wanted(window, run))
     }
 
-    /// The decoded bytes of a chunk, compared with its digest.
-    pub(super) fn content<'w>(
+    /// What `parse` makes of a chunk, whose decoded bytes are compared with its digest.
+    pub(super) fn read_chunk<T>(
         &self,
-        window: &'w Window,
+        window: &Window,
         chunk: &Chunk,
-        warnings: &mut Vec<String>,
-    ) -> Result<Cow<'w, [u8]>, Stop> {
+        (warnings, budget): (&mut Vec<String>, &mut Budget),
+        parse: impl FnOnce(&mut Input, &mut Budget) -> Result<T>,
+    ) -> Result<T, Stop> {
         check_length(chunk)?;
         let stored = window.get(chunk.range.clone())?;
-        let place = |error: Error| error.at(chunk.range.clone());
-        let content = if chunk.is_compressed() {
-            Cow::Owned(zstd::decode(stored, chunk.decoded_length, MAX_METADATA_BYTES).map_err(place)?)
-        } else {
-            Cow::Borrowed(stored)
-        };
-        if chunk.has_digest() {
-            let stated = Digest::Blake3(chunk.blake3);
-            digest::compare(digest::digest_of(&content, stated), stated).map_err(place)?;
-        } else {
-            warnings.push(format!("the chunk `{}` has no digest, so it was not checked", chunk.name));
+        if !chunk.has_digest() {
+            let warning = format!("the chunk `{}` has no digest, so it was not checked", chunk.name);
+            budget.bytes(warning.len() as u64, 0)?;
+            warnings.push(warning);
         }
-        Ok(content)
+        let stated = chunk.has_digest().then_some(Digest::Blake3(chunk.blake3));
+        let read = || {
+            if !chunk.is_compressed() {
+                stated.map(|stated| digest::compare(digest::digest_of(stored, stated), stated)).transpose()?;
+                return parse(&mut Input::Stored(stored), budget);
+            }
+            zstd::check_lengths(stored.len() as u64, chunk.decoded_length)?;
+            budget.decode(chunk.decoded_length)?;
+            let mut input = Input::packed(stored, chunk.decoded_length, stated);
+            match parse(&mut input, budget) {
+                // The rest is not worth to be decoded.
+                Err(error) if error.kind == ErrorKind::Limit => Err(error),
+                // Whatever is wrong with damaged bytes, that they are damaged is what matters.
+                outcome => input.finish().and(outcome),
+            }
+        };
+        Ok(read().map_err(|error: Error| error.at(chunk.range.clone()))?)
     }
 }
 
@@ -196,16 +223,21 @@ impl Header {
     }
 }
 
-fn read_chunk(fields: &mut Fields, names: &[u8]) -> Result<Chunk> {
+fn read_chunk<'w>(fields: &mut Fields, names: &'w [u8]) -> Result<Chunk<'w>> {
     let (kind, flags) = (fields.array()?, fields.u32()?);
     let (offset, length, decoded_length) = (fields.u64()?, fields.u64()?, fields.u64()?);
-    let (name_start, name_length) = (u64::from(fields.u32()?), u64::from(fields.u32()?));
+    let (name_start, name_length) = (u64::from(fields.u32()?), fields.u32()?);
+    if name_length > MAX_NAME_BYTES {
+        let what = format!("a chunk's name has {name_length} bytes; weightstream reads names of {MAX_NAME_BYTES}");
+        return Err(Error::new(ErrorKind::Limit, what));
+    }
+    let name_length = u64::from(name_length);
     fields.u64()?;
     let blake3 = fields.array()?;
     let inside = usize::try_from(name_start).ok().zip(usize::try_from(name_start + name_length).ok());
     let name = inside.and_then(|(start, end)| names.get(start..end));
     let name = name.and_then(|name| std::str::from_utf8(name).ok());
-    let name = name.ok_or_else(|| malformed("a chunk's name is not among the names, or not UTF-8"))?.to_owned();
+    let name = name.ok_or_else(|| malformed("a chunk's name is not among the names, or not UTF-8"))?;
     let end = offset.checked_add(length);
     let range = end.map(|end| offset..end).ok_or_else(|| malformed("a chunk's offset and length leave 64 bits"))?;
     Ok(Chunk { kind, flags, range, decoded_length, name, blake3 })

@@ -8,6 +8,7 @@ use super::{FORMAT, check_head_length};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
 use crate::fields::Fields;
+use crate::format::budget::Budget;
 use crate::format::json;
 use crate::index::{Component, Index, Metadata, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
@@ -27,9 +28,10 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let data_start = index_start + u64::from(index_length);
     check_head_length(data_start)?;
 
+    let mut budget = Budget::of(window, data_start);
     let metadata = match window.get(metadata_start..metadata_end)? {
         [] => Metadata::new(),
-        bytes => json::parse_object(bytes, metadata_start, "the metadata")?,
+        bytes => json::parse_object(bytes, metadata_start, "the metadata", &mut budget)?,
     };
     let entries: Vec<Entry> = match window.get(index_start..data_start)? {
         _ if tensor_count == 0 => Vec::new(),
@@ -42,6 +44,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let mut tensors = Vec::with_capacity(entries.len());
     for entry in entries {
         let name = entry.name.clone();
+        budget.tensor(&name, entry.shape.len())?;
         tensors.push(tensor(entry, data_start).map_err(|e| e.at(index_start..data_start).in_tensor(&name))?);
     }
     let data_end = window.file_length().map(|length| length.saturating_sub(FOOTER_BYTES));

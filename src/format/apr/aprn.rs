@@ -8,6 +8,8 @@ use super::{FORMAT, check_unpacked_length, zstd};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
+use crate::format::budget::Budget;
+use crate::format::input::Input;
 use crate::format::msgpack::MessagePack;
 use crate::index::{Component, Encoding, Index, Metadata, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
@@ -26,7 +28,11 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header = parse_header(window)?;
     let mut metadata = Metadata::new();
     let section = window.get(header.metadata.clone())?;
-    MessagePack::new(section, header.metadata.start, "the metadata").entries(|key, section| {
+    let mut budget = Budget::of(window, section.len() as u64);
+    let mut input = Input::Stored(section);
+    let mut section = MessagePack::new(&mut input, header.metadata.clone(), "the metadata", &mut budget);
+    section.entries(|key, section| {
+        section.budget.entry(metadata.len(), key.len())?;
         metadata.insert(key.to_owned(), section.value()?);
         Ok(())
     })?;

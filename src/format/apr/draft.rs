@@ -10,6 +10,7 @@ use crate::codec::lz4;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
+use crate::format::budget::Budget;
 use crate::format::{StretchChecksum, json};
 use crate::index::{Component, Encoding, Index, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
@@ -74,10 +75,11 @@ pub fn dtype_code(dtype: &Dtype) -> Option<u8> {
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header = parse_header(window)?;
     window.get(header.metadata.start..header.index.end)?; // both in one go
+    let mut budget = Budget::of(window, header.index.end - header.metadata.start);
     let metadata_bytes = window.get(header.metadata.clone())?;
-    let metadata = json::parse_object(metadata_bytes, header.metadata.start, "the metadata")?;
+    let metadata = json::parse_object(metadata_bytes, header.metadata.start, "the metadata", &mut budget)?;
     let index_bytes = window.get(header.index.clone())?;
-    let mut tensors = parse_index(index_bytes, &header)?;
+    let mut tensors = parse_index(index_bytes, &header, &mut budget)?;
     let data_end = window.file_length().map(|length| length.saturating_sub(FOOTER_BYTES));
     check_tensors(&mut tensors, data_end)?;
     let mut warnings = Vec::new();
@@ -168,7 +170,7 @@ fn parse_header(window: &Window) -> Result<Header, Stop> {
     Ok(header)
 }
 
-fn parse_index(bytes: &[u8], header: &Header) -> Result<Vec<Tensor>> {
+fn parse_index(bytes: &[u8], header: &Header, budget: &mut Budget) -> Result<Vec<Tensor>> {
     let mut fields = Fields::new(bytes, header.index.start, "the tensor index");
     let tensor_count = fields.u32()?;
     fields.u32()?;
@@ -177,6 +179,7 @@ fn parse_index(bytes: &[u8], header: &Header) -> Result<Vec<Tensor>> {
         let start = fields.position();
         let name_length = fields.u16()?;
         let name = fields.utf8(usize::from(name_length))?;
+        budget.tensor(name, usize::from(MAX_DIMS))?;
         let tensor = parse_entry(&mut fields, name, header.data_offset);
         tensors.push(tensor.map_err(|e| e.at(fields.since(start)).in_tensor(name))?);
     }

@@ -3,7 +3,7 @@
 
 use super::FORMAT;
 use crate::error::{Result, malformed};
-use crate::format::json;
+use crate::format::json::{self, shown};
 use crate::index::{Digest, Manifest, Part, check_part_count};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     if let Some(count) = document.get("shard_count")
         && count.as_u64() != Some(shards.len() as u64)
     {
-        return Err(malformed(format!("the manifest says {count} shards but lists {}", shards.len())));
+        return Err(malformed(format!("the manifest says {} shards but lists {}", shown(count), shards.len())));
     }
     check_part_count(shards.len() as u64)?;
     check_order(shards)?;
@@ -38,7 +38,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     for (name, shard) in key("tensor_shard_map", "weight_map").and_then(Value::as_object).into_iter().flatten() {
         let part = shard.as_u64().and_then(|s| usize::try_from(s).ok()).filter(|part| *part < parts.len());
         let part = part.ok_or_else(|| {
-            malformed(format!("the manifest maps it to shard {shard} of {}", parts.len())).in_tensor(name)
+            malformed(format!("the manifest maps it to shard {} of {}", shown(shard), parts.len())).in_tensor(name)
         })?;
         tensor_parts.insert(name.clone(), part);
     }
@@ -53,7 +53,7 @@ fn check_order(shards: &[Value]) -> Result<()> {
         if let Some(index) = shard.get("index")
             && index.as_u64() != Some(at as u64)
         {
-            return Err(malformed(format!("the manifest lists shard {index} in place {at}")));
+            return Err(malformed(format!("the manifest lists shard {} in place {at}", shown(index))));
         }
     }
     Ok(())
@@ -64,15 +64,16 @@ fn parse_shard(shard: &Value) -> Result<Part> {
     let path = path.ok_or_else(|| malformed("a shard has neither `file` nor `filename`"))?;
     let byte_length = match shard.get("size") {
         None | Some(Value::Null) => None,
-        Some(size) => Some(size.as_u64().ok_or_else(|| malformed(format!("the size of shard \"{path}\" is {size}")))?),
+        Some(size) => {
+            Some(size.as_u64().ok_or_else(|| malformed(format!("the size of shard \"{path}\" is {}", shown(size))))?)
+        }
     };
-    let digest =
-        match shard.get("crc32") {
-            None | Some(Value::Null) => None,
-            Some(crc32) => Some(parse_crc32(crc32).ok_or_else(|| {
-                malformed(format!("the crc32 of shard \"{path}\" is {crc32}, not 8 hexadecimal digits"))
-            })?),
-        };
+    let digest = match shard.get("crc32") {
+        None | Some(Value::Null) => None,
+        Some(crc32) => Some(parse_crc32(crc32).ok_or_else(|| {
+            malformed(format!("the crc32 of shard \"{path}\" is {}, not 8 hexadecimal digits", shown(crc32)))
+        })?),
+    };
     Ok(Part { path: json::part_path(path)?, byte_length, digest: digest.map(Digest::Crc32), url: None })
 }
 

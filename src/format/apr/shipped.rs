@@ -12,6 +12,7 @@ use crate::codec::digest::{self, Hasher};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
+use crate::format::budget::Budget;
 use crate::format::{StretchChecksum, json};
 use crate::index::{Component, Digest, Index, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
@@ -45,9 +46,10 @@ pub(super) fn recognises(head: &[u8]) -> bool {
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header = parse_header(window)?;
     window.get(header.metadata.start..header.index.end)?; // both in one go
+    let mut budget = Budget::of(window, header.index.end - header.metadata.start);
     let metadata = window.get(header.metadata.clone())?;
-    let metadata = json::parse_object(metadata, header.metadata.start, "the metadata")?;
-    let mut tensors = parse_index(window.get(header.index.clone())?, &header)?;
+    let metadata = json::parse_object(metadata, header.metadata.start, "the metadata", &mut budget)?;
+    let mut tensors = parse_index(window.get(header.index.clone())?, &header, &mut budget)?;
     check_tensors(&mut tensors, window.file_length())?;
     let mut warnings = Vec::new();
     if let Some(length) = window.file_length()
@@ -73,7 +75,8 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
 pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     let Some(length) = window.file_length() else { return Ok(Vec::new()) };
     let header = parse_header(window)?;
-    let tensors = parse_index(window.get(header.index.clone())?, &header)?;
+    let mut budget = Budget::of(window, header.index.end - header.metadata.start);
+    let tensors = parse_index(window.get(header.index.clone())?, &header, &mut budget)?;
     let footer = footer(&header, &tensors, length)?.map(crc32_before);
     Ok(footer.into_iter().collect())
 }
@@ -142,13 +145,14 @@ fn check_flags(flags: u16) -> Result<()> {
     Ok(())
 }
 
-fn parse_index(bytes: &[u8], header: &Header) -> Result<Vec<Tensor>> {
+fn parse_index(bytes: &[u8], header: &Header, budget: &mut Budget) -> Result<Vec<Tensor>> {
     let mut fields = Fields::new(bytes, header.index.start, "the tensor index");
     let mut tensors = Vec::new(); // grows with the entries that are there, never by the count
     for _ in 0..header.tensor_count {
         let start = fields.position();
         let name_length = fields.u16()?;
         let name = fields.utf8(usize::from(name_length))?;
+        budget.tensor(name, usize::from(MAX_DIMS))?;
         let tensor = parse_entry(&mut fields, name, header.index.end);
         tensors.push(tensor.map_err(|e| e.at(fields.since(start)).in_tensor(name))?);
     }

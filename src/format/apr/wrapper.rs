@@ -5,7 +5,7 @@
 
 use super::{check_unpacked_length, zstd};
 use crate::dtype::Dtype;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::fields::Fields;
 use crate::index::{Component, Encoding, Parsed};
 use crate::window::{Stop, Window};
@@ -13,6 +13,15 @@ use crate::window::{Stop, Window};
 const PAYLOAD_START: u64 = 9;
 const LZ4: u8 = 1;
 const ZSTD: u8 = 2;
+
+/// What a wrapped file may be, however well it is compressed: small models of old tools. It is decoded whole where it
+/// cannot be read bit by bit.
+const SMALL_FILE_BYTES: u64 = 8 << 20;
+
+/// Beyond that, a wrapped file has no more than so many bytes for each stored one: numbers in F32, of which the best
+/// compressed ones, with many zeros, take a third. Stops a file of kilobytes that decodes to gigabytes.
+const MAX_RATIO: u64 = 6;
+
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Whether the file, of magic `APR2` or `APR\0`, is a wrapper: its payload begins as the algorithm's own does.
@@ -35,9 +44,18 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     };
     let range = PAYLOAD_START..file_length.max(PAYLOAD_START);
     check_unpacked_length(encoding, range.end - range.start, decoded_length).map_err(|e| e.at(5..9))?;
-    let role = "file".into();
-    let decoded_length = Some(decoded_length);
-    Ok(Parsed::Packed(Component { role, dtype: Dtype::U8, range, encoding, decoded_length, digest: None, pages: None }))
+    check_ratio(range.end - range.start, decoded_length).map_err(|e| e.at(5..9))?;
+    let data = Component::raw(Dtype::U8, range);
+    Ok(Parsed::Packed(Component { role: "file".into(), encoding, decoded_length: Some(decoded_length), ..data }))
+}
+
+fn check_ratio(stored: u64, decoded: u64) -> Result<()> {
+    let limit = SMALL_FILE_BYTES.saturating_add(stored.saturating_mul(MAX_RATIO));
+    if decoded <= limit {
+        return Ok(());
+    }
+    let what = format!("it has {stored} bytes and claims to decode to {decoded}; weightstream decodes at most {limit}");
+    Err(Error::new(ErrorKind::Limit, what).advise("Write the model without compression of the whole file."))
 }
 
 fn encoding_of(algorithm: u8) -> Result<Encoding> {

@@ -11,6 +11,7 @@ use crate::codec::crc32;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
+use crate::format::budget::Budget;
 use crate::format::{Stated, StretchChecksum, json, next_start};
 use crate::index::{Component, Index, Metadata, Tensor, check_tensors};
 use crate::window::{Stop, Window};
@@ -151,17 +152,18 @@ fn check_length(total_size: u64, file_length: Option<u64>) -> Result<()> {
 pub(super) fn parse(window: &Window, header: &Header) -> Result<Index, Stop> {
     window.get(0..header.data.start.max(HEADER_BYTES))?; // all sections at once
     let (mut metadata, mut warnings) = (Metadata::new(), Vec::new());
+    let mut budget = Budget::of(window, header.data.start);
     if !header.metadata.is_empty() {
-        metadata = parse_metadata(window.get(header.metadata.clone())?, header.metadata.start)?;
+        metadata = parse_metadata(window.get(header.metadata.clone())?, header.metadata.start, &mut budget)?;
     }
     if !header.vocabulary.is_empty() {
         let bytes = window.get(header.vocabulary.clone())?;
-        parse_vocabulary(bytes, header.vocabulary.start, &mut metadata, &mut warnings)?;
+        parse_vocabulary(bytes, header.vocabulary.start, &mut metadata, (&mut warnings, &mut budget))?;
     }
     let mut tensors = Vec::new();
     if header.tensor_count > 0 {
         let bytes = window.get(header.index_start..header.data.start)?;
-        tensors = parse_index(bytes, header, &mut warnings)?;
+        tensors = parse_index(bytes, header, &mut warnings, &mut budget)?;
     }
     check_tensors(&mut tensors, Some(header.data.end))?;
     Ok(Index {
@@ -198,7 +200,7 @@ pub(super) fn check_tail(window: &Window, header: &Header) -> Result<(), Stop> {
     Ok(())
 }
 
-fn parse_metadata(bytes: &[u8], start: u64) -> Result<Metadata> {
+fn parse_metadata(bytes: &[u8], start: u64, budget: &mut Budget) -> Result<Metadata> {
     let mut fields = Fields::new(bytes, start, "the metadata");
     let count = fields.u32()?;
     fields.u32()?;
@@ -208,6 +210,8 @@ fn parse_metadata(bytes: &[u8], start: u64) -> Result<Metadata> {
         let (key_length, value_length) = (fields.u16()?, fields.u16()?);
         let key = fields.utf8(key_length.into())?;
         let value = fields.utf8(value_length.into())?;
+        budget.entry(metadata.len(), key.len())?;
+        budget.text(value.len() as u64)?;
         if metadata.insert(key.to_owned(), value.into()).is_some() {
             return Err(malformed(format!("the metadata has the key \"{key}\" twice")).at(fields.since(at)));
         }
@@ -215,7 +219,12 @@ fn parse_metadata(bytes: &[u8], start: u64) -> Result<Metadata> {
     Ok(metadata)
 }
 
-fn parse_vocabulary(bytes: &[u8], start: u64, metadata: &mut Metadata, warnings: &mut Vec<String>) -> Result<()> {
+fn parse_vocabulary(
+    bytes: &[u8],
+    start: u64,
+    metadata: &mut Metadata,
+    (warnings, budget): (&mut Vec<String>, &mut Budget),
+) -> Result<()> {
     let mut fields = Fields::new(bytes, start, "the vocabulary");
     let count = fields.u32()?;
     check_token_count(count, start)?;
@@ -234,8 +243,11 @@ fn parse_vocabulary(bytes: &[u8], start: u64, metadata: &mut Metadata, warnings:
     let mut tokens = Vec::new();
     for _ in 0..count {
         let length = fields.u16()?;
+        budget.text(length.into())?;
+        budget.item(tokens.len())?;
         tokens.push(json::text(fields.take(length.into())?, warnings).into());
     }
+    budget.ended(&mut tokens);
     add_vocabulary(metadata, tokens, special_tokens);
     Ok(())
 }
@@ -251,7 +263,7 @@ fn special_tokens_offset(stated: u64, start: u64, vocabulary_bytes: u64) -> Resu
 }
 
 /// The descriptors, and behind them the names in the same order.
-fn parse_index(bytes: &[u8], header: &Header, warnings: &mut Vec<String>) -> Result<Vec<Tensor>> {
+fn parse_index(bytes: &[u8], header: &Header, warnings: &mut Vec<String>, budget: &mut Budget) -> Result<Vec<Tensor>> {
     let mut fields = Fields::new(bytes, header.index_start, "the tensor index");
     let descriptors = (0..header.tensor_count).map(|_| Descriptor::parse(&mut fields)).collect::<Result<Vec<_>>>()?;
     let mut starts: Vec<u64> = descriptors.iter().map(|descriptor| descriptor.offset).collect();
@@ -261,6 +273,7 @@ fn parse_index(bytes: &[u8], header: &Header, warnings: &mut Vec<String>) -> Res
     let mut other_hashes = 0;
     for descriptor in descriptors {
         let name = fields.utf8(descriptor.name_length.into())?;
+        budget.tensor(name, descriptor.shape.len())?;
         let end = next_start(&starts, descriptor.offset).unwrap_or(data_size);
         other_hashes += u32::from(name_hash(name) != descriptor.name_hash);
         tensors.push(descriptor.place(name, end, header.data.start).map_err(|e| e.in_tensor(name))?);

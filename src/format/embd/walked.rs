@@ -9,6 +9,7 @@ use crate::cursor::Cursor;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
+use crate::format::budget::Budget;
 use crate::format::json;
 use crate::index::{Component, Index, Metadata, Tensor, check_tensors};
 use crate::window::{Stop, Window};
@@ -54,8 +55,10 @@ pub(super) fn parse(window: &Window) -> Result<Index, Stop> {
     }
     let mut tensors = Vec::new();
     let mut at = HEADER_BYTES;
+    let mut budget = Budget::of(window, window.file_length().unwrap_or(least_end));
     for _ in 0..tensor_count {
         let tensor = parse_record(window, at)?;
+        budget.tensor(&tensor.name, tensor.shape.len())?;
         at = tensor.components.first().map_or(at, |data| data.range.end);
         tensors.push(tensor);
     }
@@ -63,7 +66,7 @@ pub(super) fn parse(window: &Window) -> Result<Index, Stop> {
 
     let mut warnings = Vec::new();
     let mut metadata = Metadata::new();
-    let tokens = parse_vocabulary(window, at, &mut warnings)?;
+    let tokens = parse_vocabulary(window, at, &mut warnings, &mut budget)?;
     if !tokens.is_empty() {
         add_vocabulary(&mut metadata, tokens, None);
     }
@@ -118,7 +121,12 @@ fn parse_record(window: &Window, at: u64) -> Result<Tensor, Stop> {
 }
 
 /// The tokens by id. What follows them is ignored, as the tools do.
-fn parse_vocabulary(window: &Window, at: u64, warnings: &mut Vec<String>) -> Result<Vec<Value>, Stop> {
+fn parse_vocabulary(
+    window: &Window,
+    at: u64,
+    warnings: &mut Vec<String>,
+    budget: &mut Budget,
+) -> Result<Vec<Value>, Stop> {
     let mut cursor = Cursor::new(window, at, MAX_VOCABULARY_BYTES, "the vocabulary");
     let count = cursor.u32()?;
     check_token_count(count, at)?;
@@ -126,7 +134,10 @@ fn parse_vocabulary(window: &Window, at: u64, warnings: &mut Vec<String>) -> Res
     let mut tokens = Vec::new();
     for _ in 0..count {
         let length = cursor.u32()?;
+        budget.text(length.into())?;
+        budget.item(tokens.len())?;
         tokens.push(json::text(cursor.take(length.into())?, warnings).into());
     }
+    budget.ended(&mut tokens);
     Ok(tokens)
 }

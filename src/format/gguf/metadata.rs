@@ -2,14 +2,11 @@
 
 use super::Head;
 use crate::error::{Error, ErrorKind, malformed};
+use crate::format::budget::{Budget, max_values};
 use crate::format::json::{self, float};
 use crate::index::{LongArray, Metadata, Strings};
-use crate::window::Stop;
+use crate::window::{Stop, Window};
 use serde_json::Value;
-
-/// The largest vocabularies have some 1.5 million entries with all that belongs to them. Stops arrays of single
-/// bytes, each of which would take the memory of a whole value.
-pub(super) const MAX_VALUES: u64 = 4 << 20;
 
 /// Arrays of arrays are in no file known. Stops nesting that would exhaust the stack.
 const MAX_DEPTH: u32 = 4;
@@ -26,34 +23,38 @@ type LongArrays = Vec<(String, LongArray)>;
 ///
 /// First all of them are passed over and checked: a vocabulary is parsed again each time more of it has come, and to make its
 /// values takes ten times as long as to find their ends.
-pub(super) fn parse(head: &mut Head, count: u64) -> Result<(Metadata, LongArrays), Stop> {
+///
+/// Gives the budget, too, of which the tensors take theirs.
+pub(super) fn parse(head: &mut Head, window: &Window, count: u64) -> Result<(Metadata, LongArrays, Budget), Stop> {
     let mut ahead = Head { cursor: head.cursor.clone(), warnings: Vec::new(), ..*head };
-    Pass { head: &mut ahead, left: MAX_VALUES }.pairs(count)?;
+    Pass { head: &mut ahead, values: 0 }.pairs(count)?;
+    let mut budget = Budget::of(window, ahead.cursor.position());
     let (mut metadata, mut long_arrays) = (Metadata::new(), LongArrays::new());
     for _ in 0..count {
         let start = head.cursor.position();
         let key = head.name()?;
         let kind = head.cursor.u32()?;
-        let value = match long_array(head, kind)? {
+        budget.entry(metadata.len(), key.len())?;
+        let value = match long_array(head, kind, &mut budget)? {
             Some(array) => {
                 long_arrays.push((key.to_owned(), array));
                 Value::Null
             }
-            None => value(head, kind)?,
+            None => value(head, kind, &mut budget)?,
         };
         if metadata.insert(key.to_owned(), value).is_some() {
             let error = malformed(format!("the metadata has the key \"{key}\" twice"));
             return Err(error.at(start..head.cursor.position()).into());
         }
     }
-    Ok((metadata, long_arrays))
+    Ok((metadata, long_arrays, budget))
 }
 
 /// Passes over pairs, and refuses what is not to be read.
 struct Pass<'h, 'a> {
     head: &'h mut Head<'a>,
-    /// How many more values may come.
-    left: u64,
+    /// How many values have come in arrays.
+    values: u64,
 }
 
 impl Pass<'_, '_> {
@@ -90,10 +91,16 @@ impl Pass<'_, '_> {
             (None, ARRAY) => 4 + self.head.count_bytes(),
             _ => return Err(unknown(kind, start + 4).into()),
         };
-        self.left = self.left.checked_sub(count).ok_or_else(|| {
-            let what = format!("the metadata has more than the {MAX_VALUES} values that weightstream reads");
-            Error::new(ErrorKind::Limit, what).at(start..self.head.cursor.position())
-        })?;
+        self.values = self.values.saturating_add(count);
+        let end = self.head.cursor.position().saturating_add(count.saturating_mul(least_bytes));
+        let limit = max_values(end);
+        if self.values > limit {
+            let what = format!(
+                "the arrays of the metadata have {} values; weightstream reads {limit} of so long a head",
+                self.values
+            );
+            return Err(Error::new(ErrorKind::Limit, what).at(start..self.head.cursor.position()).into());
+        }
         self.head.cursor.ensure(count.saturating_mul(least_bytes))?;
         if byte_length_of(kind).is_some() {
             return self.head.cursor.take(count.saturating_mul(least_bytes)).map(drop);
@@ -117,11 +124,14 @@ fn byte_length_of(kind: u32) -> Option<u64> {
 }
 
 /// Reads an array that was passed, if it is long and of a type that tokenizers have; else nothing.
-fn long_array(head: &mut Head, kind: u32) -> Result<Option<LongArray>, Stop> {
+fn long_array(head: &mut Head, kind: u32, budget: &mut Budget) -> Result<Option<LongArray>, Stop> {
     let before = head.cursor.clone();
     if kind == ARRAY {
         let kind = head.cursor.u32()?;
         let count = head.count()?;
+        if count >= LEAST_ITEMS {
+            budget.bytes(count.saturating_mul(if kind == STRING { 8 } else { 4 }), 0)?;
+        }
         let array = match kind {
             _ if count < LEAST_ITEMS => None,
             4 => Some(LongArray::U32(numbers(head, count, u32::from_le_bytes)?)),
@@ -129,7 +139,7 @@ fn long_array(head: &mut Head, kind: u32) -> Result<Option<LongArray>, Stop> {
             6 => Some(numbers(head, count, f32::from_le_bytes)?)
                 .filter(|numbers| numbers.iter().all(|number| number.is_finite()))
                 .map(LongArray::F32),
-            STRING => Some(LongArray::Strings(strings(head, count)?)),
+            STRING => Some(LongArray::Strings(strings(head, count, budget)?)),
             _ => None,
         };
         if array.is_some() {
@@ -151,17 +161,21 @@ fn numbers<T>(head: &mut Head, count: u64, number: impl Fn([u8; 4]) -> T) -> Res
     Ok(numbers.iter().map(|bytes| in_order(*bytes)).collect())
 }
 
-fn strings(head: &mut Head, count: u64) -> Result<Strings, Stop> {
+fn strings(head: &mut Head, count: u64, budget: &mut Budget) -> Result<Strings, Stop> {
     let mut strings = Strings::default();
+    let mut text_bytes = 0;
     for _ in 0..count {
-        strings.push(&json::text(head.string()?, &mut head.warnings));
+        let text = json::text(head.string()?, &mut head.warnings);
+        text_bytes += text.len() as u64;
+        strings.push(&text);
     }
+    budget.bytes(text_bytes, 0)?; // no more than the file has
     strings.shrink_to_fit();
     Ok(strings)
 }
 
 /// Reads a value that was passed.
-fn value(head: &mut Head, kind: u32) -> Result<Value, Stop> {
+fn value(head: &mut Head, kind: u32, budget: &mut Budget) -> Result<Value, Stop> {
     let cursor = &mut head.cursor;
     Ok(match kind {
         0 => cursor.u8()?.into(),
@@ -172,13 +186,18 @@ fn value(head: &mut Head, kind: u32) -> Result<Value, Stop> {
         5 => cursor.u32()?.cast_signed().into(),
         6 => float(f32::from_bits(cursor.u32()?).into()),
         7 => (cursor.u8()? != 0).into(),
-        STRING => json::text(head.string()?, &mut head.warnings).into(),
+        STRING => {
+            let text = json::text(head.string()?, &mut head.warnings);
+            budget.text(text.len() as u64)?;
+            text.into()
+        }
         ARRAY => {
             let kind = head.cursor.u32()?;
             let count = head.count()?;
+            budget.array(count)?;
             let mut values = Vec::with_capacity(count as usize);
             for _ in 0..count {
-                values.push(value(head, kind)?);
+                values.push(value(head, kind, budget)?);
             }
             values.into()
         }

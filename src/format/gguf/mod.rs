@@ -10,6 +10,8 @@
 
 mod metadata;
 
+use super::budget::Budget;
+use super::json::shown;
 use super::{Format, ggml, next_start, no_checksums, no_tail};
 use crate::cursor::Cursor;
 use crate::dtype::{Dtype, element_count};
@@ -42,8 +44,8 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
     let mut head = Head::open(window)?;
     let tensor_count = head.count()?;
     let pair_count = head.count()?;
-    let (metadata, long_arrays) = metadata::parse(&mut head, pair_count)?;
-    let infos = parse_infos(&mut head, tensor_count)?;
+    let (metadata, long_arrays, mut budget) = metadata::parse(&mut head, window, pair_count)?;
+    let infos = parse_infos(&mut head, window, tensor_count, &mut budget)?;
 
     let alignment = alignment(&metadata)?;
     let data_start = head.cursor.position().checked_next_multiple_of(alignment);
@@ -124,9 +126,15 @@ struct Info<'a> {
     offset: u64,
 }
 
-fn parse_infos<'a>(head: &mut Head<'a>, count: u64) -> Result<Vec<Info<'a>>, Stop> {
+fn parse_infos<'a>(
+    head: &mut Head<'a>,
+    window: &Window,
+    count: u64,
+    budget: &mut Budget,
+) -> Result<Vec<Info<'a>>, Stop> {
     let least_bytes = head.count_bytes() + 4 + 4 + 8;
     head.cursor.ensure(count.saturating_mul(least_bytes))?;
+    budget.grow(window.stored(count.saturating_mul(least_bytes)));
     let mut infos = Vec::new();
     for _ in 0..count {
         let start = head.cursor.position();
@@ -138,6 +146,7 @@ fn parse_infos<'a>(head: &mut Head<'a>, count: u64) -> Result<Vec<Info<'a>>, Sto
         }
         let mut shape = (0..dims).map(|_| head.count()).collect::<Result<Vec<_>, _>>()?;
         shape.reverse();
+        budget.tensor(name, shape.len())?;
         infos.push(Info { name, shape, type_code: head.cursor.u32()?, offset: head.cursor.u64()? });
     }
     Ok(infos)
@@ -195,14 +204,14 @@ fn alignment(metadata: &Metadata) -> Result<u64> {
         Some(value) => value
             .as_u64()
             .filter(|alignment| alignment.is_power_of_two())
-            .ok_or_else(|| malformed(format!("general.alignment is {value}, not a power of two"))),
+            .ok_or_else(|| malformed(format!("general.alignment is {}, not a power of two", shown(value)))),
     }
 }
 
 fn split(metadata: &Metadata) -> Result<Option<Split>> {
     let integer = |key: &str| match metadata.get(key) {
         None => Ok(None),
-        Some(value) => value.as_u64().map(Some).ok_or_else(|| malformed(format!("{key} is {value}"))),
+        Some(value) => value.as_u64().map(Some).ok_or_else(|| malformed(format!("{key} is {}", shown(value)))),
     };
     let (number, count) = (integer("split.no")?.unwrap_or(0), integer("split.count")?.unwrap_or(1));
     Split::new(number, count, integer("split.tensors.count")?)

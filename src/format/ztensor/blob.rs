@@ -101,6 +101,9 @@ fn check_length(component: &Component, length: u64, expected: Option<u64>) -> Re
     }
 }
 
+/// Encodings and algorithms are few. Stops thousands of forged ones, which would all be compared with each other.
+const MAX_NOTES: usize = 32;
+
 /// What is no reason to refuse a file but worth a warning, told once however many blobs it concerns.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
@@ -110,7 +113,7 @@ pub(super) struct Findings {
 
 impl Findings {
     pub(super) fn note(&mut self, note: String) {
-        if !self.notes.contains(&note) {
+        if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }

@@ -16,9 +16,13 @@ const OWN_KEYS: [&str; 9] =
 pub(super) fn read(cbor: &mut Cbor, findings: &mut Findings) -> Result<Contents> {
     let mut tensors = Vec::new();
     cbor.items(|cbor| {
-        let described = cbor.value()?;
-        let name = text(&described, "name")?.ok_or_else(|| malformed("a tensor in the manifest has no name"))?;
-        tensors.push(read_tensor(name, &described, findings).map_err(|e| e.in_tensor(name))?);
+        let tensor: Tensor = cbor.transient(|cbor| {
+            let described = cbor.value()?;
+            let name = text(&described, "name")?.ok_or_else(|| malformed("a tensor in the manifest has no name"))?;
+            read_tensor(name, &described, findings).map_err(|e| e.in_tensor(name))
+        })?;
+        cbor.budget.tensor_with_attributes(&tensor)?;
+        tensors.push(tensor);
         Ok(())
     })?;
     Ok(Contents { version: "0.1".to_owned(), metadata: Metadata::new(), tensors, warnings: Vec::new() })

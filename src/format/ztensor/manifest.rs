@@ -16,19 +16,23 @@ pub(super) fn read(cbor: &mut Cbor, findings: &mut Findings) -> Result<Contents>
     cbor.entries(|key, cbor| {
         match key {
             "version" => {
-                let stated = cbor.value()?;
+                let stated = cbor.transient(Cbor::value)?;
                 let stated = stated.as_str().ok_or_else(|| malformed("the version of the manifest is no text"))?;
                 warnings.extend(check_version(stated)?);
                 version = Some(stated.to_owned());
             }
             "attributes" => metadata.extend(attributes(cbor.value()?)?),
             "tensors" | "objects" => cbor.entries(|name, cbor| {
-                let object = cbor.value()?;
-                tensors.push(read_tensor(name, &object, findings).map_err(|e| e.in_tensor(name))?);
+                let tensor: Tensor = cbor.transient(|cbor| {
+                    let object = cbor.value()?;
+                    read_tensor(name, &object, findings).map_err(|e| e.in_tensor(name))
+                })?;
+                cbor.budget.tensor_with_attributes(&tensor)?;
+                tensors.push(tensor);
                 Ok(())
             })?,
             _ => {
-                let value = cbor.value()?;
+                let value = cbor.entry_value(metadata.len(), key)?;
                 metadata.entry(key).or_insert(value);
             }
         }
@@ -75,6 +79,7 @@ fn read_tensor(name: &str, object: &Value, findings: &mut Findings) -> Result<Te
         };
         components.push(blob.component(role, dtype, expected, findings)?);
     }
+    bound_unstated(&layout, &shape, &mut components)?;
     check_counts(&layout, &shape, &components)?;
     let dtype = main_component(&components).ok_or_else(|| malformed("it has no components"))?.dtype.clone();
     Ok(Tensor { name: name.to_owned(), dtype, shape, layout, components, attributes, shard: 0 })
@@ -108,6 +113,36 @@ fn expected_length(layout: &Layout, role: &str, shape: &[u64], dtype: &Dtype) ->
         _ => return Ok(None),
     };
     byte_length(dtype, elements)
+}
+
+/// Says how long the components of a sparse tensor can be that do not say it themselves: there are as many indices as
+/// values, and no more of them than the shape has elements.
+fn bound_unstated(layout: &Layout, shape: &[u64], components: &mut [Component]) -> Result<()> {
+    let rank = match layout {
+        Layout::SparseCsr => 1,
+        Layout::SparseCoo => (shape.len() as u64).max(1),
+        _ => return Ok(()),
+    };
+    let each = |role: &str| match role {
+        "values" => Some(1),
+        "indices" | "coords" => Some(rank),
+        _ => None,
+    };
+    let mut most = element_count(shape)?;
+    for component in components.iter() {
+        if let (Some(each), Some(length), Some(block)) =
+            (each(&component.role), component.decoded_length, component.dtype.block())
+        {
+            most = most.min(length / block.bytes / each);
+        }
+    }
+    for component in components.iter_mut().filter(|component| component.decoded_length.is_none()) {
+        if let (Some(each), Some(block)) = (each(&component.role), component.dtype.block()) {
+            let blocks = most.div_ceil(block.elements).saturating_mul(each);
+            component.max_decoded_length = Some(blocks.saturating_mul(block.bytes));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that there are as many indices as values, where both are known.

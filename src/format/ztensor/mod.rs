@@ -53,7 +53,8 @@ fn parse(window: &Window) -> Result<Parsed, Stop> {
     } else {
         let is_list = magic == MAGIC_0;
         let index = index_range(window, is_list)?;
-        read_index(window.get(index.clone())?, index.start, is_list)?
+        let cbor = Cbor::new(window.get(index.clone())?, index.start, "the manifest").in_file(window);
+        read_index(cbor, index.start, is_list)?
     };
     Ok(Parsed::File(Index {
         format: FORMAT.name,
@@ -75,12 +76,11 @@ pub(crate) fn check_manifest(manifest: &[u8], start: u64) -> Result<()> {
     if manifest.len() as u64 > MAX_MANIFEST_BYTES {
         return Err(too_large(manifest.len() as u64, start + manifest.len() as u64));
     }
-    read_index(manifest, start, false).map(drop)
+    read_index(Cbor::new(manifest, start, "the manifest"), start, false).map(drop)
 }
 
 /// Reads an index of either form, which begins at `start`.
-fn read_index(index: &[u8], start: u64, is_list: bool) -> Result<Contents> {
-    let mut cbor = Cbor::new(index, start, "the manifest");
+fn read_index(mut cbor: Cbor, start: u64, is_list: bool) -> Result<Contents> {
     let mut findings = Findings::default();
     let mut contents =
         if is_list { list::read(&mut cbor, &mut findings) } else { manifest::read(&mut cbor, &mut findings) }?;

@@ -50,7 +50,9 @@ pub(super) fn parse(window: &Window) -> Result<Contents, Stop> {
         let what = format!("the manifest has the xxh3 {found:016x}, but the footer says {hash:016x}");
         return Err(Error::new(ErrorKind::Checksum, what).at(manifest).into());
     }
-    Ok(read_manifest(bytes, manifest, data_end)?)
+    deterministic::check(bytes, manifest.start)?;
+    let cbor = Cbor::new(bytes, manifest.start, "the manifest").in_file(window);
+    Ok(read_manifest(cbor, manifest, data_end)?)
 }
 
 /// What the end of the file says.
@@ -87,22 +89,23 @@ impl Footer {
     }
 }
 
-fn read_manifest(bytes: &[u8], manifest: Range<u64>, data_end: u64) -> Result<Contents> {
-    deterministic::check(bytes, manifest.start)?;
+fn read_manifest(mut cbor: Cbor, manifest: Range<u64>, data_end: u64) -> Result<Contents> {
     let (mut metadata, mut objects, mut findings) = (Metadata::new(), None, Findings::default());
-    let mut cbor = Cbor::new(bytes, manifest.start, "the manifest");
     cbor.entries(|key, cbor| {
         match key {
             "attributes" => metadata = named(cbor)?,
             "objects" => {
                 let mut tensors: Vec<Tensor> = Vec::new();
                 cbor.entries(|name, cbor| {
-                    tensors.push(object::read(name, cbor, &mut findings).map_err(|e| e.in_tensor(name))?);
+                    let tensor: Tensor =
+                        cbor.transient(|cbor| object::read(name, cbor, &mut findings).map_err(|e| e.in_tensor(name)))?;
+                    cbor.budget.tensor_with_attributes(&tensor)?;
+                    tensors.push(tensor);
                     Ok(())
                 })?;
                 objects = Some(tensors);
             }
-            _ => _ = cbor.value()?, // also `shards`: a part that lies in one is refused
+            _ => cbor.transient(|cbor| cbor.value().map(drop))?, // also `shards`: a part that lies in one is refused
         }
         Ok(())
     })?;
@@ -122,7 +125,8 @@ fn named(cbor: &mut Cbor) -> Result<Metadata> {
     let mut map = Metadata::new();
     cbor.entries(|key, cbor| {
         check_name(key)?;
-        map.insert(key.to_owned(), cbor.value()?);
+        let value = cbor.entry_value(map.len(), key)?;
+        map.insert(key.to_owned(), value);
         Ok(())
     })?;
     Ok(map)

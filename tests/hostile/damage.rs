@@ -1,26 +1,15 @@
-//! Damaged and forged files: whatever their bytes say, nothing panics, memory stays near the file's own size, and
+//! Sound files with bytes flipped, forged, spliced and cut off: nothing panics, memory stays near the file's own size, and
 //! the loader and the native reader accept and refuse the same.
-#![cfg(not(target_arch = "wasm32"))]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-mod corpus;
-
-use corpus::Fixture;
-use futures::TryStreamExt;
-use futures::executor::block_on;
-use peak_alloc::PeakAlloc;
+use super::corpus::{self, Fixture};
+use super::{alone, is_internal, load, open, within};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 use std::rc::Rc;
-use std::sync::Mutex;
-use weightstream::error::{ErrorKind, Result};
-use weightstream::loader::{Loader, Options};
+use weightstream::error::ErrorKind;
 use weightstream::native::Reader;
 use weightstream::source::memory::MemorySource;
-
-#[global_allocator]
-static ALLOCATED: PeakAlloc = PeakAlloc;
 
 /// What reading an index may take beside the file's own size: scratch buffers, decoders, the parsed index itself.
 const INDEX_ALLOWANCE_BYTES: usize = 2 << 20;
@@ -45,12 +34,9 @@ enum Place {
     Anywhere(Index),
 }
 
-/// The allocator counts for all threads: one test at a time.
-static ALONE: Mutex<()> = Mutex::new(());
-
 #[test]
 fn a_safetensors_header_of_other_json_is_not_kept_as_json() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let numbers = "0,".repeat(4 << 20);
     let headers = [
         format!(r#"{{"t":[{numbers}0]}}"#),
@@ -71,7 +57,7 @@ fn a_safetensors_header_of_other_json_is_not_kept_as_json() {
 
 #[test]
 fn no_damage_makes_a_reader_panic_or_allocate_beyond_the_file() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let fixtures = corpus::fixtures();
     let strategy = (any::<Index>(), any::<Index>(), proptest::collection::vec(damage(), 1..4));
     let config = ProptestConfig { cases: 2500, failure_persistence: None, ..ProptestConfig::default() };
@@ -95,37 +81,6 @@ fn no_damage_makes_a_reader_panic_or_allocate_beyond_the_file() {
     if let Err(error) = outcome {
         panic!("{error}");
     }
-}
-
-fn open(source: MemorySource) -> Result<Rc<Loader<MemorySource>>> {
-    block_on(async {
-        let loader = Rc::new(Loader::open(source, Options::default()).await?);
-        loader.load_metadata().await?;
-        loader.load_index().await?;
-        Ok(loader)
-    })
-}
-
-fn load(loader: &Rc<Loader<MemorySource>>) -> Result<()> {
-    block_on(async {
-        let mut loads = Box::pin(loader.tensors(None, Rc::new(())).await?);
-        while loads.try_next().await?.is_some() {}
-        Ok(())
-    })
-}
-
-fn is_internal(outcome: &Result<()>) -> bool {
-    matches!(outcome, Err(error) if error.kind == ErrorKind::Internal)
-}
-
-/// Does `work`, and fails where it had more than `limit` bytes allocated at once.
-fn within<T>(limit: usize, what: &str, work: impl FnOnce() -> T) -> Result<T, TestCaseError> {
-    let before = ALLOCATED.current_usage();
-    ALLOCATED.reset_peak_usage();
-    let done = work();
-    let allocated = ALLOCATED.peak_usage().saturating_sub(before);
-    prop_assert!(allocated <= limit, "{what} took {allocated} bytes; {limit} are allowed");
-    Ok(done)
 }
 
 fn damage() -> impl Strategy<Value = Damage> {

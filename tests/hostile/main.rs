@@ -1,0 +1,74 @@
+//! Damaged and forged files: whatever their bytes say, nothing panics, memory and time stay in proportion to the file,
+//! and the loader and the native reader accept and refuse the same.
+#![cfg(not(target_arch = "wasm32"))]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
+#[cfg(feature = "aero")]
+mod aero;
+mod apr;
+#[cfg(feature = "cbor")]
+mod cbor;
+mod ceiling;
+#[path = "../corpus/mod.rs"]
+mod corpus;
+mod damage;
+mod generated;
+#[cfg(feature = "gguf")]
+mod gguf;
+mod json;
+mod zstd;
+
+use futures::TryStreamExt;
+use futures::executor::block_on;
+use peak_alloc::PeakAlloc;
+use proptest::prelude::*;
+use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weightstream::error::{ErrorKind, Result};
+use weightstream::loader::{Loader, Options};
+use weightstream::source::memory::MemorySource;
+
+#[global_allocator]
+static ALLOCATED: PeakAlloc = PeakAlloc;
+
+/// The allocator counts for all threads: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn open(source: MemorySource) -> Result<Rc<Loader<MemorySource>>> {
+    block_on(async {
+        let loader = Rc::new(Loader::open(source, Options::default()).await?);
+        loader.load_metadata().await?;
+        loader.load_index().await?;
+        Ok(loader)
+    })
+}
+
+fn load(loader: &Rc<Loader<MemorySource>>) -> Result<()> {
+    block_on(async {
+        let mut loads = Box::pin(loader.tensors(None, Rc::new(())).await?);
+        while loads.try_next().await?.is_some() {}
+        Ok(())
+    })
+}
+
+fn is_internal(outcome: &Result<()>) -> bool {
+    matches!(outcome, Err(error) if error.kind == ErrorKind::Internal)
+}
+
+/// What `work` gives, and the most bytes that were allocated at a time.
+fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = ALLOCATED.current_usage();
+    ALLOCATED.reset_peak_usage();
+    let done = work();
+    (done, ALLOCATED.peak_usage().saturating_sub(before))
+}
+
+/// Does `work`, and fails where it had more than `limit` bytes allocated at once.
+fn within<T>(limit: usize, what: &str, work: impl FnOnce() -> T) -> Result<T, TestCaseError> {
+    let (done, allocated) = peak_of(work);
+    prop_assert!(allocated <= limit, "{what} took {allocated} bytes; {limit} are allowed");
+    Ok(done)
+}

@@ -24,6 +24,9 @@ use crate::project::Project;
 /// What a page that is closed may lose on each of its connections: a piece that is not full yet, and one on its way.
 const LOST_BYTES: u64 = 4 * (2 << 20);
 
+/// In some stories the module runs out of memory before a load is done: 8 MiB.
+const LITTLE_MEMORY: &str = "--js-flags=--wasm-max-mem-pages=128";
+
 /// Heads are read in steps of so many bytes.
 const LEAST_EXCESS_BYTES: u64 = 128 << 10;
 
@@ -64,6 +67,7 @@ struct Totals {
     errors: BTreeMap<String, u64>,
     faults: BTreeMap<Fault, u64>,
     full: u64,
+    little: u64,
     payload: u64,
     sent: u64,
     received: u64,
@@ -87,6 +91,7 @@ pub(crate) fn run(project: &Project, seed: u64, time: Duration) -> Result<()> {
     let sites = sites.into_iter().collect::<Result<Vec<_>>>()?;
     println!("chaos in Chromium: seed {seed}, {} s", time.as_secs());
     let (mut browser, mut totals, start) = (Chromium::launch()?, Totals::default(), Instant::now());
+    let mut little = Chromium::launch_with(&[LITTLE_MEMORY])?;
     while start.elapsed() < time {
         let number = totals.stories;
         let mut random = Random::new(seed).fork(!number);
@@ -96,7 +101,10 @@ pub(crate) fn run(project: &Project, seed: u64, time: Duration) -> Result<()> {
         let server = Server::new(Arc::clone(&model), random.clone(), fault_percent)?;
         let mut story = Story { pages, is_strict: random.percent(50), model, server, random };
         let what = format!("story {number} of seed {seed}, kept in {storage}: {}", story.model.name);
-        story.tell(&mut browser, &mut totals).with_context(|| what)?;
+        let is_little = story.random.percent(15);
+        let told = story.tell(if is_little { &mut little } else { &mut browser }, is_little, &mut totals);
+        told.with_context(|| what)?;
+        totals.little += u64::from(is_little);
         totals.stories += 1;
     }
     totals.print();
@@ -105,7 +113,7 @@ pub(crate) fn run(project: &Project, seed: u64, time: Duration) -> Result<()> {
 }
 
 impl Story<'_> {
-    fn tell(&mut self, browser: &mut Chromium, totals: &mut Totals) -> Result<()> {
+    fn tell(&mut self, browser: &mut Chromium, is_little: bool, totals: &mut Totals) -> Result<()> {
         let quota = self.random.percent(25).then(|| self.random.within(1 << 20..12 << 20));
         let (mut received, mut lost, mut extra_loads) = (0, 0, 0);
         for _ in 0..self.random.within(1..5) {
@@ -133,6 +141,9 @@ impl Story<'_> {
             }
             received += page.evaluate("tabs.reduce((sum, tab) => sum + tab.received(), 0)")?.as_u64().unwrap_or(0);
             set_quota(&mut page, self.pages, None)?;
+        }
+        if is_little {
+            return Ok(()); // a load that ran out of memory was begun anew, and may again
         }
         received += self.end(browser, totals)?;
         self.count(quota.is_some(), received, lost, extra_loads, totals)
@@ -241,8 +252,8 @@ impl Totals {
     fn print(&self) {
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         println!(
-            "{} models, {} loads, {} of them closed in the middle, {} models under a small quota",
-            self.stories, self.visits, self.closed, self.full
+            "{} models, {} loads, {} of them closed in the middle, {} models under a small quota, {} with little memory",
+            self.stories, self.visits, self.closed, self.full, self.little
         );
         println!(
             "{} tensors bit-exact, 0 wrong bytes, {:.1} MB from the cache",

@@ -24,21 +24,32 @@ export interface ByteSource {
 }
 
 /**
- * Where a model comes from. For a model in several local files, give them all:
- * the first is the one to open (its manifest), the others are found by name.
+ * Where a model comes from. For a model in several local files, give all of them, in any order: the file that names the
+ * others (its manifest, or any part of a split GGUF) is found among them. Files of the model that are missing are an error
+ * that names them (`NOT_FOUND`), and so are files that do not belong to it (`INVALID_ARGUMENT`).
+ *
+ * Where the browser tells the folders of files (`webkitRelativePath`), a file is looked for in the folder that the manifest
+ * gives, else by its name. Files that came with a chosen folder and are not in a model format, such as a README, are passed
+ * over.
  */
-export type Source = string | URL | Blob | ByteSource | readonly File[];
+export type Source = string | URL | Blob | ByteSource | readonly File[] | FileList;
 
+/**
+ * Options that are `undefined` have their default. A name or a value that is none of these is an error
+ * (`INVALID_ARGUMENT`), here and in the options of every other call. Objects of other frames and windows are taken like
+ * those of this one.
+ */
 export interface OpenOptions {
   /** Aborts the opening. Later calls take signals of their own. */
-  signal?: AbortSignal;
-  /** Called in place of `globalThis.fetch`. */
+  signal?: AbortSignal | null | undefined;
+  /** Called in place of `globalThis.fetch`. The body of the `Response` must be neither read nor locked. */
   fetch?: typeof globalThis.fetch;
   /**
    * Sent with every request to the origin of the URL that you opened, and to no other that a model names. Where that
-   * origin redirects to another one, browsers hold back `Authorization` and take all other headers along.
+   * origin redirects to another one, browsers hold back `Authorization` and take all other headers along. Any form that
+   * `fetch` accepts; `Range` is not among them, since weightstream sets it.
    */
-  headers?: Record<string, string>;
+  headers?: HeadersInit;
   /** As in `fetch`: sent to the origin of the URL that you opened, and to no other. */
   credentials?: RequestCredentials;
   /** Called while bytes arrive, at most ten times a second, and once at the end of each operation. */
@@ -81,8 +92,8 @@ export interface OpenOptions {
    * there are cores, at most 4. 0: all is done where `open` was called, but SHA-256, which the browser computes.
    *
    * They start once there is much to decode, or to check by SHA-256 or BLAKE3, serve all loaders, and end when there was
-   * nothing to do for ten seconds. Where they cannot be started all is done where `open` was called, and what one that
-   * dies had is loaded again. Tensors come back by transfer; those that go `into` a `SharedArrayBuffer` are written there
+   * nothing to do for ten seconds. Where they cannot be started all is done where `open` was called, and
+   * `stats.workersError` says why; what one that dies had is loaded again. Tensors come back by transfer; those that go `into` a `SharedArrayBuffer` are written there
    * by the workers, any other `into` is filled where `open` was called. What a bundler must be told stands at `cache`.
    */
   workers?: number;
@@ -92,7 +103,8 @@ export interface OpenOptions {
    *
    * Requests are that worker's: a `fetch` or `cache` of your own cannot be called from there (`INVALID_ARGUMENT`), and what the page has
    * put in the place of `globalThis.fetch` is not. Up to 8 MiB of tensors, beyond `maxMemory`, may be on their way to the page;
-   * an `into` that is not shared is filled by a copy. Where the worker cannot be started all is done where `open` was called.
+   * an `into` that is not shared is filled by a copy. Where the worker cannot be started all is done where `open` was called,
+   * and `stats.workersError` says why.
    */
   inWorker?: boolean;
   /** What the model must be, whatever its files say. Checked also where `verify` is `false`. */
@@ -245,8 +257,11 @@ export interface Tensor {
 }
 
 export interface LoadTensorOptions {
-  signal?: AbortSignal;
-  /** Write the bytes here instead of into a new buffer. Must be exactly as long as what is loaded. */
+  signal?: AbortSignal | null | undefined;
+  /**
+   * Write the bytes here instead of into a new buffer. Must be exactly as long as what is loaded, and stay as it is until
+   * the call has settled: memory that is detached or shrunk is `INVALID_ARGUMENT`.
+   */
   into?: ArrayBufferLike | ArrayBufferView;
   /** Only rows `[first, end)` of the outermost dimension. */
   rows?: readonly [first: number, end: number];
@@ -255,7 +270,7 @@ export interface LoadTensorOptions {
 export interface TensorsOptions {
   /** Only these. Default: all. */
   names?: Iterable<string>;
-  signal?: AbortSignal;
+  signal?: AbortSignal | null | undefined;
 }
 
 /** What has been done so far, over the whole life of a loader. */
@@ -267,6 +282,11 @@ export interface LoaderStats {
   readonly bytesFromCache: number;
   /** Why something is not kept for the next load: the quota, or a server that does not tell whether a file has changed. */
   readonly cacheError: string | undefined;
+  /**
+   * Why workers that were asked for (`workers`, `inWorker`) and needed do not do the work, which is done where `open` was
+   * called instead; `undefined` where all is well or nothing was there for them to do.
+   */
+  readonly workersError: string | undefined;
   /** Bytes of tensors that were handed out. */
   readonly bytesDecoded: number;
   /** The size of the WebAssembly memory now. It never shrinks, so this is its peak. */
@@ -290,12 +310,15 @@ export class StreamingLoader implements Disposable {
    * Loads many tensors in few long requests and yields each as it completes: those that one
    * connection brings in file order. Over the whole model it also checks the checksums of the files, and throws at the end
    * where one does not match.
+   *
+   * Nothing is read before the first tensor is asked for. An abort, `close()`, and `return()` of the iterator (which
+   * `break` calls) stop its requests at once, also while nobody asks for the next tensor.
    */
   tensors(options?: TensorsOptions): AsyncIterableIterator<Tensor>;
   /** Reads and checks the whole model, keeping nothing. Resolves to what was checked by. */
-  verify(options?: { signal?: AbortSignal }): Promise<Verified>;
+  verify(options?: { signal?: AbortSignal | null | undefined }): Promise<Verified>;
   readonly stats: LoaderStats;
-  /** Stops what is running and frees the memory. Calling it twice is harmless. */
+  /** Stops every request and frees the memory, both at once. Calling it twice is harmless; `stats` stays readable. */
   close(): void;
   [Symbol.dispose](): void;
 }
@@ -324,7 +347,12 @@ export type LoadErrorCode =
   | "NETWORK" | "HTTP" | "RANGE_UNSUPPORTED" | "CHANGED" | "TRUNCATED" | "CHECKSUM" | "FORMAT"
   | "LIMIT" | "UNSUPPORTED" | "NOT_FOUND" | "INVALID_ARGUMENT" | "CLOSED" | "INTERNAL";
 
-/** The one error class. Its message says what was wrong, where, and what to do about it. */
+/**
+ * The one error class. Its message says what was wrong, where, and what to do about it.
+ *
+ * Whatever fails, every promise settles. Should the WebAssembly module itself end, all calls of all loaders reject: with
+ * `LIMIT` where it ran out of memory, else with `INTERNAL`, and the exception as the `cause`. The next `open` starts a new one.
+ */
 export class LoadError extends Error {
   private constructor();
   readonly name: "LoadError";

@@ -1,6 +1,7 @@
 //! A URL, read by `fetch` with Range requests.
 
-use super::stream::{StreamBody, broken};
+use super::brand::tag;
+use super::stream::{StreamBody, broken, used};
 use super::{Answer, answer};
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{Date, Function, Promise, Reflect, decode_uri_component, encode_uri_component};
@@ -135,10 +136,14 @@ impl FetchSource {
         let response = self.call_fetch(&init).await;
         pending.has_ended();
         let response = response.map_err(|cause| broken("the request failed", cause))?;
-        match response.dyn_into::<Response>() {
-            Ok(response) => Ok((response, controller)),
-            Err(_) => Err(Error::new(ErrorKind::InvalidArgument, "`fetch` gave something that is no Response")),
+        if tag(&response) != "[object Response]" {
+            return Err(Error::new(ErrorKind::InvalidArgument, "`fetch` gave something that is not a Response"));
         }
+        let response: Response = response.unchecked_into();
+        if response.body_used() {
+            return Err(used("`fetch` gave a Response whose body was read already", None));
+        }
+        Ok((response, controller))
     }
 
     async fn call_fetch(&self, init: &RequestInit) -> Result<JsValue, JsValue> {

@@ -43,26 +43,26 @@ export interface OpenOptions {
   /** Aborts the opening. Later calls take signals of their own. */
   signal?: AbortSignal | null | undefined;
   /** Called in place of `globalThis.fetch`. The body of the `Response` must be neither read nor locked. */
-  fetch?: typeof globalThis.fetch;
+  fetch?: typeof globalThis.fetch | undefined;
   /**
    * Sent with every request to the origin of the URL that you opened, and to no other that a model names. Where that
    * origin redirects to another one, browsers hold back `Authorization` and take all other headers along. Any form that
    * `fetch` accepts; `Range` is not among them, since weightstream sets it.
    */
-  headers?: HeadersInit;
+  headers?: HeadersInit | Iterable<readonly [string, string]> | undefined;
   /** As in `fetch`: sent to the origin of the URL that you opened, and to no other. */
-  credentials?: RequestCredentials;
+  credentials?: RequestCredentials | undefined;
   /** Called while bytes arrive, at most ten times a second, and once at the end of each operation. */
-  onProgress?: (event: LoadProgress) => void;
+  onProgress?: ((event: LoadProgress) => void) | undefined;
   /** Check whatever the format allows for the bytes that are read. Default: `true`. */
-  verify?: boolean;
+  verify?: boolean | undefined;
   /**
    * How many connections one operation may use at once, 1 to 16: it begins with one, and adds more only while that
    * raises the throughput. Default: 4.
    */
-  concurrency?: number;
+  concurrency?: number | undefined;
   /** Two wanted ranges closer than this many bytes are read as one. Default: 1 MiB. */
-  coalesceGap?: number;
+  coalesceGap?: number | undefined;
   /**
    * Where bytes that came from a URL are kept for the next load. `"auto"`, the default: in the origin private file
    * system, else, where the browser has none or keeps it from private windows, in IndexedDB, else nowhere. `"none"`:
@@ -81,12 +81,12 @@ export interface OpenOptions {
    * Files are kept by a worker. A bundler that does not look into `new URL(…, import.meta.url)` must be told to bundle
    * `weightstream/weightstream.worker.js` as an entry point of its own, beside the app's script.
    */
-  cache?: "auto" | "none" | WeightCache;
+  cache?: "auto" | "none" | WeightCache | undefined;
   /**
    * How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as one.
    * Where there is no room, nothing more is read. A single tensor may be larger. Default: 256 MiB.
    */
-  maxMemory?: number;
+  maxMemory?: number | undefined;
   /**
    * How many workers decode and digest, 0 to 16, so that the page is free and several cores help. Default: two less than
    * there are cores, at most 4. 0: all is done where `open` was called, but SHA-256, which the browser computes.
@@ -96,7 +96,7 @@ export interface OpenOptions {
    * `stats.workersError` says why; what one that dies had is loaded again. Tensors come back by transfer; those that go `into` a `SharedArrayBuffer` are written there
    * by the workers, any other `into` is filled where `open` was called. What a bundler must be told stands at `cache`.
    */
-  workers?: number;
+  workers?: number | undefined;
   /**
    * Loads in a worker, which the loader has to itself, with its `workers` and its cache: the page has nothing to do but to take what
    * is finished, so that no part of a load holds up a tap or a frame. Default: `false`.
@@ -106,11 +106,11 @@ export interface OpenOptions {
    * an `into` that is not shared is filled by a copy. Where the worker cannot be started all is done where `open` was called,
    * and `stats.workersError` says why.
    */
-  inWorker?: boolean;
+  inWorker?: boolean | undefined;
   /** What the model must be, whatever its files say. Checked also where `verify` is `false`. */
-  digests?: PinnedDigests;
+  digests?: PinnedDigests | undefined;
   /** When to try again after a broken connection, a stall, or an answer such as 503. */
-  retry?: RetryOptions;
+  retry?: RetryOptions | undefined;
 }
 
 /**
@@ -142,24 +142,24 @@ export interface PinnedDigests {
    * By name: over the tensor's decoded bytes, of several components one after the other. Checked before the tensor is
    * handed out; `rows` of it are not.
    */
-  tensors?: Readonly<Record<string, Digest>>;
+  tensors?: Readonly<Record<string, Digest>> | undefined;
   /**
    * By path in the model, file name or URL: over the stored bytes. Checked where all of a file is read: a manifest by
    * `open`, others at the end of `tensors()` over the whole model and by `verify()`.
    */
-  files?: Readonly<Record<string, Digest>>;
+  files?: Readonly<Record<string, Digest>> | undefined;
 }
 
 /** What cannot pass (403, 404, a damaged file) is never tried again. Times are in milliseconds. */
 export interface RetryOptions {
   /** Failures in a row that are borne, counted since bytes last arrived. Default: 6; 0 for none. */
-  attempts?: number;
+  attempts?: number | undefined;
   /** The wait after the first failure; each further one doubles it. Default: 250. */
-  baseDelay?: number;
+  baseDelay?: number | undefined;
   /** The longest wait, unless the server asks for a longer one. Default: 8000. */
-  maxDelay?: number;
+  maxDelay?: number | undefined;
   /** A connection that brings nothing for so long is replaced. Default: 20000. */
-  stallTimeout?: number;
+  stallTimeout?: number | undefined;
 }
 
 /** A range of a file that has arrived: which bytes, of which file, over which connection. */
@@ -262,14 +262,14 @@ export interface LoadTensorOptions {
    * Write the bytes here instead of into a new buffer. Must be exactly as long as what is loaded, and stay as it is until
    * the call has settled: memory that is detached or shrunk is `INVALID_ARGUMENT`.
    */
-  into?: ArrayBufferLike | ArrayBufferView;
+  into?: ArrayBufferLike | ArrayBufferView | undefined;
   /** Only rows `[first, end)` of the outermost dimension. */
-  rows?: readonly [first: number, end: number];
+  rows?: readonly [first: number, end: number] | undefined;
 }
 
 export interface TensorsOptions {
   /** Only these. Default: all. */
-  names?: Iterable<string>;
+  names?: Iterable<string> | undefined;
   signal?: AbortSignal | null | undefined;
 }
 

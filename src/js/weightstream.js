@@ -33,16 +33,13 @@ export async function init(source = new URL("weightstream_bg.wasm", import.meta.
     message: "This browser has no WebAssembly with vectors (SIMD), which weightstream needs. " +
       "Use Chrome or Edge 91, Firefox 89, Safari 16.4 or a later version.",
   });
-  if (crash) {
-    await undefined; // the call that asks may come from within the old instance
-    if (crash) startAnew();
-  }
   started ??= start({ module_or_path: source }).then(() => onCrash(notePanic), (cause) => {
     started = undefined; // so that a later call can succeed
     throw notStarted(cause);
   });
   await started;
-  setWorkers(startWorker, endWorker);
+  if (crash) startAnew(); // not before: the call that asks may come from within the old instance
+  entered(() => setWorkers(startWorker, endWorker));
 }
 
 function startAnew() {

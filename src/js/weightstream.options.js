@@ -2,6 +2,8 @@
 // a worker. What comes out is plain data of this realm, `src/js/options.rs` reads it; what is not understood is an error.
 import { invalid } from "./weightstream.error.js";
 
+const hasOwn = (object, name) => Object.prototype.hasOwnProperty.call(object, name);
+
 // Platform objects of other frames and windows are as good as ours: their getters work on each other's, `instanceof` does not.
 const getter = (of, name) => Object.getOwnPropertyDescriptor(globalThis[of]?.prototype ?? {}, name)?.get;
 const abortedOf = getter("AbortSignal", "aborted");
@@ -141,7 +143,7 @@ function options(known, call = "") {
       read[option] = known[option](given[option], prefix + option);
     }
     for (const option in given) {
-      if (Object.hasOwn(known, option) || given[option] === undefined) continue;
+      if (hasOwn(known, option) || given[option] === undefined) continue;
       throw invalid(`there is no option \`${prefix}${option}\`${meant(option, Object.keys(known))}`);
     }
     return read;

@@ -15,12 +15,17 @@ import { crashFields, notePanic, whenCrashed } from "./weightstream.guard.js";
 globalThis.onmessage = ({ data: [module, role] }) => {
   initSync({ module });
   onCrash(notePanic);
-  whenCrashed(({ exception, what }) => reportError(new Error(what, { cause: exception }))); // the page's `onerror` gets it
+  whenCrashed(({ what }) => failLater(what));
   ({ cache: serveCache, jobs: serveJobs, loader: serveLoader })[role]();
 };
 
 // Of a module that this worker may not have, for one.
-globalThis.onmessageerror = () => reportError(new Error("a message cannot be read here"));
+globalThis.onmessageerror = () => failLater("a message cannot be read here");
+
+// The page's `onerror` gets it.
+const failLater = (what) => setTimeout(() => {
+  throw new Error(what);
+});
 
 // So many bytes of tensors may be on their way to the page, or wait there.
 const MAX_AHEAD_BYTES = 8 << 20;

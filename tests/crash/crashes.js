@@ -35,6 +35,7 @@ async function crash(how, isLater) {
     verify: outcome(slow.verify()),
     iteration: outcome(started.next()),
   };
+  await pause(20); // until all of them are within the module
   try {
     crashForTest(how, isLater);
   } catch {

@@ -24,7 +24,7 @@ async function crash(how, isLater) {
   const faults = new Faults();
   const loader = await open(MODEL);
   const [{ name }] = await loader.loadIndex();
-  const slow = await open("/slow", { fetch: slowFetch(safetensors(9, 65536), 5) });
+  const slow = await open("/slow", { fetch: slowFetch(safetensors(9, 1 << 20), 20) });
   const started = slow.tensors();
   await started.next();
   const paused = loader.tensors();

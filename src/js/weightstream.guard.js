@@ -14,6 +14,26 @@ export function notePanic(what) {
   panic = what;
 }
 
+// What stops the requests of the instance, as long as anybody has it: should it end, nobody else would.
+const requests = new Set();
+const MANY_REQUESTS = 64;
+let swept = MANY_REQUESTS; // how many there may be until those are looked for that are gone
+
+export function noteRequest(controller) {
+  if (typeof WeakRef === "undefined") return controller;
+  if (requests.size >= swept) {
+    for (const request of requests) if (!request.deref()) requests.delete(request);
+    swept = Math.max(MANY_REQUESTS, 2 * requests.size);
+  }
+  requests.add(new WeakRef(controller));
+  return controller;
+}
+
+function stopRequests() {
+  for (const request of requests) request.deref()?.abort();
+  requests.clear();
+}
+
 // Those by which JavaScript calls closures, and what it does when it collects garbage: nobody takes what they throw.
 const UNWATCHED = /closures|^__wasm_bindgen_func_elem|^__wbindgen_destroy_closure$|^__wbg_.*_free$/;
 
@@ -27,6 +47,7 @@ export function guard(exports, retire) {
     end = describe(exception, exports);
     retire();
     tell?.(end);
+    stopRequests();
     return end;
   };
   for (const [name, value] of Object.entries(exports)) {

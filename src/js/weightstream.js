@@ -43,7 +43,6 @@ export async function init(source = new URL("weightstream_bg.wasm", import.meta.
 }
 
 function startAnew() {
-  workers.forEach(endWorker); // they answer to the instance that is gone
   try {
     restart();
   } catch (cause) {
@@ -66,8 +65,9 @@ function notStarted(cause) {
 }
 
 // The instance must not be entered any more.
-whenCrashed((exception) => {
-  crash = fail(crashFields(exception, "weightstream", "every open loader"));
+whenCrashed((end) => {
+  crash = fail(crashFields(end, "weightstream", "every open loader"));
+  workers.forEach(endWorker); // they answer to the instance that is gone
   for (const reject of unanswered) reject(crash);
   unanswered.clear();
 });

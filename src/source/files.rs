@@ -147,10 +147,12 @@ pub(super) async fn choose(files: &[ChosenFile]) -> Result<usize> {
             Head::Unreadable(error) => unreadable.push((at, error)),
         }
     }
-    // What was picked with its folder, and is of no model's format, was not picked for itself: a README, a tokenizer.
+    // What came with its folder and is in no model's format was not picked for itself: a README, a tokenizer. Where no file
+    // names the others, one that is damaged may have been meant to.
     let came_along = |at: &usize| {
-        let is_in_folder = files.get(*at).is_some_and(|file| !file.folder().is_empty());
-        is_in_folder && unreadable.iter().any(|(it, error)| it == at && error.kind == ErrorKind::Unsupported)
+        let Some(file) = files.get(*at).filter(|file| !file.folder().is_empty()) else { return false };
+        let error = unreadable.iter().find(|(it, _)| it == at).map(|(_, error)| error.kind);
+        error.is_some_and(|kind| !named.is_empty() || kind == ErrorKind::Unsupported || file.blob.size() == 0.0)
     };
     let others = |own: &BTreeSet<usize>| {
         let others = (0..files.len()).filter(|at| !own.contains(at) && !came_along(at));

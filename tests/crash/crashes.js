@@ -24,7 +24,8 @@ async function crash(how, isLater) {
   const faults = new Faults();
   const loader = await open(MODEL);
   const [{ name }] = await loader.loadIndex();
-  const slow = await open("/slow", { fetch: slowFetch(safetensors(9, 1 << 20), 20) });
+  const fetch = slowFetch(safetensors(9, 1 << 20), 20);
+  const slow = await open("/slow", { fetch });
   const started = slow.tensors();
   await started.next();
   const paused = loader.tensors();
@@ -44,6 +45,8 @@ async function crash(how, isLater) {
   for (const [what, said] of Object.entries(waiting)) faults.expect(`${how}, ${what}`, await said, ...SAYS[how]);
   faults.expect(`${how}, a call afterwards`, await outcome(loader.loadTensor(name)), ...SAYS[how]);
   faults.expect(`${how}, a paused iteration`, await outcome(paused.next()), ...SAYS[how]);
+  const running = fetch.requests.filter(({ sent, start, end, isAborted }) => sent < end - start && !isAborted);
+  faults.same(`${how}: requests that go on`, running.length, 0);
   await everything(faults, how);
   faults.expect(`${how}, the old loader`, await outcome(loader.loadTensor(name)), "CLOSED: This loader was lost");
   loader.close();

@@ -54,8 +54,11 @@ export async function chosen() {
 
     const folder = (name, files) => files.map((file) => inFolder(file, `${name}/${file.name}`));
     const model = folder("top/model", [manifest, one, two, three]);
-    const others = folder("top", [readme, new File([`{"model_type":"bert"}`], "config.json")]);
+    const lines = new File(['{"a":1}\n{"b":2}\n'], "notes.jsonl");
+    const others = folder("top", [readme, new File([`{"model_type":"bert"}`], "config.json"), new File([], ".gitkeep"), lines]);
     faults.same("a folder", await count([...model.toReversed(), ...others], { inWorker }), 3);
+    const damaged = folder("top", [new File([`{"weight_map": {`], manifest.name), one]);
+    await refused("a manifest that is damaged, and one shard", damaged, "INVALID_ARGUMENT", manifest.name);
     const old = folder("top/old", [new File([stranger], one.name)]);
     await refused("two of one name in two folders", [...old, ...model], "INVALID_ARGUMENT", `top/old/${one.name}`);
     await refused("another folder's shard", [...old, ...model.filter((file) => file.name !== one.name)], "NOT_FOUND", one.name, "top/old");

@@ -65,7 +65,8 @@ export async function memory() {
     loader.close();
     faults.same("stats of a closed loader", loader.stats.requests > 0, true);
   }
-  if (sizes.at(-1) > 1.3 * sizes[0]) faults.push(`the memory grows: ${sizes.map((size) => size >> 20)} MiB`);
+  // Where allocations fall differently there may be a little more of it, once; what is not given back would be twelve times as much.
+  if (sizes.at(-1) > 2 * sizes[0]) faults.push(`the memory grows: ${sizes.map((size) => size >> 20)} MiB`);
   return faults;
 }
 

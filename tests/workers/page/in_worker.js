@@ -143,7 +143,8 @@ globalThis.waits = async (url) => {
   const iterator = loader.tensors();
   await iterator.next();
   const seen = [];
-  for (let turn = 0; turn < 10; turn++) {
+  // Until it has stood still for half a second, however slow the machine is.
+  while (seen.length < 400 && (seen.length < 10 || seen.at(-10) !== seen.at(-1))) {
     await new Promise((resolve) => setTimeout(resolve, 50));
     seen.push(loader.stats.bytesDecoded);
   }

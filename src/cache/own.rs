@@ -2,7 +2,7 @@
 
 use super::keyed::KeyValues;
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::bytes::view;
+use crate::source::brand::view;
 use js_sys::{Function, Promise, Reflect, Uint8Array};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;

@@ -26,7 +26,8 @@ impl Closing {
         }
     }
 
-    async fn closed(&self) {
+    /// Waits for it.
+    pub(super) async fn closed(&self) {
         if self.is_closed.get() {
             return;
         }
@@ -46,25 +47,29 @@ pub(super) async fn unless<T>(
     closing: &Closing,
     work: impl Future<Output = Result<T>>,
 ) -> Result<T, JsValue> {
-    let stopped = async {
-        let closed = pin!(closing.closed());
-        match &signal {
-            None => {
-                closed.await;
-                None
-            }
-            Some(signal) => match future::select(pin!(aborted(signal)), closed).await {
-                Either::Left((reason, _)) => Some(reason),
-                Either::Right(_) => None,
-            },
-        }
-    };
     // The stop is asked first, so that a signal that is aborted already starts no work.
-    match future::select(pin!(stopped), pin!(work)).await {
-        Either::Left((Some(reason), _)) => Err(reason),
-        Either::Left((None, _)) => Err(failure(Error::new(ErrorKind::Closed, "the loader is closed"))),
+    match future::select(pin!(stopped(signal.as_ref(), closing)), pin!(work)).await {
+        Either::Left((reason, _)) => Err(reason),
         Either::Right((outcome, _)) => outcome.map_err(failure),
     }
+}
+
+/// Waits until the signal aborts or the loader closes, and gives what calls reject with then.
+pub(super) async fn stopped(signal: Option<&AbortSignal>, closing: &Closing) -> JsValue {
+    let closed = pin!(closing.closed());
+    match signal {
+        None => closed.await,
+        Some(signal) => {
+            if let Either::Left((reason, _)) = future::select(pin!(aborted(signal)), closed).await {
+                return reason;
+            }
+        }
+    }
+    failure(closed_error())
+}
+
+pub(super) fn closed_error() -> Error {
+    Error::new(ErrorKind::Closed, "the loader is closed")
 }
 
 #[wasm_bindgen]

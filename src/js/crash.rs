@@ -1,5 +1,6 @@
 //! A panic is the end of a WebAssembly instance: nothing in it can be trusted, and nobody would answer the calls that
-//! wait for it. So JavaScript is told, which rejects them and gives the next `open` a new instance.
+//! wait for it. What it says is told to JavaScript, whose net (`weightstream.guard.js`) catches the trap that follows, as
+//! it catches every other exception that leaves the module.
 
 #![allow(unreachable_pub, reason = "JavaScript reaches it: wasm-bindgen exports public functions only")]
 
@@ -24,12 +25,19 @@ pub fn on_crash(tell: Function) {
     }));
 }
 
-/// Panics: no other call should, and what follows is tested.
+/// Ends the instance, as no other call should: what follows is tested. `how` is one of `"panic"`, `"exception"` and
+/// `"memory"`.
 #[cfg(feature = "crash-test")]
 #[wasm_bindgen(js_name = crashForTest)]
 #[allow(clippy::panic, reason = "its purpose")]
-pub fn crash_for_test(is_later: bool) {
-    let crash = || panic!("this is a test");
+pub fn crash_for_test(how: String, is_later: bool) {
+    let crash = move || match how.as_str() {
+        // JavaScript throws: the view would begin behind the buffer's end.
+        "exception" => drop(js_sys::Uint8Array::new_with_byte_offset(&js_sys::ArrayBuffer::new(1), 2)),
+        // A module has 4 GiB at most, of which nothing is touched.
+        "memory" => drop(std::hint::black_box([(); 3].map(|()| Vec::<u8>::with_capacity(2_000_000_000)))),
+        _ => panic!("this is a test"),
+    };
     if is_later {
         wasm_bindgen_futures::spawn_local(async move { crash() });
     } else {

@@ -1,4 +1,5 @@
-//! The options of calls, checked.
+//! The options of calls, as Rust has them. What may be given is checked before, in `weightstream.options.js`: here only
+//! arrives what stands there.
 
 use super::failure;
 use crate::cache::{Choice, Own};
@@ -9,28 +10,20 @@ use crate::retry::Policy;
 use crate::source::cached::Naming;
 use crate::source::fetch::Client;
 use crate::source::js_buffer::JsBuffer;
-use crate::source::web::view;
 use crate::workers;
-use js_sys::{Function, Object, Reflect};
-use serde::Deserialize;
+use js_sys::{Array, Reflect};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{AbortSignal, RequestCredentials, Url};
 
-/// More connections to one host than browsers open.
-const MAX_CONCURRENCY: usize = 16;
-
-/// More than any load has use for.
-const MAX_WORKERS: usize = 16;
-
 /// What `StreamingLoader.open` was told.
 pub(super) struct Settings {
     pub(super) loader: loader::Options,
     pub(super) client: Client,
     pub(super) signal: Option<AbortSignal>,
-    pub(super) on_progress: Option<Function>,
+    pub(super) on_progress: Option<js_sys::Function>,
     /// Where files are kept from one load to the next.
     pub(super) cache: Option<Choice>,
     /// What files are cached under.
@@ -39,139 +32,75 @@ pub(super) struct Settings {
     pub(super) workers: usize,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Numbers {
-    verify: bool,
-    concurrency: f64,
-    coalesce_gap: f64,
-    max_memory: f64,
-    workers: f64,
-    digests: Pinned,
-    retry: Retry,
-}
-
-/// Digests as text.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Pinned {
-    tensors: HashMap<String, String>,
-    files: HashMap<String, String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Retry {
-    attempts: f64,
-    base_delay: f64,
-    max_delay: f64,
-    stall_timeout: f64,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        let policy = Policy::default();
-        Retry {
-            attempts: f64::from(policy.max_attempts),
-            base_delay: policy.base_delay_ms as f64,
-            max_delay: policy.max_delay_ms as f64,
-            stall_timeout: policy.stall_ms as f64,
-        }
-    }
-}
-
-impl Default for Numbers {
-    fn default() -> Self {
-        let defaults = loader::Options::default();
-        Numbers {
-            verify: defaults.verify,
-            concurrency: defaults.concurrency as f64,
-            coalesce_gap: defaults.coalesce_gap_bytes as f64,
-            max_memory: defaults.max_memory_bytes as f64,
-            workers: workers::default_count() as f64,
-            digests: Pinned::default(),
-            retry: Retry::default(),
-        }
-    }
-}
-
 /// Reads the options of `open`; `source` says which origin they are for.
 pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsValue> {
-    let numbers: Numbers = if options.is_undefined() {
-        Numbers::default()
-    } else {
-        serde_wasm_bindgen::from_value(options.clone())
-            .map_err(|error| failure(invalid(format!("the options cannot be used: {error}"))))?
-    };
-    let loader = checked(&numbers).map_err(failure)?;
     let origin = source.as_string().and_then(|url| Url::new(&url).ok()).map(|url| url.origin()).unwrap_or_default();
     let client = Client {
-        fetch: function(options, "fetch").map_err(failure)?,
-        headers: headers(options).map_err(failure)?,
+        fetch: object(options, "fetch"),
+        headers: pairs(options, "headers").collect(),
         credentials: field(options, "credentials").and_then(|value| RequestCredentials::from_js_value(&value)),
         origin,
         requests: Rc::default(),
     };
-    let on_progress = function(options, "onProgress").map_err(failure)?;
-    let cache = cache(options, source.is_string()).map_err(failure)?;
-    let naming = Naming(function(options, "cacheKey").map_err(failure)?);
-    let workers = checked_workers(&numbers).map_err(failure)?;
-    Ok(Settings { loader, client, signal: signal(options), on_progress, cache, naming, workers })
+    Ok(Settings {
+        loader: of_loader(options).map_err(failure)?,
+        client,
+        signal: signal(options),
+        on_progress: object(options, "onProgress"),
+        cache: cache(options, source.is_string()).map_err(failure)?,
+        naming: Naming(object(options, "cacheKey")),
+        workers: number(options, "workers").map_or_else(workers::default_count, |workers| workers as usize),
+    })
 }
 
 /// The signal of a call.
 pub(super) fn signal(options: &JsValue) -> Option<AbortSignal> {
-    field(options, "signal").and_then(|signal| signal.dyn_into().ok())
+    object(options, "signal")
 }
 
 /// The `rows` and `into` of `loadTensor`.
-pub(super) fn tensor_request(options: &JsValue) -> Result<(Option<Range<u64>>, Option<JsBuffer>)> {
-    let rows = match field(options, "rows") {
-        None => None,
-        Some(rows) => {
-            let rows: (f64, f64) = serde_wasm_bindgen::from_value(rows)
-                .map_err(|_| invalid("`rows` is not a pair of row numbers".to_owned()))?;
-            Some(integer("rows", rows.0)?..integer("rows", rows.1)?)
+pub(super) fn tensor_request(options: &JsValue) -> (Option<Range<u64>>, Option<JsBuffer>) {
+    let rows = object(options, "rows").and_then(|rows: Array| {
+        let row = |at| rows.get(at).as_f64().map(|row| row as u64);
+        Some(row(0)?..row(1)?)
+    });
+    (rows, object(options, "into").map(JsBuffer::borrowed))
+}
+
+fn of_loader(options: &JsValue) -> Result<loader::Options> {
+    let defaults = loader::Options::default();
+    let digests = field(options, "digests").unwrap_or_default();
+    Ok(loader::Options {
+        concurrency: number(options, "concurrency").map_or(defaults.concurrency, |number| number as usize),
+        coalesce_gap_bytes: number(options, "coalesceGap").unwrap_or(defaults.coalesce_gap_bytes),
+        max_memory_bytes: number(options, "maxMemory").unwrap_or(defaults.max_memory_bytes),
+        verify: field(options, "verify").and_then(|verify| verify.as_bool()).unwrap_or(defaults.verify),
+        digests: Digests { tensors: parsed(&digests, "tensors")?, files: parsed(&digests, "files")? },
+        retry: retry(&field(options, "retry").unwrap_or_default()),
+    })
+}
+
+fn retry(options: &JsValue) -> Policy {
+    let policy = Policy::default();
+    let attempts = number(options, "attempts").map(|attempts| attempts.min(u64::from(u32::MAX)) as u32);
+    Policy {
+        max_attempts: attempts.unwrap_or(policy.max_attempts),
+        base_delay_ms: number(options, "baseDelay").unwrap_or(policy.base_delay_ms),
+        max_delay_ms: number(options, "maxDelay").unwrap_or(policy.max_delay_ms),
+        stall_ms: number(options, "stallTimeout").unwrap_or(policy.stall_ms).max(1),
+        ..policy
+    }
+}
+
+fn parsed(digests: &JsValue, name: &str) -> Result<HashMap<String, Digest>> {
+    let parse = |(of, text): (String, String)| match text.parse() {
+        Ok(digest) => Ok((of, digest)),
+        Err(mut error @ Error { .. }) => {
+            error.what = format!("`digests.{name}` of \"{of}\": {}", error.what);
+            Err(error)
         }
     };
-    let into = match field(options, "into") {
-        None => None,
-        Some(into) => {
-            let bytes = view(&into).ok_or_else(|| invalid("`into` is no ArrayBuffer and no view of one".to_owned()))?;
-            Some(JsBuffer::borrowed(bytes))
-        }
-    };
-    Ok((rows, into))
-}
-
-fn checked(numbers: &Numbers) -> Result<loader::Options> {
-    let concurrency = integer("concurrency", numbers.concurrency)? as usize;
-    if !(1..=MAX_CONCURRENCY).contains(&concurrency) {
-        return Err(invalid(format!("`concurrency` is {concurrency}, but can be 1 to {MAX_CONCURRENCY}")));
-    }
-    let coalesce_gap_bytes = integer("coalesceGap", numbers.coalesce_gap)?;
-    let max_memory_bytes = integer("maxMemory", numbers.max_memory)?;
-    let retry = Policy {
-        max_attempts: integer("retry.attempts", numbers.retry.attempts)?.min(u64::from(u32::MAX)) as u32,
-        base_delay_ms: integer("retry.baseDelay", numbers.retry.base_delay)?,
-        max_delay_ms: integer("retry.maxDelay", numbers.retry.max_delay)?,
-        stall_ms: integer("retry.stallTimeout", numbers.retry.stall_timeout)?.max(1),
-        ..Policy::default()
-    };
-    let digests = Digests { tensors: parsed(&numbers.digests.tensors)?, files: parsed(&numbers.digests.files)? };
-    Ok(loader::Options { concurrency, coalesce_gap_bytes, max_memory_bytes, verify: numbers.verify, digests, retry })
-}
-
-fn checked_workers(numbers: &Numbers) -> Result<usize> {
-    let workers = integer("workers", numbers.workers)? as usize;
-    if workers > MAX_WORKERS {
-        return Err(invalid(format!("`workers` is {workers}, but can be 0 to {MAX_WORKERS}")));
-    }
-    Ok(workers)
-}
-
-fn parsed(digests: &HashMap<String, String>) -> Result<HashMap<String, Digest>> {
-    digests.iter().map(|(name, text)| Ok((name.clone(), text.parse()?))).collect()
+    pairs(digests, name).map(parse).collect()
 }
 
 fn cache(options: &JsValue, is_url: bool) -> Result<Option<Choice>> {
@@ -183,35 +112,28 @@ fn cache(options: &JsValue, is_url: bool) -> Result<Option<Choice>> {
         _ => Some(Own::new(choice).map(Choice::Own).ok_or_else(|| {
             let what =
                 "`cache` is none of \"auto\", \"opfs\" and \"none\" and no object with get, set, delete and keys";
-            invalid(what.to_owned())
+            Error::new(ErrorKind::InvalidArgument, what)
         })?),
     };
     Ok(choice.filter(|_| is_url))
 }
 
-fn headers(options: &JsValue) -> Result<Vec<(String, String)>> {
-    let Some(headers) = field(options, "headers") else { return Ok(Vec::new()) };
-    let entries = headers.dyn_ref::<Object>().map(Object::entries).unwrap_or_default();
-    let pair = |entry: JsValue| {
-        let at = |index| Reflect::get_u32(&entry, index).ok().and_then(|value| value.as_string());
-        at(0).zip(at(1)).ok_or_else(|| invalid("`headers` is not an object of strings".to_owned()))
-    };
-    entries.iter().map(pair).collect()
+/// An array of pairs of strings.
+fn pairs(options: &JsValue, name: &str) -> impl Iterator<Item = (String, String)> {
+    let pairs: Array = object(options, name).unwrap_or_default();
+    pairs.into_iter().filter_map(|pair| {
+        let pair: Array = pair.unchecked_into();
+        pair.get(0).as_string().zip(pair.get(1).as_string())
+    })
 }
 
-fn function(options: &JsValue, name: &str) -> Result<Option<Function>> {
-    match field(options, name) {
-        None => Ok(None),
-        Some(value) => value.dyn_into().map(Some).map_err(|_| invalid(format!("`{name}` is no function"))),
-    }
+/// A whole number.
+fn number(options: &JsValue, name: &str) -> Option<u64> {
+    field(options, name).and_then(|number| number.as_f64()).map(|number| number as u64)
 }
 
-fn integer(name: &str, number: f64) -> Result<u64> {
-    if number >= 0.0 && number.fract() == 0.0 && number < (1u64 << 53) as f64 {
-        Ok(number as u64)
-    } else {
-        Err(invalid(format!("`{name}` has {number}, which is no whole number")))
-    }
+fn object<T: JsCast>(options: &JsValue, name: &str) -> Option<T> {
+    field(options, name).map(JsCast::unchecked_into)
 }
 
 /// The property, unless it is undefined or null.
@@ -220,8 +142,4 @@ fn field(options: &JsValue, name: &str) -> Option<JsValue> {
         return None;
     }
     Reflect::get(options, &name.into()).ok().filter(|value| !value.is_undefined() && !value.is_null())
-}
-
-fn invalid(what: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, what)
 }

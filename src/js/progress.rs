@@ -79,7 +79,7 @@ impl Meter {
         let event = self.state.borrow_mut().event(self.kind, now_ms, end, &self.stats);
         if let Err(exception) = on_progress.call1(&JsValue::UNDEFINED, &event) {
             // A fault of the page must not end the load, nor go unseen.
-            report_error(&exception);
+            report_error(&exception).ok(); // a browser too old to have this goes without
         }
     }
 }
@@ -169,8 +169,8 @@ extern "C" {
     // Both pages and workers have them, so they are taken from the global object rather than from `window`.
     #[wasm_bindgen(js_namespace = performance)]
     fn now() -> f64;
-    #[wasm_bindgen(js_name = reportError)]
-    fn report_error(exception: &JsValue);
+    #[wasm_bindgen(catch, js_name = reportError)]
+    fn report_error(exception: &JsValue) -> Result<(), JsValue>;
 }
 
 #[cfg(all(test, target_arch = "wasm32"))]

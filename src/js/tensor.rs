@@ -37,6 +37,7 @@ pub(super) fn from_loaded(loaded: Loaded<JsBuffer>) -> Result<JsValue> {
 }
 
 fn typed_array(buffer: &JsBuffer, kind: ArrayKind) -> Result<JsValue> {
+    buffer.check_attached()?;
     let bytes: &Uint8Array = buffer.bytes();
     let item_bytes = match kind {
         ArrayKind::I8 | ArrayKind::U8 => 1,

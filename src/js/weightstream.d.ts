@@ -24,34 +24,45 @@ export interface ByteSource {
 }
 
 /**
- * Where a model comes from. For a model in several local files, give them all:
- * the first is the one to open (its manifest), the others are found by name.
+ * Where a model comes from. For a model in several local files, give all of them, in any order: the file that names the
+ * others (its manifest, or any part of a split GGUF) is found among them. Files of the model that are missing are an error
+ * that names them (`NOT_FOUND`), and so are files that do not belong to it (`INVALID_ARGUMENT`).
+ *
+ * Where the browser tells the folders of files (`webkitRelativePath`), a file is looked for in the folder that the manifest
+ * gives, else by its name. Files that came with a chosen folder and are not in a model format, such as a README, are passed
+ * over.
  */
-export type Source = string | URL | Blob | ByteSource | readonly File[];
+export type Source = string | URL | Blob | ByteSource | readonly File[] | FileList;
 
+/**
+ * Options that are `undefined` have their default. A name or a value that is none of these is an error
+ * (`INVALID_ARGUMENT`), here and in the options of every other call. Objects of other frames and windows are taken like
+ * those of this one.
+ */
 export interface OpenOptions {
   /** Aborts the opening. Later calls take signals of their own. */
-  signal?: AbortSignal;
-  /** Called in place of `globalThis.fetch`. */
-  fetch?: typeof globalThis.fetch;
+  signal?: AbortSignal | null | undefined;
+  /** Called in place of `globalThis.fetch`. The body of the `Response` must be neither read nor locked. */
+  fetch?: typeof globalThis.fetch | undefined;
   /**
    * Sent with every request to the origin of the URL that you opened, and to no other that a model names. Where that
-   * origin redirects to another one, browsers hold back `Authorization` and take all other headers along.
+   * origin redirects to another one, browsers hold back `Authorization` and take all other headers along. Any form that
+   * `fetch` accepts; `Range` is not among them, since weightstream sets it.
    */
-  headers?: Record<string, string>;
+  headers?: HeadersInit | Iterable<readonly [string, string]> | undefined;
   /** As in `fetch`: sent to the origin of the URL that you opened, and to no other. */
-  credentials?: RequestCredentials;
+  credentials?: RequestCredentials | undefined;
   /** Called while bytes arrive, at most ten times a second, and once at the end of each operation. */
-  onProgress?: (event: LoadProgress) => void;
+  onProgress?: ((event: LoadProgress) => void) | undefined;
   /** Check whatever the format allows for the bytes that are read. Default: `true`. */
-  verify?: boolean;
+  verify?: boolean | undefined;
   /**
    * How many connections one operation may use at once, 1 to 16: it begins with one, and adds more only while that
    * raises the throughput. Default: 4.
    */
-  concurrency?: number;
+  concurrency?: number | undefined;
   /** Two wanted ranges closer than this many bytes are read as one. Default: 1 MiB. */
-  coalesceGap?: number;
+  coalesceGap?: number | undefined;
   /**
    * Where bytes that came from a URL are kept for the next load.
    *
@@ -92,7 +103,7 @@ export interface OpenOptions {
    * Files are kept by a worker. A bundler that does not look into `new URL(…, import.meta.url)` must be told to
    * bundle `weightstream/weightstream.worker.js` as an entry point of its own, beside the app's script.
    */
-  cache?: "auto" | "opfs" | "none" | WeightCache;
+  cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
   /**
    * Names the file at a URL in the cache, for URLs that differ although the file is the same. It is called with each
    * absolute URL of the model, and must return the same string for the same file, not empty and without control
@@ -104,35 +115,36 @@ export interface OpenOptions {
    * treated as one that was loaded with credentials: its cached bytes are used only after the server has confirmed
    * the version and the permission to read it, or without a connection.
    */
-  cacheKey?: (url: string) => string;
+  cacheKey?: ((url: string) => string) | undefined;
   /**
    * How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as one.
    * Where there is no room, nothing more is read. A single tensor may be larger. Default: 256 MiB.
    */
-  maxMemory?: number;
+  maxMemory?: number | undefined;
   /**
    * How many workers decode and digest, 0 to 16, so that the page is free and several cores help. Default: two less than
    * there are cores, at most 4. 0: all is done where `open` was called, but SHA-256, which the browser computes.
    *
    * They start once there is much to decode, or to check by SHA-256 or BLAKE3, serve all loaders, and end when there was
-   * nothing to do for ten seconds. Where they cannot be started all is done where `open` was called, and what one that
-   * dies had is loaded again. Tensors come back by transfer; those that go `into` a `SharedArrayBuffer` are written there
+   * nothing to do for ten seconds. Where they cannot be started all is done where `open` was called, and
+   * `stats.workersError` says why; what one that dies had is loaded again. Tensors come back by transfer; those that go `into` a `SharedArrayBuffer` are written there
    * by the workers, any other `into` is filled where `open` was called. What a bundler must be told stands at `cache`.
    */
-  workers?: number;
+  workers?: number | undefined;
   /**
    * Loads in a worker, which the loader has to itself, with its `workers` and its cache: the page has nothing to do but to take what
    * is finished, so that no part of a load holds up a tap or a frame. Default: `false`.
    *
    * Requests are that worker's: a `fetch`, `cache` or `cacheKey` of your own cannot be called from there (`INVALID_ARGUMENT`), and what the page has
    * put in the place of `globalThis.fetch` is not. Up to 8 MiB of tensors, beyond `maxMemory`, may be on their way to the page;
-   * an `into` that is not shared is filled by a copy. Where the worker cannot be started all is done where `open` was called.
+   * an `into` that is not shared is filled by a copy. Where the worker cannot be started all is done where `open` was called,
+   * and `stats.workersError` says why.
    */
-  inWorker?: boolean;
+  inWorker?: boolean | undefined;
   /** What the model must be, whatever its files say. Checked also where `verify` is `false`. */
-  digests?: PinnedDigests;
+  digests?: PinnedDigests | undefined;
   /** When to try again after a broken connection, a stall, or an answer such as 503. */
-  retry?: RetryOptions;
+  retry?: RetryOptions | undefined;
 }
 
 /**
@@ -164,24 +176,24 @@ export interface PinnedDigests {
    * By name: over the tensor's decoded bytes, of several components one after the other. Checked before the tensor is
    * handed out; `rows` of it are not.
    */
-  tensors?: Readonly<Record<string, Digest>>;
+  tensors?: Readonly<Record<string, Digest>> | undefined;
   /**
    * By path in the model, file name or URL: over the stored bytes. Checked where all of a file is read: a manifest by
    * `open`, others at the end of `tensors()` over the whole model and by `verify()`.
    */
-  files?: Readonly<Record<string, Digest>>;
+  files?: Readonly<Record<string, Digest>> | undefined;
 }
 
 /** What cannot pass (403, 404, a damaged file) is never tried again. Times are in milliseconds. */
 export interface RetryOptions {
   /** Failures in a row that are borne, counted since bytes last arrived. Default: 6; 0 for none. */
-  attempts?: number;
+  attempts?: number | undefined;
   /** The wait after the first failure; each further one doubles it. Default: 250. */
-  baseDelay?: number;
+  baseDelay?: number | undefined;
   /** The longest wait, unless the server asks for a longer one. Default: 8000. */
-  maxDelay?: number;
+  maxDelay?: number | undefined;
   /** A connection that brings nothing for so long is replaced. Default: 20000. */
-  stallTimeout?: number;
+  stallTimeout?: number | undefined;
 }
 
 /** A range of a file that has arrived: which bytes, of which file, over which connection. */
@@ -279,17 +291,20 @@ export interface Tensor {
 }
 
 export interface LoadTensorOptions {
-  signal?: AbortSignal;
-  /** Write the bytes here instead of into a new buffer. Must be exactly as long as what is loaded. */
-  into?: ArrayBufferLike | ArrayBufferView;
+  signal?: AbortSignal | null | undefined;
+  /**
+   * Write the bytes here instead of into a new buffer. Must be exactly as long as what is loaded, and stay as it is until
+   * the call has settled: memory that is detached or shrunk is `INVALID_ARGUMENT`.
+   */
+  into?: ArrayBufferLike | ArrayBufferView | undefined;
   /** Only rows `[first, end)` of the outermost dimension. */
-  rows?: readonly [first: number, end: number];
+  rows?: readonly [first: number, end: number] | undefined;
 }
 
 export interface TensorsOptions {
   /** Only these. Default: all. */
-  names?: Iterable<string>;
-  signal?: AbortSignal;
+  names?: Iterable<string> | undefined;
+  signal?: AbortSignal | null | undefined;
 }
 
 /** What has been done so far, over the whole life of a loader. */
@@ -305,6 +320,11 @@ export interface LoaderStats {
    * `cache: "none"`, and for a model that is not read from a URL.
    */
   readonly cacheError: string | undefined;
+  /**
+   * Why workers that were asked for (`workers`, `inWorker`) and needed do not do the work, which is done where `open` was
+   * called instead; `undefined` where all is well or nothing was there for them to do.
+   */
+  readonly workersError: string | undefined;
   /** Bytes of tensors that were handed out. */
   readonly bytesDecoded: number;
   /** The size of the WebAssembly memory now. It never shrinks, so this is its peak. */
@@ -328,12 +348,15 @@ export class StreamingLoader implements Disposable {
    * Loads many tensors in few long requests and yields each as it completes: those that one
    * connection brings in file order. Over the whole model it also checks the checksums of the files, and throws at the end
    * where one does not match.
+   *
+   * Nothing is read before the first tensor is asked for. An abort, `close()`, and `return()` of the iterator (which
+   * `break` calls) stop its requests at once, also while nobody asks for the next tensor.
    */
   tensors(options?: TensorsOptions): AsyncIterableIterator<Tensor>;
   /** Reads and checks the whole model, keeping nothing. Resolves to what was checked by. */
-  verify(options?: { signal?: AbortSignal }): Promise<Verified>;
+  verify(options?: { signal?: AbortSignal | null | undefined }): Promise<Verified>;
   readonly stats: LoaderStats;
-  /** Stops what is running and frees the memory. Calling it twice is harmless. */
+  /** Stops every request and frees the memory, both at once. Calling it twice is harmless; `stats` stays readable. */
   close(): void;
   [Symbol.dispose](): void;
 }
@@ -366,7 +389,12 @@ export type LoadErrorCode =
   | "NETWORK" | "HTTP" | "RANGE_UNSUPPORTED" | "CHANGED" | "TRUNCATED" | "CHECKSUM" | "FORMAT"
   | "LIMIT" | "UNSUPPORTED" | "NOT_FOUND" | "INVALID_ARGUMENT" | "CLOSED" | "INTERNAL";
 
-/** The one error class. Its message says what was wrong, where, and what to do about it. */
+/**
+ * The one error class. Its message says what was wrong, where, and what to do about it.
+ *
+ * Whatever fails, every promise settles. Should the WebAssembly module itself end, all calls of all loaders reject: with
+ * `LIMIT` where it ran out of memory, else with `INTERNAL`, and the exception as the `cause`. The next `open` starts a new one.
+ */
 export class LoadError extends Error {
   private constructor();
   readonly name: "LoadError";

@@ -10,10 +10,15 @@ import start, {
   setWorkers,
   thisModule,
 } from "./weightstream_glue.js";
+import { LoadError, MAKE, fail, invalid } from "./weightstream.error.js";
+import { crashFields, notePanic, whenCrashed } from "./weightstream.guard.js";
+import * as options from "./weightstream.options.js";
+
+export { LoadError };
 
 let started;
 
-// A panic ends an instance of the module, and the loaders that live in it. The next one has another number.
+// A crash ends an instance of the module, and the loaders that live in it. The next one has another number.
 let instance = 0;
 let crash; // the LoadError, until there is a new instance
 const unanswered = new Set(); // what rejects the calls that wait
@@ -22,51 +27,62 @@ const workers = new Set();
 // A module with the type of a function that returns a vector.
 const HAS_VECTORS = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7b]);
 
-export function init(source = new URL("weightstream_bg.wasm", import.meta.url)) {
-  if (!globalThis.WebAssembly?.validate(HAS_VECTORS)) return Promise.reject(new LoadError(MAKE, {
+export async function init(source = new URL("weightstream_bg.wasm", import.meta.url)) {
+  if (!globalThis.WebAssembly?.validate(HAS_VECTORS)) throw fail({
     code: "UNSUPPORTED",
     message: "This browser has no WebAssembly with vectors (SIMD), which weightstream needs. " +
       "Use Chrome or Edge 91, Firefox 89, Safari 16.4 or a later version.",
-  }));
-  if (crash) {
-    workers.forEach(endWorker); // they answer to the instance that is gone
-    restart();
-    onCrash(crashed);
-    crash = undefined;
-    instance++;
-  }
-  started ??= start({ module_or_path: source }).then(() => onCrash(crashed), (cause) => {
-    started = undefined; // so that a later call can succeed
-    throw new LoadError(MAKE, {
-      code: "INTERNAL",
-      message: `The WebAssembly module of weightstream could not be started: ${cause?.message ?? cause}. ` +
-        "Check that weightstream_bg.wasm is served beside weightstream.js, or call init() with its URL.",
-      cause,
-    });
   });
-  return started.then(() => setWorkers(startWorker, endWorker));
+  started ??= start({ module_or_path: source }).then(() => onCrash(notePanic), (cause) => {
+    started = undefined; // so that a later call can succeed
+    throw notStarted(cause);
+  });
+  await started;
+  if (crash) startAnew(); // not before: the call that asks may come from within the old instance
+  entered(() => setWorkers(startWorker, endWorker));
 }
 
-// Called from within the module, which must not be entered again.
-function crashed(what) {
-  crash = new LoadError(MAKE, {
-    code: "INTERNAL",
-    message: `weightstream crashed, and every open loader with it: ${what}. ` +
-      "Open the model again, and please report this with the file that caused it.",
+function startAnew() {
+  try {
+    restart();
+  } catch (cause) {
+    throw notStarted(cause);
+  }
+  onCrash(notePanic);
+  crash = undefined;
+  instance++;
+}
+
+function notStarted(cause) {
+  const what = `The WebAssembly module of weightstream could not be started: ${cause?.message ?? cause}. `;
+  if (cause instanceof RangeError) return fail({
+    code: "LIMIT",
+    message: what + "The browser has no memory for it: close other tabs, or drop what is not needed any more.",
+    cause,
   });
+  const advice = "Check that weightstream_bg.wasm is served beside weightstream.js, or call init() with its URL.";
+  return fail({ code: "INTERNAL", message: what + advice, cause });
+}
+
+// The instance must not be entered any more.
+whenCrashed((end) => {
+  crash = fail(crashFields(end, "weightstream", "every open loader"));
+  workers.forEach(endWorker); // they answer to the instance that is gone
   for (const reject of unanswered) reject(crash);
   unanswered.clear();
-}
+});
 
 export class StreamingLoader {
   #alive;
   #checked;
   #instance = instance;
+  #workersError; // why a loader that should be in a worker is not
 
-  constructor(make, loader, check = checked) {
+  constructor(make, loader, { check = checked, workersError } = {}) {
     if (make !== MAKE) throw new TypeError("Use StreamingLoader.open().");
     this.#alive = loader;
     this.#checked = check;
+    this.#workersError = workersError;
   }
 
   // What lives in a worker tells by itself.
@@ -76,17 +92,16 @@ export class StreamingLoader {
 
   get #loader() {
     if (!this.#isLost) return this.#alive;
-    throw crash ?? new LoadError(MAKE, {
-      code: "CLOSED",
-      message: "This loader was lost when weightstream crashed. Open the model again.",
-    });
+    throw crash ?? fail({ code: "CLOSED", message: "This loader was lost when weightstream crashed. Open the model again." });
   }
 
-  static async open(source, options) {
+  static async open(source, given) {
+    const { inWorker, ...read } = options.openOptions(given);
+    const from = options.sourceOf(source);
     await init();
-    const remote = options?.inWorker && (await inWorker(addressed(source), options));
-    if (remote) return new StreamingLoader(MAKE, remote, async (call) => call());
-    return new StreamingLoader(MAKE, await checked(() => Loader.open(addressed(source), options)));
+    const remote = inWorker ? await openInWorker(from, read) : {};
+    if (remote.loader) return new StreamingLoader(MAKE, remote.loader, { check: async (call) => call() });
+    return new StreamingLoader(MAKE, await checked(() => Loader.open(from, read)), remote);
   }
 
   loadMetadata() {
@@ -101,39 +116,102 @@ export class StreamingLoader {
     });
   }
 
-  loadTensor(name, options) {
-    return this.#checked(() => this.#loader.loadTensor(String(name), options));
+  loadTensor(name, given) {
+    return this.#checked(async () => this.#loader.loadTensor(options.tensorName(name), options.tensorOptions(given)));
   }
 
   prefetch(names) {
-    this.#loader.prefetch(Array.from(names, String));
+    const read = options.names(names);
+    entered(() => this.#loader.prefetch(read));
   }
 
-  async *tensors({ names, signal } = {}) {
-    const stream = this.#loader.tensors(names && Array.from(names, String), signal);
-    try {
-      for (let tensor; (tensor = await this.#checked(() => this.#loader && stream.next())); ) yield tensor;
-    } finally {
-      if (!this.#isLost) stream.cancel();
-    }
+  // Nothing is read before the first tensor is asked for.
+  tensors(given) {
+    let stream, isLost;
+    const begin = () => {
+      const { names, signal } = options.tensorsOptions(given);
+      stream = this.#loader.tensors(names, signal);
+      isLost = () => this.#isLost;
+    };
+    const next = () => this.#checked(async () => {
+      if (!stream) begin();
+      return this.#loader && stream.next();
+    });
+    return new TensorIterator(next, () => stream && !isLost() && stream.cancel());
   }
 
-  verify({ signal } = {}) {
-    return this.#checked(() => this.#loader.verify(signal));
+  verify(given) {
+    return this.#checked(async () => this.#loader.verify(options.verifyOptions(given).signal));
   }
 
   get stats() {
-    return this.#loader.stats;
+    const stats = entered(() => this.#loader.stats);
+    return this.#workersError === undefined ? stats : { ...stats, workersError: this.#workersError };
   }
 
   close() {
-    if (!this.#isLost) this.#alive.close();
+    if (!this.#isLost) entered(() => this.#alive.close());
   }
 
   [Symbol.dispose ?? Symbol.for("Symbol.dispose")]() {
     this.close();
   }
 }
+
+// An iterator that nobody has any more ends its load, as far as the browser tells of it.
+const forgotten = globalThis.FinalizationRegistry && new FinalizationRegistry((stop) => stop());
+
+const AsyncIteratorPrototype = Object.getPrototypeOf(Object.getPrototypeOf(async function* () {}.prototype));
+
+// What a generator would be, but one that `return` ends also while it waits for a tensor.
+class TensorIterator {
+  #next;
+  #stop;
+  #last = Promise.resolve();
+  #isDone = false;
+
+  constructor(next, stop) {
+    this.#next = next;
+    this.#stop = stop;
+    forgotten?.register(this, stop, this);
+  }
+
+  next() {
+    const step = this.#last.then(async () => {
+      if (this.#isDone) return { value: undefined, done: true };
+      try {
+        const value = await this.#next();
+        if (value && !this.#isDone) return { value, done: false };
+      } catch (error) {
+        this.#end();
+        throw error;
+      }
+      this.#end();
+      return { value: undefined, done: true };
+    });
+    this.#last = step.catch(() => {});
+    return step;
+  }
+
+  async return(value) {
+    this.#end();
+    return { value: await value, done: true };
+  }
+
+  async throw(error) {
+    this.#end();
+    throw error;
+  }
+
+  #end() {
+    if (this.#isDone) return;
+    this.#isDone = true;
+    forgotten?.unregister(this);
+    this.#stop();
+  }
+}
+Object.setPrototypeOf(TensorIterator.prototype, AsyncIteratorPrototype);
+Object.defineProperty(TensorIterator.prototype, Symbol.toStringTag, { value: "TensorIterator", configurable: true });
 
 // Puts in the items of a typed array, or the strings of these lengths that a text was joined of.
 function addItems(array, start, numbers, text) {
@@ -181,8 +259,9 @@ export async function cachedBytes() {
 }
 
 export async function deleteCached(url) {
+  const address = options.urlOf(url);
   await init();
-  return checked(() => cacheDelete(addressed(String(url)), String(url)));
+  return checked(() => cacheDelete(address, typeof url === "string" ? url : address));
 }
 
 export async function clearCache() {
@@ -190,20 +269,14 @@ export async function clearCache() {
   return checked(() => cacheClear());
 }
 
-export class LoadError extends Error {
-  constructor(make, { message, code, url, tensor, range, status, cause }) {
-    if (make !== MAKE) throw new TypeError("Only weightstream makes a LoadError.");
-    super(message, cause === undefined ? undefined : { cause });
-    Object.assign(this, { code, url, tensor, range, status });
-  }
-
-  get name() {
-    return "LoadError";
+// Enters the module, which may end in there.
+function entered(call) {
+  try {
+    return call();
+  } catch (error) {
+    throw error instanceof LoadError ? error : crash ?? error;
   }
 }
-
-// Kept inside this module, so that nobody else can call the constructors.
-const MAKE = Symbol("make");
 
 async function checked(call) {
   let give;
@@ -213,29 +286,40 @@ async function checked(call) {
       call().then(resolve, reject);
     });
   } catch (error) {
-    if (error instanceof WebAssembly.RuntimeError) {
-      if (!crash) crashed(error.message); // no panic, but as fatal: out of memory, for one
-      throw crash;
-    }
-    if (!(error instanceof Failure)) throw error; // an abort's own reason
-    try {
-      throw new LoadError(MAKE, error);
-    } finally {
-      error.free();
-    }
+    if (error instanceof LoadError) throw error;
+    if (!(error instanceof Failure)) throw isFault(error) ? crash : error; // an abort's own reason
+    throw loadErrorOf(error);
   } finally {
     unanswered.delete(give);
   }
 }
 
-// A loader in a worker of its own; nothing where there can be none.
-async function inWorker(source, { fetch, cache, cacheKey, inWorker, ...options }) {
-  if (fetch || cacheKey || (cache && typeof cache === "object")) throw new LoadError(MAKE, {
-    code: "INVALID_ARGUMENT",
-    message: "A loader in a worker can call neither a `fetch` nor a `cache` nor a `cacheKey` of the page. Leave it or `inWorker` out.",
-  });
-  const { openRemote } = await import("./weightstream.remote.js").catch(() => ({}));
-  return openRemote?.(newWorker, thisModule(), source, { ...options, cache }, (fields) => new LoadError(MAKE, fields));
+// Whether it is what the module ended with, rather than the reason of an abort.
+const isFault = (error) => crash !== undefined && (error instanceof WebAssembly.RuntimeError || error === crash.cause);
+
+function loadErrorOf(failure) {
+  try {
+    const error = fail(failure);
+    failure.free();
+    return error;
+  } catch {
+    // Its instance has ended since.
+    return crash ?? fail({ code: "INTERNAL", message: "weightstream crashed before it could say what failed. Open the model again." });
+  }
+}
+
+// A loader in a worker of its own; where there can be none, why.
+async function openInWorker(source, { fetch, cache, cacheKey, ...read }) {
+  if (fetch || cacheKey || (cache && typeof cache === "object")) {
+    throw invalid("a loader in a worker can call neither a `fetch` nor a `cache` nor a `cacheKey` of the page: leave it or `inWorker` out");
+  }
+  let remote;
+  try {
+    remote = await import("./weightstream.remote.js");
+  } catch (cause) {
+    return { workersError: `weightstream.remote.js cannot be loaded: ${cause?.message ?? cause}` };
+  }
+  return remote.openRemote(newWorker, thisModule(), source, { ...read, cache });
 }
 
 // Bundlers look for exactly this expression.
@@ -251,14 +335,3 @@ const endWorker = (worker) => {
   worker.terminate();
   workers.delete(worker);
 };
-
-// URLs are made absolute against the page, or the worker's script.
-function addressed(source) {
-  if (typeof source !== "string" && !(source instanceof URL)) return source;
-  const base = globalThis.document?.baseURI ?? globalThis.location?.href;
-  try {
-    return new URL(source, base).href;
-  } catch (cause) {
-    throw new LoadError(MAKE, { code: "INVALID_ARGUMENT", message: `"${source}" is not a URL. Correct the call.`, cause });
-  }
-}

@@ -1,5 +1,6 @@
 // A loader that lives in a worker, as the page has it: the methods of the one in WebAssembly, by messages. The other end of them is
 // in weightstream.worker.js.
+import { fail, invalid } from "./weightstream.error.js";
 
 // A worker that says nothing for so long after it was started never will.
 const START_MS = 10_000;
@@ -13,40 +14,51 @@ const STEP_BYTES = 2 << 20;
 let spare; // a worker without a loader
 let lastNumber = 0; // of all calls, so that no answer to an old one is taken for that to a new one
 
-// Opens a model in a worker, which runs `module`, too. Gives nothing where none can be started. `fail` makes a LoadError.
-export async function openRemote(startWorker, module, source, { signal, onProgress, ...options }, fail) {
+// Opens a model in a worker, which runs `module`, too: `{ loader }`; where none can be started, `{ workersError }` says why.
+export async function openRemote(startWorker, module, source, { signal, onProgress, ...options }) {
   const begun = takeSpare() ?? begin(startWorker, module);
-  const loader = begun && new RemoteLoader(begun, onProgress, fail);
-  if (!(await loader?.hasStarted(signal))) return undefined;
+  if (begun.workersError !== undefined) return begun;
+  const loader = new RemoteLoader(begun, onProgress);
+  const workersError = await loader.failure(signal);
+  if (workersError !== undefined) return { workersError };
   try {
-    const isTold = typeof onProgress === "function" || onProgress; // anything else is refused there
-    await loader.open(source, { ...options, onProgress: isTold }, signal);
-    return loader;
+    await loader.open(source, { ...options, onProgress: onProgress !== undefined }, signal);
+    return { loader };
   } catch (error) {
     loader.close();
     throw error;
   }
 }
 
-// Gives the worker, and a promise of whether it has started; nothing where the page may have none.
+// Gives the worker, and a promise of why it has not started; only that where the page may have none.
 function begin(startWorker, module) {
   let worker;
   try {
     worker = startWorker();
-  } catch {
-    return undefined;
+  } catch (cause) {
+    return { workersError: `workers cannot be started: ${cause?.message ?? cause}` };
   }
-  const hasStarted = new Promise((resolve) => {
-    setTimeout(resolve, START_MS, false);
-    worker.onmessage = () => resolve(true);
-    worker.onerror = (event) => {
+  const failure = new Promise((resolve) => {
+    const silent = `weightstream.worker.js has not started within ${START_MS / 1000} s`;
+    const timer = setTimeout(resolve, START_MS, silent);
+    const settle = (reason) => (clearTimeout(timer), resolve(reason));
+    worker.onmessage = ({ data }) => settle(data?.crash && `weightstream.worker.js does not run: ${data.crash.message}`);
+    worker.onerror = worker.onmessageerror = (event) => {
       event.preventDefault?.(); // the page goes on without
-      resolve(false);
+      settle(event.message ? `weightstream.worker.js does not run: ${event.message}` : UNSAID);
     };
-    worker.postMessage([module, "loader"]);
+    try {
+      worker.postMessage([module, "loader"]);
+    } catch (cause) {
+      settle(`the module cannot be sent to a worker: ${cause?.message ?? cause}`);
+    }
   });
-  return { worker, hasStarted };
+  return { worker, failure };
 }
+
+// Browsers do not tell why a script was not loaded.
+const UNSAID = "weightstream.worker.js cannot be loaded: it is not served or not bundled, or the page's Content-Security-Policy " +
+  "(`worker-src`) forbids it";
 
 function takeSpare() {
   const taken = spare;
@@ -57,33 +69,37 @@ function takeSpare() {
 
 function keepSpare(worker) {
   if (spare) return worker.terminate();
-  const drop = () => takeSpare().worker.terminate();
+  const drop = () => {
+    if (spare?.worker === worker) takeSpare();
+    worker.terminate();
+  };
   worker.onmessage = ({ data }) => data.crash && drop();
-  worker.onerror = drop;
-  spare = { worker, hasStarted: Promise.resolve(true), timer: setTimeout(drop, IDLE_MS) };
+  worker.onerror = worker.onmessageerror = drop;
+  spare = { worker, failure: Promise.resolve(), timer: setTimeout(drop, IDLE_MS) };
 }
 
 class RemoteLoader {
   #worker;
-  #hasStarted;
+  #failure;
   #onProgress;
-  #fail;
   #calls = new Map();
   #lost; // the LoadError, once nothing more can be asked
   #stats;
 
-  constructor({ worker, hasStarted }, onProgress, fail) {
+  constructor({ worker, failure }, onProgress) {
     this.#worker = worker;
     this.#onProgress = onProgress;
-    this.#fail = fail;
-    this.#hasStarted = hasStarted.then((has) => {
-      if (!has) return worker.terminate();
+    this.#failure = failure.then((reason) => {
+      if (reason !== undefined) {
+        worker.terminate();
+        return reason;
+      }
       worker.onmessage = ({ data }) => this.#hear(data);
-      worker.onerror = (event) => {
+      worker.onerror = worker.onmessageerror = (event) => {
         event.preventDefault?.(); // those who wait are told
-        this.#crashed(event.message ?? "no reason is known");
+        this.#crashed(crashOf(event.message || "its messages cannot be read, or no reason is known"));
       };
-      return true;
+      return undefined;
     });
   }
 
@@ -91,12 +107,12 @@ class RemoteLoader {
     return this.#stats;
   }
 
-  // Also where the signal aborts first, of which `open` tells.
-  hasStarted(signal) {
+  // Why the worker has not started. Settles also where the signal aborts first, of which `open` tells.
+  failure(signal) {
     return new Promise((resolve) => {
-      this.#hasStarted.then(resolve);
-      if (signal?.aborted) resolve(true);
-      signal?.addEventListener?.("abort", () => resolve(true), { once: true });
+      this.#failure.then(resolve);
+      if (signal?.aborted) resolve();
+      signal?.addEventListener("abort", () => resolve(), { once: true });
     });
   }
 
@@ -112,14 +128,12 @@ class RemoteLoader {
     return this.#call("loadIndex", [], { add });
   }
 
-  async loadTensor(name, options) {
-    const { signal, into, ...others } = options ?? {};
-    const own = viewOf(into);
-    const isCopied = own && own.buffer instanceof ArrayBuffer;
-    const stand = isCopied ? standInFor(own) : into;
+  async loadTensor(name, { signal, into, ...others }) {
+    const isCopied = into && !isShared(into.buffer);
+    const stand = isCopied ? standInFor(into) : into;
     const transferred = isCopied ? [stand.buffer] : [];
     const tensor = await this.#call("loadTensor", [name, { ...others, into: stand }], { signal }, transferred);
-    if (own) putInto(own, tensor, isCopied);
+    if (into) putInto(into, tensor, isCopied, name);
     return tensor;
   }
 
@@ -134,17 +148,17 @@ class RemoteLoader {
   tensors(names, signal) {
     const come = []; // tensors that were not asked for yet
     const call = { signal, take: (tensor) => (come.push(tensor), wake?.()) };
-    let outcome, isOver, wake, takenBytes = 0;
-    const begin = () => {
-      outcome = this.#call("tensors", [names], call);
-      outcome.catch(() => {}).then(() => ((isOver = true), wake?.()));
+    let wake, isOver, takenBytes = 0;
+    const outcome = this.#call("tensors", [names], call);
+    const end = (isFailed) => {
+      isOver = true;
+      if (isFailed) come.length = 0; // nobody may have them any more
+      wake?.();
     };
+    outcome.then(() => end(false), () => end(true));
     return {
       next: async () => {
-        if (!outcome) begin();
         while (come.length === 0 && !isOver) await new Promise((resolve) => (wake = resolve));
-        if (signal?.aborted) throw signal.reason;
-        if (this.#lost) throw this.#lost;
         if (come.length === 0) return outcome;
         const { tensor, byteLength } = come.shift();
         takenBytes += byteLength;
@@ -154,14 +168,18 @@ class RemoteLoader {
         }
         return tensor;
       },
-      cancel: () => !isOver && call.stop?.(),
+      cancel: () => {
+        if (!isOver) call.stop?.();
+        end(true);
+      },
     };
   }
 
   close() {
     if (this.#lost) return;
-    this.#lose(this.#fail({ code: "CLOSED", message: "the loader is closed. Open a new loader." }));
-    this.#hasStarted.then((has) => has && this.#worker.postMessage({ isClosed: true })); // answered once all is kept
+    this.#lose(fail({ code: "CLOSED", message: "the loader is closed. Open a new loader." }));
+    // It answers once all is kept.
+    this.#failure.then((reason) => reason === undefined && this.#worker.postMessage({ isClosed: true }));
   }
 
   #call(method, args, call = {}, transferred = []) {
@@ -172,7 +190,7 @@ class RemoteLoader {
     return new Promise((resolve, reject) => {
       const settling = (settle) => (outcome) => {
         this.#calls.delete(call.number);
-        signal?.removeEventListener?.("abort", call.stop);
+        signal?.removeEventListener("abort", call.stop);
         settle(outcome);
       };
       call.resolve = settling(resolve);
@@ -184,11 +202,10 @@ class RemoteLoader {
       try {
         this.#worker.postMessage({ number: call.number, method, args }, transferred);
       } catch (cause) {
-        const what = `what was given to ${method} cannot go to a worker (${cause.message})`;
-        return reject(this.#fail({ code: "INVALID_ARGUMENT", message: `${what}. Correct the call, or leave \`inWorker\` out.`, cause }));
+        return reject(invalid(`what was given to ${method} cannot go to a worker (${cause.message}): leave \`inWorker\` out`, cause));
       }
       this.#calls.set(call.number, call);
-      signal?.addEventListener?.("abort", call.stop);
+      signal?.addEventListener("abort", call.stop);
     });
   }
 
@@ -201,7 +218,7 @@ class RemoteLoader {
     if (!call) return; // it was stopped
     pieces?.forEach((piece) => call.add(...piece));
     if (tensor) call.take(tensor);
-    if (failure) call.reject(this.#fail(failure));
+    if (failure) call.reject(fail(failure));
     if (isDone) call.resolve(value);
   }
 
@@ -214,13 +231,9 @@ class RemoteLoader {
     }
   }
 
-  #crashed(what) {
+  #crashed(fields) {
     this.#worker.terminate();
-    this.#lose(this.#fail({
-      code: "INTERNAL",
-      message: `weightstream crashed in its worker, and the loader with it: ${what}. ` +
-        "Open the model again, and please report this with the file that caused it.",
-    }));
+    this.#lose(fail(fields));
   }
 
   #lose(error) {
@@ -229,12 +242,13 @@ class RemoteLoader {
   }
 }
 
-// All bytes of a memory that the caller gave; undefined for anything else.
-function viewOf(into) {
-  if (ArrayBuffer.isView(into)) return new Uint8Array(into.buffer, into.byteOffset, into.byteLength);
-  const isMemory = into instanceof ArrayBuffer || (globalThis.SharedArrayBuffer && into instanceof SharedArrayBuffer);
-  return isMemory ? new Uint8Array(into) : undefined;
-}
+const crashOf = (what) => ({
+  code: "INTERNAL",
+  message: `weightstream crashed in its worker, and the loader with it: ${what}. ` +
+    "Open the model again, and please report this with the file that caused it.",
+});
+
+const isShared = (memory) => Object.prototype.toString.call(memory) === "[object SharedArrayBuffer]";
 
 // As many bytes, which may go to the worker, and begin at a multiple of 8 only where the others do.
 function standInFor({ byteOffset, byteLength }) {
@@ -243,11 +257,21 @@ function standInFor({ byteOffset, byteLength }) {
 }
 
 // Has the tensor lie in the caller's own memory: it is a view of a copy, or of the same shared memory under another name.
-function putInto(own, tensor, isCopied) {
+function putInto(own, tensor, isCopied, name) {
   for (const component of tensor.components.values()) {
     const { data } = component;
-    if (isCopied) own.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
-    component.data = new data.constructor(own.buffer, own.byteOffset, data.length);
+    try {
+      if (isCopied) own.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+      component.data = new data.constructor(own.buffer, own.byteOffset, data.length);
+    } catch (cause) {
+      throw fail({
+        code: "INVALID_ARGUMENT",
+        message: `tensor "${name}": \`into\` was detached or shrunk while a tensor was loaded into it. ` +
+          "Neither transfer nor resize its memory until the call has settled.",
+        tensor: name,
+        cause,
+      });
+    }
     if (tensor.data) tensor.data = component.data;
   }
 }

@@ -10,11 +10,22 @@ import {
   serveJobs,
   setWorkers,
 } from "./weightstream_glue.js";
+import { crashFields, notePanic, whenCrashed } from "./weightstream.guard.js";
 
 globalThis.onmessage = ({ data: [module, role] }) => {
   initSync({ module });
+  onCrash(notePanic);
+  whenCrashed(({ what }) => failLater(what));
   ({ cache: serveCache, jobs: serveJobs, loader: serveLoader })[role]();
 };
+
+// Of a module that this worker may not have, for one.
+globalThis.onmessageerror = () => failLater("a message cannot be read here");
+
+// The page's `onerror` gets it.
+const failLater = (what) => setTimeout(() => {
+  throw new Error(what);
+});
 
 // So many bytes of tensors may be on their way to the page, or wait there.
 const MAX_AHEAD_BYTES = 8 << 20;
@@ -28,10 +39,15 @@ function serveLoader() {
   let loader;
   let keeps;
   let telling;
+  let hasCrashed = false;
 
-  onCrash((crash) => postMessage({ crash }));
-  // This script once more: bundlers would take a name of it for a circle.
-  setWorkers(() => new Worker(location.href, { type: "module" }), (worker) => worker.terminate());
+  whenCrashed((end) => {
+    hasCrashed = true;
+    clearInterval(telling);
+    const { cause, ...fields } = crashFields(end, "weightstream in its worker", "the loader");
+    postMessage({ crash: fields });
+  });
+  setWorkers(startAnother, (worker) => worker.terminate());
 
   globalThis.onmessage = ({ data: { number, method, args, isStopped, takenBytes, isClosed } }) => {
     if (isClosed) return end();
@@ -52,8 +68,7 @@ function serveLoader() {
       const [told, transferred] = (await methods[method](call, ...args)) ?? [];
       tell({ number, ...told, isDone: true }, transferred);
     } catch (error) {
-      if (error instanceof WebAssembly.RuntimeError) postMessage({ crash: error.message });
-      else tell({ number, failure: failureOf(error) });
+      tell({ number, failure: failureOf(error) });
     } finally {
       calls.delete(number);
       if (calls.size === 0) telling = clearInterval(telling);
@@ -63,7 +78,7 @@ function serveLoader() {
   const methods = {
     async open({ signal }, source, { onProgress, ...options }) {
       keeps = options.cache !== "none";
-      const told = onProgress === true ? (progress) => tell({ progress }) : onProgress;
+      const told = onProgress ? (progress) => tell({ progress }) : undefined;
       loader = await Loader.open(source, { ...options, signal, onProgress: told });
     },
 
@@ -104,14 +119,37 @@ function serveLoader() {
   };
 
   function tell(message, transferred) {
-    postMessage({ ...message, stats: loader?.stats }, transferred);
+    if (!hasCrashed) postMessage({ ...message, stats: loader?.stats }, transferred);
   }
 
   async function end() {
+    for (const call of calls.values()) {
+      call.stopping.abort(); // nobody waits for it
+      call.goOn?.();
+    }
+    if (hasCrashed) return;
     loader?.close();
     loader = undefined;
     if (keeps) await cacheList().catch(() => {}); // answers when what came before it is written
     postMessage({ hasEnded: true });
+  }
+}
+
+// This script once more, and of the same kind, which a bundler may have changed: bundlers would take a name of it for a circle.
+function startAnother() {
+  const worker = new Worker(location.href, isClassic() ? undefined : { type: "module" });
+  // What fails there is told to whoever started it. Left alone, the event would go on to the page, as if this worker had failed.
+  worker.addEventListener("error", (event) => event.preventDefault());
+  return worker;
+}
+
+// Only a classic worker may import scripts, be it none.
+function isClassic() {
+  try {
+    importScripts();
+    return true;
+  } catch {
+    return false;
   }
 }
 

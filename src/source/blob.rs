@@ -1,5 +1,7 @@
 //! A Blob or File, read by its stream; files of one choice lie beside each other.
 
+use super::brand::tag;
+use super::files::{self, ChosenFile};
 use super::stream::{StreamBody, broken};
 use super::{Answer, answer::Identity};
 use crate::error::{Error, ErrorKind, Result};
@@ -11,45 +13,72 @@ use web_sys::{Blob, File};
 /// A Blob, with the files that were given together with it.
 #[derive(Debug, Clone)]
 pub struct BlobSource {
-    blob: Blob,
-    name: String,
-    beside: Rc<Vec<File>>,
+    file: ChosenFile,
+    file_name: Option<String>,
+    beside: Rc<Vec<ChosenFile>>,
 }
 
 impl BlobSource {
-    pub(super) fn new(blob: Blob, beside: Rc<Vec<File>>) -> Self {
-        let name = blob.dyn_ref::<File>().map_or_else(|| "the Blob".to_owned(), File::name);
-        BlobSource { blob, name, beside }
+    pub(super) fn new(blob: Blob) -> Self {
+        let file_name = (tag(&blob) == "[object File]").then(|| blob.unchecked_ref::<File>().name());
+        let path = file_name.clone().unwrap_or_else(|| "the Blob".to_owned());
+        BlobSource { file: ChosenFile { blob, path }, file_name, beside: Rc::default() }
+    }
+
+    /// The first of several files: see [`BlobSource::arranged`].
+    pub(super) fn among(files: Vec<ChosenFile>) -> Option<Self> {
+        let first = files.first()?.clone();
+        Some(BlobSource::beside(first, Rc::new(files)))
+    }
+
+    fn beside(file: ChosenFile, beside: Rc<Vec<ChosenFile>>) -> Self {
+        BlobSource { file_name: Some(file.name().to_owned()), file, beside }
+    }
+
+    /// The file to open, whichever came first: the one that names the others. All that it names are there.
+    pub(super) async fn arranged(self) -> Result<Self> {
+        if self.beside.is_empty() {
+            return Ok(self);
+        }
+        let root = files::choose(&self.beside).await?;
+        Ok(match self.beside.get(root) {
+            Some(file) => BlobSource::beside(file.clone(), self.beside),
+            None => self,
+        })
     }
 
     pub(super) fn name(&self) -> &str {
-        &self.name
+        &self.file.path
     }
 
     pub(super) fn file_name(&self) -> Option<String> {
-        self.blob.dyn_ref::<File>().map(File::name)
+        self.file_name.clone()
     }
 
     pub(super) fn read(&self, range: Range<u64>) -> Result<Answer<StreamBody>> {
-        let length = self.blob.size() as u64;
+        let length = self.file.blob.size() as u64;
         let end = range.end.min(length);
         let start = range.start.min(end);
-        let piece = self.blob.slice_with_f64_and_f64(start as f64, end as f64);
+        let piece = self.file.blob.slice_with_f64_and_f64(start as f64, end as f64);
         let piece = piece.map_err(|cause| broken("the Blob cannot be read", cause))?;
         let body = StreamBody::new(Some(piece.stream()), Some(end - start), None)?;
         let identity = Identity { length: Some(length), ..Identity::default() };
         Ok(Answer { start, end: Some(end), file_length: Some(length), is_whole_file: false, identity, body })
     }
 
-    /// Files have no folders here, so the last segment of the path decides.
+    /// The file at `path`, as this one names it.
     pub(super) fn part(&self, path: &str) -> Result<Self> {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        match self.beside.iter().find(|file| file.name() == name) {
-            Some(file) => Ok(BlobSource::new(file.clone().unchecked_into(), Rc::clone(&self.beside))),
+        match files::find(&self.beside, &self.file, path)?.and_then(|at| self.beside.get(at)) {
+            Some(file) => Ok(BlobSource::beside(file.clone(), Rc::clone(&self.beside))),
             None => {
-                let error = Error::new(ErrorKind::NotFound, format!("the model's file \"{name}\" was not given"));
+                let error = Error::new(ErrorKind::NotFound, format!("the model's file \"{path}\" was not given"));
                 Err(error.advise("Choose all files of the model together: the manifest and every file that it names."))
             }
         }
+    }
+
+    /// The file that the model has at `url`, or beside it at `path`.
+    pub(super) fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
+        self.part(if path.is_empty() { files::name_in(url) } else { path })
     }
 }

@@ -1,12 +1,13 @@
 //! Bytes that the caller's own code provides: anything with `byteLength` and `slice(start, end)`.
 
+use super::brand::view;
 use super::js_buffer::JsBuffer;
 use super::stream::broken;
-use super::{Answer, Buffer, answer::Identity};
+use super::{Answer, answer::Identity};
 use crate::error::{Error, ErrorKind, Result};
-use js_sys::{ArrayBuffer, Promise, Uint8Array};
+use js_sys::Promise;
 use std::ops::Range;
-use wasm_bindgen::{JsCast, JsValue, prelude::wasm_bindgen};
+use wasm_bindgen::{JsValue, prelude::wasm_bindgen};
 use wasm_bindgen_futures::JsFuture;
 
 /// A slice is asked for in steps of this size, so that a large tensor does not exist twice.
@@ -17,8 +18,8 @@ extern "C" {
     /// Bytes that the caller provides.
     #[derive(Debug, Clone)]
     pub type ByteSource;
-    #[wasm_bindgen(method, getter, js_name = byteLength)]
-    fn byte_length(this: &ByteSource) -> f64;
+    #[wasm_bindgen(method, catch, getter, js_name = byteLength)]
+    fn byte_length(this: &ByteSource) -> Result<JsValue, JsValue>;
     #[wasm_bindgen(method, catch)]
     fn slice(this: &ByteSource, start: f64, end: f64) -> Result<JsValue, JsValue>;
 }
@@ -31,13 +32,17 @@ pub struct BytesBody {
 }
 
 /// As [`Source::read`](super::Source::read).
-pub(super) fn read(source: &ByteSource, range: Range<u64>) -> Answer<BytesBody> {
-    let length = source.byte_length() as u64;
+pub(super) fn read(source: &ByteSource, range: Range<u64>) -> Result<Answer<BytesBody>> {
+    let length =
+        source.byte_length().map_err(|cause| broken("the byteLength of the byte source cannot be read", cause))?;
+    let length = length.as_f64().ok_or_else(|| {
+        Error::new(ErrorKind::InvalidArgument, "the byteLength of the byte source is not a number any more")
+    })? as u64;
     let end = range.end.min(length);
     let start = range.start.min(end);
     let body = BytesBody { source: source.clone(), left: start..end };
     let identity = Identity { length: Some(length), ..Identity::default() };
-    Answer { start, end: Some(end), file_length: Some(length), is_whole_file: false, identity, body }
+    Ok(Answer { start, end: Some(end), file_length: Some(length), is_whole_file: false, identity, body })
 }
 
 impl BytesBody {
@@ -56,27 +61,8 @@ impl BytesBody {
             let what = format!("the byte source did not give the {length} bytes of slice({start}, {end})");
             Error::new(ErrorKind::Truncated, what).at(start..end)
         })?;
-        if at.start + length > into.byte_length() {
-            return Err(Error::new(ErrorKind::Internal, "bytes were to be put outside a buffer"));
-        }
-        into.bytes.set(&bytes, at.start as u32);
+        into.put(at.start, &bytes)?;
         self.left.start = end;
         Ok(length)
     }
-}
-
-/// The bytes of an ArrayBuffer or of any view of one.
-pub(crate) fn view(value: &JsValue) -> Option<Uint8Array> {
-    if let Some(buffer) = value.dyn_ref::<ArrayBuffer>() {
-        return Some(Uint8Array::new(buffer));
-    }
-    if let Some(buffer) = value.dyn_ref::<js_sys::SharedArrayBuffer>() {
-        return Some(Uint8Array::new(buffer));
-    }
-    if !ArrayBuffer::is_view(value) {
-        return None;
-    }
-    let field = |name: &str| js_sys::Reflect::get(value, &name.into()).ok();
-    let (offset, length) = (field("byteOffset")?.as_f64()?, field("byteLength")?.as_f64()?);
-    Some(Uint8Array::new_with_byte_offset_and_length(&field("buffer")?, offset as u32, length as u32))
 }

@@ -1,7 +1,8 @@
 //! A URL, read by `fetch` with Range requests.
 
+use super::brand::tag;
 use super::history::{History, SETTLING_ANSWERS};
-use super::stream::{StreamBody, broken};
+use super::stream::{StreamBody, broken, used};
 use super::{Answer, answer};
 use crate::cache::key::partition;
 use crate::error::{Error, ErrorKind, Result};
@@ -171,10 +172,14 @@ impl FetchSource {
         let response = self.call_fetch(&init).await;
         pending.has_ended();
         let response = response.map_err(|cause| broken("the request failed", cause))?;
-        match response.dyn_into::<Response>() {
-            Ok(response) => Ok((response, controller)),
-            Err(_) => Err(Error::new(ErrorKind::InvalidArgument, "`fetch` gave something that is no Response")),
+        if tag(&response) != "[object Response]" {
+            return Err(Error::new(ErrorKind::InvalidArgument, "`fetch` gave something that is not a Response"));
         }
+        let response: Response = response.unchecked_into();
+        if response.body_used() {
+            return Err(used("`fetch` gave a Response whose body was read already", None));
+        }
+        Ok((response, controller))
     }
 
     async fn call_fetch(&self, init: &RequestInit) -> Result<JsValue, JsValue> {

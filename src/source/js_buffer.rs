@@ -1,8 +1,9 @@
 //! A tensor's memory in the browser: an ArrayBuffer that JavaScript owns, outside the wasm memory.
 
 use super::Buffer;
+use super::brand::{SHARED, tag};
 use crate::error::{Error, ErrorKind, Result};
-use js_sys::{ArrayBuffer, SharedArrayBuffer, Uint8Array};
+use js_sys::{ArrayBuffer, Uint8Array};
 use std::cell::RefCell;
 use std::ops::Range;
 use wasm_bindgen::{JsCast, JsValue, prelude::wasm_bindgen};
@@ -34,7 +35,8 @@ pub struct JsBuffer {
 }
 
 impl JsBuffer {
-    /// A buffer over memory that the caller lent, shared or not. It is written to and never detached.
+    /// A buffer over memory that the caller lent, shared or not. It is written to and never detached here; the caller
+    /// may detach or shrink it at any time, which each use finds out and refuses.
     pub fn borrowed(bytes: Uint8Array) -> Self {
         JsBuffer { byte_length: bytes.length(), bytes, is_borrowed: true }
     }
@@ -52,6 +54,30 @@ impl JsBuffer {
     /// All of its bytes.
     pub fn bytes(&self) -> &Uint8Array {
         &self.bytes
+    }
+
+    /// Checks that the memory is still there: every method of a typed array throws where it is not. No JavaScript of the
+    /// caller runs between this check and what follows it without waiting.
+    pub(crate) fn check_attached(&self) -> Result<()> {
+        if self.bytes.length() == self.byte_length {
+            return Ok(());
+        }
+        if self.is_borrowed {
+            let what = "`into` was detached or shrunk while a tensor was loaded into it";
+            let error = Error::new(ErrorKind::InvalidArgument, what);
+            return Err(error.advise("Neither transfer nor resize its memory until the call has settled."));
+        }
+        Err(Error::new(ErrorKind::Internal, "a buffer is used that a read has detached"))
+    }
+
+    /// Puts `bytes` at `at`.
+    pub(super) fn put(&self, at: u64, bytes: &Uint8Array) -> Result<()> {
+        self.check_attached()?;
+        if at.checked_add(u64::from(bytes.length())).is_none_or(|end| end > u64::from(self.byte_length)) {
+            return Err(outside());
+        }
+        self.bytes.set(bytes, at as u32);
+        Ok(())
     }
 }
 
@@ -79,6 +105,7 @@ impl Buffer for JsBuffer {
         if self.is_borrowed {
             return Err(Error::new(ErrorKind::Internal, "memory that the caller lent was to be made longer"));
         }
+        self.check_attached()?;
         let resized = JsBuffer::allocate(byte_length)?;
         let common = self.byte_length.min(resized.byte_length);
         resized.bytes.set(&self.bytes.subarray(0, common), 0);
@@ -86,21 +113,22 @@ impl Buffer for JsBuffer {
         Ok(())
     }
 
+    /// Memory that the caller lent counts as intact: no other may take its place, and each use checks it.
     fn is_intact(&self) -> bool {
-        self.bytes.length() == self.byte_length
+        self.is_borrowed || self.bytes.length() == self.byte_length
     }
 
     fn copy(&mut self, at: u64, from: &Self, range: Range<u64>) -> Result<()> {
-        if range.end > u64::from(from.bytes.length()) || at + (range.end - range.start) > u64::from(self.bytes.length())
-        {
+        from.check_attached()?;
+        if range.start > range.end || range.end > u64::from(from.byte_length) {
             return Err(outside());
         }
-        self.bytes.set(&from.bytes.subarray(range.start as u32, range.end as u32), at as u32);
-        Ok(())
+        self.put(at, &from.bytes.subarray(range.start as u32, range.end as u32))
     }
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        if at + bytes.len() as u64 > u64::from(self.bytes.length()) {
+        self.check_attached()?;
+        if at.checked_add(bytes.len() as u64).is_none_or(|end| end > u64::from(self.byte_length)) {
             return Err(outside());
         }
         let at = at as u32;
@@ -109,7 +137,8 @@ impl Buffer for JsBuffer {
     }
 
     fn inspect(&self, range: Range<u64>, look: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        if range.end > u64::from(self.bytes.length()) {
+        self.check_attached()?;
+        if range.end > u64::from(self.byte_length) {
             return Err(outside());
         }
         // Taken rather than borrowed, so that `look` may inspect another buffer.
@@ -130,10 +159,11 @@ impl Buffer for JsBuffer {
     }
 
     fn share(&self) -> Option<Self> {
-        self.bytes.buffer().is_instance_of::<SharedArrayBuffer>().then(|| self.clone())
+        (tag(&self.bytes.buffer()) == SHARED).then(|| self.clone())
     }
 
     fn duplicate(&self) -> Result<Self> {
+        self.check_attached()?;
         let copy = JsBuffer::allocate(self.byte_length())?;
         copy.bytes.set(&self.bytes, 0);
         Ok(copy)
@@ -141,5 +171,5 @@ impl Buffer for JsBuffer {
 }
 
 fn outside() -> Error {
-    Error::new(ErrorKind::Internal, "bytes were to be put outside a buffer, or it was detached")
+    Error::new(ErrorKind::Internal, "a read or a write goes beyond the end of a buffer")
 }

@@ -7,11 +7,15 @@ pub mod answer;
 #[cfg(target_arch = "wasm32")]
 mod blob;
 #[cfg(target_arch = "wasm32")]
+pub(crate) mod brand;
+#[cfg(target_arch = "wasm32")]
 pub(crate) mod bytes;
 #[cfg(target_arch = "wasm32")]
 pub mod cached;
 #[cfg(target_arch = "wasm32")]
 pub mod fetch;
+#[cfg(target_arch = "wasm32")]
+mod files;
 #[cfg(any(feature = "http", target_arch = "wasm32"))]
 mod history;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]

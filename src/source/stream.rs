@@ -4,6 +4,7 @@
 //! memory. WebKit's fetch streams, and those of many custom `fetch` functions, are no byte streams:
 //! then chunks are copied.
 
+use super::brand::view;
 use super::{Buffer, answer};
 use super::js_buffer::JsBuffer;
 use super::timer;
@@ -24,15 +25,22 @@ const SCRATCH_BYTES: u64 = 256 << 10;
 #[wasm_bindgen]
 extern "C" {
     type ByobReader;
-    #[wasm_bindgen(method)]
-    fn read(this: &ByobReader, view: &Uint8Array) -> Promise;
+    #[wasm_bindgen(method, catch)]
+    fn read(this: &ByobReader, view: &Uint8Array) -> Result<Promise, JsValue>;
+
+    type Stream;
+    // Throws where the stream is locked.
+    #[wasm_bindgen(method, catch, js_name = getReader)]
+    fn get_reader(this: &Stream) -> Result<ReadableStreamDefaultReader, JsValue>;
+    #[wasm_bindgen(method, catch, js_name = getReader)]
+    fn get_byob_reader(this: &Stream, mode: &JsValue) -> Result<JsValue, JsValue>;
 
     #[wasm_bindgen(extends = Object)]
     type ReadResult;
     #[wasm_bindgen(method, getter)]
     fn done(this: &ReadResult) -> Option<bool>;
     #[wasm_bindgen(method, getter)]
-    fn value(this: &ReadResult) -> Option<Uint8Array>;
+    fn value(this: &ReadResult) -> Option<JsValue>;
 }
 
 /// The rest of a stream.
@@ -56,7 +64,7 @@ enum Reader {
     },
     Default {
         reader: ReadableStreamDefaultReader,
-        chunk: Uint8Array,
+        chunk: Option<JsBuffer>,
     },
     /// A response without a body.
     Empty,
@@ -116,7 +124,7 @@ impl StreamBody {
                 };
                 let wanted = 0..SCRATCH_BYTES.min(at.end - at.start);
                 let count = read_byob(reader.unchecked_ref(), &mut buffer, &wanted).await?;
-                copy(&buffer.bytes, 0..count as u32, into, at.start);
+                into.copy(at.start, &buffer, 0..count)?;
                 *scratch = Some(buffer);
                 count
             }
@@ -144,29 +152,36 @@ impl Drop for StreamBody {
 impl Reader {
     fn of(stream: &ReadableStream) -> Result<Self> {
         let mode = Object::new();
-        let get_reader = Reflect::set(&mode, &"mode".into(), &"byob".into())
-            .and_then(|_| Reflect::get(stream, &"getReader".into()))
-            .and_then(|function| function.dyn_into::<js_sys::Function>());
-        if let Ok(get_reader) = get_reader
-            && let Ok(reader) = get_reader.call1(stream, &mode)
-        {
+        Reflect::set(&mode, &"mode".into(), &"byob".into()).ok(); // a fresh object takes any property
+        let stream: &Stream = stream.unchecked_ref();
+        if let Ok(reader) = stream.get_byob_reader(&mode) {
             return Ok(Reader::Byob { reader, scratch: None });
         }
-        match stream.get_reader().dyn_into::<ReadableStreamDefaultReader>() {
-            Ok(reader) => Ok(Reader::Default { reader, chunk: Uint8Array::new_with_length(0) }),
-            Err(_) => Err(Error::new(ErrorKind::InvalidArgument, "the body is no ReadableStream")),
+        match stream.get_reader() {
+            Ok(reader) => Ok(Reader::Default { reader, chunk: None }),
+            Err(cause) => Err(used("`fetch` gave a Response whose body is locked", Some(cause))),
         }
     }
 }
 
+/// The error for a Response that a `fetch` of the caller's own gave, and whose body somebody else reads or has read.
+pub(super) fn used(what: &str, cause: Option<JsValue>) -> Error {
+    let mut error = Error::new(ErrorKind::InvalidArgument, what);
+    error.place.cause = cause;
+    error.advise("Return a Response that nothing has read from: give weightstream the original, and read its clone().")
+}
+
 async fn read_byob(reader: &ByobReader, into: &mut JsBuffer, at: &Range<u64>) -> Result<u64> {
+    into.check_attached()?;
     let length = (at.end - at.start).min(MAX_VIEW_BYTES) as u32;
     let view = Uint8Array::new_with_byte_offset_and_length(&into.bytes.buffer(), at.start as u32, length);
-    let result: ReadResult = settled(reader.read(&view)).await?.unchecked_into();
+    let read = reader.read(&view).map_err(lost)?;
+    let result: ReadResult = settled(read).await?.unchecked_into();
     // The read detached the old buffer and gives its memory back under a new one. A stream that closes
     // may do so together with its last bytes.
     match result.value() {
         Some(value) => {
+            let value: &Uint8Array = value.unchecked_ref();
             into.bytes = Uint8Array::new(&value.buffer());
             Ok(u64::from(value.length()))
         }
@@ -176,30 +191,36 @@ async fn read_byob(reader: &ByobReader, into: &mut JsBuffer, at: &Range<u64>) ->
 
 async fn read_chunk(
     reader: &ReadableStreamDefaultReader,
-    chunk: &mut Uint8Array,
+    chunk: &mut Option<JsBuffer>,
     into: &mut JsBuffer,
     at: &Range<u64>,
 ) -> Result<u64> {
-    while chunk.length() == 0 {
-        let result: ReadResult = settled(reader.read()).await?.unchecked_into();
-        match result.value() {
-            _ if result.done() == Some(true) => return Ok(0),
-            Some(value) if value.is_instance_of::<Uint8Array>() => *chunk = value,
-            _ => return Err(Error::new(ErrorKind::Network, "the body's chunks are no Uint8Arrays")),
+    let rest = loop {
+        if let Some(rest) = chunk.take().filter(|rest| rest.byte_length() > 0) {
+            break rest;
         }
-    }
-    let count = u64::from(chunk.length()).min(at.end - at.start) as u32;
-    copy(chunk, 0..count, into, at.start);
-    *chunk = chunk.subarray(count, chunk.length());
-    Ok(u64::from(count))
-}
-
-fn copy(from: &Uint8Array, range: Range<u32>, into: &JsBuffer, at: u64) {
-    into.bytes.set(&from.subarray(range.start, range.end), at as u32);
+        let result: ReadResult = settled(reader.read()).await?.unchecked_into();
+        if result.done() == Some(true) {
+            return Ok(0);
+        }
+        let bytes = result.value().and_then(|value| view(&value));
+        *chunk = Some(JsBuffer::owned(bytes.ok_or_else(|| {
+            Error::new(ErrorKind::Network, "the body's chunks are not Uint8Arrays, or are detached")
+        })?));
+    };
+    let count = rest.byte_length().min(at.end - at.start);
+    rest.check_attached().map_err(|_| Error::new(ErrorKind::Network, "a chunk of the body was detached"))?;
+    into.copy(at.start, &rest, 0..count)?;
+    *chunk = Some(JsBuffer::owned(rest.bytes.subarray(count as u32, rest.byte_length() as u32)));
+    Ok(count)
 }
 
 async fn settled(promise: Promise) -> Result<JsValue> {
-    JsFuture::from(promise).await.map_err(|cause| broken("the connection broke", cause))
+    JsFuture::from(promise).await.map_err(lost)
+}
+
+fn lost(cause: JsValue) -> Error {
+    broken("the connection broke", cause)
 }
 
 /// A network error with the exception behind it.

@@ -1,9 +1,11 @@
 //! What a web app can open: URLs, Blobs and Files, and bytes of its own.
 
 use super::blob::BlobSource;
+use super::brand::tag;
 use super::bytes::{self, ByteSource, BytesBody};
 use super::cached::{CachedBody, CachedSource, Naming, Report};
 use super::fetch::{Client, FetchSource};
+use super::files::ChosenFile;
 use super::js_buffer::JsBuffer;
 use super::stream::StreamBody;
 use super::{Answer, Body, Source, timer};
@@ -11,13 +13,10 @@ use crate::cache::Choice;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use futures::FutureExt;
-use js_sys::{Array, Reflect};
+use js_sys::Reflect;
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
-use web_sys::{Blob, File};
-
-pub(crate) use super::bytes::view;
 
 /// One of the sources that JavaScript can name.
 #[derive(Debug, Clone)]
@@ -42,24 +41,33 @@ impl WebSource {
         if let Some(url) = value.as_string() {
             return Ok(WebSource::Fetch(FetchSource::new(url, Rc::new(client))));
         }
-        if let Some(blob) = value.dyn_ref::<Blob>() {
-            return Ok(WebSource::Blob(BlobSource::new(blob.clone(), Rc::default())));
-        }
-        if let Some(files) = value.dyn_ref::<Array>() {
-            let files: Option<Vec<File>> = files.iter().map(|file| file.dyn_into().ok()).collect();
-            if let Some(files) = files
-                && let Some(first) = files.first().cloned()
-            {
-                return Ok(WebSource::Blob(BlobSource::new(first.unchecked_into(), Rc::new(files))));
+        match tag(value).as_str() {
+            "[object Blob]" | "[object File]" => {
+                return Ok(WebSource::Blob(BlobSource::new(value.clone().unchecked_into())));
             }
+            "[object Array]" | "[object FileList]" => {
+                let files = ChosenFile::all_of(value)?;
+                return BlobSource::among(files).map(WebSource::Blob).ok_or_else(unknown);
+            }
+            _ => {}
         }
         let field = |name: &str| Reflect::get(value, &name.into()).ok();
         let length = field("byteLength").and_then(|length| length.as_f64());
         if length.is_some_and(|length| length >= 0.0) && field("slice").is_some_and(|slice| slice.is_function()) {
             return Ok(WebSource::Bytes(value.clone().unchecked_into()));
         }
-        let what = "the source is no URL, Blob, File, non-empty array of Files, or object with byteLength and slice()";
-        Err(Error::new(ErrorKind::InvalidArgument, what))
+        Err(unknown())
+    }
+
+    /// Of several files the one to open: the one that names the others.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` naming the files of the model that are missing; `INVALID_ARGUMENT` naming those that do not belong.
+    pub async fn arranged(self) -> Result<Self> {
+        match self {
+            WebSource::Blob(source) => source.arranged().await.map(WebSource::Blob),
+            other => Ok(other),
+        }
     }
 
     /// The same source with the cache before it, where that makes sense, for URLs, and where there can be one. `report` says
@@ -111,7 +119,7 @@ impl Source for WebSource {
                 Ok(answer.map(|body| WebBody::Cached(Box::new(body))))
             }
             WebSource::Blob(source) => Ok(source.read(range)?.map(WebBody::Stream)),
-            WebSource::Bytes(source) => Ok(bytes::read(source, range).map(WebBody::Bytes)),
+            WebSource::Bytes(source) => Ok(bytes::read(source, range)?.map(WebBody::Bytes)),
         }
     }
 
@@ -132,7 +140,8 @@ impl Source for WebSource {
         match self {
             WebSource::Fetch(source) => Ok(WebSource::Fetch(source.elsewhere(url))),
             WebSource::Cached(source) => Ok(WebSource::Cached(source.with(source.source().elsewhere(url))?)),
-            WebSource::Blob(_) | WebSource::Bytes(_) => self.part(path),
+            WebSource::Blob(source) => source.elsewhere(url, path).map(WebSource::Blob),
+            WebSource::Bytes(_) => self.part(path),
         }
     }
 
@@ -181,6 +190,12 @@ impl Source for WebSource {
     fn random(&self) -> f64 {
         js_sys::Math::random()
     }
+}
+
+fn unknown() -> Error {
+    let what =
+        "the source is none of a URL, a Blob, a File, an array of Files and an object with byteLength and slice()";
+    Error::new(ErrorKind::InvalidArgument, what)
 }
 
 /// Bytes from one of the sources.

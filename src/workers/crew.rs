@@ -1,5 +1,6 @@
 //! All workers of a page: started when there is something to do, and ended when there was nothing for a while.
 
+use super::start;
 use super::worker::Worker;
 use crate::loader::SCRATCH_BYTES;
 use crate::source::js_buffer::JsBuffer;
@@ -28,8 +29,8 @@ thread_local! {
 #[derive(Debug)]
 pub(super) struct Crew {
     workers: RefCell<Vec<Rc<Worker>>>,
-    /// Whether workers can be had, as far as is known.
-    may_start: Cell<bool>,
+    /// Why workers cannot be had, once that is known.
+    failure: RefCell<Option<String>>,
     /// Buffers for chunks: fresh memory costs ten times as much as a copy into it.
     spare: RefCell<Vec<ArrayBuffer>>,
     waiting: RefCell<Vec<Waker>>,
@@ -42,9 +43,9 @@ impl Crew {
         if let Some(crew) = CREW.with_borrow(Option::clone) {
             return crew;
         }
-        let (workers, spare, waiting, is_watched) = Default::default();
+        let (workers, failure, spare, waiting, is_watched) = Default::default();
         let used_ms = Cell::new(now_ms());
-        let crew = Rc::new(Crew { workers, may_start: Cell::new(true), spare, waiting, is_watched, used_ms });
+        let crew = Rc::new(Crew { workers, failure, spare, waiting, is_watched, used_ms });
         CREW.set(Some(Rc::clone(&crew)));
         crew
     }
@@ -52,13 +53,22 @@ impl Crew {
     /// Has `count` workers started, if they can be. They are not ready yet.
     pub(super) fn start(self: &Rc<Self>, count: usize) {
         self.used_ms.set(now_ms());
-        while self.workers.borrow().len() < count && self.may_start.get() {
+        while self.workers.borrow().len() < count && self.failure.borrow().is_none() {
             match Worker::start(Rc::downgrade(self)) {
                 Ok(worker) => self.workers.borrow_mut().push(worker),
-                Err(_) => self.may_start.set(false), // the page does without
+                Err(exception) => self.note(start::failed_to_start(&exception)), // the page does without
             }
         }
         self.watch();
+    }
+
+    /// Why workers cannot be had, if so.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.borrow().clone()
+    }
+
+    fn note(&self, failure: String) {
+        self.failure.borrow_mut().get_or_insert(failure);
     }
 
     /// Of the first `count` workers the one with the least to do. `None` where none is ready.
@@ -115,7 +125,7 @@ impl Crew {
         };
         for worker in ended {
             if worker.is_stuck() {
-                self.lose(&worker);
+                self.lose(&worker, "a worker does not answer".to_owned());
             } else {
                 worker.lose();
             }
@@ -140,8 +150,8 @@ impl Crew {
     }
 
     /// The worker failed, or could not be started. What broke once may break again, so that no other takes its place.
-    pub(super) fn lose(&self, worker: &Worker) {
-        self.may_start.set(false);
+    pub(super) fn lose(&self, worker: &Worker, failure: String) {
+        self.note(failure);
         worker.lose();
         self.workers.borrow_mut().retain(|worker| !worker.is_lost());
         self.eased();

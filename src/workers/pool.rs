@@ -8,6 +8,7 @@ use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
 use futures::future::{FutureExt, LocalBoxFuture};
 use js_sys::Reflect;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
@@ -37,6 +38,8 @@ pub(crate) fn default_count() -> usize {
 pub(crate) struct WorkerPool {
     crew: Rc<Crew>,
     count: usize,
+    /// Whether there was enough to do for them.
+    is_needed: Cell<bool>,
 }
 
 /// A task that a worker does.
@@ -52,7 +55,12 @@ struct Running {
 impl WorkerPool {
     /// `count` workers, none of which is started before there is something to do.
     pub(crate) fn new(count: usize) -> Self {
-        WorkerPool { crew: Crew::of_this_page(), count }
+        WorkerPool { crew: Crew::of_this_page(), count, is_needed: Cell::new(false) }
+    }
+
+    /// Why workers that were needed did not do the work.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.crew.failure().filter(|_| self.is_needed.get())
     }
 
     fn run(&self, task: &Task, bytes: u64, request: impl FnOnce(Task) -> Request) -> Option<Rc<Running>> {
@@ -66,7 +74,9 @@ impl WorkerPool {
 impl Pool<JsBuffer> for WorkerPool {
     fn expect(&self, bytes: u64) {
         let count = usize::try_from(bytes / LEAST_BYTES_EACH).unwrap_or(usize::MAX);
-        self.crew.start(self.count.min(count));
+        let count = self.count.min(count);
+        self.is_needed.set(self.is_needed.get() || count > 0);
+        self.crew.start(count);
     }
 
     fn chunk(&self) -> Option<JsBuffer> {

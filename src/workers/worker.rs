@@ -149,10 +149,12 @@ impl Worker {
         let failed = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
             prevent_default(&event); // it is no fault of the page, which goes on without
             if let (Some(worker), Some(crew)) = (worker.upgrade(), crew.upgrade()) {
-                crew.lose(&worker);
+                crew.lose(&worker, start::failed(&event, worker.is_ready()));
             }
         });
-        self.worker.set_onerror(&failed.into_js_value());
+        let failed = failed.into_js_value();
+        self.worker.set_onerror(&failed);
+        self.worker.set_onmessageerror(&failed);
     }
 
     fn hear(&self, number: u32, answer: Answer, crew: &Crew) {

@@ -64,6 +64,16 @@ export function everyOption(controller: AbortController): OpenOptions {
   };
 }
 
+export function everyKindOfHeaders(signal: AbortSignal | null): OpenOptions[] {
+  const pairs: [string, string][] = [["X-Model", "1"]];
+  const unset: OpenOptions = { signal, headers: undefined, concurrency: undefined, digests: { tensors: undefined }, retry: { attempts: undefined } };
+  return [{ headers: { "X-Model": "1" } }, { headers: new Headers(pairs) }, { headers: pairs }, { headers: new Map(pairs) }, unset];
+}
+
+export function chosenFiles(input: HTMLInputElement): Source | null {
+  return input.files;
+}
+
 export function everyCache(folder: Map<string, Promise<Uint8Array<ArrayBuffer>>>): OpenOptions[] {
   const own: WeightCache = {
     get: (key) => folder.get(key),
@@ -128,7 +138,7 @@ export async function everyCall(source: Source, options: OpenOptions, signal: Ab
   const verified: Verified = await loader.verify();
   await loader.verify({ signal });
   const stats: LoaderStats = loader.stats;
-  console.log(verified, stats.requests, stats.bytesReceived, stats.bytesFromCache, stats.cacheError, stats.bytesDecoded, stats.wasmMemoryBytes);
+  console.log(verified, stats.requests, stats.bytesReceived, stats.bytesFromCache, stats.cacheError, stats.workersError, stats.bytesDecoded, stats.wasmMemoryBytes);
   loader.close();
 }
 

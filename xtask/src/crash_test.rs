@@ -1,5 +1,5 @@
-//! What the package does when the module panics, which it never should: the calls that wait are told, and the next
-//! `open` works.
+//! What the package promises whatever is done to it, in a real browser: every promise settles with an error that says why,
+//! also where its module ends; what is closed stops and gives its memory back; options and files that cannot be are refused.
 
 use std::fs;
 
@@ -12,75 +12,90 @@ use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{command, package};
 
-/// Crashes twice, once in the middle of calls and once inside one, and tells what came of all of it.
-const IN_THE_PAGE: &str = r#"
-async (url) => {
-  const { StreamingLoader } = await import("/pkg/weightstream.js");
-  const { crashForTest } = await import("/pkg/weightstream_glue.js");
-  const outcome = (promise) => promise.then(() => "done", ({ name, code, message }) => `${name} ${code}: ${message}`);
-  const never = () => new Promise(() => {});
-  const told = {};
+/// A module of `tests/crash`, and the tests that it exports: each resolves to what does not hold.
+const TESTS: [(&str, &[&str]); 5] = [
+    ("crashes", &["endings"]),
+    ("memory", &["into", "bodies", "caches"]),
+    ("closing", &["paused", "forgotten", "memory", "inWorker"]),
+    ("options", &["headersAndSignals", "refused", "ofCalls", "undefinedIsTheDefault", "otherRealms"]),
+    ("files", &["chosen"]),
+];
 
-  const first = await StreamingLoader.open(url);
-  const opening = outcome(StreamingLoader.open(url, { fetch: never }));
-  const [{ name }] = await first.loadIndex();
-  crashForTest(true);
-  told.opening = await opening;
-  told.callOfALostLoader = await outcome(first.loadTensor(name));
+/// Models in several files: the one that names the others first.
+const SEVERAL_FILES: [&[&str]; 4] = [
+    &["apr/sharded/model.apr.json", "apr/sharded/model-0000?-of-00003.apr"],
+    &["safetensors/sharded/model.safetensors.index.json", "safetensors/sharded/model-0000?-of-00003.safetensors"],
+    &["gguf/split/model-0000?-of-00003.gguf"],
+    &[
+        "aero/set/model.aeroset.json",
+        "aero/set/index.aero",
+        "aero/set/part-000.aero",
+        "aero/set/part-001.aero",
+        "aero/set/part-002.aero",
+    ],
+];
 
-  const second = await StreamingLoader.open(url);
-  told.tensorAfterwards = await outcome(second.loadTensor(name));
-  told.oldLoader = await outcome(first.loadTensor(name));
-  first.close();
-
-  const iterator = second.tensors();
-  await iterator.next();
-  try { crashForTest(false); } catch {}
-  told.iteration = await outcome(iterator.next());
-
-  const third = await StreamingLoader.open(url);
-  let count = 0;
-  for await (const tensor of third.tensors()) count += tensor.data.length > 0;
-  third.close();
-  told.tensorsInTheEnd = count;
-  return JSON.stringify(told);
-}"#;
+/// With so little memory an index of some MiB ends the module.
+const LITTLE_MEMORY: &str = "--js-flags=--wasm-max-mem-pages=480";
 
 pub(crate) fn run(project: &Project) -> Result<()> {
     let package = with_hooks(project, "crash-test")?;
-    let fixtures = project.root.join("tests/fixtures");
-    let server = Server::new().mount("/", &fixtures).mount("/pkg", &package).bind("127.0.0.1:0")?.spawn();
-    let mut browser = Chromium::launch()?;
-    let mut page = browser.new_page()?;
-    page.open(&format!("{}/", server.url()))?;
-    let told = page.evaluate(&format!("({IN_THE_PAGE})({})", json!("/safetensors/basic.safetensors")))?;
-    let told: Value = serde_json::from_str(told.as_str().context("the page gave no text")?)?;
-
-    let crashed = |what: &str| {
-        let text = told.get(what).and_then(Value::as_str).unwrap_or_default();
-        text.starts_with("LoadError INTERNAL: weightstream crashed") && text.contains("this is a test")
-    };
-    for what in ["opening", "callOfALostLoader", "iteration"] {
-        ensure!(crashed(what), "{what}: {told}");
+    fs::copy(project.root.join("src/js/weightstream.worker.js"), package.join("weightstream.worker.js"))?;
+    let server = Server::new()
+        .mount("/", project.root.join("tests/fixtures"))
+        .mount("/tests", project.root.join("tests/crash"))
+        .mount("/pkg", &package)
+        .bind("127.0.0.1:0")?
+        .spawn();
+    let url = &*server.url();
+    let mut browser = Chromium::launch_with(&["--js-flags=--expose-gc"])?;
+    let mut count = 0;
+    for (module, tests) in TESTS {
+        for test in tests {
+            holds(&mut browser, url, module, test, &Value::Null)?;
+            count += 1;
+        }
     }
-    let says = |what: &str, expected: &str| {
-        told.get(what).and_then(Value::as_str).is_some_and(|text| text.starts_with(expected))
-    };
-    ensure!(says("tensorAfterwards", "done"), "{told}");
-    ensure!(says("oldLoader", "LoadError CLOSED: This loader was lost"), "{told}");
-    ensure!(told.get("tensorsInTheEnd").and_then(Value::as_u64) > Some(0), "{told}");
-    println!("two panics, each told to whoever waited; the loader after each worked");
+    let models: Vec<Vec<_>> =
+        SEVERAL_FILES.iter().map(|model| model.iter().flat_map(|path| numbered(path)).collect()).collect();
+    holds(&mut browser, url, "files", "fixtures", &json!(models))?;
+    holds(&mut Chromium::launch_with(&[LITTLE_MEMORY])?, url, "crashes", "outOfMemory", &Value::Null)?;
+    println!("{} promises hold", count + 2);
     Ok(())
 }
 
-/// The package, quickly built, with what only tests have: see the features of the crate. Each test has its own.
+/// The paths that a path with a `?` stands for.
+fn numbered(path: &str) -> Vec<String> {
+    let paths = (1..=3).map(|number| format!("/{}", path.replace('?', &number.to_string())));
+    if path.contains('?') { paths.collect() } else { vec![format!("/{path}")] }
+}
+
+fn holds(browser: &mut Chromium, url: &str, module: &str, test: &str, argument: &Value) -> Result<()> {
+    let mut page = browser.new_page()?;
+    page.open(&format!("{url}/tests/index.html"))?;
+    let call = format!(
+        "(async () => JSON.stringify(await (await import('/tests/{module}.js')).{test}({argument}).catch((error) => [error.stack])))()"
+    );
+    let told = page.evaluate(&call).with_context(|| format!("{module}: {test}"))?;
+    let faults: Vec<String> = serde_json::from_str(told.as_str().context("the page gave no text")?)?;
+    ensure!(faults.is_empty(), "{module}: {test}:\n  {}", faults.join("\n  "));
+    Ok(())
+}
+
+/// The package without its worker, quickly built, with what only tests have: see the features of the crate. Each test has its
+/// own.
 pub(crate) fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
     let mut cargo = package::cargo_for_module(project)?;
     command::run(cargo.args(["--features", "crash-test,small-jobs"]))?;
     let package = project.target.join(test);
     package::bind(project, &project.target.join(TARGET).join("debug/weightstream.wasm"), &package)?;
-    for name in ["weightstream.js", "weightstream.remote.js"] {
-        fs::copy(project.root.join("src/js").join(name), package.join(name))?;
+    for entry in fs::read_dir(project.root.join("src/js"))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_script = entry.path().extension().is_some_and(|extension| extension == "js");
+        if is_script && name != "weightstream.worker.js" {
+            fs::copy(entry.path(), package.join(name))?;
+        }
     }
     Ok(package)
 }

@@ -164,7 +164,8 @@ fn compile(project: &Project) -> Result<PathBuf> {
 /// The cargo that makes a module for browsers of a library, which is an rlib by itself.
 pub(crate) fn cargo_for_module(project: &Project) -> Result<Command> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
-    cargo.args(["rustc", "--lib", "--crate-type", "cdylib", "--target", TARGET]).current_dir(&project.root);
+    cargo.args(["rustc", "--lib", "--crate-type", "cdylib", "--target", TARGET, "--features", "package"]);
+    cargo.current_dir(&project.root);
     Ok(cargo)
 }
 
@@ -181,10 +182,23 @@ pub(crate) fn bind(project: &Project, module: &Path, built: &Path) -> Result<()>
 
     fs::rename(built.join(MODULE_OF_GLUE), built.join(MODULE))?;
     let glue = built.join("weightstream_glue.js");
-    let text = fs::read_to_string(&glue)?;
-    ensure!(text.contains(MODULE_OF_GLUE), "the glue that wasm-bindgen wrote does not name its module");
-    Ok(fs::write(glue, text.replace(MODULE_OF_GLUE, MODULE))?)
+    let mut text = fs::read_to_string(&glue)?;
+    for (written, wanted) in GLUE {
+        ensure!(text.contains(written), "the glue that wasm-bindgen wrote has no `{written}`");
+        text = text.replace(written, wanted);
+    }
+    Ok(fs::write(glue, format!("import {{ guard, noteRequest }} from \"./weightstream.guard.js\";\n{text}"))?)
 }
+
+/// What becomes of which pieces of the glue: the module gets its name, everything enters it through the net that catches its
+/// end, its requests are known so that they end with it, and closures of an instance that has ended do nothing.
+const GLUE: [(&str, &str); 5] = [
+    (MODULE_OF_GLUE, MODULE),
+    ("wasm = instance.exports;", "wasm = guard(instance.exports, () => __wbg_instance_id++);"),
+    ("wasm = wasmInstance.exports;", "wasm = guard(wasmInstance.exports, () => __wbg_instance_id++);"),
+    ("new AbortController()", "noteRequest(new AbortController())"),
+    ("throw new Error('Cannot invoke closure from previous WASM instance');", "return undefined;"),
+];
 
 /// Keeps the names of functions. The package works without it, only larger and slower; says whether it was done.
 fn optimise(project: &Project, module: &Path) -> Result<bool> {

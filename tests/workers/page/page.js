@@ -32,11 +32,14 @@ async function open(url, options) {
   return StreamingLoader.open(url, { workers: 2, cache: "none", ...options });
 }
 
+let workersError; // of the last loader
+
 // All tensors of a model: their names, and what their bytes hash to. Several connections bring them in another order.
 async function everything(url, options) {
   const loader = await open(url, options);
   const found = [];
   for await (const tensor of loader.tensors()) found.push([tensor.name, await sha256(tensor)]);
+  workersError = loader.stats.workersError;
   loader.close();
   return JSON.stringify(found.sort());
 }
@@ -53,7 +56,7 @@ async function expected(url) {
 }
 
 // Once workers have started, of which some module has noted the messages.
-globalThis.started = async (url) => (await expected(url)).length > 0;
+globalThis.started = async (url) => (await expected(url)).length > 0 && workersError === undefined;
 globalThis.tasksDone = () => gave.done ?? 0;
 
 globalThis.survives = async (url, fate) => {
@@ -61,12 +64,13 @@ globalThis.survives = async (url, fate) => {
   doomed = fate;
   const same = await everything(url) === onThePage;
   const happened = doomed === undefined;
-  return { same, happened, again: await everything(url) === onThePage };
+  return { same, happened, again: await everything(url) === onThePage, error: workersError ?? "none" };
 };
 
 globalThis.goesWithout = async (url, source) => {
   globalThis.source = source;
   const onThePage = await everything(url, { workers: 0 });
+  const before = workersError ?? "none";
   const unhandled = [];
   addEventListener("unhandledrejection", ({ reason }) => unhandled.push(String(reason)));
   const same = [];
@@ -74,7 +78,7 @@ globalThis.goesWithout = async (url, source) => {
     same.push(await everything(url) === onThePage);
     await pause(100);
   }
-  return { same: same.every(Boolean), ready: gave.ready ?? 0, unhandled };
+  return { same: same.every(Boolean), ready: gave.ready ?? 0, unhandled, before, error: workersError ?? "none" };
 };
 
 // Aborts while workers have jobs that they cannot get on with.

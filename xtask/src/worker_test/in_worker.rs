@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Check, MODEL, Page, TENSOR_BYTES, TENSORS};
 use crate::parity;
 
-pub(super) const PROMISES: [(&str, Check); 8] = [
+pub(super) const PROMISES: [(&str, Check); 10] = [
     ("a loader in a worker answers as one on the page does", same_answers),
     ("it refuses the same, and tells the same progress", same_openings),
     ("it reads what the page has", local_sources),
@@ -19,6 +19,15 @@ pub(super) const PROMISES: [(&str, Check); 8] = [
         without(page, "forbidden.html", "/pkg/weightstream.js")
     }),
     ("so has one that cannot find the worker's file", |page| without(page, "index.html", "/bare/weightstream.js")),
+    ("a worker that a bundler made a classic script of works, with workers and a cache of its own", |page| {
+        let told = classic(page, "/pkg/worker.classic.js")?;
+        ensure!(told.get("workersError") == Some(&json!("none")), "{told}");
+        Ok(())
+    }),
+    ("where such a script does not run, the loader is on the page and says why", |page| {
+        let told = classic(page, "/pkg/broken.classic.js")?;
+        super::says_why(told.get("workersError"), "weightstream.worker.js")
+    }),
 ];
 
 /// So far a worker goes ahead of the page, and one tensor further.
@@ -76,8 +85,16 @@ fn crashes(page: &Page) -> Result<()> {
 
 fn without(page: &Page, document: &str, package: &str) -> Result<()> {
     let told = page.fresh(document, &format!("without({}, {})", json!(MODEL), json!(package)))?;
-    ensure!(told == json!(true), "{told}");
-    Ok(())
+    ensure!(told.get("same") == Some(&json!(true)), "{told}");
+    ensure!(told.pointer("/errors/0") == Some(&json!("none")), "{told}"); // it was not asked for
+    super::says_why(told.pointer("/errors/1"), "worker")
+}
+
+fn classic(page: &Page, script: &str) -> Result<Value> {
+    let told = page.fresh("index.html", &format!("classic({}, {})", json!(MODEL), json!(script)))?;
+    let is = |name: &str| told.get(name) == Some(&json!(true));
+    ensure!(is("same") && is("again"), "{told}");
+    Ok(told)
 }
 
 /// Every fixture by loaders in workers and through mmap; how many there are.

@@ -1,0 +1,76 @@
+// A module that ends, for whatever reason: those who wait are told, and the next `open` works.
+import { Faults, MODEL, crashForTest, open, outcome, pause, safetensors, slowFetch } from "./common.js";
+
+const SAYS = {
+  panic: ["INTERNAL: weightstream crashed", "this is a test"],
+  exception: ["INTERNAL: weightstream crashed", "outside the bounds"],
+  memory: ["LIMIT: weightstream ran out of memory", "2000000000 bytes could not be had"],
+};
+const never = () => new Promise(() => {});
+const uncaught = [];
+addEventListener("unhandledrejection", ({ reason }) => uncaught.push(`unhandled ${reason}`));
+addEventListener("error", ({ message }) => uncaught.push(message));
+
+async function everything(faults, what) {
+  const loader = await open(MODEL);
+  const index = await loader.loadIndex();
+  let count = 0;
+  for await (const { name } of loader.tensors()) count += name.length > 0;
+  loader.close();
+  faults.same(`${what}: tensors afterwards`, count, index.length);
+}
+
+async function crash(how, isLater) {
+  const faults = new Faults();
+  const loader = await open(MODEL);
+  const [{ name }] = await loader.loadIndex();
+  const fetch = slowFetch(safetensors(9, 1 << 20), 20);
+  const slow = await open("/slow", { fetch });
+  const started = slow.tensors();
+  await started.next();
+  const paused = loader.tensors();
+  await paused.next();
+  const waiting = {
+    opening: outcome(open(MODEL, { fetch: never })),
+    tensor: outcome(slow.loadTensor("t8..")),
+    verify: outcome(slow.verify()),
+    iteration: outcome(started.next()),
+  };
+  await pause(20); // until all of them are within the module
+  try {
+    crashForTest(how, isLater);
+  } catch {
+    // as a call would
+  }
+  for (const [what, said] of Object.entries(waiting)) faults.expect(`${how}, ${what}`, await said, ...SAYS[how]);
+  faults.expect(`${how}, a call afterwards`, await outcome(loader.loadTensor(name)), ...SAYS[how]);
+  faults.expect(`${how}, a paused iteration`, await outcome(paused.next()), ...SAYS[how]);
+  const running = fetch.requests.filter(({ sent, start, end, isAborted }) => sent < end - start && !isAborted);
+  faults.same(`${how}: requests that go on`, running.length, 0);
+  await everything(faults, how);
+  faults.expect(`${how}, the old loader`, await outcome(loader.loadTensor(name)), "CLOSED: This loader was lost");
+  loader.close();
+  slow.close();
+  await pause(100); // closures of the old instance
+  faults.same(`${how}, uncaught`, uncaught.splice(0), []);
+  return faults;
+}
+
+export async function endings() {
+  const found = [];
+  for (const how of Object.keys(SAYS)) for (const isLater of [true, false]) found.push(...(await crash(how, isLater)));
+  return found;
+}
+
+// An index that takes more memory than there is: `--wasm-max-mem-pages` bounds it.
+export async function outOfMemory() {
+  const faults = new Faults();
+  const file = new Blob([safetensors(100_000, 1, 200)]);
+  for (const inWorker of [false, true]) {
+    const said = await outcome(open(file, { inWorker }).then((loader) => loader.loadIndex()), 60_000);
+    faults.expect(`inWorker: ${inWorker}`, said, /^LIMIT: .*\d+ bytes could not be had/);
+    await everything(faults, `inWorker: ${inWorker}`);
+  }
+  faults.same("uncaught", uncaught.splice(0), []);
+  return faults;
+}

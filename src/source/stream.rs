@@ -102,7 +102,7 @@ impl StreamBody {
     /// Whether bytes follow the last one that was asked for.
     async fn goes_on(&mut self) -> Result<bool> {
         if let Reader::Default { chunk, .. } = &self.reader
-            && chunk.length() > 0
+            && chunk.as_ref().is_some_and(|chunk| chunk.byte_length() > 0)
         {
             return Ok(true);
         }

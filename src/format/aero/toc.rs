@@ -124,7 +124,8 @@ impl<'w> Toc<'w> {
         let mut ranges: Vec<_> = self.chunks.iter().filter(|c| c.is_metadata()).map(|c| c.range.clone()).collect();
         ranges.retain(|range| !range.is_empty());
         ranges.sort_by_key(|range| range.start);
-        if let Some([_, second]) = ranges.array_windows().find(|[first, second]| second.start < first.end) {
+        let overlapping = ranges.iter().zip(ranges.iter().skip(1)).find(|(first, second)| second.start < first.end);
+        if let Some((_, second)) = overlapping {
             return Err(malformed("two chunks of metadata overlap").at(second.clone()).into());
         }
         let mut together: Option<Range<u64>> = None;

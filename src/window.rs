@@ -179,8 +179,17 @@ impl<'a> Window<'a> {
         let joins_before =
             position > 0 && self.pieces.get(position - 1).is_some_and(|(s, piece)| s + piece.len() as u64 == start);
         let joined = if joins_before {
-            if let Some((_, piece)) = self.pieces.get_mut(position - 1) {
-                piece.to_mut().extend_from_slice(bytes);
+            let file_length = self.file_length;
+            if let Some((piece_start, piece)) = self.pieces.get_mut(position - 1) {
+                let piece = piece.to_mut();
+                let needed = piece.len() + bytes.len();
+                if let Some(length) = file_length.filter(|_| needed > piece.capacity()) {
+                    // Twice as much, as a vector does by itself, but never more than can come.
+                    let most = usize::try_from(length.saturating_sub(*piece_start)).unwrap_or(usize::MAX);
+                    let room = piece.capacity().saturating_mul(2).min(most).max(needed);
+                    piece.reserve_exact(room - piece.len());
+                }
+                piece.extend_from_slice(bytes);
             }
             position - 1
         } else {

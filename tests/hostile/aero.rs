@@ -1,7 +1,7 @@
 //! AERO: compressed metadata and indexes, and entries that share what they name.
 
 use super::alone;
-use super::ceiling::{read, refused};
+use super::ceiling::{accepted, read, refused};
 use super::generated::{BLOCK_BYTES, Chunk, NAMES, aero as file, frame};
 use super::zstd::compress;
 use serde_json::json;
@@ -139,16 +139,13 @@ fn real_indexes_and_metadata_are_read_however_well_they_compress() {
         (0..100_000).map(|at| entry(&format!("model.layers.{}.self_attn.expert_{at}.weight", at / 100))).collect();
     let chunks = [compressed(b"TIDX", &index(tensors.into())), Chunk::raw(b"WTSH", Vec::new())];
     assert!(chunks[0].stored.len() * 20 < chunks[0].decoded_length.unwrap());
-    let (outcome, _) = read("a large index", file(NAMES, &chunks));
-    assert_eq!(outcome, Ok(()));
+    accepted("a large index", file(NAMES, &chunks));
 
     let vocabulary: Vec<_> = (0..150_000).map(|at| format!("token {at}")).collect();
     let types = vec![1; 150_000];
     let metadata = json!({ "tokenizer": { "tokens": vocabulary, "types": types } });
     let json = compressed(b"MJSN", metadata.to_string().as_bytes());
-    let (outcome, _) = read("a vocabulary in JSON", file(NAMES, &[json, empty_index()]));
-    assert_eq!(outcome, Ok(()));
+    accepted("a vocabulary in JSON", file(NAMES, &[json, empty_index()]));
     let packed = compressed(b"MMSG", &rmp_serde::to_vec_named(&metadata).unwrap());
-    let (outcome, _) = read("a vocabulary in MessagePack", file(NAMES, &[packed, empty_index()]));
-    assert_eq!(outcome, Ok(()));
+    accepted("a vocabulary in MessagePack", file(NAMES, &[packed, empty_index()]));
 }

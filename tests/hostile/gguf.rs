@@ -1,7 +1,7 @@
 //! GGUF: arrays of all kinds, pairs and tensors.
 
 use super::alone;
-use super::ceiling::{read, refused};
+use super::ceiling::{accepted, read, refused};
 use weightstream::error::ErrorKind;
 
 const ARRAY: u32 = 9;
@@ -88,6 +88,5 @@ fn real_vocabularies_are_read() {
         ("tokenizer.ggml.merges".to_owned(), ARRAY, list(8, 280_000, &merges)),
         ("tokenizer.ggml.precompiled_charsmap".to_owned(), ARRAY, array(0, 242_000, b"\x01")),
     ];
-    let (outcome, _) = read("a vocabulary", file(&pairs, &[]));
-    assert_eq!(outcome, Ok(()));
+    accepted("a vocabulary", file(&pairs, &[]));
 }

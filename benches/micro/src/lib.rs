@@ -90,8 +90,13 @@ fn zstd(name: &'static str, content: &[u8]) -> Kernel {
     let stored = structured_zstd::encoding::compress_slice_to_vec(content, level);
     let length = content.len();
     let run = move || {
-        let decoded = zstd::decode(black_box(&stored), length as u64, length as u64);
-        assert!(decoded.is_ok_and(|decoded| decoded.len() == length));
+        let mut decoder = zstd::Zstd::new(stored.len() as u64, zstd::DecodedLength::Exactly(length as u64));
+        let mut decoded = Vec::new();
+        let outcome = decoder.push(black_box(&stored), &mut |bytes| {
+            decoded.extend_from_slice(bytes);
+            Ok(())
+        });
+        assert!(outcome.is_ok() && decoded.len() == length);
     };
     Kernel { name, bytes: length, run: Box::new(run) }
 }

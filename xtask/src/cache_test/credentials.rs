@@ -88,15 +88,17 @@ impl Private {
     fn is_refused(&self, page: &mut Page, options: &Value, why: &str) -> Result<()> {
         match self.load(page, options)? {
             Ok(bytes) => bail!("{options} got the model, with {bytes} bytes of the cache"),
-            Err(error) => Ok(ensure!(error.contains(why), "{options} is told {error:?}, without {why:?}")),
+            Err(error) => ensure!(error.contains(why), "{options} is told {error:?}, without {why:?}"),
         }
+        Ok(())
     }
 
     fn is_served(&self, page: &mut Page, options: &Value, from_cache: bool) -> Result<()> {
         match self.load(page, options)? {
-            Ok(bytes) => Ok(ensure!((bytes > 0) == from_cache, "{options} got {bytes} bytes of the cache")),
+            Ok(bytes) => ensure!((bytes > 0) == from_cache, "{options} got {bytes} bytes of the cache"),
             Err(error) => bail!("{options} is refused: {error}"),
         }
+        Ok(())
     }
 }
 
@@ -132,7 +134,9 @@ fn is_gone_after_logout_also_by_its_digest(browser: &mut Chromium, site: &Site) 
     let private = Private::new(knows_one);
     let digest = format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(&FILE[..])));
     let pinned = |mut options: Value| {
-        options["digests"] = json!({ "files": { "m.safetensors": digest } });
+        if let Some(fields) = options.as_object_mut() {
+            fields.insert("digests".into(), json!({ "files": { "m.safetensors": digest } }));
+        }
         options
     };
     let one = pinned(with_token(ONE));

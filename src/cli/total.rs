@@ -1,4 +1,4 @@
-//! Sums of numbers that files claim: together they may go beyond 64 bits, although each of them does not.
+//! Sums of numbers that files state. Each number fits 64 bits; the sum may not.
 
 use indicatif::{DecimalBytes, HumanCount};
 

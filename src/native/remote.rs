@@ -15,8 +15,8 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::MissedTickBehavior;
 
-/// How often somebody who waits is asked whether to go on: Ctrl-C should seem to work at once.
-const BEAT: Duration = Duration::from_millis(200);
+/// How often a blocked call checks whether it was cancelled: Ctrl-C should seem to work at once.
+const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A model at a URL: its head is read by the opening, its tensors' bytes when they are asked for, in little memory.
 ///
@@ -125,19 +125,19 @@ impl RemoteReader {
         verified
     }
 
-    /// Works until it is done, or `check` fails, which is asked whenever something has come and, while nothing comes, a few
-    /// times a second.
+    /// Runs `work` to its end, or until `check` fails, which is called whenever bytes have arrived and a few times a second
+    /// while none do.
     fn block_on<T>(&self, work: impl Future<Output = Result<T>>, mut check: impl FnMut() -> Result<()>) -> Result<T> {
         let mut work = pin!(work);
         self.runtime.block_on(async {
-            let mut beat = tokio::time::interval(BEAT);
-            beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut ticks = tokio::time::interval(CANCEL_CHECK_INTERVAL);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             poll_fn(|context| {
                 let outcome = work.as_mut().poll(context);
                 if outcome.is_ready() {
                     return outcome;
                 }
-                while beat.poll_tick(context).is_ready() {}
+                while ticks.poll_tick(context).is_ready() {}
                 check().map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending)
             })
             .await

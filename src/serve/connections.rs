@@ -1,10 +1,10 @@
-//! The connections that are open: how many there may be, which of them makes room for a new one, and how they all end
-//! when the server stops.
+//! The open connections: the limit on their number, which one is evicted for a new one, and how they all end when the
+//! server stops.
 //!
-//! A client that is never answered must not keep others from being answered: where there is no room, a connection that
-//! waits for its client is closed, never one whose client gets its bytes. Which one: of the connections without a whole
-//! request so far, and of those between two requests, the larger group loses its oldest. So neither half-open
-//! connections nor idle ones push all of the others out.
+//! Clients that never finish a request must not block others. At the limit, a connection that waits for its client is
+//! evicted, never one whose client is receiving bytes. There are two groups of waiting connections: those that have not
+//! sent a whole request yet, and those between two requests. The larger group loses its oldest connection, so that
+//! neither half-open connections nor idle ones can evict all of the others.
 
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
@@ -15,19 +15,20 @@ use std::time::{Duration, Instant};
 /// `on_request` could hold one.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// A client that takes none of its bytes for so long makes room for others, where there is no other room: it may be
-/// paused, and can ask for the rest again.
-const STALL: Duration = Duration::from_secs(5);
+/// If every connection is being answered, one whose client has received nothing for this long is evicted: it is probably
+/// paused, and can request the rest again.
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a new connection that finds no room looks for a stalled one.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often a new connection at the limit checks for a stalled one.
+const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Threads of closed connections that may still be about to end. Bounds the threads while connections are closed and
-/// opened all the time.
+/// Maximum number of evicted connections whose threads have not ended yet. It bounds the number of threads while a client
+/// opens connections without end.
 const MAX_LEAVING: usize = 64;
 
-/// With fewer connections a browser could not load a page and a model at once; and it is not they that take all the files.
-const LEAST_LIMIT: usize = 8;
+/// The limit is never lowered below this number: a browser needs several connections for a page and a model, and so few
+/// connections are not what exhausts the file descriptors.
+const MIN_CONNECTIONS: usize = 8;
 
 /// The set of open connections.
 pub(super) struct Connections {
@@ -38,7 +39,7 @@ pub(super) struct Connections {
 struct State {
     limit: usize,
     open: HashMap<u64, Open>,
-    /// Connections that were closed to make room, and whose threads have not ended yet.
+    /// Evicted connections whose threads have not ended yet.
     leaving: usize,
     next_id: u64,
     closed: bool,
@@ -68,12 +69,12 @@ impl Connections {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Takes a new connection in; where there is no room, another one is closed for it, or it waits until all others have
-    /// had their time. `None` once the server has been stopped.
+    /// Takes a new connection in. At the limit another one is evicted for it; if none can be, this waits until one ends.
+    /// `None` once the server has been stopped.
     pub(super) fn admit(&self, stream: TcpStream) -> Option<u64> {
         let mut state = self.lock();
         while !state.closed && !state.has_room() {
-            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, STALL_CHECK_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
         }
         if state.closed {
             return None;
@@ -84,12 +85,12 @@ impl Connections {
         Some(id)
     }
 
-    /// Closes some connections that wait for their clients, because the process can open no more files: each connection
-    /// takes a file descriptor, and another one for the file that it sends. From now on there are fewer.
+    /// Lowers the limit and evicts the connections above it, because the process has no file descriptors left: each
+    /// connection needs one, and another one for the file that it sends.
     pub(super) fn shrink(&self) {
         let mut state = self.lock();
         let fewer = state.open.len() / 4 * 3;
-        if fewer >= LEAST_LIMIT {
+        if fewer >= MIN_CONNECTIONS {
             state.limit = fewer.min(state.limit);
             while state.open.len() > state.limit && state.close_one() {}
         }
@@ -138,12 +139,12 @@ impl Connection<'_> {
         &self.stream
     }
 
-    /// It is about to be answered, or its client has just taken bytes. False if it was closed to make room for another.
+    /// Called before an answer, and whenever the client has received bytes. False if the connection was evicted.
     pub(super) fn mark_busy(&self) -> bool {
         self.enter(Phase::Busy)
     }
 
-    /// It was answered, and waits for its client. False if it was closed to make room for another.
+    /// Called after an answer. False if the connection was evicted.
     pub(super) fn mark_idle(&self) -> bool {
         self.enter(Phase::Idle)
     }
@@ -162,14 +163,14 @@ impl State {
         self.open.len() < self.limit || self.close_one()
     }
 
-    /// Closes the connection that can be missed best. False where there is none.
+    /// Evicts one connection. False if none can be.
     fn close_one(&mut self) -> bool {
         if self.leaving >= MAX_LEAVING {
             return false;
         }
         let count = |phase| self.open.values().filter(|open| open.phase == phase).count();
         let larger = if count(Phase::New) >= count(Phase::Idle) { Phase::New } else { Phase::Idle };
-        let Some(id) = self.oldest(larger, Duration::ZERO).or_else(|| self.oldest(Phase::Busy, STALL)) else {
+        let Some(id) = self.oldest(larger, Duration::ZERO).or_else(|| self.oldest(Phase::Busy, STALL_TIMEOUT)) else {
             return false;
         };
         if let Some(open) = self.open.remove(&id) {

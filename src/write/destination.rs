@@ -26,7 +26,7 @@ pub(super) fn check_free(path: &Path, keep_existing: bool) -> Result<()> {
 /// The regular file that an output replaces; `None` where there is nothing yet.
 ///
 /// A symbolic link is neither followed nor replaced: which of the two the caller wants is unknown, and what it leads to
-/// may be shared, such as the files of the Hugging Face cache, which are named after their digests.
+/// may be shared: files of the Hugging Face cache, for example, are links to files that are named after their digests.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for anything else than a regular file, which would be lost.

@@ -1,4 +1,4 @@
-//! The temporary file that an output is until it is whole: made by the writer itself, never one that lay there.
+//! The temporary file of an output that is being written. The writer creates it; it never opens one that already exists.
 
 use super::destination::replaced;
 use crate::error::{Error, ErrorKind, Result};

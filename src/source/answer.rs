@@ -157,7 +157,8 @@ fn check_partial<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B
 /// The error for a body that goes on behind the bytes that were asked for.
 pub(super) fn too_long() -> Error {
     let what = "the server sent more bytes than were asked for";
-    Error::new(ErrorKind::RangeUnsupported, what).advise("Serve the file from a host that answers Range requests correctly.")
+    Error::new(ErrorKind::RangeUnsupported, what)
+        .advise("Serve the file from a host that answers Range requests correctly.")
 }
 
 fn check_whole<B>(head: &Head, body: B) -> Answer<B> {

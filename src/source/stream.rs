@@ -5,9 +5,9 @@
 //! then chunks are copied.
 
 use super::brand::view;
-use super::{Buffer, answer};
 use super::js_buffer::JsBuffer;
 use super::timer;
+use super::{Buffer, answer};
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{Object, Promise, Reflect, Uint8Array};
 use std::ops::Range;

@@ -94,10 +94,8 @@ fn entries_that_share_what_they_name_do_not_copy_it() {
 #[test]
 fn chunks_of_metadata_share_no_bytes_and_no_budget() {
     let _alone = alone();
-    let mut shared = file(
-        NAMES,
-        &vec![(); 6000].iter().map(|()| Chunk::raw(b"MJSN", Vec::new())).chain([empty_index()]).collect::<Vec<_>>(),
-    );
+    let mut shared =
+        file(NAMES, &(0..6000).map(|_| Chunk::raw(b"MJSN", Vec::new())).chain([empty_index()]).collect::<Vec<_>>());
     let at = shared.len();
     shared.extend(format!(r#"{{"a":"{}"}}"#, "x".repeat(1 << 20)).as_bytes());
     for chunk in 0..6000 {

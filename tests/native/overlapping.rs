@@ -89,10 +89,13 @@ fn a_call_that_is_paused_or_dropped_changes_nothing_for_the_others() {
             assert_eq!(verify(&loader).await.err().map(|error| error.kind), expected);
             drop(dropped);
             let rest: Result<Vec<_>, Error> = paused.try_collect().await;
-            assert_eq!(rest.map(|rest| rest.len()).map_err(|error| Some(error.kind)), match expected {
-                None => Ok(TENSORS - 1),
-                kind => Err(kind),
-            });
+            assert_eq!(
+                rest.map(|rest| rest.len()).map_err(|error| Some(error.kind)),
+                match expected {
+                    None => Ok(TENSORS - 1),
+                    kind => Err(kind),
+                }
+            );
         }
     });
 }

@@ -87,6 +87,7 @@ pub(super) type LargeComponents<B> = HashMap<(usize, usize), Large<B>>;
 
 struct Assembly<B> {
     order: Order<B>,
+    /// One for each component, from the first that comes: a model may have 100,000 tensors.
     received: Vec<Option<LoadedComponent<B>>>,
     verified: Vec<Option<&'static str>>,
     /// The room for its buffers, once the first of them is to be filled and until it is handed out.
@@ -102,7 +103,7 @@ impl<S: Source> Operation<S> {
         max_connections: usize,
     ) -> Self {
         let assemble = |order: Order<_>| Assembly {
-            received: order.tensor.components.iter().map(|_| None).collect(),
+            received: Vec::new(),
             verified: Vec::new(),
             taken: None,
             order,
@@ -289,6 +290,9 @@ impl<S: Source> Operation<S> {
         let assembly = orders.get_mut(order).ok_or_else(unplanned)?;
         let part = assembly.order.tensor.components.get(component).ok_or_else(unplanned)?;
         assembly.verified.push(verified);
+        if assembly.received.is_empty() {
+            assembly.received.resize_with(assembly.order.tensor.components.len(), || None);
+        }
         let arrived = LoadedComponent { role: part.role.clone(), dtype: part.dtype.clone(), buffer };
         *assembly.received.get_mut(component).ok_or_else(unplanned)? = Some(arrived);
         if assembly.received.iter().any(Option::is_none) {

@@ -49,7 +49,8 @@ fn data(random: &mut Random) -> Vec<u8> {
     let length = (length + random.below(length)).min(MAX_DATA_BYTES);
     let mut data = Vec::with_capacity(length);
     while data.len() < length {
-        let part = 1 + random.below(1 << (1 + random.below(16)));
+        let most = 2 << random.below(16);
+        let part = 1 + random.below(most);
         match random.below(6) {
             0 => data.resize(data.len() + part, random.next() as u8),
             1 if !data.is_empty() => {
@@ -115,7 +116,8 @@ fn compressed(data: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     let mut output = OutBuffer::around(&mut stored[..]);
     let mut rest = data;
     while !rest.is_empty() {
-        let (part, after) = rest.split_at((1 + random.below(1 << (8 + random.below(11)))).min(rest.len()));
+        let most = 256 << random.below(11);
+        let (part, after) = rest.split_at((1 + random.below(most)).min(rest.len()));
         let mut input = InBuffer::around(part);
         while input.pos() < part.len() {
             context.compress_stream(&mut output, &mut input).ok()?;
@@ -160,15 +162,15 @@ fn other_blocks(stored: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     let (header, mut blocks) = split(stored)?;
     let other = frame(random);
     let (other_header, others) = split(&other)?;
-    let at = random.below(blocks.len());
+    let (at, from) = (random.below(blocks.len()), random.below(blocks.len()));
     let other = others[random.below(others.len())];
     let mut header = header;
     match random.below(6) {
         0 => drop(blocks.remove(at)),
-        1 => blocks.insert(at, blocks[random.below(blocks.len())]),
+        1 => blocks.insert(at, blocks[from]),
         2 => blocks.insert(at, other),
         3 => blocks[at] = other,
-        4 => blocks.swap(at, random.below(blocks.len())),
+        4 => blocks.swap(at, from),
         _ => header = other_header,
     }
     let mut changed = header.to_vec();
@@ -189,7 +191,8 @@ fn other_block_bytes(stored: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     let length = blocks[at].len();
     let mut changed = stored.to_vec();
     for _ in 0..=random.below(3) {
-        let near = random.below(length.min(1 << random.below(10)));
+        let reach = 1 << random.below(10);
+        let near = random.below(length.min(reach));
         let position = start + if random.below(3) == 0 { length - 1 - near } else { near };
         match random.below(3) {
             0 => changed[position] ^= 1 << random.below(8),

@@ -12,8 +12,10 @@ const MAX_DECODED_BYTES: usize = 4 << 20;
 /// The largest window that this library keeps, as the power of two that the C library wants.
 const MAX_WINDOW_LOG: u32 = 27;
 
+/// Errors for damage that the C library overlooks: its loop over four Huffman streams counts only what comes out of them.
+const STRICTER: [&str; 1] = ["BitstreamReadMismatch"];
+
 /// What a decoder made of its input.
-#[derive(PartialEq, Eq)]
 enum Outcome {
     Whole,
     /// There was more than [`MAX_DECODED_BYTES`].
@@ -31,23 +33,31 @@ pub fn same_as_c(stored: &[u8]) {
         (Outcome::Refused(_), Outcome::Refused(_)) | (Outcome::Cut, Outcome::Cut) => {}
         // The C library knows no limits for what is decoded, and keeps any window for frames that it is given whole.
         (Outcome::Refused(why), Outcome::Whole | Outcome::Cut) if why.starts_with("LIMIT") => {}
+        (Outcome::Refused(why), Outcome::Whole | Outcome::Cut) if STRICTER.iter().any(|error| why.contains(error)) => {}
         (outcome, in_c) => panic!("here: {}, in C: {}", outcome.name(), in_c.name()),
     }
     let cuts = cuts(stored);
     let (of_chunks, from_chunks) = decode(stored, &cuts, None);
-    assert!(of_chunks == outcome && from_chunks == decoded, "other chunks, other bytes");
-    if outcome == Outcome::Whole {
+    assert!(from_chunks == decoded, "other chunks, other bytes");
+    // Other messages are fine: of a wrong magic number, the first wrong byte is enough to refuse it.
+    let is_same = std::mem::discriminant(&outcome) == std::mem::discriminant(&of_chunks);
+    assert!(is_same, "whole: {}, in chunks: {}", outcome.name(), of_chunks.name());
+    if let Outcome::Whole = outcome {
         let length = decoded.len() as u64;
         let (claimed, bytes) = decode(stored, &cuts, Some(length));
-        assert!(claimed == Outcome::Whole && bytes == decoded, "the right length is refused: {}", claimed.name());
-        assert!(decode(stored, &cuts, Some(length + 1)).0 != Outcome::Whole, "a byte is missing, and nobody says so");
+        assert!(claimed.is_whole() && bytes == decoded, "the right length is refused: {}", claimed.name());
+        assert!(!decode(stored, &cuts, Some(length + 1)).0.is_whole(), "a missing byte goes unnoticed");
         if let Some(less) = length.checked_sub(1) {
-            assert!(decode(stored, &cuts, Some(less)).0 != Outcome::Whole, "there is a byte more, and nobody says so");
+            assert!(!decode(stored, &cuts, Some(less)).0.is_whole(), "a byte too many goes unnoticed");
         }
     }
 }
 
 impl Outcome {
+    fn is_whole(&self) -> bool {
+        matches!(self, Outcome::Whole)
+    }
+
     fn name(&self) -> &str {
         match self {
             Outcome::Whole => "whole",

@@ -11,6 +11,9 @@ mod decoder;
 mod load;
 #[path = "../fuzz/src/parser.rs"]
 mod parser;
+#[cfg(feature = "zstd")]
+#[path = "../fuzz/src/zstd_c.rs"]
+mod zstd_c;
 
 use arbitrary::{Arbitrary, Unstructured};
 use std::rc::Rc;
@@ -57,6 +60,26 @@ fn no_decoder_depends_on_how_its_input_is_cut() {
             decoder::lz4_blocks(&input);
             decoder::lz4_block(&input);
             decoder::zstd(&input);
+        }
+    }
+}
+
+#[cfg(feature = "zstd")]
+#[test]
+fn no_zstandard_frame_decodes_to_other_bytes_than_in_c() {
+    let text: Vec<u8> = (0..60_000u32).map(|at| b"weights"[(at / 3 % 7) as usize] ^ (at >> 11) as u8).collect();
+    for level in [-5, 1, 3, 9, 19] {
+        for length in [0, 1, 100, text.len()] {
+            let frame = zstd::bulk::compress(&text[..length], level).unwrap();
+            let streamed = zstd::encode_all(&text[..length], level).unwrap(); // without the length of its content
+            for stored in
+                [[&frame[..], &streamed].concat(), [&streamed[..], b"\x5a\x2a\x4d\x18\x01\0\0\0-", &frame].concat()]
+            {
+                zstd_c::same_as_c(&stored);
+                for seed in 0..60 {
+                    zstd_c::same_as_c(&damaged(&stored, seed));
+                }
+            }
         }
     }
 }

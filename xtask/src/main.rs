@@ -115,13 +115,16 @@ enum Chore {
     },
     /// Run every check that must hold, or only the steps that are named.
     Test { steps: Vec<String> },
-    /// Run the fuzz targets under libFuzzer.
+    /// Run the fuzz targets under libFuzzer and AddressSanitizer.
     Fuzz {
         /// Only this one.
         target: Option<String>,
-        /// How long each runs.
+        /// How long each runs. An hour over all of them is 250 s each.
         #[arg(long, default_value_t = 60)]
         seconds: u64,
+        /// What watches their memory.
+        #[arg(long, value_enum, default_value = "address")]
+        sanitizer: fuzz::Sanitizer,
     },
     /// Run the tests of the core under Miri.
     Miri,
@@ -173,7 +176,7 @@ fn run(chore: Chore, root: PathBuf) -> Result<()> {
             }
         }
         Chore::Test { steps } => suite::run(&project, &steps),
-        Chore::Fuzz { target, seconds } => fuzz::run(&project, target.as_deref(), seconds),
+        Chore::Fuzz { target, seconds, sanitizer } => fuzz::run(&project, target.as_deref(), seconds, sanitizer),
         Chore::Miri => miri::run(&project),
         Chore::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { page::DESKTOP };

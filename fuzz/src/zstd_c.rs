@@ -1,0 +1,151 @@
+//! Zstandard frames, decoded by this library and by the C library: both give the same bytes, or both refuse.
+
+use weightstream::codec::Decoder;
+use weightstream::dtype::Dtype;
+use weightstream::index::{Component, Encoding};
+use weightstream::{Error, ErrorKind};
+use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
+
+/// Outputs beyond this are cut off: a fuzzer's time and memory are small.
+const MAX_DECODED_BYTES: usize = 4 << 20;
+
+/// The largest window that this library keeps, as the power of two that the C library wants.
+const MAX_WINDOW_LOG: u32 = 27;
+
+/// Errors for damage that the C library overlooks: its loop over four Huffman streams counts only what comes out of them.
+const STRICTER: [&str; 1] = ["BitstreamReadMismatch"];
+
+/// What a decoder made of its input.
+enum Outcome {
+    Whole,
+    /// There was more than [`MAX_DECODED_BYTES`].
+    Cut,
+    Refused(String),
+}
+
+/// Decodes `stored` with both libraries and compares. Where to cut it into chunks follows from its bytes.
+pub fn same_as_c(stored: &[u8]) {
+    let (in_c, expected) = decode_in_c(stored);
+    let (outcome, decoded) = decode(stored, &[], None);
+    assert!(decoded.starts_with(&expected) || expected.starts_with(&decoded), "other bytes than the C library");
+    match (&outcome, &in_c) {
+        (Outcome::Whole, Outcome::Whole) => assert!(decoded == expected, "another length than in the C library"),
+        (Outcome::Refused(_), Outcome::Refused(_)) | (Outcome::Cut, Outcome::Cut) => {}
+        // The C library knows no limits for what is decoded, and keeps any window for frames that it is given whole.
+        (Outcome::Refused(why), Outcome::Whole | Outcome::Cut) if why.starts_with("LIMIT") => {}
+        (Outcome::Refused(why), Outcome::Whole | Outcome::Cut) if STRICTER.iter().any(|error| why.contains(error)) => {}
+        (outcome, in_c) => panic!("here: {}, in C: {}", outcome.name(), in_c.name()),
+    }
+    let cuts = cuts(stored);
+    let (of_chunks, from_chunks) = decode(stored, &cuts, None);
+    assert!(from_chunks == decoded, "other chunks, other bytes");
+    // Other messages are fine: of a wrong magic number, the first wrong byte is enough to refuse it.
+    let is_same = std::mem::discriminant(&outcome) == std::mem::discriminant(&of_chunks);
+    assert!(is_same, "whole: {}, in chunks: {}", outcome.name(), of_chunks.name());
+    if let Outcome::Whole = outcome {
+        let length = decoded.len() as u64;
+        let (claimed, bytes) = decode(stored, &cuts, Some(length));
+        assert!(claimed.is_whole() && bytes == decoded, "the right length is refused: {}", claimed.name());
+        assert!(!decode(stored, &cuts, Some(length + 1)).0.is_whole(), "a missing byte goes unnoticed");
+        if let Some(less) = length.checked_sub(1) {
+            assert!(!decode(stored, &cuts, Some(less)).0.is_whole(), "a byte too many goes unnoticed");
+        }
+    }
+}
+
+impl Outcome {
+    fn is_whole(&self) -> bool {
+        matches!(self, Outcome::Whole)
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Outcome::Whole => "whole",
+            Outcome::Cut => "cut off",
+            Outcome::Refused(why) => why,
+        }
+    }
+}
+
+/// Positions at which `stored` is cut: few or many, by a hash of its bytes.
+fn cuts(stored: &[u8]) -> Vec<usize> {
+    let hash = stored
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let most = [3, 40, 900][(hash >> 60) as usize % 3];
+    let mut state = hash | 1;
+    let mut cuts = Vec::new();
+    let mut at = 0;
+    while cuts.len() < 200 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        at += state as usize % most;
+        if at > stored.len() {
+            break;
+        }
+        cuts.push(at);
+    }
+    cuts
+}
+
+fn decode(stored: &[u8], cuts: &[usize], decoded_length: Option<u64>) -> (Outcome, Vec<u8>) {
+    let raw = Component::raw(Dtype::U8, 0..stored.len() as u64);
+    let component = Component { encoding: Encoding::Zstd, decoded_length, ..raw };
+    let mut decoded = Vec::new();
+    let outcome = match push(&component, stored, cuts, &mut decoded) {
+        Ok(()) => Outcome::Whole,
+        Err(error) if decoded.len() >= MAX_DECODED_BYTES && error.what == CUT => Outcome::Cut,
+        Err(error) if error.kind == ErrorKind::Limit => Outcome::Refused(format!("LIMIT: {}", error.what)),
+        Err(error) => Outcome::Refused(error.what),
+    };
+    (outcome, decoded)
+}
+
+/// The message of the error that ends a decoder after [`MAX_DECODED_BYTES`].
+const CUT: &str = "this is enough for a fuzzer";
+
+fn push(component: &Component, stored: &[u8], cuts: &[usize], decoded: &mut Vec<u8>) -> Result<(), Error> {
+    let mut decoder = Decoder::new(component).expect("it is compressed");
+    let mut start = 0;
+    for &end in cuts.iter().chain([&stored.len()]) {
+        let take = &mut |bytes: &[u8]| {
+            let room = MAX_DECODED_BYTES - decoded.len();
+            decoded.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            if bytes.len() > room { Err(Error::new(ErrorKind::Limit, CUT)) } else { Ok(()) }
+        };
+        decoder.push(&stored[start..end], take)?;
+        start = end;
+    }
+    decoder.finish().map(drop)
+}
+
+fn decode_in_c(stored: &[u8]) -> (Outcome, Vec<u8>) {
+    let mut context = DCtx::create();
+    context.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG)).expect("a window log that it knows");
+    let mut decoded = Vec::new();
+    let mut block = vec![0; 128 << 10];
+    let mut input = InBuffer::around(stored);
+    let mut is_inside_a_frame = false;
+    loop {
+        let mut output = OutBuffer::around(&mut block[..]);
+        let wanted = match context.decompress_stream(&mut output, &mut input) {
+            Ok(wanted) => wanted,
+            Err(code) => return (Outcome::Refused(zstd::zstd_safe::get_error_name(code).to_owned()), decoded),
+        };
+        let given = output.pos();
+        let room = MAX_DECODED_BYTES - decoded.len();
+        decoded.extend_from_slice(&block[..given.min(room)]);
+        if given > room {
+            return (Outcome::Cut, decoded);
+        }
+        if given > 0 || input.pos() > 0 {
+            is_inside_a_frame = wanted > 0;
+        }
+        if input.pos() == stored.len() && given < block.len() {
+            let outcome =
+                if is_inside_a_frame { Outcome::Refused("it ends in a frame".to_owned()) } else { Outcome::Whole };
+            return (outcome, decoded);
+        }
+    }
+}

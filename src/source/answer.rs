@@ -155,6 +155,7 @@ fn check_partial<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B
 }
 
 /// The error for a body that goes on behind the bytes that were asked for.
+#[cfg(any(feature = "http", target_arch = "wasm32"))]
 pub(super) fn too_long() -> Error {
     let what = "the server sent more bytes than were asked for";
     Error::new(ErrorKind::RangeUnsupported, what)

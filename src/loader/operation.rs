@@ -102,12 +102,7 @@ impl<S: Source> Operation<S> {
         stats: Rc<Stats>,
         max_connections: usize,
     ) -> Self {
-        let assemble = |order: Order<_>| Assembly {
-            received: Vec::new(),
-            verified: Vec::new(),
-            taken: None,
-            order,
-        };
+        let assemble = |order: Order<_>| Assembly { received: Vec::new(), verified: Vec::new(), taken: None, order };
         let orders = RefCell::new(orders.into_iter().map(assemble).collect());
         let (pace, large) = (RefCell::new(Pace::new(max_connections)), RefCell::default());
         Operation { orders, call, pool, pace, large, stats }

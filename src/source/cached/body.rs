@@ -3,7 +3,7 @@
 use super::ahead::Ahead;
 use super::content::Place;
 use super::keep::Keeper;
-use super::{CachedFile, Version};
+use super::{CachedFile, Version, overlap};
 use crate::cache::{Lock, end_of_stretch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::js_buffer::JsBuffer;
@@ -20,9 +20,6 @@ const PATIENCE_MS: u64 = 4_000;
 
 /// How often to look whether they have come.
 const LOOK_INTERVAL_MS: u64 = 50;
-
-/// What a server that ignores ranges sends before the bytes that are wanted passes through a buffer of this size.
-const SCRATCH_BYTES: u64 = 256 << 10;
 
 /// The bytes of a range on their way.
 #[derive(Debug)]
@@ -141,16 +138,9 @@ impl CachedBody {
             self.file.cache.recycle(chunk.buffer);
         }
         let Some(asked) = self.find(false).await? else { return Ok(()) };
-        let (answer, version) = self.file.fetch(asked.clone()).await?;
+        let (answer, version) = overlap::continued(&self.file, asked.clone(), self.version.as_ref()).await?;
         self.keeper.version = version;
-        let Answer { start, is_whole_file, identity, mut body, .. } = answer;
-        if let Some(change) = self.version.as_ref().and_then(|version| identity.change_since(&version.identity)) {
-            let what = format!("the file changed while it was loaded: {change}");
-            return Err(Error::new(ErrorKind::Changed, what));
-        }
-        if is_whole_file {
-            pass_over(&mut body, start..self.position).await?;
-        }
+        let Answer { is_whole_file, body, .. } = answer;
         let until = if is_whole_file { self.end } else { asked.end };
         self.now = Now::Coming(Coming { body, until });
         Ok(())
@@ -256,18 +246,4 @@ impl Chunk {
         self.left.start += count as u32;
         Ok(count)
     }
-}
-
-async fn pass_over(body: &mut StreamBody, range: Range<u64>) -> Result<()> {
-    let mut scratch = JsBuffer::allocate(SCRATCH_BYTES)?;
-    let mut position = range.start;
-    while position < range.end {
-        let count = body.read(&mut scratch, 0..SCRATCH_BYTES.min(range.end - position)).await?;
-        if count == 0 {
-            let what = format!("the transfer ended at byte {position}, before byte {}", range.end);
-            return Err(Error::new(ErrorKind::Truncated, what).at(range).transient());
-        }
-        position += count;
-    }
-    Ok(())
 }

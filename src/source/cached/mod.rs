@@ -15,6 +15,7 @@ mod body;
 mod content;
 mod keep;
 mod naming;
+mod overlap;
 mod reach;
 mod same;
 mod word;

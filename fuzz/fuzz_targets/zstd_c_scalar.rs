@@ -1,4 +1,4 @@
-//! As `zstd_c`, with the instructions that every processor has: what runs on ones without vectors, and in wasm.
+//! As `zstd_c`, with the kernel alone that this library turns on natively: `zstd_c` has those of vectors, which an app may turn on.
 #![no_main]
 
 use libfuzzer_sys::fuzzer_mutate;

@@ -17,8 +17,8 @@ use crate::project::Project;
 use crate::{command, npm, package};
 
 /// What the module may weigh. Raise it in the change that makes it heavier, and say there what for.
-const MAX_RAW_BYTES: usize = 1528 << 10; // budgets of parsed values, keys of the cache, the checks of promises and options
-const MAX_BROTLI_BYTES: usize = 474 << 10;
+const MAX_RAW_BYTES: usize = 1534 << 10; // budgets of parsed values, keys of the cache, the checks of promises and options
+const MAX_BROTLI_BYTES: usize = 477 << 10;
 
 const TOOL_LIMIT: Duration = Duration::from_secs(300);
 

@@ -21,6 +21,9 @@ pub(crate) const SCRATCH_BYTES: u64 = if cfg!(miri) { 1 << 10 } else { 256 << 10
 /// when the connection breaks: more than this is not put at risk.
 pub(crate) const MAX_DIRECT_BYTES: u64 = 4 << 20;
 
+/// A resumed request overlaps at least 256 bytes.
+const MAX_OVERLAP_HALVINGS: u32 = 8;
+
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 
 /// A stretch of a file on its way: first the bytes that were known, then one body after the other until all are there.
@@ -232,7 +235,9 @@ impl<S: Source> Reading<S> {
     /// last of those bytes again, too.
     async fn connect(&mut self) -> Result<Remote<S::Body>> {
         let (end, known) = (self.end.get(), self.tail.range());
-        let overlapped = known.start.min(self.position);
+        // Half as much after each failure, so that a line that breaks within the overlap still gets further.
+        let overlap_bytes = OVERLAP_BYTES >> self.failures.saturating_sub(1).min(MAX_OVERLAP_HALVINGS);
+        let overlapped = known.start.max(known.end.saturating_sub(overlap_bytes)).min(self.position);
         if let Some(parked) = self.file.take_parked(&(self.position..end)) {
             return Ok(parked);
         }

@@ -83,6 +83,10 @@ traps! {
         })
         .loads(&[Load::One("second"), Load::One("third")]),
 
+    // Its bodies are shorter than what a resumed request overlaps.
+    a_line_that_breaks_within_the_overlap_gets_further_without_validators:
+        Trap::new(|request| answer(&FILE, request).cut_after(50_000).without("ETag")).loads(&[Load::One("second")]),
+
     a_missing_etag_does_not_hinder:
         Trap::new(|request| answer(&FILE, request).cut_after(400_000).without("ETag"))
             .loads(&[Load::One("second"), Load::One("third")]),

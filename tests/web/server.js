@@ -28,7 +28,7 @@ export function server(bytes, behaviour) {
       case "stalls-once": return count === 2 ? new Response(new ReadableStream({ type: "bytes" }), { status: 206, headers: { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}` } }) : partial();
       case "cuts-bodies": return partial(bytes.slice(start, count === 1 ? end : Math.floor((start + end) / 2)), { "Content-Length": String(end - start) });
       case "answers-once": return count === 1 ? partial() : new Promise(() => {});
-      case "changes": return partial(undefined, { ETag: `"v${count}"` });
+      case "changes": return partial(undefined, { ETag: count === 1 ? '"v1"' : '"v2"' });
       case "forbids": return new Response("no", { status: 403 });
       case "fails": throw new TypeError("Failed to fetch");
       default: return partial();

@@ -70,6 +70,8 @@ struct CachedFile {
     lease: RefCell<Weak<Lock>>,
     /// Nothing more is kept of it.
     is_quiet: Cell<bool>,
+    /// How many cached bytes are compared with what the server sends behind them.
+    overlap_bytes: Cell<u64>,
     contents: Contents,
     /// Where what is read into a buffer of its own begins, and where it ends.
     buffers: RefCell<BTreeMap<u64, u64>>,
@@ -105,6 +107,7 @@ impl CachedSource {
             version,
             lease,
             is_quiet,
+            overlap_bytes: Cell::new(overlap::OVERLAP_BYTES),
             contents,
             buffers,
         };

@@ -10,8 +10,9 @@ use crate::source::{Answer, Buffer};
 use js_sys::Uint8Array;
 use std::ops::Range;
 
-/// How many cached bytes are compared.
-const OVERLAP_BYTES: u64 = 64 << 10;
+/// How many cached bytes are compared: half as many after each failure, so that a line that breaks within them still gets further.
+pub(super) const OVERLAP_BYTES: u64 = 64 << 10;
+const LEAST_OVERLAP_BYTES: u64 = 256;
 
 /// What a server that ignores ranges sends before the bytes that are wanted passes through a buffer of this size.
 const SCRATCH_BYTES: u64 = 256 << 10;
@@ -46,8 +47,10 @@ pub(super) async fn continued(
     let from = known.as_ref().map_or(asked.start, |known| known.start);
     let (answer, version) = file.fetch(from..asked.end).await?;
     check_identity(&answer, cached)?;
-    let answer = pass_over(file, answer, asked.start, known.as_ref()).await?;
-    Ok((answer, version))
+    let passed = pass_over(file, answer, asked.start, known.as_ref()).await.inspect_err(|_| {
+        file.overlap_bytes.set((file.overlap_bytes.get() / 2).max(LEAST_OVERLAP_BYTES));
+    });
+    Ok((passed?, version))
 }
 
 fn check_identity(answer: &Answer<StreamBody>, cached: &Version) -> Result<()> {
@@ -59,7 +62,7 @@ fn check_identity(answer: &Answer<StreamBody>, cached: &Version) -> Result<()> {
 
 /// The cached bytes that end at `end`, as many as are compared; `None` where they are not there any more.
 async fn known_before(file: &CachedFile, end: u64, cached: &Version) -> Result<Option<Known>> {
-    let mut start = end.saturating_sub(OVERLAP_BYTES);
+    let mut start = end.saturating_sub(file.overlap_bytes.get());
     while start < end {
         let range = start..end.min(end_of_stretch(start));
         let reply = file.cache.read(cached.key(file), &cached.name, range, end, file.cache.stretch());

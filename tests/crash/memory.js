@@ -108,3 +108,40 @@ export async function caches() {
   }
   return faults;
 }
+
+// Memory that goes away while bytes from the cache are put into it.
+export async function cachedInto() {
+  const faults = new Faults();
+  const kept = new Map();
+  let beforeAnswer = () => {};
+  const cache = {
+    get: async (key) => (await pause(0), beforeAnswer(), kept.get(key)),
+    set: (key, bytes) => void kept.set(key, bytes),
+    delete: (key) => void kept.delete(key),
+    keys: () => kept.keys(),
+  };
+  const fetch = slowFetch(file);
+  const first = await open("/cached", { cache, fetch });
+  await first.loadTensor("t0..");
+  await pause(300);
+  first.close();
+  let detached = 0;
+  for (let turn = 0; turn < 8; turn++) {
+    const loader = await open("/cached", { cache, fetch });
+    const into = new ArrayBuffer(SIZE);
+    let gets = 0;
+    beforeAnswer = () => {
+      if (gets++ === turn) detach(into);
+    };
+    const found = await outcome(loader.loadTensor("t0..", { into }));
+    beforeAnswer = () => {};
+    if (found !== "done") {
+      detached++;
+      faults.expect(`detached at read ${turn}`, found, "INVALID_ARGUMENT", "`into` was detached");
+    }
+    faults.expect("the next one", await outcome(loader.loadTensor("t1..")), "done");
+    loader.close();
+  }
+  if (detached === 0) faults.push("no load met memory that was detached");
+  return faults;
+}

@@ -15,7 +15,7 @@ use crate::{command, package};
 /// A module of `tests/crash`, and the tests that it exports: each resolves to what does not hold.
 const TESTS: [(&str, &[&str]); 5] = [
     ("crashes", &["endings"]),
-    ("memory", &["into", "bodies", "caches"]),
+    ("memory", &["into", "bodies", "caches", "cachedInto"]),
     ("closing", &["paused", "forgotten", "memory", "inWorker"]),
     ("options", &["headersAndSignals", "refused", "ofCalls", "undefinedIsTheDefault", "otherRealms"]),
     ("files", &["chosen"]),

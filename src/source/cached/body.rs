@@ -5,7 +5,7 @@ use super::content::Place;
 use super::keep::Keeper;
 use super::{CachedFile, Version, overlap};
 use crate::cache::{Lock, end_of_stretch};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::stream::StreamBody;
 use crate::source::timer::pause;
@@ -238,11 +238,8 @@ impl Chunk {
     /// Copies the next bytes, and says how many.
     fn take(&mut self, into: &JsBuffer, at: &Range<u64>) -> Result<u64> {
         let count = u64::from(self.left.end - self.left.start).min(at.end - at.start);
-        if at.start + count > into.byte_length() {
-            return Err(Error::new(ErrorKind::Internal, "bytes were to be put outside a buffer"));
-        }
         let bytes = Uint8Array::new_with_byte_offset_and_length(&self.buffer, self.left.start, count as u32);
-        into.bytes.set(&bytes, at.start as u32);
+        into.put(at.start, &bytes)?; // the caller may have detached its memory
         self.left.start += count as u32;
         Ok(count)
     }

@@ -31,9 +31,9 @@ pub fn parse(name: &str, file: &[u8]) {
     }
 }
 
-/// Whether a relative path leads to a file below its folder. A name may begin with a dot.
+/// Whether a path leads to a file below its folder. A name may begin with a dot.
 fn stays_in_folder(path: &str) -> bool {
-    path.split('/').all(|segment| !matches!(segment, "" | "." | ".."))
+    !path.starts_with('/') && path.split('/').all(|segment| segment != "..")
 }
 
 /// Gives the parser what it asks for until it is content, and checks that it asks for what it has not.

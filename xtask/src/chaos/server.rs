@@ -188,6 +188,11 @@ impl Server {
         self.shared.fault_percent.store(0, Ordering::Relaxed);
     }
 
+    /// Whether what it sends can be cached: something must tell versions of a file from each other.
+    pub(crate) fn can_be_cached(&self) -> bool {
+        self.shared.validator.tells_versions()
+    }
+
     /// The version that is served.
     pub(crate) fn version(&self) -> usize {
         usize::from(self.shared.has_changed.load(Ordering::Relaxed))

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 /// Separates the hash of the credentials from the name.
 const SEPARATOR: char = '\t';
 
-/// Half of a SHA-256: nobody finds two sets of headers with the same.
+/// Half of a SHA-256: long enough that no two sets of headers with the same hash can be found.
 const PARTITION_BYTES: usize = 16;
 
 /// The longest name. A longer one would not fit into what describes a cached file.

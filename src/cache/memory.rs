@@ -31,7 +31,7 @@ pub(super) async fn is_in_memory() -> bool {
     measure().await.unwrap_or(false) // whatever fails here fails again where files are kept
 }
 
-/// With a file of its own, which nobody else opens or lists.
+/// Uses a file of its own, which no other code opens or lists.
 async fn measure() -> Result<bool> {
     // In other browsers a file may be in another process also where it is on a disk; in private windows they have none.
     if navigator("userAgentData").is_err() {

@@ -32,7 +32,7 @@ const VALUE_BYTES_PER_TWO_BYTES: u64 = 7;
 /// score and a type.
 const BASE_VALUES: u64 = 768 << 10;
 
-/// Beyond that, one value for so many bytes of the head.
+/// Beyond that, the number of bytes of the head for each further value.
 const BYTES_PER_VALUE: u64 = 16;
 
 /// What compressed parts of a head may decode to, however short they are: an index of 100,000 tensors has 13 MB.
@@ -124,12 +124,12 @@ impl Budget {
         }
     }
 
-    /// Takes a text of so many bytes.
+    /// Takes a string of `byte_length` bytes.
     pub(super) fn text(&mut self, byte_length: u64) -> Result<()> {
         self.value_bytes(byte_length.saturating_add(ALLOCATION_BYTES), 0)
     }
 
-    /// Takes an array of so many items, for which there is room at once.
+    /// Takes an array of `count` items, which is allocated at once.
     #[cfg(any(feature = "cbor", feature = "embd", feature = "gguf", feature = "msgpack"))]
     pub(super) fn array(&mut self, count: u64) -> Result<()> {
         if count > self.values_left {

@@ -99,23 +99,32 @@ impl<T> Run<T> {
 /// Ranges that overlap come in different runs, since a stream does not go back. Empty ranges stay with
 /// their neighbours and never make a run of any bytes.
 pub fn plan<T>(mut wanted: Vec<Wanted<T>>, gap: impl Fn(usize) -> u64) -> Vec<Run<T>> {
-    wanted.sort_by_key(|w| (w.shard, w.range.start, w.range.end));
-    let mut runs: Vec<Run<T>> = Vec::new();
-    for next in wanted {
-        match runs.last_mut() {
-            Some(run) if joins(run, &next, gap(next.shard)) => {
-                run.range.end = run.range.end.max(next.cover.end);
-                run.wanted.push(next);
+    // Neither a copy to sort nor one for each run: a model may have 100,000 tensors, and most have one run.
+    wanted.sort_unstable_by_key(|w| (w.shard, w.range.start, w.range.end));
+    let mut bounds: Vec<(usize, Range<u64>)> = Vec::new();
+    let mut last: Option<&Wanted<T>> = None;
+    for (at, next) in wanted.iter().enumerate() {
+        match (last, bounds.last_mut()) {
+            (Some(last), Some((_, range))) if joins(last, range, next, gap(next.shard)) => {
+                range.end = range.end.max(next.cover.end);
             }
-            _ => runs.push(Run { shard: next.shard, range: next.cover.clone(), wanted: vec![next] }),
+            _ => bounds.push((at, next.cover.clone())),
         }
+        last = Some(next);
     }
+    let cut = |(at, range)| {
+        let wanted = if at == 0 { std::mem::take(&mut wanted) } else { wanted.split_off(at) };
+        Some(Run { shard: wanted.first()?.shard, range, wanted })
+    };
+    let mut runs: Vec<_> = bounds.into_iter().rev().filter_map(cut).collect();
+    runs.reverse();
     runs
 }
 
-fn joins<T>(run: &Run<T>, next: &Wanted<T>, gap: u64) -> bool {
-    let follows = run.wanted.last().is_none_or(|last| last.range.end <= next.range.start);
-    run.shard == next.shard && follows && next.cover.start.saturating_sub(run.range.end) <= gap
+/// Whether `next` is read in the same run as `last`, where the run reads `range` so far.
+fn joins<T>(last: &Wanted<T>, range: &Range<u64>, next: &Wanted<T>, gap: u64) -> bool {
+    let follows = last.range.end <= next.range.start;
+    last.shard == next.shard && follows && next.cover.start.saturating_sub(range.end) <= gap
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]

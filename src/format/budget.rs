@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// What a head may take in memory, however short it is: 100,000 tensors with long names, of which an index that is
 /// compressed very well has half a megabyte. It keeps the peak of a hostile file below 64 MiB.
-pub(super) const BASE_BYTES: u64 = 52 << 20;
+pub(super) const BASE_BYTES: u64 = 105 << 19;
 
 /// What a head may take for each byte that it has. An entry of an index that is not compressed takes 80 bytes and more
 /// of the file, and some 500 in memory.
@@ -54,8 +54,9 @@ const ALLOCATION_BYTES: u64 = 8;
 /// An array with fewer spare items is not worth a copy.
 const LEAST_SPARE_ITEMS: usize = 256;
 
-/// A tensor with one component, as the index, the loader and the native reader keep it.
-const TENSOR_BYTES: u64 = 448;
+/// A tensor with one component, as the index, the loader and the native reader keep it, with a part of what a call that loads
+/// all tensors takes for each.
+const TENSOR_BYTES: u64 = 496;
 
 /// A further component of a tensor.
 #[cfg(any(feature = "ztensor", test))]

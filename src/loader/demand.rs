@@ -62,7 +62,7 @@ impl<S: Source> Loader<S> {
         observer: Rc<dyn Observer>,
     ) -> Result<Loaded<BufferOf<S>>> {
         let tensor = self.find(&name).await?;
-        let rows = request.rows.map(|rows| rows_of(&tensor, rows)).transpose()?;
+        let rows = request.rows.map(|rows| rows_of(&tensor, rows).map(Box::new)).transpose()?;
         if let Some(into) = &request.into {
             check_into(into.byte_length(), &tensor, rows.as_ref().map(|rows| &rows.bytes))?;
         }

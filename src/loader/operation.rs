@@ -46,8 +46,8 @@ impl Purpose {
 /// A tensor to load.
 pub(crate) struct Order<B> {
     pub(crate) tensor: Rc<Tensor>,
-    /// Which rows, with the bytes that they take once decoded; `None` for all.
-    pub(crate) rows: Option<Rows>,
+    /// Which rows, with the bytes that they take once decoded; `None` for all. Boxed, since a model may have 100,000 tensors.
+    pub(crate) rows: Option<Box<Rows>>,
     /// Where to put the bytes, if the caller said.
     pub(crate) into: Option<B>,
 }
@@ -87,11 +87,36 @@ pub(super) type LargeComponents<B> = HashMap<(usize, usize), Large<B>>;
 
 struct Assembly<B> {
     order: Order<B>,
-    /// One for each component, from the first that comes: a model may have 100,000 tensors.
+    /// What there is of it, while it is loaded: a model may have 100,000 tensors.
+    gathered: Option<Box<Gathered<B>>>,
+}
+
+/// What there is of a tensor that is being loaded.
+struct Gathered<B> {
+    /// One for each component.
     received: Vec<Option<LoadedComponent<B>>>,
     verified: Vec<Option<&'static str>>,
-    /// The room for its buffers, once the first of them is to be filled and until it is handed out.
+    /// The room for its buffers, once the first of them is to be filled.
     taken: Option<Taken>,
+}
+
+impl<B> Assembly<B> {
+    fn new(order: Order<B>) -> Self {
+        Assembly { order, gathered: None }
+    }
+
+    /// What there is of the tensor; nothing at first.
+    fn gathered(&mut self) -> &mut Gathered<B> {
+        let components = &self.order.tensor.components;
+        self.gathered.get_or_insert_with(|| {
+            let received = components.iter().map(|_| None).collect();
+            Box::new(Gathered { received, verified: Vec::new(), taken: None })
+        })
+    }
+
+    fn has_room(&self) -> bool {
+        self.gathered.as_ref().is_some_and(|gathered| gathered.taken.is_some())
+    }
 }
 
 impl<S: Source> Operation<S> {
@@ -102,8 +127,7 @@ impl<S: Source> Operation<S> {
         stats: Rc<Stats>,
         max_connections: usize,
     ) -> Self {
-        let assemble = |order: Order<_>| Assembly { received: Vec::new(), verified: Vec::new(), taken: None, order };
-        let orders = RefCell::new(orders.into_iter().map(assemble).collect());
+        let orders = RefCell::new(orders.into_iter().map(Assembly::new).collect());
         let (pace, large) = (RefCell::new(Pace::new(max_connections)), RefCell::default());
         Operation { orders, call, pool, pace, large, stats }
     }
@@ -114,7 +138,7 @@ impl<S: Source> Operation<S> {
         for (order, assembly) in self.orders.borrow().iter().enumerate() {
             let Order { tensor, rows, .. } = &assembly.order;
             for (component, part) in tensor.components.iter().enumerate() {
-                let range = stored_range(part, rows.as_ref());
+                let range = stored_range(part, rows.as_deref());
                 let pages = self.pages(part, rows.is_none()).and_then(|table| known_pages(tensor.shard, table));
                 let cover = pages.map_or_else(|| range.clone(), |pages| pages.around(&range));
                 let purpose = Purpose::Component { order, component };
@@ -228,8 +252,7 @@ impl<S: Source> Operation<S> {
         if (ahead.is_wanted)(&assembly.order.tensor.name) {
             return false;
         }
-        assembly.taken = None;
-        assembly.received.iter_mut().for_each(|received| *received = None);
+        assembly.gathered = None;
         true
     }
 
@@ -239,7 +262,7 @@ impl<S: Source> Operation<S> {
         let keeps = self.keeps(order);
         let (tensor, bytes) = match self.orders.borrow().get(order).ok_or_else(unplanned)? {
             // The caller's memory takes none of ours.
-            assembly if !keeps || assembly.taken.is_some() || assembly.order.into.is_some() => return Ok(()),
+            assembly if !keeps || assembly.has_room() || assembly.order.into.is_some() => return Ok(()),
             Assembly { order: Order { tensor, rows, .. }, .. } => {
                 let whole = || tensor.byte_length().unwrap_or_else(|| tensor.stored_length());
                 let bytes = rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
@@ -255,14 +278,14 @@ impl<S: Source> Operation<S> {
         }
         let taken = self.call.room.take(&tensor.name, bytes);
         if let Some(assembly) = self.orders.borrow_mut().get_mut(order) {
-            assembly.taken = Some(taken);
+            assembly.gathered().taken = Some(taken);
         }
         Ok(())
     }
 
     /// Whether a tensor was begun of which more components are to come, perhaps behind what waits for room.
     fn is_amid_components(&self) -> bool {
-        let is_amid = |assembly: &Assembly<_>| assembly.taken.is_some() && assembly.order.tensor.components.len() > 1;
+        let is_amid = |assembly: &Assembly<_>| assembly.has_room() && assembly.order.tensor.components.len() > 1;
         self.orders.borrow().iter().any(is_amid)
     }
 
@@ -284,19 +307,17 @@ impl<S: Source> Operation<S> {
         let mut orders = self.orders.borrow_mut();
         let assembly = orders.get_mut(order).ok_or_else(unplanned)?;
         let part = assembly.order.tensor.components.get(component).ok_or_else(unplanned)?;
-        assembly.verified.push(verified);
-        if assembly.received.is_empty() {
-            assembly.received.resize_with(assembly.order.tensor.components.len(), || None);
-        }
         let arrived = LoadedComponent { role: part.role.clone(), dtype: part.dtype.clone(), buffer };
-        *assembly.received.get_mut(component).ok_or_else(unplanned)? = Some(arrived);
-        if assembly.received.iter().any(Option::is_none) {
+        let gathered = assembly.gathered();
+        gathered.verified.push(verified);
+        *gathered.received.get_mut(component).ok_or_else(unplanned)? = Some(arrived);
+        if gathered.received.iter().any(Option::is_none) {
             return Ok(None);
         }
-        assembly.taken = None;
-        let components: Vec<_> = std::mem::take(&mut assembly.received).into_iter().flatten().collect();
+        let Gathered { received, verified, .. } = *assembly.gathered.take().ok_or_else(unplanned)?;
+        let components: Vec<_> = received.into_iter().flatten().collect();
         let tensor = Rc::clone(&assembly.order.tensor);
-        let mut verified = common(&assembly.verified);
+        let mut verified = common(&verified);
         if let Some((digest, _)) = pinned {
             let checked = digests::check(components.iter().map(|component| &component.buffer), digest);
             verified = Some(checked.map_err(|e| digests::by_the_caller(e).in_tensor(&tensor.name))?);

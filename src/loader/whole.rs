@@ -168,20 +168,24 @@ impl Sum {
 /// Adds what lies between and around the wanted ranges, so that every byte of every file is read, in order.
 /// Files of which no end is known ([`WholeChecks::known_end`]) are left as they are.
 pub(crate) fn add_gaps(wanted: &mut Vec<Wanted<Purpose>>, ends: impl Iterator<Item = Option<u64>>) {
-    for (shard, end) in ends.enumerate() {
-        let Some(length) = end else { continue };
-        let mut ranges: Vec<_> = wanted.iter().filter(|w| w.shard == shard).map(|w| w.range.clone()).collect();
-        ranges.sort_by_key(|range| range.start);
-        ranges.push(length..length);
-        let mut end = 0;
-        for range in ranges {
-            if end < range.start {
-                let gap = end..range.start;
-                wanted.push(Wanted { shard, cover: gap.clone(), range: gap, purpose: Purpose::Gap });
+    wanted.sort_unstable_by_key(|w| (w.shard, w.range.start));
+    let mut gaps = Vec::new();
+    let mut rest = wanted.iter().peekable();
+    for (shard, length) in ends.enumerate() {
+        let mut position = 0;
+        let mut read_to = |start: u64, end: u64| {
+            if position < start && length.is_some() {
+                let gap = position..start;
+                gaps.push(Wanted { shard, cover: gap.clone(), range: gap, purpose: Purpose::Gap });
             }
-            end = end.max(range.end);
+            position = position.max(end);
+        };
+        while let Some(w) = rest.next_if(|w| w.shard == shard) {
+            read_to(w.range.start, w.range.end);
         }
+        read_to(length.unwrap_or(0), 0);
     }
+    wanted.append(&mut gaps);
 }
 
 fn begin_file<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Option<Digest>) -> Result<Sums> {

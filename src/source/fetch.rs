@@ -1,7 +1,7 @@
 //! A URL, read by `fetch` with Range requests.
 
 use super::brand::tag;
-use super::history::{History, SETTLING_ANSWERS};
+use super::history::{History, ask_until_settled};
 use super::stream::{StreamBody, broken, used};
 use super::{Answer, answer};
 use crate::cache::key::partition;
@@ -65,16 +65,7 @@ impl FetchSource {
 
     /// As [`Source::read`](super::Source::read). Redirects are followed anew each time: signed URLs expire.
     pub async fn read(&self, range: Range<u64>) -> Result<Answer<StreamBody>> {
-        let mut answer = self.ask(&range).await?;
-        if self.history.is_doubtful(&answer.identity) {
-            let mut later = Vec::new();
-            for _ in 0..SETTLING_ANSWERS {
-                later.push(self.ask(&(0..1)).await?.identity);
-            }
-            self.history.settle(&answer.identity, &later);
-        }
-        answer.identity = self.history.cleaned(answer.identity);
-        Ok(answer)
+        ask_until_settled(&self.history, range, async |range| self.ask(range).await).await
     }
 
     /// Asks for a range of the file; for all of it where ranges of it cannot be used.

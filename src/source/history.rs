@@ -1,12 +1,34 @@
 //! What the answers of a server so far say about how far its answers can be believed.
 
+use super::Answer;
 use super::answer::Identity;
+use crate::error::Result;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// The answer to a request for `range`, as `ask` brings it. Where its ETag is doubtful, `ask` is called a few times more to
+/// find out whether the server's ETags mean anything.
+pub(super) async fn ask_until_settled<B>(
+    history: &History,
+    range: Range<u64>,
+    ask: impl AsyncFn(&Range<u64>) -> Result<Answer<B>>,
+) -> Result<Answer<B>> {
+    let mut answer = ask(&range).await?;
+    if history.is_doubtful(&answer.identity) {
+        let mut later = Vec::new();
+        for _ in 0..SETTLING_ANSWERS {
+            later.push(ask(&(0..1)).await?.identity);
+        }
+        history.settle(&answer.identity, &later);
+    }
+    answer.identity = history.cleaned(answer.identity);
+    Ok(answer)
+}
 
 /// How many more answers settle whether ETags are random. Two: a file that changes while it is asked for shows two ETags, and a third one
 /// may come from another server of the host.
-pub(crate) const SETTLING_ANSWERS: usize = 2;
+const SETTLING_ANSWERS: usize = 2;
 
 /// The answers for one file.
 #[derive(Debug, Default)]
@@ -21,7 +43,7 @@ pub(crate) struct History {
 impl History {
     /// Takes the ETag of an answer. Returns whether it differs from the only one before it. Some servers send a random one with every
     /// answer for constant content, so that it must be asked once more what it is: [`History::settle`].
-    pub(crate) fn is_doubtful(&self, identity: &Identity) -> bool {
+    fn is_doubtful(&self, identity: &Identity) -> bool {
         let Some(now) = identity.etag.as_ref().filter(|_| !self.etags_are_random.get()) else { return false };
         let mut etag = self.etag.borrow_mut();
         match &mut *etag {
@@ -33,7 +55,7 @@ impl History {
     }
 
     /// Takes the ETags of [`SETTLING_ANSWERS`] more answers after a doubtful one. They are random if no two answers have the same.
-    pub(crate) fn settle(&self, doubtful: &Identity, later: &[Identity]) {
+    fn settle(&self, doubtful: &Identity, later: &[Identity]) {
         let first = self.etag.borrow().as_ref().map(|(etag, _)| etag.clone());
         let etags = [first.as_ref(), doubtful.etag.as_ref()].into_iter().chain(later.iter().map(|it| it.etag.as_ref()));
         let known: Option<BTreeSet<_>> = etags.collect();
@@ -41,7 +63,7 @@ impl History {
     }
 
     /// The identity without an ETag that means nothing.
-    pub(crate) fn cleaned(&self, mut identity: Identity) -> Identity {
+    fn cleaned(&self, mut identity: Identity) -> Identity {
         identity.etag.take_if(|_| self.etags_are_random.get());
         identity
     }

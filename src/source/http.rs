@@ -1,6 +1,6 @@
 //! A URL, read natively by an HTTP client with Range requests.
 
-use super::history::{History, SETTLING_ANSWERS};
+use super::history::{History, ask_until_settled};
 use super::{Answer, Body, Buffer, Source, answer};
 use crate::error::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -149,16 +149,7 @@ impl Source for HttpSource {
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Answer<HttpBody>> {
-        let mut answer = self.ask(&range).await?;
-        if self.history.is_doubtful(&answer.identity) {
-            let mut later = Vec::new();
-            for _ in 0..SETTLING_ANSWERS {
-                later.push(self.ask(&(0..1)).await?.identity);
-            }
-            self.history.settle(&answer.identity, &later);
-        }
-        answer.identity = self.history.cleaned(answer.identity);
-        Ok(answer)
+        ask_until_settled(&self.history, range, async |range| self.ask(range).await).await
     }
 
     fn part(&self, path: &str) -> Result<Self> {

@@ -6,6 +6,7 @@ use super::generated::{BLOCK_BYTES, Chunk, NAMES, aero as file, frame};
 use super::zstd::compress;
 use serde_json::json;
 use weightstream::error::ErrorKind;
+use weightstream::native::Reader;
 
 /// A chunk, compressed as tools do it.
 fn compressed(kind: &'static [u8; 4], content: &[u8]) -> Chunk {
@@ -72,6 +73,25 @@ fn an_index_that_decodes_to_many_tensors_is_refused() {
     refused("an index of long names", ErrorKind::Limit, file(NAMES, &[names, shard()]));
     let zeros = Chunk::packed(b"TIDX", frame(b"\x81\xa1a\xdd\x04\0\0\0", 0, 512, b""), 8 + 512 * BLOCK_BYTES);
     refused("zeros in the index", ErrorKind::Limit, file(NAMES, &[zeros]));
+}
+
+/// The most tensors that the budget lets through, each as short as can be: all of them are loaded.
+#[test]
+fn all_tensors_of_an_index_just_within_the_budget_stay_below_the_ceiling() {
+    let _alone = alone();
+    let file_of = |count: usize| {
+        let tensors: Vec<_> = (0..count).map(|at| entry(&format!("{at:x}"))).collect();
+        file(NAMES, &[compressed(b"TIDX", &index(tensors.into())), Chunk::raw(b"WTSH", Vec::new())])
+    };
+    let is_within = |count: usize| Reader::from_bytes(vec![(String::new(), file_of(count))]).is_ok();
+    let (mut within, mut beyond) = (50_000, 200_000);
+    assert!(is_within(within) && !is_within(beyond));
+    while beyond - within > 1000 {
+        let middle = within.midpoint(beyond);
+        *(if is_within(middle) { &mut within } else { &mut beyond }) = middle;
+    }
+    let (streamed, mapped) = read(&format!("an index of {within}"), file_of(within));
+    assert!(streamed.is_ok() && mapped.is_ok(), "{streamed:?} {mapped:?}");
 }
 
 #[test]

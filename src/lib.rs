@@ -38,7 +38,7 @@ pub mod error;
 mod fields;
 pub mod format;
 pub mod index;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod js;
 pub mod loader;
 mod long_array;
@@ -49,14 +49,12 @@ pub mod progress;
 #[cfg(not(target_arch = "wasm32"))]
 mod regular_file;
 pub mod retry;
-#[cfg(not(target_arch = "wasm32"))]
-pub mod serve;
 pub mod source;
 pub mod split;
 pub mod window;
 #[cfg(target_arch = "wasm32")]
 mod workers;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub mod write;
 
 pub use error::{Error, ErrorKind, Result};

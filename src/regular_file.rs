@@ -26,27 +26,6 @@ pub(crate) fn open(path: &Path) -> io::Result<Opened> {
     of_opened(file)
 }
 
-/// As [`open`], for a path without symbolic links: where one has taken the place of a folder or file on the way since the
-/// path was found to have none, it is not followed.
-#[cfg(target_os = "linux")]
-pub(crate) fn open_real(path: &Path) -> io::Result<Opened> {
-    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-    use rustix::io::Errno;
-
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        Ok(file) => File::from(file),
-        Err(Errno::NOSYS | Errno::PERM) => return open(path), // an old kernel, or a sandbox that does not know the call
-        Err(error) => return Err(error.into()),
-    };
-    of_opened(file)
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn open_real(path: &Path) -> io::Result<Opened> {
-    open(path)
-}
-
 fn of_opened(file: File) -> io::Result<Opened> {
     let metadata = file.metadata()?;
     match metadata.is_file() {
@@ -85,24 +64,4 @@ fn without_waiting(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
 #[cfg(not(unix))]
 fn without_waiting(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
     options
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::symlink;
-
-    #[test]
-    fn a_link_on_the_way_is_not_followed() {
-        let folder = tempfile::tempdir().unwrap();
-        let real = folder.path().canonicalize().unwrap();
-        fs::create_dir(real.join("a")).unwrap();
-        fs::write(real.join("a/file"), b"x").unwrap();
-        symlink("a", real.join("b")).unwrap();
-        symlink("a/file", real.join("link")).unwrap();
-        assert!(matches!(open_real(&real.join("a/file")), Ok(Opened::File(..))));
-        assert!(matches!(open_real(&real.join("a")), Ok(Opened::Other("a folder"))));
-        assert!(open_real(&real.join("b/file")).is_err() && open_real(&real.join("link")).is_err());
-        assert!(matches!(open(&real.join("link")), Ok(Opened::File(..))));
-    }
 }

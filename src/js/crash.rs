@@ -27,7 +27,7 @@ pub fn on_crash(tell: Function) {
 
 /// Ends the instance, as no other call should: what follows is tested. `how` is one of `"panic"`, `"exception"` and
 /// `"memory"`.
-#[cfg(feature = "crash-test")]
+#[cfg(weightstream_test_hooks)]
 #[wasm_bindgen(js_name = crashForTest)]
 #[allow(clippy::panic, reason = "its purpose")]
 pub fn crash_for_test(how: String, is_later: bool) {

@@ -1,6 +1,6 @@
 //! The face that JavaScript sees, below its own `weightstream.js`: promises in, plain objects out, no logic.
 
-#[cfg(feature = "package")]
+#[cfg(feature = "js")]
 mod allocator;
 mod cache;
 mod cancel;

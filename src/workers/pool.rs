@@ -14,10 +14,10 @@ use std::rc::Rc;
 use std::task::Poll;
 
 /// So much each worker must have to do, or fewer are started, or none: to start one takes as long as to decode some MiB.
-const LEAST_BYTES_EACH: u64 = if cfg!(feature = "small-jobs") { 1 } else { 1 << 20 };
+const LEAST_BYTES_EACH: u64 = if cfg!(weightstream_test_hooks) { 1 } else { 1 << 20 };
 
 /// What is smaller stays on the page: messages take as long as the work.
-const LEAST_TASK_BYTES: u64 = if cfg!(feature = "small-jobs") { 1 } else { 32 << 10 };
+const LEAST_TASK_BYTES: u64 = if cfg!(weightstream_test_hooks) { 1 } else { 32 << 10 };
 
 /// These decode faster than ordinary networks bring bytes, and each takes some MiB.
 const MAX_DEFAULT_COUNT: usize = 4;

@@ -15,7 +15,7 @@ use wasm_bindgen::prelude::*;
 
 /// A worker that is silent for so long, although it has something to do, is given up. It has nothing to do that takes
 /// longer than to digest some MiB.
-const PATIENCE_MS: f64 = if cfg!(feature = "small-jobs") { 3_000.0 } else { 20_000.0 };
+const PATIENCE_MS: f64 = if cfg!(weightstream_test_hooks) { 3_000.0 } else { 20_000.0 };
 
 /// A worker and what it has to do.
 #[derive(Debug)]

@@ -74,7 +74,9 @@ impl Fixture {
 }
 
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+    // Crates of the workspace include this file, too.
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("tests/fixtures"));
+    folders.find(|fixtures| fixtures.is_dir()).unwrap()
 }
 
 pub(crate) fn folder_of(path: &str) -> &str {

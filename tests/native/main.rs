@@ -1,73 +1,14 @@
-//! What the native reader, the writer and the commands promise.
+//! What the native reader and the writer promise.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod bad_input;
 mod bytes;
-mod command;
-mod interrupted;
+mod folder;
 mod loader;
-mod outputs;
 mod overlapping;
-mod pipes;
 mod reading;
 mod round_trips;
 mod sharded;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use tempfile::TempDir;
-use weightstream::Result;
-use weightstream::native::Reader;
-use weightstream::write::{ConvertOptions, Converted, convert};
-
-/// A folder of files that goes away with the test.
-struct Folder(TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Folder(TempDir::new().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-
-    fn open(&self, name: &str) -> Reader {
-        Reader::open(self.path(name)).unwrap()
-    }
-
-    /// The names of all files, sorted.
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.0.path()).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    fn convert(&self, from: &str, to: &str, options: &ConvertOptions) -> Result<Converted> {
-        convert(&Reader::open(self.path(from))?, &self.path(to), options, &())
-    }
-}
-
-/// What a model holds, for comparison: name, dtype, shape and decoded bytes of each tensor, in order.
-type Content = Vec<(String, String, Vec<u64>, Vec<u8>)>;
-
-fn content(reader: &Reader) -> Content {
-    let of_tensor = |tensor: &weightstream::index::Tensor| {
-        let bytes = reader.tensor_slice(&tensor.name).unwrap().to_vec();
-        (tensor.name.clone(), tensor.dtype.to_string(), tensor.shape.clone(), bytes)
-    };
-    reader.tensors().iter().map(of_tensor).collect()
-}
-
-fn content_of(path: &Path) -> Content {
-    content(&Reader::open(path).unwrap())
-}
+use folder::{Content, Folder, content, content_of};

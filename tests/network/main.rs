@@ -6,10 +6,8 @@
 mod adaptive;
 mod answers;
 mod breaking;
-mod command;
 #[path = "../corpus/mod.rs"]
 mod corpus;
-mod fixtures;
 mod heads;
 mod leaving;
 mod pinned;

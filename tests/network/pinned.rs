@@ -1,6 +1,6 @@
 //! Digests that the caller knows, over a file that has none itself.
 
-use super::server::{Server, answer};
+use super::server::{Reply, Request, Server, answer};
 use super::{FILE, HttpLoader, TENSORS, corpus, options, run};
 use futures::TryStreamExt;
 use std::collections::HashMap;
@@ -84,13 +84,13 @@ fn a_large_tensor_is_digested_in_order_whoever_brings_its_parts() {
 
 #[test]
 fn components_are_digested_one_after_the_other() {
-    let server = weightstream::serve::Server::new().mount("/", corpus::root()).bind("127.0.0.1:0").unwrap().spawn();
+    let server = Server::new(fixture);
     let mut checked = 0;
     for corpus::Fixture { path, .. } in
         corpus::fixtures().into_iter().filter(|fixture| fixture.path.starts_with("ztensor/"))
     {
         run(async {
-            let url = format!("{}/{path}", server.url());
+            let url = server.url(&format!("/{path}"));
             let Ok(loader) = open(&url, Digests::default()).await else { return };
             let sparse = loader.load_index().await.unwrap_or_default();
             for sparse in sparse.iter().filter(|tensor| tensor.components.len() > 1) {
@@ -128,8 +128,8 @@ fn a_file_is_checked_where_all_of_it_is_read() {
 
 #[test]
 fn a_manifest_is_checked_as_it_is_opened_and_its_files_by_their_paths() {
-    let server = weightstream::serve::Server::new().mount("/", corpus::root()).bind("127.0.0.1:0").unwrap().spawn();
-    let url = format!("{}/apr/sharded/model.apr.json", server.url());
+    let server = Server::new(fixture);
+    let url = server.url("/apr/sharded/model.apr.json");
     let bytes = |name: &str| std::fs::read(corpus::root().join("apr/sharded").join(name)).unwrap();
     run(async {
         let right = digest_of(&bytes("model.apr.json"), ALGORITHMS[0]);
@@ -156,4 +156,12 @@ fn what_is_pinned_but_not_there_is_told() {
         let loader = open(&server.url("/m"), tensor("other", ALGORITHMS[0])).await.unwrap();
         assert_eq!(all(&loader).await.unwrap_err().kind, ErrorKind::NotFound);
     });
+}
+
+/// The fixture at the requested path.
+fn fixture(request: &Request) -> Reply {
+    match std::fs::read(corpus::root().join(request.path.trim_start_matches('/'))) {
+        Ok(file) => answer(&file, request),
+        Err(_) => Reply::new(404, b""),
+    }
 }

@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use weightstream::serve::Server;
+use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;
 use crate::project::Project;
@@ -82,11 +82,10 @@ fn holds(browser: &mut Chromium, url: &str, module: &str, test: &str, argument: 
     Ok(())
 }
 
-/// The package without its worker, quickly built, with what only tests have: see the features of the crate. Each test has its
-/// own.
+/// The package without its worker, quickly built, with the hooks that only tests use. Each test has a package of its own.
 pub(crate) fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
     let mut cargo = package::cargo_for_module(project)?;
-    command::run(cargo.args(["--features", "crash-test,small-jobs"]))?;
+    command::run(cargo.args(["--", "--cfg", "weightstream_test_hooks"]))?;
     let package = project.target.join(test);
     package::bind(project, &project.target.join(TARGET).join("debug/weightstream.wasm"), &package)?;
     for entry in fs::read_dir(project.root.join("src/js"))? {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
-use weightstream::serve::{Bound, Exchange, Running, Server};
+use weightstream_cli::serve::{Bound, Exchange, Running, Server};
 
 use crate::model::{self, Model};
 use crate::package;

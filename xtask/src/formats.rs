@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use weightstream::serve::Server;
 use weightstream::write::TargetFormat;
+use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;
 use crate::expected::{self, ExpectedTensor};

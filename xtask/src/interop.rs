@@ -85,7 +85,7 @@ struct Weightstream(PathBuf);
 impl Weightstream {
     fn build(project: &Project) -> Result<Self> {
         let mut cargo = Command::new("cargo");
-        command::run(cargo.args(["build", "--quiet", "--bin", "weightstream"]).current_dir(&project.root))?;
+        command::run(cargo.args(["build", "--quiet", "--package", "weightstream-cli"]).current_dir(&project.root))?;
         Ok(Weightstream(project.target.join("debug/weightstream").with_extension(env::consts::EXE_EXTENSION)))
     }
 

@@ -66,7 +66,7 @@ pub(crate) fn original(project: &Project) -> Result<PathBuf> {
 /// Builds our own command line.
 pub(crate) fn command_line(project: &Project) -> Result<PathBuf> {
     let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release", "--bin", "weightstream"]).current_dir(&project.root);
+    cargo.args(["build", "--release", "--package", "weightstream-cli"]).current_dir(&project.root);
     command::run(&mut cargo)?;
     Ok(project.target.join("release/weightstream").with_extension(env::consts::EXE_EXTENSION))
 }

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use weightstream::serve::Server as Site;
+use weightstream_cli::serve::Server as Site;
 
 use crate::engine::Engine;
 use crate::listing::Listing;
@@ -77,7 +77,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
 /// The command as the tests build it: what is measured here is no speed.
 fn command_line(project: &Project) -> Result<PathBuf> {
     let mut cargo = Command::new("cargo");
-    command::run(cargo.args(["build", "--bin", "weightstream"]).current_dir(&project.root))?;
+    command::run(cargo.args(["build", "--package", "weightstream-cli"]).current_dir(&project.root))?;
     Ok(project.target.join("debug/weightstream").with_extension(env::consts::EXE_EXTENSION))
 }
 

@@ -164,7 +164,7 @@ fn compile(project: &Project) -> Result<PathBuf> {
 /// The cargo that makes a module for browsers of a library, which is an rlib by itself.
 pub(crate) fn cargo_for_module(project: &Project) -> Result<Command> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
-    cargo.args(["rustc", "--lib", "--crate-type", "cdylib", "--target", TARGET, "--features", "package"]);
+    cargo.args(["rustc", "--lib", "--crate-type", "cdylib", "--target", TARGET, "--features", "js"]);
     cargo.current_dir(&project.root);
     Ok(cargo)
 }

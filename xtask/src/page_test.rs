@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
-use weightstream::serve::Running;
+use weightstream_cli::serve::Running;
 
 use crate::chromium::Chromium;
 use crate::demo::Demo;

@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value, json};
 use sha2::{Digest, Sha256};
 use weightstream::index::{Component, Tensor};
 use weightstream::native::{Reader, StreamingLoader};
-use weightstream::serve::Server;
+use weightstream_cli::serve::Server;
 
 use crate::engine::Engine;
 use crate::project::Project;

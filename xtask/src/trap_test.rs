@@ -10,7 +10,7 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use weightstream::serve::Server as Site;
+use weightstream_cli::serve::Server as Site;
 
 use crate::engine::Engine;
 use crate::project::Project;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
-use weightstream::serve::Server;
+use weightstream_cli::serve::Server;
 
 use super::measure::median;
 use crate::chromium::Chromium;

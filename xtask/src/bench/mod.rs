@@ -19,7 +19,7 @@ use std::{fs, thread};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use weightstream::serve::Server;
+use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;
 use crate::package;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use weightstream::native::Reader;
-use weightstream::serve::Server;
+use weightstream_cli::serve::Server;
 
 use super::cases::{Case, Goals, TIME, Way, ratio, tensors};
 use super::measure::{Rounds, Run, call, hold, median, run as run_way};

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::json;
 use tempfile::TempDir;
-use weightstream::serve::{Running, Server};
+use weightstream_cli::serve::{Running, Server};
 
 use crate::chromium::Chromium;
 use crate::demo::Traffic;

@@ -5,7 +5,7 @@ use std::{fmt, fs};
 
 use anyhow::Result;
 use tempfile::TempDir;
-use weightstream::serve::{Running, Server};
+use weightstream_cli::serve::{Running, Server};
 
 /// What a worker has to keep files in.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -9,7 +9,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use weightstream::serve::Server;
+use weightstream_cli::serve::Server;
 
 use crate::engine::Engine;
 use crate::parity;

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use weightstream::serve::Running;
+use weightstream_cli::serve::Running;
 
 use crate::client::{Client, request};
 use crate::{Site, noise};

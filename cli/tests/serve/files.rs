@@ -2,7 +2,7 @@ use std::fs::{self, File};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use weightstream::serve::Server;
+use weightstream_cli::serve::Server;
 
 use crate::client::{Client, PATIENCE, request};
 use crate::{Site, noise, write};

@@ -1,11 +1,12 @@
 //! Every fixture, served by the project's own server.
 
-use super::{corpus, open, options, run};
+use super::corpus;
 use std::rc::Rc;
 use weightstream::Result;
-use weightstream::loader::TensorRequest;
+use weightstream::loader::{Loader, Options, TensorRequest};
 use weightstream::native::{Reader, RemoteReader};
-use weightstream::serve::Server;
+use weightstream::source::http::HttpSource;
+use weightstream_cli::serve::Server;
 
 #[test]
 fn every_fixture_is_the_same_over_http() {
@@ -16,8 +17,9 @@ fn every_fixture_is_the_same_over_http() {
             continue; // its files are at a host that does not exist
         }
         let mapped = Reader::open(corpus::root().join(&path));
-        run(async {
-            let loader = open(&format!("{}/{path}", server.url())).await;
+        block_on(async {
+            let source = HttpSource::new(&format!("{}/{path}", server.url()), &[]).unwrap();
+            let loader = Loader::open(source, Options::default()).await.map(Rc::new);
             let index = match &loader {
                 Ok(loader) => loader.load_index().await,
                 Err(error) => Err(error.clone()),
@@ -55,7 +57,7 @@ fn pieces_of_every_fixture_are_the_same_over_http_in_any_order() {
         if path.ends_with("model.v02.aeroset.json") {
             continue;
         }
-        let remote = RemoteReader::open(&format!("{}/{path}", server.url()), &[], options()).unwrap();
+        let remote = RemoteReader::open(&format!("{}/{path}", server.url()), &[], Options::default()).unwrap();
         assert!(mapped.tensors() == remote.tensors(), "{path}");
         assert_eq!(mapped.files().len(), remote.file_count(), "{path}");
         assert_eq!(mapped.verify(&()), remote.verify(&()), "{path}");
@@ -77,4 +79,8 @@ fn pieces_of_every_fixture_are_the_same_over_http_in_any_order() {
 fn take(bytes: &mut Vec<u8>, piece: &[u8]) -> Result<()> {
     bytes.extend_from_slice(piece);
     Ok(())
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }

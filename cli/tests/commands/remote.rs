@@ -4,7 +4,7 @@ use super::server::{Reply, Server, answer};
 use super::{FILE, bytes, corpus, place_of};
 use bytes::{Apr, Entry, noise, ramp};
 use std::process::{Command, Output};
-use weightstream::serve;
+use weightstream_cli::serve;
 
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weightstream"));

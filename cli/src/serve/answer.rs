@@ -5,11 +5,11 @@ use std::path::Path;
 
 use super::listing;
 use super::range::{Selection, select};
+use super::real_file;
 use super::request::Request;
 use super::response::{Body, Response};
 use super::site::{Found, Site};
 use super::validators::{Validators, Verdict};
-use crate::regular_file::{self, Opened};
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
@@ -50,7 +50,7 @@ fn preflight(request: &Request) -> Response {
 /// The path is without symbolic links. The file is opened once, and its length, validators and bytes all come from that handle: should
 /// another file take its name meanwhile, the two are never mixed.
 fn file(path: &Path, request: &Request) -> io::Result<Response> {
-    let Opened::File(file, metadata) = regular_file::open_real(path)? else {
+    let Some((file, metadata)) = real_file::open(path)? else {
         return Ok(Response::text(404, "there is no such file"));
     };
     let byte_length = metadata.len();

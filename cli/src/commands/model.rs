@@ -3,11 +3,9 @@
 use super::{Failure, warn};
 use std::ffi::OsString;
 use weightstream::error::{Error, ErrorKind, Result};
-#[cfg(feature = "http")]
 use weightstream::native::RemoteReader;
 use weightstream::native::{Reader, Verified};
 use weightstream::progress::Progress;
-#[cfg(feature = "http")]
 use weightstream::source::http::HttpSource;
 use weightstream::write::Input;
 
@@ -30,7 +28,6 @@ pub(super) struct Place {
 /// An open model.
 pub(super) enum Model {
     Local(Box<Reader>),
-    #[cfg(feature = "http")]
     Remote(Box<RemoteReader>),
 }
 
@@ -56,7 +53,6 @@ impl Place {
         };
         let warnings: Vec<_> = match &model {
             Model::Local(reader) => reader.warnings().collect(),
-            #[cfg(feature = "http")]
             Model::Remote(reader) => reader.warnings().collect(),
         };
         for (file, warning) in warnings {
@@ -70,7 +66,6 @@ impl Model {
     pub(super) fn input(&self) -> &dyn Input {
         match self {
             Model::Local(reader) => &**reader,
-            #[cfg(feature = "http")]
             Model::Remote(reader) => &**reader,
         }
     }
@@ -78,7 +73,6 @@ impl Model {
     pub(super) fn file_count(&self) -> usize {
         match self {
             Model::Local(reader) => reader.files().len(),
-            #[cfg(feature = "http")]
             Model::Remote(reader) => reader.file_count(),
         }
     }
@@ -86,24 +80,16 @@ impl Model {
     pub(super) fn verify(&self, progress: &dyn Progress) -> Result<Verified> {
         match self {
             Model::Local(reader) => reader.verify(progress),
-            #[cfg(feature = "http")]
             Model::Remote(reader) => reader.verify(progress),
         }
     }
 }
 
-#[cfg(feature = "http")]
 fn open_url(url: &str, headers: &[(String, String)], same_origin: bool) -> Result<Model> {
     let source = HttpSource::new(url, headers)?;
     let source = if same_origin { source.same_origin_only() } else { source };
     let reader = RemoteReader::open_source(source, weightstream::loader::Options::default())?;
     Ok(Model::Remote(Box::new(reader)))
-}
-
-#[cfg(not(feature = "http"))]
-fn open_url(url: &str, _: &[(String, String)], _: bool) -> Result<Model> {
-    let error = Error::new(ErrorKind::Unsupported, "this build reads no URLs").in_file(url);
-    Err(error.advise("Build weightstream with its feature `http`."))
 }
 
 fn is_url(place: &str) -> bool {

@@ -1,7 +1,7 @@
 use std::fs::{self, File};
 use std::time::{Duration, UNIX_EPOCH};
 
-use weightstream::serve::Server;
+use weightstream_cli::serve::Server;
 
 use crate::client::Client;
 use crate::{Site, write};

@@ -1,7 +1,7 @@
 use std::fs;
 use std::net::TcpListener;
 
-use weightstream::serve::Server;
+use weightstream_cli::serve::Server;
 
 use crate::client::Client;
 use crate::{Site, write};

@@ -1,7 +1,7 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use weightstream::serve::Server;
+use weightstream_cli::serve::Server;
 
 use crate::client::{Client, request};
 use crate::{Site, noise};

@@ -7,7 +7,7 @@
 //!
 //! ```no_run
 //! # fn main() -> std::io::Result<()> {
-//! use weightstream::serve::Server;
+//! use weightstream_cli::serve::Server;
 //!
 //! let server = Server::new().mount("/models", "models").bind("127.0.0.1:0")?.spawn();
 //! println!("{}/models/tiny.safetensors", server.url());
@@ -24,6 +24,7 @@ mod connection;
 mod connections;
 mod listing;
 mod range;
+mod real_file;
 mod request;
 mod response;
 mod send;

@@ -4,7 +4,7 @@ use super::{Failure, one_line};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use weightstream::error::{Error, ErrorKind};
-use weightstream::serve::Server;
+use weightstream_cli::serve::Server;
 
 /// Serves a folder on this machine, with Range requests, ETags and CORS headers.
 ///

@@ -1,5 +1,4 @@
 //! What the range server promises to its clients, seen over raw sockets.
-#![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod client;
@@ -14,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use weightstream::serve::{Running, Server};
+use weightstream_cli::serve::{Running, Server};
 
 use client::{Client, Reply};
 

@@ -8,8 +8,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use weightstream::ErrorKind;
 use weightstream::native::Reader;
-use weightstream::{ErrorKind, serve};
+use weightstream_cli::serve;
 
 /// Enough for a busy machine; what waits for a pipe waits for ever.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use weightstream::serve::Running;
+use weightstream_cli::serve::Running;
 
 /// Long enough for a busy machine; only a server that hangs runs into it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

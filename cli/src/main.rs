@@ -1,0 +1,7 @@
+//! The `weightstream` command.
+
+mod commands;
+
+fn main() -> std::process::ExitCode {
+    commands::run()
+}

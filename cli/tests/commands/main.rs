@@ -1,0 +1,25 @@
+//! What the commands promise, run as programs, and what they print.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+#![allow(clippy::single_range_in_vec_init, reason = "a list of the one range that was requested")]
+
+#[allow(dead_code, reason = "shared with the tests of the library")]
+#[path = "../../../tests/native/bytes.rs"]
+mod bytes;
+mod command;
+#[path = "../../../tests/corpus/mod.rs"]
+mod corpus;
+mod fixtures;
+#[path = "../../../tests/native/folder.rs"]
+mod folder;
+mod interrupted;
+#[path = "../../../tests/traps/model.rs"]
+mod model;
+mod outputs;
+mod pipes;
+mod remote;
+#[allow(dead_code, reason = "shared with the tests of the library")]
+#[path = "../../../tests/traps/server.rs"]
+mod server;
+
+use folder::{Folder, content_of};
+use model::{FILE, place_of};

@@ -53,15 +53,15 @@ pub(crate) fn kind(file_type: FileType) -> &'static str {
     }
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, feature = "write"))]
 fn without_waiting(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
     use rustix::fs::OFlags;
     use std::os::unix::fs::OpenOptionsExt;
-    // Regular files are read as ever.
+    // They change nothing for regular files.
     options.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed())
 }
 
-#[cfg(not(unix))]
+#[cfg(not(all(unix, feature = "write")))]
 fn without_waiting(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
     options
 }

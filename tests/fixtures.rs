@@ -17,6 +17,7 @@ use weightstream::dtype::{Dtype, element_count};
 use weightstream::error::Error;
 use weightstream::index::{Layout, Tensor};
 use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
+use weightstream::native::Reader;
 use weightstream::source::memory::MemorySource;
 
 #[test]
@@ -57,6 +58,53 @@ fn every_bad_file_is_refused_as_its_manifest_says() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn every_fixture_is_the_same_from_disk_mapped_and_in_memory() {
+    let mut compared = 0;
+    for fixture in corpus::fixtures() {
+        let path = root().join(&fixture.path);
+        // SAFETY: nothing writes to the fixtures while they are compared.
+        let readers = [Reader::open(&path), unsafe { Reader::open_mapped(&path) }];
+        let files = fixture.files.iter().map(|(name, bytes)| (name.clone(), bytes.to_vec())).collect();
+        match Reader::from_bytes(files) {
+            Ok(in_memory) => {
+                for reader in readers.map(Result::unwrap) {
+                    assert_eq!(reader.metadata(), in_memory.metadata(), "{}", fixture.path);
+                    assert_eq!(reader.tensors(), in_memory.tensors(), "{}", fixture.path);
+                    compared += same_components(&reader, &in_memory);
+                }
+            }
+            Err(error) => {
+                for reader in readers {
+                    assert_eq!(reader.unwrap_err().kind, error.kind, "{}", fixture.path);
+                }
+            }
+        }
+    }
+    assert!(compared > 1000, "{compared} components");
+}
+
+/// Compares the bytes of all components, and returns how many there are.
+fn same_components(one: &Reader, other: &Reader) -> usize {
+    let bytes = |reader: &Reader, name: &str, role: &str| {
+        let mut bytes = Vec::new();
+        let read = reader.read_pieces(name, role, &mut |piece| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        });
+        read.map(|verified| (verified, bytes))
+    };
+    let mut count = 0;
+    for tensor in one.tensors() {
+        for component in &tensor.components {
+            let (name, role) = (&tensor.name, &component.role);
+            assert!(bytes(one, name, role) == bytes(other, name, role), "{name}");
+            count += 1;
+        }
+    }
+    count
 }
 
 /// What `bad/MANIFEST.json` says of a file.

@@ -14,6 +14,7 @@ pub fn append(crc: u32, bytes: &[u8]) -> u32 {
 }
 
 /// The CRC-32C, likewise.
+#[cfg(feature = "crc32c")]
 pub fn append_castagnoli(crc: u32, bytes: &[u8]) -> u32 {
     if super::HAS_ONLY_VECTORS { super::crc_simd::crc32c(crc, bytes) } else { crc32c::crc32c_append(crc, bytes) }
 }

@@ -26,6 +26,7 @@ const LANE_BYTES: usize = 16;
 
 /// Lanes to look back, from the nearest to N.
 const CRC32_LANES_BACK: [usize; 4] = [145, 183, 211, 300];
+#[cfg(feature = "crc32c")]
 const CRC32C_LANES_BACK: [usize; 5] = [65, 155, 170, 195, 209];
 
 /// Of `s`: the lanes that are looked back at, and those of one block. More than this finds no room in the first cache
@@ -41,6 +42,7 @@ pub fn crc32(crc: u32, bytes: &[u8]) -> u32 {
 }
 
 /// The same of CRC-32C.
+#[cfg(feature = "crc32c")]
 pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
     append(CRC32C_LANES_BACK, crc, bytes, crc32c::crc32c_append)
 }

@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use sha2::Digest as _;
 use std::hash::Hasher as _;
+#[cfg(feature = "xxh3")]
 use twox_hash::XxHash3_64;
 
 /// Computes a digest over bytes that come in pieces.
@@ -14,12 +15,15 @@ pub struct Hasher(State);
 #[derive(Debug, Clone)]
 enum State {
     Crc32(u32),
+    #[cfg(feature = "crc32c")]
     Crc32c(u32),
+    #[cfg(feature = "xxh3")]
     Xxh3(Xxh3),
     Sha256(Box<sha2::Sha256>),
     Blake3(Box<blake3::Hasher>),
 }
 
+#[cfg(feature = "xxh3")]
 #[derive(Clone)]
 struct Xxh3(Box<XxHash3_64>);
 
@@ -28,7 +32,9 @@ impl Hasher {
     pub fn new(like: Digest) -> Self {
         Hasher(match like {
             Digest::Crc32(_) => State::Crc32(0),
+            #[cfg(feature = "crc32c")]
             Digest::Crc32c(_) => State::Crc32c(0),
+            #[cfg(feature = "xxh3")]
             Digest::Xxh3(_) => State::Xxh3(Xxh3(Box::default())),
             Digest::Sha256(_) => State::Sha256(Box::default()),
             Digest::Blake3(_) => State::Blake3(Box::default()),
@@ -40,7 +46,9 @@ impl Hasher {
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             State::Crc32(crc) => *crc = crc32::append(*crc, bytes),
+            #[cfg(feature = "crc32c")]
             State::Crc32c(crc) => *crc = crc32::append_castagnoli(*crc, bytes),
+            #[cfg(feature = "xxh3")]
             State::Xxh3(Xxh3(hasher)) => hasher.write(bytes),
             State::Sha256(hasher) => hasher.update(bytes),
             State::Blake3(hasher) => {
@@ -51,7 +59,12 @@ impl Hasher {
 
     /// Whether the digest of bytes can be computed from those of their parts, by the algorithm of `like`.
     pub fn can_append(like: Digest) -> bool {
-        matches!(like, Digest::Crc32(_) | Digest::Crc32c(_))
+        match like {
+            Digest::Crc32(_) => true,
+            #[cfg(feature = "crc32c")]
+            Digest::Crc32c(_) => true,
+            _ => false,
+        }
     }
 
     /// Takes the bytes that `next` took, `length` of them. False, and nothing is taken, where [`Hasher::can_append`] says
@@ -59,6 +72,7 @@ impl Hasher {
     pub fn append(&mut self, next: Hasher, length: u64) -> bool {
         match (&mut self.0, next.0) {
             (State::Crc32(crc), State::Crc32(next)) => *crc = crc32::combine(*crc, next, length),
+            #[cfg(feature = "crc32c")]
             (State::Crc32c(crc), State::Crc32c(next)) => *crc = crc32c::crc32c_combine(*crc, next, length as usize),
             _ => return false,
         }
@@ -69,7 +83,9 @@ impl Hasher {
     pub fn finish(self) -> Digest {
         match self.0 {
             State::Crc32(crc) => Digest::Crc32(crc),
+            #[cfg(feature = "crc32c")]
             State::Crc32c(crc) => Digest::Crc32c(crc),
+            #[cfg(feature = "xxh3")]
             State::Xxh3(Xxh3(hasher)) => Digest::Xxh3(hasher.finish()),
             State::Sha256(hasher) => Digest::Sha256(hasher.finalize().into()),
             State::Blake3(hasher) => Digest::Blake3(hasher.finalize().into()),
@@ -77,6 +93,7 @@ impl Hasher {
     }
 }
 
+#[cfg(feature = "xxh3")]
 impl std::fmt::Debug for Xxh3 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Xxh3")
@@ -99,7 +116,9 @@ pub fn compare(computed: Digest, stated: Digest) -> Result<&'static str> {
 pub fn digest_of(bytes: &[u8], like: Digest) -> Digest {
     match like {
         Digest::Crc32(_) => Digest::Crc32(crc32::checksum(bytes)),
+        #[cfg(feature = "crc32c")]
         Digest::Crc32c(_) => Digest::Crc32c(crc32::append_castagnoli(0, bytes)),
+        #[cfg(feature = "xxh3")]
         Digest::Xxh3(_) => Digest::Xxh3(XxHash3_64::oneshot(bytes)),
         Digest::Sha256(_) => Digest::Sha256(sha2::Sha256::digest(bytes).into()),
         Digest::Blake3(_) => Digest::Blake3(blake3::hash(bytes).into()),
@@ -122,6 +141,7 @@ impl std::str::FromStr for Digest {
         let (algorithm, hex) = text.split_once(':').unwrap_or_default();
         let digest = match algorithm {
             "crc32" => from_hex(hex).map(u32::from_be_bytes).map(Digest::Crc32),
+            #[cfg(feature = "crc32c")]
             "crc32c" => from_hex(hex).map(u32::from_be_bytes).map(Digest::Crc32c),
             "sha256" => from_hex(hex).map(Digest::Sha256),
             "blake3" => from_hex(hex).map(Digest::Blake3),
@@ -139,7 +159,9 @@ impl Digest {
     pub fn algorithm(self) -> &'static str {
         match self {
             Digest::Crc32(_) => "crc32",
+            #[cfg(feature = "crc32c")]
             Digest::Crc32c(_) => "crc32c",
+            #[cfg(feature = "xxh3")]
             Digest::Xxh3(_) => "xxh3",
             Digest::Sha256(_) => "sha256",
             Digest::Blake3(_) => "blake3",
@@ -151,7 +173,10 @@ impl Digest {
 impl std::fmt::Display for Digest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Digest::Crc32(crc) | Digest::Crc32c(crc) => write!(f, "{crc:08x}"),
+            Digest::Crc32(crc) => write!(f, "{crc:08x}"),
+            #[cfg(feature = "crc32c")]
+            Digest::Crc32c(crc) => write!(f, "{crc:08x}"),
+            #[cfg(feature = "xxh3")]
             Digest::Xxh3(hash) => write!(f, "{hash:016x}"),
             Digest::Sha256(bytes) | Digest::Blake3(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
         }

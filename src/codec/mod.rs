@@ -4,7 +4,9 @@ pub mod byte_order;
 pub mod crc32;
 pub mod crc_simd;
 pub mod digest;
+#[cfg(feature = "lz4")]
 pub mod lz4;
+#[cfg(feature = "lz4")]
 pub mod lz4_block;
 pub mod pages;
 #[cfg(feature = "zstd")]
@@ -25,8 +27,10 @@ pub enum Decoder {
     /// [`Encoding::BigEndian`].
     BigEndian(byte_order::BigEndian),
     /// [`Encoding::Lz4Blocks`].
+    #[cfg(feature = "lz4")]
     Lz4(lz4::Lz4Blocks),
     /// [`Encoding::Lz4Block`].
+    #[cfg(feature = "lz4")]
     Lz4Block(lz4_block::Lz4Block),
     /// [`Encoding::Zstd`].
     #[cfg(feature = "zstd")]
@@ -43,7 +47,9 @@ impl Decoder {
             Encoding::BigEndian => {
                 Some(Decoder::BigEndian(byte_order::BigEndian::new(component.dtype.array_kind().element_bytes())))
             }
+            #[cfg(feature = "lz4")]
             Encoding::Lz4Blocks => Some(Decoder::Lz4(lz4::Lz4Blocks::new(stored, decoded))),
+            #[cfg(feature = "lz4")]
             Encoding::Lz4Block => Some(Decoder::Lz4Block(lz4_block::Lz4Block::new(stored, decoded))),
             #[cfg(feature = "zstd")]
             Encoding::Zstd => Some(Decoder::Zstd(zstd::Zstd::of(component))),
@@ -57,7 +63,9 @@ impl Decoder {
     pub fn push(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
             Decoder::BigEndian(decoder) => decoder.push(input, emit),
+            #[cfg(feature = "lz4")]
             Decoder::Lz4(decoder) => decoder.push(input, emit),
+            #[cfg(feature = "lz4")]
             Decoder::Lz4Block(decoder) => decoder.push(input, emit),
             #[cfg(feature = "zstd")]
             Decoder::Zstd(decoder) => decoder.push(input, emit),
@@ -77,7 +85,9 @@ impl Decoder {
                 let piece = input.get(..MAX_PIECE_BYTES).unwrap_or(input);
                 decoder.push(piece, emit).map(|()| piece.len())
             }
+            #[cfg(feature = "lz4")]
             Decoder::Lz4(decoder) => decoder.push_some(input, emit),
+            #[cfg(feature = "lz4")]
             Decoder::Lz4Block(decoder) => decoder.push_some(input, emit),
             #[cfg(feature = "zstd")]
             Decoder::Zstd(decoder) => decoder.push_some(input, emit),
@@ -91,7 +101,9 @@ impl Decoder {
     pub fn finish(&self) -> Result<()> {
         match self {
             Decoder::BigEndian(decoder) => decoder.finish(),
+            #[cfg(feature = "lz4")]
             Decoder::Lz4(decoder) => decoder.finish(),
+            #[cfg(feature = "lz4")]
             Decoder::Lz4Block(decoder) => decoder.finish(),
             #[cfg(feature = "zstd")]
             Decoder::Zstd(decoder) => decoder.finish(),

@@ -5,15 +5,17 @@
 //! are not known. It differs in two points: a name that occurs twice is refused here, and a dtype that is not
 //! known is listed and loads as raw bytes.
 
+mod entry;
+
 use super::budget::Budget;
 use super::{Format, json, no_checksums, no_tail};
-use crate::dtype::{Dtype, element_count};
+use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Component, Index, Manifest, Metadata, Parsed, Part, Tensor, check_part_count, check_tensors};
 use crate::window::{Stop, Window};
+use entry::Entry;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
@@ -107,15 +109,6 @@ struct Header {
     tensors: Vec<Tensor>,
 }
 
-/// What the header says of a tensor.
-#[derive(serde::Deserialize)]
-struct Entry<'a> {
-    #[serde(borrow)]
-    dtype: Cow<'a, str>,
-    shape: Vec<u64>,
-    data_offsets: (u64, u64),
-}
-
 /// Reads it as what it has to be, not as any JSON: that would take many times the memory of a forged header.
 struct CollectHeader<'b> {
     budget: &'b mut Budget,
@@ -138,7 +131,6 @@ impl<'de> Visitor<'de> for CollectHeader<'_> {
                 let Entry { dtype, shape, data_offsets: (start, end) } =
                     map.next_value().map_err(|e| about(&key, e))?;
                 self.budget.tensor(&key, shape.len()).map_err(A::Error::custom)?;
-                let dtype = Dtype::from_name(&dtype);
                 let data = Component { range: start..end, ..Component::raw(dtype.clone(), 0..0) };
                 header.tensors.push(Tensor::dense(key, dtype, shape, data));
             }

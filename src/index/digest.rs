@@ -9,8 +9,10 @@ pub enum Digest {
     /// CRC-32/IEEE.
     Crc32(u32),
     /// CRC-32C (Castagnoli).
+    #[cfg(feature = "crc32c")]
     Crc32c(u32),
     /// XXH3 with its 64-bit output.
+    #[cfg(feature = "xxh3")]
     Xxh3(u64),
     /// SHA-256.
     Sha256([u8; 32]),

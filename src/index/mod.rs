@@ -157,8 +157,10 @@ pub enum Encoding {
     /// [`ArrayKind`](crate::dtype::ArrayKind), so that a complex one is two.
     BigEndian,
     /// APR v2's LZ4: blocks of at most 64 KiB, each behind its stored length as a u32.
+    #[cfg(feature = "lz4")]
     Lz4Blocks,
     /// One LZ4 block of any length, behind its decoded length as a u32.
+    #[cfg(feature = "lz4")]
     Lz4Block,
     /// Zstandard frames, one or more.
     #[cfg(feature = "zstd")]
@@ -171,6 +173,7 @@ impl Encoding {
         match self {
             Encoding::Raw => "raw",
             Encoding::BigEndian => "big-endian",
+            #[cfg(feature = "lz4")]
             Encoding::Lz4Blocks | Encoding::Lz4Block => "lz4",
             #[cfg(feature = "zstd")]
             Encoding::Zstd => "zstd",

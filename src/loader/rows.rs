@@ -1,5 +1,6 @@
 //! Some rows of a tensor: which bytes they are, and which of the file must be read for them.
 
+#[cfg(feature = "lz4")]
 use crate::codec::lz4;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Encoding, Layout, Tensor};
@@ -50,6 +51,7 @@ pub(super) fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<
         (None, _) => start..end,
         (Some(rows), encoding) if encoding.keeps_positions() => start + rows.bytes.start..start + rows.bytes.end,
         (Some(rows), _) if rows.bytes.is_empty() => start..start,
+        #[cfg(feature = "lz4")]
         (Some(rows), Encoding::Lz4Blocks) => {
             start..end.min(start.saturating_add(lz4::max_stored_length(rows.bytes.end)))
         }

@@ -1,5 +1,6 @@
 //! One component from its stored bytes: decoded piece by piece, and digested on the way.
 
+use super::storage::Storage;
 use crate::codec::Decoder;
 use crate::codec::digest::{self, Hasher};
 use crate::error::Result;
@@ -43,14 +44,16 @@ impl ComponentReader {
 }
 
 /// All of a component, decoded, and the algorithm that it was checked by.
-pub(super) fn decode(stored: &[u8], component: &Component) -> Result<(Vec<u8>, Option<&'static str>)> {
+pub(super) fn decode(storage: &Storage, component: &Component) -> Result<(Vec<u8>, Option<&'static str>)> {
     let mut kept = Kept::allocate(component, 0..component.decoded_length.unwrap_or(u64::MAX))?;
     let mut reader = ComponentReader::new(component);
     let mut end = 0;
-    reader.push(stored, &mut |bytes| {
-        kept.write(end, bytes)?;
-        end += bytes.len() as u64;
-        Ok(())
+    storage.read_pieces(&component.range, &mut |stored| {
+        reader.push(stored, &mut |bytes| {
+            kept.write(end, bytes)?;
+            end += bytes.len() as u64;
+            Ok(())
+        })
     })?;
     let verified = reader.finish()?;
     Ok((kept.finish(component, end)?, verified))

@@ -1,10 +1,11 @@
-//! One file of a model that is open: its bytes, mapped or in memory, and what they say.
+//! One file of a model that is open: its bytes, and what its head says.
 
 use super::component;
 #[cfg(not(target_arch = "wasm32"))]
-use super::disk;
-#[cfg(not(target_arch = "wasm32"))]
+use super::disk::{self, DiskFile};
+#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 use super::map::Map;
+use super::storage::Storage;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format::{self, StretchChecksum};
@@ -12,10 +13,14 @@ use crate::index::{Component, Digest, Index, Parsed, Part};
 use crate::loader::check_length;
 use crate::split::Split;
 use crate::window::{Stop, Window};
-use std::ops::Range;
+#[cfg(not(target_arch = "wasm32"))]
+use std::fs::{File, Metadata};
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// A file's head is read with this many bytes at first.
+const HEAD_BYTES: u64 = 64 << 10;
 
 /// The bytes of a file under the name that errors call it.
 #[derive(Debug)]
@@ -24,31 +29,34 @@ pub(super) struct FileBytes {
     /// Where it lies, for files that were opened.
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) path: Option<PathBuf>,
-    storage: Storage,
+    pub(super) storage: Storage,
     /// How long the file is that decodes to this, if it is compressed as a whole.
     packed_length: Option<u64>,
-}
-
-#[derive(Debug)]
-enum Storage {
-    #[cfg(not(target_arch = "wasm32"))]
-    Mapped(Map),
-    Memory(Vec<u8>),
 }
 
 impl FileBytes {
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let name = path.display().to_string();
-        let (file, _) = disk::open(path).map_err(|error| match error.kind {
-            ErrorKind::NotFound => {
-                error.advise("Check the path; a model in several files needs all of them in one folder.")
-            }
-            ErrorKind::InvalidArgument => error.advise("Name a file: the model, or the manifest of its files."),
-            _ => error,
-        })?;
-        let map = Map::of(&file).map_err(|error| Error::from(error).in_file(&name))?;
-        Ok(FileBytes { name, path: Some(path.to_owned()), storage: Storage::Mapped(map), packed_length: None })
+        let (file, metadata) = open_regular(path)?;
+        Ok(FileBytes::at(path, Storage::OnDisk(DiskFile::new(file, &metadata))))
+    }
+
+    /// Maps the file at `path`.
+    ///
+    /// # Safety
+    /// As for [`Map::of`].
+    #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+    #[allow(unsafe_code, reason = "passes the promise of `Reader::open_mapped`'s caller on")]
+    pub(super) unsafe fn map(path: &Path) -> Result<Self> {
+        let (file, _) = open_regular(path)?;
+        // SAFETY: as our caller promised us.
+        let map = unsafe { Map::of(&file) }.map_err(|e| Error::from(e).in_file(&path.display().to_string()))?;
+        Ok(FileBytes::at(path, Storage::Mapped(map)))
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    fn at(path: &Path, storage: Storage) -> Self {
+        FileBytes { name: path.display().to_string(), path: Some(path.to_owned()), storage, packed_length: None }
     }
 
     pub(super) fn in_memory(name: String, bytes: Vec<u8>) -> Self {
@@ -70,22 +78,8 @@ impl FileBytes {
         Some(&self.name)
     }
 
-    pub(super) fn all(&self) -> &[u8] {
-        match &self.storage {
-            #[cfg(not(target_arch = "wasm32"))]
-            Storage::Mapped(map) => map.bytes(),
-            Storage::Memory(bytes) => bytes,
-        }
-    }
-
     pub(super) fn byte_length(&self) -> u64 {
-        self.all().len() as u64
-    }
-
-    pub(super) fn slice(&self, range: &Range<u64>) -> Result<&[u8]> {
-        let inside = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
-        let slice = inside.and_then(|(start, end)| self.all().get(start..end));
-        slice.ok_or_else(|| Error::new(ErrorKind::Internal, "bytes outside the file were asked for").at(range.clone()))
+        self.storage.byte_length()
     }
 
     /// Reads the header and index. A file that is compressed as a whole is decoded into memory first: only small
@@ -95,7 +89,7 @@ impl FileBytes {
             Parsed::Packed(component) => component,
             parsed => return Ok((self, parsed)),
         };
-        let decoded = self.slice(&component.range).and_then(|stored| component::decode(stored, &component));
+        let decoded = component::decode(&self.storage, &component);
         let (decoded, _) = decoded.map_err(|e| e.in_file(&self.name))?;
         let packed_length = Some(component.range.end - component.range.start);
         let unpacked = FileBytes { storage: Storage::Memory(decoded), packed_length, ..self };
@@ -105,35 +99,39 @@ impl FileBytes {
         }
     }
 
-    /// What a parser makes of the file.
+    /// What a parser makes of the file. Of a file on disk only the bytes that the parser needs are read.
     pub(super) fn parse<T>(&self, parser: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
-        match parser(&Window::whole(self.all()).unpacked_from(self.packed_length)) {
-            Ok(parsed) => Ok(parsed),
-            Err(Stop::Failed(error)) => Err(error.in_file(&self.name)),
-            Err(Stop::Need(range)) => {
-                let error = Error::new(ErrorKind::Internal, "a parser wanted more than the whole file");
-                Err(error.at(range).in_file(&self.name))
+        let length = self.byte_length();
+        let window = self.storage.in_memory().map_or_else(|| Window::new(Some(length)), Window::whole);
+        let mut window = window.unpacked_from(self.packed_length);
+        loop {
+            let missing = match parser(&window) {
+                Ok(parsed) => return Ok(parsed),
+                Err(Stop::Failed(error)) => return Err(error.in_file(&self.name)),
+                Err(Stop::Need(range)) => window.missing(&range),
+            };
+            if missing.is_empty() || missing.end > length {
+                let error = Error::new(ErrorKind::Internal, "a parser needs more than the whole file");
+                return Err(error.at(missing).in_file(&self.name));
             }
+            // A head of unknown length is parsed again each time: reading as much again keeps that linear.
+            let ahead = missing.start.saturating_add(window.known_prefix().max(HEAD_BYTES));
+            let range = missing.start..missing.end.max(ahead).min(length);
+            let bytes = self.storage.read(&range).map_err(|e| e.in_file(&self.name))?;
+            window.insert(range.start, &bytes);
         }
     }
+}
 
-    /// Has the system read these bytes in the background.
-    pub(super) fn will_need(&self, range: &Range<u64>) {
-        match &self.storage {
-            #[cfg(not(target_arch = "wasm32"))]
-            Storage::Mapped(map) => map.will_need(range),
-            Storage::Memory(_) => _ = range,
+#[cfg(not(target_arch = "wasm32"))]
+fn open_regular(path: &Path) -> Result<(File, Metadata)> {
+    disk::open(path).map_err(|error| match error.kind {
+        ErrorKind::NotFound => {
+            error.advise("Check the path; a model in several files needs all of them in one folder.")
         }
-    }
-
-    /// Gives back the memory that these bytes take.
-    pub(super) fn release(&self, range: &Range<u64>) {
-        match &self.storage {
-            #[cfg(not(target_arch = "wasm32"))]
-            Storage::Mapped(map) => map.release(range),
-            Storage::Memory(_) => _ = range,
-        }
-    }
+        ErrorKind::InvalidArgument => error.advise("Name a file: the model, or the manifest of its files."),
+        _ => error,
+    })
 }
 
 /// A file of tensors.
@@ -177,12 +175,12 @@ impl TensorFile {
         let Some(table) = component.checking_pages(true) else { return Ok(None) };
         let pages = self.bytes.parse(|window| format::page_digests(window, table))?;
         let around = pages.around(&component.range);
-        PageChecker::new(Arc::new(pages)).update(around.start, self.bytes.slice(&around)?)?;
+        let (mut checker, mut at) = (PageChecker::new(Arc::new(pages)), around.start);
+        self.bytes.storage.read_pieces(&around, &mut |piece| {
+            checker.update(at, piece)?;
+            at += piece.len() as u64;
+            Ok(())
+        })?;
         Ok(Some("blake3"))
-    }
-
-    /// The stored bytes of a component.
-    pub(super) fn stored(&self, component: &Component) -> Result<&[u8]> {
-        self.bytes.slice(&component.range)
     }
 }

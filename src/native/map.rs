@@ -12,15 +12,12 @@ pub(super) struct Map(Mmap);
 
 impl Map {
     /// Maps a regular file that is open for reading.
-    pub(super) fn of(file: &File) -> io::Result<Map> {
-        // SAFETY: the map is shared and read-only, so nothing in this process writes to it. The bytes can
-        // change only if somebody writes into the file itself while it is mapped, which no operating
-        // system lets us forbid; `Reader::open` therefore asks its caller not to do that. Should it happen
-        // all the same: a file that is replaced by a rename (as `convert` does it, and every careful tool)
-        // stays mapped as it was; one that is cut short ends the process with a bus error at the first
-        // page that is gone, without giving out anybody else's memory; one that is written in place shows
-        // old or new bytes. Offsets, lengths and names are copied out of the map before they are checked
-        // and used, so that no index into memory ever rests on a byte that could change after its check.
+    ///
+    /// # Safety
+    /// While the map lives, no process may write into the file or cut it short.
+    pub(super) unsafe fn of(file: &File) -> io::Result<Map> {
+        // SAFETY: the map is read-only, so that nothing in this process writes to it, and our caller promised that nothing
+        // else changes the file. Offsets, lengths and names are copied out of the map before they are checked and used.
         let map = unsafe { Mmap::map(file)? };
         // By default the kernel reads up to 128 KiB round every page that is touched. Here it is told what
         // will be touched (`will_need`) and must not guess.

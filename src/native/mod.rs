@@ -1,16 +1,18 @@
-//! Reads models that lie on a disk or in memory, without async: the native side of the library.
+//! Reads models on disk or in memory, without async: the native side of the library.
 //!
-//! Files are mapped, so that opening costs their heads alone and a raw tensor is a slice of the map.
-//! On wasm32, where nothing can be mapped, [`Reader::from_bytes`] reads what is in memory.
+//! [`Reader::open`] reads with positioned reads, so that opening costs the heads of the files alone, and a file that
+//! another process changes is an error. [`Reader::open_mapped`] maps the files instead, so that a raw tensor is a slice of
+//! the map; its caller promises that nobody changes them. On wasm32 [`Reader::from_bytes`] reads files in memory.
 
 mod component;
 #[cfg(not(target_arch = "wasm32"))]
 mod disk;
 mod file;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 mod map;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
 mod remote;
+mod storage;
 mod streaming;
 mod verify;
 
@@ -31,9 +33,7 @@ use file::{FileBytes, TensorFile};
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
 use std::sync::OnceLock;
-
-/// Tensors stream in pieces of so many stored bytes: enough for the disk, little enough for the caches.
-const PIECE_BYTES: usize = 1 << 20;
+use storage::Storage;
 
 /// A model in one file, or in several with a manifest.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub struct Reader {
 /// A component that was asked for as a slice, and checked.
 #[derive(Debug)]
 enum Held {
-    /// The stored bytes are the component.
+    /// The stored bytes are the component, and are in memory.
     InPlace,
     /// Its decoded bytes.
     Decoded(Vec<u8>),
@@ -63,17 +63,35 @@ impl Reader {
     /// Opens a file of tensors with the further parts of its model beside it, if it has some, or a manifest with
     /// the files that it names.
     ///
-    /// The files are mapped into memory: nobody may write into them or cut them while the reader
-    /// lives. Replacing them (a rename) is fine; the reader keeps the old ones.
+    /// The heads are read now and tensors when they are requested, with positioned reads. A file that another process
+    /// replaces by a rename stays as it was opened; one that is cut short while it is read gives `TRUNCATED`.
     ///
     /// # Errors
     /// `NOT_FOUND` and `IO` where a file cannot be opened; `TRUNCATED`, `FORMAT` and others where a head, a
-    /// length or the manifest is wrong. Tensors' bytes are not looked at: see [`Reader::verify`].
+    /// length or the manifest is wrong. The bytes of tensors are not checked: see [`Reader::verify`].
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
         let path = path.as_ref();
         let folder = path.parent().unwrap_or(Path::new(""));
         Reader::new(FileBytes::open(path)?, |part| FileBytes::open(&folder.join(&part.path)))
+    }
+
+    /// As [`Reader::open`], with the files mapped into memory: raw tensors are borrowed from the map and nothing is copied.
+    ///
+    /// # Safety
+    /// While the reader lives, no process may write into the files or cut them short. A file that is cut short ends this
+    /// process with a bus error at the first page that is gone; one that is written to changes bytes behind `&[u8]`, which
+    /// Rust does not allow. Replacing a file by a rename is fine: the reader keeps the old one.
+    ///
+    /// # Errors
+    /// As for [`Reader::open`].
+    #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+    #[allow(unsafe_code, reason = "an unsafe constructor, whose caller makes the promise")]
+    pub unsafe fn open_mapped(path: impl AsRef<Path>) -> Result<Reader> {
+        let path = path.as_ref();
+        let folder = path.parent().unwrap_or(Path::new(""));
+        // SAFETY: as our caller promised us, for all files of the model.
+        Reader::new(unsafe { FileBytes::map(path) }?, |part| unsafe { FileBytes::map(&folder.join(&part.path)) })
     }
 
     /// Opens the first of `files` (name and content); the others lie beside it.
@@ -130,10 +148,11 @@ impl Reader {
         })
     }
 
-    /// The decoded bytes of a tensor, without copying those that are stored as they are.
+    /// The decoded bytes of a tensor. Bytes that are mapped or in memory, and stored as they are, are not copied.
     ///
-    /// A compressed tensor is decoded at the first call, into memory that the reader keeps until it is
-    /// dropped. A digest of the tensor, if the format has one, is checked at the first call.
+    /// A compressed tensor, or one of a file on disk, is read at the first call into memory that the reader keeps until it
+    /// is dropped: where that is too much, [`StreamingLoader::load_tensor`] gives a buffer of the caller's own, and
+    /// [`Reader::read_pieces`] pieces. A digest of the tensor, if the format has one, is checked at the first call.
     ///
     /// # Errors
     /// `NOT_FOUND`; `CHECKSUM` and `FORMAT` where the bytes are damaged; `INVALID_ARGUMENT` for a tensor of
@@ -174,13 +193,7 @@ impl Reader {
         let file = self.file(tensor)?;
         let mut reader = ComponentReader::new(component);
         let read = || {
-            let mut range = component.range.start..component.range.start;
-            for piece in file.stored(component)?.chunks(PIECE_BYTES) {
-                range = range.end..range.end + piece.len() as u64;
-                file.bytes.will_need(&(range.start..(range.end + PIECE_BYTES as u64).min(component.range.end)));
-                reader.push(piece, emit)?;
-                file.bytes.release(&range);
-            }
+            file.bytes.storage.read_pieces(&component.range, &mut |piece| reader.push(piece, emit))?;
             Ok(reader.finish()?.or(file.check_pages(component)?))
         };
         read().map_err(|e: Error| e.in_tensor(name).in_file(&file.bytes.name))
@@ -281,35 +294,32 @@ impl Reader {
         let hold = || {
             let part = tensor.components.get(component).ok_or_else(lost)?;
             let slot = self.held.get(at).and_then(|slots| slots.get(component)).ok_or_else(lost)?;
-            let stored = file.stored(part)?;
             let held = match slot.get() {
                 Some(held) => held,
                 None => {
-                    file.bytes.will_need(&part.range);
-                    let held = check(stored, part)?;
+                    let held = check(&file.bytes.storage, part)?;
                     file.check_pages(part)?;
                     slot.get_or_init(|| held) // another thread may have been faster; its bytes are the same
                 }
             };
-            Ok(match held {
-                Held::InPlace => stored,
-                Held::Decoded(bytes) => bytes,
-            })
+            match held {
+                Held::InPlace => file.bytes.storage.borrow(&part.range)?.ok_or_else(lost),
+                Held::Decoded(bytes) => Ok(bytes.as_slice()),
+            }
         };
         hold().map_err(|e: Error| e.in_tensor(&tensor.name).in_file(&file.bytes.name))
     }
 }
 
-fn check(stored: &[u8], component: &Component) -> Result<Held> {
-    match component.encoding {
-        Encoding::Raw if component.digest.is_none() => Ok(Held::InPlace),
-        Encoding::Raw => {
+fn check(storage: &Storage, component: &Component) -> Result<Held> {
+    match (component.encoding, storage.borrow(&component.range)?) {
+        (Encoding::Raw, Some(stored)) => {
             let mut reader = ComponentReader::new(component);
             reader.push(stored, &mut |_| Ok(()))?;
             reader.finish()?;
             Ok(Held::InPlace)
         }
-        _ => component::decode(stored, component).map(|(decoded, _)| Held::Decoded(decoded)),
+        _ => component::decode(storage, component).map(|(decoded, _)| Held::Decoded(decoded)),
     }
 }
 

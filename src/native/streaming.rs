@@ -56,8 +56,7 @@ impl StreamingLoader for Reader {
         let load = || {
             let (mut components, mut algorithms) = (Vec::new(), Vec::new());
             for part in &tensor.components {
-                file.bytes.will_need(&part.range);
-                let (buffer, verified) = component::decode(file.stored(part)?, part)?;
+                let (buffer, verified) = component::decode(&file.bytes.storage, part)?;
                 components.push(LoadedComponent { role: part.role.clone(), dtype: part.dtype.clone(), buffer });
                 algorithms.push(verified.or(file.check_pages(part)?));
             }
@@ -71,7 +70,7 @@ impl StreamingLoader for Reader {
     fn prefetch(&mut self, names: &[&str]) {
         for tensor in names.iter().filter_map(|name| self.tensor(name).ok()) {
             for part in &tensor.components {
-                self.file(tensor).map(|file| file.bytes.will_need(&part.range)).ok();
+                self.file(tensor).map(|file| file.bytes.storage.will_need(&part.range)).ok();
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::component::ComponentReader;
 use super::file::TensorFile;
-use super::{PIECE_BYTES, Reader, Verified};
+use super::{Reader, Verified};
 use crate::codec::crc32::Crc32Parts;
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
@@ -80,21 +80,17 @@ impl Task<'_> {
     fn run(&self, progress: &dyn Progress) -> Result<u32> {
         let mut crc32 = crc32fast::Hasher::new();
         let mut reader = self.component.map(|(_, component)| ComponentReader::new(component));
-        let bytes = &self.file.bytes;
-        let mut range = self.range.start..self.range.start;
-        for piece in bytes.slice(&self.range)?.chunks(PIECE_BYTES) {
+        self.file.bytes.storage.read_pieces(&self.range, &mut |piece| {
             if progress.is_cancelled() {
                 return Err(Error::new(ErrorKind::Io, "the check was interrupted").advise("Run it again."));
             }
-            range = range.end..range.end + piece.len() as u64;
-            bytes.will_need(&(range.start..(range.end + PIECE_BYTES as u64).min(self.range.end)));
             crc32.update(piece);
             if let Some(reader) = &mut reader {
                 reader.push(piece, &mut |_| Ok(())).map_err(|e| self.place(e))?;
             }
-            bytes.release(&range);
             progress.advanced(piece.len() as u64);
-        }
+            Ok(())
+        })?;
         if let Some(reader) = reader {
             reader.finish().map_err(|e| self.place(e))?;
         }
@@ -137,8 +133,8 @@ fn compare_checksums(file: &TensorFile, crc32s: &Crc32Parts) -> Result<Vec<&'sta
         let stated = match checksum.stated {
             Stated::Digest(digest) => digest,
             Stated::Crc32At(at) => {
-                let bytes = file.bytes.slice(&(at..at.saturating_add(4)))?;
-                let crc32 = Digest::Crc32(bytes.try_into().map(u32::from_le_bytes).unwrap_or_default());
+                let bytes = file.bytes.storage.read(&(at..at.saturating_add(4)))?;
+                let crc32 = Digest::Crc32((&*bytes).try_into().map(u32::from_le_bytes).unwrap_or_default());
                 footers.push(crc32);
                 crc32
             }
@@ -163,12 +159,10 @@ fn compare(
         (Digest::Crc32(_), Some(crc32)) => Digest::Crc32(crc32),
         _ => {
             let mut hasher = Hasher::new(stated);
-            let mut at = over.start;
-            for piece in file.bytes.slice(over)?.chunks(PIECE_BYTES) {
+            file.bytes.storage.read_pieces(over, &mut |piece| {
                 hasher.update(piece);
-                file.bytes.release(&(at..at + piece.len() as u64));
-                at += piece.len() as u64;
-            }
+                Ok(())
+            })?;
             hasher.finish()
         }
     };

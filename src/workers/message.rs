@@ -162,7 +162,9 @@ fn write_encoding(encoding: Encoding) -> u32 {
     match encoding {
         Encoding::Raw => 0,
         Encoding::BigEndian => 1,
+        #[cfg(feature = "lz4")]
         Encoding::Lz4Blocks => 2,
+        #[cfg(feature = "lz4")]
         Encoding::Lz4Block => 3,
         #[cfg(feature = "zstd")]
         Encoding::Zstd => 4,
@@ -173,7 +175,9 @@ fn read_encoding(number: u32) -> Option<Encoding> {
     Some(match number {
         0 => Encoding::Raw,
         1 => Encoding::BigEndian,
+        #[cfg(feature = "lz4")]
         2 => Encoding::Lz4Blocks,
+        #[cfg(feature = "lz4")]
         3 => Encoding::Lz4Block,
         #[cfg(feature = "zstd")]
         4 => Encoding::Zstd,
@@ -190,6 +194,7 @@ fn write_digest(stated: &ComponentDigest) -> JsValue {
 fn read_digest(fields: &Array) -> Option<ComponentDigest> {
     let (algorithm, hex) = (fields.get(0).as_string()?, fields.get(1).as_string()?);
     let digest = match algorithm.as_str() {
+        #[cfg(feature = "xxh3")]
         "xxh3" => Digest::Xxh3(u64::from_be_bytes(from_hex(&hex)?)),
         _ => format!("{algorithm}:{hex}").parse().ok()?,
     };

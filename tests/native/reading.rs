@@ -4,6 +4,7 @@ use super::bytes::{Apr, Entry, apr_manifest, noise, ramp, safetensors, varied};
 use super::{Folder, content};
 use serde_json::json;
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::Path;
 use weightstream::ErrorKind;
 use weightstream::native::{Reader, StreamingLoader, Verified};
@@ -30,8 +31,8 @@ fn gives_the_bytes_of_every_dtype_raw_and_compressed() {
 #[test]
 fn a_raw_tensor_is_not_copied_and_a_compressed_one_is_decoded_once() {
     let folder = Folder::new();
-    folder.write("m.apr", &varied().build());
-    let reader = folder.open("m.apr");
+    let path = folder.write("m.apr", &varied().build());
+    let reader = unsafe { Reader::open_mapped(path) }.unwrap();
     for name in ["raw.F32", "lz4.F32"] {
         let (first, second) = (reader.tensor_slice(name).unwrap(), reader.tensor_slice(name).unwrap());
         assert!(std::ptr::eq(first, second), "{name}");
@@ -43,11 +44,29 @@ fn a_raw_tensor_is_not_copied_and_a_compressed_one_is_decoded_once() {
 }
 
 #[test]
-fn memory_and_map_give_the_same() {
+fn disk_map_and_memory_give_the_same() {
     let (folder, bytes) = (Folder::new(), varied().build());
-    folder.write("m.apr", &bytes);
+    let path = folder.write("m.apr", &bytes);
     let in_memory = Reader::from_bytes(vec![("m.apr".to_owned(), bytes)]).unwrap();
     assert_eq!(content(&folder.open("m.apr")), content(&in_memory));
+    assert_eq!(content(&unsafe { Reader::open_mapped(path) }.unwrap()), content(&in_memory));
+}
+
+#[test]
+fn a_file_that_is_cut_short_while_it_is_open_is_truncated() {
+    let folder = Folder::new();
+    let path = folder.write("m.safetensors", &safetensors(None, &[("t", "U8", &[3 << 20], noise(1, 3 << 20))]));
+    let mut reader = folder.open("m.safetensors");
+    File::options().write(true).open(&path).unwrap().set_len(2 << 20).unwrap();
+    let outcomes = [
+        reader.tensor_slice("t").map(drop),
+        reader.read_pieces("t", "data", &mut |_| Ok(())).map(drop),
+        reader.load_tensor("t").map(drop),
+    ];
+    for error in outcomes.map(Result::unwrap_err) {
+        assert_eq!(error.kind, ErrorKind::Truncated, "{error}");
+        assert!(error.to_string().contains("m.safetensors"), "{error}");
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ const PARTS: [Part; 10] = [
 ];
 
 /// The library's other features.
-const NOT_IN_THE_MODULE: [&str; 4] = ["default", "http", "js", "write"];
+const NOT_IN_THE_MODULE: [&str; 5] = ["default", "http", "js", "mmap", "write"];
 
 /// Prints what each part costs in the module that was built last.
 pub(crate) fn print(project: &Project) -> Result<()> {

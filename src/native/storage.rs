@@ -1,0 +1,114 @@
+//! Where the bytes of an open file are: on disk, mapped into memory, or in memory.
+
+#[cfg(not(target_arch = "wasm32"))]
+use super::disk::DiskFile;
+#[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+use super::map::Map;
+use crate::error::{Error, ErrorKind, Result};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// Bytes are read in pieces of this length: enough for a disk, and little enough for processor caches.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The bytes of one file.
+#[derive(Debug)]
+pub(super) enum Storage {
+    /// Read when they are needed.
+    #[cfg(not(target_arch = "wasm32"))]
+    OnDisk(DiskFile),
+    #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+    Mapped(Map),
+    Memory(Vec<u8>),
+}
+
+impl Storage {
+    pub(super) fn byte_length(&self) -> u64 {
+        match self {
+            #[cfg(not(target_arch = "wasm32"))]
+            Storage::OnDisk(file) => file.byte_length(),
+            #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+            Storage::Mapped(map) => map.bytes().len() as u64,
+            Storage::Memory(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// All bytes, if they can be borrowed; `None` for a file that is read from disk.
+    pub(super) fn in_memory(&self) -> Option<&[u8]> {
+        match self {
+            #[cfg(not(target_arch = "wasm32"))]
+            Storage::OnDisk(_) => None,
+            #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+            Storage::Mapped(map) => Some(map.bytes()),
+            Storage::Memory(bytes) => Some(bytes),
+        }
+    }
+
+    /// The bytes of `range`, if they can be borrowed.
+    ///
+    /// # Errors
+    /// `INTERNAL` for a range outside the file.
+    pub(super) fn borrow(&self, range: &Range<u64>) -> Result<Option<&[u8]>> {
+        let Some(all) = self.in_memory() else { return Ok(None) };
+        let inside = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+        let bytes = inside.and_then(|(start, end)| all.get(start..end));
+        bytes.map(Some).ok_or_else(|| outside(range))
+    }
+
+    /// The bytes of `range`: borrowed, or read from disk.
+    ///
+    /// # Errors
+    /// `TRUNCATED` where the file became shorter since it was opened; `IO`; `LIMIT` where there is no memory for them.
+    pub(super) fn read(&self, range: &Range<u64>) -> Result<Cow<'_, [u8]>> {
+        match self {
+            #[cfg(not(target_arch = "wasm32"))]
+            Storage::OnDisk(file) => file.read(range).map(Cow::Owned),
+            _ => self.borrow(range)?.map(Cow::Borrowed).ok_or_else(|| outside(range)),
+        }
+    }
+
+    /// Calls `take` with the bytes of `range` in order, in pieces. What was taken does not stay in memory, unless the file is
+    /// in memory anyway.
+    ///
+    /// # Errors
+    /// Those of [`Storage::read`] and of `take`.
+    pub(super) fn read_pieces(&self, range: &Range<u64>, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match self {
+            #[cfg(not(target_arch = "wasm32"))]
+            Storage::OnDisk(file) => file.read_pieces(range, PIECE_BYTES, take),
+            _ => {
+                let bytes = self.borrow(range)?.ok_or_else(|| outside(range))?;
+                let mut at = range.start..range.start;
+                for piece in bytes.chunks(PIECE_BYTES) {
+                    at = at.end..at.end + piece.len() as u64;
+                    self.will_need(&(at.start..(at.end + PIECE_BYTES as u64).min(range.end)));
+                    take(piece)?;
+                    self.release(&at);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets the system read these bytes in the background.
+    pub(super) fn will_need(&self, range: &Range<u64>) {
+        match self {
+            #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+            Storage::Mapped(map) => map.will_need(range),
+            _ => _ = range,
+        }
+    }
+
+    /// Gives back the memory that these bytes take.
+    fn release(&self, range: &Range<u64>) {
+        match self {
+            #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
+            Storage::Mapped(map) => map.release(range),
+            _ => _ = range,
+        }
+    }
+}
+
+fn outside(range: &Range<u64>) -> Error {
+    Error::new(ErrorKind::Internal, "bytes outside the file were requested").at(range.clone())
+}

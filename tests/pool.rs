@@ -11,7 +11,7 @@ use futures::stream::StreamExt;
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::rc::Rc;
-use weightstream::loader::{Job, Loader, Options, Outcome, Pool, Received, Task, TensorRequest, Trouble, Work};
+use weightstream::loader::{Job, Loader, Options, Outcome, Pool, Received, Task, TaskError, TensorRequest, Work};
 use weightstream::native::Reader;
 use weightstream::source::memory::MemorySource;
 use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat, convert};
@@ -38,17 +38,17 @@ struct Crew {
 
 struct Running {
     crew: Rc<Crew>,
-    job: RefCell<Result<Job<Vec<u8>>, Trouble>>,
+    job: RefCell<Result<Job<Vec<u8>>, TaskError>>,
 }
 
 struct Threads(Rc<Crew>);
 
 impl Crew {
-    fn asked(&self) -> Result<(), Trouble> {
+    fn asked(&self) -> Result<(), TaskError> {
         self.requests.set(self.requests.get() + 1);
         if self.patience.is_some_and(|patience| self.requests.get().is_multiple_of(patience)) {
             self.lost.set(self.lost.get() + 1);
-            return Err(Trouble::Lost);
+            return Err(TaskError::WorkerLost);
         }
         Ok(())
     }
@@ -66,7 +66,7 @@ impl Pool<Vec<u8>> for Threads {
         if self.0.is_whole {
             return None;
         }
-        let job = RefCell::new(Job::new(task.clone(), None).map_err(Trouble::Failed));
+        let job = RefCell::new(Job::new(task.clone(), None).map_err(TaskError::Failed));
         Some(Rc::new(Running { crew: Rc::clone(&self.0), job }))
     }
 
@@ -77,7 +77,7 @@ impl Pool<Vec<u8>> for Threads {
     fn digest(&self, task: &Task, buffer: Vec<u8>) -> Result<Outcome<Vec<u8>>, Vec<u8>> {
         let work = Running {
             crew: Rc::clone(&self.0),
-            job: RefCell::new(Job::new(Task { keeps: false, ..task.clone() }, None).map_err(Trouble::Failed)),
+            job: RefCell::new(Job::new(Task { keeps: false, ..task.clone() }, None).map_err(TaskError::Failed)),
         };
         let length = buffer.len() as u64;
         let outcome = async move {
@@ -94,10 +94,10 @@ impl Work<Vec<u8>> for Running {
         self.job.borrow().as_ref().is_ok_and(Job::wants_more)
     }
 
-    fn push(&self, chunk: Vec<u8>, length: u64) -> LocalBoxFuture<'static, Result<bool, Trouble>> {
+    fn push(&self, chunk: Vec<u8>, length: u64) -> LocalBoxFuture<'static, Result<bool, TaskError>> {
         let mut held = self.job.borrow_mut();
         let outcome = match &mut *held {
-            Ok(job) => self.crew.asked().and_then(|()| job.push(&chunk[..length as usize]).map_err(Trouble::Failed)),
+            Ok(job) => self.crew.asked().and_then(|()| job.push(&chunk[..length as usize]).map_err(TaskError::Failed)),
             Err(trouble) => Err(trouble.clone()),
         };
         if let Err(trouble) = &outcome {
@@ -118,7 +118,7 @@ impl Work<Vec<u8>> for Running {
             }
             self.crew.asked()?;
             self.crew.done.set(self.crew.done.get() + 1);
-            self.job.replace(Err(Trouble::Lost))?.finish().map_err(Trouble::Failed)
+            self.job.replace(Err(TaskError::WorkerLost))?.finish().map_err(TaskError::Failed)
         };
         outcome.boxed_local()
     }

@@ -1,14 +1,14 @@
 //! Digests that the caller knows: what a model must be, whatever its files say.
 
-use super::file::ModelFile;
 use crate::codec::digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{ComponentDigest, Digest, DigestedBytes, Part, Tensor};
+use crate::index::{ComponentDigest, Digest, DigestedBytes, Index, Part, Tensor};
+use crate::loader::transfer::file::ModelFile;
 use crate::source::{Buffer, Source};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Pinned digests. They are checked also where [`Options::verify`](super::Options::verify) is off.
+/// Pinned digests. They are checked also where [`Options::verify`](crate::loader::Options::verify) is off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Digests {
     /// By tensor: over its decoded bytes; of a tensor of several components over those of one after the other, in the
@@ -23,12 +23,28 @@ pub struct Digests {
 pub(super) const PINNED: &str = "the caller's digests";
 
 impl Digests {
-    /// The digest of a file, with the name by which it is pinned.
-    pub(super) fn of_file<S: Source>(&self, file: &ModelFile<S>, part: Option<&Part>) -> Option<(&str, Digest)> {
-        let file_name = file.source.file_name();
-        let names = [Some(file.source.name()), part.map(|part| part.path.as_str()), file_name.as_deref()];
+    /// The digest of a file of the model, with the name by which it is pinned: its URL, its path in the model or its name.
+    pub(super) fn of_file(&self, source: &impl Source, part: Option<&Part>) -> Option<(&str, Digest)> {
+        let file_name = source.file_name();
+        let names = [Some(source.name()), part.map(|part| part.path.as_str()), file_name.as_deref()];
         let pinned = names.into_iter().flatten().find_map(|name| self.files.get_key_value(name));
         pinned.map(|(name, digest)| (name.as_str(), *digest))
+    }
+
+    /// The digest that a file should have as a whole: the pinned one, or the one that the manifest states.
+    pub(super) fn of_whole_file(&self, source: &impl Source, part: Option<&Part>) -> Option<Digest> {
+        let pinned = self.of_file(source, part).map(|(_, digest)| digest);
+        pinned.or(part.and_then(|part| part.digest))
+    }
+
+    /// Tells a file's source which digests its components should have.
+    pub(super) fn expect_contents<S: Source>(&self, file: &ModelFile<S>, index: &Index) {
+        for tensor in &index.tensors {
+            for component in &tensor.components {
+                let pinned = self.of_component(tensor);
+                file.expect_content(component, component.digest.iter().chain(&pinned));
+            }
+        }
     }
 
     /// The digest of a tensor of one component, as that has it.
@@ -43,7 +59,7 @@ impl Digests {
     /// `NOT_FOUND` for one that does not.
     pub(super) fn check_files<'a, S: Source>(
         &self,
-        files: impl Iterator<Item = (&'a ModelFile<S>, Option<&'a Part>)>,
+        files: impl Iterator<Item = (&'a S, Option<&'a Part>)>,
     ) -> Result<()> {
         let mut unknown: Vec<&str> = self.files.keys().map(String::as_str).collect();
         for (file, part) in files {
@@ -98,7 +114,7 @@ pub(super) fn check<'a, B: Buffer>(buffers: impl Iterator<Item = &'a B>, stated:
 /// `CHECKSUM` where it has another digest.
 pub(super) async fn check_whole<S: Source>(file: &Rc<ModelFile<S>>, stated: Digest) -> Result<()> {
     let Some(length) = file.length() else { return Err(unknown_length()) };
-    let computed = file.look(|window| Ok(digest::digest_of(window.get(0..length)?, stated))).await?;
+    let computed = file.parse_with(|window| Ok(digest::digest_of(window.get(0..length)?, stated))).await?;
     digest::compare(computed, stated).map_err(|error| by_the_caller(error).at(0..length))?;
     file.confirm_whole(&stated);
     Ok(())

@@ -4,67 +4,49 @@
 //! requests. Nothing knows JavaScript or threads; the time is the
 //! source's.
 
-mod checks;
-mod component;
-mod connections;
-mod demand;
+pub(crate) mod decode;
 mod digests;
-mod elsewhere;
-mod file;
-mod job;
-mod kept;
-mod large;
+mod load_tensor;
 mod loaded;
-mod operation;
 mod options;
-mod pace;
 mod pieces;
-mod pool;
-mod precedence;
 mod prefetch;
-mod reading;
-mod room;
-mod rows;
-mod run;
+pub(crate) mod schedule;
 mod shard;
-mod share;
-mod stats;
-mod streams;
-mod tail;
-mod unpack;
+mod tensors;
+pub(crate) mod transfer;
 mod verify;
-mod whole;
 
+pub use decode::job::{Job, Received, Task};
+pub(crate) use decode::kept::Kept;
+pub use decode::pool::{Outcome, Pool, TaskError, Work};
 pub use digests::Digests;
-pub use file::FIRST_READ_BYTES;
-pub use job::{Job, Received, Task};
-pub(crate) use kept::Kept;
 pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
 pub use options::Options;
 pub use pieces::PieceReader;
-pub use pool::{Outcome, Pool, Trouble, Work};
-#[cfg(target_arch = "wasm32")]
-pub(crate) use reading::SCRATCH_BYTES;
 pub(crate) use shard::check_length;
-pub use stats::{Arrived, Observer, Stats};
+pub use transfer::file::FIRST_READ_BYTES;
+#[cfg(target_arch = "wasm32")]
+pub(crate) use transfer::range_reader::SCRATCH_BYTES;
+pub use transfer::stats::{Arrived, Observer, Stats};
 
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Digest, Manifest, Metadata, Parsed, Tensor};
 use crate::source::{Body, Source};
 use crate::split::Split;
-use demand::WeakLoad;
 use digests::check_whole;
-use file::ModelFile;
 use futures::channel::oneshot;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
-use operation::Call;
-use precedence::Precedence;
+use load_tensor::WeakLoad;
 use prefetch::Prefetched;
-use room::Room;
+use schedule::batch::Call;
+use schedule::memory_budget::MemoryBudget;
 use shard::{OpenShard, Shard, check_footer, check_unique};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use transfer::file::ModelFile;
+use transfer::priority::Priority;
 
 /// The format of a model, its version and what the model says of itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,8 +95,8 @@ pub struct Loader<S: Source> {
     /// Loads that run, by name: a second caller joins the first.
     loading: RefCell<HashMap<String, WeakLoad<BufferOf<S>>>>,
     prefetched: RefCell<HashMap<String, oneshot::Receiver<Prefetched<BufferOf<S>>>>>,
-    prefetch_room: Rc<Room>,
-    precedence: Rc<Precedence>,
+    prefetch_budget: Rc<MemoryBudget>,
+    priority: Rc<Priority>,
     /// The digests of tensors that the caller knows.
     pinned: Rc<HashMap<String, Digest>>,
     /// See [`Loader::verified_by`].
@@ -130,7 +112,7 @@ impl<S: Source> Loader<S> {
         let stats = Rc::new(Stats::default());
         let file = Rc::new(ModelFile::new(source, Rc::clone(&stats), options.retry));
         let digests = &options.digests;
-        file.expect_whole(None, digests);
+        file.expect_whole(digests.of_whole_file(&file.source, None));
         let parsed = file.parse().await?;
         if !matches!(parsed, Parsed::Manifest(_)) {
             check_footer(&file)?;
@@ -153,14 +135,14 @@ impl<S: Source> Loader<S> {
             }
             Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
         };
-        let (loading, prefetched, precedence, verified_by) = Default::default();
-        let parts = shards.iter().map(|shard| (&*shard.file, shard.part.as_ref()));
-        digests.check_files(parts.chain(is_manifest.then_some((&*file, None))))?;
-        if let Some((_, digest)) = digests.of_file(&file, None).filter(|_| is_manifest) {
+        let (loading, prefetched, priority, verified_by) = Default::default();
+        let parts = shards.iter().map(|shard| (&shard.file.source, shard.part.as_ref()));
+        digests.check_files(parts.chain(is_manifest.then_some((&file.source, None))))?;
+        if let Some((_, digest)) = digests.of_file(&file.source, None).filter(|_| is_manifest) {
             check_whole(&file, digest).await.map_err(|e| e.in_file(file.source.name()))?;
         }
         let pinned = Rc::new(options.digests.tensors.clone());
-        let prefetch_room = Room::new(options.max_memory_bytes);
+        let prefetch_budget = MemoryBudget::new(options.max_memory_bytes);
         Ok(Loader {
             manifest,
             split,
@@ -170,8 +152,8 @@ impl<S: Source> Loader<S> {
             pool: None,
             loading,
             prefetched,
-            prefetch_room,
-            precedence,
+            prefetch_budget,
+            priority,
             pinned,
             verified_by,
         })

@@ -1,6 +1,6 @@
 //! How a loader works, as its caller has it.
 
-use super::digests::Digests;
+use crate::loader::digests::Digests;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::Policy;
 

@@ -1,11 +1,11 @@
 //! Components in pieces, one after the other, for whoever passes bytes on instead of keeping tensors.
 
-use super::file::ModelFile;
-use super::reading::{Reading, cut};
-use super::{BufferOf, Loader};
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
+use crate::loader::transfer::file::ModelFile;
+use crate::loader::transfer::range_reader::{RangeReader, cut};
+use crate::loader::{BufferOf, Loader};
 use crate::native::ComponentReader;
 use crate::source::{Buffer, Source};
 use std::cell::Cell;
@@ -17,7 +17,7 @@ use std::rc::Rc;
 pub struct PieceReader<S: Source> {
     loader: Rc<Loader<S>>,
     /// What the last component left: which file it is of, and the rest of its body.
-    rest: Option<(usize, Reading<S>)>,
+    rest: Option<(usize, RangeReader<S>)>,
 }
 
 impl<S: Source> PieceReader<S> {
@@ -81,7 +81,7 @@ impl<S: Source> PieceReader<S> {
     }
 
     /// A reading that stands at `start`: the rest of the last one, if that is not far before it.
-    async fn reading_from(&mut self, file: &Rc<ModelFile<S>>, shard: usize, start: u64) -> Result<Reading<S>> {
+    async fn reading_from(&mut self, file: &Rc<ModelFile<S>>, shard: usize, start: u64) -> Result<RangeReader<S>> {
         let near = start.saturating_sub(self.loader.options.coalesce_gap_bytes)..=start;
         let mut reading = match self.rest.take() {
             Some((of, rest)) if of == shard && near.contains(&rest.position) => rest,
@@ -113,7 +113,7 @@ impl<S: Source> std::fmt::Debug for PieceReader<S> {
 
 /// Shows the next bytes, not beyond `end`, with their place in the file.
 async fn pass<S: Source>(
-    reading: &mut Reading<S>,
+    reading: &mut RangeReader<S>,
     end: u64,
     look: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<()> {

@@ -1,10 +1,10 @@
 //! Tensors that are loaded before they are asked for.
 
-use super::operation::Call;
-use super::precedence::Ahead;
-use super::room::Taken;
-use super::stats::Observer;
-use super::{BufferOf, Loaded, Loader};
+use crate::loader::schedule::batch::Call;
+use crate::loader::schedule::memory_budget::Permit;
+use crate::loader::transfer::priority::Prefetching;
+use crate::loader::transfer::stats::Observer;
+use crate::loader::{BufferOf, Loaded, Loader};
 use crate::source::{Buffer, Source};
 use futures::channel::oneshot;
 use futures::stream::StreamExt;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 /// A tensor that waits to be asked for, and the room that it takes.
-pub(super) type Prefetched<B> = (Loaded<B>, Taken);
+pub(super) type Prefetched<B> = (Loaded<B>, Permit);
 
 impl<S: Source> Loader<S> {
     /// Starts loading tensors that [`Loader::load_tensor`] will be asked for soon. The future does the work: let it
@@ -35,23 +35,23 @@ impl<S: Source> Loader<S> {
         }
         let loader = Rc::clone(self);
         async move {
-            loader.precedence.give_way(None).await;
+            loader.priority.yield_to_demands(None).await;
             let mut tensors = Vec::new();
             let names: Vec<_> = senders.borrow().keys().cloned().collect();
             for name in names {
                 tensors.extend(loader.find(&name).await.ok());
             }
             senders.borrow_mut().retain(|name, _| tensors.iter().any(|tensor| tensor.name == *name));
-            let room = Rc::clone(&loader.prefetch_room);
-            let ahead = Ahead { precedence: Rc::clone(&loader.precedence), is_wanted: is_waited_for(&senders) };
-            let call = Call { room: Rc::clone(&room), ahead: Some(Rc::new(ahead)), ..loader.call(observer) };
+            let budget = Rc::clone(&loader.prefetch_budget);
+            let ahead = Prefetching { priority: Rc::clone(&loader.priority), is_wanted: is_waited_for(&senders) };
+            let call = Call { budget: Rc::clone(&budget), ahead: Some(Rc::new(ahead)), ..loader.call(observer) };
             let Ok(loads) = loader.stream(tensors, call).await else { return };
             let mut loads = Box::pin(loads);
             while let Some(Ok(loaded)) = loads.next().await {
                 let sender = senders.borrow_mut().remove(&loaded.tensor.name);
                 if let Some(sender) = sender {
                     let bytes = loaded.components.iter().map(|component| component.buffer.byte_length()).sum();
-                    let taken = room.take(&loaded.tensor.name, bytes);
+                    let taken = budget.take(&loaded.tensor.name, bytes);
                     sender.send((loaded, taken)).ok(); // nobody waits for it if the loader was closed
                 }
             }
@@ -65,14 +65,14 @@ impl<S: Source> Loader<S> {
         let mut joined = Joined { loader: Rc::clone(self), name: name.to_owned(), receiver: Some(receiver) };
         let arrived = joined.receiver.as_mut()?.try_recv();
         match arrived {
-            Ok(None) if self.prefetch_room.has_begun(name) => {}
+            Ok(None) if self.prefetch_budget.has_begun(name) => {}
             arrived => {
                 joined.receiver = None;
-                self.prefetch_room.wake(); // it may be what waits for room
+                self.prefetch_budget.wake(); // it may be what waits for budget
                 return arrived.ok().flatten().map(|(loaded, _)| loaded);
             }
         }
-        let _goes_first = self.precedence.join(name);
+        let _goes_first = self.priority.join(name);
         let arrived = joined.receiver.as_mut()?.await;
         joined.receiver = None;
         arrived.ok().map(|(loaded, _)| loaded)
@@ -81,7 +81,7 @@ impl<S: Source> Loader<S> {
     /// Forgets what was prefetched, which stops its requests once nothing else runs.
     pub fn forget_prefetched(&self) {
         self.prefetched.borrow_mut().clear();
-        self.prefetch_room.wake();
+        self.prefetch_budget.wake();
     }
 }
 

@@ -1,11 +1,11 @@
 //! The files of a model: opened when the first tensor of them is looked for.
 
-use super::Loader;
-use super::digests::Digests;
-use super::file::ModelFile;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::index::{Index, Manifest, Parsed, Part, Tensor, check_elsewhere};
+use crate::loader::Loader;
+use crate::loader::digests::Digests;
+use crate::loader::transfer::file::ModelFile;
 use crate::names::Names;
 use crate::source::Source;
 use futures::lock::Mutex;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 const GIVEN_BACK_TENSORS: usize = 4096;
 
 /// A file of the model, and its head once that was read.
-pub(super) struct Shard<S: Source> {
+pub(crate) struct Shard<S: Source> {
     pub(super) file: Rc<ModelFile<S>>,
     pub(super) part: Option<Part>,
     pub(super) opened: Mutex<Option<Rc<OpenShard>>>,
@@ -65,7 +65,7 @@ impl<S: Source> Loader<S> {
         if let Some(open) = &*opened {
             return Ok(Rc::clone(open));
         }
-        let (index, split) = match file.look(format::parse).await? {
+        let (index, split) = match file.parse_with(format::parse).await? {
             Parsed::File(index) => (index, None),
             Parsed::Part(index, split) => (index, Some(split)),
             Parsed::Manifest(_) => {
@@ -83,7 +83,7 @@ impl<S: Source> Loader<S> {
         check_footer(file)?;
         check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
         check_elsewhere(&index, self.manifest.as_ref(), shard).map_err(|e| self.place(shard, e))?;
-        file.expect_contents(&index, &self.options.digests);
+        self.options.digests.expect_contents(file, &index);
         let open = Rc::new(OpenShard::new(index, shard));
         *opened = Some(Rc::clone(&open));
         Ok(open)
@@ -100,7 +100,7 @@ impl<S: Source> Loader<S> {
 impl<S: Source> Shard<S> {
     /// A file whose head was read.
     pub(super) fn opened(file: Rc<ModelFile<S>>, index: Index, shard: usize, digests: &Digests) -> Self {
-        file.expect_contents(&index, digests);
+        digests.expect_contents(&file, &index);
         Shard { file, part: None, opened: Mutex::new(Some(Rc::new(OpenShard::new(index, shard)))) }
     }
 
@@ -108,7 +108,7 @@ impl<S: Source> Shard<S> {
     pub(super) fn parts(file: &ModelFile<S>, manifest: &Manifest, digests: &Digests) -> Result<Vec<Self>> {
         let part = |part: &Part| {
             let file = Rc::new(file.part(part)?);
-            file.expect_whole(Some(part), digests);
+            file.expect_whole(digests.of_whole_file(&file.source, Some(part)));
             Ok(Shard { file, part: Some(part.clone()), opened: Mutex::new(None) })
         };
         manifest.parts.iter().map(part).collect()
@@ -159,7 +159,7 @@ fn name_at(tensors: &[Rc<Tensor>], at: usize) -> &str {
 /// A file so small that its footer came with the head is checked at once for being whole.
 pub(super) fn check_footer<S: Source>(file: &ModelFile<S>) -> Result<()> {
     if file.length().is_some() {
-        file.glance(format::check_tail)?;
+        file.try_parse(format::check_tail)?;
     }
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! Verifies a whole model.
 
-use super::Loader;
-use super::loaded::Verified;
-use super::operation::Call;
-use super::stats::Observer;
-use super::whole::WholeChecks;
 use crate::error::Result;
 use crate::index::Tensor;
+use crate::loader::Loader;
+use crate::loader::loaded::Verified;
+use crate::loader::schedule::batch::Call;
+use crate::loader::schedule::file_checks::WholeChecks;
+use crate::loader::transfer::stats::Observer;
 use crate::source::Source;
 use futures::stream::TryStreamExt;
 use std::rc::Rc;

@@ -3,7 +3,7 @@
 use super::crew::Crew;
 use super::message::Request;
 use super::worker::{TaskState, Worker};
-use crate::loader::{Outcome, Pool, Task, Trouble, Work};
+use crate::loader::{Outcome, Pool, Task, TaskError, Work};
 use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
 use futures::future::{FutureExt, LocalBoxFuture};
@@ -108,7 +108,7 @@ impl Work<JsBuffer> for Running {
         !self.state.has_enough.get()
     }
 
-    fn push(&self, chunk: JsBuffer, length: u64) -> LocalBoxFuture<'static, Result<bool, Trouble>> {
+    fn push(&self, chunk: JsBuffer, length: u64) -> LocalBoxFuture<'static, Result<bool, TaskError>> {
         let request = Request::Chunk { chunk: chunk.bytes().buffer(), length: length as u32 };
         self.worker.post(self.number, request, chunk.byte_length());
         let (crew, state, count) = (Rc::clone(&self.crew), Rc::clone(&self.state), self.count);

@@ -5,7 +5,7 @@
 use crate::codec::digest::{Hasher, compare};
 use crate::error::Result;
 use crate::index::{Digest, Encoding};
-use crate::loader::{Outcome, Pool, Received, Task, Trouble, Work};
+use crate::loader::{Outcome, Pool, Received, Task, TaskError, Work};
 use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
 use futures::future::FutureExt;
@@ -54,9 +54,9 @@ impl Pool<JsBuffer> for WebCrypto {
         let outcome = async move {
             let computed = match JsFuture::from(promise).await {
                 Ok(bytes) => Digest::Sha256(Uint8Array::new(&bytes).to_vec().try_into().unwrap_or_default()),
-                Err(_) => here(&buffer, stated).map_err(Trouble::Failed)?,
+                Err(_) => here(&buffer, stated).map_err(TaskError::Failed)?,
             };
-            let verified = compare(computed, stated).map_err(Trouble::Failed)?;
+            let verified = compare(computed, stated).map_err(TaskError::Failed)?;
             Ok(Received { buffer: Some(buffer), verified: Some(verified) })
         };
         Ok(outcome.boxed_local())

@@ -3,7 +3,7 @@
 use super::crew::Crew;
 use super::message::{Answer, Request};
 use super::start;
-use crate::loader::{Received, Trouble};
+use crate::loader::{Received, TaskError};
 use crate::source::js_buffer::JsBuffer;
 use crate::source::timer::now_ms;
 use js_sys::{Array, Reflect, Uint8Array};
@@ -34,7 +34,7 @@ pub(super) struct Worker {
 /// What is known of one task.
 #[derive(Debug, Default)]
 pub(super) struct TaskState {
-    pub(super) outcome: RefCell<Option<Result<Received<JsBuffer>, Trouble>>>,
+    pub(super) outcome: RefCell<Option<Result<Received<JsBuffer>, TaskError>>>,
     /// Whether there is no use for more bytes.
     pub(super) has_enough: Cell<bool>,
     /// Whoever waits for the outcome.
@@ -99,7 +99,7 @@ impl Worker {
         self.waiting_bytes.set(self.waiting_bytes.get() + bytes);
         let (message, transferred) = request.write(number);
         if self.is_lost.get() || self.worker.post_message(&message, &transferred).is_err() {
-            self.end(number, Err(Trouble::Lost));
+            self.end(number, Err(TaskError::WorkerLost));
         }
     }
 
@@ -107,7 +107,7 @@ impl Worker {
     pub(super) fn forget(&self, number: u32) {
         if self.tasks.borrow().contains_key(&number) {
             self.post(number, Request::Drop, 0);
-            self.end(number, Err(Trouble::Lost));
+            self.end(number, Err(TaskError::WorkerLost));
         }
     }
 
@@ -116,10 +116,10 @@ impl Worker {
         self.is_lost.set(true);
         start::end(&self.worker);
         let numbers: Vec<_> = self.tasks.borrow().keys().copied().collect();
-        numbers.into_iter().for_each(|number| self.end(number, Err(Trouble::Lost)));
+        numbers.into_iter().for_each(|number| self.end(number, Err(TaskError::WorkerLost)));
     }
 
-    fn end(&self, number: u32, outcome: Result<Received<JsBuffer>, Trouble>) {
+    fn end(&self, number: u32, outcome: Result<Received<JsBuffer>, TaskError>) {
         let state = self.tasks.borrow_mut().remove(&number);
         let Some(state) = state else { return };
         self.ease(&state, state.waiting_bytes.get());
@@ -173,7 +173,7 @@ impl Worker {
                 let buffer = buffer.map(|buffer| JsBuffer::owned(Uint8Array::new(&buffer)));
                 self.end(number, Ok(Received { buffer, verified }));
             }
-            Answer::Failed(error) => self.end(number, Err(Trouble::Failed(error))),
+            Answer::Failed(error) => self.end(number, Err(TaskError::Failed(error))),
         }
         crew.eased();
     }
@@ -186,7 +186,7 @@ impl TaskState {
     }
 
     /// Why it was not done, if that is known already.
-    pub(super) fn trouble(&self) -> Option<Trouble> {
+    pub(super) fn trouble(&self) -> Option<TaskError> {
         self.outcome.borrow().as_ref().and_then(|outcome| outcome.as_ref().err().cloned())
     }
 }

@@ -1,7 +1,7 @@
 //! Threads beside the loader's own, which do the work on components while it reads on.
 
-use super::job::{Received, Task};
 use crate::error::{Error, Result};
+use crate::loader::decode::job::{Received, Task};
 use futures::future::LocalBoxFuture;
 use std::rc::Rc;
 
@@ -27,25 +27,25 @@ pub trait Pool<B> {
 
 /// A task that another thread does. Dropping it ends it.
 pub trait Work<B> {
-    /// As [`Job::wants_more`](super::Job::wants_more), but told a little later.
+    /// As [`Job::wants_more`](crate::loader::Job::wants_more), but told a little later.
     fn wants_more(&self) -> bool;
 
     /// Hands over the next stored bytes: the first `length` of `chunk`. Ready once there is use for more, and says whether
     /// that took a while.
-    fn push(&self, chunk: B, length: u64) -> LocalBoxFuture<'static, Result<bool, Trouble>>;
+    fn push(&self, chunk: B, length: u64) -> LocalBoxFuture<'static, Result<bool, TaskError>>;
 
     /// Ends the task, after the last stored byte. No buffer comes where the caller's was written to.
     fn finish(self: Rc<Self>) -> Outcome<B>;
 }
 
 /// What comes of a task.
-pub type Outcome<B> = LocalBoxFuture<'static, Result<Received<B>, Trouble>>;
+pub type Outcome<B> = LocalBoxFuture<'static, Result<Received<B>, TaskError>>;
 
 /// Why a task was not done.
 #[derive(Debug, Clone)]
-pub enum Trouble {
+pub enum TaskError {
     /// As the loader's own thread would have failed.
     Failed(Error),
     /// The thread is gone, with all that it was given.
-    Lost,
+    WorkerLost,
 }

@@ -6,15 +6,15 @@ use std::ops::Range;
 
 /// How many bytes a resumed request overlaps: few enough to cost nothing beside a round trip, and far more than two versions of
 /// a model's weights have in common by chance.
-pub(super) const OVERLAP_BYTES: u64 = 64 << 10;
+pub(crate) const OVERLAP_BYTES: u64 = 64 << 10;
 
 /// How many bytes are kept of each read while the server proves by its ETags that the file is the same. They are needed only if it stops
 /// to do so, and copying more of them would slow down the reads.
-pub(super) const OVERLAP_OF_PROVEN_BYTES: u64 = 4 << 10;
+pub(crate) const OVERLAP_OF_PROVEN_BYTES: u64 = 4 << 10;
 
 /// The last bytes that were read, up to twice [`OVERLAP_BYTES`].
 #[derive(Debug, Default)]
-pub(super) struct Tail {
+pub(crate) struct Tail {
     /// Where `bytes` begin in the file.
     start: u64,
     bytes: Vec<u8>,
@@ -22,12 +22,12 @@ pub(super) struct Tail {
 
 impl Tail {
     /// The bytes of the file that are known here.
-    pub(super) fn range(&self) -> Range<u64> {
+    pub(crate) fn range(&self) -> Range<u64> {
         self.start..self.start + self.bytes.len() as u64
     }
 
     /// Takes bytes that begin at `start`. What is known already is left as it is.
-    pub(super) fn push(&mut self, start: u64, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, start: u64, bytes: &[u8]) {
         let end = self.range().end;
         if start > end || self.bytes.is_empty() {
             self.bytes.clear();
@@ -49,7 +49,7 @@ impl Tail {
     ///
     /// # Errors
     /// `CHANGED` where they differ.
-    pub(super) fn compare(&self, start: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn compare(&self, start: u64, bytes: &[u8]) -> Result<()> {
         let known = self.range();
         let both = start.max(known.start)..(start + bytes.len() as u64).min(known.end);
         if both.is_empty() {

@@ -1,13 +1,13 @@
 //! The checksums of whole files, compared once a call has read all of them.
 
-use super::digests::{Digests, PINNED, unknown_length};
-use super::file::ModelFile;
-use super::operation::Purpose;
-use super::shard::Shard;
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Stated, StretchChecksum};
 use crate::index::{Digest, Part};
+use crate::loader::digests::{Digests, PINNED, unknown_length};
+use crate::loader::schedule::target::Target;
+use crate::loader::shard::Shard;
+use crate::loader::transfer::file::ModelFile;
 use crate::plan::Wanted;
 use crate::source::Source;
 use std::cell::{Cell, RefCell};
@@ -32,9 +32,9 @@ impl WholeChecks {
     ///
     /// # Errors
     /// `UNSUPPORTED` for a pinned digest of a file of unknown length.
-    pub(super) fn begin<S: Source>(&self, shards: &[Shard<S>], pinned: &Digests) -> Result<()> {
+    pub(crate) fn begin<S: Source>(&self, shards: &[Shard<S>], pinned: &Digests) -> Result<()> {
         let begin = |shard: &Shard<S>| {
-            let digest = pinned.of_file(&shard.file, shard.part.as_ref()).map(|(_, digest)| digest);
+            let digest = pinned.of_file(&shard.file.source, shard.part.as_ref()).map(|(_, digest)| digest);
             begin_file(&shard.file, shard.part.as_ref(), digest)
         };
         *self.sums.borrow_mut() = shards.iter().map(begin).collect::<Result<_>>()?;
@@ -55,7 +55,7 @@ impl WholeChecks {
 
     /// The end of what is read of a file: its length. For a file of unknown length it is the end of what its checksums cover, as the
     /// head of an EMBD file states it.
-    pub(super) fn known_end<S: Source>(&self, shard: usize, file: &ModelFile<S>) -> Option<u64> {
+    pub(crate) fn known_end<S: Source>(&self, shard: usize, file: &ModelFile<S>) -> Option<u64> {
         let sums = self.sums.borrow();
         let summed_end = || sums.get(shard)?.0.iter().map(|sum| sum.checksum.over.end).max();
         file.length().or_else(summed_end)
@@ -65,7 +65,7 @@ impl WholeChecks {
     ///
     /// # Errors
     /// `CHECKSUM` where one does not match, `TRUNCATED` where a file does not end where its format says.
-    pub(super) async fn finish<S: Source>(&self, shards: &[Shard<S>]) -> Result<()> {
+    pub(crate) async fn finish<S: Source>(&self, shards: &[Shard<S>]) -> Result<()> {
         let mut checked_by = Vec::new();
         for (shard, sums) in shards.iter().zip(self.sums.take()) {
             checked_by.push(finish_file(&shard.file, sums).await?);
@@ -78,12 +78,12 @@ impl WholeChecks {
     }
 
     /// The algorithms of the checksums of each file that matched.
-    pub(super) fn checked_by(&self) -> Vec<Vec<&'static str>> {
+    pub(crate) fn checked_by(&self) -> Vec<Vec<&'static str>> {
         self.checked_by.borrow().clone()
     }
 
     /// The algorithm that every file as a whole was checked by; `None` where a file has no such checksum.
-    pub(super) fn verified_by(&self) -> Option<&'static str> {
+    pub(crate) fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
     }
 }
@@ -167,7 +167,7 @@ impl Sum {
 
 /// Adds what lies between and around the wanted ranges, so that every byte of every file is read, in order.
 /// Files of which no end is known ([`WholeChecks::known_end`]) are left as they are.
-pub(crate) fn add_gaps(wanted: &mut Vec<Wanted<Purpose>>, ends: impl Iterator<Item = Option<u64>>) {
+pub(crate) fn add_gaps(wanted: &mut Vec<Wanted<Target>>, ends: impl Iterator<Item = Option<u64>>) {
     wanted.sort_unstable_by_key(|w| (w.shard, w.range.start));
     let mut gaps = Vec::new();
     let mut rest = wanted.iter().peekable();
@@ -176,7 +176,7 @@ pub(crate) fn add_gaps(wanted: &mut Vec<Wanted<Purpose>>, ends: impl Iterator<It
         let mut read_to = |start: u64, end: u64| {
             if position < start && length.is_some() {
                 let gap = position..start;
-                gaps.push(Wanted { shard, cover: gap.clone(), range: gap, purpose: Purpose::Gap });
+                gaps.push(Wanted { shard, cover: gap.clone(), range: gap, purpose: Target::Gap });
             }
             position = position.max(end);
         };
@@ -200,7 +200,7 @@ fn begin_file<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Optio
 /// Compares the checksums of one file and returns their algorithms; the last is that of the checksum that covers the whole file,
 /// if there is one.
 async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, sums: Sums) -> Result<Vec<&'static str>> {
-    file.look(format::check_tail).await?;
+    file.parse_with(format::check_tail).await?;
     let footer_crc32s = footer_crc32s(file, &sums).await?;
     let mut algorithms = Vec::new();
     for sum in sums.0 {
@@ -233,7 +233,7 @@ async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, sums: Sums) -> Result<V
 const MANIFEST: &str = "the manifest";
 
 fn stated_checksums<S: Source>(file: &ModelFile<S>, part: Option<&Part>) -> Result<Vec<StretchChecksum>> {
-    let mut checksums = file.glance(format::checksums)?.unwrap_or_default();
+    let mut checksums = file.try_parse(format::checksums)?.unwrap_or_default();
     if let (Some(digest), Some(length)) = (part.and_then(|part| part.digest), file.length()) {
         checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: MANIFEST.to_owned() });
     }
@@ -252,7 +252,7 @@ async fn footer_crc32s<S: Source>(file: &Rc<ModelFile<S>>, sums: &Sums) -> Resul
 
 async fn crc32_at<S: Source>(file: &Rc<ModelFile<S>>, at: u64) -> Result<u32> {
     let range: Range<u64> = at..at.saturating_add(4);
-    file.look(|window| {
+    file.parse_with(|window| {
         let bytes = window.get(range.clone())?;
         Ok(bytes.try_into().map(u32::from_le_bytes).unwrap_or_default())
     })

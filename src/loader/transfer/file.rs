@@ -1,13 +1,12 @@
 //! One file of a model, read bit by bit: its known bytes, and readings that continue from them.
 
-use super::digests::Digests;
-use super::reading::{Proof, Reading, Remote, cut};
-use super::stats::Stats;
-use super::unpack::{FileBody, Unpacked};
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
-use crate::index::{Component, ComponentDigest, Digest, Index, PageTable, Parsed, Part};
+use crate::index::{Component, ComponentDigest, Digest, PageTable, Parsed, Part};
+use crate::loader::transfer::range_reader::{Proof, RangeReader, Remote, cut};
+use crate::loader::transfer::stats::Stats;
+use crate::loader::transfer::unpack::{FileBody, Unpacked};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::Policy;
 use crate::source::{Answer, Buffer, Source, answer::Identity};
@@ -79,24 +78,20 @@ impl<S: Source> ModelFile<S> {
         Ok(ModelFile::new(source, Rc::clone(&self.stats), self.retry))
     }
 
-    /// Tells the source what all of the file should be, before anything of it is read.
-    pub(crate) fn expect_whole(&self, part: Option<&Part>, digests: &Digests) {
-        let pinned = digests.of_file(self, part).map(|(_, digest)| digest);
-        if let Some(digest) = pinned.or(part.and_then(|part| part.digest)).filter(Digest::is_strong) {
+    /// Tells the source which digest the whole file should have, before anything of it is read.
+    pub(crate) fn expect_whole(&self, digest: Option<Digest>) {
+        if let Some(digest) = digest.filter(Digest::is_strong) {
             self.source.expect_whole(&digest);
         }
     }
 
-    /// Tells the source which bytes have which content.
-    pub(crate) fn expect_contents(&self, index: &Index, digests: &Digests) {
-        for tensor in &index.tensors {
-            for component in &tensor.components {
-                let own = component.digest.as_ref();
-                let pinned = digests.of_component(tensor);
-                let stated = [own, pinned.as_ref()].into_iter().flatten();
-                self.each_content(component, stated, |digest| self.source.expect(component.range.clone(), digest));
-            }
-        }
+    /// Tells the source which digest a component should have.
+    pub(crate) fn expect_content<'a>(
+        &self,
+        component: &Component,
+        stated: impl IntoIterator<Item = &'a ComponentDigest>,
+    ) {
+        self.each_content(component, stated, |digest| self.source.expect(component.range.clone(), digest));
     }
 
     /// Tells the source what is about to be read whole into buffers.
@@ -144,7 +139,7 @@ impl<S: Source> ModelFile<S> {
 
     /// Reads the file's header and index; where it is compressed as a whole, those of what it decodes to.
     pub(crate) async fn parse(self: &Rc<Self>) -> Result<Parsed> {
-        let component = match self.look(format::parse).await? {
+        let component = match self.parse_with(format::parse).await? {
             Parsed::Packed(component) => component,
             parsed => return Ok(parsed),
         };
@@ -152,7 +147,7 @@ impl<S: Source> ModelFile<S> {
         *self.window.borrow_mut() = Window::new(component.decoded_length).unpacked_from(Some(packed_length));
         *self.parked.borrow_mut() = None;
         *self.packed.borrow_mut() = Some(component);
-        match self.look(format::parse).await? {
+        match self.parse_with(format::parse).await? {
             // One layer is all that any tool writes; more would multiply what a small file can decode to.
             Parsed::Packed(_) => Err(malformed("a compressed file holds another one").in_file(self.source.name())),
             parsed => Ok(parsed),
@@ -160,7 +155,7 @@ impl<S: Source> ModelFile<S> {
     }
 
     /// Calls `look` until it has the bytes that it needs, fetching what it stops for.
-    pub(crate) async fn look<T>(self: &Rc<Self>, look: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
+    pub(crate) async fn parse_with<T>(self: &Rc<Self>, look: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
         let outcome = loop {
             let outcome = look(&self.window.borrow());
             match outcome {
@@ -173,8 +168,8 @@ impl<S: Source> ModelFile<S> {
         outcome
     }
 
-    /// As [`ModelFile::look`], but only if the bytes are known already.
-    pub(crate) fn glance<T>(&self, look: impl Fn(&Window) -> Result<T, Stop>) -> Result<Option<T>> {
+    /// As [`ModelFile::parse_with`], but only if the bytes are known already.
+    pub(crate) fn try_parse<T>(&self, look: impl Fn(&Window) -> Result<T, Stop>) -> Result<Option<T>> {
         match look(&self.window.borrow()) {
             Ok(found) => Ok(Some(found)),
             Err(Stop::Need(_)) => Ok(None),
@@ -185,7 +180,7 @@ impl<S: Source> ModelFile<S> {
     /// Reads the digests of pages, unless they are known.
     pub(crate) async fn read_pages(self: &Rc<Self>, table: &PageTable) -> Result<()> {
         if self.known_pages(table).is_none() {
-            let pages = self.look(|window| format::page_digests(window, table)).await?;
+            let pages = self.parse_with(|window| format::page_digests(window, table)).await?;
             self.pages.borrow_mut().insert(table.at.start, Arc::new(pages));
         }
         Ok(())
@@ -211,13 +206,13 @@ impl<S: Source> ModelFile<S> {
 
     /// Begins to read `range`: what is known of it comes from memory, the rest from the source. `end` is where it ends,
     /// which may come nearer.
-    pub(crate) fn start(self: &Rc<Self>, range: Range<u64>, end: Rc<Cell<u64>>) -> Reading<S> {
+    pub(crate) fn start(self: &Rc<Self>, range: Range<u64>, end: Rc<Cell<u64>>) -> RangeReader<S> {
         let known = self.window.borrow().known_from(range.start, range.end).to_vec();
-        Reading::new(Rc::clone(self), range.start, end, known)
+        RangeReader::new(Rc::clone(self), range.start, end, known)
     }
 
     /// Keeps the rest of a reading, if it would otherwise be read from the start of the file again.
-    pub(crate) fn finish(&self, reading: Reading<S>) {
+    pub(crate) fn finish(&self, reading: RangeReader<S>) {
         if let Some(remote) = reading.into_remote().filter(|remote| remote.is_from_start) {
             *self.parked.borrow_mut() = Some(remote);
         }

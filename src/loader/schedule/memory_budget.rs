@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 /// Memory that several runs share. A run that finds no room for its next tensor stops reading, and so does its server.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct MemoryBudget {
     max_bytes: u64,
     used_bytes: Cell<u64>,
     /// The tensors that have room.
@@ -16,25 +16,25 @@ pub(crate) struct Room {
     wakers: RefCell<Vec<Waker>>,
 }
 
-/// Room for one tensor, until it is dropped.
+/// MemoryBudget for one tensor, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    room: Rc<Room>,
+pub(crate) struct Permit {
+    budget: Rc<MemoryBudget>,
     name: String,
     bytes: u64,
 }
 
-impl Room {
+impl MemoryBudget {
     pub(crate) fn new(max_bytes: u64) -> Rc<Self> {
         let (used_bytes, begun, wakers) = Default::default();
-        Rc::new(Room { max_bytes, used_bytes, begun, wakers })
+        Rc::new(MemoryBudget { max_bytes, used_bytes, begun, wakers })
     }
 
     /// Takes room, whether there is so much or not.
-    pub(crate) fn take(self: &Rc<Self>, name: &str, bytes: u64) -> Taken {
+    pub(crate) fn take(self: &Rc<Self>, name: &str, bytes: u64) -> Permit {
         self.used_bytes.set(self.used_bytes.get().saturating_add(bytes));
         self.begun.borrow_mut().insert(name.to_owned());
-        Taken { room: Rc::clone(self), name: name.to_owned(), bytes }
+        Permit { budget: Rc::clone(self), name: name.to_owned(), bytes }
     }
 
     /// Waits until `bytes` fit, and says whether it had to. A tensor that is larger than all the room may come alone; and nobody waits while
@@ -72,10 +72,10 @@ impl Room {
     }
 }
 
-impl Drop for Taken {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.room.used_bytes.set(self.room.used_bytes.get().saturating_sub(self.bytes));
-        self.room.begun.borrow_mut().remove(&self.name);
-        self.room.wake();
+        self.budget.used_bytes.set(self.budget.used_bytes.get().saturating_sub(self.bytes));
+        self.budget.begun.borrow_mut().remove(&self.name);
+        self.budget.wake();
     }
 }

@@ -1,8 +1,7 @@
 //! What one connection has left to read of a run, and what another can take of that.
 
-use super::operation::{Operation, Purpose};
+use crate::loader::schedule::target::Target;
 use crate::plan::{Run, Wanted};
-use crate::source::Source;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -11,7 +10,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(crate) struct Share {
     pub(crate) shard: usize,
-    run: RefCell<Run<Purpose>>,
+    run: RefCell<Run<Target>>,
     /// How many of what is wanted are read, or were.
     begun: Cell<usize>,
     /// Up to where bytes are asked of the body.
@@ -20,7 +19,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    pub(crate) fn new(run: Run<Purpose>) -> Self {
+    pub(crate) fn new(run: Run<Target>) -> Self {
         let end = Rc::new(Cell::new(run.range.end));
         Share {
             shard: run.shard,
@@ -41,7 +40,7 @@ impl Share {
     }
 
     /// What is to be read next. From now on nobody takes it away, at most its end.
-    pub(crate) fn begin_next(&self) -> Option<Wanted<Purpose>> {
+    pub(crate) fn begin_next(&self) -> Option<Wanted<Target>> {
         let wanted = self.run.borrow().wanted.get(self.begun.get()).cloned()?;
         self.begun.set(self.begun.get() + 1);
         Some(wanted)
@@ -64,23 +63,23 @@ impl Share {
         self.end.get().saturating_sub(self.claimed.get())
     }
 
-    /// Gives half of what is left to another connection. Neither gets fewer than `least_bytes`.
-    /// `within_tensors` says whether it may be cut amid a large one.
-    pub(crate) fn split<S: Source>(
+    /// Gives half of what is left to another connection; `None` where one of them would get fewer than `least_bytes`. A
+    /// component that `is_divisible` may be cut: then `on_cut` is called with it.
+    pub(crate) fn split(
         &self,
-        operation: &Operation<S>,
         least_bytes: u64,
-        within_tensors: bool,
-    ) -> Option<Run<Purpose>> {
+        is_divisible: impl Fn(Target) -> bool,
+        on_cut: impl Fn(Target),
+    ) -> Option<Run<Target>> {
         let (begun, claimed) = (self.begun.get(), self.claimed.get());
-        let is_divisible = |purpose: &Purpose| within_tensors && operation.is_divisible(*purpose);
         let mut run = self.run.borrow_mut();
-        let given = run.split(begun, claimed, least_bytes, Purpose::are_of_one_tensor, is_divisible)?;
+        let given =
+            run.split(begun, claimed, least_bytes, Target::are_of_one_tensor, |target| is_divisible(*target))?;
         self.end.set(run.range.end);
         if let (Some(kept), Some(first)) = (run.wanted.last(), given.wanted.first())
             && kept.purpose == first.purpose
         {
-            operation.add_part(first.purpose);
+            on_cut(first.purpose);
         }
         Some(given)
     }

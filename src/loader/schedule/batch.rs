@@ -1,21 +1,22 @@
 //! One call's work: which tensors it loads, what has arrived of them, who watches.
 
-use super::digests;
-use super::file::ModelFile;
-use super::job::{Received, Task, is_heavy};
-use super::large::Large;
-use super::pace::Pace;
-use super::pool::Pool;
-use super::precedence::Ahead;
-use super::reading::MAX_DIRECT_BYTES;
-use super::room::{Room, Taken};
-use super::rows::{Rows, stored_range};
-use super::stats::{Arrived, Observer, Stats};
-use super::whole::WholeChecks;
-use super::{BufferOf, Loaded, LoadedComponent};
 use crate::codec::pages::Pages;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, PageTable, Tensor};
+use crate::loader::decode::job::{Received, Task, is_heavy};
+use crate::loader::decode::pool::Pool;
+use crate::loader::digests;
+use crate::loader::schedule::concurrency::ConcurrencyController;
+use crate::loader::schedule::file_checks::WholeChecks;
+use crate::loader::schedule::large::Large;
+use crate::loader::schedule::memory_budget::{MemoryBudget, Permit};
+use crate::loader::schedule::rows::{Rows, stored_range};
+use crate::loader::schedule::target::{Target, unplanned};
+use crate::loader::transfer::file::ModelFile;
+use crate::loader::transfer::priority::Prefetching;
+use crate::loader::transfer::range_reader::MAX_DIRECT_BYTES;
+use crate::loader::transfer::stats::{Arrived, Observer, Stats};
+use crate::loader::{BufferOf, Loaded, LoadedComponent};
 use crate::plan::Wanted;
 use crate::source::{Buffer, Source};
 use std::cell::RefCell;
@@ -24,27 +25,8 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What the bytes of a run are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// A component of the tensor of an order.
-    Component { order: usize, component: usize },
-    /// Nobody's bytes, read because the whole file is to be checked.
-    Gap,
-}
-
-impl Purpose {
-    /// Whether one connection should bring both: room is taken for a tensor as a whole.
-    pub(crate) fn are_of_one_tensor(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Purpose::Component { order: one, .. }, Purpose::Component { order: another, .. }) => one == another,
-            _ => false,
-        }
-    }
-}
-
 /// A tensor to load.
-pub(crate) struct Order<B> {
+pub(crate) struct PlannedTensor<B> {
     pub(crate) tensor: Rc<Tensor>,
     /// Which rows, with the bytes that they take once decoded; `None` for all. Boxed, since a model may have 100,000 tensors.
     pub(crate) rows: Option<Box<Rows>>,
@@ -62,31 +44,31 @@ pub(crate) struct Call {
     pub(crate) verify: bool,
     /// Bytes that nobody wants are read up to this length rather than asked around.
     pub(crate) coalesce_gap_bytes: u64,
-    pub(crate) room: Rc<Room>,
+    pub(crate) budget: Rc<MemoryBudget>,
     pub(crate) observer: Rc<dyn Observer>,
     /// Digests of tensors that the caller knows.
     pub(crate) pinned: Rc<HashMap<String, Digest>>,
     /// Where nobody waits for the tensors yet.
-    pub(crate) ahead: Option<Rc<Ahead>>,
+    pub(crate) ahead: Option<Rc<Prefetching>>,
 }
 
 /// The state that the runs of one call share.
-pub(crate) struct Operation<S: Source> {
-    orders: RefCell<Vec<Assembly<BufferOf<S>>>>,
+pub(crate) struct Batch<S: Source> {
+    planned_tensors: RefCell<Vec<Assembly<BufferOf<S>>>>,
     pub(crate) call: Call,
     /// Who does what takes time.
-    pub(super) pool: Option<Rc<dyn Pool<BufferOf<S>>>>,
-    pub(super) pace: RefCell<Pace>,
+    pub(crate) pool: Option<Rc<dyn Pool<BufferOf<S>>>>,
+    pub(crate) concurrency: RefCell<ConcurrencyController>,
     /// Large components on their way.
-    pub(super) large: RefCell<LargeComponents<BufferOf<S>>>,
+    pub(crate) large: RefCell<LargeComponents<BufferOf<S>>>,
     stats: Rc<Stats>,
 }
 
 /// By order and component.
-pub(super) type LargeComponents<B> = HashMap<(usize, usize), Large<B>>;
+pub(crate) type LargeComponents<B> = HashMap<(usize, usize), Large<B>>;
 
 struct Assembly<B> {
-    order: Order<B>,
+    planned: PlannedTensor<B>,
     /// What there is of it, while it is loaded: a model may have 100,000 tensors.
     gathered: Option<Box<Gathered<B>>>,
 }
@@ -97,51 +79,51 @@ struct Gathered<B> {
     received: Vec<Option<LoadedComponent<B>>>,
     verified: Vec<Option<&'static str>>,
     /// The room for its buffers, once the first of them is to be filled.
-    taken: Option<Taken>,
+    taken: Option<Permit>,
 }
 
 impl<B> Assembly<B> {
-    fn new(order: Order<B>) -> Self {
-        Assembly { order, gathered: None }
+    fn new(planned: PlannedTensor<B>) -> Self {
+        Assembly { planned, gathered: None }
     }
 
     /// What there is of the tensor; nothing at first.
     fn gathered(&mut self) -> &mut Gathered<B> {
-        let components = &self.order.tensor.components;
+        let components = &self.planned.tensor.components;
         self.gathered.get_or_insert_with(|| {
             let received = components.iter().map(|_| None).collect();
             Box::new(Gathered { received, verified: Vec::new(), taken: None })
         })
     }
 
-    fn has_room(&self) -> bool {
+    fn has_memory(&self) -> bool {
         self.gathered.as_ref().is_some_and(|gathered| gathered.taken.is_some())
     }
 }
 
-impl<S: Source> Operation<S> {
+impl<S: Source> Batch<S> {
     pub(crate) fn new(
-        orders: Vec<Order<BufferOf<S>>>,
+        planned_tensors: Vec<PlannedTensor<BufferOf<S>>>,
         call: Call,
         pool: Option<Rc<dyn Pool<BufferOf<S>>>>,
         stats: Rc<Stats>,
         max_connections: usize,
     ) -> Self {
-        let orders = RefCell::new(orders.into_iter().map(Assembly::new).collect());
-        let (pace, large) = (RefCell::new(Pace::new(max_connections)), RefCell::default());
-        Operation { orders, call, pool, pace, large, stats }
+        let planned_tensors = RefCell::new(planned_tensors.into_iter().map(Assembly::new).collect());
+        let (concurrency, large) = (RefCell::new(ConcurrencyController::new(max_connections)), RefCell::default());
+        Batch { planned_tensors, call, pool, concurrency, large, stats }
     }
 
     /// The bytes that the orders need, and tells the observer how many. `known_pages` gives the digests of pages.
-    pub(crate) fn wanted(&self, known_pages: impl Fn(usize, &PageTable) -> Option<Arc<Pages>>) -> Vec<Wanted<Purpose>> {
+    pub(crate) fn wanted(&self, known_pages: impl Fn(usize, &PageTable) -> Option<Arc<Pages>>) -> Vec<Wanted<Target>> {
         let mut wanted = Vec::new();
-        for (order, assembly) in self.orders.borrow().iter().enumerate() {
-            let Order { tensor, rows, .. } = &assembly.order;
+        for (planned, assembly) in self.planned_tensors.borrow().iter().enumerate() {
+            let PlannedTensor { tensor, rows, .. } = &assembly.planned;
             for (component, part) in tensor.components.iter().enumerate() {
                 let range = stored_range(part, rows.as_deref());
                 let pages = self.pages(part, rows.is_none()).and_then(|table| known_pages(tensor.shard, table));
                 let cover = pages.map_or_else(|| range.clone(), |pages| pages.around(&range));
-                let purpose = Purpose::Component { order, component };
+                let purpose = Target::Component { planned, component };
                 wanted.push(Wanted { shard: tensor.shard, range, cover, purpose });
             }
         }
@@ -160,8 +142,8 @@ impl<S: Source> Operation<S> {
     /// Tells the pool what comes that is for it.
     pub(crate) fn announce(&self) {
         let Some(pool) = &self.pool else { return };
-        let orders = self.orders.borrow();
-        let components = orders.iter().flat_map(|assembly| &assembly.order.tensor.components);
+        let planned_tensors = self.planned_tensors.borrow();
+        let components = planned_tensors.iter().flat_map(|assembly| &assembly.planned.tensor.components);
         let heavy = components.filter(|part| {
             let own = part.digest.filter(|_| self.call.verify);
             is_heavy(part.encoding, own.map(|stated| stated.digest).into_iter())
@@ -175,81 +157,83 @@ impl<S: Source> Operation<S> {
     }
 
     /// The page digests that the component of an order is checked by.
-    pub(crate) fn pages_of(&self, order: usize, component: usize) -> Option<PageTable> {
-        let orders = self.orders.borrow();
-        let Order { tensor, rows, .. } = &orders.get(order)?.order;
+    pub(crate) fn pages_of(&self, planned: usize, component: usize) -> Option<PageTable> {
+        let planned_tensors = self.planned_tensors.borrow();
+        let PlannedTensor { tensor, rows, .. } = &planned_tensors.get(planned)?.planned;
         self.pages(tensor.components.get(component)?, rows.is_none()).cloned()
     }
 
-    pub(crate) fn tensor(&self, order: usize) -> Result<Rc<Tensor>> {
-        let orders = self.orders.borrow();
-        orders.get(order).map(|assembly| Rc::clone(&assembly.order.tensor)).ok_or_else(unplanned)
+    pub(crate) fn tensor(&self, planned: usize) -> Result<Rc<Tensor>> {
+        let planned_tensors = self.planned_tensors.borrow();
+        planned_tensors.get(planned).map(|assembly| Rc::clone(&assembly.planned.tensor)).ok_or_else(unplanned)
     }
 
     /// What is to be done with the component of an order, of which `stored` is read.
-    pub(super) fn task(&self, order: usize, component: &Component, stored: &Range<u64>) -> Result<Task> {
-        let keep = self.keep(order, component)?;
+    pub(crate) fn task(&self, planned: usize, component: &Component, stored: &Range<u64>) -> Result<Task> {
+        let keep = self.keep(planned, component)?;
         let is_complete = *stored == component.range && keep == (0..component.decoded_length.unwrap_or(keep.end));
-        let (keeps, digests) = (self.keeps(order), self.digests(order, component, is_complete));
+        let (keeps, digests) = (self.keeps(planned), self.digests(planned, component, is_complete));
         Ok(Task { component: component.clone(), keep, keeps, is_complete, digests })
     }
 
     /// Whether the bytes go straight into the component's own buffer. What is digested here is digested in small steps: while
     /// the bytes of one are, those of the next arrive.
-    pub(super) fn is_direct(&self, task: &Task) -> bool {
+    pub(crate) fn is_direct(&self, task: &Task) -> bool {
         let takes_whole = self.pool.as_ref().is_some_and(|pool| pool.takes_whole(task));
         task.component.encoding == Encoding::Raw && task.keeps && (takes_whole || !task.is_heavy())
     }
 
     /// Whether what is wanted goes into a buffer of ours as a whole.
-    pub(super) fn is_read_whole(&self, wanted: &Wanted<Purpose>) -> bool {
-        let Purpose::Component { order, component } = wanted.purpose else { return false };
-        let orders = self.orders.borrow();
-        let Some(Order { tensor, into: None, .. }) = orders.get(order).map(|assembly| &assembly.order) else {
+    pub(crate) fn is_read_whole(&self, wanted: &Wanted<Target>) -> bool {
+        let Target::Component { planned, component } = wanted.purpose else { return false };
+        let planned_tensors = self.planned_tensors.borrow();
+        let Some(PlannedTensor { tensor, into: None, .. }) =
+            planned_tensors.get(planned).map(|assembly| &assembly.planned)
+        else {
             return false;
         };
-        let task = tensor.components.get(component).map(|part| self.task(order, part, &wanted.range));
+        let task = tensor.components.get(component).map(|part| self.task(planned, part, &wanted.range));
         let is_small = wanted.range.end - wanted.range.start <= MAX_DIRECT_BYTES;
         is_small && task.is_some_and(|task| task.is_ok_and(|task| self.is_direct(&task)))
     }
 
     /// The digests that a component is checked by while it arrives: its own, then that of its tensor where it is all of it.
-    pub(crate) fn digests(&self, order: usize, component: &Component, is_complete: bool) -> Vec<ComponentDigest> {
+    pub(crate) fn digests(&self, planned: usize, component: &Component, is_complete: bool) -> Vec<ComponentDigest> {
         if !is_complete {
             return Vec::new();
         }
         let own = component.digest.filter(|_| self.call.verify);
-        let pinned = self.pinned(order).filter(|(_, components)| *components == 1);
+        let pinned = self.pinned(planned).filter(|(_, components)| *components == 1);
         let pinned = pinned.map(|(digest, _)| ComponentDigest { digest, over: DigestedBytes::Decoded });
         own.into_iter().chain(pinned).collect()
     }
 
     /// The pinned digest of the tensor of an order, if all of it is loaded, and how many components it has.
-    fn pinned(&self, order: usize) -> Option<(Digest, usize)> {
-        let orders = self.orders.borrow();
-        let Order { tensor, rows: None, .. } = &orders.get(order)?.order else { return None };
+    fn pinned(&self, planned: usize) -> Option<(Digest, usize)> {
+        let planned_tensors = self.planned_tensors.borrow();
+        let PlannedTensor { tensor, rows: None, .. } = &planned_tensors.get(planned)?.planned else { return None };
         self.call.pinned.get(&tensor.name).map(|digest| (*digest, tensor.components.len()))
     }
 
     /// Whether there are buffers for an order: its components may come in another order than they are digested in.
-    pub(super) fn keeps(&self, order: usize) -> bool {
-        self.call.keeps || self.pinned(order).is_some_and(|(_, components)| components > 1)
+    pub(crate) fn keeps(&self, planned: usize) -> bool {
+        self.call.keeps || self.pinned(planned).is_some_and(|(_, components)| components > 1)
     }
 
     /// Which decoded bytes of the component are kept; up to `u64::MAX` where nobody knows how many come.
-    pub(crate) fn keep(&self, order: usize, component: &Component) -> Result<Range<u64>> {
-        let orders = self.orders.borrow();
-        match &orders.get(order).ok_or_else(unplanned)?.order.rows {
+    pub(crate) fn keep(&self, planned: usize, component: &Component) -> Result<Range<u64>> {
+        let planned_tensors = self.planned_tensors.borrow();
+        match &planned_tensors.get(planned).ok_or_else(unplanned)?.planned.rows {
             Some(rows) => Ok(rows.bytes.clone()),
             None => Ok(0..component.decoded_length.unwrap_or(u64::MAX)),
         }
     }
 
     /// Whether the tensor of an order need not be loaded any more; what there is of it is dropped then.
-    pub(crate) fn is_given_up(&self, order: usize) -> bool {
-        let mut orders = self.orders.borrow_mut();
-        let (Some(ahead), Some(assembly)) = (&self.call.ahead, orders.get_mut(order)) else { return false };
-        if (ahead.is_wanted)(&assembly.order.tensor.name) {
+    pub(crate) fn is_given_up(&self, planned: usize) -> bool {
+        let mut planned_tensors = self.planned_tensors.borrow_mut();
+        let (Some(ahead), Some(assembly)) = (&self.call.ahead, planned_tensors.get_mut(planned)) else { return false };
+        if (ahead.is_wanted)(&assembly.planned.tensor.name) {
             return false;
         }
         assembly.gathered = None;
@@ -258,12 +242,12 @@ impl<S: Source> Operation<S> {
 
     /// Waits until there is room for the tensor of an order, unless it has some or is given up, or is needed to finish
     /// what was begun.
-    pub(crate) async fn make_room(&self, order: usize, is_needed: bool) -> Result<()> {
-        let keeps = self.keeps(order);
-        let (tensor, bytes) = match self.orders.borrow().get(order).ok_or_else(unplanned)? {
+    pub(crate) async fn reserve_memory(&self, planned: usize, is_needed: bool) -> Result<()> {
+        let keeps = self.keeps(planned);
+        let (tensor, bytes) = match self.planned_tensors.borrow().get(planned).ok_or_else(unplanned)? {
             // The caller's memory takes none of ours.
-            assembly if !keeps || assembly.has_room() || assembly.order.into.is_some() => return Ok(()),
-            Assembly { order: Order { tensor, rows, .. }, .. } => {
+            assembly if !keeps || assembly.has_memory() || assembly.planned.into.is_some() => return Ok(()),
+            Assembly { planned: PlannedTensor { tensor, rows, .. }, .. } => {
                 let whole = || tensor.byte_length().unwrap_or_else(|| tensor.stored_length());
                 let bytes = rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
                 // What waits to be decoded elsewhere takes room, too.
@@ -273,11 +257,11 @@ impl<S: Source> Operation<S> {
                 (Rc::clone(tensor), bytes)
             }
         };
-        if self.call.room.wait(bytes, || is_needed || self.is_amid_components() || self.is_given_up(order)).await {
-            self.pace.borrow_mut().restart();
+        if self.call.budget.wait(bytes, || is_needed || self.is_amid_components() || self.is_given_up(planned)).await {
+            self.concurrency.borrow_mut().restart();
         }
-        let taken = self.call.room.take(&tensor.name, bytes);
-        if let Some(assembly) = self.orders.borrow_mut().get_mut(order) {
+        let taken = self.call.budget.take(&tensor.name, bytes);
+        if let Some(assembly) = self.planned_tensors.borrow_mut().get_mut(planned) {
             assembly.gathered().taken = Some(taken);
         }
         Ok(())
@@ -285,28 +269,28 @@ impl<S: Source> Operation<S> {
 
     /// Whether a tensor was begun of which more components are to come, perhaps behind what waits for room.
     fn is_amid_components(&self) -> bool {
-        let is_amid = |assembly: &Assembly<_>| assembly.has_room() && assembly.order.tensor.components.len() > 1;
-        self.orders.borrow().iter().any(is_amid)
+        let is_amid = |assembly: &Assembly<_>| assembly.has_memory() && assembly.planned.tensor.components.len() > 1;
+        self.planned_tensors.borrow().iter().any(is_amid)
     }
 
     /// Where the caller wants the bytes of an order.
-    pub(crate) fn take_into(&self, order: usize) -> Option<BufferOf<S>> {
-        self.orders.borrow_mut().get_mut(order)?.order.into.take()
+    pub(crate) fn take_into(&self, planned: usize) -> Option<BufferOf<S>> {
+        self.planned_tensors.borrow_mut().get_mut(planned)?.planned.into.take()
     }
 
     /// Takes a component that has arrived, and gives the tensor if it was the last one.
     pub(crate) fn deliver(
         &self,
-        order: usize,
+        planned: usize,
         component: usize,
         received: Received<BufferOf<S>>,
     ) -> Result<Option<Loaded<BufferOf<S>>>> {
         let Received { buffer: Some(buffer), verified } = received else { return Ok(None) };
         self.stats.count_decoded(buffer.byte_length());
-        let pinned = self.pinned(order).filter(|(_, components)| *components > 1);
-        let mut orders = self.orders.borrow_mut();
-        let assembly = orders.get_mut(order).ok_or_else(unplanned)?;
-        let part = assembly.order.tensor.components.get(component).ok_or_else(unplanned)?;
+        let pinned = self.pinned(planned).filter(|(_, components)| *components > 1);
+        let mut planned_tensors = self.planned_tensors.borrow_mut();
+        let assembly = planned_tensors.get_mut(planned).ok_or_else(unplanned)?;
+        let part = assembly.planned.tensor.components.get(component).ok_or_else(unplanned)?;
         let arrived = LoadedComponent { role: part.role.clone(), dtype: part.dtype.clone(), buffer };
         let gathered = assembly.gathered();
         gathered.verified.push(verified);
@@ -316,19 +300,19 @@ impl<S: Source> Operation<S> {
         }
         let Gathered { received, verified, .. } = *assembly.gathered.take().ok_or_else(unplanned)?;
         let components: Vec<_> = received.into_iter().flatten().collect();
-        let tensor = Rc::clone(&assembly.order.tensor);
+        let tensor = Rc::clone(&assembly.planned.tensor);
         let mut verified = common(&verified);
         if let Some((digest, _)) = pinned {
             let checked = digests::check(components.iter().map(|component| &component.buffer), digest);
             verified = Some(checked.map_err(|e| digests::by_the_caller(e).in_tensor(&tensor.name))?);
         }
-        let shape = assembly.order.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
+        let shape = assembly.planned.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
         Ok(Some(Loaded { tensor, shape, components, verified }))
     }
 
     pub(crate) fn arrived(&self, arrived: Arrived<'_>, now_ms: u64) {
         let bytes = arrived.range.end - arrived.range.start;
-        self.pace.borrow_mut().arrived(arrived.connection, bytes, now_ms);
+        self.concurrency.borrow_mut().arrived(arrived.connection, bytes, now_ms);
         self.call.observer.arrived(arrived);
     }
 }
@@ -337,8 +321,4 @@ impl<S: Source> Operation<S> {
 fn common(verified: &[Option<&'static str>]) -> Option<&'static str> {
     let first = verified.first().copied().flatten();
     if verified.iter().all(|algorithm| *algorithm == first) { first } else { None }
-}
-
-pub(super) fn unplanned() -> Error {
-    Error::new(ErrorKind::Internal, "a tensor arrived that was not planned")
 }

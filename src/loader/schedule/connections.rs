@@ -1,12 +1,13 @@
 //! The connections of one operation: one at first, and more while they pay.
 
-use super::file::ModelFile;
-use super::job::Received;
-use super::operation::{Operation, Purpose};
-use super::run::{Arrival, RunReader};
-use super::share::Share;
-use super::{BufferOf, Loaded};
 use crate::error::Result;
+use crate::loader::decode::job::Received;
+use crate::loader::schedule::batch::Batch;
+use crate::loader::schedule::run::{Arrival, RunReader};
+use crate::loader::schedule::share::Share;
+use crate::loader::schedule::target::Target;
+use crate::loader::transfer::file::ModelFile;
+use crate::loader::{BufferOf, Loaded};
 use crate::plan::Run;
 use crate::source::Source;
 use futures::future::{FutureExt, LocalBoxFuture};
@@ -19,8 +20,8 @@ use std::task::{Context, Poll};
 /// Reads runs, over as many connections as pay. One that is added reads a run that waits, or else takes half of what is
 /// left of the longest that is being read: no byte is asked for twice.
 pub(crate) struct Connections<S: Source> {
-    operation: Rc<Operation<S>>,
-    waiting: VecDeque<(Rc<ModelFile<S>>, Run<Purpose>)>,
+    batch: Rc<Batch<S>>,
+    waiting: VecDeque<(Rc<ModelFile<S>>, Run<Target>)>,
     shares: Vec<(Rc<ModelFile<S>>, Rc<Share>)>,
     readers: FuturesUnordered<LocalBoxFuture<'static, Step<S>>>,
     /// Components of which all bytes have come, in that order.
@@ -41,22 +42,22 @@ enum Event<S: Source> {
 
 impl<S: Source> Connections<S> {
     pub(crate) fn new(
-        operation: Rc<Operation<S>>,
-        runs: impl Iterator<Item = (Rc<ModelFile<S>>, Run<Purpose>)>,
+        batch: Rc<Batch<S>>,
+        runs: impl Iterator<Item = (Rc<ModelFile<S>>, Run<Target>)>,
         least_bytes: u64,
     ) -> Self {
         let (shares, readers, arrivals) = Default::default();
-        Connections { operation, waiting: runs.collect(), shares, readers, arrivals, least_bytes }
+        Connections { batch, waiting: runs.collect(), shares, readers, arrivals, least_bytes }
     }
 
     /// The next tensor that is complete; `None` after the last.
     pub(crate) async fn next(&mut self) -> Result<Option<Loaded<BufferOf<S>>>> {
         loop {
-            while self.readers.len() < self.operation.pace.borrow().allowed() && self.add() {}
+            while self.readers.len() < self.batch.concurrency.borrow().allowed() && self.add() {}
             match poll_fn(|context| self.poll_event(context)).await {
                 Event::Arrived(arrived) => {
-                    let (order, component, received) = arrived?;
-                    if let Some(loaded) = self.operation.deliver(order, component, received)? {
+                    let (planned, component, received) = arrived?;
+                    if let Some(loaded) = self.batch.deliver(planned, component, received)? {
                         return Ok(Some(loaded));
                     }
                 }
@@ -81,7 +82,7 @@ impl<S: Source> Connections<S> {
             return Poll::Ready(Event::Read(step));
         }
         // Bytes arrive only while the readers are polled, so that nothing else needs to wake this.
-        if self.operation.pace.borrow_mut().has_grown() {
+        if self.batch.concurrency.borrow_mut().has_grown() {
             return Poll::Ready(Event::Grown);
         }
         if self.readers.is_empty() && self.arrivals.is_empty() { Poll::Ready(Event::Ended) } else { Poll::Pending }
@@ -90,17 +91,19 @@ impl<S: Source> Connections<S> {
     /// Adds a connection, if there is something for it to read.
     fn add(&mut self) -> bool {
         let Some((file, run)) = self.waiting.pop_front().or_else(|| self.split()) else { return false };
-        let reader = RunReader::new(Rc::clone(&self.operation), Rc::clone(&file), run);
+        let reader = RunReader::new(Rc::clone(&self.batch), Rc::clone(&file), run);
         self.shares.extend(reader.share().map(|share| (file, share)));
         self.readers.push(step(Box::new(reader)));
         true
     }
 
-    fn split(&self) -> Option<(Rc<ModelFile<S>>, Run<Purpose>)> {
-        let least_bytes = self.operation.pace.borrow().window_bytes()?.max(self.least_bytes);
+    fn split(&self) -> Option<(Rc<ModelFile<S>>, Run<Target>)> {
+        let least_bytes = self.batch.concurrency.borrow().window_bytes()?.max(self.least_bytes);
         let longest = self.shares.iter().max_by_key(|(_, share)| share.left_bytes());
-        let (file, share) = longest.filter(|(file, share)| self.operation.can_be_split(file, share.shard))?;
-        Some((Rc::clone(file), share.split(&self.operation, least_bytes, file.has_validator())?))
+        let (file, share) = longest.filter(|(file, share)| self.batch.can_be_split(file, share.shard))?;
+        let is_divisible = |target| file.has_validator() && self.batch.is_divisible(target);
+        let run = share.split(least_bytes, is_divisible, |target| self.batch.add_part(target))?;
+        Some((Rc::clone(file), run))
     }
 }
 

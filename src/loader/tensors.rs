@@ -1,12 +1,13 @@
 //! From tensors that are wanted to runs that are read at once, and the tensors that come out of them.
 
-use super::connections::Connections;
-use super::operation::{Call, Operation, Order};
-use super::room::Room;
-use super::stats::Observer;
-use super::{BufferOf, Loaded, Loader, Options, whole};
 use crate::error::Result;
 use crate::index::Tensor;
+use crate::loader::schedule::batch::{Batch, Call, PlannedTensor};
+use crate::loader::schedule::connections::Connections;
+use crate::loader::schedule::file_checks;
+use crate::loader::schedule::memory_budget::MemoryBudget;
+use crate::loader::transfer::stats::Observer;
+use crate::loader::{BufferOf, Loaded, Loader, Options};
 use crate::plan;
 use crate::source::Source;
 use futures::stream::{self, Stream, StreamExt};
@@ -18,35 +19,41 @@ impl<S: Source> Loader<S> {
         tensors: Vec<Rc<Tensor>>,
         call: Call,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        let orders = tensors.into_iter().map(|tensor| Order { tensor, rows: None, into: None }).collect();
-        self.stream_orders(orders, call).await
+        let planned_tensors =
+            tensors.into_iter().map(|tensor| PlannedTensor { tensor, rows: None, into: None }).collect();
+        self.stream_planned(planned_tensors, call).await
     }
 
-    pub(super) async fn stream_orders(
+    pub(super) async fn stream_planned(
         self: &Rc<Self>,
-        orders: Vec<Order<BufferOf<S>>>,
+        planned_tensors: Vec<PlannedTensor<BufferOf<S>>>,
         call: Call,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
         if call.verify {
-            self.read_pages(&orders).await?;
+            self.read_pages(&planned_tensors).await?;
         }
         let whole = call.whole.clone();
         let observer = Rc::clone(&call.observer);
-        let operation =
-            Rc::new(Operation::new(orders, call, self.pool.clone(), Rc::clone(&self.stats), self.options.concurrency));
-        operation.announce();
-        let mut wanted = operation.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
+        let batch = Rc::new(Batch::new(
+            planned_tensors,
+            call,
+            self.pool.clone(),
+            Rc::clone(&self.stats),
+            self.options.concurrency,
+        ));
+        batch.announce();
+        let mut wanted = batch.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
         if let Some(checks) = &whole {
             checks.begin(&self.shards, &self.options.digests)?;
             let ends = self.shards.iter().enumerate().map(|(number, shard)| checks.known_end(number, &shard.file));
-            whole::add_gaps(&mut wanted, ends);
+            file_checks::add_gaps(&mut wanted, ends);
         }
         // What comes from its start each time is read once, whatever lies between.
         let from_start = |shard: usize| self.shards.get(shard).is_some_and(|shard| shard.file.comes_from_start());
         let gap = |shard| if from_start(shard) { u64::MAX } else { self.options.coalesce_gap_bytes };
         let runs = plan::plan(wanted, gap);
         let runs = runs.into_iter().filter_map(|run| Some((Rc::clone(&self.shards.get(run.shard)?.file), run)));
-        let connections = Connections::new(operation, runs, self.options.coalesce_gap_bytes);
+        let connections = Connections::new(batch, runs, self.options.coalesce_gap_bytes);
         let step =
             async |mut connections: Connections<S>| Ok(connections.next().await?.map(|loaded| (loaded, connections)));
         let loads = stream::try_unfold(connections, step);
@@ -64,15 +71,15 @@ impl<S: Source> Loader<S> {
 
     /// To load tensors, for themselves.
     pub(super) fn call(&self, observer: Rc<dyn Observer>) -> Call {
-        let room = Room::new(self.options.max_memory_bytes);
+        let budget = MemoryBudget::new(self.options.max_memory_bytes);
         let Options { verify, coalesce_gap_bytes, .. } = self.options;
         let pinned = Rc::clone(&self.pinned);
-        Call { keeps: true, whole: None, verify, coalesce_gap_bytes, room, observer, pinned, ahead: None }
+        Call { keeps: true, whole: None, verify, coalesce_gap_bytes, budget, observer, pinned, ahead: None }
     }
 
     /// Reads the digests of the pages that orders will be checked by.
-    async fn read_pages(&self, orders: &[Order<BufferOf<S>>]) -> Result<()> {
-        for Order { tensor, rows, .. } in orders {
+    async fn read_pages(&self, planned_tensors: &[PlannedTensor<BufferOf<S>>]) -> Result<()> {
+        for PlannedTensor { tensor, rows, .. } in planned_tensors {
             for table in tensor.components.iter().filter_map(|component| component.checking_pages(rows.is_none())) {
                 if let Some(shard) = self.shards.get(tensor.shard) {
                     shard.file.read_pages(table).await.map_err(|e| e.in_tensor(&tensor.name))?;

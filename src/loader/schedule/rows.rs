@@ -45,7 +45,7 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
 }
 
 /// The bytes to ask for: of a raw tensor just the rows, of a compressed one the blocks up to them at the most.
-pub(super) fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
+pub(crate) fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
     let Range { start, end } = component.range.clone();
     match (rows, component.encoding) {
         (None, _) => start..end,

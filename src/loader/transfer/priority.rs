@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 
 /// The loads that somebody waits for.
 #[derive(Debug, Default)]
-pub(crate) struct Precedence {
+pub(crate) struct Priority {
     demands: Cell<usize>,
     /// Tensors that are being prefetched and were asked for meanwhile.
     joined: RefCell<HashSet<String>>,
@@ -18,16 +18,16 @@ pub(crate) struct Precedence {
 /// Somebody waits, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Demand {
-    precedence: Rc<Precedence>,
+    priority: Rc<Priority>,
     /// The tensor, where it is being prefetched already.
     joined: Option<String>,
 }
 
-impl Precedence {
+impl Priority {
     /// Everything that is prefetched gives way.
     pub(crate) fn demand(self: &Rc<Self>) -> Demand {
         self.demands.set(self.demands.get() + 1);
-        Demand { precedence: Rc::clone(self), joined: None }
+        Demand { priority: Rc::clone(self), joined: None }
     }
 
     /// Everything that is prefetched gives way to this tensor of it.
@@ -40,7 +40,7 @@ impl Precedence {
     }
 
     /// Waits while somebody waits for anything but `tensor`, which is what is read; says whether it had to.
-    pub(crate) async fn give_way(&self, tensor: Option<&str>) -> bool {
+    pub(crate) async fn yield_to_demands(&self, tensor: Option<&str>) -> bool {
         let mut has_waited = false;
         poll_fn(|context| {
             if self.demands.get() == 0 || tensor.is_some_and(|tensor| self.joined.borrow().contains(tensor)) {
@@ -64,42 +64,42 @@ impl Precedence {
 
 impl Drop for Demand {
     fn drop(&mut self) {
-        self.precedence.demands.set(self.precedence.demands.get().saturating_sub(1));
+        self.priority.demands.set(self.priority.demands.get().saturating_sub(1));
         if let Some(tensor) = &self.joined {
-            self.precedence.joined.borrow_mut().remove(tensor);
+            self.priority.joined.borrow_mut().remove(tensor);
         }
-        self.precedence.wake();
+        self.priority.wake();
     }
 }
 
 /// What tells a prefetching operation that others go first, and what need not be read any more.
-pub(crate) struct Ahead {
-    pub(crate) precedence: Rc<Precedence>,
+pub(crate) struct Prefetching {
+    pub(crate) priority: Rc<Priority>,
     /// Whether a tensor is still to be prefetched: not once somebody has asked for it and loads it.
     pub(crate) is_wanted: Box<dyn Fn(&str) -> bool>,
 }
 
 /// One connection that prefetches.
-pub(crate) struct Yielding {
-    ahead: Rc<Ahead>,
+pub(crate) struct PrefetchPriority {
+    ahead: Rc<Prefetching>,
     /// The tensor that it reads.
     tensor: RefCell<Option<String>>,
     has_waited: Cell<bool>,
 }
 
-impl Yielding {
-    pub(crate) fn new(ahead: Rc<Ahead>) -> Self {
-        Yielding { ahead, tensor: RefCell::default(), has_waited: Cell::new(false) }
+impl PrefetchPriority {
+    pub(crate) fn new(ahead: Rc<Prefetching>) -> Self {
+        PrefetchPriority { ahead, tensor: RefCell::default(), has_waited: Cell::new(false) }
     }
 
     pub(crate) fn reads(&self, tensor: &str) {
         *self.tensor.borrow_mut() = Some(tensor.to_owned());
     }
 
-    /// As [`Precedence::give_way`].
-    pub(crate) async fn give_way(&self) {
+    /// As [`Priority::yield_to_demands`].
+    pub(crate) async fn yield_to_demands(&self) {
         let tensor = self.tensor.borrow().clone();
-        if self.ahead.precedence.give_way(tensor.as_deref()).await {
+        if self.ahead.priority.yield_to_demands(tensor.as_deref()).await {
             self.has_waited.set(true);
         }
     }

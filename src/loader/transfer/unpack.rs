@@ -1,10 +1,10 @@
 //! A file that is compressed as a whole, read as the file that it decodes to.
 
-use super::reading::{SCRATCH_BYTES, cut};
-use super::stats::Stats;
 use crate::codec::Decoder;
 use crate::error::Result;
 use crate::index::Component;
+use crate::loader::transfer::range_reader::{SCRATCH_BYTES, cut};
+use crate::loader::transfer::stats::Stats;
 use crate::source::{Body, Buffer};
 use std::ops::Range;
 use std::rc::Rc;
@@ -113,8 +113,8 @@ impl<B: Body> Body for FileBody<B> {
         };
         loop {
             let ready = unpacked.decoded.get(unpacked.taken..).unwrap_or_default();
-            let room = usize::try_from(at.end - at.start).unwrap_or(usize::MAX);
-            let piece = ready.get(..room).unwrap_or(ready);
+            let budget = usize::try_from(at.end - at.start).unwrap_or(usize::MAX);
+            let piece = ready.get(..budget).unwrap_or(ready);
             if !piece.is_empty() {
                 into.write(at.start, piece)?;
                 unpacked.taken += piece.len();

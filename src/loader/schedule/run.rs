@@ -1,16 +1,17 @@
 //! One long read that feeds many tensors.
 
-use super::BufferOf;
-use super::checks::Checks;
-use super::file::ModelFile;
-use super::job::Received;
-use super::operation::{Operation, Purpose};
-use super::precedence::Yielding;
-use super::reading::{Reading, SCRATCH_BYTES, cut};
-use super::share::Share;
-use super::stats::Arrived;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
+use crate::loader::BufferOf;
+use crate::loader::decode::job::Received;
+use crate::loader::schedule::batch::Batch;
+use crate::loader::schedule::checks::Checks;
+use crate::loader::schedule::share::Share;
+use crate::loader::schedule::target::Target;
+use crate::loader::transfer::file::ModelFile;
+use crate::loader::transfer::priority::PrefetchPriority;
+use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
+use crate::loader::transfer::stats::Arrived;
 use crate::plan::{Run, Wanted};
 use crate::source::{Buffer, Source};
 use futures::future::LocalBoxFuture;
@@ -22,11 +23,11 @@ use std::sync::Arc;
 
 /// Reads a [`Run`] and yields each component as its last byte arrives.
 pub(crate) struct RunReader<S: Source> {
-    pub(super) operation: Rc<Operation<S>>,
-    pub(super) file: Rc<ModelFile<S>>,
-    pub(super) share: Rc<Share>,
-    yielding: Option<Rc<Yielding>>,
-    reading: Option<Reading<S>>,
+    pub(crate) batch: Rc<Batch<S>>,
+    pub(crate) file: Rc<ModelFile<S>>,
+    pub(crate) share: Rc<Share>,
+    prefetch_priority: Option<Rc<PrefetchPriority>>,
+    reading: Option<RangeReader<S>>,
     connection: Option<usize>,
     /// What checks the pages that wanted components lie in.
     pages: RefCell<Vec<PageChecker>>,
@@ -44,22 +45,22 @@ struct Held<B> {
 }
 
 impl<S: Source> RunReader<S> {
-    pub(crate) fn new(operation: Rc<Operation<S>>, file: Rc<ModelFile<S>>, run: Run<Purpose>) -> Self {
+    pub(crate) fn new(batch: Rc<Batch<S>>, file: Rc<ModelFile<S>>, run: Run<Target>) -> Self {
         let mut pages: Vec<PageChecker> = Vec::new();
         for wanted in &run.wanted {
-            if let Purpose::Component { order, component } = wanted.purpose
-                && let Some(known) = operation.pages_of(order, component).and_then(|table| file.known_pages(&table))
+            if let Target::Component { planned, component } = wanted.purpose
+                && let Some(known) = batch.pages_of(planned, component).and_then(|table| file.known_pages(&table))
                 && !pages.iter().any(|checker| Arc::ptr_eq(checker.pages(), &known))
             {
                 pages.push(PageChecker::new(known));
             }
         }
-        let read_whole = run.wanted.iter().filter(|wanted| operation.is_read_whole(wanted));
+        let read_whole = run.wanted.iter().filter(|wanted| batch.is_read_whole(wanted));
         file.expect_buffers(read_whole.map(|wanted| wanted.range.clone()).collect());
         let (reading, connection, held) = (None, None, VecDeque::new());
         let share = Rc::new(Share::new(run));
-        let yielding = operation.call.ahead.clone().map(|ahead| Rc::new(Yielding::new(ahead)));
-        RunReader { operation, file, share, yielding, reading, connection, pages: RefCell::new(pages), held }
+        let prefetch_priority = batch.call.ahead.clone().map(|ahead| Rc::new(PrefetchPriority::new(ahead)));
+        RunReader { batch, file, share, prefetch_priority, reading, connection, pages: RefCell::new(pages), held }
     }
 
     /// What others may take a part of; `None` where all must come in order, since pages are checked.
@@ -77,7 +78,7 @@ impl<S: Source> RunReader<S> {
         let mut reading = match self.reading.take() {
             Some(reading) => reading,
             None => {
-                self.connection = Some(self.operation.pace.borrow_mut().begins(self.file.source.now_ms()));
+                self.connection = Some(self.batch.concurrency.borrow_mut().begins(self.file.source.now_ms()));
                 self.start(self.share.range())
             }
         };
@@ -88,15 +89,15 @@ impl<S: Source> RunReader<S> {
                 return Ok(Some(checked));
             }
             let Some(wanted) = self.share.begin_next() else { break };
-            if let Purpose::Component { order, .. } = wanted.purpose {
+            if let Target::Component { planned, .. } = wanted.purpose {
                 // What is held has room until its page is read, which lies behind.
-                self.operation.make_room(order, !self.held.is_empty()).await?;
-                if self.operation.is_given_up(order) {
+                self.batch.reserve_memory(planned, !self.held.is_empty()).await?;
+                if self.batch.is_given_up(planned) {
                     has_left_out = true;
                     continue;
                 }
-                if let Some(yielding) = &self.yielding {
-                    yielding.reads(&self.operation.tensor(order)?.name);
+                if let Some(prefetch_priority) = &self.prefetch_priority {
+                    prefetch_priority.reads(&self.batch.tensor(planned)?.name);
                 }
             }
             if std::mem::take(&mut has_left_out) {
@@ -119,15 +120,15 @@ impl<S: Source> RunReader<S> {
         checked.map(Some).ok_or_else(|| Error::new(ErrorKind::Internal, "a page was read but not checked"))
     }
 
-    fn start(&self, range: Range<u64>) -> Reading<S> {
+    fn start(&self, range: Range<u64>) -> RangeReader<S> {
         let mut reading = self.file.start(range, self.share.end());
-        reading.yielding.clone_from(&self.yielding);
+        reading.prefetch_priority.clone_from(&self.prefetch_priority);
         reading
     }
 
     /// Goes on at `start`, which is far enough from where the reading is to ask anew.
-    fn leap(&self, reading: Reading<S>, start: u64) -> Reading<S> {
-        let is_near = start.saturating_sub(reading.position) <= self.operation.call.coalesce_gap_bytes;
+    fn leap(&self, reading: RangeReader<S>, start: u64) -> RangeReader<S> {
+        let is_near = start.saturating_sub(reading.position) <= self.batch.call.coalesce_gap_bytes;
         if is_near || self.file.comes_from_start() {
             return reading;
         }
@@ -145,16 +146,16 @@ impl<S: Source> RunReader<S> {
 
     async fn receive(
         &self,
-        reading: &mut Reading<S>,
-        wanted: &Wanted<Purpose>,
+        reading: &mut RangeReader<S>,
+        wanted: &Wanted<Target>,
     ) -> Result<Option<Arrival<BufferOf<S>>>> {
-        let Purpose::Component { order, component } = wanted.purpose else {
+        let Target::Component { planned, component } = wanted.purpose else {
             self.pass_over(reading, wanted.range.end, self.file.length()).await.map_err(|e| self.place(e))?;
             return Ok(None);
         };
-        let tensor = self.operation.tensor(order)?;
+        let tensor = self.batch.tensor(planned)?;
         let received = match tensor.components.get(component) {
-            Some(part) if self.operation.begin_large(order, component, part)? => {
+            Some(part) if self.batch.begin_large(planned, component, part)? => {
                 self.large(reading, wanted, part, &tensor.name).await
             }
             Some(part) => self.component(reading, wanted, part, &tensor.name).await.map(Some),
@@ -165,7 +166,7 @@ impl<S: Source> RunReader<S> {
     }
 
     /// Reads on to `end` for nobody. The file's tail is remembered: its checksum may be there.
-    async fn pass_over(&self, reading: &mut Reading<S>, end: u64, file_length: Option<u64>) -> Result<()> {
+    async fn pass_over(&self, reading: &mut RangeReader<S>, end: u64, file_length: Option<u64>) -> Result<()> {
         let start = reading.position;
         while reading.position < end {
             let at = reading.position;
@@ -177,7 +178,7 @@ impl<S: Source> RunReader<S> {
                 let mut at = at;
                 chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
                     checks.stored(at, bytes)?;
-                    if self.operation.call.whole.is_some() && file_length == Some(end) {
+                    if self.batch.call.whole.is_some() && file_length == Some(end) {
                         self.file.remember(at, bytes);
                     }
                     at += bytes.len() as u64;
@@ -190,20 +191,20 @@ impl<S: Source> RunReader<S> {
         Ok(())
     }
 
-    pub(super) fn checks(&self) -> Checks<'_> {
-        let whole = self.operation.call.whole.as_deref().map(|checks| (checks, self.share.shard));
+    pub(crate) fn checks(&self) -> Checks<'_> {
+        let whole = self.batch.call.whole.as_deref().map(|checks| (checks, self.share.shard));
         Checks::new(whole, &self.pages)
     }
 
-    pub(super) fn arrived(&self, range: Range<u64>, tensor: Option<&str>) {
+    pub(crate) fn arrived(&self, range: Range<u64>, tensor: Option<&str>) {
         let (shard, connection, now_ms) = (self.share.shard, self.connection.unwrap_or(0), self.file.source.now_ms());
-        if self.yielding.as_ref().is_some_and(|yielding| yielding.has_waited()) {
-            self.operation.pace.borrow_mut().restart();
+        if self.prefetch_priority.as_ref().is_some_and(|prefetch_priority| prefetch_priority.has_waited()) {
+            self.batch.concurrency.borrow_mut().restart();
         }
-        self.operation.arrived(Arrived { shard, range, connection, tensor }, now_ms);
+        self.batch.arrived(Arrived { shard, range, connection, tensor }, now_ms);
     }
 
-    pub(super) fn place(&self, error: Error) -> Error {
+    pub(crate) fn place(&self, error: Error) -> Error {
         self.file.blame(error)
     }
 }
@@ -211,7 +212,7 @@ impl<S: Source> RunReader<S> {
 impl<S: Source> Drop for RunReader<S> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection {
-            self.operation.pace.borrow_mut().ends(connection);
+            self.batch.concurrency.borrow_mut().ends(connection);
         }
     }
 }

@@ -1,14 +1,14 @@
 //! One component on its way: read, decoded and digested as it comes, here or on another thread.
 
-use super::BufferOf;
-use super::elsewhere::{Receiving, ready};
-use super::job::{Job, Received, Task};
-use super::large::key;
-use super::operation::Purpose;
-use super::reading::{Chunk, MAX_DIRECT_BYTES, Reading, SCRATCH_BYTES, cut};
-use super::run::{Arrival, RunReader};
 use crate::error::Result;
 use crate::index::{Component, ComponentDigest};
+use crate::loader::BufferOf;
+use crate::loader::decode::job::{Job, Received, Task};
+use crate::loader::schedule::offload::{Receiving, ready};
+use crate::loader::schedule::run::{Arrival, RunReader};
+use crate::loader::schedule::target::Target;
+use crate::loader::schedule::target::key;
+use crate::loader::transfer::range_reader::{Chunk, MAX_DIRECT_BYTES, RangeReader, SCRATCH_BYTES, cut};
 use crate::plan::Wanted;
 use crate::source::{Buffer, Source};
 use futures::future::FutureExt;
@@ -17,44 +17,44 @@ use std::rc::Rc;
 
 impl<S: Source> RunReader<S> {
     /// Reads the component of the tensor called `name`.
-    pub(super) async fn component(
+    pub(crate) async fn component(
         &self,
-        reading: &mut Reading<S>,
-        wanted: &Wanted<Purpose>,
+        reading: &mut RangeReader<S>,
+        wanted: &Wanted<Target>,
         component: &Component,
         name: &str,
     ) -> Result<Arrival<BufferOf<S>>> {
-        let (order, index) = key(wanted.purpose)?;
-        let task = self.operation.task(order, component, &wanted.range)?;
+        let (planned, index) = key(wanted.purpose)?;
+        let task = self.batch.task(planned, component, &wanted.range)?;
         let digests = task.digests.clone();
-        let into = self.operation.take_into(order);
-        let receiving = if self.operation.is_direct(&task) {
+        let into = self.batch.take_into(planned);
+        let receiving = if self.batch.is_direct(&task) {
             self.fill(reading, wanted, task, into, name).await?
-        } else if let Some(work) = self.begin_elsewhere(&task, into.as_ref()) {
+        } else if let Some(work) = self.begin_offloaded(&task, into.as_ref()) {
             self.hand_over(reading, wanted, task, into, work, name).await?
         } else {
             ready(self.decode(reading, wanted, Job::new(task, into)?, name).await?)
         };
-        Ok(self.arrival(order, index, component, digests, name, receiving))
+        Ok(self.arrival(planned, index, component, digests, name, receiving))
     }
 
     /// The component, once it is decoded and digested.
-    pub(super) fn arrival(
+    pub(crate) fn arrival(
         &self,
-        order: usize,
+        planned: usize,
         index: usize,
         component: &Component,
         digests: Vec<ComponentDigest>,
         name: &str,
         receiving: Receiving<BufferOf<S>>,
     ) -> Arrival<BufferOf<S>> {
-        let by_pages = self.operation.pages_of(order, index).is_some();
+        let by_pages = self.batch.pages_of(planned, index).is_some();
         let (file, component, name) = (Rc::clone(&self.file), component.clone(), name.to_owned());
         let arrival = async move {
             let mut received = receiving.await.map_err(|e| file.blame(e.in_tensor(&name)))?;
             file.confirm_contents(&component, &digests);
             received.verified = received.verified.or(by_pages.then_some("blake3")); // it is held until they are checked
-            Ok((order, index, received))
+            Ok((planned, index, received))
         };
         arrival.boxed_local()
     }
@@ -62,8 +62,8 @@ impl<S: Source> RunReader<S> {
     /// Has the bytes put into the component's own buffer.
     async fn fill(
         &self,
-        reading: &mut Reading<S>,
-        wanted: &Wanted<Purpose>,
+        reading: &mut RangeReader<S>,
+        wanted: &Wanted<Target>,
         mut task: Task,
         into: Option<BufferOf<S>>,
         name: &str,
@@ -98,8 +98,8 @@ impl<S: Source> RunReader<S> {
     /// Passes the bytes to the job, chunk by chunk, for as long as it has use for them.
     async fn decode(
         &self,
-        reading: &mut Reading<S>,
-        wanted: &Wanted<Purpose>,
+        reading: &mut RangeReader<S>,
+        wanted: &Wanted<Target>,
         mut job: Job<BufferOf<S>>,
         name: &str,
     ) -> Result<Received<BufferOf<S>>> {
@@ -120,9 +120,9 @@ impl<S: Source> RunReader<S> {
     }
 
     /// The next stored bytes of a component that lies at `range`.
-    pub(super) async fn chunk<'a>(
+    pub(crate) async fn chunk<'a>(
         &self,
-        reading: &'a mut Reading<S>,
+        reading: &'a mut RangeReader<S>,
         range: &Range<u64>,
     ) -> Result<Chunk<'a, BufferOf<S>>> {
         let at = reading.position;
@@ -131,14 +131,14 @@ impl<S: Source> RunReader<S> {
         self.next_chunk(reading, count).await?.ok_or_else(|| cut(range.start, at, range.end))
     }
 
-    /// As [`Reading::chunk`], in a buffer that other threads are done with, if the last one is still with them: each that they are
+    /// As [`RangeReader::chunk`], in a buffer that other threads are done with, if the last one is still with them: each that they are
     /// given comes back, and whoever made new ones instead would have more and more.
-    pub(super) async fn next_chunk<'a>(
+    pub(crate) async fn next_chunk<'a>(
         &self,
-        reading: &'a mut Reading<S>,
+        reading: &'a mut RangeReader<S>,
         limit: u64,
     ) -> Result<Option<Chunk<'a, BufferOf<S>>>> {
-        if let Some(pool) = &self.operation.pool {
+        if let Some(pool) = &self.batch.pool {
             reading.lend(|| pool.chunk());
         }
         reading.chunk(limit).await

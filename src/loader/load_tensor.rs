@@ -1,11 +1,11 @@
 //! One tensor, as soon as possible.
 
-use super::loaded::check_into;
-use super::operation::Order;
-use super::rows::rows_of;
-use super::stats::Observer;
-use super::{BufferOf, Loaded, Loader, TensorRequest};
 use crate::error::{Error, ErrorKind, Result};
+use crate::loader::loaded::check_into;
+use crate::loader::schedule::batch::PlannedTensor;
+use crate::loader::schedule::rows::rows_of;
+use crate::loader::transfer::stats::Observer;
+use crate::loader::{BufferOf, Loaded, Loader, TensorRequest};
 use crate::source::{Buffer, Source};
 use futures::future::{FutureExt, LocalBoxFuture, Shared, WeakShared};
 use futures::stream::TryStreamExt;
@@ -28,7 +28,7 @@ impl<S: Source> Loader<S> {
         observer: Rc<dyn Observer>,
     ) -> Result<Loaded<BufferOf<S>>> {
         if request.rows.is_some() || request.into.is_some() {
-            let _goes_first = self.precedence.demand();
+            let _goes_first = self.priority.demand();
             return self.load_alone(name.to_owned(), request, observer).await;
         }
         let running = self.loading.borrow().get(name).and_then(WeakShared::upgrade);
@@ -45,7 +45,7 @@ impl<S: Source> Loader<S> {
             if let Some(prefetched) = loader.take_prefetched(&owned_name).await {
                 return Ok(Rc::new(prefetched));
             }
-            let _goes_first = loader.precedence.demand();
+            let _goes_first = loader.priority.demand();
             loader.load_alone(owned_name, TensorRequest::default(), observer).await.map(Rc::new)
         };
         let load = load.boxed_local().shared();
@@ -66,8 +66,8 @@ impl<S: Source> Loader<S> {
         if let Some(into) = &request.into {
             check_into(into.byte_length(), &tensor, rows.as_ref().map(|rows| &rows.bytes))?;
         }
-        let orders = vec![Order { tensor, rows, into: request.into }];
-        let mut loads = Box::pin(self.stream_orders(orders, self.call(observer)).await?);
+        let planned_tensors = vec![PlannedTensor { tensor, rows, into: request.into }];
+        let mut loads = Box::pin(self.stream_planned(planned_tensors, self.call(observer)).await?);
         let Some(loaded) = loads.try_next().await? else {
             return Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name));
         };

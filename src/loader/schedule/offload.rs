@@ -1,13 +1,13 @@
 //! Components that other threads decode or digest, while this one reads on.
 
-use super::BufferOf;
-use super::file::ModelFile;
-use super::job::{Job, Received, Task};
-use super::operation::Purpose;
-use super::pool::{Outcome, Trouble, Work};
-use super::reading::{Reading, SCRATCH_BYTES, cut};
-use super::run::RunReader;
 use crate::error::Result;
+use crate::loader::BufferOf;
+use crate::loader::decode::job::{Job, Received, Task};
+use crate::loader::decode::pool::{Outcome, TaskError, Work};
+use crate::loader::schedule::run::RunReader;
+use crate::loader::schedule::target::Target;
+use crate::loader::transfer::file::ModelFile;
+use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
 use crate::plan::Wanted;
 use crate::source::{Buffer, Source};
 use futures::future::{self, FutureExt, LocalBoxFuture};
@@ -16,17 +16,17 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// A component that is being decoded or digested.
-pub(super) type Receiving<B> = LocalBoxFuture<'static, Result<Received<B>>>;
+pub(crate) type Receiving<B> = LocalBoxFuture<'static, Result<Received<B>>>;
 
 /// One that is done.
-pub(super) fn ready<B: 'static>(received: Received<B>) -> Receiving<B> {
+pub(crate) fn ready<B: 'static>(received: Received<B>) -> Receiving<B> {
     future::ready(Ok(received)).boxed_local()
 }
 
 impl<S: Source> RunReader<S> {
     /// Gives a task to another thread, if that pays and can be.
-    pub(super) fn begin_elsewhere(&self, task: &Task, into: Option<&BufferOf<S>>) -> Option<Rc<dyn Work<BufferOf<S>>>> {
-        let pool = self.operation.pool.as_ref().filter(|_| task.is_heavy())?;
+    pub(crate) fn begin_offloaded(&self, task: &Task, into: Option<&BufferOf<S>>) -> Option<Rc<dyn Work<BufferOf<S>>>> {
+        let pool = self.batch.pool.as_ref().filter(|_| task.is_heavy())?;
         match into {
             None => pool.begin(task, None),
             Some(into) => pool.begin(task, Some(into.share()?)),
@@ -34,10 +34,10 @@ impl<S: Source> RunReader<S> {
     }
 
     /// Passes the bytes on, chunk by chunk, for as long as there is use for them.
-    pub(super) async fn hand_over(
+    pub(crate) async fn hand_over(
         &self,
-        reading: &mut Reading<S>,
-        wanted: &Wanted<Purpose>,
+        reading: &mut RangeReader<S>,
+        wanted: &Wanted<Target>,
         task: Task,
         into: Option<BufferOf<S>>,
         work: Rc<dyn Work<BufferOf<S>>>,
@@ -56,24 +56,24 @@ impl<S: Source> RunReader<S> {
             }
             let Some(chunk) = reading.take_chunk() else { continue };
             match work.push(chunk, length).await {
-                Ok(true) => self.operation.pace.borrow_mut().restart(),
+                Ok(true) => self.batch.concurrency.borrow_mut().restart(),
                 Ok(false) => {}
-                Err(Trouble::Failed(error)) => return Err(error),
-                Err(Trouble::Lost) => is_lost = true, // what was read is read again
+                Err(TaskError::Failed(error)) => return Err(error),
+                Err(TaskError::WorkerLost) => is_lost = true, // what was read is read again
             }
         }
-        Ok(self.or_again(work.finish(), task, wanted.range.clone(), into))
+        Ok(self.or_read_again(work.finish(), task, wanted.range.clone(), into))
     }
 
     /// Digests a raw component that lies at `range`, here or elsewhere.
-    pub(super) fn digest(&self, task: Task, range: Range<u64>, buffer: BufferOf<S>) -> Result<Receiving<BufferOf<S>>> {
+    pub(crate) fn digest(&self, task: Task, range: Range<u64>, buffer: BufferOf<S>) -> Result<Receiving<BufferOf<S>>> {
         let into = buffer.share();
-        let elsewhere = match &self.operation.pool {
+        let elsewhere = match &self.batch.pool {
             Some(pool) => pool.digest(&task, buffer),
             None => Err(buffer),
         };
         match elsewhere {
-            Ok(outcome) => Ok(self.or_again(outcome, task, range, into)),
+            Ok(outcome) => Ok(self.or_read_again(outcome, task, range, into)),
             Err(buffer) => {
                 let length = buffer.byte_length();
                 let mut job = Job::new(task, Some(buffer))?;
@@ -84,7 +84,7 @@ impl<S: Source> RunReader<S> {
     }
 
     /// What another thread makes of the component at `range`. If that thread is lost, it is read and done here.
-    fn or_again(
+    fn or_read_again(
         &self,
         outcome: Outcome<BufferOf<S>>,
         task: Task,
@@ -95,8 +95,8 @@ impl<S: Source> RunReader<S> {
         let received = async move {
             match outcome.await {
                 Ok(Received { buffer, verified }) => Ok(Received { buffer: buffer.or(into), verified }),
-                Err(Trouble::Failed(error)) => Err(error),
-                Err(Trouble::Lost) => read(&file, range, Job::new(task, into)?).await,
+                Err(TaskError::Failed(error)) => Err(error),
+                Err(TaskError::WorkerLost) => read(&file, range, Job::new(task, into)?).await,
             }
         };
         received.boxed_local()

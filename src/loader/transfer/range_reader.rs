@@ -1,11 +1,11 @@
 //! A stretch of a file on its way, which breaks, stalls and goes on where it was.
 
-use super::file::ModelFile;
-use super::precedence::Yielding;
-use super::stats::Stats;
-use super::tail::{OVERLAP_BYTES, OVERLAP_OF_PROVEN_BYTES, Tail};
-use super::unpack::FileBody;
 use crate::error::{Error, ErrorKind, Result};
+use crate::loader::transfer::file::ModelFile;
+use crate::loader::transfer::overlap::{OVERLAP_BYTES, OVERLAP_OF_PROVEN_BYTES, Tail};
+use crate::loader::transfer::priority::PrefetchPriority;
+use crate::loader::transfer::stats::Stats;
+use crate::loader::transfer::unpack::FileBody;
 use crate::source::{Body, Buffer, Source};
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use std::cell::Cell;
@@ -27,7 +27,7 @@ const MAX_OVERLAP_HALVINGS: u32 = 8;
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 
 /// A stretch of a file on its way: first the bytes that were known, then one body after the other until all are there.
-pub(crate) struct Reading<S: Source> {
+pub(crate) struct RangeReader<S: Source> {
     file: Rc<ModelFile<S>>,
     known: Vec<u8>,
     known_at: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Reading<S: Source> {
     /// The last bytes that were read, to compare those with that a resumed request brings.
     tail: Tail,
     /// Where others go first.
-    pub(crate) yielding: Option<Rc<Yielding>>,
+    pub(crate) prefetch_priority: Option<Rc<PrefetchPriority>>,
 }
 
 /// The body of one answer.
@@ -89,17 +89,29 @@ impl<B: Body> Remote<B> {
     }
 }
 
-/// Bytes in the scratch buffer of a [`Reading`]: the first `length` of it.
+/// Bytes in the scratch buffer of a [`RangeReader`]: the first `length` of it.
 pub(crate) struct Chunk<'a, B> {
     pub(crate) buffer: &'a B,
     pub(crate) length: u64,
 }
 
-impl<S: Source> Reading<S> {
+impl<S: Source> RangeReader<S> {
     /// A reading from `position` to `end`, whose first bytes are `known`. Asks for nothing yet.
     pub(crate) fn new(file: Rc<ModelFile<S>>, position: u64, end: Rc<Cell<u64>>, known: Vec<u8>) -> Self {
-        let (remote, scratch, watchdog, tail, yielding) = Default::default();
-        Reading { file, known, known_at: 0, remote, position, end, scratch, failures: 0, watchdog, tail, yielding }
+        let (remote, scratch, watchdog, tail, prefetch_priority) = Default::default();
+        RangeReader {
+            file,
+            known,
+            known_at: 0,
+            remote,
+            position,
+            end,
+            scratch,
+            failures: 0,
+            watchdog,
+            tail,
+            prefetch_priority,
+        }
     }
 
     /// The body that is left, if there is one.
@@ -206,8 +218,8 @@ impl<S: Source> Reading<S> {
         if self.position >= self.end.get() {
             return Ok(0);
         }
-        if let Some(yielding) = &self.yielding {
-            yielding.give_way().await;
+        if let Some(prefetch_priority) = &self.prefetch_priority {
+            prefetch_priority.yield_to_demands().await;
         }
         if self.remote.as_ref().is_none_or(|remote| remote.position != self.position) {
             self.remote = None;
@@ -218,7 +230,7 @@ impl<S: Source> Reading<S> {
         let stats = Rc::clone(&self.file.stats);
         let start = at.start;
         let count = self.watched(|_| remote.read(into, at, &stats).boxed_local()).await?;
-        self.note_tail(into, start..start + count)?;
+        self.keep_overlap(into, start..start + count)?;
         if count == 0 {
             return match remote.end {
                 Some(end) if self.position < end => Err(cut(self.position, self.position, end)),
@@ -258,7 +270,7 @@ impl<S: Source> Reading<S> {
 
     /// Takes note of bytes that came into `at` of `into`, the first of which is the next of the reading; those that came once
     /// before must be the same.
-    fn note_tail(&mut self, into: &BufferOf<S>, at: Range<u64>) -> Result<()> {
+    fn keep_overlap(&mut self, into: &BufferOf<S>, at: Range<u64>) -> Result<()> {
         let start = self.position;
         let end = start + (at.end - at.start);
         if start < self.tail.range().end {

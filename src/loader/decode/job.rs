@@ -1,11 +1,10 @@
 //! The work on the bytes of one component: they are decoded, digested and kept. It is the same on whichever thread.
 
-use super::checks::compare_all;
-use super::kept::Kept;
 use crate::codec::Decoder;
-use crate::codec::digest::Hasher;
+use crate::codec::digest::{self, Hasher};
 use crate::error::Result;
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding};
+use crate::loader::decode::kept::Kept;
 use crate::source::Buffer;
 use std::ops::Range;
 
@@ -32,7 +31,7 @@ impl Task {
 }
 
 /// As [`Task::is_heavy`].
-pub(super) fn is_heavy(encoding: Encoding, mut digests: impl Iterator<Item = Digest>) -> bool {
+pub(crate) fn is_heavy(encoding: Encoding, mut digests: impl Iterator<Item = Digest>) -> bool {
     !encoding.keeps_positions() || digests.any(|digest| matches!(digest, Digest::Sha256(_) | Digest::Blake3(_)))
 }
 
@@ -141,4 +140,13 @@ fn update(digests: &mut [(ComponentDigest, Hasher)], which: DigestedBytes, bytes
     for (_, hasher) in digests.iter_mut().filter(|(stated, _)| stated.over == which) {
         hasher.update(bytes);
     }
+}
+
+/// Compares every digest, and gives the algorithm of the last.
+fn compare_all(computed: Vec<(ComponentDigest, Hasher)>) -> Result<Option<&'static str>> {
+    let mut algorithm = None;
+    for (stated, hasher) in computed {
+        algorithm = Some(digest::compare(hasher.finish(), stated.digest)?);
+    }
+    Ok(algorithm)
 }

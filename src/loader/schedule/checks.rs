@@ -1,11 +1,9 @@
 //! What bytes are checked by while they go by, wherever they belong.
 
-use super::reading::Chunk;
-use super::whole::WholeChecks;
-use crate::codec::digest::{self, Hasher};
 use crate::codec::pages::PageChecker;
 use crate::error::Result;
-use crate::index::ComponentDigest;
+use crate::loader::schedule::file_checks::WholeChecks;
+use crate::loader::transfer::range_reader::Chunk;
 use crate::source::Buffer;
 use std::cell::RefCell;
 
@@ -43,13 +41,4 @@ impl<'a> Checks<'a> {
             Ok(())
         })
     }
-}
-
-/// Compares every digest, and gives the algorithm of the last.
-pub(super) fn compare_all(computed: Vec<(ComponentDigest, Hasher)>) -> Result<Option<&'static str>> {
-    let mut algorithm = None;
-    for (stated, hasher) in computed {
-        algorithm = Some(digest::compare(hasher.finish(), stated.digest)?);
-    }
-    Ok(algorithm)
 }

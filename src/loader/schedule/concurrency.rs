@@ -15,7 +15,7 @@ const LEAST_SHARE: f64 = 0.5;
 
 /// Watches what arrives over the connections of one operation.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct ConcurrencyController {
     max_connections: usize,
     allowed: usize,
     /// Which numbers of connections are taken.
@@ -34,9 +34,9 @@ pub(crate) struct Pace {
     has_grown: bool,
 }
 
-impl Pace {
+impl ConcurrencyController {
     pub(crate) fn new(max_connections: usize) -> Self {
-        Pace {
+        ConcurrencyController {
             max_connections: max_connections.max(1),
             allowed: 1,
             running: Vec::new(),
@@ -147,17 +147,17 @@ mod tests {
 
     /// How many connections are opened where so many together bring so many bytes a millisecond.
     fn settles_at(max_connections: usize, latency_ms: u64, bytes_per_ms: impl Fn(usize) -> u64) -> usize {
-        let mut pace = Pace::new(max_connections);
+        let mut concurrency = ConcurrencyController::new(max_connections);
         let (mut running, mut starts) = (0, Vec::new());
         for now_ms in 0..60_000 {
-            while running < pace.allowed() {
+            while running < concurrency.allowed() {
                 running += 1;
                 starts.push(now_ms);
-                assert_eq!(pace.begins(now_ms), running - 1);
+                assert_eq!(concurrency.begins(now_ms), running - 1);
             }
             let started = starts.iter().filter(|start| now_ms >= **start + latency_ms).count();
             for connection in 0..started {
-                pace.arrived(connection, bytes_per_ms(started) / started as u64, now_ms);
+                concurrency.arrived(connection, bytes_per_ms(started) / started as u64, now_ms);
             }
         }
         running
@@ -186,39 +186,39 @@ mod tests {
 
     #[test]
     fn a_connection_that_did_not_pay_is_not_replaced() {
-        let mut pace = Pace::new(4);
-        pace.begins(0);
+        let mut concurrency = ConcurrencyController::new(4);
+        concurrency.begins(0);
         for now_ms in 0..4 * WINDOW_MS {
-            if pace.has_grown() {
-                pace.begins(now_ms);
+            if concurrency.has_grown() {
+                concurrency.begins(now_ms);
             }
-            for connection in 0..pace.running() {
-                pace.arrived(connection, 1_000 / pace.running() as u64, now_ms);
+            for connection in 0..concurrency.running() {
+                concurrency.arrived(connection, 1_000 / concurrency.running() as u64, now_ms);
             }
         }
-        assert_eq!((pace.most, pace.allowed()), (2, 1));
+        assert_eq!((concurrency.most, concurrency.allowed()), (2, 1));
     }
 
     #[test]
     fn what_ends_within_a_window_takes_one_connection() {
-        let mut pace = Pace::new(4);
-        pace.begins(0);
+        let mut concurrency = ConcurrencyController::new(4);
+        concurrency.begins(0);
         for now_ms in 0..WINDOW_MS {
-            pace.arrived(0, 1_000_000, now_ms);
+            concurrency.arrived(0, 1_000_000, now_ms);
         }
-        assert_eq!(pace.allowed(), 1);
+        assert_eq!(concurrency.allowed(), 1);
     }
 
     #[test]
     fn a_time_that_was_spent_waiting_for_room_is_not_measured() {
-        let mut pace = Pace::new(4);
-        pace.begins(0);
+        let mut concurrency = ConcurrencyController::new(4);
+        concurrency.begins(0);
         for now_ms in 0..10 * WINDOW_MS {
-            pace.arrived(0, 1_000, now_ms);
+            concurrency.arrived(0, 1_000, now_ms);
             if now_ms % 100 == 0 {
-                pace.restart();
+                concurrency.restart();
             }
         }
-        assert_eq!(pace.allowed(), 1);
+        assert_eq!(concurrency.allowed(), 1);
     }
 }

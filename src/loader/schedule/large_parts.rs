@@ -1,0 +1,120 @@
+//! Reads a large component in parts, over several connections.
+
+use crate::error::Result;
+use crate::index::{Component, Encoding};
+use crate::loader::BufferOf;
+use crate::loader::decode::job::Task;
+use crate::loader::decode::pool::Work;
+use crate::loader::schedule::batch::Batch;
+use crate::loader::schedule::large::{Digesting, Large};
+use crate::loader::schedule::run::{Arrival, RunReader};
+use crate::loader::schedule::target::{Target, key, unplanned};
+use crate::loader::transfer::range_reader::{MAX_DIRECT_BYTES, RangeReader, SCRATCH_BYTES, cut};
+use crate::plan::Wanted;
+use crate::source::{Buffer, Source};
+use futures::future::FutureExt;
+use std::rc::Rc;
+
+impl<S: Source> Batch<S> {
+    /// Whether the component comes in parts, for the first of which its buffer is allocated here.
+    pub(crate) fn begin_large(&self, planned: usize, index: usize, component: &Component) -> Result<bool> {
+        if self.large.borrow().contains_key(&(planned, index)) {
+            return Ok(true);
+        }
+        let keep = self.keep(planned, component)?;
+        let is_large = keep.end.saturating_sub(keep.start) > MAX_DIRECT_BYTES && keep.end <= stored_length(component);
+        if !self.keeps(planned) || component.encoding != Encoding::Raw || !is_large {
+            return Ok(false);
+        }
+        let start = component.range.start + keep.start;
+        let task = Task { keeps: false, ..self.task(planned, component, &(start..component.range.start + keep.end))? };
+        let buffer = match self.take_into(planned) {
+            Some(buffer) => buffer,
+            None => BufferOf::<S>::allocate(keep.end - keep.start)?,
+        };
+        self.large.borrow_mut().insert((planned, index), Large::new(buffer, start, task, self.pool.as_ref())?);
+        Ok(true)
+    }
+
+    /// Whether several connections can bring what is being read.
+    pub(crate) fn is_divisible(&self, purpose: Target) -> bool {
+        key(purpose).is_ok_and(|key| self.large.borrow().contains_key(&key))
+    }
+
+    /// Another connection brings a part of a large component.
+    pub(crate) fn add_part(&self, purpose: Target) {
+        if let Ok(key) = key(purpose)
+            && let Some(large) = self.large.borrow_mut().get_mut(&key)
+        {
+            large.parts += 1;
+        }
+    }
+
+    fn take_part(
+        &self,
+        purpose: Target,
+        at: u64,
+        from: &BufferOf<S>,
+        length: u64,
+    ) -> Result<Option<Rc<dyn Work<BufferOf<S>>>>> {
+        self.large.borrow_mut().get_mut(&key(purpose)?).ok_or_else(unplanned)?.take(at, from, length)
+    }
+
+    /// The component, if its last part has come.
+    fn end_part(&self, purpose: Target) -> Result<Option<Large<BufferOf<S>>>> {
+        let (key, mut all) = (key(purpose)?, self.large.borrow_mut());
+        let large = all.get_mut(&key).ok_or_else(unplanned)?;
+        large.parts = large.parts.saturating_sub(1);
+        Ok(if large.parts == 0 { all.remove(&key) } else { None })
+    }
+}
+
+fn stored_length(component: &Component) -> u64 {
+    component.range.end - component.range.start
+}
+
+impl<S: Source> RunReader<S> {
+    /// Reads a part of a large component, of which another connection may take the end meanwhile. Gives the component
+    /// if it was the last part.
+    pub(crate) async fn large(
+        &self,
+        reading: &mut RangeReader<S>,
+        wanted: &Wanted<Target>,
+        component: &Component,
+        name: &str,
+    ) -> Result<Option<Arrival<BufferOf<S>>>> {
+        let mut checks = self.checks();
+        while reading.position < self.share.end_of_current() {
+            let (at, end) = (reading.position, self.share.end_of_current());
+            let count = (end - at).min(SCRATCH_BYTES);
+            self.share.claim(at + count);
+            let chunk = self.next_chunk(reading, count).await?.ok_or_else(|| cut(wanted.range.start, at, end))?;
+            let length = chunk.length;
+            checks.chunk(at, &chunk)?;
+            let work = self.batch.take_part(wanted.purpose, at, chunk.buffer, length)?;
+            self.arrived(at..at + length, Some(name));
+            if let (Some(work), Some(chunk)) = (work.as_ref(), work.as_ref().and_then(|_| reading.take_chunk())) {
+                // What is wrong there is told at the end.
+                if work.push(chunk, length).await.is_ok_and(|has_waited| has_waited) {
+                    self.batch.concurrency.borrow_mut().restart();
+                }
+            }
+        }
+        let Some(large) = self.batch.end_part(wanted.purpose)? else { return Ok(None) };
+        let (planned, index) = key(wanted.purpose)?;
+        let file = Rc::clone(&self.file);
+        let digests = large.task.digests.clone();
+        let receiving = match large.digesting {
+            Digesting::Whole => {
+                let range = large.start..large.start + large.buffer.byte_length();
+                self.digest(Task { keeps: true, ..large.task }, range, large.buffer)?
+            }
+            _ => {
+                let pool = self.batch.pool.clone();
+                let spare = move || pool.as_ref()?.chunk();
+                large.finish(spare, async move || file.source.pause(0).await).boxed_local()
+            }
+        };
+        Ok(Some(self.arrival(planned, index, component, digests, name, receiving)))
+    }
+}

@@ -29,7 +29,10 @@
 #![deny(missing_docs, unsafe_code)]
 #![deny(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
 
-pub mod cache;
+#[cfg(target_arch = "wasm32")]
+mod browser;
+#[cfg(any(all(feature = "js", target_arch = "wasm32"), all(test, not(target_arch = "wasm32"))))]
+mod cache;
 pub mod codec;
 #[cfg(any(feature = "embd", feature = "gguf"))]
 mod cursor;
@@ -37,6 +40,7 @@ pub mod dtype;
 pub mod error;
 mod fields;
 pub mod format;
+pub mod identity;
 pub mod index;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod js;
@@ -50,9 +54,10 @@ pub mod progress;
 mod regular_file;
 pub mod retry;
 pub mod source;
-pub mod split;
-pub mod window;
 #[cfg(target_arch = "wasm32")]
+pub mod web;
+pub mod window;
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod workers;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub mod write;

@@ -26,7 +26,7 @@ pub struct Strings {
 
 impl LongArray {
     /// How many items it has.
-    #[cfg(target_arch = "wasm32")]
+    #[cfg(all(feature = "js", target_arch = "wasm32"))]
     pub(crate) fn len(&self) -> usize {
         match self {
             LongArray::Strings(strings) => strings.ends.len(),

@@ -21,27 +21,27 @@ const RECORD_BYTES: usize = 92;
 const READ_RECORDS: usize = 512;
 
 /// What stands for a digest and its algorithm.
-pub type Content = [u8; 32];
+pub(crate) type Content = [u8; 32];
 
 /// The name of a log.
-pub type Name = [u8; 32];
+pub(crate) type Name = [u8; 32];
 
 /// Where bytes are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     /// In which log,
-    pub log: Name,
+    pub(crate) log: Name,
     /// as long as it is of this generation.
-    pub generation: u64,
+    pub(crate) generation: u64,
     /// Where they begin in the file that it keeps.
-    pub start: u64,
+    pub(crate) start: u64,
     /// How many there are.
-    pub byte_length: u64,
+    pub(crate) byte_length: u64,
 }
 
 /// The list.
 #[derive(Debug)]
-pub struct Contents<S> {
+pub(crate) struct Contents<S> {
     storage: S,
     places: HashMap<Content, Place>,
     /// Where the next record goes.
@@ -53,7 +53,7 @@ impl<S: Storage> Contents<S> {
     ///
     /// # Errors
     /// Those of the storage.
-    pub fn open(mut storage: S) -> Result<Self> {
+    pub(crate) fn open(mut storage: S) -> Result<Self> {
         let (mut places, mut end) = (HashMap::new(), 0);
         let mut records = vec![0; RECORD_BYTES * READ_RECORDS];
         loop {
@@ -72,7 +72,7 @@ impl<S: Storage> Contents<S> {
     }
 
     /// Where the content was last said to be.
-    pub fn find(&self, content: &Content) -> Option<&Place> {
+    pub(crate) fn find(&self, content: &Content) -> Option<&Place> {
         self.places.get(content)
     }
 
@@ -80,7 +80,7 @@ impl<S: Storage> Contents<S> {
     ///
     /// # Errors
     /// Those of the storage.
-    pub fn add(&mut self, content: Content, place: Place) -> Result<()> {
+    pub(crate) fn add(&mut self, content: Content, place: Place) -> Result<()> {
         if self.places.get(&content) != Some(&place) {
             self.storage.write_at(self.end, &record(&content, &place))?;
             self.end += RECORD_BYTES as u64;
@@ -90,7 +90,7 @@ impl<S: Storage> Contents<S> {
     }
 
     /// The storage, for whoever is done with the list.
-    pub fn into_storage(self) -> S {
+    pub(crate) fn into_storage(self) -> S {
         self.storage
     }
 }

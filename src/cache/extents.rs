@@ -5,27 +5,27 @@ use std::ops::Range;
 
 /// Bytes of a file that were kept together, under one checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub(crate) struct Piece {
     /// Where its first byte lies in the file.
-    pub start: u64,
+    pub(crate) start: u64,
     /// Its length in bytes.
-    pub byte_length: u32,
+    pub(crate) byte_length: u32,
     /// The CRC-32 of its bytes.
     pub crc32: u32,
     /// Where its first byte lies in the log.
-    pub at: u64,
+    pub(crate) at: u64,
 }
 
 /// The pieces of a file, by its bytes. Where pieces overlap, the one that was added last counts.
 #[derive(Debug, Default)]
-pub struct Extents {
+pub(crate) struct Extents {
     /// By where they begin: where they end, and the piece that they are a part of. Disjoint.
     parts: BTreeMap<u64, (u64, Piece)>,
 }
 
 impl Extents {
     /// Adds a piece.
-    pub fn insert(&mut self, piece: Piece) {
+    pub(crate) fn insert(&mut self, piece: Piece) {
         let end = piece.start.saturating_add(u64::from(piece.byte_length));
         self.cut(piece.start..end);
         if piece.start < end {
@@ -34,18 +34,18 @@ impl Extents {
     }
 
     /// Forgets a piece that turned out to be damaged.
-    pub fn remove(&mut self, piece: &Piece) {
+    pub(crate) fn remove(&mut self, piece: &Piece) {
         self.parts.retain(|_, (_, other)| other != piece);
     }
 
     /// The piece that the byte at `position` is in, and the bytes around it that are to be taken from there.
-    pub fn find(&self, position: u64) -> Option<(Range<u64>, Piece)> {
+    pub(crate) fn find(&self, position: u64) -> Option<(Range<u64>, Piece)> {
         let (&start, &(end, piece)) = self.parts.range(..=position).next_back()?;
         (position < end).then_some((start..end, piece))
     }
 
     /// Up to where bytes are there in one run that begins at `position`.
-    pub fn run_end(&self, position: u64) -> u64 {
+    pub(crate) fn run_end(&self, position: u64) -> u64 {
         let mut end = position;
         while let Some((extent, _)) = self.find(end) {
             end = extent.end;
@@ -55,7 +55,7 @@ impl Extents {
 
     /// The first stretch of `range` that is not there; empty where all of it is. A run of fewer than `least_run` bytes
     /// between two such stretches counts as missing, too: asking for it again costs less than a second request.
-    pub fn missing(&self, range: &Range<u64>, least_run: u64) -> Range<u64> {
+    pub(crate) fn missing(&self, range: &Range<u64>, least_run: u64) -> Range<u64> {
         let start = self.run_end(range.start).min(range.end);
         let mut end = start;
         while end < range.end {
@@ -70,7 +70,7 @@ impl Extents {
     }
 
     /// How many bytes are there.
-    pub fn byte_length(&self) -> u64 {
+    pub(crate) fn byte_length(&self) -> u64 {
         self.parts.iter().map(|(start, (end, _))| end - start).sum()
     }
 

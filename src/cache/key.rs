@@ -58,7 +58,7 @@ const AZURE: [&str; 24] = [
 
 /// The name of the file at an absolute URL: the URL without the parameters of a known expiring signature. All other
 /// parameters stay, in their order.
-pub fn name_of_url(url: &str) -> String {
+pub(crate) fn name_of_url(url: &str) -> String {
     let (address, fragment) = url.split_once('#').map_or((url, None), |(address, rest)| (address, Some(rest)));
     let Some((path, query)) = address.split_once('?') else { return url.to_owned() };
     let parameters: Vec<&str> = query.split('&').collect();
@@ -82,7 +82,7 @@ pub fn name_of_url(url: &str) -> String {
 /// A hash of what identifies the user towards the server: the headers, and whether the browser sends cookies to other
 /// origins. `None` where there is nothing of that kind. Neither the order of headers nor the case of their names
 /// matters, as for HTTP.
-pub fn partition(headers: &[(String, String)], includes_cookies: bool) -> Option<String> {
+pub(crate) fn partition(headers: &[(String, String)], includes_cookies: bool) -> Option<String> {
     if headers.is_empty() && !includes_cookies {
         return None;
     }
@@ -104,7 +104,7 @@ pub fn partition(headers: &[(String, String)], includes_cookies: bool) -> Option
 }
 
 /// The key of the file of this name.
-pub fn join(partition: Option<&str>, name: &str) -> String {
+pub(crate) fn join(partition: Option<&str>, name: &str) -> String {
     match partition {
         Some(partition) => format!("{partition}{SEPARATOR}{name}"),
         None => name.to_owned(),
@@ -112,12 +112,12 @@ pub fn join(partition: Option<&str>, name: &str) -> String {
 }
 
 /// The name in a key.
-pub fn name_in(key: &str) -> &str {
+pub(crate) fn name_in(key: &str) -> &str {
     key.split_once(SEPARATOR).map_or(key, |(_, name)| name)
 }
 
 /// Whether a file can be cached under this name.
-pub fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.contains(char::is_control)
 }
 

@@ -31,7 +31,7 @@ const LOOK_INTERVAL_MS: u64 = 1_000;
 
 /// Something that keeps values under keys. A key is a valid name of a file: at most 128 of `a` to `z`, digits and dots.
 #[allow(async_fn_in_trait, reason = "as for sources")]
-pub trait KeyValues {
+pub(crate) trait KeyValues {
     /// The value, if there is one.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ pub trait KeyValues {
 
 /// The files.
 #[derive(Debug)]
-pub struct Keyed<K> {
+pub(crate) struct Keyed<K> {
     values: K,
     /// What was seen of them. Others may have written since.
     files: Vec<File>,
@@ -80,37 +80,38 @@ struct File {
 
 /// A file that is kept.
 #[derive(Debug)]
-pub struct Listed {
+pub(crate) struct Listed {
     /// Where it came from, and its version.
-    pub description: Description,
+    pub(crate) description: Description,
     /// How many bytes of it are kept.
-    pub byte_length: u64,
+    pub(crate) byte_length: u64,
     /// When it was last used, in milliseconds since 1970.
-    pub last_used_ms: u64,
+    pub(crate) last_used_ms: u64,
     name: String,
 }
 
 /// Where a content is.
 #[derive(Debug)]
-pub struct Located {
+pub(crate) struct Located {
     /// The URL of the file that it is in.
-    pub url: String,
+    pub(crate) url: String,
     /// The version of that file.
-    pub version: String,
+    pub(crate) version: String,
     /// Its bytes in that file.
-    pub range: Range<u64>,
+    pub(crate) range: Range<u64>,
     /// Whether all of them are there.
-    pub is_whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 impl<K: KeyValues> Keyed<K> {
     /// The files in `values`.
-    pub fn new(values: K) -> Self {
+    pub(crate) fn new(values: K) -> Self {
         Keyed { values, files: Vec::new(), last: None }
     }
 
     /// Where they are.
-    pub fn values(&self) -> &K {
+    #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "only the browser asks"))]
+    pub(crate) fn values(&self) -> &K {
         &self.values
     }
 
@@ -118,7 +119,7 @@ impl<K: KeyValues> Keyed<K> {
     ///
     /// # Errors
     /// Those of the store; so for all others.
-    pub async fn version(&mut self, url: &str, now_ms: u64) -> Result<Option<String>> {
+    pub(crate) async fn version(&mut self, url: &str, now_ms: u64) -> Result<Option<String>> {
         let name = name_of(url);
         self.look(&name).await?;
         let Some(file) = self.file(&name) else { return Ok(None) };
@@ -127,7 +128,13 @@ impl<K: KeyValues> Keyed<K> {
     }
 
     /// As [`Log::read`](super::log::Log::read), of a version of a file.
-    pub async fn read(&mut self, url: &str, version: &str, range: Range<u64>, least_run: u64) -> Result<Found<'_>> {
+    pub(crate) async fn read(
+        &mut self,
+        url: &str,
+        version: &str,
+        range: Range<u64>,
+        least_run: u64,
+    ) -> Result<Found<'_>> {
         let name = name_of(url);
         if self.file(&name).is_none() {
             self.look(&name).await?;
@@ -147,7 +154,7 @@ impl<K: KeyValues> Keyed<K> {
 
     /// Keeps `bytes`, at most [`PIECE_BYTES`] of them, which begin at `start` in that version of the file. What there was
     /// of another version goes. `generation` is random.
-    pub async fn write(
+    pub(crate) async fn write(
         &mut self,
         url: &str,
         version: &str,
@@ -189,7 +196,7 @@ impl<K: KeyValues> Keyed<K> {
     }
 
     /// Forgets a file: of that version only, where one is named.
-    pub async fn delete(&mut self, url: &str, version: Option<&str>) -> Result<()> {
+    pub(crate) async fn delete(&mut self, url: &str, version: Option<&str>) -> Result<()> {
         let name = name_of(url);
         self.look(&name).await?;
         if version.is_some_and(|version| self.file(&name).is_none_or(|file| file.version != version)) {
@@ -199,7 +206,7 @@ impl<K: KeyValues> Keyed<K> {
     }
 
     /// Every file that is kept.
-    pub async fn list(&self) -> Result<Vec<Listed>> {
+    pub(crate) async fn list(&self) -> Result<Vec<Listed>> {
         let mut lengths: Vec<(String, u64)> = Vec::new();
         for key in self.values.keys(PREFIX).await? {
             let (Some((name, rest)), false) = (split(&key), key.starts_with(CONTENT)) else { continue };
@@ -220,21 +227,21 @@ impl<K: KeyValues> Keyed<K> {
     }
 
     /// How many bytes are kept of all files.
-    pub async fn byte_length(&self) -> Result<u64> {
+    pub(crate) async fn byte_length(&self) -> Result<u64> {
         let keys = self.values.keys(PREFIX).await?;
         let pieces = keys.iter().filter_map(|key| parse_piece(split(key)?.1));
         Ok(pieces.map(|(_, piece)| u64::from(piece.byte_length)).sum())
     }
 
     /// Forgets everything.
-    pub async fn clear(&mut self) -> Result<()> {
+    pub(crate) async fn clear(&mut self) -> Result<()> {
         self.files.clear();
         self.values.delete(self.values.keys(PREFIX).await?).await
     }
 
     /// Removes the file that was not used for longest, but neither this one nor any that was used since then; whether
     /// there was one.
-    pub async fn remove_oldest(&mut self, but_url: &str, since_ms: u64) -> Result<bool> {
+    pub(crate) async fn remove_oldest(&mut self, but_url: &str, since_ms: u64) -> Result<bool> {
         let but = name_of(but_url);
         let old = self.list().await?.into_iter().filter(|file| file.name != but && file.last_used_ms < since_ms);
         match old.min_by_key(|file| file.last_used_ms) {
@@ -244,7 +251,7 @@ impl<K: KeyValues> Keyed<K> {
     }
 
     /// Notes that bytes of a version have a content.
-    pub async fn note(&mut self, content: &Content, url: &str, version: &str, range: Range<u64>) -> Result<()> {
+    pub(crate) async fn note(&mut self, content: &Content, url: &str, version: &str, range: Range<u64>) -> Result<()> {
         let name = name_of(url);
         let file = self.file(&name).filter(|file| file.version == version);
         let (Some(file), Ok(log)) = (file, name.as_bytes().try_into()) else { return Ok(()) };
@@ -254,7 +261,7 @@ impl<K: KeyValues> Keyed<K> {
     }
 
     /// Where contents are.
-    pub async fn locate(&mut self, contents: &[Option<Content>]) -> Result<Vec<Option<Located>>> {
+    pub(crate) async fn locate(&mut self, contents: &[Option<Content>]) -> Result<Vec<Option<Located>>> {
         let known = HashSet::<_>::from_iter(self.values.keys(CONTENT).await?);
         let mut found = Vec::new();
         for content in contents {

@@ -7,7 +7,7 @@
 
 use super::PIECE_BYTES;
 use super::extents::{Extents, Piece};
-pub use super::record::Description;
+pub(crate) use super::record::Description;
 use super::record::{self, HEAD_BYTES, Head, LAST_USED_AT, RECORD_BYTES};
 use super::storage::Storage;
 use crate::codec::crc32::checksum;
@@ -16,7 +16,7 @@ use std::ops::Range;
 
 /// The log of one file.
 #[derive(Debug)]
-pub struct Log<S> {
+pub(crate) struct Log<S> {
     storage: S,
     /// `None` for a log that is empty, or that nobody can read.
     kept: Option<Kept>,
@@ -37,7 +37,7 @@ struct Kept {
 
 /// What a log has of a range.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found<'a> {
+pub(crate) enum Found<'a> {
     /// The first bytes of it, at least one.
     Bytes(&'a [u8]),
     /// It begins with this stretch that is not there.
@@ -49,7 +49,7 @@ impl<S: Storage> Log<S> {
     ///
     /// # Errors
     /// Those of the storage.
-    pub fn open(storage: S) -> Result<Self> {
+    pub(crate) fn open(storage: S) -> Result<Self> {
         let mut log = Log { storage, kept: None, scratch: Vec::new(), checked: None };
         log.kept = log.read_description()?;
         log.read_records()?;
@@ -57,22 +57,24 @@ impl<S: Storage> Log<S> {
     }
 
     /// The file that is kept, if there is one.
-    pub fn description(&self) -> Option<&Description> {
+    pub(crate) fn description(&self) -> Option<&Description> {
         self.kept.as_ref().map(|kept| &kept.description)
     }
 
     /// What tells this log from those that were there before under the same name.
-    pub fn generation(&self) -> Option<u64> {
+    #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "only the browser asks"))]
+    pub(crate) fn generation(&self) -> Option<u64> {
         self.kept.as_ref().map(|kept| kept.generation)
     }
 
     /// How many bytes of the file are there.
-    pub fn byte_length(&self) -> u64 {
+    pub(crate) fn byte_length(&self) -> u64 {
         self.kept.as_ref().map_or(0, |kept| kept.extents.byte_length())
     }
 
     /// Whether all of `range` is there, as far as nobody has read it.
-    pub fn has(&self, range: &Range<u64>) -> bool {
+    #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "only the browser asks"))]
+    pub(crate) fn has(&self, range: &Range<u64>) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.extents.run_end(range.start) >= range.end)
     }
 
@@ -81,7 +83,7 @@ impl<S: Storage> Log<S> {
     ///
     /// # Errors
     /// Those of the storage; `LIMIT` where the URL is too long to be kept.
-    pub fn begin(&mut self, description: Description, generation: u64, now_ms: u64) -> Result<()> {
+    pub(crate) fn begin(&mut self, description: Description, generation: u64, now_ms: u64) -> Result<()> {
         (self.kept, self.checked) = (None, None);
         self.storage.truncate(0)?;
         let head = record::describe(&description, generation, now_ms)
@@ -97,7 +99,7 @@ impl<S: Storage> Log<S> {
     ///
     /// # Errors
     /// Those of the storage.
-    pub fn touch(&mut self, now_ms: u64) -> Result<()> {
+    pub(crate) fn touch(&mut self, now_ms: u64) -> Result<()> {
         match self.kept {
             Some(_) => self.storage.write_at(LAST_USED_AT, &record::last_used(now_ms)),
             None => Ok(()),
@@ -109,7 +111,7 @@ impl<S: Storage> Log<S> {
     ///
     /// # Errors
     /// Those of the storage. A damaged piece is no error: it is missing from now on.
-    pub fn read(&mut self, range: Range<u64>, least_run: u64) -> Result<Found<'_>> {
+    pub(crate) fn read(&mut self, range: Range<u64>, least_run: u64) -> Result<Found<'_>> {
         let Some(kept) = &mut self.kept else { return Ok(Found::Missing(range)) };
         while let Some((extent, piece)) = kept.extents.find(range.start) {
             if self.checked != Some(piece) {
@@ -134,7 +136,7 @@ impl<S: Storage> Log<S> {
     ///
     /// # Errors
     /// Those of the storage: then none of it counts as kept. `INTERNAL` for a log that was not begun.
-    pub fn append(&mut self, start: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn append(&mut self, start: u64, bytes: &[u8]) -> Result<()> {
         let unusable = || Error::new(ErrorKind::Internal, "bytes were to be kept in a way that no log takes");
         let end = start.checked_add(bytes.len() as u64).ok_or_else(unusable)?;
         let kept = self.kept.as_mut().filter(|_| bytes.len() as u64 <= PIECE_BYTES).ok_or_else(unusable)?;
@@ -157,12 +159,12 @@ impl<S: Storage> Log<S> {
     ///
     /// # Errors
     /// Those of the storage.
-    pub fn flush(&mut self) -> Result<()> {
+    pub(crate) fn flush(&mut self) -> Result<()> {
         self.storage.flush()
     }
 
     /// The storage, for whoever is done with the log.
-    pub fn into_storage(self) -> S {
+    pub(crate) fn into_storage(self) -> S {
         self.storage
     }
 
@@ -202,7 +204,7 @@ impl<S: Storage> Log<S> {
 }
 
 /// What the first bytes of a log say: which file it keeps, and when that was last used.
-#[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "what lists logs without opening them is a browser"))]
+#[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "only the browser lists logs"))]
 pub(super) fn glance(bytes: &[u8]) -> Option<(Description, u64)> {
     let head = Head::read(bytes.first_chunk()?)?;
     let text = bytes.get(HEAD_BYTES..HEAD_BYTES + head.text_length)?;
@@ -210,7 +212,7 @@ pub(super) fn glance(bytes: &[u8]) -> Option<(Description, u64)> {
 }
 
 /// How many bytes [`glance`] needs.
-#[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "as for `glance`"))]
+#[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "only the browser lists logs"))]
 pub(super) const GLANCE_BYTES: u64 = (HEAD_BYTES + record::MAX_TEXT_BYTES) as u64;
 
 fn load(storage: &mut impl Storage, scratch: &mut Vec<u8>, piece: &Piece) -> Result<bool> {

@@ -11,10 +11,11 @@
 //!
 //! A slow disk does not matter, since its length is known without it.
 
-use super::opfs::{Folder, navigator};
+use super::opfs::Folder;
 use super::storage::Storage;
+use crate::browser::navigator::navigator;
+use crate::browser::timer::now_ms;
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::timer::now_ms;
 use js_sys::Math;
 
 /// Browsers measure time in steps of 0.1 ms: so many calls on a disk take less than that.

@@ -11,64 +11,61 @@
 //!
 //! Nothing here can fail a load: a cache that breaks goes quiet, and the network does the work.
 
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod choice;
-#[cfg(target_arch = "wasm32")]
-pub mod client;
-pub mod contents;
-pub mod extents;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
+pub(crate) mod client;
+pub(crate) mod contents;
+pub(crate) mod extents;
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod indexed;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod keep;
-pub mod key;
-pub mod keyed;
-#[cfg(target_arch = "wasm32")]
-mod lock;
-pub mod log;
-#[cfg(target_arch = "wasm32")]
+pub(crate) mod key;
+pub(crate) mod keyed;
+pub(crate) mod log;
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod memory;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod message;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod opfs;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod own;
 mod record;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod shelf;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod status;
-pub mod storage;
-#[cfg(target_arch = "wasm32")]
+pub(crate) mod storage;
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod store;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod worker;
 
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub(crate) use choice::Choice;
-#[cfg(target_arch = "wasm32")]
-pub(crate) use lock::Lock;
-#[cfg(target_arch = "wasm32")]
-pub(crate) use opfs::is_offline;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub(crate) use own::Own;
 
 /// Bytes are kept in pieces of at most so many: to read a part of one, all of it is read and checked.
-pub const PIECE_BYTES: u64 = 1 << 20;
+pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 
 /// So many bytes are read at a time, some pieces: to ask a worker for 1 MiB costs half as much as to copy it.
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub(crate) const STRETCH_BYTES: u64 = 4 << 20;
 
 /// Where the piece ends that the byte at `position` is in: at a multiple of [`PIECE_BYTES`], so that those of two loads are the same.
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub(crate) fn end_of_piece(position: u64) -> u64 {
     (position / PIECE_BYTES + 1).saturating_mul(PIECE_BYTES)
 }
 
 /// Where a read that begins at `position` ends, where pieces do: no piece is read twice.
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub(crate) fn end_of_stretch(position: u64) -> u64 {
     (position / STRETCH_BYTES + 1).saturating_mul(STRETCH_BYTES)
 }
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests;

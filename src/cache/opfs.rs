@@ -1,8 +1,9 @@
 //! The origin private file system: a folder of logs, opened by synchronous handles as only workers may.
 
 use super::storage::Storage;
+use crate::browser::navigator::navigator;
+use crate::browser::timer::pause;
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::timer::pause;
 use js_sys::{ArrayBuffer, IteratorNext, Object, Promise, Reflect, Uint8Array};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
@@ -107,21 +108,6 @@ pub(super) async fn room_bytes(kept_bytes: u64) -> Result<u64> {
         (Some(quota), Some(usage)) => Ok((quota - usage.max(kept_bytes as f64)).max(0.0) as u64),
         _ => Ok(u64::MAX), // it does not say: writing will tell
     }
-}
-
-/// A part of `navigator`, which pages and workers both have.
-pub(super) fn navigator(part: &str) -> Result<JsValue, JsValue> {
-    let navigator = Reflect::get(&js_sys::global(), &"navigator".into())?;
-    let part = Reflect::get(&navigator, &part.into())?;
-    if part.is_object() { Ok(part) } else { Err(JsValue::UNDEFINED) }
-}
-
-/// Whether the browser knows that it has no connection.
-pub(crate) fn is_offline() -> bool {
-    let navigator = Reflect::get(&js_sys::global(), &"navigator".into());
-    navigator
-        .and_then(|navigator| Reflect::get(&navigator, &"onLine".into()))
-        .is_ok_and(|online| online == JsValue::FALSE)
 }
 
 /// A file that this worker alone has open, until this is dropped.

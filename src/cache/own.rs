@@ -1,8 +1,8 @@
 //! A cache that the caller gave: an object with `get`, `set`, `delete` and `keys`.
 
 use super::keyed::KeyValues;
+use crate::browser::type_tag::view;
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::brand::view;
 use js_sys::{Function, Promise, Reflect, Uint8Array};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;

@@ -19,7 +19,7 @@
 use super::PIECE_BYTES;
 use super::extents::Piece;
 use crate::codec::crc32::checksum;
-use crate::source::answer::Identity;
+use crate::identity::Identity;
 
 /// Up to the text of the description.
 pub(super) const HEAD_BYTES: usize = 36;
@@ -37,11 +37,11 @@ const MAGIC: &[u8; 8] = b"WSCACHE2";
 
 /// The file that a log keeps, and which version of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Description {
+pub(crate) struct Description {
     /// Where the file came from.
-    pub url: String,
+    pub(crate) url: String,
     /// What tells this version of the file from another.
-    pub identity: Identity,
+    pub(crate) identity: Identity,
 }
 
 /// The fixed part of a description.

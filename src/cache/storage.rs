@@ -3,7 +3,7 @@
 use crate::error::Result;
 
 /// A file that is read and written in place.
-pub trait Storage {
+pub(crate) trait Storage {
     /// Reads bytes that begin at `at`, and says how many: fewer than fit where the file ends.
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use super::opfs::{Folder, failed};
 use super::shelf::Shelf;
 use super::status::Status;
 use super::store::{BroadcastChannel, Store};
+use crate::browser::timer::pause;
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::timer::pause;
 use futures::StreamExt;
 use futures::channel::mpsc;
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
@@ -31,7 +31,7 @@ pub(super) enum Event {
 /// Begins to answer the messages that this worker gets.
 #[wasm_bindgen(js_name = serveCache)]
 #[allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
-pub fn serve_cache() {
+pub(crate) fn serve_cache() {
     let (sender, events) = mpsc::unbounded();
     let asked = sender.clone();
     listen(&js_sys::global(), move |data| {

@@ -2,8 +2,8 @@
 
 use crate::dtype::Dtype;
 pub use crate::long_array::{LongArray, Strings};
-use crate::split::Split;
 use serde_json::{Map, Value};
+use split::Split;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,6 +11,7 @@ use std::ops::Range;
 mod checks;
 mod digest;
 mod manifest;
+pub mod split;
 
 pub(crate) use checks::check_tensors;
 #[cfg(feature = "ztensor")]

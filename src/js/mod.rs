@@ -1,6 +1,5 @@
 //! The face that JavaScript sees, below its own `weightstream.js`: promises in, plain objects out, no logic.
 
-#[cfg(feature = "js")]
 mod allocator;
 mod cache;
 mod cancel;
@@ -12,6 +11,7 @@ mod options;
 mod progress;
 mod tensor;
 mod value;
+mod workers;
 
 use crate::error::Error;
 use crate::index::Tensor;

@@ -26,14 +26,14 @@ pub use options::Options;
 pub use pieces::PieceReader;
 pub(crate) use shard::check_length;
 pub use transfer::file::FIRST_READ_BYTES;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub(crate) use transfer::range_reader::SCRATCH_BYTES;
 pub use transfer::stats::{Arrived, Observer, Stats};
 
 use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::index::split::Split;
 use crate::index::{Digest, Manifest, Metadata, Parsed, Tensor};
 use crate::source::{Body, Source};
-use crate::split::Split;
 use digests::check_whole;
 use futures::channel::oneshot;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
@@ -196,7 +196,7 @@ impl<S: Source> Loader<S> {
     }
 
     /// As [`Loader::stats`], for whoever outlives the loader.
-    #[cfg(target_arch = "wasm32")]
+    #[cfg(all(feature = "js", target_arch = "wasm32"))]
     pub(crate) fn shared_stats(&self) -> Rc<Stats> {
         Rc::clone(&self.stats)
     }

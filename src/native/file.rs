@@ -9,9 +9,9 @@ use super::storage::Storage;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format::{self, StretchChecksum};
+use crate::index::split::Split;
 use crate::index::{Component, Digest, Index, Parsed, Part};
 use crate::loader::check_length;
-use crate::split::Split;
 use crate::window::{Stop, Window};
 #[cfg(not(target_arch = "wasm32"))]
 use std::fs::{File, Metadata};

@@ -25,10 +25,10 @@ pub use remote::RemoteReader;
 pub use streaming::{LoadedTensor, StreamingLoader};
 
 use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::index::split::Split;
 use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor, check_elsewhere};
 use crate::loader::ModelMetadata;
 use crate::names::Names;
-use crate::split::Split;
 use file::{FileBytes, TensorFile};
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;

@@ -1,10 +1,11 @@
 //! A Blob or File, read by its stream; files of one choice lie beside each other.
 
-use super::brand::tag;
+use super::Answer;
 use super::files::{self, ChosenFile};
 use super::stream::{StreamBody, broken};
-use super::{Answer, answer::Identity};
+use crate::browser::type_tag::tag;
 use crate::error::{Error, ErrorKind, Result};
+use crate::identity::Identity;
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::JsCast;

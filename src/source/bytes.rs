@@ -1,10 +1,11 @@
 //! Bytes that the caller's own code provides: anything with `byteLength` and `slice(start, end)`.
 
-use super::brand::view;
+use super::Answer;
 use super::js_buffer::JsBuffer;
 use super::stream::broken;
-use super::{Answer, answer::Identity};
+use crate::browser::type_tag::view;
 use crate::error::{Error, ErrorKind, Result};
+use crate::identity::Identity;
 use js_sys::Promise;
 use std::ops::Range;
 use wasm_bindgen::{JsValue, prelude::wasm_bindgen};

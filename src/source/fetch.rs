@@ -1,9 +1,10 @@
 //! A URL, read by `fetch` with Range requests.
 
-use super::brand::tag;
 use super::history::{History, ask_until_settled};
 use super::stream::{StreamBody, broken, used};
 use super::{Answer, answer};
+use crate::browser::type_tag::tag;
+#[cfg(feature = "js")]
 use crate::cache::key::partition;
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{Date, Function, Promise, Reflect, decode_uri_component, encode_uri_component};
@@ -108,6 +109,7 @@ impl FetchSource {
 
     /// A hash of the caller's headers and credentials, where requests for this file carry any: see
     /// [`partition`](crate::cache::key::partition).
+    #[cfg(feature = "js")]
     pub fn partition(&self) -> Option<String> {
         let Client { headers, credentials, .. } = &*self.client;
         let includes_cookies = matches!(credentials, Some(RequestCredentials::Include));

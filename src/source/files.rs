@@ -1,7 +1,7 @@
 //! Files that were chosen together: which of them to open, and where the files lie that it names. Their order means nothing.
 
-use super::brand::tag;
 use super::stream::broken;
+use crate::browser::type_tag::tag;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format;
 use crate::index::{Parsed, Part};

@@ -1,8 +1,8 @@
 //! What the answers of a server so far say about how far its answers can be believed.
 
 use super::Answer;
-use super::answer::Identity;
 use crate::error::Result;
+use crate::identity::Identity;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! A tensor's memory in the browser: an ArrayBuffer that JavaScript owns, outside the wasm memory.
 
 use super::Buffer;
-use super::brand::{SHARED, tag};
+use crate::browser::type_tag::{SHARED, tag};
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{ArrayBuffer, Uint8Array};
 use std::cell::RefCell;
@@ -47,6 +47,7 @@ impl JsBuffer {
     }
 
     /// Whether it may be detached.
+    #[cfg(feature = "js")]
     pub(crate) fn is_ours(&self) -> bool {
         !self.is_borrowed
     }

@@ -1,7 +1,8 @@
 //! Bytes that are in memory already, and the buffer that native tensors live in.
 
-use super::{Answer, Body, Buffer, Source, answer::Identity};
+use super::{Answer, Body, Buffer, Source};
 use crate::error::{Error, ErrorKind, Result};
+use crate::identity::Identity;
 use std::ops::Range;
 use std::rc::Rc;
 

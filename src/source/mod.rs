@@ -7,10 +7,8 @@ pub mod answer;
 #[cfg(target_arch = "wasm32")]
 mod blob;
 #[cfg(target_arch = "wasm32")]
-pub(crate) mod brand;
-#[cfg(target_arch = "wasm32")]
 pub(crate) mod bytes;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub mod cached;
 #[cfg(target_arch = "wasm32")]
 pub mod fetch;
@@ -26,13 +24,11 @@ pub mod memory;
 #[cfg(target_arch = "wasm32")]
 mod stream;
 #[cfg(target_arch = "wasm32")]
-pub(crate) mod timer;
-#[cfg(target_arch = "wasm32")]
 pub mod web;
 
 use crate::error::Result;
+use crate::identity::Identity;
 use crate::index::Digest;
-use answer::Identity;
 use std::ops::Range;
 
 /// Something that ranges of bytes can be read from: a URL, a Blob, a file, memory.

@@ -4,10 +4,10 @@
 //! memory. WebKit's fetch streams, and those of many custom `fetch` functions, are no byte streams:
 //! then chunks are copied.
 
-use super::brand::view;
 use super::js_buffer::JsBuffer;
-use super::timer;
 use super::{Buffer, answer};
+use crate::browser::timer;
+use crate::browser::type_tag::view;
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{Object, Promise, Reflect, Uint8Array};
 use std::ops::Range;

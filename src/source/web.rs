@@ -1,17 +1,22 @@
 //! What a web app can open: URLs, Blobs and Files, and bytes of its own.
 
 use super::blob::BlobSource;
-use super::brand::tag;
 use super::bytes::{self, ByteSource, BytesBody};
+#[cfg(feature = "js")]
 use super::cached::{CachedBody, CachedSource, Naming, Report};
 use super::fetch::{Client, FetchSource};
 use super::files::ChosenFile;
 use super::js_buffer::JsBuffer;
 use super::stream::StreamBody;
-use super::{Answer, Body, Source, timer};
+use super::{Answer, Body, Source};
+use crate::browser::timer;
+use crate::browser::type_tag::tag;
+#[cfg(feature = "js")]
 use crate::cache::Choice;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "js")]
 use crate::index::Digest;
+#[cfg(feature = "js")]
 use futures::FutureExt;
 use js_sys::Reflect;
 use std::ops::Range;
@@ -24,6 +29,7 @@ pub enum WebSource {
     /// A URL.
     Fetch(FetchSource),
     /// A URL, with the cache before it.
+    #[cfg(feature = "js")]
     Cached(CachedSource),
     /// A Blob or File.
     Blob(BlobSource),
@@ -75,6 +81,7 @@ impl WebSource {
     ///
     /// # Errors
     /// Those of [`Naming::name`].
+    #[cfg(feature = "js")]
     pub(crate) async fn kept_in(self, choice: Choice, naming: Naming, report: Rc<Report>) -> Result<Self> {
         let WebSource::Fetch(source) = self else { return Ok(self) };
         naming.name(source.name())?; // before anything is started, and wherever there is a cache or not
@@ -95,6 +102,7 @@ impl Source for WebSource {
     fn name(&self) -> &str {
         match self {
             WebSource::Fetch(source) => source.name(),
+            #[cfg(feature = "js")]
             WebSource::Cached(source) => source.source().name(),
             WebSource::Blob(source) => source.name(),
             WebSource::Bytes(_) => "the byte source",
@@ -104,6 +112,7 @@ impl Source for WebSource {
     fn file_name(&self) -> Option<String> {
         match self {
             WebSource::Fetch(source) => source.file_name(),
+            #[cfg(feature = "js")]
             WebSource::Cached(source) => source.source().file_name(),
             WebSource::Blob(source) => source.file_name(),
             WebSource::Bytes(_) => None,
@@ -113,6 +122,7 @@ impl Source for WebSource {
     async fn read(&self, range: Range<u64>) -> Result<Answer<WebBody>> {
         match self {
             WebSource::Fetch(source) => Ok(source.read(range).await?.map(WebBody::Stream)),
+            #[cfg(feature = "js")]
             WebSource::Cached(source) => {
                 // Boxed, or the compiler copies all of it to wherever a source is read.
                 let answer = source.read(range).boxed_local().await?;
@@ -126,6 +136,7 @@ impl Source for WebSource {
     fn part(&self, path: &str) -> Result<Self> {
         match self {
             WebSource::Fetch(source) => Ok(WebSource::Fetch(source.part(path)?)),
+            #[cfg(feature = "js")]
             WebSource::Cached(source) => Ok(WebSource::Cached(source.with(source.source().part(path)?)?)),
             WebSource::Blob(source) => Ok(WebSource::Blob(source.part(path)?)),
             WebSource::Bytes(_) => {
@@ -139,30 +150,35 @@ impl Source for WebSource {
     fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
         match self {
             WebSource::Fetch(source) => Ok(WebSource::Fetch(source.elsewhere(url))),
+            #[cfg(feature = "js")]
             WebSource::Cached(source) => Ok(WebSource::Cached(source.with(source.source().elsewhere(url))?)),
             WebSource::Blob(source) => source.elsewhere(url, path).map(WebSource::Blob),
             WebSource::Bytes(_) => self.part(path),
         }
     }
 
+    #[cfg(feature = "js")]
     fn expect_whole(&self, digest: &Digest) {
         if let WebSource::Cached(source) = self {
             source.expect_whole(digest);
         }
     }
 
+    #[cfg(feature = "js")]
     fn expect(&self, range: Range<u64>, digest: &Digest) {
         if let WebSource::Cached(source) = self {
             source.expect(range, digest);
         }
     }
 
+    #[cfg(feature = "js")]
     fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
         if let WebSource::Cached(source) = self {
             source.expect_buffers(ranges);
         }
     }
 
+    #[cfg(feature = "js")]
     fn confirm(&self, range: Range<u64>, digest: &Digest) {
         if let WebSource::Cached(source) = self {
             source.confirm(range, digest);
@@ -173,6 +189,7 @@ impl Source for WebSource {
         matches!(self, WebSource::Blob(_) | WebSource::Bytes(_))
     }
 
+    #[cfg(feature = "js")]
     fn reject(&self) {
         if let WebSource::Cached(source) = self {
             source.reject();
@@ -204,6 +221,7 @@ pub enum WebBody {
     /// From a stream.
     Stream(StreamBody),
     /// From the cache, or past it.
+    #[cfg(feature = "js")]
     Cached(Box<CachedBody>),
     /// From the caller's code.
     Bytes(BytesBody),
@@ -215,11 +233,13 @@ impl Body for WebBody {
     async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         match self {
             WebBody::Stream(body) => body.read(into, at).await,
+            #[cfg(feature = "js")]
             WebBody::Cached(body) => body.read(into, at).boxed_local().await,
             WebBody::Bytes(body) => body.read(into, at).await,
         }
     }
 
+    #[cfg(feature = "js")]
     fn is_cached(&self) -> bool {
         matches!(self, WebBody::Cached(body) if body.is_cached())
     }

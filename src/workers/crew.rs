@@ -1,10 +1,10 @@
 //! All workers of a page: started when there is something to do, and ended when there was nothing for a while.
 
-use super::start;
 use super::worker::Worker;
+use crate::browser::timer::{now_ms, pause};
+use crate::browser::worker as script;
 use crate::loader::SCRATCH_BYTES;
 use crate::source::js_buffer::JsBuffer;
-use crate::source::timer::{now_ms, pause};
 use js_sys::{ArrayBuffer, Uint8Array};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -56,7 +56,7 @@ impl Crew {
         while self.workers.borrow().len() < count && self.failure.borrow().is_none() {
             match Worker::start(Rc::downgrade(self)) {
                 Ok(worker) => self.workers.borrow_mut().push(worker),
-                Err(exception) => self.note(start::failed_to_start(&exception)), // the page does without
+                Err(exception) => self.note(script::failed_to_start(&exception)), // the page does without
             }
         }
         self.watch();

@@ -11,7 +11,6 @@ mod crew;
 mod message;
 mod pool;
 mod serve;
-pub(crate) mod start;
 mod webcrypto;
 mod worker;
 

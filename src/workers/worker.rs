@@ -2,10 +2,10 @@
 
 use super::crew::Crew;
 use super::message::{Answer, Request};
-use super::start;
+use crate::browser::timer::now_ms;
+use crate::browser::worker as script;
 use crate::loader::{Received, TaskError};
 use crate::source::js_buffer::JsBuffer;
-use crate::source::timer::now_ms;
 use js_sys::{Array, Reflect, Uint8Array};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ const PATIENCE_MS: f64 = if cfg!(weightstream_test_hooks) { 3_000.0 } else { 20_
 /// A worker and what it has to do.
 #[derive(Debug)]
 pub(super) struct Worker {
-    worker: start::Worker,
+    worker: script::Worker,
     is_ready: Cell<bool>,
     is_lost: Cell<bool>,
     tasks: RefCell<HashMap<u32, Rc<TaskState>>>,
@@ -45,7 +45,7 @@ pub(super) struct TaskState {
 
 impl Worker {
     pub(super) fn start(crew: Weak<Crew>) -> Result<Rc<Self>, JsValue> {
-        let worker = start::start("jobs")?;
+        let worker = script::start("jobs")?;
         let (tasks, waiting_bytes, is_ready, is_lost) = Default::default();
         let (next_number, heard_ms) = (Cell::new(1), Cell::new(now_ms()));
         let worker = Rc::new(Worker { worker, is_ready, is_lost, tasks, next_number, waiting_bytes, heard_ms });
@@ -114,7 +114,7 @@ impl Worker {
     /// Ends the worker, with all its tasks.
     pub(super) fn lose(&self) {
         self.is_lost.set(true);
-        start::end(&self.worker);
+        script::end(&self.worker);
         let numbers: Vec<_> = self.tasks.borrow().keys().copied().collect();
         numbers.into_iter().for_each(|number| self.end(number, Err(TaskError::WorkerLost)));
     }
@@ -149,7 +149,7 @@ impl Worker {
         let failed = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
             prevent_default(&event); // it is no fault of the page, which goes on without
             if let (Some(worker), Some(crew)) = (worker.upgrade(), crew.upgrade()) {
-                crew.lose(&worker, start::failed(&event, worker.is_ready()));
+                crew.lose(&worker, script::failed(&event, worker.is_ready()));
             }
         });
         let failed = failed.into_js_value();

@@ -109,10 +109,14 @@ fn clippy(project: &Project) -> Result<()> {
     command::run(cargo(project).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
+/// Once as the npm package is built, and once as a wasm32 application uses the crate.
 fn clippy_for_wasm(project: &Project) -> Result<()> {
-    let mut cargo = wasm_target::ready(project)?.cargo()?;
-    cargo.args(["clippy", "--target", TARGET, "--lib", "--tests", "--", "-D", "warnings"]);
-    command::run(cargo.current_dir(&project.root))
+    for features in ["js", ""] {
+        let mut cargo = wasm_target::ready(project)?.cargo()?;
+        cargo.args(["clippy", "--target", TARGET, "--features", features, "--lib", "--tests", "--", "-D", "warnings"]);
+        command::run(cargo.current_dir(&project.root))?;
+    }
+    Ok(())
 }
 
 fn native_tests(project: &Project) -> Result<()> {

@@ -4,15 +4,15 @@
 mod start;
 
 use super::message::Request;
-use super::opfs::navigator;
 use super::record::{read_identity, write_identity};
 use super::status::Status;
 use super::worker::Event;
 use super::{PIECE_BYTES, STRETCH_BYTES};
+use crate::browser::navigator::navigator;
+use crate::browser::timer::pause;
+use crate::browser::worker::Worker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::answer::Identity;
-use crate::source::timer::pause;
-use crate::workers::start::Worker;
+use crate::identity::Identity;
 use futures::channel::{mpsc, oneshot};
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use futures::lock::Mutex;
@@ -37,7 +37,7 @@ const MAX_SPARE_STRETCHES: usize = 3;
 
 /// The cache, as a page asks it.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     port: RefCell<Port>,
     /// Where files are kept, once that is known.
     status: Mutex<Option<Status>>,
@@ -68,27 +68,27 @@ enum Port {
 
 /// What was asked, and not yet answered.
 #[derive(Debug)]
-pub struct Reply {
+pub(crate) struct Reply {
     client: Rc<Client>,
     answer: Result<oneshot::Receiver<Array>>,
 }
 
 /// Where a content is kept.
 #[derive(Debug)]
-pub struct Located {
+pub(crate) struct Located {
     /// Under which key,
-    pub key: String,
+    pub(crate) key: String,
     /// in which version of its file,
-    pub version: String,
+    pub(crate) version: String,
     /// from which byte on,
-    pub start: u64,
+    pub(crate) start: u64,
     /// and how long it is, if all of it is there.
-    pub byte_length: Option<u64>,
+    pub(crate) byte_length: Option<u64>,
 }
 
 impl Client {
     /// Which version of the file is kept, if one is.
-    pub async fn open(self: &Rc<Self>, url: &str) -> Result<Option<Identity>> {
+    pub(crate) async fn open(self: &Rc<Self>, url: &str) -> Result<Option<Identity>> {
         let answer = self.ask(Request::Open { url: url.to_owned() }).answer().await?;
         let version = answer.get(2).as_string();
         Ok(version.map(|version| read_identity(&version)))
@@ -96,7 +96,7 @@ impl Client {
 
     /// Asks for the first bytes of a range of that version, as many as the buffer takes: see [`Reply::bytes`]. Where there are
     /// none, all up to `end_of_interest` is of interest.
-    pub fn read(
+    pub(crate) fn read(
         self: &Rc<Self>,
         url: &str,
         version: &str,
@@ -109,7 +109,7 @@ impl Client {
     }
 
     /// Waits where too many pieces are on their way to the disk.
-    pub async fn wait_for_room(&self) {
+    pub(crate) async fn wait_for_room(&self) {
         while self.on_their_way.get() >= MAX_PIECES_ON_THEIR_WAY && self.failure.borrow().is_none() {
             let (sender, receiver) = oneshot::channel();
             self.until_there_is_room.borrow_mut().push_back(sender);
@@ -118,7 +118,7 @@ impl Client {
     }
 
     /// Keeps the first `byte_length` bytes of `buffer`, which the file has from `start`. The reply needs no waiting for.
-    pub fn write(
+    pub(crate) fn write(
         self: &Rc<Self>,
         url: &str,
         version: &str,
@@ -133,7 +133,7 @@ impl Client {
     }
 
     /// Notes that a write has ended.
-    pub fn written(&self) {
+    pub(crate) fn written(&self) {
         self.on_their_way.set(self.on_their_way.get().saturating_sub(1));
         if let Some(next) = self.until_there_is_room.borrow_mut().pop_front() {
             next.send(()).ok(); // whoever waited may have been stopped
@@ -142,14 +142,14 @@ impl Client {
 
     /// Notes that bytes of a version have a content, so that they are found under any URL. No bytes at all: that it is
     /// not to be found there any more.
-    pub fn note(self: &Rc<Self>, content: &str, url: &str, version: &str, range: Range<u64>) -> Reply {
+    pub(crate) fn note(self: &Rc<Self>, content: &str, url: &str, version: &str, range: Range<u64>) -> Reply {
         let (content, url, version) = (content.to_owned(), url.to_owned(), version.to_owned());
         let (start, byte_length) = (range.start, range.end - range.start);
         self.ask(Request::Note { content, url, version, start, byte_length })
     }
 
     /// Where contents are kept, if they are.
-    pub async fn locate(self: &Rc<Self>, contents: &[String]) -> Result<Vec<Option<Located>>> {
+    pub(crate) async fn locate(self: &Rc<Self>, contents: &[String]) -> Result<Vec<Option<Located>>> {
         let contents = contents.iter().map(|content| JsValue::from_str(content)).collect();
         let places: Array = self.ask(Request::Locate { contents }).answer().await?.get(2).unchecked_into();
         let place = |place: JsValue| {
@@ -162,32 +162,32 @@ impl Client {
     }
 
     /// Forgets a file; only if it is of this version, where one is named.
-    pub async fn delete(self: &Rc<Self>, url: &str, version: Option<String>) -> Result<()> {
+    pub(crate) async fn delete(self: &Rc<Self>, url: &str, version: Option<String>) -> Result<()> {
         self.ask(Request::Delete { url: url.to_owned(), version }).answer().await.map(drop)
     }
 
     /// What is kept: an array of `[key, bytes that it takes, length of the file, milliseconds since 1970]`.
-    pub async fn list(self: &Rc<Self>) -> Result<Array> {
+    pub(crate) async fn list(self: &Rc<Self>) -> Result<Array> {
         Ok(self.ask(Request::List).answer().await?.get(2).unchecked_into())
     }
 
     /// Forgets everything.
-    pub async fn clear(self: &Rc<Self>) -> Result<()> {
+    pub(crate) async fn clear(self: &Rc<Self>) -> Result<()> {
         self.ask(Request::Clear).answer().await.map(drop)
     }
 
     /// A buffer of [`PIECE_BYTES`].
-    pub fn buffer(&self) -> ArrayBuffer {
+    pub(crate) fn buffer(&self) -> ArrayBuffer {
         self.spare.borrow_mut().pop().unwrap_or_else(|| ArrayBuffer::new(PIECE_BYTES as u32))
     }
 
     /// A buffer of [`STRETCH_BYTES`].
-    pub fn stretch(&self) -> ArrayBuffer {
+    pub(crate) fn stretch(&self) -> ArrayBuffer {
         self.spare_stretches.borrow_mut().pop().unwrap_or_else(|| ArrayBuffer::new(STRETCH_BYTES as u32))
     }
 
     /// Takes a buffer back.
-    pub fn recycle(&self, buffer: ArrayBuffer) {
+    pub(crate) fn recycle(&self, buffer: ArrayBuffer) {
         let (spare, most) = match u64::from(buffer.byte_length()) {
             PIECE_BYTES => (&self.spare, MAX_PIECES_ON_THEIR_WAY),
             STRETCH_BYTES => (&self.spare_stretches, MAX_SPARE_STRETCHES),
@@ -263,7 +263,7 @@ impl Client {
 
 impl Reply {
     /// How many bytes came, in which buffer; where none did, from where on there are some again.
-    pub async fn bytes(self) -> Result<(u64, u64, ArrayBuffer)> {
+    pub(crate) async fn bytes(self) -> Result<(u64, u64, ArrayBuffer)> {
         let answer = self.answer().await?;
         let numbers: Array = answer.get(2).unchecked_into();
         let number = |at: u32| numbers.get(at).as_f64().unwrap_or_default() as u64;
@@ -271,12 +271,12 @@ impl Reply {
     }
 
     /// The buffer that was sent, for other use.
-    pub async fn buffer(self) -> Result<ArrayBuffer> {
+    pub(crate) async fn buffer(self) -> Result<ArrayBuffer> {
         Ok(self.answer().await?.get(3).unchecked_into())
     }
 
     /// The whole answer: `[id, nothing, the answer, the buffer]`.
-    pub fn answer(self) -> LocalBoxFuture<'static, Result<Array>> {
+    pub(crate) fn answer(self) -> LocalBoxFuture<'static, Result<Array>> {
         self.settle().boxed_local() // or the compiler copies all of it to wherever something is asked
     }
 

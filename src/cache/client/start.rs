@@ -1,6 +1,8 @@
 //! Who answers a page: a worker, or where there can be none this page itself.
 
 use super::{Client, Port};
+use crate::browser::timer::pause;
+use crate::browser::worker::{self as page_worker, Worker};
 use crate::cache::Own;
 use crate::cache::indexed::Database;
 use crate::cache::message::Request;
@@ -8,8 +10,6 @@ use crate::cache::shelf::Shelf;
 use crate::cache::status::{Kind, Status};
 use crate::cache::worker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::timer::pause;
-use crate::workers::start::{self, Worker};
 use futures::channel::mpsc;
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use js_sys::{Function, Reflect};
@@ -97,7 +97,7 @@ impl Client {
         if !is_there("Worker") {
             return self.serve_here(Shelf::open().boxed_local()); // in service workers, for example
         }
-        match start::start("cache") {
+        match page_worker::start("cache") {
             Ok(worker) => {
                 self.listen(&worker);
                 self.port.replace(Port::Worker(worker));
@@ -164,7 +164,7 @@ impl Client {
         self.waiting.borrow_mut().clear();
         self.until_there_is_room.borrow_mut().clear();
         if let Port::Worker(worker) = &*self.port.borrow() {
-            start::end(worker);
+            page_worker::end(worker);
         }
     }
 }

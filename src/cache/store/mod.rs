@@ -6,7 +6,6 @@
 mod content;
 mod room;
 
-use super::Lock;
 use super::contents::{Content, Contents};
 use super::keep::Keep;
 use super::log::{self, Description, Found, GLANCE_BYTES, Log};
@@ -14,9 +13,10 @@ use super::memory;
 use super::opfs::{Entry, Folder, SyncFile, failed};
 use super::record::{name_of, read_identity, write_identity};
 use super::status::Kind;
+use crate::browser::lock::Lock;
+use crate::browser::timer::pause;
 use crate::error::{ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
-use crate::source::timer::pause;
 use futures::future::{self, Either};
 use js_sys::{Array, ArrayBuffer, Date, Math, Uint8Array};
 use std::collections::HashMap;

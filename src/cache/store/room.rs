@@ -1,7 +1,7 @@
 //! How much may be kept, and what goes when there is no more room.
 
 use super::{CONTENTS, Store, glance, lock_name};
-use crate::cache::Lock;
+use crate::browser::lock::Lock;
 use crate::cache::opfs::{NO_ROOM, failed, room_bytes};
 use crate::error::{Error, ErrorKind, Result};
 

@@ -16,8 +16,8 @@ use super::{Format, ggml, next_start, no_checksums, no_tail};
 use crate::cursor::Cursor;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::index::split::Split;
 use crate::index::{Component, Encoding, Index, Metadata, Parsed, Tensor, check_tensors};
-use crate::split::Split;
 use crate::window::{Stop, Window};
 use std::collections::HashMap;
 

@@ -3,13 +3,14 @@
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
+use crate::identity::Identity;
 use crate::index::{Component, ComponentDigest, Digest, PageTable, Parsed, Part};
 use crate::loader::transfer::range_reader::{Proof, RangeReader, Remote, cut};
 use crate::loader::transfer::stats::Stats;
 use crate::loader::transfer::unpack::{FileBody, Unpacked};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::Policy;
-use crate::source::{Answer, Buffer, Source, answer::Identity};
+use crate::source::{Answer, Buffer, Source};
 use crate::window::{Stop, Window};
 use futures::lock::Mutex;
 use std::cell::{Cell, RefCell};

@@ -1,7 +1,8 @@
 //! Bytes on their way into the cache: gathered into pieces, and handed over behind the load's back.
 
 use super::{CachedFile, Version};
-use crate::cache::{Lock, PIECE_BYTES, end_of_piece};
+use crate::browser::lock::Lock;
+use crate::cache::{PIECE_BYTES, end_of_piece};
 use js_sys::{ArrayBuffer, Date, Uint8Array};
 use std::rc::Rc;
 use wasm_bindgen_futures::spawn_local;

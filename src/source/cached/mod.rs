@@ -21,12 +21,13 @@ mod same;
 mod word;
 
 use super::Answer;
-use super::answer::Identity;
 use super::fetch::FetchSource;
 use super::stream::StreamBody;
+use crate::browser::lock::Lock;
 use crate::cache::client::{Client, version_of};
-use crate::cache::{Lock, PIECE_BYTES, key};
+use crate::cache::{PIECE_BYTES, key};
 use crate::error::{Error, ErrorKind, Result};
+use crate::identity::Identity;
 use crate::index::Digest;
 pub use body::CachedBody;
 use content::Contents;

@@ -4,7 +4,7 @@
 //! A `no-cors` request tells them apart: it succeeds with whatever answer there is, of which nothing can be read; so does one
 //! to the page's own origin that does not follow redirects, which may lead to a login elsewhere. HEAD spares the body. The browser's own `fetch` is used also where the caller gave one: what that throws may mean anything.
 
-use crate::source::timer::pause;
+use crate::browser::timer::pause;
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use js_sys::{Function, Object, Promise, Reflect};
 use std::pin::pin;

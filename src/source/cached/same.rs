@@ -1,12 +1,12 @@
 //! Whether the server's file is the one of which bytes came from another URL's cache. Nothing that the server says could tell:
 //! all of the file is fetched once more, and has the digest that it should or not.
 
+use crate::browser::timer::pause;
 use crate::codec::digest::{Hasher, compare};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use crate::source::fetch::FetchSource;
 use crate::source::js_buffer::JsBuffer;
-use crate::source::timer::pause;
 use crate::source::{Answer, Buffer};
 use std::cell::RefCell;
 use std::rc::Rc;

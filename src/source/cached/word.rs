@@ -11,10 +11,10 @@
 
 use super::CachedFile;
 use super::reach::{Reach, reach};
-use crate::cache::is_offline;
+use crate::browser::navigator::is_offline;
+use crate::browser::timer::pause;
 use crate::error::{Error, Result};
-use crate::source::answer::Identity;
-use crate::source::timer::pause;
+use crate::identity::Identity;
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use std::pin::pin;
 

@@ -1,15 +1,14 @@
 //! The log that a cached file lies in, over a disk that forgets writes, tears them and flips bits.
 
-#![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
+use crate::cache::contents::{Contents, Place};
+use crate::cache::log::{Description, Found, Log};
+use crate::cache::storage::Storage;
+use crate::identity::Identity;
+use crate::{Error, ErrorKind, Result};
 use proptest::prelude::*;
 use std::ops::Range;
-use weightstream::cache::contents::{Contents, Place};
-use weightstream::cache::log::{Description, Found, Log};
-use weightstream::cache::storage::Storage;
-use weightstream::source::answer::Identity;
-use weightstream::{Error, ErrorKind, Result};
 
 /// A disk that holds what was flushed, and what was written since in pieces that a crash may lose.
 #[derive(Debug, Clone, Default)]

@@ -53,7 +53,7 @@ async fn request(name: &str, if_available: bool) -> Result<Option<Lock>, JsValue
     });
     let options = Object::new();
     Reflect::set(&options, &"ifAvailable".into(), &if_available.into())?;
-    let locks: LockManager = super::opfs::navigator("locks")?.unchecked_into();
+    let locks: LockManager = super::navigator::navigator("locks")?.unchecked_into();
     let ended = JsFuture::from(locks.request(name, &options, &callback)?);
     match future::select(granted, ended).await {
         Either::Left((lock, _)) => lock.map_err(|_| JsValue::UNDEFINED),

@@ -10,18 +10,9 @@ thread_local! {
 }
 
 /// Sets what starts a worker, and what ends one.
-#[wasm_bindgen(js_name = setWorkers)]
-#[allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
-pub fn set_workers(start: Function, end: Function) {
+pub(crate) fn set(start: Function, end: Function) {
     START.set(Some(start));
     END.set(Some(end));
-}
-
-/// The module that runs here, for a worker that JavaScript starts.
-#[wasm_bindgen(js_name = thisModule)]
-#[allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
-pub fn this_module() -> JsValue {
-    wasm_bindgen::module()
 }
 
 /// A new worker, which will do what `role` says. Whether it really starts turns out later.

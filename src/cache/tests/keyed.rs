@@ -1,18 +1,17 @@
 //! Files that are kept under keys, in a store that forgets, tears and mixes up values, and fails.
 
-#![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
+use crate::cache::key;
+use crate::cache::keyed::{KeyValues, Keyed};
+use crate::cache::log::Found;
+use crate::{Error, ErrorKind, Result};
 use futures::executor::block_on;
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use weightstream::cache::key;
-use weightstream::cache::keyed::{KeyValues, Keyed};
-use weightstream::cache::log::Found;
-use weightstream::{Error, ErrorKind, Result};
 
 /// A store that several tabs share.
 #[derive(Debug, Clone, Default)]

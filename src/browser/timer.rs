@@ -29,7 +29,7 @@ thread_local! {
 
 /// Lets the page draw and answer, if it could not for long. Where bytes come faster than they are digested, each read is
 /// done at once, and what follows runs on in the same task.
-pub(super) async fn give_turn() {
+pub(crate) async fn give_turn() {
     if js_sys::Date::now() - LAST_TURN_MS.get() < MAX_TASK_MS {
         return;
     }

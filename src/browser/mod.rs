@@ -1,0 +1,10 @@
+//! Bindings to Web APIs that pages and workers both have, used by the layers above.
+
+#[cfg(feature = "js")]
+pub(crate) mod lock;
+#[cfg(feature = "js")]
+pub(crate) mod navigator;
+pub(crate) mod timer;
+pub(crate) mod type_tag;
+#[cfg(feature = "js")]
+pub(crate) mod worker;

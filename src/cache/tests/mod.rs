@@ -1,0 +1,4 @@
+//! What the cache promises of its log and of key-value stores, natively.
+
+mod keyed;
+mod log;

@@ -31,7 +31,7 @@ pub(super) enum Event {
 /// Begins to answer the messages that this worker gets.
 #[wasm_bindgen(js_name = serveCache)]
 #[allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
-pub(crate) fn serve_cache() {
+pub fn serve_cache() {
     let (sender, events) = mpsc::unbounded();
     let asked = sender.clone();
     listen(&js_sys::global(), move |data| {

@@ -386,8 +386,34 @@ export function clearCache(): Promise<void>;
 
 /** Stable codes of {@link LoadError}. */
 export type LoadErrorCode =
-  | "NETWORK" | "HTTP" | "RANGE_UNSUPPORTED" | "CHANGED" | "TRUNCATED" | "CHECKSUM" | "FORMAT"
-  | "LIMIT" | "UNSUPPORTED" | "NOT_FOUND" | "INVALID_ARGUMENT" | "CLOSED" | "INTERNAL";
+  /** No response arrived, or the connection broke. */
+  | "NETWORK"
+  /** The server responded with an HTTP status that is not a success. */
+  | "HTTP"
+  /** The response to a Range request is neither that range nor the whole file. */
+  | "RANGE_UNSUPPORTED"
+  /** The file changed after the load began. */
+  | "CHANGED"
+  /** The file, or a response, ends too early. */
+  | "TRUNCATED"
+  /** The bytes do not match the checksum or digest that was expected. */
+  | "CHECKSUM"
+  /** The bytes violate the rules of their format. */
+  | "FORMAT"
+  /** A size or count exceeds what the loader allows or can allocate. */
+  | "LIMIT"
+  /** The format, or a feature that it uses, is not supported by this version or by this browser. */
+  | "UNSUPPORTED"
+  /** There is no tensor or file of this name. */
+  | "NOT_FOUND"
+  /** An argument or an option is invalid. */
+  | "INVALID_ARGUMENT"
+  /** The loader was closed. */
+  | "CLOSED"
+  /** The operating system or the browser's storage failed to read or write. */
+  | "IO"
+  /** A bug in weightstream. */
+  | "INTERNAL";
 
 /**
  * The one error class. Its message says what was wrong, where, and what to do about it.

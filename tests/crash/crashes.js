@@ -4,7 +4,7 @@ import { Faults, MODEL, crashForTest, open, outcome, pause, safetensors, slowFet
 const SAYS = {
   panic: ["INTERNAL: weightstream crashed", "this is a test"],
   exception: ["INTERNAL: weightstream crashed", "outside the bounds"],
-  memory: ["LIMIT: weightstream ran out of memory", "2000000000 bytes could not be had"],
+  memory: ["LIMIT: weightstream ran out of memory", "2000000000 bytes could not be allocated"],
 };
 const never = () => new Promise(() => {});
 const uncaught = [];
@@ -68,7 +68,7 @@ export async function outOfMemory() {
   const file = new Blob([safetensors(100_000, 1, 200)]);
   for (const inWorker of [false, true]) {
     const said = await outcome(open(file, { inWorker }).then((loader) => loader.loadIndex()), 60_000);
-    faults.expect(`inWorker: ${inWorker}`, said, /^LIMIT: .*\d+ bytes could not be had/);
+    faults.expect(`inWorker: ${inWorker}`, said, /^LIMIT: .*\d+ bytes could not be allocated/);
     await everything(faults, `inWorker: ${inWorker}`);
   }
   faults.same("uncaught", uncaught.splice(0), []);

@@ -52,6 +52,7 @@ mod suite;
 mod synthetic;
 mod targets;
 mod trap_test;
+mod types;
 mod wasm_sysroot;
 mod wasm_target;
 mod webdriver;

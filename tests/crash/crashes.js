@@ -1,4 +1,4 @@
-// A module that ends, for whatever reason: those who wait are told, and the next `open` works.
+// A module that crashes, for whatever reason: all pending calls reject, and the next `open` works.
 import { Faults, MODEL, crashForTest, open, outcome, pause, safetensors, slowFetch } from "./common.js";
 
 const SAYS = {
@@ -36,11 +36,11 @@ async function crash(how, isLater) {
     verify: outcome(slow.verify()),
     iteration: outcome(started.next()),
   };
-  await pause(20); // until all of them are within the module
+  await pause(20); // until all calls are inside the module
   try {
     crashForTest(how, isLater);
   } catch {
-    // as a call would
+    // as a call of the page would
   }
   for (const [what, said] of Object.entries(waiting)) faults.expect(`${how}, ${what}`, await said, ...SAYS[how]);
   faults.expect(`${how}, a call afterwards`, await outcome(loader.loadTensor(name)), ...SAYS[how]);
@@ -62,7 +62,7 @@ export async function endings() {
   return found;
 }
 
-// An index that takes more memory than there is: `--wasm-max-mem-pages` bounds it.
+// An index that needs more memory than `--wasm-max-mem-pages` allows.
 export async function outOfMemory() {
   const faults = new Faults();
   const file = new Blob([safetensors(100_000, 1, 200)]);

@@ -24,6 +24,7 @@ mod demo;
 mod devtools;
 mod engine;
 mod environment;
+mod examples_test;
 mod expected;
 mod formats;
 mod fuzz;

@@ -6,86 +6,69 @@ use std::ops::Range;
 /// The library's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Which kind of fault it is. [`ErrorKind::code`] is what JavaScript sees as `LoadError.code`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// No answer came, or the connection broke.
-    Network,
-    /// The server answered with a status that is no success.
-    Http,
-    /// The server's answer to a Range request is neither that range nor the whole file.
-    RangeUnsupported,
-    /// The file is not the one that the load began with.
-    Changed,
-    /// The file, or an answer, ends before it should.
-    Truncated,
-    /// The bytes do not have the checksum that the model states.
-    Checksum,
-    /// The bytes break the rules of their format.
-    Format,
-    /// A size goes beyond what the loader is willing or able to hold.
-    Limit,
-    /// The format, or a feature of it, that this version does not read.
-    Unsupported,
-    /// No such tensor or file.
-    NotFound,
-    /// The caller asked for something impossible.
-    InvalidArgument,
-    /// The loader was closed.
-    Closed,
-    /// The operating system refused a read or a write.
-    Io,
-    /// A fault of weightstream itself.
-    Internal,
+macro_rules! error_kinds {
+    ($($(#[doc = $line:literal])+ $kind:ident = $code:literal, $advice:literal;)+) => {
+        /// The kind of an error. [`ErrorKind::code`] is what JavaScript sees as `LoadError.code`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum ErrorKind {
+            $($(#[doc = $line])+ $kind,)+
+        }
+
+        impl ErrorKind {
+            /// The stable code of this kind, as used in JavaScript and in the JSON output of the CLI.
+            pub fn code(self) -> &'static str {
+                match self {
+                    $(ErrorKind::$kind => $code,)+
+                }
+            }
+
+            /// What the user can do, unless the place that raised the error gives more specific advice.
+            fn advice(self) -> &'static str {
+                match self {
+                    $(ErrorKind::$kind => $advice,)+
+                }
+            }
+
+            /// Every code with its documentation, for the TypeScript declarations.
+            #[cfg(all(test, not(target_arch = "wasm32")))]
+            const DOCUMENTED_CODES: &[(&str, &[&str])] = &[$(($code, &[$($line),+]),)+];
+        }
+    };
 }
 
-impl ErrorKind {
-    /// The stable code of this kind, as JavaScript and the CLI's JSON spell it.
-    pub fn code(self) -> &'static str {
-        match self {
-            ErrorKind::Network => "NETWORK",
-            ErrorKind::Http => "HTTP",
-            ErrorKind::RangeUnsupported => "RANGE_UNSUPPORTED",
-            ErrorKind::Changed => "CHANGED",
-            ErrorKind::Truncated => "TRUNCATED",
-            ErrorKind::Checksum => "CHECKSUM",
-            ErrorKind::Format => "FORMAT",
-            ErrorKind::Limit => "LIMIT",
-            ErrorKind::Unsupported => "UNSUPPORTED",
-            ErrorKind::NotFound => "NOT_FOUND",
-            ErrorKind::InvalidArgument => "INVALID_ARGUMENT",
-            ErrorKind::Closed => "CLOSED",
-            ErrorKind::Io => "IO",
-            ErrorKind::Internal => "INTERNAL",
-        }
-    }
-
-    /// What to do about it, where the place that raised the error had nothing more exact to say.
-    fn advice(self) -> &'static str {
-        match self {
-            ErrorKind::Network => {
-                "Check the connection and whether the server allows this origin (CORS), then try again."
-            }
-            ErrorKind::Http => "Check the URL and the permission to read it.",
-            ErrorKind::RangeUnsupported => {
-                "Serve the file from a host that answers Range requests as HTTP defines them."
-            }
-            ErrorKind::Changed => "Open the model again to load its new version.",
-            ErrorKind::Truncated => "The file was probably not copied or uploaded whole: replace it.",
-            ErrorKind::Checksum => "The bytes were damaged on the way or in storage: fetch or upload the file again.",
-            ErrorKind::Format => "The file is damaged or was written by a faulty tool: make it again.",
-            ErrorKind::Limit => {
-                "The file is damaged, or made to do harm; if you know it to be neither, please report it."
-            }
-            ErrorKind::Unsupported => "Convert the model to a format that weightstream reads.",
-            ErrorKind::NotFound => "Check the spelling; the index lists what there is.",
-            ErrorKind::InvalidArgument => "Correct the call.",
-            ErrorKind::Closed => "Open a new loader.",
-            ErrorKind::Io => "Check the path, the permissions and the space on the disk.",
-            ErrorKind::Internal => "Please report it with the file that caused it.",
-        }
-    }
+// The only list of error kinds: documentation, name, code, general advice. `LoadErrorCode` in `weightstream.d.ts` is
+// generated from it by a test of this module.
+error_kinds! {
+    /// No response arrived, or the connection broke.
+    Network = "NETWORK", "Check the connection and whether the server allows this origin (CORS), then try again.";
+    /// The server responded with an HTTP status that is not a success.
+    Http = "HTTP", "Check the URL and the permission to read it.";
+    /// The response to a Range request is neither that range nor the whole file.
+    RangeUnsupported = "RANGE_UNSUPPORTED",
+        "Serve the file from a host that answers Range requests as HTTP defines them.";
+    /// The file changed after the load began.
+    Changed = "CHANGED", "Open the model again to load its new version.";
+    /// The file, or a response, ends too early.
+    Truncated = "TRUNCATED", "The file was probably not copied or uploaded whole: replace it.";
+    /// The bytes do not match the checksum or digest that was expected.
+    Checksum = "CHECKSUM", "The bytes were damaged on the way or in storage: fetch or upload the file again.";
+    /// The bytes violate the rules of their format.
+    Format = "FORMAT", "The file is damaged or was written by a faulty tool: make it again.";
+    /// A size or count exceeds what the loader allows or can allocate.
+    Limit = "LIMIT", "The file is damaged, or made to do harm; if you know it to be neither, please report it.";
+    /// The format, or a feature that it uses, is not supported by this version or by this browser.
+    Unsupported = "UNSUPPORTED", "Convert the model to a format that weightstream reads.";
+    /// There is no tensor or file of this name.
+    NotFound = "NOT_FOUND", "Check the spelling; the index lists what there is.";
+    /// An argument or an option is invalid.
+    InvalidArgument = "INVALID_ARGUMENT", "Correct the call.";
+    /// The loader was closed.
+    Closed = "CLOSED", "Open a new loader.";
+    /// The operating system or the browser's storage failed to read or write.
+    Io = "IO", "Check the path, the permissions and the space on the disk.";
+    /// A bug in weightstream.
+    Internal = "INTERNAL", "Please report it with the file that caused it.";
 }
 
 /// One error: its kind, what was wrong, and where.
@@ -232,5 +215,29 @@ mod tests {
         let error = malformed("x").at(5..6).at(0..100).in_tensor("inner").in_tensor("outer");
         assert_eq!(error.place.range, Some(5..6));
         assert_eq!(error.place.tensor.as_deref(), Some("inner"));
+    }
+
+    const DECLARATIONS: &str = include_str!("js/weightstream.d.ts");
+
+    #[test]
+    fn the_typescript_declarations_list_every_code() {
+        let start = "export type LoadErrorCode =";
+        let (before, rest) = DECLARATIONS.split_once(start).expect("weightstream.d.ts declares LoadErrorCode");
+        let (_, after) = rest.split_once(';').expect("the declaration of LoadErrorCode ends");
+        let mut generated = format!("{before}{start}");
+        for (code, lines) in ErrorKind::DOCUMENTED_CODES {
+            generated.push_str(&format!("\n  /**{} */\n  | \"{code}\"", lines.concat()));
+        }
+        let generated = format!("{generated};{after}");
+        if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/js/weightstream.d.ts");
+            std::fs::write(path, generated).expect("weightstream.d.ts can be written");
+            return;
+        }
+        assert!(
+            generated == DECLARATIONS,
+            "LoadErrorCode in src/js/weightstream.d.ts differs from ErrorKind in src/error.rs. \
+             To rewrite it, run: UPDATE_SNAPSHOTS=1 cargo test --lib typescript_declarations"
+        );
     }
 }

@@ -1,26 +1,71 @@
-// The few lines of DOM that every part of the page needs.
+// @ts-check
+// The DOM functions that every part of the page uses.
 
-/** The element with this id. */
-export function byId(id) {
-  return document.getElementById(id);
+/**
+ * @template {HTMLElement} T
+ * @typedef {new () => T} ElementClass
+ */
+
+/**
+ * The element with this id, which must be of this class.
+ *
+ * @template {HTMLElement} [T=HTMLElement]
+ * @param {string} id
+ * @param {ElementClass<T>} [type]
+ * @returns {T}
+ */
+export function byId(id, type) {
+  return partOf(document, `#${id}`, type);
 }
 
-/** `element("td", { class: "size" }, "90.9 MB")`. Children are nodes or text, never markup: names come from files. */
+/**
+ * The first descendant that matches a selector, which must be of this class.
+ *
+ * @template {HTMLElement} [T=HTMLElement]
+ * @param {ParentNode} parent
+ * @param {string} selector
+ * @param {ElementClass<T>} [type]
+ * @returns {T}
+ */
+export function partOf(parent, selector, type) {
+  const found = parent.querySelector(selector);
+  if (found instanceof (type ?? HTMLElement)) return /** @type {T} */ (found);
+  throw new TypeError(`the page has no element ${selector}`);
+}
+
+/**
+ * Creates an element: `element("td", { class: "size" }, "90.9 MB")`. Children are nodes or text, never markup, because
+ * names come from files.
+ *
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, string | number | boolean | undefined>} [attributes]
+ * @param {(Node | string)[]} children
+ */
 export function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
+  const created = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
+    if (value !== undefined && value !== false) created.setAttribute(name, value === true ? "" : String(value));
   }
-  made.append(...children);
-  return made;
+  created.append(...children);
+  return created;
 }
 
-/** A list of terms and their values, as `<div><dt><dd></div>` for a `<dl>`. */
+/**
+ * Pairs of a term and its value for a `<dl>`, each as `<div><dt><dd></div>`.
+ *
+ * @param {[term: Node | string, value: Node | string][]} pairs
+ */
 export function terms(pairs) {
   return pairs.map(([term, value]) => element("div", {}, element("dt", {}, term), element("dd", {}, value)));
 }
 
-/** A name that may break after its dots, slashes and underscores. */
+/**
+ * A name with possible line breaks after its dots, slashes and underscores.
+ *
+ * @param {string} name
+ * @returns {(Node | string)[]}
+ */
 export function breakable(name) {
   return name.split(/(?<=[./_])/).flatMap((part) => [part, element("wbr")]);
 }

@@ -1,9 +1,14 @@
-// How this page writes numbers. Sizes are decimal, as networks and file listings count: 1 MB is 1,000,000 bytes.
+// @ts-check
+// How this page formats numbers. Sizes are decimal, as in file listings: 1 MB is 1,000,000 bytes.
 
 const whole = new Intl.NumberFormat("en");
 const UNITS = ["bytes", "kB", "MB", "GB", "TB"];
 
-/** `90.9 MB`: three digits and a unit. */
+/**
+ * `90.9 MB`: three digits and a unit.
+ *
+ * @param {number} count
+ */
 export function bytes(count) {
   let unit = 0;
   while (count >= 999.5 && unit < UNITS.length - 1) {
@@ -14,17 +19,30 @@ export function bytes(count) {
   return `${count.toFixed(digits)} ${count === 1 && unit === 0 ? "byte" : UNITS[unit]}`;
 }
 
-/** `30,522`. */
+/**
+ * `30,522`.
+ *
+ * @param {number} count
+ */
 export function integer(count) {
   return whole.format(count);
 }
 
-/** `1 tensor`, `103 tensors`. */
+/**
+ * `1 tensor`, `103 tensors`.
+ *
+ * @param {number} count
+ * @param {string} noun
+ */
 export function counted(count, noun) {
   return `${whole.format(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** `34 ms`, `1.93 s`, `2 min 5 s`. */
+/**
+ * `34 ms`, `1.93 s`, `2 min 5 s`.
+ *
+ * @param {number} seconds
+ */
 export function duration(seconds) {
   if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 9.995) return `${seconds.toFixed(2)} s`;
@@ -34,19 +52,31 @@ export function duration(seconds) {
   return `${Math.floor(rounded / 3600)} h ${Math.floor((rounded % 3600) / 60)} min`;
 }
 
-/** An estimate, in steps coarse enough not to flicker: `4 s`, `2 min`. */
+/**
+ * An estimate, rounded up so that it does not flicker: `4 s`, `2 min`.
+ *
+ * @param {number} seconds
+ */
 export function roughly(seconds) {
   if (seconds < 60) return `${Math.max(1, Math.ceil(seconds))} s`;
   if (seconds < 3600) return `${Math.ceil(seconds / 60)} min`;
   return `${(seconds / 3600).toFixed(1)} h`;
 }
 
-/** `384 × 1536`; a scalar has no dimensions. */
+/**
+ * `384 × 1536`, or `scalar`.
+ *
+ * @param {readonly number[]} dimensions
+ */
 export function shape(dimensions) {
   return dimensions.length === 0 ? "scalar" : dimensions.join(" × ");
 }
 
-/** A value of a tensor: four significant digits, exponents only where they save space. */
+/**
+ * A value of a tensor: four significant digits, with an exponent only if it is shorter.
+ *
+ * @param {number} number
+ */
 export function value(number) {
   if (number === 0) return "0";
   if (!Number.isFinite(number)) return String(number);
@@ -56,7 +86,11 @@ export function value(number) {
   return minus(number.toExponential(2));
 }
 
-// The typographic minus is as wide as a digit.
+/**
+ * Uses the typographic minus, which is as wide as a digit.
+ *
+ * @param {string} text
+ */
 function minus(text) {
   return text.replaceAll("-", "−");
 }

@@ -1,11 +1,17 @@
-// The heat map of a tensor: a canvas of a pixel per cell, which the style sheet enlarges.
+// @ts-check
+// The heat map of a tensor: a canvas with one pixel per cell, which the style sheet scales up.
 
-// One cell in fifty may lie beyond the ends of the scale: outliers would leave all others pale.
+/** @import { Grid } from "./statistics.js" */
+
+// The fraction of cells that are beyond the ends of the scale. Otherwise outliers would leave all other cells pale.
 const CLIPPED = 0.02;
 
 /**
- * Draws the means of the grid's cells and returns the scale: `[low, high]`. Values on both sides of zero share a
- * scale that is symmetric about it, others run from their lowest to their highest.
+ * Draws the means of the cells of a grid and returns the scale. If there are values on both sides of zero, the scale is
+ * `signed`: symmetric about zero. Otherwise it goes from the lowest to the highest value.
+ *
+ * @param {HTMLCanvasElement} canvas
+ * @param {Grid} grid
  */
 export function drawHeatmap(canvas, grid) {
   const { width, height, means } = grid;
@@ -15,6 +21,7 @@ export function drawHeatmap(canvas, grid) {
   const [below, zero, above] = ["--below", "--zero", "--above"].map((name) => parse(css.getPropertyValue(name)));
   const { low, high, signed } = scaleOf(means);
   const context = canvas.getContext("2d");
+  if (!context) throw new Error("this browser cannot draw on a canvas");
   const image = context.createImageData(width, height);
   for (let cell = 0; cell < means.length; cell++) {
     const mean = means[cell];
@@ -31,6 +38,7 @@ export function drawHeatmap(canvas, grid) {
   return { low, high, signed };
 }
 
+/** @param {Float64Array} means */
 function scaleOf(means) {
   const sorted = means.filter((mean) => !Number.isNaN(mean)).sort();
   if (sorted.length === 0) return { low: 0, high: 0, signed: false };
@@ -42,12 +50,17 @@ function scaleOf(means) {
   return { low: -reach, high: reach, signed: true };
 }
 
-/** The channels of `#rrggbb`. */
+/**
+ * The channels of `#rrggbb`.
+ *
+ * @param {string} colour
+ */
 function parse(colour) {
   const number = parseInt(colour.trim().slice(1), 16);
   return [number >> 16, (number >> 8) & 255, number & 255];
 }
 
+/** @param {number} fraction */
 function clamp(fraction) {
   return Math.min(1, Math.max(0, fraction));
 }

@@ -1,13 +1,28 @@
-// One lane of the picture, on a canvas: slopes above, and below them the strip of what is here.
+// @ts-check
+// One lane of the chart, on a canvas: slopes at the top, and below them a strip of the bytes that have arrived.
+
+/** @import { Lane, Stroke } from "./ranges.js" */
 
 const STRIP_PX = 6;
 const GAP_PX = 4;
-// Thinner than the strip: what a tensor brought again must not hide what the load of everything did.
+// Thinner than the strip, so that a single tensor does not hide the load of the whole model.
 const MARK_PX = 3;
 
 /**
- * Draws the strokes and marks of one file. `scale` is that of all lanes together: how many bytes are as wide as
- * the canvas, how many seconds as tall, and how many bytes lie between two grid lines.
+ * The scale of all lanes: how many bytes are as wide as the canvas, how many seconds as high, and how many bytes are
+ * between two grid lines.
+ *
+ * @typedef {{ longest: number, seconds: number, step: number }} Scale
+ */
+
+/** @typedef {{ connections: string[], mark: string, track: string, line: string }} Palette */
+
+/**
+ * Draws the strokes and marks of one file.
+ *
+ * @param {Lane} lane
+ * @param {Scale} scale
+ * @param {Palette} palette
  */
 export function drawLane({ canvas, length, strokes, marks }, scale, palette) {
   const width = canvas.clientWidth;
@@ -17,19 +32,21 @@ export function drawLane({ canvas, length, strokes, marks }, scale, palette) {
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   const context = canvas.getContext("2d");
+  if (!context) return;
   context.scale(ratio, ratio);
 
   const floor = height - STRIP_PX - GAP_PX;
-  const x = (byte) => (byte / scale.longest) * width;
-  // The stroke is 2 px wide: keep the first and the last inside.
-  const y = (seconds) => 1 + Math.min(seconds / scale.seconds, 1) * (floor - 2);
+  const x = (/** @type {number} */ byte) => (byte / scale.longest) * width;
+  // The stroke is 2 px wide. This keeps the first and the last stroke inside.
+  const y = (/** @type {number} */ seconds) => 1 + Math.min(seconds / scale.seconds, 1) * (floor - 2);
 
   if (floor > STRIP_PX) {
     drawFrame(context, x(length), x(scale.step), floor, palette.line);
     for (const slope of slopesOf(strokes)) drawSlope(context, slope, x, y, floor, colourOf(slope[0], palette));
   }
+  /** @type {(start: number, end: number, colour: string, thickness?: number) => void} */
   const strip = (start, end, colour, thickness = STRIP_PX) => {
-    // Whole pixels, or neighbours would show a seam; at least one, or a small tensor would not show.
+    // Whole pixels, so that there is no seam between neighbours; at least one, so that a small tensor is visible.
     const left = Math.floor(x(start) * ratio) / ratio;
     const right = Math.ceil(x(end) * ratio) / ratio;
     context.fillStyle = colour;
@@ -43,6 +60,13 @@ export function drawLane({ canvas, length, strokes, marks }, scale, palette) {
   for (const { start, end } of marks) strip(start, end, palette.mark, MARK_PX);
 }
 
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {number} right
+ * @param {number} step
+ * @param {number} floor
+ * @param {string} colour
+ */
 function drawFrame(context, right, step, floor, colour) {
   context.strokeStyle = colour;
   context.lineWidth = 1;
@@ -56,24 +80,37 @@ function drawFrame(context, right, step, floor, colour) {
   context.stroke();
 }
 
-/** Strokes that continue each other, in bytes and in time, are one slope. */
+/**
+ * Joins strokes that continue each other, in bytes and in time.
+ *
+ * @param {Stroke[]} strokes
+ */
 function slopesOf(strokes) {
+  /** @type {[Stroke, ...Stroke[]][]} */
   const slopes = [];
   for (const stroke of strokes) {
     const slope = slopes.findLast(([{ connection }]) => connection === stroke.connection);
     const last = slope?.at(-1);
-    if (last?.end === stroke.start && last.to === stroke.from) slope.push(stroke);
+    if (slope && last?.end === stroke.start && last.to === stroke.from) slope.push(stroke);
     else slopes.push([stroke]);
   }
   return slopes;
 }
 
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {[Stroke, ...Stroke[]]} slope
+ * @param {(byte: number) => number} x
+ * @param {(seconds: number) => number} y
+ * @param {number} floor
+ * @param {string} colour
+ */
 function drawSlope(context, slope, x, y, floor, colour) {
   const line = new Path2D();
   line.moveTo(x(slope[0].start), y(slope[0].from));
   for (const { end, to } of slope) line.lineTo(x(end), y(to));
   const area = new Path2D(line);
-  area.lineTo(x(slope.at(-1).end), floor);
+  area.lineTo(x((slope.at(-1) ?? slope[0]).end), floor);
   area.lineTo(x(slope[0].start), floor);
   context.fillStyle = colour;
   context.globalAlpha = 0.14;
@@ -86,6 +123,10 @@ function drawSlope(context, slope, x, y, floor, colour) {
   context.stroke(line);
 }
 
+/**
+ * @param {Stroke} stroke
+ * @param {Palette} palette
+ */
 function colourOf({ connection }, { connections }) {
   return connections[connection % connections.length];
 }

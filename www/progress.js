@@ -1,11 +1,15 @@
-// The progress bar with its rate and time left, and the figures under the picture.
+// @ts-check
+// The progress bar with its rate and remaining time, and the figures below the chart.
 
 import { byId, terms } from "./elements.js";
 import { bytes, duration, integer, roughly } from "./format.js";
 
-const bar = byId("progress");
+/** @import { LoadProgress, LoaderStats } from "./pkg/weightstream.js" */
+/** @import { LoadOutcome } from "./load.js" */
 
-/** Shows the bar, empty, for a load that begins. */
+const bar = byId("progress", HTMLProgressElement);
+
+/** Shows an empty bar when a load starts. */
 export function beginProgress() {
   byId("progress-row").hidden = false;
   bar.removeAttribute("data-end");
@@ -15,6 +19,7 @@ export function beginProgress() {
   byId("time-left").textContent = "";
 }
 
+/** @param {LoadProgress} progress */
 export function showProgress({ loaded, total, bytesPerSecond, secondsLeft }) {
   bar.max = Math.max(total, 1);
   bar.value = loaded;
@@ -23,7 +28,12 @@ export function showProgress({ loaded, total, bytesPerSecond, secondsLeft }) {
   byId("time-left").textContent = secondsLeft === undefined ? "" : `${roughly(secondsLeft)} left`;
 }
 
-/** How it ended: `"done"`, `"stopped"` or `"failed"`. The bar stays where it is. */
+/**
+ * Shows how a load ended. The bar stays where it is.
+ *
+ * @param {"done" | "stopped" | "failed"} how
+ * @param {LoadOutcome} outcome
+ */
 export function endProgress(how, { seconds }) {
   bar.dataset.end = how;
   if (how === "done") bar.value = bar.max;
@@ -35,7 +45,12 @@ export function hideProgress() {
   byId("progress-row").hidden = true;
 }
 
-/** What has been spent since the model was opened; with `load`, how long it took and how fast it was. */
+/**
+ * Shows the counters since the model was opened, and the time and throughput of the last load of the whole model.
+ *
+ * @param {LoaderStats} stats
+ * @param {LoadOutcome} [load]
+ */
 export function showFigures(stats, load) {
   byId("figures").replaceChildren(...terms([
     ["Load time", load ? duration(load.seconds) : "–"],

@@ -1,21 +1,48 @@
-// The picture of a load: a lane for each file, with its bytes from left to right and time from top to bottom.
-// A connection draws a slope through the lane, and what it has brought stays filled below it.
+// @ts-check
+// The chart of a load: a lane for each file, with its bytes from left to right and time from top to bottom.
+// Each connection draws a slope through the lane. The area below it stays filled.
 
-import { element } from "./elements.js";
+import { element, partOf } from "./elements.js";
 import { bytes, duration, integer } from "./format.js";
 import { drawLane } from "./lane.js";
 
-/** The palette of style.css; a load of more connections uses it again. */
+/** @import { ArrivedRange, LoadProgress, TensorInfo } from "./pkg/weightstream.js" */
+
+/**
+ * Contiguous bytes that arrived over one connection, from one time to another, in seconds since the load began.
+ *
+ * @typedef {{ start: number, end: number, from: number, to: number, connection: number }} Stroke
+ */
+
+/**
+ * One file of the model. `marks` are the ranges that were loaded for single tensors.
+ *
+ * @typedef {object} Lane
+ * @property {number} shard
+ * @property {number} stored The number of bytes of its tensors in the file.
+ * @property {number} length The length of the file, as far as it is known.
+ * @property {HTMLCanvasElement} canvas
+ * @property {HTMLElement} figures
+ * @property {HTMLElement} item
+ * @property {Stroke[]} strokes
+ * @property {ArrivedRange[]} marks
+ * @property {number} arrived
+ * @property {number} finishedAt
+ */
+
+/** The number of colours in style.css. A load with more connections uses them again. */
 const COLOURS = 8;
-/** More lanes than these are drawn low, as the strip alone. */
+/** If there are more lanes, each is only a strip. */
 const MAX_TALL_LANES = 10;
-// Neighbouring arrivals are one stroke where they are closer in time than a picture could show.
-const STROKES_PER_PICTURE = 250;
+// Neighbouring ranges are joined to one stroke if they are closer in time than the chart can show.
+const STROKES_PER_CHART = 250;
 const GRID_LINES = 5;
 
-export class RangesPicture {
+export class RangesChart {
   #figure;
+  /** @type {Map<number, Lane>} */
   #lanes = new Map();
+  /** @type {Set<number>} */
   #connections = new Set();
   #startedAt = 0;
   #lastAt = 0;
@@ -23,34 +50,42 @@ export class RangesPicture {
   #running = false;
   #frame = 0;
 
+  /** @param {HTMLElement} figure */
   constructor(figure) {
     this.#figure = figure;
     new ResizeObserver(() => this.#redrawSoon()).observe(this.#part(".lanes"));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#redrawSoon());
   }
 
-  /** Empty lanes for the files of a newly opened model. */
+  /**
+   * Shows empty lanes for the files of a newly opened model.
+   *
+   * @param {readonly TensorInfo[]} tensors
+   */
   show(tensors) {
+    /** @type {Map<number, number>} */
     const stored = new Map();
     for (const tensor of tensors) {
       const length = tensor.components.reduce((sum, component) => sum + component.storedByteLength, 0);
       stored.set(tensor.shard, (stored.get(tensor.shard) ?? 0) + length);
     }
-    const shards = [...stored.keys()].sort((a, b) => a - b);
-    const low = shards.length > MAX_TALL_LANES;
+    const files = [...stored].sort(([a], [b]) => a - b);
+    const low = files.length > MAX_TALL_LANES;
     this.#figure.classList.toggle("low", low);
-    // Low lanes may scroll, which must be possible without a pointer.
+    // Low lanes may scroll, which must also work with the keyboard.
     this.#part(".lanes").tabIndex = low ? 0 : -1;
-    this.#lanes = new Map(shards.map((shard) => [shard, this.#makeLane(shard, stored.get(shard), shards.length)]));
+    this.#lanes = new Map(files.map(([shard, bytes]) => [shard, this.#makeLane(shard, bytes, files.length)]));
     this.#part(".lanes").replaceChildren(...[...this.#lanes.values()].map((lane) => lane.item));
     this.begin();
     this.#running = false;
   }
 
-  /** A load of everything begins: time starts, and the last picture goes. */
+  /** Clears the chart when a load of the whole model begins. */
   begin() {
     this.#connections.clear();
-    for (const lane of this.#lanes.values()) Object.assign(lane, { strokes: [], marks: [], arrived: 0, finishedAt: 0 });
+    for (const lane of this.#lanes.values()) {
+      Object.assign(lane, { strokes: [], marks: [], arrived: 0, finishedAt: 0 });
+    }
     this.#startedAt = performance.now();
     this.#lastAt = 0;
     this.#seconds = 0;
@@ -59,7 +94,11 @@ export class RangesPicture {
     this.#redrawSoon();
   }
 
-  /** Takes the ranges of a progress event: of the load of everything, or of one tensor. */
+  /**
+   * Adds the ranges of a progress event, of the load of the whole model or of a single tensor.
+   *
+   * @param {LoadProgress} progress
+   */
   add({ type, ranges }) {
     const now = (performance.now() - this.#startedAt) / 1000;
     for (const range of ranges) {
@@ -73,6 +112,7 @@ export class RangesPicture {
     this.#redrawSoon();
   }
 
+  /** @param {number} seconds */
   end(seconds) {
     this.#running = false;
     this.#seconds = seconds;
@@ -81,12 +121,17 @@ export class RangesPicture {
     this.#redrawSoon();
   }
 
+  /**
+   * @param {Lane} lane
+   * @param {ArrivedRange} range
+   * @param {number} now
+   */
   #addStroke(lane, { start, end, connection }, now) {
     this.#connections.add(connection);
     lane.arrived += end - start;
     lane.finishedAt = now;
     const last = lane.strokes.findLast((stroke) => stroke.connection === connection);
-    if (last?.end === start && now - last.from < now / STROKES_PER_PICTURE) {
+    if (last && last.end === start && now - last.from < now / STROKES_PER_CHART) {
       last.end = end;
       last.to = now;
     } else {
@@ -95,26 +140,46 @@ export class RangesPicture {
     }
   }
 
+  /**
+   * @param {number} shard
+   * @param {number} stored
+   * @param {number} count
+   * @returns {Lane}
+   */
   #makeLane(shard, stored, count) {
     const canvas = element("canvas", { "aria-hidden": "true" });
     const figures = element("span", { class: "lane-figures" });
     const name = element("span", { class: "lane-name" }, count === 1 ? "The file" : `File ${shard + 1}`);
     const item = element("li", {}, name, canvas, figures);
-    const lane = { shard, stored, length: stored, canvas, figures, item, strokes: [], marks: [], arrived: 0, finishedAt: 0 };
+    /** @type {Lane} */
+    const lane = {
+      shard, stored, length: stored, canvas, figures, item, strokes: [], marks: [], arrived: 0, finishedAt: 0,
+    };
     canvas.addEventListener("pointermove", (event) => this.#readOut(lane, event.offsetX / canvas.clientWidth));
     canvas.addEventListener("pointerleave", () => this.#part(".readout").replaceChildren());
     return lane;
   }
 
+  /**
+   * Describes the byte under the pointer.
+   *
+   * @param {Lane} lane
+   * @param {number} fraction
+   */
   #readOut(lane, fraction) {
     const byte = Math.floor(fraction * this.#longest());
     if (byte >= lane.length) return;
     const place = `Byte ${integer(byte)} of file ${lane.shard + 1}`;
-    const stroke = lane.strokes.find(({ start, end }) => start <= byte && byte < end);
-    const mark = lane.marks.some(({ start, end }) => start <= byte && byte < end);
-    this.#part(".readout").textContent = stroke
-      ? `${place} came after ${duration(stroke.from + (stroke.to - stroke.from) * ((byte - stroke.start) / (stroke.end - stroke.start)))} on connection ${stroke.connection + 1}`
-      : `${place} ${mark ? "came for one tensor" : "is not here"}`;
+    const contains = (/** @type {{ start: number, end: number }} */ { start, end }) => start <= byte && byte < end;
+    const stroke = lane.strokes.find(contains);
+    if (!stroke) {
+      const state = lane.marks.some(contains) ? "was loaded for a single tensor" : "is not loaded";
+      this.#part(".readout").textContent = `${place} ${state}`;
+      return;
+    }
+    const { start, end, from, to, connection } = stroke;
+    const time = duration(from + (to - from) * ((byte - start) / (end - start)));
+    this.#part(".readout").textContent = `${place} arrived after ${time} on connection ${connection + 1}`;
   }
 
   #longest() {
@@ -130,7 +195,7 @@ export class RangesPicture {
 
   #redraw() {
     const css = getComputedStyle(this.#figure);
-    const colour = (name) => css.getPropertyValue(name).trim();
+    const colour = (/** @type {string} */ name) => css.getPropertyValue(name).trim();
     const palette = {
       connections: Array.from({ length: COLOURS }, (_, index) => colour(`--c${index}`)),
       mark: colour("--ink"),
@@ -148,6 +213,7 @@ export class RangesPicture {
     this.#drawLegend();
   }
 
+  /** @param {import("./lane.js").Scale} scale */
   #labelBytes({ longest, step, seconds }) {
     const labels = [];
     for (let byte = 0; byte < longest * 0.94; byte += step) {
@@ -157,6 +223,7 @@ export class RangesPicture {
     this.#part(".height").textContent = this.#connections.size > 0 ? `A lane is ${duration(seconds)} high.` : "";
   }
 
+  /** @param {Lane} lane */
   #figuresOf({ stored, arrived, finishedAt }) {
     if (arrived === 0) return bytes(stored);
     if (arrived < stored) return `${bytes(arrived)} of ${bytes(stored)}`;
@@ -167,22 +234,31 @@ export class RangesPicture {
     const entries = [...this.#connections].sort((a, b) => a - b).map((connection) =>
       element("li", { class: `c${connection % COLOURS}` }, `connection ${connection + 1}`));
     const marks = [...this.#lanes.values()].reduce((sum, lane) => sum + lane.marks.length, 0);
-    if (marks > 0) entries.push(element("li", { class: "mark" }, "one tensor, on demand"));
+    if (marks > 0) entries.push(element("li", { class: "mark" }, "single tensors"));
     this.#part(".legend").replaceChildren(...entries);
   }
 
+  /** @param {string} selector */
   #part(selector) {
-    return this.#figure.querySelector(selector);
+    return partOf(this.#figure, selector);
   }
 }
 
-/** 1, 2 or 5 times a power of ten, not below what is asked for. */
+/**
+ * 1, 2 or 5 times a power of ten, at least this.
+ *
+ * @param {number} least
+ */
 function niceStep(least) {
   const unit = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
-  return unit * [1, 2, 5, 10].find((factor) => unit * factor >= least);
+  return unit * ([1, 2, 5].find((factor) => unit * factor >= least) ?? 10);
 }
 
-/** The time axis of a load that runs: the next round number of seconds, so that it grows in few steps. */
+/**
+ * The length of the time axis of a load that runs: the next round number of seconds, so that it grows in few steps.
+ *
+ * @param {number} elapsed
+ */
 function niceSeconds(elapsed) {
   let unit = 0.25;
   for (;;) {

@@ -1,52 +1,62 @@
-// The three ways to choose a model: the demo, an address, files of one's own.
+// @ts-check
+// The three ways to choose a model: the demo model, a URL, local files.
 
 import { byId } from "./elements.js";
+
+/** @typedef {(source: string | File[], label: string, address?: string) => Promise<unknown>} Open */
 
 export const DEMO = "models/all-MiniLM-L6-v2.apr";
 
 /**
- * Calls `open(source, label, address)` for whatever the visitor chooses.
- * `address` is what a link to this choice would say; local files have none.
+ * Calls `open` for the model that the visitor chooses. `address` is the URL as entered, for a link to this model; local
+ * files have none.
+ *
+ * @param {Open} open
+ * @param {(message: string) => void} showError
  */
-export function listenForSources(open, complain) {
-  const openAddress = (address) => {
+export function listenForSources(open, showError) {
+  const openAddress = (/** @type {string} */ address) => {
     if (!URL.canParse(address, location.href)) {
-      const message = `“${address}” is not an address. It should look like https://example.org/model.apr.`;
-      complain(message);
+      const message = `“${address}” is not a URL. A URL looks like https://example.org/model.apr.`;
+      showError(message);
       return new TypeError(message);
     }
     return open(new URL(address, location.href).href, nameOf(address), address);
   };
-  const openFiles = async (files) => {
+  const openFiles = async (/** @type {Iterable<File>} */ list) => {
+    const files = [...list];
     if (files.length === 0) return;
-    const sorted = await manifestFirst([...files]);
+    const sorted = await manifestFirst(files);
     open(sorted, sorted[0].name);
   };
 
   byId("choose-demo").addEventListener("click", () => openAddress(DEMO));
   byId("url-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    const address = byId("url").value.trim();
+    const input = byId("url", HTMLInputElement);
+    const address = input.value.trim();
     if (address) openAddress(address);
-    else byId("url").focus();
+    else input.focus();
   });
-  byId("file-input").addEventListener("change", (event) => {
-    openFiles(event.target.files);
+  const fileInput = byId("file-input", HTMLInputElement);
+  fileInput.addEventListener("change", () => {
+    openFiles(fileInput.files ?? []);
   });
-  // Choosing the same file again must count as a choice: it may have changed.
-  byId("file-input").addEventListener("click", (event) => {
-    event.target.value = "";
+  // The same file can be chosen again: it may have changed.
+  fileInput.addEventListener("click", () => {
+    fileInput.value = "";
   });
   listenForDrops(openFiles);
 
   return { openAddress };
 }
 
+/** @param {(files: Iterable<File>) => void} openFiles */
 function listenForDrops(openFiles) {
-  const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
-  // Every element entered and left fires: only the balance tells whether the pointer is still over the page.
+  const hasFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes("Files");
+  // Every element that is entered or left fires an event. Their balance is 0 when the pointer has left the page.
   let depth = 0;
-  const show = (change) => {
+  const show = (/** @type {number} */ change) => {
     depth = change === 0 ? 0 : Math.max(0, depth + change);
     document.documentElement.toggleAttribute("data-dragging", depth > 0);
   };
@@ -57,11 +67,15 @@ function listenForDrops(openFiles) {
     if (!hasFiles(event)) return;
     event.preventDefault();
     show(0);
-    openFiles(event.dataTransfer.files);
+    openFiles(event.dataTransfer?.files ?? []);
   });
 }
 
-/** A manifest is JSON; the files that it names are not. Without one, the first by name comes first. */
+/**
+ * Sorts files by name, with the manifest first. A manifest is JSON; the files that it names are not.
+ *
+ * @param {File[]} files
+ */
 async function manifestFirst(files) {
   const byName = files.sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
   const isJson = await Promise.all(byName.map(async (file) => (await file.slice(0, 1).text()) === "{"));
@@ -70,7 +84,11 @@ async function manifestFirst(files) {
   return byName;
 }
 
-/** The last part of an address, to call the model by until it says its own name. */
+/**
+ * The last part of an address: the name of a model until its metadata is loaded.
+ *
+ * @param {string} address
+ */
 function nameOf(address) {
   const path = address.split(/[?#]/)[0].replace(/\/+$/, "");
   return decodeURIComponent(path.slice(path.lastIndexOf("/") + 1)) || address;

@@ -1,22 +1,73 @@
-// What a tensor's values look like: extremes, mean, deviation, a histogram and a small grid of means.
+// @ts-check
+// Statistics of the values of a tensor: minimum, maximum, mean, standard deviation, a histogram and a grid of means.
 
 import { isInteger, readerOf } from "./values.js";
 
-const STRETCH = 1 << 15;
-// The page answers in between: 12 ms leave room for a frame.
+/** @import { TensorData } from "./pkg/weightstream.js" */
+
+/**
+ * Counts and sums of all values. The sums are of finite values, relative to `shift`.
+ *
+ * @typedef {object} Moments
+ * @property {number} count
+ * @property {number} finite
+ * @property {number} nan
+ * @property {number} infinite
+ * @property {number} zeros
+ * @property {number} min
+ * @property {number} max
+ * @property {number} shift
+ * @property {number} sum
+ * @property {number} squares
+ */
+
+/** @typedef {{ from: number, to: number, bins: number[], outside: number }} Histogram */
+
+/**
+ * The means of `width` × `height` cells of a tensor with `rows` × `columns` values. The mean of a cell without finite
+ * values is NaN.
+ *
+ * @typedef {{ rows: number, columns: number, width: number, height: number, means: Float64Array }} Grid
+ */
+
+/**
+ * @typedef {Omit<Grid, "means"> & { cellOfColumn: Uint32Array, sums: Float64Array, counts: Float64Array }} GridSums
+ */
+
+/**
+ * @typedef {{ mean: number, std: number, histogram: Histogram | undefined, grid: Grid | undefined }} Derived
+ * @typedef {Moments & Derived} Statistics
+ */
+
+// How many values are read at a time.
+const BLOCK = 1 << 15;
+// The page handles events after each slice: 12 ms leave time for a frame.
 const SLICE_MS = 12;
 const BINS = 64;
-// A few far values would press all others into one bar.
+// A few distant values would put all others into a single bar.
 const HISTOGRAM_DEVIATIONS = 5;
 const MAX_GRID = { columns: 160, rows: 112 };
 
-/** Reads all values twice: once for the moments and the grid, then for the histogram, whose ends depend on them. */
+/**
+ * Reads all values twice: first for the moments and the grid, then for the histogram, whose ends depend on the moments.
+ * The page must be able to read the dtype.
+ *
+ * @param {string} dtype
+ * @param {readonly number[]} shape
+ * @param {TensorData} data
+ * @param {AbortSignal} signal
+ * @returns {Promise<Statistics>}
+ */
 export async function statisticsOf(dtype, shape, data, signal) {
-  const { count, read } = readerOf(dtype);
+  const reader = readerOf(dtype);
+  if (!reader) throw new TypeError(`values of dtype ${dtype} cannot be read`);
+  const { count, read } = reader;
   const total = count(data);
   const grid = makeGrid(shape, total);
-  const moments = { count: total, finite: 0, nan: 0, infinite: 0, zeros: 0, min: Infinity, max: -Infinity, shift: 0, sum: 0, squares: 0 };
-  await forEachStretch(total, signal, (first, out) => {
+  const moments = {
+    count: total, finite: 0, nan: 0, infinite: 0, zeros: 0, min: Infinity, max: -Infinity, shift: 0, sum: 0, squares: 0,
+  };
+  await forEachBlock(total, signal, (first, out) => {
     read(data, first, out);
     addMoments(moments, out);
     addToGrid(grid, first, out);
@@ -26,7 +77,7 @@ export async function statisticsOf(dtype, shape, data, signal) {
   const std = finite > 0 ? Math.sqrt(Math.max(0, squares / finite - (sum / finite) ** 2)) : NaN;
   const histogram = makeHistogram(moments, mean, std, isInteger(dtype));
   if (histogram) {
-    await forEachStretch(total, signal, (first, out) => {
+    await forEachBlock(total, signal, (first, out) => {
       read(data, first, out);
       addToHistogram(histogram, out);
     });
@@ -34,19 +85,28 @@ export async function statisticsOf(dtype, shape, data, signal) {
   return { ...moments, mean, std, histogram, grid: finishGrid(grid) };
 }
 
-async function forEachStretch(total, signal, visit) {
-  const scratch = new Float64Array(Math.min(STRETCH, total));
+/**
+ * @param {number} total
+ * @param {AbortSignal} signal
+ * @param {(first: number, out: Float64Array) => void} visit
+ */
+async function forEachBlock(total, signal, visit) {
+  const scratch = new Float64Array(Math.min(BLOCK, total));
   let sliceStartedAt = performance.now();
-  for (let first = 0; first < total; first += STRETCH) {
-    visit(first, scratch.subarray(0, Math.min(STRETCH, total - first)));
+  for (let first = 0; first < total; first += BLOCK) {
+    visit(first, scratch.subarray(0, Math.min(BLOCK, total - first)));
     if (performance.now() - sliceStartedAt > SLICE_MS) {
       await new Promise((resolve) => setTimeout(resolve));
-      signal?.throwIfAborted();
+      signal.throwIfAborted();
       sliceStartedAt = performance.now();
     }
   }
 }
 
+/**
+ * @param {Moments} moments
+ * @param {Float64Array} values
+ */
 function addMoments(moments, values) {
   let { finite, nan, infinite, zeros, min, max, shift, sum, squares } = moments;
   for (const value of values) {
@@ -55,7 +115,7 @@ function addMoments(moments, values) {
       else infinite += 1;
       continue;
     }
-    // Sums around a value of the tensor itself: weights near 1 would lose their small deviation to rounding.
+    // The sums are relative to the first value: otherwise rounding would hide the small deviation of weights near 1.
     if (finite === 0) shift = value;
     finite += 1;
     if (value === 0) zeros += 1;
@@ -68,6 +128,13 @@ function addMoments(moments, values) {
   Object.assign(moments, { finite, nan, infinite, zeros, min, max, shift, sum, squares });
 }
 
+/**
+ * @param {Moments} moments
+ * @param {number} mean
+ * @param {number} std
+ * @param {boolean} whole Whether all values are integers.
+ * @returns {Histogram | undefined}
+ */
 function makeHistogram({ finite, min, max }, mean, std, whole) {
   if (finite === 0 || min === max) return undefined;
   if (whole && max - min < BINS) {
@@ -78,6 +145,10 @@ function makeHistogram({ finite, min, max }, mean, std, whole) {
   return { from, to, bins: new Array(BINS).fill(0), outside: 0 };
 }
 
+/**
+ * @param {Histogram} histogram
+ * @param {Float64Array} values
+ */
 function addToHistogram(histogram, values) {
   const { from, to, bins } = histogram;
   const perUnit = bins.length / (to - from);
@@ -88,7 +159,13 @@ function addToHistogram(histogram, values) {
   }
 }
 
-// The outermost dimension runs down, all others across, as the bytes lie in memory.
+/**
+ * Rows are the outermost dimension, columns all others, in the order of the bytes in memory.
+ *
+ * @param {readonly number[]} shape
+ * @param {number} total
+ * @returns {GridSums | undefined}
+ */
 function makeGrid(shape, total) {
   const rows = shape.length > 1 ? shape[0] : 1;
   const columns = rows > 0 ? total / rows : 0;
@@ -97,9 +174,15 @@ function makeGrid(shape, total) {
   const width = Math.min(columns, MAX_GRID.columns);
   const cellOfColumn = new Uint32Array(columns);
   for (let column = 0; column < columns; column++) cellOfColumn[column] = Math.floor((column * width) / columns);
-  return { rows, columns, width, height, cellOfColumn, sums: new Float64Array(width * height), counts: new Float64Array(width * height) };
+  const [sums, counts] = [new Float64Array(width * height), new Float64Array(width * height)];
+  return { rows, columns, width, height, cellOfColumn, sums, counts };
 }
 
+/**
+ * @param {GridSums | undefined} grid
+ * @param {number} first
+ * @param {Float64Array} values
+ */
 function addToGrid(grid, first, values) {
   if (!grid) return;
   const { rows, columns, width, height, cellOfColumn, sums, counts } = grid;
@@ -121,7 +204,10 @@ function addToGrid(grid, first, values) {
   }
 }
 
-/** Means of the cells; NaN where a cell has no finite value. */
+/**
+ * @param {GridSums | undefined} grid
+ * @returns {Grid | undefined}
+ */
 function finishGrid(grid) {
   if (!grid) return undefined;
   const { rows, columns, width, height, sums, counts } = grid;

@@ -1,11 +1,15 @@
-// The table of tensors: searched, sorted, walked by keyboard, and fast for ten thousand rows,
-// because only those in view exist.
+// @ts-check
+// The table of tensors, with search, sorting and keyboard navigation. It is fast for ten thousand rows, because only
+// visible rows are rendered.
 
-import { element } from "./elements.js";
+import { element, partOf } from "./elements.js";
 import { counted, integer } from "./format.js";
 import { COLUMNS, comparator, matcher, rowOf } from "./rows.js";
 
-// Fewer rows than these are all made, so that the browser's own search finds them.
+/** @import { TensorInfo, Verified } from "./pkg/weightstream.js" */
+/** @import { Check, Column } from "./rows.js" */
+
+// Up to this many rows are all rendered, so that the browser's own search finds them.
 const MAX_WHOLE = 300;
 const ROWS_BEYOND_VIEW = 10;
 
@@ -15,23 +19,37 @@ export class TensorTable {
   #search;
   #count;
   #choose;
+  /** @type {readonly TensorInfo[]} */
   #tensors = [];
+  /** @type {TensorInfo[]} The tensors that match the search, sorted. */
   #rows = [];
+  /** @type {Map<string, Check>} How each loaded tensor was verified. */
   #verified = new Map();
+  /** @type {{ column: Column | undefined, descending: boolean }} */
   #sort = { column: undefined, descending: false };
   #active = 0;
+  /** @type {string | undefined} */
   #chosen;
-  #made = { first: 0, end: 0 };
+  #rendered = { first: 0, end: 0 };
   #rowHeight = 40;
 
-  /** `choose(tensor)` is called for the row that is clicked, or entered. */
+  /**
+   * `choose` is called for a row that is clicked, or chosen with the keyboard.
+   *
+   * @param {object} parts
+   * @param {HTMLTableElement} parts.table
+   * @param {HTMLInputElement} parts.search
+   * @param {HTMLElement} parts.count
+   * @param {(tensor: TensorInfo) => void} parts.choose
+   */
   constructor({ table, search, count, choose }) {
     this.#table = table;
-    this.#viewport = table.parentElement;
+    this.#viewport = /** @type {HTMLElement} */ (table.parentElement);
     this.#search = search;
     this.#count = count;
     this.#choose = choose;
-    table.tHead.append(element("tr", { role: "row" }, ...COLUMNS.map((column, index) => this.#heading(column, index))));
+    const headings = COLUMNS.map((column, index) => this.#heading(column, index));
+    partOf(table, "thead").append(element("tr", { role: "row" }, ...headings));
     search.addEventListener("input", () => this.#arrange());
     search.addEventListener("keydown", (event) => {
       if (event.key === "ArrowDown" || event.key === "Enter") this.#table.focus();
@@ -39,13 +57,17 @@ export class TensorTable {
     this.#viewport.addEventListener("scroll", () => this.#render(), { passive: true });
     new ResizeObserver(() => this.#render(true)).observe(this.#viewport);
     table.tBodies[0].addEventListener("click", (event) => {
-      const row = event.target.closest("tr[data-tensor]");
+      const row = event.target instanceof Element && event.target.closest("tr[data-tensor]");
       if (row) this.#enter(Number(row.ariaRowIndex) - 2);
     });
-    table.addEventListener("keydown", (event) => this.#walk(event));
+    table.addEventListener("keydown", (event) => this.#navigate(event));
   }
 
-  /** The tensors of a newly opened model. */
+  /**
+   * Shows the tensors of a newly opened model.
+   *
+   * @param {readonly TensorInfo[]} tensors
+   */
   show(tensors) {
     this.#tensors = tensors;
     this.#verified = new Map();
@@ -55,16 +77,31 @@ export class TensorTable {
     this.#arrange();
   }
 
-  /** A tensor was loaded: `verified` is how it was checked, or null. */
+  /**
+   * Marks a tensor as loaded.
+   *
+   * @param {string} name
+   * @param {string | null} verified
+   */
   mark(name, verified) {
     this.#verified.set(name, verified);
-    const row = this.#table.tBodies[0].querySelector(`tr[data-tensor="${CSS.escape(name)}"]`);
+    const row = this.#body.querySelector(`tr[data-tensor="${CSS.escape(name)}"]`);
     if (row) row.replaceWith(this.#row(Number(row.ariaRowIndex) - 2));
   }
 
-  /** Every file was checked as a whole, by this algorithm: so was each tensor that has no checksum of its own. */
+  /**
+   * Marks the tensors without a checksum of their own, after every file was verified as a whole.
+   *
+   * @param {Exclude<Verified, null>} algorithm
+   */
   markFiles(algorithm) {
-    for (const [name, verified] of this.#verified) if (verified === null) this.mark(name, `${algorithm} of file`);
+    for (const [name, verified] of this.#verified) {
+      if (verified === null) this.mark(name, `${algorithm} of file`);
+    }
+  }
+
+  get #body() {
+    return partOf(this.#table, "tbody", HTMLTableSectionElement);
   }
 
   #arrange() {
@@ -74,33 +111,32 @@ export class TensorTable {
     if (column) this.#rows.sort(comparator(column, descending, this.#verified));
     this.#active = 0;
     this.#viewport.scrollTop = 0;
-    this.#table.setAttribute("aria-rowcount", this.#rows.length + 1);
-    this.#viewport.querySelector(".nothing").hidden = this.#rows.length > 0;
+    this.#table.setAttribute("aria-rowcount", String(this.#rows.length + 1));
+    partOf(this.#viewport, ".nothing").hidden = this.#rows.length > 0;
     this.#count.textContent = this.#rows.length === this.#tensors.length
       ? counted(this.#tensors.length, "tensor")
       : `${integer(this.#rows.length)} of ${counted(this.#tensors.length, "tensor")}`;
-    for (const heading of this.#table.tHead.rows[0].cells) {
+    for (const heading of this.#table.querySelectorAll("th")) {
       const sorted = heading.dataset.column === column;
       heading.ariaSort = sorted ? (descending ? "descending" : "ascending") : "none";
     }
     this.#render(true);
   }
 
-  /** Makes the rows in view, where they are not there already. */
-  #render(anew = false) {
-    const body = this.#table.tBodies[0];
+  /** Renders the visible rows; with `force`, also if they are rendered already. */
+  #render(force = false) {
     let [first, end] = [0, this.#rows.length];
     if (end > MAX_WHOLE) {
       const { scrollTop, clientHeight } = this.#viewport;
       first = Math.max(0, Math.floor(scrollTop / this.#rowHeight) - ROWS_BEYOND_VIEW);
       end = Math.min(end, Math.ceil((scrollTop + clientHeight) / this.#rowHeight) + ROWS_BEYOND_VIEW);
     }
-    if (!anew && first === this.#made.first && end === this.#made.end) return;
-    this.#made = { first, end };
+    if (!force && first === this.#rendered.first && end === this.#rendered.end) return;
+    this.#rendered = { first, end };
     const rows = [];
     for (let index = first; index < end; index++) rows.push(this.#row(index));
-    body.replaceChildren(this.#spacer(first), ...rows, this.#spacer(this.#rows.length - end));
-    this.#pointAtActive();
+    this.#body.replaceChildren(this.#spacer(first), ...rows, this.#spacer(this.#rows.length - end));
+    this.#markActive();
     const height = rows[0]?.offsetHeight;
     if (height && height !== this.#rowHeight) {
       this.#rowHeight = height;
@@ -108,6 +144,7 @@ export class TensorTable {
     }
   }
 
+  /** @param {number} index */
   #row(index) {
     const tensor = this.#rows[index];
     const row = rowOf(tensor, this.#verified.get(tensor.name));
@@ -118,36 +155,45 @@ export class TensorTable {
     return row;
   }
 
+  /** @param {number} rows */
   #spacer(rows) {
     return element("tr", { class: "spacer", "aria-hidden": "true", style: `height: ${rows * this.#rowHeight}px` });
   }
 
+  /**
+   * @param {{ key: Column, label: string }} column
+   * @param {number} index
+   */
   #heading({ key, label }, index) {
     const button = element("button", { type: "button" }, label);
     button.addEventListener("click", () => {
       const { column, descending } = this.#sort;
-      // Up, down, then the order of the file again.
+      // Ascending, descending, then in file order again.
       this.#sort = column !== key ? { column: key, descending: false }
         : descending ? { column: undefined, descending: false } : { column: key, descending: true };
       this.#arrange();
     });
-    return element("th", { role: "columnheader", class: key, "data-column": key, "aria-colindex": index + 1 }, button);
+    const attributes = { role: "columnheader", class: key, "data-column": key, "aria-colindex": index + 1 };
+    return element("th", attributes, button);
   }
 
+  /** @param {number} index */
   #enter(index) {
     const tensor = this.#rows[index];
     if (!tensor) return;
     this.#chosen = tensor.name;
     this.#move(index);
-    for (const row of this.#table.tBodies[0].rows) {
+    for (const row of this.#body.rows) {
       if (row.dataset.tensor !== undefined) row.ariaSelected = String(row.dataset.tensor === this.#chosen);
     }
     this.#choose(tensor);
   }
 
-  #walk(event) {
+  /** @param {KeyboardEvent} event */
+  #navigate(event) {
     if (event.target !== this.#table || event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(1, Math.floor(this.#viewport.clientHeight / this.#rowHeight) - 2);
+    /** @type {Record<string, number>} */
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
     if (event.key in steps) this.#move(this.#active + steps[event.key]);
     else if (event.key === "Enter" || event.key === " ") this.#enter(this.#active);
@@ -155,9 +201,10 @@ export class TensorTable {
     event.preventDefault();
   }
 
+  /** @param {number} index */
   #move(index) {
     this.#active = Math.max(0, Math.min(this.#rows.length - 1, index));
-    const head = this.#table.tHead.offsetHeight;
+    const head = partOf(this.#table, "thead").offsetHeight;
     const top = this.#active * this.#rowHeight;
     const { scrollTop, clientHeight } = this.#viewport;
     if (top < scrollTop) this.#viewport.scrollTop = top;
@@ -165,12 +212,12 @@ export class TensorTable {
       this.#viewport.scrollTop = top + this.#rowHeight + head - clientHeight;
     }
     this.#render();
-    this.#pointAtActive();
+    this.#markActive();
   }
 
-  // The table keeps the focus and points at a row: rows come and go as it scrolls.
-  #pointAtActive() {
-    const body = this.#table.tBodies[0];
+  // The table keeps the focus and refers to the active row, because rows are removed as it scrolls.
+  #markActive() {
+    const body = this.#body;
     body.querySelector("tr.active")?.classList.remove("active");
     const row = body.querySelector(`#row-${this.#active}`);
     row?.classList.add("active");

@@ -1,17 +1,17 @@
-// What `cargo xtask bench` measures, as a web app would do it. Each function gives what it loaded, which is held until
-// `release()`: the peak of memory counts all of it.
+// The functions that `cargo xtask bench` measures, as a web app would write them. Each returns what it has loaded,
+// which is held until `release()`, so that the peak memory includes all of it.
 import { StreamingLoader, clearCache, init, listCached } from "/pkg/weightstream.js";
 
 await init();
 
 let held;
 
-// The order of the file: several connections bring tensors in another.
+// Sorts by file order: several connections deliver tensors in another order.
 const { compare } = new Intl.Collator("en", { numeric: true });
 const byNumber = (a, b) => compare(a.name, b.name);
 
 const ways = {
-  // What a web developer would otherwise write.
+  // What a web developer would write without the package.
   async plain({ url, range, skip }) {
     const headers = range ? { Range: `bytes=${range[0]}-${range[1] - 1}` } : {};
     const response = await fetch(url, { cache: "no-store", headers });
@@ -19,7 +19,7 @@ const ways = {
     return { kept, pieces: () => [kept], skip };
   },
 
-  // The floor: nothing but reads into buffers of this length.
+  // The lower bound: only reads into buffers of this length.
   async byob({ url, byteLength }) {
     const { body } = await fetch(url, { cache: "no-store" });
     const reader = body.getReader({ mode: "byob" });
@@ -36,18 +36,19 @@ const ways = {
     }
   },
 
-  // The floor of what is kept: a worker reads a file of the origin private file system into buffers of this length.
+  // The lower bound for cached files: a worker reads a file of the origin private file system into buffers of this
+  // length.
   async opfs({ byteLength }) {
     const kept = await ask({ byteLength });
     return { kept, count: kept.reduce((sum, buffer) => sum + buffer.byteLength, 0) };
   },
 
-  // With `isWritten` until the last byte is on the disk, too.
+  // With `isWritten`, also waits until the last byte is on the disk.
   async tensors({ url, options, isWritten }) {
     const loader = await StreamingLoader.open(url, { cache: "none", ...options });
     const kept = [];
     for await (const tensor of loader.tensors()) kept.push(tensor);
-    const settle = options?.cache === "auto" ? listCached : undefined; // answers when what came before it is written
+    const settle = options?.cache === "auto" ? listCached : undefined; // resolves after all earlier writes
     if (isWritten) await settle();
     const loaded = end(loader, kept, kept.reduce((sum, { data }) => sum + data.byteLength, 0));
     return { ...loaded, settle, pieces: () => kept.toSorted(byNumber).map(({ data }) => data) };
@@ -72,10 +73,10 @@ const ways = {
   },
 };
 
-// What a way may need done before each run of it, outside the measured time.
+// What a function may need before each run, outside the measured time.
 const preparations = {
   forget: { tensors: clearCache },
-  // Once: what comes next finds everything kept.
+  // Once: the next run finds everything in the cache.
   keep: {
     async tensors(parameters) {
       if ((await listCached()).length === 0) await ways.tensors({ ...parameters, isWritten: true });
@@ -84,7 +85,7 @@ const preparations = {
   },
 };
 
-// Adds the ways of another module, and how each forgets what it has kept. After a run of one, everything is kept.
+// Adds the functions of another module, and how each clears its cache. After one run, everything is cached.
 export async function add(url) {
   const { ways: others, forget } = await import(url);
   Object.assign(ways, others);
@@ -109,26 +110,26 @@ function end(loader, kept, count) {
   return { kept, count, wasmMemoryBytes };
 }
 
-// Does what a way wants done before, if anything: `before` is a name in `preparations`.
+// Prepares a run: `before` is a name in `preparations`.
 export async function prepare(way, { before, ...parameters }) {
   if (before) await preparations[before][way](parameters);
 }
 
-// Runs one of the ways, and tells how long it took.
+// Runs one of the functions and returns how long it took.
 export async function run(way, { before, ...parameters }) {
-  await pause(); // what was asked of the page before is over
+  await pause(); // until earlier work of the page has ended
   const start = performance.now();
   const loaded = await ways[way](parameters);
   const ms = performance.now() - start;
-  await loaded.settle?.(); // or what is measured next pays for it
+  await loaded.settle?.(); // otherwise the next measurement would include it
   await pause();
   held = loaded;
   const { kept, count, wasmMemoryBytes } = loaded;
   return { ms, count: count ?? kept.byteLength, wasmMemoryBytes: wasmMemoryBytes ?? 0 };
 }
 
-// Runs one of the ways, and tells how many milliseconds the page could not have answered at the most. Apart from `run`: to look takes
-// time, too.
+// Runs one of the functions and returns the longest time, in milliseconds, in which the page could not respond. It is
+// separate from `run`, because this measurement takes time too.
 export async function longestWait(way, { before, ...parameters }) {
   await pause();
   const watch = watchTurns();
@@ -138,8 +139,8 @@ export async function longestWait(way, { before, ...parameters }) {
   return longest;
 }
 
-// Wants a turn every few milliseconds, before all other tasks: what it waits beyond that is what a tap would wait. Chromium itself
-// tells only of tasks of 50 ms and more.
+// Schedules a task every few milliseconds, before all other tasks. Its delay is that of user input. Chromium itself
+// reports only tasks of 50 ms and more.
 function watchTurns() {
   const delay = 4;
   let asked = performance.now();
@@ -160,7 +161,7 @@ function watchTurns() {
   };
 }
 
-// The SHA-256 of all tensors' bytes that the last run has brought.
+// The SHA-256 of the bytes of all tensors that the last run has loaded.
 export async function sha256() {
   const { pieces, skip = 0 } = held;
   const views = pieces().map((piece) => new Uint8Array(piece.buffer ?? piece, piece.byteOffset ?? 0, piece.byteLength));

@@ -1,4 +1,4 @@
-// A worker that knows nothing of weightstream: it keeps one file in the origin private file system, and reads it.
+// A worker without weightstream: it writes one file to the origin private file system and reads it.
 const NAME = "bench.bin";
 
 onmessage = async ({ data: { url, byteLength } }) => {
@@ -22,7 +22,7 @@ async function write(handle, url) {
   handle.flush();
 }
 
-// Whole buffers only: what is left of the file at its end is not read.
+// Reads whole buffers only, without the rest of the file at its end.
 function read(handle, byteLength) {
   const buffers = [];
   for (let at = 0; at + byteLength <= handle.getSize(); at += byteLength) {

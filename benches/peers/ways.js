@@ -1,11 +1,12 @@
-// What `cargo xtask bench --peers` measures beside weightstream: each peer loads the same bytes as its users have it do.
-// `pieces` gives the tensors' bytes in order, `skip` bytes of a file's header before them.
+// The functions that `cargo xtask bench --peers` compares with weightstream. Each library loads the same bytes in the
+// way that its users load them. `pieces` returns the bytes of the tensors in order, `skip` bytes of a header before
+// them.
 import { gguf } from "./node_modules/@huggingface/gguf/dist/browser/index.mjs"; // its build for pages
 import { io } from "@tensorflow/tfjs-core";
 import "@tensorflow/tfjs-backend-cpu"; // tensors belong to a backend, and this one keeps them as they are
 import { CacheManager } from "@wllama/wllama";
 import { ZSTDDecoder } from "zstddec";
-// The package exports no way to load a file alone: this is what its models and tokenizers load theirs by.
+// The package exports no function to load a file: this is what its models and tokenizers use.
 import { env } from "./node_modules/@huggingface/transformers/src/env.js";
 import { getModelFile } from "./node_modules/@huggingface/transformers/src/utils/hub.js";
 
@@ -43,7 +44,7 @@ export const ways = {
     return { kept, count: kept.metadata["tokenizer.ggml.tokens"].length };
   },
 
-  // Fetched as a whole, since the package has no way to read a file; then one frame a tensor.
+  // Fetched as a whole, because the package cannot read parts of a file; then one frame for each tensor.
   async zstddec({ url, frames }) {
     const file = new Uint8Array(await (await fetch(url, { cache: "no-store" })).arrayBuffer());
     const kept = frames.map(([start, end, decodedLength]) => zstd.decode(file.subarray(start, end), decodedLength));
@@ -51,7 +52,7 @@ export const ways = {
   },
 };
 
-// Forgets what a peer has kept: what comes next is its first load.
+// Clears the cache of a library, so that the next load is its first.
 export const forget = {
   transformers: () => caches.delete(env.cacheKey),
   wllama: () => wllama.clear(),

@@ -1,11 +1,13 @@
 /**
- * weightstream brings machine-learning model weights from a URL into a web app:
- * one tensor on demand or all of them in one stream, verified, in bounded memory.
+ * weightstream loads machine-learning model weights from a URL into a web app: a single tensor on demand, or all
+ * tensors as one stream, verified and in bounded memory.
  *
- * Ranges are half-open everywhere: `[start, end)`, in bytes unless another unit is named.
+ * All ranges are half-open, `[start, end)`. Sizes are in bytes and times in milliseconds unless stated otherwise.
+ *
+ * A promise that rejects, rejects with a {@link LoadError}, or with the `reason` of the signal that aborted the call.
  */
 
-/** A typed array of the kind that a tensor's dtype asks for. */
+/** A typed array that matches the dtype of a tensor. */
 export type TensorData =
   | Float32Array<ArrayBufferLike> | Float64Array<ArrayBufferLike>
   | Int8Array<ArrayBufferLike> | Uint8Array<ArrayBufferLike>
@@ -14,403 +16,508 @@ export type TensorData =
   | BigInt64Array<ArrayBufferLike> | BigUint64Array<ArrayBufferLike>;
 
 /**
- * Bytes that your own code provides, for instance from a bundle or a database.
- * An `ArrayBuffer` or a `Uint8Array` is one already.
+ * A model whose bytes your own code provides, for example from a bundle or a database.
+ * `ArrayBuffer` and `Uint8Array` implement this interface.
  */
 export interface ByteSource {
+  /** The total number of bytes. */
   readonly byteLength: number;
-  /** The bytes `[start, end)`, exactly as many as asked for. */
+  /** Returns the bytes `[start, end)`, exactly `end - start` of them. */
   slice(start: number, end: number): BufferSource | Promise<BufferSource>;
 }
 
 /**
- * Where a model comes from. For a model in several local files, give all of them, in any order: the file that names the
- * others (its manifest, or any part of a split GGUF) is found among them. Files of the model that are missing are an error
- * that names them (`NOT_FOUND`), and so are files that do not belong to it (`INVALID_ARGUMENT`).
+ * Where a model is loaded from: a URL, a local file, or bytes.
  *
- * Where the browser tells the folders of files (`webkitRelativePath`), a file is looked for in the folder that the manifest
- * gives, else by its name. Files that came with a chosen folder and are not in a model format, such as a README, are passed
- * over.
+ * For a model that consists of several local files, pass all of them, in any order. The file that names the others (the
+ * manifest, or any part of a split GGUF) is detected. If files of the model are missing, `open` rejects with
+ * `NOT_FOUND` and names them; if a file does not belong to the model, it rejects with `INVALID_ARGUMENT`.
+ *
+ * Files from a chosen folder (those with a `webkitRelativePath`) are looked up by the path in the manifest, then by
+ * name. Files of such a folder that are not in a model format, such as a README, are ignored.
  */
 export type Source = string | URL | Blob | ByteSource | readonly File[] | FileList;
 
 /**
- * Options that are `undefined` have their default. A name or a value that is none of these is an error
- * (`INVALID_ARGUMENT`), here and in the options of every other call. Objects of other frames and windows are taken like
- * those of this one.
+ * Options of {@link StreamingLoader.open}.
+ *
+ * Here and in the options of all other calls, an option that is `undefined` has its default value, and an unknown
+ * option or an invalid value is an error (`INVALID_ARGUMENT`). Objects from other frames and windows are accepted.
  */
 export interface OpenOptions {
-  /** Aborts the opening. Later calls take signals of their own. */
+  /** Aborts the opening. The other calls have signals of their own. Default: none. */
   signal?: AbortSignal | null | undefined;
-  /** Called in place of `globalThis.fetch`. The body of the `Response` must be neither read nor locked. */
+  /**
+   * Called instead of `globalThis.fetch`. It must return a `Response` whose body is neither read nor locked. Default:
+   * `globalThis.fetch`.
+   */
   fetch?: typeof globalThis.fetch | undefined;
   /**
-   * Sent with every request to the origin of the URL that you opened, and to no other that a model names. Where that
-   * origin redirects to another one, browsers hold back `Authorization` and take all other headers along. Any form that
-   * `fetch` accepts; `Range` is not among them, since weightstream sets it.
+   * Headers of every request to the origin of the URL that you open. Requests to other origins that the model names do
+   * not get them. If that origin redirects to another one, browsers remove `Authorization` and keep all other headers.
+   * Every form that `fetch` accepts is accepted. `Range` is an error, because weightstream sets it. Default: none.
    */
   headers?: HeadersInit | Iterable<readonly [string, string]> | undefined;
-  /** As in `fetch`: sent to the origin of the URL that you opened, and to no other. */
+  /**
+   * The credentials mode, as in `fetch`, of requests to the origin of the URL that you open. It does not apply to
+   * requests to other origins. Default: that of `fetch`.
+   */
   credentials?: RequestCredentials | undefined;
-  /** Called while bytes arrive, at most ten times a second, and once at the end of each operation. */
+  /** Called while bytes arrive, at most ten times a second, and once at the end of each operation. Default: none. */
   onProgress?: ((event: LoadProgress) => void) | undefined;
-  /** Check whatever the format allows for the bytes that are read. Default: `true`. */
+  /** Whether to verify all checksums and digests that the format has for the bytes that are read. Default: `true`. */
   verify?: boolean | undefined;
   /**
-   * How many connections one operation may use at once, 1 to 16: it begins with one, and adds more only while that
-   * raises the throughput. Default: 4.
+   * The maximum number of connections that one operation uses at the same time, from 1 to 16. An operation starts with
+   * one connection and opens more only while they increase the throughput. Default: 4.
    */
   concurrency?: number | undefined;
-  /** Two wanted ranges closer than this many bytes are read as one. Default: 1 MiB. */
+  /** Two ranges that are less than this many bytes apart are read with one request. Default: 1 MiB. */
   coalesceGap?: number | undefined;
   /**
-   * Where bytes that came from a URL are kept for the next load.
+   * Where to cache bytes that are loaded from a URL.
    *
-   * - `"auto"`, the default: in the origin private file system. Where the browser has none, and where no worker can
-   *   be started (in service workers, for example), in IndexedDB. In Chromium's private windows the origin private
-   *   file system is in memory, where it takes memory and can be slower than a second download:
-   *   nothing is cached there.
-   * - `"opfs"`: in the origin private file system only, even if that is in memory.
-   * - `"none"`: nowhere.
-   * - An object: where that says.
+   * - `"auto"` (default): in the origin private file system (OPFS). Browsers without OPFS, and contexts that cannot
+   *   start a worker (such as service workers), use IndexedDB. In Chromium's private windows nothing is cached,
+   *   because OPFS is in memory there, where it takes memory and can be slower than a second download.
+   * - `"opfs"`: only in OPFS, even if it is in memory.
+   * - `"none"`: no caching.
+   * - A {@link WeightCache}: your own storage.
    *
-   * A cache that fails never fails a load. Whenever nothing is cached, or not where it should be, `stats.cacheError`
-   * says why.
+   * A cache that fails does not fail a load. If bytes are not cached, or not in the preferred place, `stats.cacheError`
+   * gives the reason.
    *
-   * Cached bytes are used as long as the server's ETag, else its Last-Modified date, is the same: one byte of each
-   * file is requested to learn that. Without a connection they are used unchecked: when `navigator.onLine` is
-   * `false`, or when the request fails and a `no-cors` request to the same URL fails, too. The latter is always made
-   * by the browser's own `fetch`, also when you gave another. When it succeeds, the server has answered without CORS
-   * headers, for example to say that a login has expired: then the load fails.
+   * **Validation.** Cached bytes are used as long as the ETag of the server, or else its Last-Modified date, is
+   * unchanged. One byte of each file is requested to check that. Offline, they are used without the check: when
+   * `navigator.onLine` is `false`, or when the request fails and a `no-cors` request to the same URL fails as well. The
+   * `no-cors` request always uses the browser's own `fetch`, even if you pass another. If it succeeds, the server has
+   * responded without CORS headers, for example because a login has expired, and the load fails.
    *
-   * Bytes of requests with credentials (any of your `headers`, or `credentials: "include"`) are kept apart by a hash
-   * of these: they are never used for another token, nor without one. They are never used after an answer that
-   * refuses the file, whatever the status; bytes of requests without credentials are used also when the server
-   * answers with 429 or 5xx, or not within 5 seconds. A page that is isolated from other origins
-   * (`crossOriginIsolated`) cannot tell a lost connection from an answer without CORS headers: there bytes with
-   * credentials of other origins are used offline only when `navigator.onLine` is `false`. No page can where the
-   * answer has `Cross-Origin-Resource-Policy: same-origin` and no CORS headers: send CORS headers with refusals, too.
-   * After a logout, `deleteCached` or `clearCache` removes the bytes from the disk.
+   * **Credentials.** Bytes of requests with credentials (any of your `headers`, or `credentials: "include"`) are cached
+   * separately for each value of these credentials, under a hash of them. They are never used for other credentials or
+   * without credentials, and never after a response that denies access to the file, whatever its status. Bytes of
+   * requests without credentials are also used when the server responds with 429 or 5xx, or does not respond within
+   * 5 seconds. A page that is isolated from other origins (`crossOriginIsolated`) cannot distinguish a lost connection
+   * from a response without CORS headers. On such a page, bytes with credentials from other origins are used offline
+   * only when `navigator.onLine` is `false`. No page can distinguish the two if the response has
+   * `Cross-Origin-Resource-Policy: same-origin` and no CORS headers: send CORS headers with error responses too. After
+   * a logout, remove the bytes from the disk with `deleteCached` or `clearCache`.
    *
-   * What has a SHA-256 or BLAKE3 digest is found again under other URLs, in other models: tensors of a MiB or more,
-   * by digests that the format has or that `digests` pins; and whole files, which were checked once, by those that a
-   * manifest states or `digests` pins. For such a file the server is asked nothing: what it has there now does not
-   * matter, the digest says what the file must be. With credentials, or a signature in the URL, the server is asked
-   * whether the file may still be read, and only bytes that came with the same credentials are found. Should kept
-   * bytes turn out to be damaged while it is read, the load fails with `CHANGED`, rather than mix in what may be of
-   * another file; the next one fetches it.
+   * **Deduplication.** Bytes that have a SHA-256 or BLAKE3 digest are found under other URLs and in other models too.
+   * This applies to tensors of at least 1 MiB, by the digests of the format or of `digests`, and to whole files that
+   * have been verified, by the digests of a manifest or of `digests`. For such a file no request is made: the digest
+   * determines its content. With credentials, or with a signature in the URL, the server is asked whether the file may
+   * still be read, and only bytes that were loaded with the same credentials are used. If cached bytes prove to be
+   * damaged while they are read, the load fails with `CHANGED` instead of mixing the bytes of two files; the next load
+   * fetches the file again.
    *
-   * Files are kept by a worker. A bundler that does not look into `new URL(…, import.meta.url)` must be told to
-   * bundle `weightstream/weightstream.worker.js` as an entry point of its own, beside the app's script.
+   * **Bundlers.** A worker reads and writes the cache. With a bundler that does not support
+   * `new URL(…, import.meta.url)`, bundle `weightstream/weightstream.worker.js` as a separate entry point, beside the
+   * script of the app.
    */
   cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
   /**
-   * Names the file at a URL in the cache, for URLs that differ although the file is the same. It is called with each
-   * absolute URL of the model, and must return the same string for the same file, not empty and without control
-   * characters; `listCached` lists it as the file's `url`. A function that throws, or returns anything else, is an
-   * `INVALID_ARGUMENT`. Not with `inWorker`, which cannot call it.
+   * Returns the name under which the file at a URL is cached, for URLs that differ although the file is the same. It is
+   * called with each absolute URL of the model. It must always return the same string for the same file, not empty and
+   * without control characters. `listCached` reports this name as the `url` of the file. If the function throws or
+   * returns anything else, the load rejects with `INVALID_ARGUMENT`. It cannot be combined with `inWorker`.
    *
-   * Default: the URL, without the parameters by which Amazon S3, Google Cloud Storage, Azure Storage and CloudFront
-   * sign URLs, so that a new signature finds what an old one has loaded. Under a name other than its URL, a file is
-   * treated as one that was loaded with credentials: its cached bytes are used only after the server has confirmed
-   * the version and the permission to read it, or without a connection.
+   * Default: the URL without the parameters by which Amazon S3, Google Cloud Storage, Azure Storage and CloudFront sign
+   * URLs, so that a URL with a new signature finds the bytes that were loaded with an old one. A file that is cached
+   * under a name other than its URL is treated like one that was loaded with credentials: its cached bytes are used
+   * only after the server has confirmed the version and the permission to read it, or offline.
    */
   cacheKey?: ((url: string) => string) | undefined;
   /**
-   * How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as one.
-   * Where there is no room, nothing more is read. A single tensor may be larger. Default: 256 MiB.
+   * The maximum number of bytes that one call holds of tensors that are not yet delivered to the app. All prefetched
+   * tensors together count as one call. At the limit, reading pauses. A single tensor may be larger. Default: 256 MiB.
    */
   maxMemory?: number | undefined;
   /**
-   * How many workers decode and digest, 0 to 16, so that the page is free and several cores help. Default: two less than
-   * there are cores, at most 4. 0: all is done where `open` was called, but SHA-256, which the browser computes.
+   * The maximum number of workers that decode and compute digests, from 0 to 16, which keeps the page responsive and
+   * uses several cores. With 0, the thread that called `open` does all work, except SHA-256, which the browser
+   * computes. Default: the number of cores minus two, at most 4.
    *
-   * They start once there is much to decode, or to check by SHA-256 or BLAKE3, serve all loaders, and end when there was
-   * nothing to do for ten seconds. Where they cannot be started all is done where `open` was called, and
-   * `stats.workersError` says why; what one that dies had is loaded again. Tensors come back by transfer; those that go `into` a `SharedArrayBuffer` are written there
-   * by the workers, any other `into` is filled where `open` was called. What a bundler must be told stands at `cache`.
+   * The workers start when there is much to decode, or to verify by SHA-256 or BLAKE3. All loaders share them, and they
+   * end after ten idle seconds. If they cannot start, the thread that called `open` does the work, and
+   * `stats.workersError` gives the reason. The work of a worker that crashes is repeated. Workers transfer their
+   * tensors; they write directly `into` a `SharedArrayBuffer`, and any other `into` is filled by the thread that called
+   * `open`. For bundlers, see `cache`.
    */
   workers?: number | undefined;
   /**
-   * Loads in a worker, which the loader has to itself, with its `workers` and its cache: the page has nothing to do but to take what
-   * is finished, so that no part of a load holds up a tap or a frame. Default: `false`.
+   * Whether the whole load runs in a dedicated worker, together with its `workers` and its cache. The page then only
+   * receives finished tensors, so a load delays neither user input nor animation frames. Default: `false`.
    *
-   * Requests are that worker's: a `fetch`, `cache` or `cacheKey` of your own cannot be called from there (`INVALID_ARGUMENT`), and what the page has
-   * put in the place of `globalThis.fetch` is not. Up to 8 MiB of tensors, beyond `maxMemory`, may be on their way to the page;
-   * an `into` that is not shared is filled by a copy. Where the worker cannot be started all is done where `open` was called,
-   * and `stats.workersError` says why.
+   * The worker makes all requests. Your own `fetch`, `cache` or `cacheKey` cannot be called from there
+   * (`INVALID_ARGUMENT`), and a replaced `globalThis.fetch` of the page has no effect. Up to 8 MiB of tensors, in
+   * addition to `maxMemory`, may be in transit to the page. An `into` that is not shared is filled by a copy. If the
+   * worker cannot start, the thread that called `open` does the work, and `stats.workersError` gives the reason.
    */
   inWorker?: boolean | undefined;
-  /** What the model must be, whatever its files say. Checked also where `verify` is `false`. */
+  /** The digests that the model must have. They are checked even if `verify` is `false`. Default: none. */
   digests?: PinnedDigests | undefined;
-  /** When to try again after a broken connection, a stall, or an answer such as 503. */
+  /** How to retry after a broken connection, a stall, or a temporary error response such as 503. */
   retry?: RetryOptions | undefined;
 }
 
 /**
- * A place of your own to keep bytes in: a folder, a database, another worker, or a `Map`, which is one as it is.
+ * Your own storage for cached bytes: a folder, a database, another worker, or a plain `Map`, which implements this
+ * interface.
  *
- * Keys are at most 128 of `a` to `z`, digits and dots, so that they can be names of files; values are up to 1 MiB, a
- * little more for a file's URL. A key says how long its value is and what checksum it has: whatever `get` gives is
- * checked, so values may get lost, or be cut off by a crash, at any time, and are fetched again then. What a method
- * throws, or what it returns that is no such value, fails no load: `stats.cacheError` tells of it.
+ * A key consists of at most 128 characters from `a` to `z`, digits and dots, so it is a valid file name. A value has up
+ * to 1 MiB plus the length of the URL of its file. The key contains the length and the checksum of its value, and every
+ * value that `get` returns is checked. Values may therefore get lost or be truncated by a crash at any time; they are
+ * fetched again. If a method throws, or returns an invalid value, the load continues and `stats.cacheError` gives the
+ * reason.
  *
- * Yours is what else a cache should do. Nothing is deleted to make room: only what is outdated or wrong is.
- * `listCached` and the like know nothing of it.
+ * Eviction is your responsibility: weightstream deletes only values that are outdated or invalid. `listCached`,
+ * `cachedBytes`, `deleteCached` and `clearCache` do not cover this storage.
  */
 export interface WeightCache {
+  /** Returns the value of a key, or `undefined` or `null` if there is none. */
   get(key: string): BufferSource | undefined | null | Promise<BufferSource | undefined | null>;
-  /** The bytes are yours: they are not changed afterwards. */
+  /** Stores a value. The bytes belong to you: weightstream does not change them afterwards. */
   set(key: string, bytes: Uint8Array<ArrayBuffer>): unknown;
+  /** Deletes a value. A key that does not exist is not an error. */
   delete(key: string): unknown;
-  /** All of them; those that others have set are left alone. */
+  /** Returns all keys. Keys that weightstream did not set are ignored. */
   keys(): Iterable<string> | Promise<Iterable<string>>;
 }
 
-/** A digest in hexadecimal, behind its algorithm. */
+/** An algorithm and a digest in hexadecimal, for example `"sha256:9f86d08…"`. */
 export type Digest = `${"sha256" | "blake3" | "crc32" | "crc32c"}:${string}`;
 
-/** Where bytes have another digest, the load fails with `CHECKSUM`; a name that the model does not have is `NOT_FOUND`. */
+/**
+ * The digests that a model must have. If the bytes have another digest, the call rejects with `CHECKSUM`; if the model
+ * has no tensor or file of a name, with `NOT_FOUND`.
+ */
 export interface PinnedDigests {
   /**
-   * By name: over the tensor's decoded bytes, of several components one after the other. Checked before the tensor is
-   * handed out; `rows` of it are not.
+   * Digests by tensor name, over the decoded bytes; for a tensor of several components, over their concatenation. The
+   * digest is checked before the tensor is delivered. It is not checked when only some `rows` are loaded.
    */
   tensors?: Readonly<Record<string, Digest>> | undefined;
   /**
-   * By path in the model, file name or URL: over the stored bytes. Checked where all of a file is read: a manifest by
-   * `open`, others at the end of `tensors()` over the whole model and by `verify()`.
+   * Digests by path in the model, file name or URL, over the stored bytes. A digest is checked when the whole file is
+   * read: that of a manifest by `open`, others at the end of `verify()` and of `tensors()` over the whole model.
    */
   files?: Readonly<Record<string, Digest>> | undefined;
 }
 
-/** What cannot pass (403, 404, a damaged file) is never tried again. Times are in milliseconds. */
+/**
+ * How temporary errors are retried. Permanent errors (403, 404, a damaged file) are never retried. Times are in
+ * milliseconds.
+ */
 export interface RetryOptions {
-  /** Failures in a row that are borne, counted since bytes last arrived. Default: 6; 0 for none. */
+  /** Maximum number of consecutive failures, counted since bytes last arrived. 0 disables retries. Default: 6. */
   attempts?: number | undefined;
-  /** The wait after the first failure; each further one doubles it. Default: 250. */
+  /** The delay after the first failure. It doubles with each further failure. Default: 250. */
   baseDelay?: number | undefined;
-  /** The longest wait, unless the server asks for a longer one. Default: 8000. */
+  /** The maximum delay, unless the server asks for a longer one. Default: 8000. */
   maxDelay?: number | undefined;
-  /** A connection that brings nothing for so long is replaced. Default: 20000. */
+  /** A connection that delivers no bytes for this long is replaced. Default: 20000. */
   stallTimeout?: number | undefined;
 }
 
-/** A range of a file that has arrived: which bytes, of which file, over which connection. */
+/** A byte range of a file that has arrived. */
 export interface ArrivedRange {
-  /** The file's place in the model: the `shard` of its tensors. */
+  /** The index of the file in the model, as in {@link TensorInfo.shard}. */
   readonly shard: number;
+  /** The first byte of the range in the file. */
   readonly start: number;
+  /** The end of the range in the file, exclusive. */
   readonly end: number;
-  /** A small number: which of the operation's connections brought it. */
+  /** The index, from 0, of the connection of the operation that delivered the range. */
   readonly connection: number;
 }
 
+/** The progress of one operation. */
 export interface LoadProgress {
-  /** The operation that makes progress. */
+  /** The operation. */
   readonly type: "loadTensor" | "tensors" | "prefetch" | "verify";
-  /** Payload bytes that have arrived: those of the tensors as the file stores them. */
+  /** Payload bytes that have arrived: bytes of tensors, as stored in the file. */
   readonly loaded: number;
-  /** Payload bytes that the operation needs in all. */
+  /** Payload bytes that the operation needs in total. */
   readonly total: number;
+  /** The current rate at which payload bytes arrive. */
   readonly bytesPerSecond: number;
-  /** An estimate, absent until there is something to base it on. */
+  /** The estimated remaining time in seconds. Absent until an estimate is possible. */
   readonly secondsLeft?: number;
-  /** The tensor whose bytes came last. */
+  /** The name of the tensor whose bytes arrived last. */
   readonly tensor?: string;
-  /** Whether all bytes since the event before this one came from the cache rather than from the source; where none came, as before. */
+  /**
+   * Whether all bytes since the previous event came from the cache rather than from the source. If no bytes arrived,
+   * the value of the previous event.
+   */
   readonly fromCache: boolean;
-  /** The last event of the operation. */
+  /** Whether this is the last event of the operation. */
   readonly done: boolean;
-  /** On the last event of a load of everything: what every file as a whole was checked by. */
+  /** The algorithm that verified every file as a whole. Only on the last event of a load of the whole model. */
   readonly verified?: Exclude<Verified, null>;
-  /** What has arrived since the event before this one. */
+  /** The ranges that have arrived since the previous event. */
   readonly ranges: readonly ArrivedRange[];
 }
 
+/** The format and the metadata of a model. */
 export interface Metadata {
-  /** `"apr"`, `"safetensors"` … */
+  /** The name of the format: `"apr"`, `"safetensors"` … */
   readonly format: string;
-  /** The version of the format, as the file states it. */
+  /** The version of the format, as stated in the file. */
   readonly version: string;
-  /** What the model says of itself. Integers beyond 2^53 are bigints. */
+  /** The metadata that the model contains. Integers beyond 2^53 are bigints. */
   readonly metadata: Record<string, unknown>;
 }
 
+/** One stored part of a tensor. A dense tensor has one component, a sparse tensor has several. */
 export interface ComponentInfo {
   /** `"data"` for a dense tensor; `"values"`, `"indices"`, `"indptr"` … for a sparse one. */
   readonly role: string;
+  /** The data type, spelled as in {@link TensorInfo.dtype}. */
   readonly dtype: string;
-  /** Bytes once decoded; `undefined` where the file does not say. */
+  /** The number of decoded bytes; `undefined` if the file does not state it. */
   readonly byteLength: number | undefined;
-  /** Bytes as stored. */
+  /** The number of bytes in the file. */
   readonly storedByteLength: number;
-  /** `"raw"`, `"lz4"` … */
+  /** The compression of the stored bytes: `"raw"`, `"lz4"` … */
   readonly encoding: string;
 }
 
+/** A tensor as described by the index of the model. */
 export interface TensorInfo {
+  /** The name, unique in the model. */
   readonly name: string;
-  /** As SafeTensors and GGUF spell it: `"F32"`, `"BF16"`, `"Q8_0"` … */
+  /** The data type, spelled as in SafeTensors and GGUF: `"F32"`, `"BF16"`, `"Q8_0"` … */
   readonly dtype: string;
-  /** Row-major: outermost dimension first. */
+  /** The dimensions in row-major order, outermost first. */
   readonly shape: readonly number[];
   /** `"dense"`, `"sparse_csr"`, `"sparse_coo"` … */
   readonly layout: string;
-  /** Bytes of the tensor once decoded, over all its components. */
+  /** The number of decoded bytes of all components. */
   readonly byteLength: number;
-  /** Which file of the model holds it, counted from 0. */
+  /** The index, from 0, of the file that contains the tensor. */
   readonly shard: number;
+  /** The stored parts of the tensor. */
   readonly components: readonly ComponentInfo[];
-  /** What else the format says of this tensor. Integers beyond 2^53 are bigints. */
+  /** Further attributes of the tensor that the format defines. Integers beyond 2^53 are bigints. */
   readonly attributes: Record<string, unknown>;
 }
 
+/** The loaded data of one component. */
 export interface TensorComponent {
+  /** The data type, spelled as in {@link TensorInfo.dtype}. */
   readonly dtype: string;
+  /** The decoded values. */
   readonly data: TensorData;
 }
 
-/** How a tensor's bytes were checked; `null` where the format has nothing to check them by. */
+/** The checksum algorithm that verified the bytes; `null` if the format has no checksum for them. */
 export type Verified = "crc32" | "crc32c" | "xxh3" | "sha256" | "blake3" | null;
 
+/** A loaded tensor. */
 export interface Tensor {
+  /** The name, unique in the model. */
   readonly name: string;
+  /** The data type, spelled as in {@link TensorInfo.dtype}. */
   readonly dtype: string;
-  /** With `rows`, the shape of what was loaded. */
+  /** The dimensions in row-major order, outermost first. With `rows`, those of the loaded part. */
   readonly shape: readonly number[];
+  /** `"dense"`, `"sparse_csr"`, `"sparse_coo"` … */
   readonly layout: string;
   /**
-   * A typed array over a buffer that is yours and exactly as long as the tensor.
-   * 16-bit floats come as `Uint16Array`, quantized blocks as `Uint8Array`.
+   * The decoded values, in a buffer that belongs to the caller and is exactly as long as the tensor.
+   * F16 and BF16 are delivered as `Uint16Array`, quantized blocks as `Uint8Array`.
    * `undefined` for a tensor of several components: see `components`.
    */
   readonly data: TensorData | undefined;
+  /** The loaded components by role. A dense tensor has the single component `"data"`. */
   readonly components: ReadonlyMap<string, TensorComponent>;
+  /** The checksum algorithm that verified the tensor. */
   readonly verified: Verified;
 }
 
+/** Options of {@link StreamingLoader.loadTensor}. */
 export interface LoadTensorOptions {
+  /** Aborts the call, which then rejects with the `reason` of the signal. Default: none. */
   signal?: AbortSignal | null | undefined;
   /**
-   * Write the bytes here instead of into a new buffer. Must be exactly as long as what is loaded, and stay as it is until
-   * the call has settled: memory that is detached or shrunk is `INVALID_ARGUMENT`.
+   * The memory to write the bytes to. It must be exactly as long as the loaded bytes. If it is detached or shrunk
+   * before the call has settled, the call rejects with `INVALID_ARGUMENT`. Default: a new buffer.
    */
   into?: ArrayBufferLike | ArrayBufferView | undefined;
-  /** Only rows `[first, end)` of the outermost dimension. */
+  /** Load only the rows `[first, end)` of the outermost dimension. Default: all rows. */
   rows?: readonly [first: number, end: number] | undefined;
 }
 
+/** Options of {@link StreamingLoader.tensors}. */
 export interface TensorsOptions {
-  /** Only these. Default: all. */
+  /** The names of the tensors to load. Default: all tensors of the model. */
   names?: Iterable<string> | undefined;
+  /** Aborts the iteration, which then rejects with the `reason` of the signal. Default: none. */
   signal?: AbortSignal | null | undefined;
 }
 
-/** What has been done so far, over the whole life of a loader. */
+/** Counters over the lifetime of a loader. */
 export interface LoaderStats {
+  /** The number of requests. */
   readonly requests: number;
-  /** Body bytes that came from the source, headers and indexes included. */
+  /** The number of body bytes that were received from the source, including headers and indexes of the files. */
   readonly bytesReceived: number;
-  /** Bytes that were kept from an earlier load. */
+  /** The number of bytes that were read from the cache. */
   readonly bytesFromCache: number;
   /**
-   * Why something is not kept for the next load, or not where it should be: the quota, a server that does not say whether a
-   * file has changed, a private window, a worker that cannot be started. `undefined` where all is well, with
-   * `cache: "none"`, and for a model that is not read from a URL.
+   * Why bytes are not cached, or not in the preferred place: the quota, a server that sends neither ETag nor
+   * Last-Modified, a private window, a worker that cannot start. `undefined` if there is no error, with
+   * `cache: "none"`, and for a model that is not loaded from a URL.
    */
   readonly cacheError: string | undefined;
   /**
-   * Why workers that were asked for (`workers`, `inWorker`) and needed do not do the work, which is done where `open` was
-   * called instead; `undefined` where all is well or nothing was there for them to do.
+   * Why workers that were requested (`workers`, `inWorker`) and needed do not run, so that the thread that called
+   * `open` does the work. `undefined` if there is no error, or if there was no work for them.
    */
   readonly workersError: string | undefined;
-  /** Bytes of tensors that were handed out. */
+  /** The number of bytes of tensors that were delivered. */
   readonly bytesDecoded: number;
-  /** The size of the WebAssembly memory now. It never shrinks, so this is its peak. */
+  /** The current size of the WebAssembly memory. It never shrinks, so this is also its peak. */
   readonly wasmMemoryBytes: number;
 }
 
+/** An open model. Call `close()` when it is no longer needed. */
 export class StreamingLoader implements Disposable {
   private constructor();
-  /** Reads the head of the model: a request or two, whatever its size. */
+  /**
+   * Opens a model and reads its header, with one or two requests whatever the size of the model.
+   *
+   * Rejects if the source cannot be read, is not in a supported format, or an option is invalid.
+   */
   static open(source: Source, options?: OpenOptions): Promise<StreamingLoader>;
+  /** Loads the format and the metadata of the model. */
   loadMetadata(): Promise<Metadata>;
-  /** Every tensor of the model, in file order. Reads the heads of all its files. */
+  /** Loads the list of all tensors, in file order. Reads the headers of all files of the model. */
   loadIndex(): Promise<readonly TensorInfo[]>;
-  /** Loads one tensor, reading only its bytes. */
+  /**
+   * Loads one tensor, reading only its bytes.
+   *
+   * Rejects with `NOT_FOUND` if the model has no tensor of this name, and with `CHECKSUM` if its bytes are damaged.
+   */
   loadTensor(name: string, options?: LoadTensorOptions): Promise<Tensor>;
   /**
-   * Starts loading tensors that `loadTensor` will be asked for soon, and gives way to it. Errors surface there.
+   * Starts loading tensors in the background for later calls of `loadTensor`, with a lower priority than these. If a
+   * tensor cannot be loaded, the later `loadTensor` rejects.
    */
   prefetch(names: Iterable<string>): void;
   /**
-   * Loads many tensors in few long requests and yields each as it completes: those that one
-   * connection brings in file order. Over the whole model it also checks the checksums of the files, and throws at the end
-   * where one does not match.
+   * Loads many tensors with few long requests and yields each tensor as soon as it is complete. Tensors that arrive
+   * over the same connection are in file order. A load of the whole model also verifies the checksums of the files, and
+   * throws at the end if one does not match.
    *
-   * Nothing is read before the first tensor is asked for. An abort, `close()`, and `return()` of the iterator (which
-   * `break` calls) stop its requests at once, also while nobody asks for the next tensor.
+   * Reading starts when the first tensor is requested. An abort, `close()`, and `return()` of the iterator (which
+   * `break` calls) stop the requests immediately, even if no tensor is being awaited.
    */
   tensors(options?: TensorsOptions): AsyncIterableIterator<Tensor>;
-  /** Reads and checks the whole model, keeping nothing. Resolves to what was checked by. */
+  /**
+   * Reads and verifies the whole model without storing it. Resolves to the checksum algorithm that was used, and
+   * rejects with `CHECKSUM` if the model is damaged.
+   */
   verify(options?: { signal?: AbortSignal | null | undefined }): Promise<Verified>;
+  /** Counters over the lifetime of the loader. */
   readonly stats: LoaderStats;
-  /** Stops every request and frees the memory, both at once. Calling it twice is harmless; `stats` stays readable. */
+  /**
+   * Stops all requests and frees the memory immediately. Pending and later calls reject with `CLOSED`. Further calls of
+   * `close()` have no effect, and `stats` remains readable.
+   */
   close(): void;
+  /** Calls `close()`. */
   [Symbol.dispose](): void;
 }
 
-/** A file that is kept, whole or in part. One that was loaded with several credentials is kept for each of them. */
+/** A cached file, complete or in part. A file that was loaded with different credentials is listed once for each. */
 export interface CachedFile {
-  /** Its URL, without the signature; or what `cacheKey` returned. */
+  /** The URL without its signature, or the name that `cacheKey` returned. */
   readonly url: string;
-  /** What it takes on the disk. */
+  /** The number of bytes on the disk. */
   readonly cachedBytes: number;
-  /** The length of the whole file, where the server told it. */
+  /** The length of the whole file; `undefined` if the server did not report it. */
   readonly byteLength: number | undefined;
+  /** When the file was last read or written. */
   readonly lastUsed: Date;
 }
 
-/** Every file that is kept for this origin; none where the browser has nothing to keep files in. */
+/**
+ * Lists the cached files of this origin. The list is empty if the browser has no storage for them. Rejects with `IO` if
+ * the storage fails.
+ */
 export function listCached(): Promise<readonly CachedFile[]>;
-/** What all of them take on the disk. */
+/** Resolves to the number of bytes that all cached files occupy on the disk. Rejects with `IO` if the storage fails. */
 export function cachedBytes(): Promise<number>;
 /**
- * Forgets one file, whatever the credentials that it was loaded with: by its URL, or by its `url` in `listCached`. A model
- * in several files has several.
+ * Deletes a cached file, for all credentials that it was loaded with. `url` is the URL of the file, or its `url` in
+ * `listCached`. A model of several files has several URLs. Rejects with `IO` if the storage fails.
  */
 export function deleteCached(url: string | URL): Promise<void>;
-/** Forgets all of them. */
+/** Deletes all cached files of this origin. Rejects with `IO` if the storage fails. */
 export function clearCache(): Promise<void>;
 
-/** Stable codes of {@link LoadError}. */
+/** The stable codes of {@link LoadError}. Generated from `ErrorKind` in `src/error.rs`. */
 export type LoadErrorCode =
-  | "NETWORK" | "HTTP" | "RANGE_UNSUPPORTED" | "CHANGED" | "TRUNCATED" | "CHECKSUM" | "FORMAT"
-  | "LIMIT" | "UNSUPPORTED" | "NOT_FOUND" | "INVALID_ARGUMENT" | "CLOSED" | "INTERNAL";
+  /** No response arrived, or the connection broke. */
+  | "NETWORK"
+  /** The server responded with an HTTP status that is not a success. */
+  | "HTTP"
+  /** The response to a Range request is neither that range nor the whole file. */
+  | "RANGE_UNSUPPORTED"
+  /** The file changed after the load began. */
+  | "CHANGED"
+  /** The file, or a response, ends too early. */
+  | "TRUNCATED"
+  /** The bytes do not match the checksum or digest that was expected. */
+  | "CHECKSUM"
+  /** The bytes violate the rules of their format. */
+  | "FORMAT"
+  /** A size or count exceeds what the loader allows or can allocate. */
+  | "LIMIT"
+  /** The format, or a feature that it uses, is not supported by this version or by this browser. */
+  | "UNSUPPORTED"
+  /** There is no tensor or file of this name. */
+  | "NOT_FOUND"
+  /** An argument or an option is invalid. */
+  | "INVALID_ARGUMENT"
+  /** The loader was closed. */
+  | "CLOSED"
+  /** The operating system or the browser's storage failed to read or write. */
+  | "IO"
+  /** A bug in weightstream. */
+  | "INTERNAL";
 
 /**
- * The one error class. Its message says what was wrong, where, and what to do about it.
+ * The error of all failures. The message states what failed, where, and what you can do about it.
  *
- * Whatever fails, every promise settles. Should the WebAssembly module itself end, all calls of all loaders reject: with
- * `LIMIT` where it ran out of memory, else with `INTERNAL`, and the exception as the `cause`. The next `open` starts a new one.
+ * If the WebAssembly module crashes, all pending calls of all loaders reject: with `LIMIT` if it ran out of memory,
+ * else with `INTERNAL`. The exception is the `cause`. The next call of `open` starts a new instance of the module.
  */
 export class LoadError extends Error {
   private constructor();
   readonly name: "LoadError";
+  /** The kind of the failure. */
   readonly code: LoadErrorCode;
-  /** The file it happened in. */
+  /** The URL or the path of the file in which the failure occurred. */
   readonly url: string | undefined;
+  /** The name of the tensor that could not be loaded. */
   readonly tensor: string | undefined;
-  /** The bytes `[start, end)` of the file that it is about. */
+  /** The bytes `[start, end)` of the file that the failure concerns. */
   readonly range: readonly [start: number, end: number] | undefined;
-  /** The HTTP status, where there was one. */
+  /** The HTTP status of the response. */
   readonly status: number | undefined;
+  /** The exception that caused the failure. */
   readonly cause?: unknown;
 }
 
 /**
- * Makes the WebAssembly module ready. `StreamingLoader.open` does it by itself; call this first where the
- * `.wasm` file lies elsewhere or its bytes are at hand.
+ * Compiles and starts the WebAssembly module. `StreamingLoader.open` does this automatically. Call `init` first if the
+ * `.wasm` file is not beside the script, or if its bytes are already loaded. `source` is the URL of the module, a
+ * response with it, its bytes, or the compiled module. Default: `weightstream_bg.wasm` beside the script.
+ *
+ * Rejects with `UNSUPPORTED` if the browser has no WebAssembly SIMD, and with `INTERNAL` if the module cannot be
+ * loaded.
  */
 export function init(source?: string | URL | Request | Response | BufferSource | WebAssembly.Module): Promise<void>;

@@ -1,21 +1,43 @@
-// The one error class, and what makes one.
+// @ts-check
+// The error class of the package, and the functions that create errors.
 
-// Not among the package's exports, so that nobody else can call the constructors.
+/** @import * as Api from "./weightstream.js" */
+/** @import { ErrorFields } from "./weightstream_glue.js" */
+
+/** Allows this package, and nobody else, to call the constructors of its classes. The package does not export it. */
 export const MAKE = Symbol("make");
 
+/** @implements {Api.LoadError} */
 export class LoadError extends Error {
+  /**
+   * @param {symbol} make
+   * @param {ErrorFields} fields
+   */
   constructor(make, { message, code, url, tensor, range, status, cause }) {
-    if (make !== MAKE) throw new TypeError("Only weightstream makes a LoadError.");
+    if (make !== MAKE) throw new TypeError("LoadError has no public constructor.");
     super(message, cause === undefined ? undefined : { cause });
-    Object.assign(this, { code, url, tensor, range, status });
+    this.code = code;
+    this.url = url;
+    this.tensor = tensor;
+    this.range = range;
+    this.status = status;
   }
 
+  /** @returns {"LoadError"} */
+  // @ts-ignore TS2611: a getter keeps the name out of the error's own properties, as in the errors of the platform.
   get name() {
     return "LoadError";
   }
 }
 
+/** @param {ErrorFields} fields */
 export const fail = (fields) => new LoadError(MAKE, fields);
 
-// What the caller did wrong, in half a sentence.
-export const invalid = (what, cause) => fail({ code: "INVALID_ARGUMENT", message: `${what}. Correct the call.`, cause });
+/**
+ * The error of an invalid call.
+ *
+ * @param {string} what What is invalid, without a full stop.
+ * @param {unknown} [cause]
+ */
+export const invalid = (what, cause) =>
+  fail({ code: "INVALID_ARGUMENT", message: `${what}. Correct the call.`, cause });

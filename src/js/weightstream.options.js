@@ -1,11 +1,20 @@
-// What calls may be given: every option that there is, and the one place where they are checked, on the page, also for a loader in
-// a worker. What comes out is plain data of this realm, `src/js/options.rs` reads it; what is not understood is an error.
+// @ts-check
+// Checks the arguments of all public calls. The checks run on the page, also for a loader in a worker. They return
+// plain data of this realm, which `src/js/options.rs` reads; everything that they do not know is an error.
 import { invalid } from "./weightstream.error.js";
+import { messageOf } from "./weightstream.guard.js";
 
-const hasOwn = (object, name) => Object.prototype.hasOwnProperty.call(object, name);
+/** @import { CheckedSource } from "./weightstream_glue.js" */
 
-// Platform objects of other frames and windows are as good as ours: their getters work on each other's, `instanceof` does not.
-const getter = (of, name) => Object.getOwnPropertyDescriptor(globalThis[of]?.prototype ?? {}, name)?.get;
+/**
+ * Checks a value and converts it, or throws an error that shows the name of the option.
+ *
+ * @template T
+ * @typedef {(value: any, name: string) => T} Check
+ */
+
+// An object of another frame or window is no `instanceof` a class of this realm, but the getters of this realm work on
+// it.
 const abortedOf = getter("AbortSignal", "aborted");
 const hrefOf = getter("URL", "href");
 const fileNameOf = getter("File", "name");
@@ -13,140 +22,228 @@ const fileCountOf = getter("FileList", "length");
 const lengthOfBuffer = getter("ArrayBuffer", "byteLength");
 const lengthOfShared = getter("SharedArrayBuffer", "byteLength");
 
-const attempt = (get, value) => {
+/**
+ * @param {string} className
+ * @param {string} property
+ * @returns {(() => any) | undefined} Nothing if this realm has no such class.
+ */
+function getter(className, property) {
+  const prototype = /** @type {any} */ (globalThis)[className]?.prototype ?? {};
+  return Object.getOwnPropertyDescriptor(prototype, property)?.get;
+}
+
+/**
+ * The result of a getter; `undefined` if the value is not of its class.
+ *
+ * @param {(() => any) | undefined} get
+ * @param {unknown} value
+ */
+function tryGet(get, value) {
   try {
     return get?.call(value);
   } catch {
     return undefined;
   }
-};
+}
 
-// A value as an error shows it.
+/**
+ * A value as error messages show it.
+ *
+ * @param {unknown} value
+ * @returns {string}
+ */
 function shown(value) {
   if (typeof value === "string") return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value);
   if (typeof value === "bigint") return `${value}n`;
   if (typeof value === "function") return "a function";
-  if (Array.isArray(value)) return value.length > 4 ? `an array of ${value.length}` : `[${value.map(shown).join(", ")}]`;
+  if (Array.isArray(value) && value.length > 4) return `an array of ${value.length}`;
+  if (Array.isArray(value)) return `[${value.map(shown).join(", ")}]`;
   return typeof value === "object" && value !== null ? Object.prototype.toString.call(value) : String(value);
 }
 
-const wrong = (name, value, wanted) => invalid(`\`${name}\` is ${shown(value)}, but must be ${wanted}`);
+/**
+ * @param {string} name
+ * @param {unknown} value
+ * @param {string} expected
+ */
+const invalidValue = (name, value, expected) => invalid(`\`${name}\` is ${shown(value)}, but must be ${expected}`);
 
-const must = (test, wanted) => (value, name) => {
-  if (test(value)) return value;
-  throw wrong(name, value, wanted);
+/**
+ * @param {(value: any) => boolean} isValid
+ * @param {string} expected
+ * @returns {Check<any>}
+ */
+const check = (isValid, expected) => (value, name) => {
+  if (isValid(value)) return value;
+  throw invalidValue(name, value, expected);
 };
 
-const whole = (least, most = Number.MAX_SAFE_INTEGER) =>
-  must(
-    (value) => Number.isInteger(value) && value >= least && value <= most,
-    most === Number.MAX_SAFE_INTEGER ? `a whole number, ${least} or more` : `a whole number from ${least} to ${most}`,
+/**
+ * @param {number} min
+ * @param {number} [max]
+ * @returns {Check<number>}
+ */
+const integer = (min, max = Number.MAX_SAFE_INTEGER) =>
+  check(
+    (value) => Number.isInteger(value) && value >= min && value <= max,
+    max === Number.MAX_SAFE_INTEGER ? `an integer of at least ${min}` : `an integer from ${min} to ${max}`,
   );
 
-const flag = must((value) => typeof value === "boolean", "true or false");
-const callable = must((value) => typeof value === "function", "a function");
+/** @type {Check<boolean>} */
+const boolean = check((value) => typeof value === "boolean", "true or false");
+const callable = check((value) => typeof value === "function", "a function");
+
+/**
+ * @param {unknown} value
+ * @returns {value is Record<PropertyKey, any>}
+ */
 const isObject = (value) => typeof value === "object" && value !== null;
 
-// As `fetch` takes it: null is none.
+/**
+ * As in `fetch`, null means no signal.
+ *
+ * @type {Check<AbortSignal | undefined>}
+ */
 function signal(value, name) {
   if (value === null) return undefined;
-  if (attempt(abortedOf, value) === undefined) throw wrong(name, value, "an AbortSignal");
+  if (tryGet(abortedOf, value) === undefined) throw invalidValue(name, value, "an AbortSignal");
   return value;
 }
 
-// Whatever `fetch` takes: an object, an array of pairs, a Map, Headers.
+/**
+ * Everything that `fetch` accepts: an object, an array of pairs, a Map, Headers.
+ *
+ * @type {Check<[name: string, value: string][]>}
+ */
 function headers(value, name) {
   let pairs;
   try {
     pairs = Array.from(new Headers(value));
   } catch (cause) {
-    throw invalid(`\`${name}\` is not what fetch() takes as headers (${cause?.message ?? cause})`, cause);
+    throw invalid(`\`${name}\` is not accepted by fetch() as headers (${messageOf(cause)})`, cause);
   }
-  if (pairs.some(([header]) => header === "range")) throw invalid(`\`${name}\` has Range, which weightstream sets`);
+  const hasRange = pairs.some(([header]) => header === "range");
+  if (hasRange) throw invalid(`\`${name}\` contains Range, which weightstream sets`);
   return pairs;
 }
 
 const CREDENTIALS = ["omit", "same-origin", "include"];
+/** @type {Check<RequestCredentials>} */
 const credentials = (value, name) => {
   if (CREDENTIALS.includes(value)) return value;
-  throw wrong(name, value, `one of ${CREDENTIALS.map(shown).join(", ")}${meant(value, CREDENTIALS)}`);
+  throw invalidValue(name, value, `one of ${CREDENTIALS.map(shown).join(", ")}${suggestion(value, CREDENTIALS)}`);
 };
 
 const CACHES = ["auto", "opfs", "none"];
-const isCache = (value) => ["get", "set", "delete", "keys"].every((method) => typeof value[method] === "function");
+const CACHE_METHODS = ["get", "set", "delete", "keys"];
+/** @type {Check<"auto" | "opfs" | "none" | import("./weightstream.js").WeightCache>} */
 const cache = (value, name) => {
-  if (CACHES.includes(value) || (isObject(value) && isCache(value))) return value;
-  const wanted = `one of ${CACHES.map(shown).join(", ")}, or an object with get, set, delete and keys`;
-  throw wrong(name, value, wanted + meant(value, CACHES));
+  if (CACHES.includes(value)) return value;
+  if (isObject(value) && CACHE_METHODS.every((method) => typeof value[method] === "function")) return value;
+  const expected = `one of ${CACHES.map(shown).join(", ")}, or an object with get, set, delete and keys`;
+  throw invalidValue(name, value, expected + suggestion(value, CACHES));
 };
 
-// An object of strings, or a Map of them, as pairs.
+/**
+ * An object or a Map of strings, as pairs.
+ *
+ * @type {Check<[key: string, value: string][]>}
+ */
 function strings(value, name) {
-  if (!isObject(value)) throw wrong(name, value, "an object of strings");
+  if (!isObject(value)) throw invalidValue(name, value, "an object of strings");
   const pairs = typeof value[Symbol.iterator] === "function" ? iterated(value, name) : Object.entries(value);
   for (const pair of pairs) {
     const isPair = Array.isArray(pair) && pair.length === 2 && typeof pair[0] === "string";
-    if (!isPair) throw wrong(name, value, "an object of strings");
-    if (typeof pair[1] !== "string") throw wrong(`${name}[${shown(pair[0])}]`, pair[1], "a string");
+    if (!isPair) throw invalidValue(name, value, "an object of strings");
+    if (typeof pair[1] !== "string") throw invalidValue(`${name}[${shown(pair[0])}]`, pair[1], "a string");
   }
   return pairs;
 }
 
+/** @type {Check<any[]>} */
 function iterated(value, name) {
   try {
     return Array.from(value);
   } catch (cause) {
-    throw invalid(`\`${name}\` cannot be iterated over (${cause?.message ?? cause})`, cause);
+    throw invalid(`\`${name}\` cannot be iterated over (${messageOf(cause)})`, cause);
   }
 }
 
+/**
+ * @param {any} value
+ * @returns {string[]}
+ */
 export function names(value, name = "names") {
-  const wanted = "an array of names, or another iterable of them";
-  if (!isObject(value) || typeof value[Symbol.iterator] !== "function") throw wrong(name, value, wanted);
+  const expected = "an array or another iterable of names";
+  if (!isObject(value) || typeof value[Symbol.iterator] !== "function") throw invalidValue(name, value, expected);
   const items = iterated(value, name);
   const other = items.find((item) => typeof item !== "string");
-  if (other !== undefined || items.includes(undefined)) throw invalid(`\`${name}\` has ${shown(other)} among its names, which must be strings`);
+  if (other !== undefined || items.includes(undefined)) {
+    throw invalid(`\`${name}\` contains ${shown(other)}, but all names must be strings`);
+  }
   return items;
 }
 
-export const tensorName = (value) => must((name) => typeof name === "string", "the name of a tensor")(value, "name");
+/**
+ * @param {unknown} value
+ * @returns {string}
+ */
+export const tensorName = (value) => check((name) => typeof name === "string", "the name of a tensor")(value, "name");
 
+/** @type {Check<[first: number, end: number]>} */
 function rows(value, name) {
-  const isRow = (row) => Number.isInteger(row) && row >= 0 && row <= Number.MAX_SAFE_INTEGER;
-  const isList = Array.isArray(value) || (ArrayBuffer.isView(value) && typeof value.length === "number");
-  const pair = isList ? Array.from(value) : [];
-  if (pair.length !== 2 || !pair.every(isRow) || pair[0] > pair[1]) throw wrong(name, value, "a pair of row numbers, [first, end]");
-  return pair;
+  const isRow = (/** @type {unknown} */ row) => Number.isSafeInteger(row) && Number(row) >= 0;
+  const isList = Array.isArray(value) || (ArrayBuffer.isView(value) && !(value instanceof DataView));
+  const [first, end, ...others] = isList ? Array.from(/** @type {ArrayLike<any>} */ (value)) : [];
+  if (isRow(first) && isRow(end) && others.length === 0 && first <= end) return [first, end];
+  throw invalidValue(name, value, "a pair of row numbers, [first, end]");
 }
 
-// All bytes of a memory.
+/**
+ * All bytes of a buffer, or of a view of one.
+ *
+ * @type {Check<Uint8Array>}
+ */
 function into(value, name) {
   const isView = ArrayBuffer.isView(value);
-  const length = isView ? undefined : attempt(lengthOfBuffer, value) ?? attempt(lengthOfShared, value);
-  if (!isView && length === undefined) throw wrong(name, value, "an ArrayBuffer, a SharedArrayBuffer or a view of one");
+  const length = isView ? undefined : tryGet(lengthOfBuffer, value) ?? tryGet(lengthOfShared, value);
+  if (!isView && length === undefined) {
+    throw invalidValue(name, value, "an ArrayBuffer, a SharedArrayBuffer or a view of one");
+  }
   try {
-    return isView ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array(value, 0, length);
+    if (isView) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+    return new Uint8Array(value, 0, length);
   } catch (cause) {
-    throw invalid(`\`${name}\` is detached: its memory was transferred or grown`, cause);
+    throw invalid(`\`${name}\` is detached: its memory was transferred or resized`, cause);
   }
 }
 
-// An object of options, each of which is one of `known`. What is undefined is as if it were not there.
+/**
+ * An object of options, each with a check of its own. An option that is undefined is like one that is absent.
+ *
+ * @template {Record<string, Check<any>>} Known
+ * @param {Known} known
+ * @param {string} [call] The call that has these options, unless they are an option themselves.
+ * @returns {(given: any, name?: string) => { [Name in keyof Known]?: ReturnType<Known[Name]> }}
+ */
 function options(known, call = "") {
   return (given, name) => {
     const prefix = name === undefined ? "" : `${name}.`;
-    const what = name === undefined ? `the options of ${call}` : `\`${name}\``;
-    if (!isObject(given) || typeof given[Symbol.iterator] === "function") throw invalid(`${what} are ${shown(given)}, but must be an object`);
-    const read = {};
-    for (const option of Object.keys(known)) {
-      if (given[option] === undefined) continue;
-      read[option] = known[option](given[option], prefix + option);
+    if (!isObject(given) || typeof given[Symbol.iterator] === "function") {
+      const what = name === undefined ? `the options of ${call} are` : `\`${name}\` is`;
+      throw invalid(`${what} ${shown(given)}, but must be an object`);
+    }
+    /** @type {any} */
+    const checked = {};
+    const knownNames = Object.keys(known);
+    for (const option of knownNames) {
+      if (given[option] !== undefined) checked[option] = known[option](given[option], prefix + option);
     }
     for (const option in given) {
-      if (hasOwn(known, option) || given[option] === undefined) continue;
-      throw invalid(`there is no option \`${prefix}${option}\`${meant(option, Object.keys(known))}`);
+      if (Object.prototype.hasOwnProperty.call(known, option) || given[option] === undefined) continue;
+      throw invalid(`there is no option \`${prefix}${option}\`${suggestion(option, knownNames)}`);
     }
-    return read;
+    return checked;
   };
 }
 
@@ -156,22 +253,28 @@ const OPEN = options({
   headers,
   credentials,
   onProgress: callable,
-  verify: flag,
-  concurrency: whole(1, 16),
-  coalesceGap: whole(0),
+  verify: boolean,
+  concurrency: integer(1, 16),
+  coalesceGap: integer(0),
   cache,
   cacheKey: callable,
-  maxMemory: whole(0),
-  workers: whole(0, 16),
-  inWorker: flag,
+  maxMemory: integer(0),
+  workers: integer(0, 16),
+  inWorker: boolean,
   digests: options({ tensors: strings, files: strings }),
-  retry: options({ attempts: whole(0), baseDelay: whole(0), maxDelay: whole(0), stallTimeout: whole(0) }),
+  retry: options({ attempts: integer(0), baseDelay: integer(0), maxDelay: integer(0), stallTimeout: integer(0) }),
 }, "open");
 const LOAD_TENSOR = options({ signal, into, rows }, "loadTensor");
 const TENSORS = options({ names, signal }, "tensors");
 const VERIFY = options({ signal }, "verify");
 
+/**
+ * @template T
+ * @param {(given: any) => T} read
+ * @returns {(given: any) => Partial<T>}
+ */
 const optional = (read) => (given) => (given === undefined ? {} : read(given));
+
 export const openOptions = optional(OPEN);
 export const tensorOptions = optional(LOAD_TENSOR);
 export const verifyOptions = optional(VERIFY);
@@ -180,25 +283,39 @@ export const tensorsOptions = optional((given) => {
   throw invalid("tensors() takes an object: write tensors({ names: [...] })");
 });
 
-// URLs as absolute text, against the page or the worker's script; files with their paths; anything else as it is.
+/**
+ * URLs become absolute text, and files get their paths. Everything else is unchanged.
+ *
+ * @param {any} source
+ * @returns {CheckedSource}
+ */
 export function sourceOf(source) {
-  const url = typeof source === "string" ? source : attempt(hrefOf, source);
+  const url = typeof source === "string" ? source : tryGet(hrefOf, source);
   if (url !== undefined) return absolute(url);
-  if (attempt(lengthOfBuffer, source) !== undefined) into(source, "source"); // refuses one that is detached
-  if (!Array.isArray(source) && attempt(fileCountOf, source) === undefined) return source;
+  if (tryGet(lengthOfBuffer, source) !== undefined) into(source, "source"); // throws if it is detached
+  if (!Array.isArray(source) && tryGet(fileCountOf, source) === undefined) return source;
   return Array.from(source, (file) => {
-    const name = attempt(fileNameOf, file);
-    if (name === undefined) throw invalid(`\`source\` is an array with ${shown(file)}, but must have only Files`);
+    const name = tryGet(fileNameOf, file);
+    if (name === undefined) throw invalid(`\`source\` is an array with ${shown(file)}, but must contain only Files`);
     return [file, file.webkitRelativePath || name];
   });
 }
 
+/**
+ * @param {unknown} url
+ * @returns {string}
+ */
 export function urlOf(url) {
-  const text = typeof url === "string" ? url : attempt(hrefOf, url);
-  if (text === undefined) throw wrong("url", url, "a URL");
+  const text = typeof url === "string" ? url : tryGet(hrefOf, url);
+  if (text === undefined) throw invalidValue("url", url, "a URL");
   return absolute(text);
 }
 
+/**
+ * The absolute form of a URL, relative to the page or to the script of the worker.
+ *
+ * @param {string} url
+ */
 function absolute(url) {
   const base = globalThis.document?.baseURI ?? globalThis.location?.href;
   try {
@@ -208,19 +325,33 @@ function absolute(url) {
   }
 }
 
-// A suggestion for what is misspelled, where one is near.
-function meant(given, known) {
+/**
+ * The end of an error message that suggests the nearest known word, if one is similar.
+ *
+ * @param {unknown} given
+ * @param {string[]} known
+ */
+function suggestion(given, known) {
   if (typeof given !== "string" || given.length > 40) return "";
-  const nearest = known.map((word) => [distance(given.toLowerCase(), word.toLowerCase()), word]).sort(([a], [b]) => a - b)[0];
-  return nearest && nearest[0] <= 2 ? `: did you mean \`${nearest[1]}\`?` : "";
+  const distances = known.map((word) => editDistance(given.toLowerCase(), word.toLowerCase()));
+  const nearest = Math.min(...distances);
+  return nearest <= 2 ? `: did you mean \`${known[distances.indexOf(nearest)]}\`?` : "";
 }
 
-// How many letters must be put in, left out or replaced.
-function distance(a, b) {
+/**
+ * The number of letters to insert, remove or replace (Levenshtein distance).
+ *
+ * @param {string} a
+ * @param {string} b
+ */
+function editDistance(a, b) {
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
-    for (let j = 1; j <= b.length; j++) next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] !== b[j - 1]));
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = row[j - 1] + Number(a[i - 1] !== b[j - 1]);
+      next[j] = Math.min(row[j] + 1, next[j - 1] + 1, replaced);
+    }
     row = next;
   }
   return row[b.length];

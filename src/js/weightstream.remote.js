@@ -1,25 +1,55 @@
-// A loader that lives in a worker, as the page has it: the methods of the one in WebAssembly, by messages. The other end of them is
-// in weightstream.worker.js.
+// @ts-check
+// The page's end of a loader in a worker: the methods of the loader in WebAssembly, as messages. The worker's end is in
+// weightstream.worker.js.
 import { fail, invalid } from "./weightstream.error.js";
+import { messageOf } from "./weightstream.guard.js";
 
-// A worker that says nothing for so long after it was started never will.
-const START_MS = 10_000;
+/** @import * as Api from "./weightstream.js" */
+/**
+ * @import {
+ *   AddItems, AddTensors, CheckedOpenOptions, CheckedSource, CheckedTensorOptions, ErrorFields, ModelLoader,
+ * TensorStream,
+ * } from "./weightstream_glue.js"
+ */
+/** @import { RemoteMethods, ReplyMessage, RequestMessage, SentTensor } from "./weightstream.messages.js" */
 
-// To start a worker, and those that it starts, takes a tenth of a second: one whose loader was closed waits for the next.
-const IDLE_MS = 10_000;
+// A worker that has not replied for this long after its start is given up.
+const START_TIMEOUT_MS = 10_000;
 
-// The worker, which waits where it is some MiB ahead, is told in steps of so many bytes what was taken.
-const STEP_BYTES = 2 << 20;
+// Starting a worker, with those that it starts itself, takes a tenth of a second. A worker whose loader is closed
+// therefore waits this long for the next loader.
+const IDLE_TIMEOUT_MS = 10_000;
 
-let spare; // a worker without a loader
-let lastNumber = 0; // of all calls, so that no answer to an old one is taken for that to a new one
+// The page reports the bytes that it has taken to the worker in steps of this size, for flow control.
+const CREDIT_STEP_BYTES = 2 << 20;
 
-// Opens a model in a worker, which runs `module`, too: `{ loader }`; where none can be started, `{ workersError }` says why.
-export async function openRemote(startWorker, module, source, { signal, onProgress, ...options }) {
-  const begun = takeSpare() ?? begin(startWorker, module);
-  if (begun.workersError !== undefined) return begun;
-  const loader = new RemoteLoader(begun, onProgress);
-  const workersError = await loader.failure(signal);
+/**
+ * A worker, and whether it runs: `startError` resolves to the reason why it does not.
+ *
+ * @typedef {{ worker: Worker, startError: Promise<string | undefined> }} StartedWorker
+ */
+
+/** @type {StartedWorker & { timer: ReturnType<typeof setTimeout> } | undefined} */
+let idleWorker;
+
+/** The number of the last call of any loader. Numbers are unique, so a late reply never belongs to another call. */
+let lastNumber = 0;
+
+/**
+ * Opens a model in a worker, which runs the same module. Returns the loader, or the reason why no worker could be
+ * started.
+ *
+ * @param {() => Worker} newWorker
+ * @param {WebAssembly.Module} module
+ * @param {CheckedSource} source
+ * @param {CheckedOpenOptions} options
+ * @returns {Promise<{ loader: ModelLoader } | { workersError: string }>}
+ */
+export async function openRemote(newWorker, module, source, { signal, onProgress, ...options }) {
+  const started = takeIdleWorker() ?? startWorker(newWorker, module);
+  if (typeof started === "string") return { workersError: started };
+  const loader = new RemoteLoader(started, onProgress);
+  const workersError = await loader.startError(signal);
   if (workersError !== undefined) return { workersError };
   try {
     await loader.open(source, { ...options, onProgress: onProgress !== undefined }, signal);
@@ -30,146 +60,223 @@ export async function openRemote(startWorker, module, source, { signal, onProgre
   }
 }
 
-// Gives the worker, and a promise of why it has not started; only that where the page may have none.
-function begin(startWorker, module) {
+/**
+ * Starts a worker. If the page may not have workers, returns the reason instead.
+ *
+ * @param {() => Worker} newWorker
+ * @param {WebAssembly.Module} module
+ * @returns {StartedWorker | string}
+ */
+function startWorker(newWorker, module) {
+  /** @type {Worker} */
   let worker;
   try {
-    worker = startWorker();
+    worker = newWorker();
   } catch (cause) {
-    return { workersError: `workers cannot be started: ${cause?.message ?? cause}` };
+    return `workers cannot be started: ${messageOf(cause)}`;
   }
-  const failure = new Promise((resolve) => {
-    const silent = `weightstream.worker.js has not started within ${START_MS / 1000} s`;
-    const timer = setTimeout(resolve, START_MS, silent);
-    const settle = (reason) => (clearTimeout(timer), resolve(reason));
-    worker.onmessage = ({ data }) => settle(data?.crash && `weightstream.worker.js does not run: ${data.crash.message}`);
-    worker.onerror = worker.onmessageerror = (event) => {
-      event.preventDefault?.(); // the page goes on without
-      settle(event.message ? `weightstream.worker.js does not run: ${event.message}` : UNSAID);
+  /** @type {Promise<string | undefined>} */
+  const startError = new Promise((resolve) => {
+    const timedOut = `weightstream.worker.js has not started within ${START_TIMEOUT_MS / 1000} s`;
+    const timer = setTimeout(resolve, START_TIMEOUT_MS, timedOut);
+    const settle = (/** @type {string | undefined} */ reason) => {
+      clearTimeout(timer);
+      resolve(reason);
     };
+    worker.onmessage = ({ data }) => {
+      settle(data?.crash && `weightstream.worker.js does not run: ${data.crash.message}`);
+    };
+    onWorkerError(worker, (message) => {
+      settle(message ? `weightstream.worker.js does not run: ${message}` : UNKNOWN_START_ERROR);
+    });
     try {
       worker.postMessage([module, "loader"]);
     } catch (cause) {
-      settle(`the module cannot be sent to a worker: ${cause?.message ?? cause}`);
+      settle(`the module cannot be sent to a worker: ${messageOf(cause)}`);
     }
   });
-  return { worker, failure };
+  return { worker, startError };
 }
 
-// Browsers do not tell why a script was not loaded.
-const UNSAID = "weightstream.worker.js cannot be loaded: it is not served or not bundled, or the page's Content-Security-Policy " +
-  "(`worker-src`) forbids it";
+// Browsers do not report why a script could not be loaded.
+const UNKNOWN_START_ERROR = "weightstream.worker.js cannot be loaded: it is not served or not bundled, or the page's " +
+  "Content-Security-Policy (`worker-src`) forbids it";
 
-function takeSpare() {
-  const taken = spare;
-  spare = undefined;
+/**
+ * Calls the listener with the message of an error that the worker does not catch, and does not report it to the page.
+ *
+ * @param {Worker} worker
+ * @param {(message: string | undefined) => void} listener
+ */
+function onWorkerError(worker, listener) {
+  worker.onerror = (event) => {
+    event.preventDefault?.();
+    listener(event.message);
+  };
+  worker.onmessageerror = () => listener(undefined);
+}
+
+function takeIdleWorker() {
+  const taken = idleWorker;
+  idleWorker = undefined;
   clearTimeout(taken?.timer);
   return taken;
 }
 
-function keepSpare(worker) {
-  if (spare) return worker.terminate();
+/** @param {Worker} worker */
+function keepIdle(worker) {
+  if (idleWorker) return worker.terminate();
   const drop = () => {
-    if (spare?.worker === worker) takeSpare();
+    if (idleWorker?.worker === worker) takeIdleWorker();
     worker.terminate();
   };
   worker.onmessage = ({ data }) => data.crash && drop();
   worker.onerror = worker.onmessageerror = drop;
-  spare = { worker, failure: Promise.resolve(), timer: setTimeout(drop, IDLE_MS) };
+  idleWorker = { worker, startError: Promise.resolve(undefined), timer: setTimeout(drop, IDLE_TIMEOUT_MS) };
 }
 
+/**
+ * A call that waits for replies.
+ *
+ * @typedef {object} Call
+ * @property {number} number
+ * @property {(value: any) => void} resolve
+ * @property {(reason: unknown) => void} reject
+ * @property {() => void} abort
+ * @property {((...piece: any) => void) | undefined} add
+ * @property {((sent: SentTensor) => void) | undefined} take
+ */
+
+/** @implements {ModelLoader} */
 class RemoteLoader {
   #worker;
-  #failure;
+  #startError;
   #onProgress;
+  /** @type {Map<number, Call>} */
   #calls = new Map();
-  #lost; // the LoadError, once nothing more can be asked
+  /** @type {unknown} The `LoadError` of all further calls, once the loader is closed or its worker has crashed. */
+  #lost;
+  /** @type {Api.LoaderStats | undefined} */
   #stats;
 
-  constructor({ worker, failure }, onProgress) {
+  /**
+   * @param {StartedWorker} started
+   * @param {CheckedOpenOptions["onProgress"]} onProgress
+   */
+  constructor({ worker, startError }, onProgress) {
     this.#worker = worker;
     this.#onProgress = onProgress;
-    this.#failure = failure.then((reason) => {
+    this.#startError = startError.then((reason) => {
       if (reason !== undefined) {
         worker.terminate();
         return reason;
       }
-      worker.onmessage = ({ data }) => this.#hear(data);
-      worker.onerror = worker.onmessageerror = (event) => {
-        event.preventDefault?.(); // those who wait are told
-        this.#crashed(crashOf(event.message || "its messages cannot be read, or no reason is known"));
-      };
+      worker.onmessage = ({ data }) => this.#receive(data);
+      onWorkerError(worker, (message) => {
+        this.#crashed(crashOf(message || "a message cannot be read, or the browser reports no reason"));
+      });
       return undefined;
     });
   }
 
   get stats() {
-    return this.#stats;
+    return /** @type {Api.LoaderStats} */ (this.#stats); // `open` has resolved with stats
   }
 
-  // Why the worker has not started. Settles also where the signal aborts first, of which `open` tells.
-  failure(signal) {
+  /**
+   * The reason why the worker does not run. If the signal aborts first, resolves to undefined; `open` then rejects.
+   *
+   * @param {AbortSignal | undefined} signal
+   * @returns {Promise<string | undefined>}
+   */
+  startError(signal) {
     return new Promise((resolve) => {
-      this.#failure.then(resolve);
-      if (signal?.aborted) resolve();
-      signal?.addEventListener("abort", () => resolve(), { once: true });
+      this.#startError.then(resolve);
+      if (signal?.aborted) resolve(undefined);
+      signal?.addEventListener("abort", () => resolve(undefined), { once: true });
     });
   }
 
+  /**
+   * @param {CheckedSource} source
+   * @param {Parameters<RemoteMethods["open"]>[1]} options
+   * @param {AbortSignal | undefined} signal
+   */
   open(source, options, signal) {
     return this.#call("open", [source, options], { signal });
   }
 
+  /** @param {AddItems} add */
   loadMetadata(add) {
     return this.#call("loadMetadata", [], { add });
   }
 
+  /** @param {AddTensors} add */
   loadIndex(add) {
     return this.#call("loadIndex", [], { add });
   }
 
+  /**
+   * @param {string} name
+   * @param {CheckedTensorOptions} options
+   */
   async loadTensor(name, { signal, into, ...others }) {
-    const isCopied = into && !isShared(into.buffer);
-    const stand = isCopied ? standInFor(into) : into;
-    const transferred = isCopied ? [stand.buffer] : [];
-    const tensor = await this.#call("loadTensor", [name, { ...others, into: stand }], { signal }, transferred);
-    if (into) putInto(into, tensor, isCopied, name);
+    if (!into) return this.#call("loadTensor", [name, others], { signal });
+    const isShared = isSharedMemory(into.buffer);
+    const sent = isShared ? into : sameSize(into);
+    const transferred = isShared ? [] : [sent.buffer];
+    const tensor = await this.#call("loadTensor", [name, { ...others, into: sent }], { signal }, transferred);
+    moveInto(into, tensor, !isShared, name);
     return tensor;
   }
 
+  /** @param {string[]} names */
   prefetch(names) {
-    this.#call("prefetch", [names]).catch(() => {}); // errors are left to `loadTensor`
+    this.#call("prefetch", [names]).catch(() => {}); // the later `loadTensor` rejects
   }
 
+  /** @param {AbortSignal | undefined} signal */
   verify(signal) {
     return this.#call("verify", [], { signal });
   }
 
+  /**
+   * @param {string[] | undefined} names
+   * @param {AbortSignal | undefined} signal
+   * @returns {TensorStream}
+   */
   tensors(names, signal) {
-    const come = []; // tensors that were not asked for yet
-    const call = { signal, take: (tensor) => (come.push(tensor), wake?.()) };
-    let wake, isOver, takenBytes = 0;
-    const outcome = this.#call("tensors", [names], call);
-    const end = (isFailed) => {
+    /** @type {SentTensor[]} Tensors that have arrived before they were requested. */
+    const arrived = [];
+    let wake = () => {};
+    let isOver = false;
+    let takenBytes = 0;
+    const take = (/** @type {SentTensor} */ sent) => {
+      arrived.push(sent);
+      wake();
+    };
+    const number = ++lastNumber;
+    const outcome = this.#call("tensors", [names], { signal, take, number });
+    const end = (/** @type {boolean} */ isFailed) => {
       isOver = true;
-      if (isFailed) come.length = 0; // nobody may have them any more
-      wake?.();
+      if (isFailed) arrived.length = 0; // they must not be delivered any more
+      wake();
     };
     outcome.then(() => end(false), () => end(true));
     return {
       next: async () => {
-        while (come.length === 0 && !isOver) await new Promise((resolve) => (wake = resolve));
-        if (come.length === 0) return outcome;
-        const { tensor, byteLength } = come.shift();
-        takenBytes += byteLength;
-        if (takenBytes >= STEP_BYTES) {
-          this.#worker.postMessage({ number: call.number, takenBytes });
+        while (arrived.length === 0 && !isOver) await new Promise((resolve) => (wake = () => resolve(undefined)));
+        const next = arrived.shift();
+        if (!next) return outcome;
+        takenBytes += next.byteLength;
+        if (takenBytes >= CREDIT_STEP_BYTES) {
+          this.#post({ number, takenBytes });
           takenBytes = 0;
         }
-        return tensor;
+        return next.tensor;
       },
       cancel: () => {
-        if (!isOver) call.stop?.();
+        if (!isOver) this.#calls.get(number)?.abort();
         end(true);
       },
     };
@@ -178,100 +285,146 @@ class RemoteLoader {
   close() {
     if (this.#lost) return;
     this.#lose(fail({ code: "CLOSED", message: "the loader is closed. Open a new loader." }));
-    // It answers once all is kept.
-    this.#failure.then((reason) => reason === undefined && this.#worker.postMessage({ isClosed: true }));
+    // The worker replies when everything is written to the cache.
+    this.#startError.then((reason) => reason === undefined && this.#post({ isClosed: true }));
   }
 
-  #call(method, args, call = {}, transferred = []) {
-    const { signal } = call;
+  /**
+   * @template {keyof RemoteMethods} Method
+   * @param {Method} method
+   * @param {Parameters<RemoteMethods[Method]>} args
+   * @param {{ signal?: AbortSignal | undefined, add?: Call["add"], take?: Call["take"], number?: number }} [call]
+   * @param {Transferable[]} [transferred]
+   * @returns {Promise<ReturnType<RemoteMethods[Method]>>}
+   */
+  #call(method, args, { signal, add, take, number = ++lastNumber } = {}, transferred = []) {
     if (signal?.aborted) return Promise.reject(signal.reason);
     if (this.#lost) return Promise.reject(this.#lost);
-    call.number = ++lastNumber;
     return new Promise((resolve, reject) => {
-      const settling = (settle) => (outcome) => {
-        this.#calls.delete(call.number);
-        signal?.removeEventListener("abort", call.stop);
-        settle(outcome);
+      const settled = () => {
+        this.#calls.delete(number);
+        signal?.removeEventListener("abort", call.abort);
       };
-      call.resolve = settling(resolve);
-      call.reject = settling(reject);
-      call.stop = () => {
-        this.#worker.postMessage({ number: call.number, isStopped: true });
-        call.reject(signal?.reason);
+      /** @type {Call} */
+      const call = {
+        number,
+        add,
+        take,
+        resolve: (value) => (settled(), resolve(value)),
+        reject: (reason) => (settled(), reject(reason)),
+        abort: () => {
+          this.#post({ number, isStopped: true });
+          call.reject(signal?.reason);
+        },
       };
       try {
-        this.#worker.postMessage({ number: call.number, method, args }, transferred);
+        this.#post(/** @type {RequestMessage} */ ({ number, method, args }), transferred);
       } catch (cause) {
-        return reject(invalid(`what was given to ${method} cannot go to a worker (${cause.message}): leave \`inWorker\` out`, cause));
+        const what = `the arguments of ${method} cannot be sent to a worker (${messageOf(cause)}): remove \`inWorker\``;
+        return reject(invalid(what, cause));
       }
-      this.#calls.set(call.number, call);
-      signal?.addEventListener("abort", call.stop);
+      this.#calls.set(number, call);
+      signal?.addEventListener("abort", call.abort);
     });
   }
 
-  #hear({ stats, progress, crash, hasEnded, number, pieces, tensor, failure, isDone, value }) {
+  /**
+   * @param {RequestMessage} message
+   * @param {Transferable[]} [transferred]
+   */
+  #post(message, transferred = []) {
+    this.#worker.postMessage(message, transferred);
+  }
+
+  /** @param {ReplyMessage} message */
+  #receive({ stats, progress, crash, hasEnded, number, pieces, tensor, failure, isDone, value }) {
     if (stats) this.#stats = stats;
     if (crash) return this.#crashed(crash);
-    if (hasEnded) return keepSpare(this.#worker);
-    if (progress) return this.#tell(progress);
-    const call = this.#calls.get(number);
-    if (!call) return; // it was stopped
-    pieces?.forEach((piece) => call.add(...piece));
-    if (tensor) call.take(tensor);
+    if (hasEnded) return keepIdle(this.#worker);
+    if (progress) return this.#reportProgress(progress);
+    const call = number === undefined ? undefined : this.#calls.get(number);
+    if (!call) return; // it was aborted
+    pieces?.forEach((piece) => call.add?.(...piece));
+    if (tensor) call.take?.(tensor);
     if (failure) call.reject(fail(failure));
     if (isDone) call.resolve(value);
   }
 
-  // A fault of the page must not end the load, nor go unseen.
-  #tell(progress) {
+  /**
+   * An exception in the listener of the page must be reported, but must not end the load.
+   *
+   * @param {Api.LoadProgress} progress
+   */
+  #reportProgress(progress) {
     try {
-      this.#onProgress(progress);
+      this.#onProgress?.(progress);
     } catch (exception) {
       reportError(exception);
     }
   }
 
+  /** @param {ErrorFields} fields */
   #crashed(fields) {
     this.#worker.terminate();
     this.#lose(fail(fields));
   }
 
+  /** @param {unknown} error */
   #lose(error) {
     this.#lost ??= error;
     for (const call of [...this.#calls.values()]) call.reject(this.#lost);
   }
 }
 
+/**
+ * @param {string} what
+ * @returns {ErrorFields}
+ */
 const crashOf = (what) => ({
   code: "INTERNAL",
   message: `weightstream crashed in its worker, and the loader with it: ${what}. ` +
     "Open the model again, and please report this with the file that caused it.",
 });
 
-const isShared = (memory) => Object.prototype.toString.call(memory) === "[object SharedArrayBuffer]";
+/** @param {ArrayBufferLike} memory */
+const isSharedMemory = (memory) => Object.prototype.toString.call(memory) === "[object SharedArrayBuffer]";
 
-// As many bytes, which may go to the worker, and begin at a multiple of 8 only where the others do.
-function standInFor({ byteOffset, byteLength }) {
+/**
+ * New memory of the same size, which can be transferred to the worker. It has the same alignment modulo 8.
+ *
+ * @param {Uint8Array} into
+ */
+function sameSize({ byteOffset, byteLength }) {
   const start = byteOffset % 8;
   return new Uint8Array(new ArrayBuffer(start + byteLength), start, byteLength);
 }
 
-// Has the tensor lie in the caller's own memory: it is a view of a copy, or of the same shared memory under another name.
-function putInto(own, tensor, isCopied, name) {
-  for (const component of tensor.components.values()) {
+/**
+ * Makes the arrays of a tensor views of the caller's own memory. Until now they are views of a copy, which is copied
+ * here, or of the same shared memory, as which the worker's buffer has another identity.
+ *
+ * @param {Uint8Array} own
+ * @param {Api.Tensor} tensor
+ * @param {boolean} isCopy
+ * @param {string} name
+ */
+function moveInto(own, tensor, isCopy, name) {
+  /** @type {{ data: any, components: ReadonlyMap<string, { data: any }> }} */
+  const writable = tensor;
+  for (const component of writable.components.values()) {
     const { data } = component;
     try {
-      if (isCopied) own.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+      if (isCopy) own.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
       component.data = new data.constructor(own.buffer, own.byteOffset, data.length);
     } catch (cause) {
       throw fail({
         code: "INVALID_ARGUMENT",
         message: `tensor "${name}": \`into\` was detached or shrunk while a tensor was loaded into it. ` +
-          "Neither transfer nor resize its memory until the call has settled.",
+          "Do not transfer or resize its memory until the call has settled.",
         tensor: name,
         cause,
       });
     }
-    if (tensor.data) tensor.data = component.data;
+    if (writable.data) writable.data = component.data;
   }
 }

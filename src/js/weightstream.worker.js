@@ -1,5 +1,6 @@
-// A worker: one of those that keep files in the origin private file system, that decode and digest, or that load. The page sends
-// it the module that it runs itself.
+// @ts-check
+// A worker of the package: one that reads and writes the cache, one that decodes and computes digests, or one that runs
+// a whole loader. The page sends it the module that the page itself runs.
 import {
   Failure,
   Loader,
@@ -10,141 +11,215 @@ import {
   serveJobs,
   setWorkers,
 } from "./weightstream_glue.js";
-import { crashFields, notePanic, whenCrashed } from "./weightstream.guard.js";
+import { crashFields, recordPanic, whenCrashed } from "./weightstream.guard.js";
 
-globalThis.onmessage = ({ data: [module, role] }) => {
+/** @import { Tensor } from "./weightstream.js" */
+/** @import { AddItems, ErrorFields } from "./weightstream_glue.js" */
+/**
+ * @import {
+ *   AbortMessage, CallMessage, CreditMessage, RemoteMethods, ReplyMessage, RequestMessage, StartMessage,
+ * } from "./weightstream.messages.js"
+ */
+
+const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ (globalThis));
+
+scope.onmessage = ({ data }) => {
+  const [module, role] = /** @type {StartMessage} */ (data);
   initSync({ module });
-  onCrash(notePanic);
-  whenCrashed(({ what }) => failLater(what));
+  onCrash(recordPanic);
+  whenCrashed(({ what }) => throwLater(what));
   ({ cache: serveCache, jobs: serveJobs, loader: serveLoader })[role]();
 };
 
-// Of a module that this worker may not have, for one.
-globalThis.onmessageerror = () => failLater("a message cannot be read here");
+// For example of a module that this worker may not have.
+scope.onmessageerror = () => throwLater("a message cannot be read here");
 
-// The page's `onerror` gets it.
-const failLater = (what) => setTimeout(() => {
-  throw new Error(what);
-});
+/**
+ * Reports an error to the `onerror` of the page.
+ *
+ * @param {string} what
+ */
+function throwLater(what) {
+  setTimeout(() => {
+    throw new Error(what);
+  });
+}
 
-// So many bytes of tensors may be on their way to the page, or wait there.
-const MAX_AHEAD_BYTES = 8 << 20;
+// The maximum number of bytes of tensors that are in transit to the page or wait there.
+const MAX_IN_TRANSIT_BYTES = 8 << 20;
 
-// So often, while something is done, the page is told how far it is.
-const TELL_STATS_MS = 50;
+// How often the page gets new statistics while a call runs.
+const STATS_INTERVAL_MS = 50;
 
-// Does what a RemoteLoader asks for: see weightstream.remote.js.
+/**
+ * A call of the page that runs here.
+ *
+ * @typedef {object} Call
+ * @property {number} number
+ * @property {AbortController} controller
+ * @property {number} inTransitBytes
+ * @property {() => void} [resume]
+ */
+
+/**
+ * A method that the page calls. It returns the last reply and what is transferred with it.
+ *
+ * @template {keyof RemoteMethods} Name
+ * @typedef {(call: Call, ...args: Parameters<RemoteMethods[Name]>) => Promise<[ReplyMessage, Transferable[]?] | void>}
+ * Method
+ */
+
+/** Runs a loader for the page. The page's end is in weightstream.remote.js. */
 function serveLoader() {
+  /** @type {Map<number, Call>} */
   const calls = new Map();
+  /** @type {Loader | undefined} */
   let loader;
-  let keeps;
-  let telling;
+  let isCached = false;
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  let statsTimer;
   let hasCrashed = false;
 
   whenCrashed((end) => {
     hasCrashed = true;
-    clearInterval(telling);
+    clearInterval(statsTimer);
     const { cause, ...fields } = crashFields(end, "weightstream in its worker", "the loader");
-    postMessage({ crash: fields });
+    scope.postMessage({ crash: fields });
   });
-  setWorkers(startAnother, (worker) => worker.terminate());
+  setWorkers(startNestedWorker, (worker) => worker.terminate());
 
-  globalThis.onmessage = ({ data: { number, method, args, isStopped, takenBytes, isClosed } }) => {
-    if (isClosed) return end();
-    if (method) return answer(number, method, args);
-    const call = calls.get(number);
-    if (isStopped) call?.stopping.abort();
-    if (takenBytes && call) call.aheadBytes -= takenBytes;
-    call?.goOn?.();
+  scope.onmessage = ({ data }) => {
+    const message = /** @type {RequestMessage} */ (data);
+    if ("isClosed" in message) close();
+    else if ("method" in message) run(message);
+    else control(message);
   };
-  postMessage({ hasStarted: true });
+  scope.postMessage({ hasStarted: true });
 
-  async function answer(number, method, args) {
-    const stopping = new AbortController();
-    const call = { number, stopping, signal: stopping.signal, aheadBytes: 0 };
+  /** @param {CallMessage} message */
+  async function run({ number, method, args }) {
+    /** @type {Call} */
+    const call = { number, controller: new AbortController(), inTransitBytes: 0 };
     calls.set(number, call);
-    telling ??= setInterval(tell, TELL_STATS_MS);
+    statsTimer ??= setInterval(() => reply(), STATS_INTERVAL_MS);
     try {
-      const [told, transferred] = (await methods[method](call, ...args)) ?? [];
-      tell({ number, ...told, isDone: true }, transferred);
+      const runMethod = /** @type {(call: Call, ...args: unknown[]) => ReturnType<Method<"open">>} */ (methods[method]);
+      const [result, transferred] = (await runMethod(call, ...args)) ?? [];
+      reply({ number, ...result, isDone: true }, transferred);
     } catch (error) {
-      tell({ number, failure: failureOf(error) });
+      reply({ number, failure: fieldsOf(error) });
     } finally {
       calls.delete(number);
-      if (calls.size === 0) telling = clearInterval(telling);
+      if (calls.size === 0) {
+        clearInterval(statsTimer);
+        statsTimer = undefined;
+      }
     }
   }
 
+  /** @param {AbortMessage | CreditMessage} message */
+  function control(message) {
+    const call = calls.get(message.number);
+    if (!call) return;
+    if ("isStopped" in message) call.controller.abort();
+    else call.inTransitBytes -= message.takenBytes;
+    call.resume?.();
+  }
+
+  /** @type {{ [Name in keyof RemoteMethods]: Method<Name> }} */
   const methods = {
-    async open({ signal }, source, { onProgress, ...options }) {
-      keeps = options.cache !== "none";
-      const told = onProgress ? (progress) => tell({ progress }) : undefined;
-      loader = await Loader.open(source, { ...options, signal, onProgress: told });
+    async open({ controller }, source, { onProgress, ...options }) {
+      isCached = options.cache !== "none";
+      loader = await Loader.open(source, {
+        ...options,
+        signal: controller.signal,
+        onProgress: onProgress ? (progress) => reply({ progress }) : undefined,
+      });
     },
 
-    // The pieces go into arrays of the metadata: in one message they stay the same arrays.
+    // The pieces belong to arrays of the metadata. In one message with it, they stay the same arrays.
     async loadMetadata() {
+      /** @type {Parameters<AddItems>[]} */
       const pieces = [];
-      const value = await loader.loadMetadata((...piece) => pieces.push(piece));
+      const value = await opened().loadMetadata((...piece) => pieces.push(piece));
       return [{ value, pieces }];
     },
 
     async loadIndex({ number }) {
-      await loader.loadIndex((...piece) => postMessage({ number, pieces: [piece] }));
+      await opened().loadIndex((...piece) => scope.postMessage({ number, pieces: [piece] }));
     },
 
-    async loadTensor({ signal }, name, options) {
-      const value = await loader.loadTensor(name, { ...options, signal });
+    async loadTensor({ controller }, name, options) {
+      const value = await opened().loadTensor(name, { ...options, signal: controller.signal });
       return [{ value }, buffersOf(value)];
     },
 
     async tensors(call, names) {
-      const stream = loader.tensors(names, call.signal);
+      const { signal } = call.controller;
+      const stream = opened().tensors(names, signal);
       for (let tensor; (tensor = await stream.next()); ) {
         const buffers = buffersOf(tensor);
         const byteLength = buffers.reduce((sum, buffer) => sum + buffer.byteLength, 0);
-        call.aheadBytes += byteLength;
-        tell({ number: call.number, tensor: { tensor, byteLength } }, buffers);
-        while (call.aheadBytes > MAX_AHEAD_BYTES && !call.signal.aborted) await new Promise((goOn) => (call.goOn = goOn));
+        call.inTransitBytes += byteLength;
+        reply({ number: call.number, tensor: { tensor, byteLength } }, buffers);
+        while (call.inTransitBytes > MAX_IN_TRANSIT_BYTES && !signal.aborted) {
+          await new Promise((resolve) => (call.resume = () => resolve(undefined)));
+        }
       }
     },
 
     async prefetch(_, names) {
-      loader.prefetch(names);
+      opened().prefetch(names);
     },
 
-    async verify({ signal }) {
-      return [{ value: await loader.verify(signal) }];
+    async verify({ controller }) {
+      return [{ value: await opened().verify(controller.signal) }];
     },
   };
 
-  function tell(message, transferred) {
-    if (!hasCrashed) postMessage({ ...message, stats: loader?.stats }, transferred);
+  // The page calls no other method before `open` has resolved.
+  function opened() {
+    if (!loader) throw new Error("the loader is not open");
+    return loader;
   }
 
-  async function end() {
+  /**
+   * @param {ReplyMessage} [message]
+   * @param {Transferable[]} [transferred]
+   */
+  function reply(message = {}, transferred = []) {
+    if (!hasCrashed) scope.postMessage({ ...message, stats: loader?.stats }, transferred);
+  }
+
+  async function close() {
     for (const call of calls.values()) {
-      call.stopping.abort(); // nobody waits for it
-      call.goOn?.();
+      call.controller.abort();
+      call.resume?.();
     }
     if (hasCrashed) return;
     loader?.close();
     loader = undefined;
-    if (keeps) await cacheList().catch(() => {}); // answers when what came before it is written
-    postMessage({ hasEnded: true });
+    if (isCached) await cacheList().catch(() => {}); // resolves after all earlier writes
+    scope.postMessage({ hasEnded: true });
   }
 }
 
-// This script once more, and of the same kind, which a bundler may have changed: bundlers would take a name of it for a circle.
-function startAnother() {
+/**
+ * Starts this script again, as the same kind of script: a bundler may have changed the kind. Its URL is not written
+ * here, because bundlers would report a circular dependency.
+ */
+function startNestedWorker() {
   const worker = new Worker(location.href, isClassic() ? undefined : { type: "module" });
-  // What fails there is told to whoever started it. Left alone, the event would go on to the page, as if this worker had failed.
+  // Its errors are handled by the code that started it. An event that is not canceled would go on to the page, as if
+  // this worker had failed.
   worker.addEventListener("error", (event) => event.preventDefault());
   return worker;
 }
 
-// Only a classic worker may import scripts: in others that is a TypeError, in Firefox only where there is one to import. What a
-// Content-Security-Policy says of it is another error.
+/**
+ * Only a classic worker may import scripts. Others throw a TypeError, in Firefox only if there is a script to import. A
+ * Content-Security-Policy that forbids the script causes another error.
+ */
 function isClassic() {
   try {
     importScripts("data:text/javascript,");
@@ -154,14 +229,20 @@ function isClassic() {
   }
 }
 
-// What a LoadError is made of.
-function failureOf(error) {
+/**
+ * The fields of the `LoadError` that the page creates.
+ *
+ * @param {unknown} error
+ * @returns {ErrorFields}
+ */
+function fieldsOf(error) {
   if (!(error instanceof Failure)) return { code: "INTERNAL", message: String(error) };
   const { message, code, url, tensor, range, status, cause } = error;
   error.free();
   return { message, code, url, tensor, range, status, cause: cloneable(cause) };
 }
 
+/** @param {unknown} cause */
 function cloneable(cause) {
   try {
     return structuredClone(cause);
@@ -170,7 +251,11 @@ function cloneable(cause) {
   }
 }
 
-// The memory of a tensor, as far as it can be handed over: what is shared need not be.
+/**
+ * The buffers of a tensor that can be transferred. Shared buffers cannot, and need not.
+ *
+ * @param {Tensor} tensor
+ */
 function buffersOf({ components }) {
   const buffers = Array.from(components.values(), ({ data }) => data.buffer);
   return Array.from(new Set(buffers)).filter((buffer) => buffer instanceof ArrayBuffer);

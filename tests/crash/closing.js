@@ -1,4 +1,4 @@
-// What is closed, aborted, returned or forgotten stops at once and gives its memory back.
+// A load that is closed, aborted, returned or garbage-collected stops at once and frees its memory.
 import { Faults, open, outcome, pause, safetensors, slowFetch } from "./common.js";
 
 const file = safetensors(64, 1 << 20);
@@ -30,7 +30,7 @@ export async function paused() {
   faults.expect("next after abort", await outcome(aborted.iterator.next()), "enough");
   const returned = await stopped(faults, "return", ({ iterator }) => void iterator.return());
   faults.same("next after return", await returned.iterator.next(), { done: true });
-  // Also while one is awaited, which a generator would let go on.
+  // Also while `next` is pending, when a generator would continue.
   await stopped(faults, "return amid next", async ({ iterator }) => {
     const next = iterator.next();
     await outcome(iterator.return());
@@ -39,7 +39,7 @@ export async function paused() {
   return faults;
 }
 
-// Where the test may collect garbage (`--js-flags=--expose-gc`).
+// Requires that the test can collect garbage (`--js-flags=--expose-gc`).
 export async function forgotten() {
   const faults = new Faults();
   const fetch = slowFetch(file, 2);
@@ -49,7 +49,10 @@ export async function forgotten() {
     gc();
     await pause(20);
   }
-  faults.same("requests that go on", fetch.requests.filter(({ sent, start, end, isAborted }) => sent < end - start && !isAborted).length, 0);
+  faults.same(
+    "requests that go on",
+    fetch.requests.filter(({ sent, start, end, isAborted }) => sent < end - start && !isAborted).length, 0,
+  );
   loader.close();
   return faults;
 }
@@ -65,12 +68,13 @@ export async function memory() {
     loader.close();
     faults.same("stats of a closed loader", loader.stats.requests > 0, true);
   }
-  // Where allocations fall differently there may be a little more of it, once; what is not given back would be twelve times as much.
+  // The memory may grow once, if allocations are placed differently. A leak would make it grow in each of the twelve
+  // turns.
   if (sizes.at(-1) > 2 * sizes[0]) faults.push(`the memory grows: ${sizes.map((size) => size >> 20)} MiB`);
   return faults;
 }
 
-// A worker whose loader was closed while it waited for the page: it asks for nothing more, and serves the next loader.
+// A worker whose loader is closed while it waits for the page makes no further requests and serves the next loader.
 export async function inWorker() {
   const faults = new Faults();
   const loader = await open(new Blob([file]), { inWorker: true });

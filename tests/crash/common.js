@@ -1,4 +1,4 @@
-// What all of these tests need. Each one that they export resolves to what went wrong: an array of texts, empty where all holds.
+// Functions of all these tests. Each exported test resolves to an array with a message for each failed expectation.
 
 export const MODEL = "/safetensors/basic.safetensors";
 
@@ -10,7 +10,7 @@ export const open = (source, options) =>
 
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-// What a promise comes to, as text; one that stays pending is a fault.
+// The outcome of a promise as text. A promise that stays pending is a failure.
 export const outcome = (promise, limit = 10_000) =>
   Promise.race([
     Promise.resolve(promise).then(
@@ -20,7 +20,7 @@ export const outcome = (promise, limit = 10_000) =>
     pause(limit).then(() => "pending"),
   ]);
 
-// Notes what does not hold.
+// Collects a message for each failed expectation.
 export class Faults extends Array {
   expect(what, found, ...wanted) {
     const holds = wanted.every((one) => (one instanceof RegExp ? one.test(found) : String(found).includes(one)));
@@ -36,7 +36,10 @@ export class Faults extends Array {
 // A SafeTensors file of `count` tensors of `size` bytes each.
 export function safetensors(count, size, namesAsLongAs = 4) {
   const name = (at) => `t${at}`.padEnd(namesAsLongAs, ".");
-  const entries = Array.from({ length: count }, (_, at) => [name(at), { dtype: "U8", shape: [size], data_offsets: [at * size, (at + 1) * size] }]);
+  const entries = Array.from(
+    { length: count },
+    (_, at) => [name(at), { dtype: "U8", shape: [size], data_offsets: [at * size, (at + 1) * size] }],
+  );
   const header = new TextEncoder().encode(JSON.stringify(Object.fromEntries(entries)));
   const file = new Uint8Array(8 + header.length + count * size).fill(7, 8 + header.length);
   new DataView(file.buffer).setBigUint64(0, BigInt(header.length), true);
@@ -44,7 +47,8 @@ export function safetensors(count, size, namesAsLongAs = 4) {
   return file;
 }
 
-// A `fetch` of this file that gives each body in chunks of 64 KiB, and waits `ms` before each. It notes what it was asked.
+// A `fetch` of this file that delivers each body in chunks of 64 KiB and waits `ms` before each. It records its
+// requests.
 export function slowFetch(file, ms = 0) {
   const requests = [];
   const fetch = async (url, { headers, signal }) => {
@@ -66,7 +70,9 @@ export function slowFetch(file, ms = 0) {
       },
     }, { highWaterMark: 0 });
     signal?.addEventListener("abort", () => (request.isAborted = at < end));
-    return new Response(body, { status: 206, headers: { "Content-Range": `bytes ${start}-${end - 1}/${file.length}`, ETag: '"1"' } });
+    return new Response(
+      body, { status: 206, headers: { "Content-Range": `bytes ${start}-${end - 1}/${file.length}`, ETag: '"1"' } },
+    );
   };
   return Object.assign(fetch, { requests });
 }

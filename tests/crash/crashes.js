@@ -1,10 +1,10 @@
-// A module that ends, for whatever reason: those who wait are told, and the next `open` works.
+// A module that crashes, for whatever reason: all pending calls reject, and the next `open` works.
 import { Faults, MODEL, crashForTest, open, outcome, pause, safetensors, slowFetch } from "./common.js";
 
 const SAYS = {
   panic: ["INTERNAL: weightstream crashed", "this is a test"],
   exception: ["INTERNAL: weightstream crashed", "outside the bounds"],
-  memory: ["LIMIT: weightstream ran out of memory", "2000000000 bytes could not be had"],
+  memory: ["LIMIT: weightstream ran out of memory", "2000000000 bytes could not be allocated"],
 };
 const never = () => new Promise(() => {});
 const uncaught = [];
@@ -36,11 +36,11 @@ async function crash(how, isLater) {
     verify: outcome(slow.verify()),
     iteration: outcome(started.next()),
   };
-  await pause(20); // until all of them are within the module
+  await pause(20); // until all calls are inside the module
   try {
     crashForTest(how, isLater);
   } catch {
-    // as a call would
+    // as a call of the page would
   }
   for (const [what, said] of Object.entries(waiting)) faults.expect(`${how}, ${what}`, await said, ...SAYS[how]);
   faults.expect(`${how}, a call afterwards`, await outcome(loader.loadTensor(name)), ...SAYS[how]);
@@ -62,13 +62,13 @@ export async function endings() {
   return found;
 }
 
-// An index that takes more memory than there is: `--wasm-max-mem-pages` bounds it.
+// An index that needs more memory than `--wasm-max-mem-pages` allows.
 export async function outOfMemory() {
   const faults = new Faults();
   const file = new Blob([safetensors(100_000, 1, 200)]);
   for (const inWorker of [false, true]) {
     const said = await outcome(open(file, { inWorker }).then((loader) => loader.loadIndex()), 60_000);
-    faults.expect(`inWorker: ${inWorker}`, said, /^LIMIT: .*\d+ bytes could not be had/);
+    faults.expect(`inWorker: ${inWorker}`, said, /^LIMIT: .*\d+ bytes could not be allocated/);
     await everything(faults, `inWorker: ${inWorker}`);
   }
   faults.same("uncaught", uncaught.splice(0), []);

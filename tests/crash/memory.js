@@ -1,4 +1,4 @@
-// Memory and bodies that are not what they were when they were given: errors that name them, and nothing ends.
+// Buffers and bodies that change while they are used: the error names them, and the module does not crash.
 import { Faults, MODEL, open, outcome, pause, safetensors, slowFetch } from "./common.js";
 
 const SIZE = 1 << 20;
@@ -15,7 +15,9 @@ export async function into() {
     const gone = new ArrayBuffer(SIZE);
     const view = new Uint8Array(gone);
     detach(gone);
-    for (const given of [gone, view]) faults.expect("detached before", await load(given), "INVALID_ARGUMENT", "`into` is detached");
+    for (const given of [gone, view]) faults.expect(
+      "detached before", await load(given), "INVALID_ARGUMENT", "`into` is detached",
+    );
 
     const going = new ArrayBuffer(SIZE);
     const loading = load(going);
@@ -27,7 +29,9 @@ export async function into() {
     const shrunk = load(shrinking);
     if (!inWorker) await pause(30);
     shrinking.resize(SIZE / 2);
-    faults.expect(`shrunk during, inWorker: ${inWorker}`, await shrunk, "INVALID_ARGUMENT", "`into` was detached or shrunk");
+    faults.expect(
+      `shrunk during, inWorker: ${inWorker}`, await shrunk, "INVALID_ARGUMENT", "`into` was detached or shrunk",
+    );
 
     const growing = new ArrayBuffer(SIZE, { maxByteLength: 2 * SIZE });
     const grown = load(growing);
@@ -49,7 +53,7 @@ export async function bodies() {
   faults.expect("locked", await outcome(open(MODEL, { fetch: locked })), "INVALID_ARGUMENT", "`fetch`", "locked");
   faults.expect("nothing", await outcome(open(MODEL, { fetch: async () => undefined })), "INVALID_ARGUMENT", "`fetch`");
 
-  // A chunk that its owner detaches once half of it was taken.
+  // A chunk that its owner detaches after half of it has been read.
   const slices = slowFetch(file);
   const detaching = async (url, init) => {
     const response = await slices(url, init);
@@ -109,7 +113,7 @@ export async function caches() {
   return faults;
 }
 
-// Memory that goes away while bytes from the cache are put into it.
+// A buffer that is detached while bytes from the cache are written to it.
 export async function cachedInto() {
   const faults = new Faults();
   const kept = new Map();

@@ -1,4 +1,5 @@
-// Options: what `fetch` accepts is accepted, undefined is the default, and everything else is refused by its name.
+// Options: everything that `fetch` accepts is accepted, undefined is the default, and everything else is an error that
+// names the option.
 import { Faults, LoadError, MODEL, StreamingLoader, open, outcome, safetensors, slowFetch } from "./common.js";
 
 const file = safetensors(4, 64);
@@ -15,13 +16,18 @@ export async function headersAndSignals() {
   const other = frame();
   const pairs = [["X-One", "1"], ["X-Two", "2"]];
   const given = {
-    object: Object.fromEntries(pairs), pairs, Headers: new Headers(pairs), Map: new Map(pairs), foreign: new other.Headers(pairs),
+    object: Object.fromEntries(pairs), pairs, Headers: new Headers(pairs), Map: new Map(pairs),
+    foreign: new other.Headers(pairs),
   };
   for (const [what, headers] of Object.entries(given)) {
     const fetch = slowFetch(file);
-    const loader = await StreamingLoader.open(new URL("/slow", location.href), { fetch, headers, cache: "none", workers: 0 });
+    const loader = await StreamingLoader.open(
+      new URL("/slow", location.href), { fetch, headers, cache: "none", workers: 0 },
+    );
     loader.close();
-    faults.same(what, fetch.requests[0].headers.filter(([name]) => name.startsWith("x-")), [["x-one", "1"], ["x-two", "2"]]);
+    faults.same(
+      what, fetch.requests[0].headers.filter(([name]) => name.startsWith("x-")), [["x-one", "1"], ["x-two", "2"]],
+    );
   }
   const controller = new other.AbortController();
   const loader = await open("/slow", { fetch: slowFetch(file, 50), signal: controller.signal });
@@ -39,7 +45,8 @@ export async function refused() {
     headers: ["x", 5, [["only"]], { "bad name": "x" }, { Range: "bytes=0-1" }, null],
     signal: [{}, "x", { aborted: false, addEventListener() {} }],
     fetch: ["x", {}], onProgress: ["often", null], verify: ["yes", 0, null], inWorker: ["yes", 1],
-    concurrency: [0, 17, 1.5, NaN, -1, "4", 4n, null], coalesceGap: [-1, NaN, Infinity, "1"], maxMemory: [-1, 0.5, Infinity],
+    concurrency: [0, 17, 1.5, NaN, -1, "4", 4n, null], coalesceGap: [-1, NaN, Infinity, "1"],
+    maxMemory: [-1, 0.5, Infinity],
     workers: [-1, 17, NaN], cache: ["Auto", "disk", {}, 5, null],
     digests: ["x", [], { tensor: {} }, { tensors: { a: 5 } }, { tensors: { a: undefined } }, { files: ["x"] }],
     retry: [5, "x", { attempts: -1 }, { attempt: 3 }, { baseDelay: NaN }, { stallTimeout: "1" }, null],
@@ -49,19 +56,26 @@ export async function refused() {
     for (const [name, values] of Object.entries(wrong)) {
       for (const value of values) {
         const said = await outcome(open(MODEL, { ...(name !== "inWorker" && { inWorker }), [name]: value }));
-        faults.expect(`${name}: ${typeof value === "bigint" ? value : JSON.stringify(value)}`, said, "INVALID_ARGUMENT: ", name);
+        faults.expect(
+          `${name}: ${typeof value === "bigint" ? value : JSON.stringify(value)}`, said, "INVALID_ARGUMENT: ", name,
+        );
       }
     }
     const meant = await outcome(open(MODEL, { inWorker, credentials: "Include" }));
     faults.expect("the nearest word", meant, "`include`");
     faults.expect("the nearest option", await outcome(open(MODEL, { inWorker, concurency: 4 })), "`concurrency`");
-    faults.expect("the nearest option in retry", await outcome(open(MODEL, { inWorker, retry: { attempt: 4 } })), "`retry.attempt`", "`attempts`");
+    faults.expect(
+      "the nearest option in retry", await outcome(open(MODEL, { inWorker, retry: { attempt: 4 } })),
+      "`retry.attempt`", "`attempts`",
+    );
   }
   for (const options of [null, "x", 5, [], new Map()]) {
     faults.expect(`options ${options}`, await outcome(StreamingLoader.open(MODEL, options)), "INVALID_ARGUMENT");
   }
   for (const source of [5, null, undefined, {}, ["x"], [new Blob([])], []]) {
-    for (const inWorker of both) faults.expect(`source ${source}`, await outcome(open(source, { inWorker })), "INVALID_ARGUMENT");
+    for (const inWorker of both) faults.expect(
+      `source ${source}`, await outcome(open(source, { inWorker })), "INVALID_ARGUMENT",
+    );
   }
   return faults;
 }
@@ -82,8 +96,12 @@ export async function ofCalls() {
     for (const rows of [[0], [0, NaN], [-1, 2], [0n, 1n], [2, 1], "all", 5, [0, 1, 2], [0, 1.5], null, {}]) {
       await refused(`rows ${String(rows)}`, () => loader.loadTensor("t0..", { rows }), "rows");
     }
-    for (const into of [5, "x", {}, [1], null]) await refused(`into ${into}`, () => loader.loadTensor("t0..", { into }), "into");
-    for (const signal of [5, {}]) await refused(`signal ${signal}`, () => loader.loadTensor("t0..", { signal }), "signal");
+    for (const into of [5, "x", {}, [1], null]) await refused(
+      `into ${into}`, () => loader.loadTensor("t0..", { into }), "into",
+    );
+    for (const signal of [5, {}]) await refused(
+      `signal ${signal}`, () => loader.loadTensor("t0..", { signal }), "signal",
+    );
     await refused("an unknown one", () => loader.loadTensor("t0..", { row: [0, 1] }), "row", "`rows`");
     await refused("no name", () => loader.loadTensor());
     await refused("a signal for options", () => loader.verify(new AbortController().signal));
@@ -91,7 +109,9 @@ export async function ofCalls() {
     await refused("an array", () => loader.tensors(["t0.."]).next(), "tensors({ names: [...] })");
     await refused("a string", () => loader.tensors("t0..").next(), "tensors({ names: [...] })");
     await refused("a set", () => loader.tensors(new Set(["t0.."])).next(), "tensors({ names: [...] })");
-    for (const names of ["t0..", 5, null, {}, [5], [undefined]]) await refused(`names ${names}`, () => loader.tensors({ names }).next(), "names");
+    for (const names of ["t0..", 5, null, {}, [5], [undefined]]) await refused(
+      `names ${names}`, () => loader.tensors({ names }).next(), "names",
+    );
     await refused("an unknown one of tensors", () => loader.tensors({ name: ["t0.."] }).next(), "`names`");
     await refused("prefetch of a string", () => loader.prefetch("t0.."), "names");
     await refused("prefetch of nothing", () => loader.prefetch(), "names");
@@ -109,13 +129,20 @@ export async function ofCalls() {
 
 export async function undefinedIsTheDefault() {
   const faults = new Faults();
-  const options = ["signal", "fetch", "headers", "credentials", "onProgress", "verify", "concurrency", "coalesceGap", "cache", "maxMemory",
-    "workers", "inWorker", "digests", "retry"];
+  const options = [
+    "signal", "fetch", "headers", "credentials", "onProgress", "verify", "concurrency", "coalesceGap", "cache",
+    "maxMemory", "workers", "inWorker", "digests", "retry",
+  ];
   const all = Object.fromEntries(options.map((name) => [name, undefined]));
-  const nested = { digests: { tensors: undefined, files: undefined }, retry: { attempts: undefined, baseDelay: undefined, maxDelay: undefined, stallTimeout: undefined } };
+  const nested = {
+    digests: { tensors: undefined, files: undefined },
+    retry: { attempts: undefined, baseDelay: undefined, maxDelay: undefined, stallTimeout: undefined },
+  };
   for (const inWorker of both) {
     for (const given of [{ ...all, inWorker }, { ...nested, inWorker, cache: "none" }]) {
-      faults.expect("undefined", await outcome(StreamingLoader.open(MODEL, given).then((loader) => loader.close())), "done");
+      faults.expect(
+        "undefined", await outcome(StreamingLoader.open(MODEL, given).then((loader) => loader.close())), "done",
+      );
     }
     const digest = `sha256:${"0".repeat(64)}`;
     for (const tensors of [{ "t0..": digest }, new Map([["t0..", digest]])]) {
@@ -123,7 +150,10 @@ export async function undefinedIsTheDefault() {
       faults.expect("a digest", await outcome(loader.loadTensor("t0..")), "CHECKSUM");
       loader.close();
     }
-    faults.expect("no digest", await outcome(open(MODEL, { inWorker, digests: { tensors: { a: "md5:00" } } })), "INVALID_ARGUMENT", "digests.tensors");
+    faults.expect(
+      "no digest", await outcome(open(MODEL, { inWorker, digests: { tensors: { a: "md5:00" } } })),
+      "INVALID_ARGUMENT", "digests.tensors",
+    );
   }
   return faults;
 }
@@ -133,7 +163,9 @@ export async function otherRealms() {
   const other = frame();
   const bytes = new other.Uint8Array(file);
   const sources = {
-    ArrayBuffer: bytes.buffer, Uint8Array: bytes, Blob: new other.Blob([bytes]), File: new other.File([bytes], "a.safetensors"),
+    ArrayBuffer: bytes.buffer, Uint8Array: bytes, Blob: new other.Blob([bytes]), File: new other.File(
+      [bytes], "a.safetensors",
+    ),
     Files: [new other.File([bytes], "a.safetensors")], URL: new other.URL(new URL(MODEL, location.href)),
     ByteSource: { byteLength: file.length, slice: (start, end) => bytes.buffer.slice(start, end) },
   };

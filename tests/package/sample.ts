@@ -66,8 +66,14 @@ export function everyOption(controller: AbortController): OpenOptions {
 
 export function everyKindOfHeaders(signal: AbortSignal | null): OpenOptions[] {
   const pairs: [string, string][] = [["X-Model", "1"]];
-  const unset: OpenOptions = { signal, headers: undefined, concurrency: undefined, digests: { tensors: undefined }, retry: { attempts: undefined } };
-  return [{ headers: { "X-Model": "1" } }, { headers: new Headers(pairs) }, { headers: pairs }, { headers: new Map(pairs) }, unset];
+  const unset: OpenOptions = {
+    signal, headers: undefined, concurrency: undefined, digests: { tensors: undefined },
+    retry: { attempts: undefined },
+  };
+  return [
+    { headers: { "X-Model": "1" } }, { headers: new Headers(pairs) }, { headers: pairs }, { headers: new Map(pairs) },
+    unset,
+  ];
 }
 
 export function chosenFiles(input: HTMLInputElement): Source | null {
@@ -81,7 +87,10 @@ export function everyCache(folder: Map<string, Promise<Uint8Array<ArrayBuffer>>>
     delete: (key) => folder.delete(key),
     keys: async () => [...folder.keys()],
   };
-  return [{ cache: "auto", cacheKey: (url) => url }, { cache: "opfs" }, { cache: "none" }, { cache: own }, { cache: new Map<string, Uint8Array<ArrayBuffer>>() }];
+  return [
+    { cache: "auto", cacheKey: (url) => url }, { cache: "opfs" }, { cache: "none" }, { cache: own },
+    { cache: new Map<string, Uint8Array<ArrayBuffer>>() },
+  ];
 }
 
 export async function everyCallOfTheCache(): Promise<void> {
@@ -138,7 +147,10 @@ export async function everyCall(source: Source, options: OpenOptions, signal: Ab
   const verified: Verified = await loader.verify();
   await loader.verify({ signal });
   const stats: LoaderStats = loader.stats;
-  console.log(verified, stats.requests, stats.bytesReceived, stats.bytesFromCache, stats.cacheError, stats.workersError, stats.bytesDecoded, stats.wasmMemoryBytes);
+  console.log(
+    verified, stats.requests, stats.bytesReceived, stats.bytesFromCache, stats.cacheError, stats.workersError,
+    stats.bytesDecoded, stats.wasmMemoryBytes,
+  );
   loader.close();
 }
 

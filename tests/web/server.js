@@ -1,10 +1,15 @@
-// A scripted `fetch`: one file behind it, and one way to misbehave.
+// A scripted `fetch` of one file, with one kind of misbehaviour.
 
 export function server(bytes, behaviour) {
   const log = [];
   const fetch = async (url, init) => {
     const range = new Headers(init.headers).get("Range");
-    log.push({ url, range, headers: Object.fromEntries(new Headers(init.headers)), credentials: init.credentials, signal: init.signal });
+    log.push(
+      {
+        url, range, headers: Object.fromEntries(new Headers(init.headers)), credentials: init.credentials,
+        signal: init.signal,
+      },
+    );
     const count = log.length;
     const asked = range?.match(/^bytes=(\d+)-(\d+)$/);
     const start = asked ? Number(asked[1]) : 0;
@@ -12,21 +17,46 @@ export function server(bytes, behaviour) {
     const partial = (slice = bytes.slice(start, end), headers = {}) =>
       new Response(stream(slice, behaviour, init.signal), {
         status: 206,
-        headers: { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}`, "Content-Length": String(slice.length), ETag: '"v1"', ...headers },
+        headers: {
+          "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}`, "Content-Length": String(slice.length),
+          ETag: '"v1"', ...headers,
+        },
       });
     const whole = (headers = {}) =>
-      new Response(stream(bytes, behaviour, init.signal), { status: 200, headers: { "Content-Length": String(bytes.length), ...headers } });
+      new Response(
+        stream(bytes, behaviour, init.signal),
+        { status: 200, headers: { "Content-Length": String(bytes.length), ...headers } },
+      );
     switch (behaviour) {
       case "ignores-ranges": return whole();
-      case "hides-headers": return new Response(stream(bytes.slice(start, end), behaviour), { status: 206, headers: { "Content-Length": String(end - start) } });
-      case "sends-another-range": return partial(bytes.slice(start + 1, end + 1), { "Content-Range": `bytes ${start + 1}-${end}/${bytes.length + 1}` });
-      case "one-byte-more": return partial(bytes.slice(start, end + 1), { "Content-Range": `bytes ${start}-${end}/${bytes.length + 1}` });
+      case "hides-headers": return new Response(
+        stream(bytes.slice(start, end), behaviour),
+        { status: 206, headers: { "Content-Length": String(end - start) } },
+      );
+      case "sends-another-range": return partial(
+        bytes.slice(start + 1, end + 1), { "Content-Range": `bytes ${start + 1}-${end}/${bytes.length + 1}` },
+      );
+      case "one-byte-more": return partial(
+        bytes.slice(start, end + 1), { "Content-Range": `bytes ${start}-${end}/${bytes.length + 1}` },
+      );
       case "encoded-ranges": return asked ? partial(undefined, { "Content-Encoding": "gzip" }) : whole();
       case "is-busy-at-first": return count < 3 ? new Response("", { status: 503 }) : partial();
-      case "cuts-now-and-then": return partial(count === 1 ? undefined : bytes.slice(start, Math.min(end, start + 50000)), { "Content-Length": String(end - start) });
-      case "breaks-now-and-then": return count === 1 ? partial() : new Response(breaking(bytes.slice(start, end), 50000), { status: 206, headers: { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}` } });
-      case "stalls-once": return count === 2 ? new Response(new ReadableStream({ type: "bytes" }), { status: 206, headers: { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}` } }) : partial();
-      case "cuts-bodies": return partial(bytes.slice(start, count === 1 ? end : Math.floor((start + end) / 2)), { "Content-Length": String(end - start) });
+      case "cuts-now-and-then": return partial(
+        count === 1 ? undefined : bytes.slice(start, Math.min(end, start + 50000)),
+        { "Content-Length": String(end - start) },
+      );
+      case "breaks-now-and-then": return count === 1 ? partial() : new Response(
+        breaking(bytes.slice(start, end), 50000),
+        { status: 206, headers: { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}` } },
+      );
+      case "stalls-once": return count === 2 ? new Response(
+        new ReadableStream({ type: "bytes" }),
+        { status: 206, headers: { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}` } },
+      ) : partial();
+      case "cuts-bodies": return partial(
+        bytes.slice(start, count === 1 ? end : Math.floor((start + end) / 2)),
+        { "Content-Length": String(end - start) },
+      );
       case "answers-once": return count === 1 ? partial() : new Promise(() => {});
       case "changes": return partial(undefined, { ETag: count === 1 ? '"v1"' : '"v2"' });
       case "forbids": return new Response("no", { status: 403 });
@@ -39,7 +69,9 @@ export function server(bytes, behaviour) {
     requests: () => log.length,
     ranges: () => log.map((entry) => entry.range),
     aborted: () => log.filter((entry) => entry.signal.aborted).length,
-    secrets: () => log.map((entry) => `${new URL(entry.url).pathname} ${entry.headers.authorization} ${entry.credentials}`),
+    secrets: () => log.map(
+      (entry) => `${new URL(entry.url).pathname} ${entry.headers.authorization} ${entry.credentials}`,
+    ),
   };
 }
 
@@ -61,13 +93,15 @@ function breaking(bytes, limit) {
   });
 }
 
-// Chunks of odd sizes. A byte stream takes BYOB readers; "no-byte-stream" is what WebKit's fetch gives.
+// Chunks of odd sizes. A byte stream supports BYOB readers; "no-byte-stream" is what the fetch of WebKit returns.
 function stream(bytes, behaviour, signal) {
   let at = 0;
   const sizes = [1, 18, 3000, 65536, 7];
   let turn = 0;
   const pull = (controller) => {
-    if (behaviour === "never-ends" && at > 70000) return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    if (behaviour === "never-ends" && at > 70000) return new Promise(
+      (_, reject) => signal.addEventListener("abort", () => reject(signal.reason)),
+    );
     if (at >= bytes.length) {
       controller.close();
       controller.byobRequest?.respond(0);

@@ -18,20 +18,7 @@ use crate::project::Project;
 use crate::{command, model, package};
 
 /// Loads all tensors as a web app would and tells what arrived.
-const IN_THE_PAGE: &str = r#"
-async (url) => {
-  const { StreamingLoader } = await import("/pkg/weightstream.js");
-  const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  const loader = await StreamingLoader.open(url);
-  const arrived = [];
-  for await (const { name, dtype, shape, data } of loader.tensors()) {
-    const sha256 = hex(await crypto.subtle.digest("SHA-256", data));
-    arrived.push({ name, dtype, shape, byteLength: data.byteLength, sha256 });
-  }
-  await loader.verify();
-  loader.close();
-  return JSON.stringify(arrived);
-}"#;
+const IN_THE_PAGE: &str = include_str!("formats.js");
 
 pub(crate) fn run(project: &Project) -> Result<()> {
     let weights = model::original(project)?;

@@ -187,7 +187,7 @@ pub(crate) fn bind(project: &Project, module: &Path, built: &Path) -> Result<()>
         ensure!(text.contains(written), "the glue that wasm-bindgen wrote has no `{written}`");
         text = text.replace(written, wanted);
     }
-    Ok(fs::write(glue, format!("import {{ guard, noteRequest }} from \"./weightstream.guard.js\";\n{text}"))?)
+    Ok(fs::write(glue, format!("import {{ guard, trackRequest }} from \"./weightstream.guard.js\";\n{text}"))?)
 }
 
 /// What becomes of which pieces of the glue: the module gets its name, everything enters it through the net that catches its
@@ -196,7 +196,7 @@ const GLUE: [(&str, &str); 5] = [
     (MODULE_OF_GLUE, MODULE),
     ("wasm = instance.exports;", "wasm = guard(instance.exports, () => __wbg_instance_id++);"),
     ("wasm = wasmInstance.exports;", "wasm = guard(wasmInstance.exports, () => __wbg_instance_id++);"),
-    ("new AbortController()", "noteRequest(new AbortController())"),
+    ("new AbortController()", "trackRequest(new AbortController())"),
     ("throw new Error('Cannot invoke closure from previous WASM instance');", "return undefined;"),
 ];
 

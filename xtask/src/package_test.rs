@@ -117,15 +117,7 @@ fn runs_bundled(app: &Path, model: &Model) -> Result<()> {
 }
 
 /// A loader that cannot live in a worker lives on the page, and nobody notices.
-const COUNT_LOADERS_IN_WORKERS: &str = "
-  globalThis.loadersInWorkers = 0;
-  globalThis.Worker = class extends Worker {
-    constructor(...parameters) {
-      super(...parameters);
-      this.addEventListener('message', ({ data }) => (loadersInWorkers += Number(data.hasStarted === true)));
-    }
-  };
-  true";
+const COUNT_LOADERS_IN_WORKERS: &str = include_str!("count_loaders.js");
 
 fn loads_a_tensor(page: &mut Page, model: &Model) -> Result<()> {
     let expected = model.expected.iter().find(|tensor| tensor.name == TENSOR).context("the model lacks the tensor")?;

@@ -93,18 +93,7 @@ impl<'a> Page<'a> {
 
     /// Clicks in the middle of an element, after scrolling it into view. It must be what a person would hit there.
     pub(crate) fn click(&mut self, selector: &str) -> Result<()> {
-        let point = self.evaluate(&format!(
-            "(() => {{
-                const element = document.querySelector({selector:?});
-                if (!element) return 'is not there';
-                element.scrollIntoView({{ block: 'center', inline: 'center', behavior: 'instant' }});
-                const {{ left, top, width, height }} = element.getBoundingClientRect();
-                const x = left + width / 2, y = top + height / 2;
-                const hit = document.elementFromPoint(x, y);
-                if (!hit || !element.contains(hit)) return 'is hidden or covered';
-                return [x, y];
-            }})()"
-        ))?;
+        let point = self.evaluate(&format!("({})({selector:?})", include_str!("point_of.js")))?;
         ensure!(point.is_array(), "cannot click {selector}: it {}", point.as_str().unwrap_or("has no place"));
         for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
             let params =

@@ -188,20 +188,7 @@ fn follows_dark_mode(page: &mut Page, _: &Demo) -> Result<()> {
 
 /// How bright background and text are, 0 to 255: what the browser paints for whatever the style sheet calls them.
 fn luminances(page: &mut Page) -> Result<[f64; 2]> {
-    let value = page.evaluate(
-        "(() => {
-            const context = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
-            const luminance = (color) => {
-                context.fillStyle = color;
-                context.fillRect(0, 0, 1, 1);
-                const [red, green, blue] = context.getImageData(0, 0, 1, 1).data;
-                return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-            };
-            const [root, body] = [getComputedStyle(document.documentElement), getComputedStyle(document.body)];
-            const isClear = body.backgroundColor === 'rgba(0, 0, 0, 0)';
-            return [luminance(isClear ? root.backgroundColor : body.backgroundColor), luminance(body.color)];
-        })()",
-    )?;
+    let value = page.evaluate(include_str!("luminances.js"))?;
     Ok(serde_json::from_value(value)?)
 }
 
@@ -231,18 +218,7 @@ fn wait_for_the_drawing(page: &mut Page) -> Result<()> {
         SOON,
         "[...document.querySelectorAll('#histogram rect')].filter((bar) => bar.height.baseVal.value > 0).length > 9",
     )?;
-    page.wait_for(
-        "the heat map",
-        SOON,
-        "(() => {
-            const canvas = document.querySelector('#heatmap');
-            if (!canvas?.width || !canvas.height) return false;
-            const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', { willReadFrequently: true });
-            copy.drawImage(canvas, 0, 0);
-            const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
-            return new Set(new Uint32Array(data.buffer)).size > 9;
-        })()",
-    )
+    page.wait_for("the heat map", SOON, include_str!("is_heatmap_painted.js"))
 }
 
 /// The files of the demo model, from the disk.

@@ -21,32 +21,7 @@ const MOST_ALONE: usize = 100;
 
 /// Opens a file as a web app would, and tells its head as JSON and what every component of every tensor hashes to, by `loadTensor` and
 /// by `tensors()`; for a file that is refused, the code of the error.
-pub(crate) const IN_THE_PAGE: &str = r#"
-async (url, more) => {
-  const { StreamingLoader } = await import("/pkg/weightstream.js");
-  const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  const hashes = async (tensor) => {
-    const found = {};
-    for (const [role, { data }] of tensor.components) found[role] = hex(await crypto.subtle.digest("SHA-256", data));
-    return found;
-  };
-  // One fixture has a `base_url`: a host that does not exist. Its files lie beside it, where mmap finds them too.
-  const local = (address) => address.startsWith(location.origin) ? address : new URL(address.split("/").pop(), new URL(url, location.origin));
-  const options = { fetch: (address, init) => fetch(local(address), init), retry: { attempts: 0 }, ...more };
-  try {
-    const loader = await StreamingLoader.open(url, options);
-    const exact = (_, value) => (typeof value === "bigint" ? `${value}n` : value);
-    const head = JSON.stringify([await loader.loadMetadata(), await loader.loadIndex()], exact);
-    const alone = Object.create(null), streamed = Object.create(null);
-    for (const { name } of (await loader.loadIndex()).slice(0, 100)) alone[name] = await hashes(await loader.loadTensor(name));
-    for await (const tensor of loader.tensors()) streamed[tensor.name] = await hashes(tensor);
-    await loader.verify();
-    loader.close();
-    return { head, alone, streamed };
-  } catch (error) {
-    return { code: error.code ?? String(error) };
-  }
-}"#;
+pub(crate) const IN_THE_PAGE: &str = include_str!("parity.js");
 
 pub(crate) fn run(project: &Project) -> Result<()> {
     let fixtures = project.root.join("tests/fixtures");

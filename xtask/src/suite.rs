@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    browser, cache_test, cargo_tools, chaos, command, crash_test, formats, headless, interop, lanes, nginx_test,
-    package_test, page_test, parity, setup, trap_test, wasm_target, worker_test,
+    browser, cache_test, cargo_tools, chaos, command, crash_test, examples_test, formats, headless, interop, lanes,
+    nginx_test, package_test, page_test, parity, setup, trap_test, types, wasm_target, worker_test,
 };
 
 struct Step {
@@ -21,16 +21,17 @@ struct Step {
 }
 
 /// One after another: compilers use every core, and what is found, built and converted here is what the others need.
-const FIRST: [Step; 5] = [
+const FIRST: [Step; 6] = [
     Step { name: "tools", promise: "every tool is there", run: setup::all },
     Step { name: "fmt", promise: "the code is formatted", run: formatting },
     Step { name: "clippy", promise: "clippy has nothing to say", run: clippy },
     Step { name: "clippy-wasm", promise: "nor for wasm32", run: clippy_for_wasm },
+    Step { name: "types", promise: "the JavaScript agrees with its types and with the public API", run: types::run },
     Step { name: "package", promise: "the npm package is whole, typed and small", run: package_test::run },
 ];
 
 /// Side by side, what takes longest first.
-const THEN: [Step; 14] = [
+const THEN: [Step; 15] = [
     Step { name: "native", promise: "the native tests pass", run: native_tests },
     Step { name: "cache", promise: "what was loaded once is kept, and harms nothing", run: cache_test::run },
     Step { name: "workers", promise: "workers give what the page would, or are done without", run: worker_test::run },
@@ -41,6 +42,7 @@ const THEN: [Step; 14] = [
     Step { name: "parity", promise: "every fixture is the same through three browsers and mmap", run: parity::run },
     Step { name: "page", promise: "the demo page does what it promises", run: page_test::run },
     Step { name: "chaos", promise: "bad networks give the right bytes or an error", run: chaos },
+    Step { name: "examples", promise: "the examples for the web build and show a model", run: examples_test::run },
     Step { name: "crash", promise: "a panic is told, and the next open works", run: crash_test::run },
     Step { name: "formats", promise: "it does so from every format that is written", run: formats::run },
     Step { name: "doc", promise: "the documentation has no dead link", run: documentation },

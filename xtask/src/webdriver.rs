@@ -17,10 +17,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 
 /// Evaluates an expression as a script of the page itself would, whatever world the driver runs scripts in.
-const EVALUATE: &str = "
-const [expression, done] = arguments;
-const value = (async () => JSON.stringify(await window.eval(`(${expression})`)) ?? null)();
-value.then((value) => done({ value }), (error) => done({ thrown: String(error) }));";
+const EVALUATE: &str = include_str!("webdriver.js");
 
 pub(crate) struct Browser {
     driver: Driver,

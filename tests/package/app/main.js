@@ -1,4 +1,4 @@
-// The usual way: the package finds its module by itself, and the bundler emits it as an asset.
+// The usual way: the package finds its WebAssembly module, and the bundler emits it as an asset.
 
 import { StreamingLoader, cachedBytes } from "weightstream";
 import { sha256OfTensor } from "./digest.js";

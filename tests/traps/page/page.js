@@ -1,11 +1,11 @@
-// What the traps are set to: the package, as a web app uses it.
+// The package as a web app uses it, for the tests of network traps.
 import { StreamingLoader } from "/pkg/weightstream.js";
 
-// Also from a worker, where the page's address says so. What has a `fetch` of its own stays here.
+// Loaders run in a worker if the address of the page says so. Loaders with a `fetch` of their own run on the page.
 const inWorker = new URLSearchParams(location.search).has("in-worker");
 const open = (url, options) => StreamingLoader.open(url, { inWorker: inWorker && !options.fetch, ...options });
 
-// How many workers for loaders were started: where they cannot be, loaders are on the page, and nobody notices.
+// Counts the loaders in workers: if none can be started, loaders silently run on the page.
 let started = 0;
 globalThis.loadersInWorkers = () => started;
 globalThis.Worker = class extends Worker {
@@ -15,11 +15,11 @@ globalThis.Worker = class extends Worker {
   }
 };
 
-// Small waits, so that tests are fast; but a busy machine must not look like a stall.
+// Short delays, so that the tests are fast. On a busy machine, a delay must not count as a stall.
 const RETRY = { baseDelay: 1, maxDelay: 20, stallTimeout: 5000 };
 
-// Opens a model and loads one thing after the other: a tensor (a name) or several (a list of names). Gives what arrived,
-// in order, as pairs of name and SHA-256; the error in which it ended; and what progress said that cannot be.
+// Opens a model and loads one item after the other: a tensor (a name) or several tensors (a list of names). Returns the
+// tensors in order as pairs of name and SHA-256, the error that ended the load, and contradictions in the progress.
 globalThis.spring = async (url, loads, options = {}, patience = RETRY.stallTimeout) => {
   const arrived = [], impossible = [];
   let failure = null;
@@ -31,7 +31,9 @@ globalThis.spring = async (url, loads, options = {}, patience = RETRY.stallTimeo
     await loader.loadIndex();
     for (const load of loads) {
       if (typeof load === "string") arrived.push([load, await sha256(await loader.loadTensor(load))]);
-      else for await (const tensor of loader.tensors({ names: load })) arrived.push([tensor.name, await sha256(tensor)]);
+      else for await (const tensor of loader.tensors({ names: load })) arrived.push(
+        [tensor.name, await sha256(tensor)],
+      );
     }
     loader.close();
   } catch (error) {
@@ -40,7 +42,7 @@ globalThis.spring = async (url, loads, options = {}, patience = RETRY.stallTimeo
   return { arrived, failure, impossible };
 };
 
-// Whether fetch gives byte streams here, so that bodies can be read into one's own buffer.
+// Whether fetch returns byte streams in this browser, so that bodies can be read into an existing buffer.
 globalThis.hasByteStreams = async () => {
   try {
     (await fetch("/")).body.getReader({ mode: "byob" });
@@ -50,7 +52,7 @@ globalThis.hasByteStreams = async () => {
   }
 };
 
-// The same through streams that are no byte streams.
+// The same with streams that are not byte streams.
 globalThis.springWithoutByteStreams = (url, loads) => {
   const plain = async (address, init) => {
     const response = await fetch(address, init);
@@ -60,11 +62,11 @@ globalThis.springWithoutByteStreams = (url, loads) => {
   return spring(url, loads, { fetch: plain });
 };
 
-// The same with secrets.
+// The same with credentials.
 globalThis.springWithSecrets = (url, loads) =>
   spring(url, loads, { headers: { Authorization: "Bearer s3cret", "X-Api-Key": "s3cret" } });
 
-// Begins a load that would take long, aborts it and gives what it rejected with and how long that took.
+// Starts a long load and aborts it. Returns the rejection and how long it took.
 globalThis.abort = async (url, name) => {
   const loader = await open(url, { retry: RETRY });
   const controller = new AbortController(), reason = new Error("enough");
@@ -76,7 +78,7 @@ globalThis.abort = async (url, name) => {
   return { outcome: await outcome, milliseconds: performance.now() - start };
 };
 
-// The same, of a loop over all tensors.
+// The same for a loop over all tensors.
 globalThis.abortLoop = async (url) => {
   const loader = await open(url, { retry: RETRY });
   const controller = new AbortController(), reason = new Error("enough"), arrived = [];
@@ -88,7 +90,7 @@ globalThis.abortLoop = async (url) => {
   }
 };
 
-// The same, of a loader that is closed.
+// The same for a loader that is closed.
 globalThis.close = async (url, name) => {
   const loader = await open(url, { retry: RETRY });
   const outcome = loader.loadTensor(name).then(() => ({ code: "none" }), told);
@@ -97,7 +99,7 @@ globalThis.close = async (url, name) => {
   return outcome;
 };
 
-// Two callers want one tensor; the first of them aborts.
+// Two calls load the same tensor; the first of them is aborted.
 globalThis.abortOneOfTwo = async (url, name) => {
   const loader = await open(url, { retry: RETRY });
   const controller = new AbortController();

@@ -1,7 +1,8 @@
-// A loader in a worker beside one on the page: whatever either is asked, both tell the same.
+// Compares a loader in a worker with one on the page: every call must have the same result.
 
 const sha = async (data) => {
-  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice(); // digests take no shared memory
+  // A copy, because digests do not accept shared memory.
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice();
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 };
@@ -11,12 +12,14 @@ const open = async (url, options) => {
   return StreamingLoader.open(url, { cache: "none", retry: { attempts: 0 }, ...options });
 };
 
-// A tensor as text: all that JavaScript sees of it.
+// A tensor as text: everything that JavaScript can observe.
 const told = async ({ data, components, ...others }) => ({
   ...others,
   data: data && [data.constructor.name, data.byteOffset, await sha(data)],
   isFirst: data === undefined || data === components.get("data").data,
-  components: await Promise.all(Array.from(components, async ([role, { dtype, data }]) => [role, dtype, data.constructor.name, await sha(data)])),
+  components: await Promise.all(
+    Array.from(components, async ([role, { dtype, data }]) => [role, dtype, data.constructor.name, await sha(data)]),
+  ),
 });
 
 const failing = (promise) => promise.then(() => "nothing", (error) => {
@@ -30,7 +33,7 @@ const all = async (tensors) => {
   return found.sort((a, b) => (a.name < b.name ? -1 : 1));
 };
 
-// What is asked of a loader of a model whose tensors are of so many bytes. `t0` is one of them.
+// The calls of a loader of a model whose tensors have this many bytes. `t0` is one of them.
 const QUESTIONS = {
   metadata: (loader) => loader.loadMetadata(),
   index: (loader) => loader.loadIndex(),
@@ -48,7 +51,9 @@ const QUESTIONS = {
   given: async (loader, byteLength) => {
     const memory = new ArrayBuffer(byteLength + 24);
     const { data, ...others } = await loader.loadTensor("t0", { into: new Uint8Array(memory, 8, byteLength) });
-    return [data.buffer === memory, data.byteOffset, await told({ data, ...others }), await sha(new Uint8Array(memory))];
+    return [
+      data.buffer === memory, data.byteOffset, await told({ data, ...others }), await sha(new Uint8Array(memory)),
+    ];
   },
   shared: async (loader, byteLength) => {
     if (typeof SharedArrayBuffer === "undefined") return "there is none";
@@ -73,11 +78,14 @@ const QUESTIONS = {
     const running = failing(loader.loadTensor("t2"));
     loader.close();
     loader.close();
-    return [await running, await failing(iterator.next()), await failing(loader.loadTensor("t0")), await failing(loader.verify())];
+    return [
+      await running, await failing(iterator.next()), await failing(loader.loadTensor("t0")),
+      await failing(loader.verify()),
+    ];
   },
 };
 
-// Each question to both; what differs.
+// Makes each call of both loaders and returns the differences.
 globalThis.differences = async (url, byteLength) => {
   const exact = (_, value) => (typeof value === "bigint" ? `${value}n` : value);
   const different = {};
@@ -93,12 +101,14 @@ globalThis.differences = async (url, byteLength) => {
   return { asked: Object.keys(QUESTIONS).length, different };
 };
 
-// The same of what `open` refuses, and of the progress that it tells.
+// The same for the errors of `open`, and for progress events.
 globalThis.openings = async (url) => {
   const told = [];
   for (const inWorker of [false, true]) {
     const refused = {};
-    const ask = async (name, source, options) => (refused[name] = await failing(open(source, { inWorker, ...options })));
+    const ask = async (name, source, options) => {
+      refused[name] = await failing(open(source, { inWorker, ...options }));
+    };
     await ask("nowhere", "/made/nowhere.apr");
     await ask("noModel", "/page/index.html");
     await ask("noUrl", "http://");
@@ -123,7 +133,7 @@ globalThis.openings = async (url) => {
   return { same: told[0] === told[1], told: told[0] === told[1] ? undefined : told, cannotGo };
 };
 
-// Files and bytes that the page has.
+// Local files and bytes.
 globalThis.localSources = async (url) => {
   const bytes = await (await fetch(url)).arrayBuffer();
   const found = [];
@@ -137,13 +147,13 @@ globalThis.localSources = async (url) => {
   return { count: found.length, same: found.every((one) => one === found[0] && one.length > 100) };
 };
 
-// Where the page is slow to take tensors, the worker waits.
+// If the page takes tensors slowly, the worker waits.
 globalThis.waits = async (url) => {
   const loader = await open(url, { inWorker: true, workers: 0, maxMemory: 0 });
   const iterator = loader.tensors();
   await iterator.next();
   const seen = [];
-  // Until it has stood still for half a second, however slow the machine is.
+  // Until nothing has changed for half a second, however slow the machine is.
   while (seen.length < 400 && (seen.length < 10 || seen.at(-10) !== seen.at(-1))) {
     await new Promise((resolve) => setTimeout(resolve, 50));
     seen.push(loader.stats.bytesDecoded);
@@ -154,7 +164,7 @@ globalThis.waits = async (url) => {
   return { decoded: seen.at(-1), rest: rest.length };
 };
 
-// A loader whose worker crashes takes none other with it.
+// A worker that crashes does not affect other loaders.
 globalThis.crashes = async (url) => {
   const workers = [];
   const { Worker } = globalThis;
@@ -169,10 +179,12 @@ globalThis.crashes = async (url) => {
   globalThis.Worker = Worker;
   const never = failing(lost.tensors({ names: ["t0"], signal: new AbortController().signal }).next());
   workers[0].onmessage({ data: { crash: { code: "INTERNAL", message: "this is a test" } } });
-  return { during: await never, after: await failing(lost.loadTensor("t0")), others: (await all(other.tensors())).length };
+  return {
+    during: await never, after: await failing(lost.loadTensor("t0")), others: (await all(other.tensors())).length,
+  };
 };
 
-// What one keeps the next one has, also where it was closed as soon as everything had come.
+// The next loader finds what a loader has cached, even if that was closed as soon as everything had arrived.
 globalThis.keeps = async (url) => {
   const { clearCache, listCached } = await import("/pkg/weightstream.js");
   await clearCache();
@@ -192,7 +204,7 @@ globalThis.keeps = async (url) => {
   return { same: found[0] === found[1], fromCache, byteLength, isWhole: cachedBytes >= byteLength };
 };
 
-// How a loader is, whether or not its worker could be started: which of both, its statistics say.
+// Whether a loader works although its worker may not start. Its statistics say which was the case.
 globalThis.without = async (url, source) => {
   globalThis.source = source;
   const found = [], errors = [];
@@ -205,7 +217,7 @@ globalThis.without = async (url, source) => {
   return { same: found[0] === found[1] && found[0].length > 100, errors: errors.map((error) => error ?? "none") };
 };
 
-// A bundler made a classic script of the worker, which imports others: as it is, and where it cannot run at all.
+// The worker as a classic script of a bundler, which imports other scripts: one that works, and one that cannot run.
 globalThis.classic = async (url, script) => {
   const { Worker } = globalThis;
   globalThis.Worker = class extends Worker {

@@ -1,10 +1,10 @@
-// A web app whose workers are watched, held up and killed.
+// A web app whose workers are observed, delayed and killed.
 
-// How many messages of which kind workers got and gave.
+// The number of messages that workers received and sent, by kind.
 const got = {}, gave = {};
 const count = (table, kind) => (table[kind] = (table[kind] ?? 0) + 1);
-let doomed; // what befalls a worker with its next chunk: "fails" or "is silent"
-let held; // messages to workers that wait, while there is a list of them
+let doomed; // how the worker with the next chunk fails: "fails" or "is silent"
+let held; // the delayed messages to workers, while this is a list
 
 globalThis.Worker = globalThis.Worker && class extends Worker {
   constructor(...parameters) {
@@ -14,7 +14,9 @@ globalThis.Worker = globalThis.Worker && class extends Worker {
 
   postMessage(message, transferred) {
     count(got, message[1]);
-    if (held && message[1] !== "jobs" && message[1] !== "cache") return held.push(() => super.postMessage(message, transferred));
+    if (held && message[1] !== "jobs" && message[1] !== "cache") return held.push(
+      () => super.postMessage(message, transferred),
+    );
     super.postMessage(message, transferred);
     if (message[1] !== "chunk" || !doomed) return;
     super.terminate();
@@ -34,7 +36,7 @@ async function open(url, options) {
 
 let workersError; // of the last loader
 
-// All tensors of a model: their names, and what their bytes hash to. Several connections bring them in another order.
+// The names and hashes of all tensors of a model, sorted, because several connections deliver them in any order.
 async function everything(url, options) {
   const loader = await open(url, options);
   const found = [];
@@ -44,7 +46,7 @@ async function everything(url, options) {
   return JSON.stringify(found.sort());
 }
 
-// The same on the page, and by workers. The latter only once these have started.
+// The tensors as loaded on the page, after workers have started and have loaded the same.
 async function expected(url) {
   const onThePage = await everything(url, { workers: 0 });
   for (let tries = 0; !gave.done && tries < 300; tries++) {
@@ -55,7 +57,7 @@ async function expected(url) {
   return onThePage;
 }
 
-// Once workers have started, of which some module has noted the messages.
+// Whether workers have started.
 globalThis.started = async (url) => (await expected(url)).length > 0 && workersError === undefined;
 globalThis.tasksDone = () => gave.done ?? 0;
 
@@ -81,7 +83,7 @@ globalThis.goesWithout = async (url, source) => {
   return { same: same.every(Boolean), ready: gave.ready ?? 0, unhandled, before, error: workersError ?? "none" };
 };
 
-// Aborts while workers have jobs that they cannot get on with.
+// Aborts while workers wait for the messages of their jobs.
 globalThis.aborts = async (url) => {
   const onThePage = await expected(url);
   held = [];
@@ -107,7 +109,7 @@ globalThis.aborts = async (url) => {
   return { outcome, ms, same, dropped: got.drop ?? 0, done: gave.done - (before.done ?? 0) };
 };
 
-// WebKitGTK has no shared memory: there the page fills all that is given to it.
+// WebKitGTK has no shared memory: there the page fills every `into`.
 globalThis.shares = async (url) => {
   const isThere = typeof SharedArrayBuffer === "function";
   await expected(url);
@@ -121,16 +123,19 @@ globalThis.shares = async (url) => {
   const given = new ArrayBuffer(byteLength);
   const other = await loader.loadTensor(name, { into: given });
   return {
-    isThere: tensor.data.buffer === into, same: await sha256(tensor) === hash, byWorkers: gave.done - done === Number(isThere),
+    isThere: tensor.data.buffer === into, same: await sha256(tensor) === hash,
+    byWorkers: gave.done - done === Number(isThere),
     isGiven: other.data.buffer === given, sameGiven: await sha256(other) === hash,
   };
 };
 
-// A SafeTensors file with one large tensor, of which the caller knows the digest.
+// A SafeTensors file with one large tensor whose digest is pinned.
 globalThis.digests = async (url) => {
   await expected(url);
   const bytes = new Uint8Array(9 << 20).map((_, index) => (index * 2654435761) >>> 13);
-  const header = new TextEncoder().encode(JSON.stringify({ large: { dtype: "U8", shape: [bytes.length], data_offsets: [0, bytes.length] } }));
+  const header = new TextEncoder().encode(
+    JSON.stringify({ large: { dtype: "U8", shape: [bytes.length], data_offsets: [0, bytes.length] } }),
+  );
   const file = new Uint8Array(8 + header.length + bytes.length);
   new DataView(file.buffer).setBigUint64(0, BigInt(header.length), true);
   file.set(header, 8);
@@ -151,7 +156,7 @@ globalThis.digests = async (url) => {
   return { ...told, lost: await load(right, "fails"), lostAndWrong: await load(wrong) };
 };
 
-// From within a worker, which starts workers of its own.
+// A loader inside a worker, which starts workers of its own.
 globalThis.nested = async (url) => {
   const onThePage = await everything(url, { workers: 0 });
   const script = `
@@ -181,6 +186,6 @@ globalThis.nested = async (url) => {
 globalThis.refuses = async (url) => {
   const code = (promise) => promise.then(() => "none", ({ code }) => code);
   const told = { many: await code(open(url, { workers: 17 })), negative: await code(open(url, { workers: -1 })) };
-  WebAssembly.validate = () => false; // as where there are no vectors
+  WebAssembly.validate = () => false; // as in a browser without SIMD
   return { ...told, withoutVectors: await code(open(url)) };
 };

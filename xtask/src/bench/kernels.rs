@@ -11,28 +11,7 @@ use crate::wasm_target::TARGET;
 use crate::{command, package};
 
 /// All in turn, round after round; each long enough for the page's coarse clock.
-const IN_THE_PAGE: &str = r#"
-async (rounds) => {
-  const { default: start, kernelNames, kernelBytes, runKernel } = await import("/kernels/weightstream_glue.js");
-  await start({ module_or_path: new URL("/kernels/weightstream_bg.wasm", location.href) });
-  const all = kernelNames().map((name, index) => ({ name, index, bytes: kernelBytes(index), gigabytesPerSecond: [] }));
-  const ms = (index, times) => {
-    const start = performance.now();
-    runKernel(index, times);
-    return performance.now() - start;
-  };
-  for (const kernel of all) {
-    kernel.times = 1;
-    while (ms(kernel.index, kernel.times) < 20) kernel.times *= 2; // and so V8 optimises it first
-  }
-  for (let round = 0; round < rounds; round++) {
-    for (const { index, bytes, times, gigabytesPerSecond } of all) {
-      gigabytesPerSecond.push(bytes * times / ms(index, times) / 1e6);
-      await new Promise((resolve) => setTimeout(resolve));
-    }
-  }
-  return all;
-}"#;
+const IN_THE_PAGE: &str = include_str!("kernels.js");
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -111,29 +111,8 @@ pub(super) fn loads_in_every_way(browser: &mut Chromium, site: &Site) -> Result<
     let models = site.models()?;
     site.load(browser, &models)?;
     models.sent();
-    let told = site.page(browser)?.evaluate(&format!(
-        "(async () => {{
-            const loader = await StreamingLoader.open({url}), name = {ROWS_OF:?}, rows = [100, 1300];
-            const {{ data, shape }} = await loader.loadTensor(name);
-            const bytesOf = ({{ buffer, byteOffset, byteLength }}) => new Uint8Array(buffer, byteOffset, byteLength);
-            const bytes = bytesOf(data), row = data.byteLength / shape[0];
-            const is = (data, start = 0, end = bytes.length) => {{
-                const other = bytesOf(data), part = bytes.subarray(start, end);
-                return other.length === part.length && other.every((byte, at) => byte === part[at]);
-            }};
-            const lent = new Uint8Array(bytes.length), some = await loader.loadTensor(name, {{ rows }});
-            await loader.loadTensor(name, {{ into: lent }});
-            const all = await Promise.all(Array.from({{ length: 4 }}, async () => {{
-                const another = await StreamingLoader.open({url}), loaded = [];
-                for await (const tensor of another.tensors()) loaded.push(tensor);
-                const {{ bytesReceived }} = another.stats;
-                another.close();
-                return [bytesReceived, is(loaded.find((tensor) => tensor.name === name).data), loaded.length];
-            }}));
-            return [is(some.data, rows[0] * row, rows[1] * row), is(lent), ...all];
-        }})()",
-        url = json!(models.url()),
-    ))?;
+    let arguments = format!("{}, {ROWS_OF:?}, [100, 1300]", json!(models.url()));
+    let told = site.page(browser)?.evaluate(&format!("({})({arguments})", include_str!("load_in_every_way.js")))?;
     let each = json!([0, true, site.expected.len()]);
     ensure!(told == json!([true, true, each, each, each, each]), "{told}");
     ensure!(models.sent().1 <= 5 * PROBE_BYTES, "bytes of it were sent");
@@ -194,19 +173,7 @@ pub(super) fn keeps_nothing_wrong(browser: &mut Chromium, site: &Site) -> Result
 pub(super) fn shares_between_tabs(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let mut page = site.page(browser)?;
-    // Frames are documents of their own, each with its own module and its own worker, as tabs are.
-    page.evaluate(&format!(
-        "(async () => {{
-            window.tabs = [];
-            for (let i = 0; i < 2; i++) {{
-                const frame = document.createElement('iframe');
-                await new Promise((resolve) => {{ frame.onload = resolve; frame.src = '/?' + i; document.body.append(frame); }});
-                await frame.contentWindow.eval({script});
-                tabs.push(frame.contentWindow);
-            }}
-        }})()",
-        script = json!(SCRIPT)
-    ))?;
+    page.evaluate(&format!("({})({})", include_str!("open_frames.js"), json!(SCRIPT)))?;
     let call = format!(
         "Promise.all(tabs.map((tab) => tab.load({}))).then((reports) => {{ window.reports = reports; }}), 0",
         json!(models.url())
@@ -307,35 +274,7 @@ pub(super) fn clears_what_was_just_closed(browser: &mut Chromium, site: &Site) -
 
 /// In the middle of whatever is kept.
 pub(super) fn flip_a_bit(page: &mut Page) -> Result<()> {
-    page.evaluate(
-        "(async () => {
-            const root = await navigator.storage.getDirectory();
-            const folder = await root.getDirectoryHandle('weightstream', { create: true });
-            for await (const handle of folder.values()) {
-                if (handle.name === 'contents') continue;
-                const file = await handle.getFile(), at = file.size >> 1;
-                const byte = new Uint8Array(await file.slice(at, at + 1).arrayBuffer())[0];
-                const writable = await handle.createWritable({ keepExistingData: true });
-                await writable.write({ type: 'write', position: at, data: new Uint8Array([byte ^ 16]) });
-                await writable.close();
-            }
-            if (!(await indexedDB.databases()).length) return;
-            const request = indexedDB.open('weightstream');
-            await new Promise((resolve) => { request.onsuccess = resolve; });
-            const transaction = request.result.transaction('kept', 'readwrite'), kept = transaction.objectStore('kept');
-            kept.getAllKeys().onsuccess = ({ target }) => {
-                const pieces = target.result.filter((key) => key.split('.').length === 6);
-                const start = (key) => parseInt(key.split('.')[3], 16);
-                const key = pieces.sort((a, b) => start(a) - start(b))[pieces.length >> 1];
-                kept.get(key).onsuccess = ({ target: { result } }) => {
-                    result[result.length >> 1] ^= 16;
-                    kept.put(result, key);
-                };
-            };
-            await new Promise((resolve) => { transaction.oncomplete = resolve; });
-            request.result.close();
-        })()",
-    )?;
+    page.evaluate(concat!("(", include_str!("flip_a_bit.js"), ")()"))?;
     Ok(())
 }
 

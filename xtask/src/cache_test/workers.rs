@@ -90,18 +90,7 @@ fn workers_that_do_not_start(browser: &mut Chromium, site: &Site) -> Result<()> 
 fn fails_in_the_middle(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let mut page = site.page(browser)?;
-    page.evaluate(
-        "globalThis.Worker = class extends Worker {
-            messages = 0;
-            postMessage(...message) {
-                super.postMessage(...message);
-                if (++this.messages === 7) {
-                    this.terminate();
-                    this.dispatchEvent(new ErrorEvent('error', { message: 'no such luck', cancelable: true }));
-                }
-            }
-        }; 0",
-    )?;
+    page.evaluate(include_str!("failing_worker.js"))?;
     for _ in 0..2 {
         let report = report(&mut page, &format!("load({}, {{ workers: 0 }})", json!(models.url())))?;
         site.compare(&report.tensors, &site.expected)?;
@@ -127,40 +116,15 @@ fn nowhere_to_cache(browser: &mut Chromium, site: &Site) -> Result<()> {
 }
 
 fn other_workers(browser: &mut Chromium, site: &Site) -> Result<()> {
-    let script = format!(
-        "import * as ws from '/pkg/weightstream.js';
-        const load = {};
-        self.onconnect = ({{ ports: [port] }}) => {{ port.onmessage = ({{ data }}) => answer(data, port); }};
-        self.onmessage = (event) => event.waitUntil(answer(event.data, event.source));
-        async function answer(url, port) {{
-            port.postMessage(await load(url).catch(String));
-        }}",
-        IN_A_WORKER
-    );
+    let answering = include_str!("answering_worker.js");
+    let script = format!("import * as ws from '/pkg/weightstream.js';\nconst load = {IN_A_WORKER};\n{answering}");
     fs::write(site.pages.folder().join("worker.js"), script)?;
-    let starts = [
-        "const worker = new SharedWorker('/worker.js', { type: 'module' }).port",
-        "navigator.serviceWorker.startMessages?.();
-         const registration = await navigator.serviceWorker.register('/worker.js', { type: 'module' });
-         const worker = registration.active ?? registration.installing;
-         await navigator.serviceWorker.ready",
-    ];
-    for start in starts {
+    for kind in ["shared", "service"] {
         let models = site.models()?;
         for is_warm in [false, true] {
             let mut page = site.page(browser)?;
-            let told = page.evaluate(&format!(
-                "(async () => {{
-                    {start};
-                    return new Promise((resolve) => {{
-                        const take = ({{ data }}) => resolve(data);
-                        worker.onmessage = take;
-                        navigator.serviceWorker.onmessage = take;
-                        worker.postMessage({});
-                    }});
-                }})()",
-                json!(models.url())
-            ))?;
+            let arguments = format!("{kind:?}, {}", json!(models.url()));
+            let told = page.evaluate(&format!("({})({arguments})", include_str!("ask_worker.js")))?;
             let told = told.as_str().context("nothing is told")?;
             let report: Report = serde_json::from_str(told).with_context(|| told.to_owned())?;
             site.compare(&report.tensors, &site.expected)?;
@@ -176,15 +140,7 @@ fn other_workers(browser: &mut Chromium, site: &Site) -> Result<()> {
 }
 
 /// `load` of the page, for a worker that may not import later.
-const IN_A_WORKER: &str = r#"async (url) => {
-  const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  const loader = await ws.StreamingLoader.open(url, { retry: { attempts: 1, baseDelay: 1 } }), tensors = {};
-  for await (const { name, data } of loader.tensors()) tensors[name] = hex(await crypto.subtle.digest("SHA-256", data));
-  const { stats } = loader;
-  loader.close();
-  await ws.listCached();
-  return JSON.stringify({ tensors, stats, fromCache: false });
-}"#;
+const IN_A_WORKER: &str = include_str!("load_in_worker.js");
 
 fn private_windows(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;

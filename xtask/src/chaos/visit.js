@@ -1,4 +1,4 @@
-// What a page does with a model, and what came of it.
+// One visit of a page: loads a model in a random way and returns the outcome.
 (async () => {
   const ws = await import("/pkg/weightstream.js");
   const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -12,7 +12,7 @@
         else report.errors.push([String(error.code ?? ""), String(error)]);
       }
     };
-    // A load of everything stands still meanwhile, and is closed with its loader then.
+    // A load of all tensors is paused meanwhile, and ends when its loader is closed.
     const loadBesidePaused = async (loader, name, signal) => {
       const other = await ws.StreamingLoader.open(url, { ...options, signal });
       const paused = other.tensors();
@@ -25,7 +25,7 @@
         if (end.code !== "CLOSED" && !end.done) report.errors.push(["WRONG", `closed while paused: ${end}`]);
       }
     };
-    // The page gives memory away while a tensor is loaded into it.
+    // The page transfers the memory while a tensor is loaded into it.
     const loadIntoDetached = async (loader, info, signal) => {
       if (!info?.byteLength || info.components.length !== 1) return;
       const into = new ArrayBuffer(info.byteLength);
@@ -72,7 +72,7 @@
     const received = loader.stats.bytesReceived;
     window.received = () => received;
     loader.close();
-    await ws.listCached(); // answered after everything that was kept before
+    await ws.listCached(); // resolves after all earlier writes to the cache
     return report;
   };
   const hanging = new Promise((_, reject) => setTimeout(() => reject(Error("it hangs")), 100_000));

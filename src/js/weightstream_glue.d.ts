@@ -1,0 +1,127 @@
+/**
+ * The exports of `weightstream_glue.js`, which wasm-bindgen generates for the WebAssembly module, with the types that
+ * it cannot know. Only the type check reads this file; it is not part of the package.
+ */
+import type {
+  CachedFile, LoadErrorCode, LoadProgress, LoaderStats, Metadata, Tensor, Verified, WeightCache,
+} from "./weightstream.js";
+
+/** Compiles and starts the module. */
+export default function start(options: { module_or_path: unknown }): Promise<unknown>;
+/** Starts a module that is compiled already. */
+export function initSync(options: { module: WebAssembly.Module }): unknown;
+/** Replaces the instance of the module by a new one. */
+export function __wbg_reset_state(): void;
+/** The compiled module that runs in this thread. */
+export function thisModule(): WebAssembly.Module;
+/** Sets how the module starts and ends workers. */
+export function setWorkers(start: () => Worker, end: (worker: Worker) => void): void;
+/** Sets what is called with the message of a panic, before the module traps. */
+export function onCrash(listener: (message: string) => void): void;
+
+/** Runs this worker as the one that reads and writes the cache. */
+export function serveCache(): void;
+/** Runs this worker as one that decodes and computes digests. */
+export function serveJobs(): void;
+
+export function cacheList(): Promise<CachedFile[]>;
+export function cacheDelete(url: string, name: string): Promise<void>;
+export function cacheClear(): Promise<void>;
+
+/** The fields of a `LoadError`. Only `code` and `message` are required. */
+export interface ErrorFields {
+  code: LoadErrorCode;
+  message: string;
+  url?: string | undefined;
+  tensor?: string | undefined;
+  range?: [start: number, end: number] | undefined;
+  status?: number | undefined;
+  cause?: unknown;
+}
+
+/** An error of the module, as it rejects promises. */
+export class Failure implements ErrorFields {
+  private constructor();
+  readonly code: LoadErrorCode;
+  readonly message: string;
+  readonly url: string | undefined;
+  readonly tensor: string | undefined;
+  readonly range: [start: number, end: number] | undefined;
+  readonly status: number | undefined;
+  readonly cause: unknown;
+  /** Frees its memory in the module. */
+  free(): void;
+}
+
+/** Options of `open` that `weightstream.options.js` has checked and converted to plain data of this realm. */
+export interface CheckedOpenOptions {
+  signal?: AbortSignal | undefined;
+  fetch?: typeof globalThis.fetch | undefined;
+  headers?: [name: string, value: string][] | undefined;
+  credentials?: RequestCredentials | undefined;
+  onProgress?: ((event: LoadProgress) => void) | undefined;
+  verify?: boolean | undefined;
+  concurrency?: number | undefined;
+  coalesceGap?: number | undefined;
+  cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
+  cacheKey?: ((url: string) => string) | undefined;
+  maxMemory?: number | undefined;
+  workers?: number | undefined;
+  digests?: { tensors?: [name: string, digest: string][]; files?: [path: string, digest: string][] } | undefined;
+  retry?: { attempts?: number; baseDelay?: number; maxDelay?: number; stallTimeout?: number } | undefined;
+}
+
+/** A checked source: an absolute URL as text, files with their paths, or anything else unchanged. */
+export type CheckedSource = string | [file: File, path: string][] | object;
+
+/** Checked options of `loadTensor`: `into` as a view of all its bytes. */
+export interface CheckedTensorOptions {
+  signal?: AbortSignal | undefined;
+  into?: Uint8Array | undefined;
+  rows?: [first: number, end: number] | undefined;
+}
+
+/**
+ * Fills `array` from index `start` on: with `numbers`, or, if there is a `text`, with its pieces, of which `numbers`
+ * are the lengths.
+ */
+export type AddItems = (array: unknown[], start: number, numbers: ArrayLike<number>, text?: string) => void;
+
+/** Takes one batch of the index: see `addTensors` in `weightstream.js` and `src/js/list.rs`. */
+export type AddTensors = (
+  names: string, numbers: Float64Array, words: string[], attributesOfSome: Record<string, unknown>[],
+) => void;
+
+/** The tensors of one `tensors()` call. */
+export interface TensorStream {
+  /** The next tensor; `undefined` at the end. */
+  next(): Promise<Tensor | undefined>;
+  /** Stops all requests of the stream. */
+  cancel(): void;
+}
+
+/** An open model, in the module of this thread or in that of a worker. */
+export interface ModelLoader {
+  loadMetadata(add: AddItems): Promise<Metadata>;
+  loadIndex(add: AddTensors): Promise<unknown>;
+  loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
+  prefetch(names: string[]): void;
+  tensors(names: string[] | undefined, signal: AbortSignal | undefined): TensorStream;
+  verify(signal: AbortSignal | undefined): Promise<Verified>;
+  readonly stats: LoaderStats;
+  close(): void;
+}
+
+/** An open model in the module of this thread. */
+export class Loader implements ModelLoader {
+  private constructor();
+  static open(source: CheckedSource, options: CheckedOpenOptions): Promise<Loader>;
+  loadMetadata(add: AddItems): Promise<Metadata>;
+  loadIndex(add: AddTensors): Promise<undefined>;
+  loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
+  prefetch(names: string[]): void;
+  tensors(names: string[] | undefined, signal: AbortSignal | undefined): TensorStream;
+  verify(signal: AbortSignal | undefined): Promise<Verified>;
+  readonly stats: LoaderStats;
+  close(): void;
+}

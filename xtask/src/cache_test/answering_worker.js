@@ -1,0 +1,9 @@
+// A shared worker or a service worker that loads the model of each message. `load` is prepended.
+self.onconnect = ({ ports: [port] }) => {
+  port.onmessage = ({ data }) => answer(data, port);
+};
+self.onmessage = (event) => event.waitUntil(answer(event.data, event.source));
+
+async function answer(url, port) {
+  port.postMessage(await load(url).catch(String));
+}

@@ -1,0 +1,28 @@
+// Adds the exports of the package to the page, and `load` and `one`, which report what they have loaded.
+(async () => {
+  const ws = await import("/pkg/weightstream.js");
+  const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const sha256 = async ({ data }) => hex(await crypto.subtle.digest("SHA-256", data));
+  const open = (url, options) => ws.StreamingLoader.open(url, {
+    retry: { attempts: 1, baseDelay: 1 },
+    onProgress: ({ loaded, fromCache }) => { window.loaded = loaded; window.fromCache = fromCache; },
+    ...options,
+  });
+  const report = async (loader, tensors) => {
+    const stats = loader.stats;
+    loader.close();
+    await ws.listCached(); // resolves after all earlier writes to the cache
+    return JSON.stringify({ tensors, stats, fromCache: window.fromCache });
+  };
+  Object.assign(window, ws, {
+    load: async (url, options) => {
+      const loader = await open(url, options), tensors = {};
+      for await (const tensor of loader.tensors()) tensors[tensor.name] = await sha256(tensor);
+      return report(loader, tensors);
+    },
+    one: async (url, name) => {
+      const loader = await open(url);
+      return report(loader, { [name]: await sha256(await loader.loadTensor(name)) });
+    },
+  });
+})()

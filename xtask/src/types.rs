@@ -1,0 +1,50 @@
+//! Checks the types of the JavaScript sources: of the package against its public declarations, of the demo page against
+//! the package. The public declarations have a snapshot, so that every change of the API is seen in review.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::project::Project;
+use crate::{command, npm};
+
+/// One for each kind of global scope: pages and workers have other APIs.
+const PROJECTS: [&str; 3] = ["src/js/tsconfig.json", "src/js/tsconfig.worker.json", "www/tsconfig.json"];
+
+const SNAPSHOT: &str = "tests/package/api.txt";
+
+const CHECK_LIMIT: Duration = Duration::from_secs(120);
+
+pub(crate) fn run(project: &Project) -> Result<()> {
+    let tools = npm::ready(project)?;
+    for config in PROJECTS {
+        let mut tsc = npm::tool(&tools, "typescript/bin/tsc");
+        tsc.args(["--project", config]).current_dir(&project.root);
+        command::quiet(&mut tsc, CHECK_LIMIT).with_context(|| format!("{config} has type errors"))?;
+    }
+    compare_api(project, &tools)
+}
+
+/// Compares the public declarations with their snapshot, or rewrites it if `UPDATE_SNAPSHOTS` is set.
+fn compare_api(project: &Project, tools: &Path) -> Result<()> {
+    let mut node = Command::new("node");
+    node.arg("tests/package/api.mjs").arg(tools).arg("src/js/tsconfig.json").current_dir(&project.root);
+    let api = command::output(&mut node)?;
+    let snapshot = project.root.join(SNAPSHOT);
+    if env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        return Ok(fs::write(snapshot, api)?);
+    }
+    let known = fs::read_to_string(snapshot).context(SNAPSHOT)?;
+    let first = api.lines().zip(known.lines()).find(|(now, before)| now != before);
+    let difference = first.map(|(now, before)| format!(" at `{now}`, before `{before}`")).unwrap_or_default();
+    ensure!(
+        api == known,
+        "the public API differs from {SNAPSHOT}{difference}. \
+         To accept the change, run: UPDATE_SNAPSHOTS=1 cargo xtask test types"
+    );
+    Ok(())
+}

@@ -90,6 +90,7 @@ impl<S: Storage> Contents<S> {
     }
 
     /// The storage, for whoever is done with the list.
+    #[cfg(all(test, not(target_arch = "wasm32")))]
     pub(crate) fn into_storage(self) -> S {
         self.storage
     }

@@ -70,6 +70,7 @@ impl Extents {
     }
 
     /// How many bytes are there.
+    #[cfg(all(test, not(target_arch = "wasm32")))]
     pub(crate) fn byte_length(&self) -> u64 {
         self.parts.iter().map(|(start, (end, _))| end - start).sum()
     }

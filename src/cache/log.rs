@@ -68,6 +68,7 @@ impl<S: Storage> Log<S> {
     }
 
     /// How many bytes of the file are there.
+    #[cfg(all(test, not(target_arch = "wasm32")))]
     pub(crate) fn byte_length(&self) -> u64 {
         self.kept.as_ref().map_or(0, |kept| kept.extents.byte_length())
     }
@@ -164,6 +165,7 @@ impl<S: Storage> Log<S> {
     }
 
     /// The storage, for whoever is done with the log.
+    #[cfg(all(test, not(target_arch = "wasm32")))]
     pub(crate) fn into_storage(self) -> S {
         self.storage
     }

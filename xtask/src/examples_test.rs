@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
-use weightstream::serve::Server;
+use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;
 use crate::page::{Page, SOON};

@@ -91,7 +91,7 @@ impl CachedSource {
     ///
     /// # Errors
     /// Those of [`Naming::name`].
-    pub fn new(source: FetchSource, cache: Rc<Client>, naming: Naming, report: Rc<Report>) -> Result<Self> {
+    pub(crate) fn new(source: FetchSource, cache: Rc<Client>, naming: Naming, report: Rc<Report>) -> Result<Self> {
         let (name, partition) = (naming.name(source.name())?, source.partition());
         let is_private = partition.is_some() || name != source.name();
         let key = key::join(partition.as_deref(), &name);

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::call_graph::CallGraph;
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{cargo_tools, command, npm, wasm_target};
+use crate::{cargo_tools, command, npm, package_contents, wasm_target};
 
 /// The one WebAssembly module of the package.
 pub(crate) const MODULE: &str = "weightstream_bg.wasm";
@@ -50,22 +50,8 @@ pub(crate) fn build(project: &Project) -> Result<PathBuf> {
     let manifest = manifest(project)?;
     let built = project.target.join("pkg");
     let sizes = finish(project, &compile(project)?, &built)?;
-    let mut contents = vec![("package.json", fs::read(project.root.join("pkg.json"))?)];
-    for name in files(&manifest)? {
-        let sources = [built.join(name), project.root.join("src/js").join(name), project.root.join(name)];
-        let source = sources.iter().find(|source| source.is_file());
-        let source = source.with_context(|| format!("pkg.json lists {name}, which is neither built nor written"))?;
-        contents.push((name, fs::read(source)?));
-    }
     let package = project.root.join("pkg");
-    // Another chore may be serving it.
-    if !holds(&package, &contents)? {
-        if package.exists() {
-            fs::remove_dir_all(&package)?;
-        }
-        fs::create_dir(&package)?;
-        contents.iter().try_for_each(|(name, content)| fs::write(package.join(name), content))?;
-    }
+    package_contents::write(&package, &package_contents::collect(project, &manifest, &built)?)?;
 
     let kib = |bytes| bytes as f64 / 1024.0;
     eprintln!(
@@ -78,14 +64,8 @@ pub(crate) fn build(project: &Project) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// Whether a folder has these files and no others.
-fn holds(folder: &Path, contents: &[(&str, Vec<u8>)]) -> Result<bool> {
-    let is_same = |(name, content): &(&str, Vec<u8>)| fs::read(folder.join(name)).is_ok_and(|old| old == *content);
-    Ok(folder.is_dir() && fs::read_dir(folder)?.count() == contents.len() && contents.iter().all(is_same))
-}
-
-/// Makes the glue and the module of the package, unless they were made of the same already: to optimise and to compress them takes
-/// half a minute.
+/// Makes the glue and the module of the package, unless they were made of the same inputs already: optimising and
+/// compressing them takes half a minute.
 fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
     let stamp = built.join("made.json");
     let mut made_of = Sha256::new_with_prefix(fs::read(compiled)?);
@@ -134,12 +114,6 @@ pub(crate) fn brotli(mut module: &[u8]) -> Result<usize> {
     let params = brotli::enc::BrotliEncoderParams { quality: 11, lgwin: 22, ..Default::default() };
     brotli::BrotliCompress(&mut module, &mut compressed, &params)?;
     Ok(compressed.len())
-}
-
-/// The names of the package's files besides `package.json`.
-pub(crate) fn files(manifest: &Value) -> Result<Vec<&str>> {
-    let names = manifest.get("files").and_then(Value::as_array).context("pkg.json has no list `files`")?;
-    names.iter().map(|name| name.as_str().context("pkg.json: a file's name is not a string")).collect()
 }
 
 /// `pkg.json`, the npm manifest.

@@ -14,7 +14,7 @@ use crate::chromium::Chromium;
 use crate::model::{self, Model};
 use crate::page::Page;
 use crate::project::Project;
-use crate::{command, npm, package};
+use crate::{command, links, npm, package, package_contents};
 
 /// What the module may weigh. Raise it in the change that makes it heavier, and say there what for.
 const MAX_RAW_BYTES: usize = 1534 << 10; // budgets of parsed values, keys of the cache, the checks of promises and options
@@ -32,6 +32,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     let app = tempfile::tempdir()?;
     let tarball = packs_what_it_lists(project, &package, app.path())?;
     install(app.path(), &tarball, &project.root.join("tests/package"))?;
+    has_no_dead_links(project, &app.path().join("node_modules/weightstream"))?;
     has_sound_types(app.path(), &tools)?;
     goes_through_vite(app.path(), &tools)?;
     goes_through_esbuild(app.path(), &tools)?;
@@ -57,7 +58,7 @@ fn packs_what_it_lists(project: &Project, package: &Path, folder: &Path) -> Resu
     let files = packed.pointer("/0/files").and_then(Value::as_array).context("npm pack lists no files")?;
     let packed_names: BTreeSet<_> = files.iter().filter_map(|file| file.get("path")?.as_str()).collect();
     let manifest = package::manifest(project)?;
-    let mut listed: BTreeSet<_> = package::files(&manifest)?.into_iter().collect();
+    let mut listed: BTreeSet<_> = package_contents::listed(&manifest)?.into_iter().collect();
     listed.insert("package.json");
     ensure!(packed_names == listed, "npm packs {packed_names:?}, pkg.json lists {listed:?}");
     let name = packed.pointer("/0/filename").and_then(Value::as_str).context("npm pack names no file")?;
@@ -75,6 +76,13 @@ fn install(app: &Path, tarball: &Path, sources: &Path) -> Result<()> {
         fs::copy(sources.join(name), app.join(name)).with_context(|| name.to_owned())?;
     }
     Ok(())
+}
+
+/// The package's pages on npm and on CDNs show these documents: their links must lead to files of the package.
+fn has_no_dead_links(project: &Project, installed: &Path) -> Result<()> {
+    let manifest = package::manifest(project)?;
+    let documents = package_contents::listed(&manifest)?.into_iter().filter(|name| name.ends_with(".md"));
+    links::check(installed, &documents.map(str::to_owned).collect::<Vec<_>>())
 }
 
 fn has_sound_types(app: &Path, tools: &Path) -> Result<()> {

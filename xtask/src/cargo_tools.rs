@@ -15,6 +15,7 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(1500);
 
 const WASM_PACK_VERSION: &str = "0.15.1";
 const CARGO_FUZZ_VERSION: &str = "0.13.2";
+const CARGO_DENY_VERSION: &str = "0.20.2";
 const GECKODRIVER_VERSION: &str = "0.36.0";
 
 /// The folder with `wasm-bindgen` and `wasm-bindgen-test-runner`. Their version must be that of the library.
@@ -31,6 +32,11 @@ pub(crate) fn wasm_pack(project: &Project) -> Result<PathBuf> {
 /// The folder with `cargo-fuzz`.
 pub(crate) fn cargo_fuzz(project: &Project) -> Result<PathBuf> {
     installed(project, "cargo-fuzz", "cargo-fuzz", CARGO_FUZZ_VERSION)
+}
+
+/// The folder with `cargo-deny`.
+pub(crate) fn cargo_deny(project: &Project) -> Result<PathBuf> {
+    installed(project, "cargo-deny", "cargo-deny", CARGO_DENY_VERSION)
 }
 
 /// The folder with `geckodriver`, which steers Firefox.

@@ -31,7 +31,12 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 
 /// Runs a command whose output matters only when it fails. It gets no input and no more than `limit` of time.
 pub(crate) fn quiet(command: &mut Command, limit: Duration) -> Result<()> {
-    // Both streams go to one file, so that a command that fails is quoted in the order in which it spoke.
+    both_outputs(command, limit).map(drop)
+}
+
+/// Like [`quiet`], but returns what the command wrote to standard output and standard error, in the order in which it
+/// wrote it.
+pub(crate) fn both_outputs(command: &mut Command, limit: Duration) -> Result<String> {
     let mut log = tempfile::tempfile()?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
     let outcome = status_within(command, limit);
@@ -39,7 +44,7 @@ pub(crate) fn quiet(command: &mut Command, limit: Duration) -> Result<()> {
     log.rewind()?;
     log.read_to_string(&mut said)?;
     match outcome? {
-        Some(status) if status.success() => Ok(()),
+        Some(status) if status.success() => Ok(said),
         Some(status) => bail!("{} failed ({status})\n{}", spelled(command), said.trim_end()),
         None => bail!("{} was stopped after {} s\n{}", spelled(command), limit.as_secs(), said.trim_end()),
     }

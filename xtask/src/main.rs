@@ -36,6 +36,7 @@ mod listing;
 mod long_heads;
 mod miri;
 mod model;
+mod msrv;
 mod nginx;
 mod nginx_test;
 mod npm;
@@ -48,6 +49,7 @@ mod parity;
 mod peers;
 mod project;
 mod python;
+mod release;
 mod screenshot;
 mod setup;
 mod sizes;
@@ -134,6 +136,12 @@ enum Chore {
     },
     /// Run the tests of the core under Miri.
     Miri,
+    /// Check that this state may be released; the release workflow runs it before it publishes anything.
+    Release {
+        /// The tag of the release, which must be the version.
+        #[arg(long)]
+        tag: Option<String>,
+    },
     /// Write a picture of the demo page with the loaded model.
     Screenshot {
         #[arg(long)]
@@ -184,6 +192,7 @@ fn run(chore: Chore, root: PathBuf) -> Result<()> {
         Chore::Test { steps } => suite::run(&project, &steps),
         Chore::Fuzz { target, seconds, sanitizer } => fuzz::run(&project, target.as_deref(), seconds, sanitizer),
         Chore::Miri => miri::run(&project),
+        Chore::Release { tag } => release::check(&project, tag.as_deref()),
         Chore::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { page::DESKTOP };
             screenshot::take(&project, window, dark, whole, &out)

@@ -20,6 +20,8 @@ pub(crate) struct Project {
     pub(crate) tools: PathBuf,
     /// The version of the library.
     pub(crate) version: String,
+    /// The oldest Rust that the library supports, from Cargo.toml.
+    pub(crate) rust_version: String,
     /// The URL of the repository, from Cargo.toml; empty while it is not decided.
     pub(crate) repository: String,
     /// The features of the library.
@@ -36,10 +38,12 @@ impl Project {
         let packages = metadata.get("packages").and_then(Value::as_array).context("cargo metadata lists no package")?;
         let library = packages.iter().find(|package| package.get("name").is_some_and(|name| name == "weightstream"));
         let version = text(library.and_then(|library| library.get("version"))).context("there is no weightstream")?;
+        let rust_version = text(library.and_then(|library| library.get("rust_version")));
+        let rust_version = rust_version.context("Cargo.toml has no `rust-version`")?;
         let repository = text(library.and_then(|library| library.get("repository"))).unwrap_or_default();
         let features = library.and_then(|library| library.get("features")).and_then(Value::as_object);
         let features = features.into_iter().flatten().map(|(name, _)| name.clone()).collect();
-        Ok(Project { root, target: target.into(), tools: tools_folder()?, version, repository, features })
+        Ok(Project { root, target: target.into(), tools: tools_folder()?, version, rust_version, repository, features })
     }
 
     /// Holds off other chores that would make the same things in the target folder; they find them made.

@@ -17,10 +17,11 @@ use crate::{browser, cargo_tools, npm, wasm_target};
 /// Finds or installs every tool. What takes long (apt, two cargo installs, npm) runs at the same time.
 pub(crate) fn all(project: &Project) -> Result<()> {
     let start = Instant::now();
-    let parts: [fn(&Project) -> Result<()>; 11] = [
+    let parts: [fn(&Project) -> Result<()>; 12] = [
         |project| wasm_target::ready(project).map(drop),
         |project| cargo_tools::wasm_bindgen(project).map(drop),
         |project| cargo_tools::wasm_pack(project).map(drop),
+        |project| cargo_tools::cargo_deny(project).map(drop),
         |project| npm::ready(project).map(drop),
         |_| browser::chromium().map(drop),
         |_| browser::chromedriver().map(drop),

@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    browser, cache_test, cargo_tools, chaos, command, crash_test, examples_test, formats, headless, interop, lanes,
-    nginx_test, package_test, page_test, parity, setup, trap_test, types, wasm_target, worker_test,
+    browser, cache_test, cargo_tools, chaos, command, crash_test, examples_test, formats, headless, interop, lanes, msrv,
+    nginx_test, package_test, page_test, parity, release, setup, trap_test, types, wasm_target, worker_test,
 };
 
 struct Step {
@@ -21,13 +21,16 @@ struct Step {
 }
 
 /// One after another: compilers use every core, and what is found, built and converted here is what the others need.
-const FIRST: [Step; 6] = [
+const FIRST: [Step; 9] = [
     Step { name: "tools", promise: "every tool is there", run: setup::all },
     Step { name: "fmt", promise: "the code is formatted", run: formatting },
     Step { name: "clippy", promise: "clippy has nothing to say", run: clippy },
     Step { name: "clippy-wasm", promise: "nor for wasm32", run: clippy_for_wasm },
     Step { name: "types", promise: "the JavaScript agrees with its types and with the public API", run: types::run },
+    Step { name: "msrv", promise: "the library compiles with the stated version of Rust", run: msrv::run },
     Step { name: "package", promise: "the npm package is whole, typed and small", run: package_test::run },
+    Step { name: "publish", promise: "npm and crates.io would accept the packages", run: release::dry_run },
+    Step { name: "deny", promise: "licences, bans and sources of dependencies are allowed", run: dependencies },
 ];
 
 /// Side by side, what takes longest first.
@@ -119,6 +122,12 @@ fn clippy_for_wasm(project: &Project) -> Result<()> {
         command::run(cargo.current_dir(&project.root))?;
     }
     Ok(())
+}
+
+/// Not advisories: see deny.toml.
+fn dependencies(project: &Project) -> Result<()> {
+    let mut deny = Command::new(cargo_tools::cargo_deny(project)?.join("cargo-deny"));
+    command::run(deny.args(["--locked", "check", "bans", "licenses", "sources"]).current_dir(&project.root))
 }
 
 fn native_tests(project: &Project) -> Result<()> {

@@ -1,0 +1,77 @@
+//! Checks that `rust-version` in Cargo.toml is true: the library compiles with that version, natively and for wasm32.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::project::Project;
+use crate::wasm_target::TARGET;
+use crate::{command, release, setup};
+
+const INSTALL_LIMIT: Duration = Duration::from_secs(300);
+
+/// Checks with the oldest supported toolchain. Where rustup cannot install it, only clippy's lint checks the version.
+pub(crate) fn run(project: &Project) -> Result<()> {
+    let toolchain = toolchain(&project.rust_version);
+    if let Err(error) = ready(&toolchain) {
+        println!("msrv: {error:#}");
+        println!("msrv: WARNING: only functions of the standard library are checked, by clippy::incompatible_msrv");
+        return lint(project);
+    }
+    let published = release::published(project)?;
+    check(project, &toolchain, &published.iter().flat_map(|name| ["--package", name]).collect::<Vec<_>>())?;
+    check(project, &toolchain, &["--package", "weightstream", "--lib", "--target", TARGET])
+}
+
+/// The toolchain of a `rust-version`, which may leave out the patch level.
+fn toolchain(rust_version: &str) -> String {
+    match rust_version.split('.').count() {
+        2 => format!("{rust_version}.0"),
+        _ => rust_version.to_owned(),
+    }
+}
+
+fn ready(toolchain: &str) -> Result<String> {
+    let find = || {
+        let libraries = command::output(&mut in_toolchain(toolchain, "rustc", &["--print", "target-libdir"])).ok()?;
+        let mut for_wasm = in_toolchain(toolchain, "rustc", &["--print", "target-libdir", "--target", TARGET]);
+        let has_wasm = std::fs::exists(command::output(&mut for_wasm).ok()?.trim()).ok()?;
+        has_wasm.then(|| libraries.trim().to_owned())
+    };
+    let install = || {
+        let mut rustup = Command::new("rustup");
+        rustup.args(["toolchain", "install", toolchain, "--profile", "minimal", "--no-self-update"]);
+        command::quiet(rustup.args(["--target", TARGET]), INSTALL_LIMIT)
+    };
+    setup::ready(&format!("Rust {toolchain}"), find, install)
+}
+
+fn check(project: &Project, toolchain: &str, what: &[&str]) -> Result<()> {
+    let mut cargo = in_toolchain(toolchain, "cargo", &["check", "--locked", "--target-dir"]);
+    cargo.arg(project.target.join("msrv")).args(what).current_dir(&project.root);
+    // Flags for another compiler may not exist in this one.
+    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    command::run(&mut cargo)
+}
+
+fn lint(project: &Project) -> Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["clippy", "--workspace", "--all-targets", "--", "-D", "clippy::incompatible_msrv"]);
+    command::run(cargo.current_dir(&project.root))
+}
+
+fn in_toolchain(toolchain: &str, program: &str, arguments: &[&str]) -> Command {
+    let mut rustup = Command::new("rustup");
+    rustup.args(["run", toolchain, program]).args(arguments);
+    rustup
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_version_without_a_patch_level_names_its_first_toolchain() {
+        assert_eq!(super::toolchain("1.92"), "1.92.0");
+        assert_eq!(super::toolchain("1.92.1"), "1.92.1");
+    }
+}

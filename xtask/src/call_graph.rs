@@ -81,8 +81,8 @@ impl<'a> CallGraph<'a> {
         self.without(self.names.clone())
     }
 
-    /// As [`CallGraph::without_names`], and without the code that nothing could reach if the functions that `is_gone` were
-    /// not there. That is no module any more, but as long as one.
+    /// As [`CallGraph::without_names`], and without the code that nothing could reach if the functions that `is_gone`
+    /// were not there. That is no module any more, but as long as one.
     pub(crate) fn without_functions(&self, is_gone: impl Fn(&str) -> bool) -> Vec<u8> {
         let mut is_reached = vec![false; self.functions.len()];
         let mut queue = self.roots.clone();

@@ -1,4 +1,5 @@
-//! Tools from crates.io, each in a folder of its own version: clones that pin other versions do not disturb one another.
+//! Tools from crates.io, each in a folder of its own version: clones that pin other versions do not disturb one
+//! another.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! What the package promises whatever is done to it, in a real browser: every promise settles with an error that says why,
-//! also where its module ends; what is closed stops and gives its memory back; options and files that cannot be are refused.
+//! What the package promises whatever is done to it, in a real browser: every promise settles with an error that says
+//! why, also where its module ends; what is closed stops and gives its memory back; options and files that cannot be
+//! are refused.
 
 use std::fs;
 
@@ -74,7 +75,10 @@ fn holds(browser: &mut Chromium, url: &str, module: &str, test: &str, argument: 
     let mut page = browser.new_page()?;
     page.open(&format!("{url}/tests/index.html"))?;
     let call = format!(
-        "(async () => JSON.stringify(await (await import('/tests/{module}.js')).{test}({argument}).catch((error) => [error.stack])))()"
+        "(async () => {{
+            const {{ {test} }} = await import('/tests/{module}.js');
+            return JSON.stringify(await {test}({argument}).catch((error) => [error.stack]));
+        }})()"
     );
     let told = page.evaluate(&call).with_context(|| format!("{module}: {test}"))?;
     let faults: Vec<String> = serde_json::from_str(told.as_str().context("the page gave no text")?)?;
@@ -82,7 +86,8 @@ fn holds(browser: &mut Chromium, url: &str, module: &str, test: &str, argument: 
     Ok(())
 }
 
-/// The package without its worker, quickly built, with the hooks that only tests use. Each test has a package of its own.
+/// The package without its worker, quickly built, with the hooks that only tests use. Each test has a package of its
+/// own.
 pub(crate) fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
     let mut cargo = package::cargo_for_module(project)?;
     command::run(cargo.args(["--", "--cfg", "weightstream_test_hooks"]))?;

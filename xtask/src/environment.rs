@@ -1,8 +1,8 @@
 //! Without what cargo tells the programs that it runs.
 //!
-//! `cargo run` gives its program the variables of the program's own package. Build scripts of dependencies watch them: for the
-//! cargo that a chore runs they would be others than for the one that runs the chore, and each would build anew what the
-//! other has built.
+//! `cargo run` gives its program the variables of the program's own package. Build scripts of dependencies watch them:
+//! for the cargo that a chore runs they would be others than for the one that runs the chore, and each would build anew
+//! what the other has built.
 
 use std::env;
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
-//! `cargo xtask fuzz`: the fuzz targets under libFuzzer and AddressSanitizer, each for a while, seeded with the fixtures.
+//! `cargo xtask fuzz`: the fuzz targets under libFuzzer and AddressSanitizer, each for a while, seeded with the
+//! fixtures.
 //!
-//! The parsers have no unsafe code, but what they call has: the decoder of `structured-zstd` alone has 236 unsafe blocks. Wrong
-//! accesses of theirs would go unnoticed without a sanitizer.
+//! The parsers have no unsafe code, but what they call has: the decoder of `structured-zstd` alone has 236 unsafe
+//! blocks. Wrong accesses of theirs would go unnoticed without a sanitizer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,8 @@ pub(crate) enum Sanitizer {
     None,
 }
 
-/// The target whose inputs begin with the script of a network, and how long that is. The fixtures alone would lose their heads to it.
+/// The target whose inputs begin with the script of a network, and how long that is. The fixtures alone would lose
+/// their heads to it.
 const SCRIPTED: (&str, u8) = ("load", 64);
 
 /// Targets whose inputs are bare Zstandard frames: they write their own, and the fixtures say nothing to them.
@@ -83,7 +85,8 @@ fn cargo_fuzz(project: &Project, bin: &Path, command: &str, sanitizer: Sanitizer
             cargo.arg("address").env("ASAN_OPTIONS", SANITIZER_OPTIONS);
             // rustc hides its sanitizers behind a flag of nightly ones; their runtime comes with all of them.
             cargo.env("RUSTC_BOOTSTRAP", "1");
-            // The C library is watched, too. GCC poisons a constant table of its for good when it leaves the table's scope.
+            // The C library is watched, too. GCC poisons a constant table of its for good when it leaves the table's
+            // scope.
             cargo.env("CFLAGS", "-fno-sanitize-address-use-after-scope");
         }
         Sanitizer::None => drop(cargo.arg("none")),

@@ -59,7 +59,8 @@ pub(crate) fn run(project: &Project) -> Result<()> {
 
     let megabytes = |bytes: u64| bytes as f64 / 1e6;
     println!(
-        "{} tensors bit-exact, {:.1} MB sent, {:.1} MB decoded, {:.2} s, {:.0} MB/s, {requests} requests, {:.1} MiB of WebAssembly memory",
+        "{} tensors bit-exact, {:.1} MB sent, {:.1} MB decoded, {:.2} s, {:.0} MB/s, {requests} requests, \
+         {:.1} MiB of WebAssembly memory",
         report.tensors.len(),
         megabytes(demo.traffic.bytes()),
         megabytes(stats.bytes_decoded),

@@ -109,8 +109,8 @@ enum Chore {
         #[arg(long, conflicts_with = "kernels")]
         profile: bool,
     },
-    /// Load random models from a server that cuts, stalls, lies and changes files; every tensor is bit-exact or an error.
-    /// Half of the time natively, and half in headless Chromium, whose tabs close and whose quota ends.
+    /// Load random models from a server that cuts, stalls, lies and changes files; every tensor is bit-exact or an
+    /// error. Half of the time natively, and half in headless Chromium, whose tabs close and whose quota ends.
     Chaos {
         #[arg(long, default_value_t = 1.0)]
         minutes: f64,

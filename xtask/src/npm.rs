@@ -17,7 +17,8 @@ pub(crate) fn ready(project: &Project) -> Result<PathBuf> {
     installed(project, "npm tools", "tests/package", &["package.json", "package-lock.json", ".npmrc"])
 }
 
-/// The `node_modules` folder of what the manifests in a folder of the repository pin, with the files beside them that they name.
+/// The `node_modules` folder of what the manifests in a folder of the repository pin, with the files beside them that
+/// they name.
 pub(crate) fn installed(project: &Project, what: &str, pins: &str, files: &[&str]) -> Result<PathBuf> {
     node()?;
     let pins = project.root.join(pins);
@@ -27,7 +28,8 @@ pub(crate) fn installed(project: &Project, what: &str, pins: &str, files: &[&str
     let find = || folder.is_dir().then(|| folder.display().to_string());
     let install = || {
         fs::create_dir_all(&project.tools)?;
-        // Installed beside its place and moved there at the end: an installation cut off half way is never taken for one.
+        // Installed beside its place and moved there at the end: an installation cut off half way is never taken for
+        // one.
         let build = tempfile::Builder::new().prefix("npm-").tempdir_in(&project.tools)?;
         for name in files {
             fs::create_dir_all(build.path().join(name).with_file_name(""))?;

@@ -164,8 +164,9 @@ pub(crate) fn bind(project: &Project, module: &Path, built: &Path) -> Result<()>
     Ok(fs::write(glue, format!("import {{ guard, trackRequest }} from \"./weightstream.guard.js\";\n{text}"))?)
 }
 
-/// What becomes of which pieces of the glue: the module gets its name, everything enters it through the net that catches its
-/// end, its requests are known so that they end with it, and closures of an instance that has ended do nothing.
+/// What becomes of which pieces of the glue: the module gets its name, everything enters it through the net that
+/// catches its end, its requests are known so that they end with it, and closures of an instance that has ended do
+/// nothing.
 const GLUE: [(&str, &str); 5] = [
     (MODULE_OF_GLUE, MODULE),
     ("wasm = instance.exports;", "wasm = guard(instance.exports, () => __wbg_instance_id++);"),

@@ -11,8 +11,8 @@ use crate::project::Project;
 /// A file of the package: its path below the package's root, and its bytes.
 pub(crate) type File = (String, Vec<u8>);
 
-/// Collects the files of the package. Those that are neither generated into `built` nor in `src/js` have the same path in the
-/// repository.
+/// Collects the files of the package. Those that are neither generated into `built` nor in `src/js` have the same path
+/// in the repository.
 pub(crate) fn collect(project: &Project, manifest: &Value, built: &Path) -> Result<Vec<File>> {
     let mut files = vec![("package.json".to_owned(), package_json(project, manifest)?)];
     for name in listed(manifest)? {

@@ -71,8 +71,8 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Sets every trap in one browser and gives how many of them caught the package. To loaders in workers those of networks are set in
-/// one browser, the fastest: it is the same engine that meets them. Those of browsers are in all.
+/// Sets every trap in one browser and gives how many of them caught the package. To loaders in workers those of
+/// networks are set in one browser, the fastest: it is the same engine that meets them. Those of browsers are in all.
 fn set_all(project: &Project, engine: Engine, site: &str) -> Result<usize> {
     let browser = Browser::launch(project, engine)?;
     let on_the_page = set_each(&browser, &engine.to_string(), &format!("{site}/"), all())?;

@@ -45,7 +45,8 @@ pub(crate) fn install(project: &Project) -> Result<()> {
     eprintln!("setup: building the standard library for {TARGET}, half a minute or so");
     let libraries = build_libraries(work.path())?;
 
-    // Put together beside the old one and moved in at the end, so that a run cut off half way leaves a whole one or none.
+    // Put together beside the old one and moved in at the end, so that a run cut off half way leaves a whole one or
+    // none.
     let sysroot = work.path().join("sysroot");
     let lib = sysroot.join("lib/rustlib").join(TARGET).join("lib");
     fs::create_dir_all(&lib)?;

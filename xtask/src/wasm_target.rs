@@ -83,7 +83,8 @@ impl Toolchain {
         Ok(())
     }
 
-    /// Links a real module. That the files are there would not show a missing linker, nor a library of another compiler.
+    /// Links a real module. That the files are there would not show a missing linker, nor a library of another
+    /// compiler.
     fn works(&self) -> bool {
         let module = tempfile::tempdir().and_then(|folder| {
             let path = folder.path().join("smoke.wasm");

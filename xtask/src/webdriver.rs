@@ -43,7 +43,8 @@ impl Browser {
         Ok(Browser { session: format!("/session/{session}"), driver })
     }
 
-    /// Goes to an address and waits until the document is there and its scripts have run. WebKit's driver says so before, now and then.
+    /// Goes to an address and waits until the document is there and its scripts have run. WebKit's driver says so
+    /// before, now and then.
     pub(crate) fn open(&self, url: &str) -> Result<()> {
         self.post("/url", json!({ "url": url }))?;
         let is_there = format!("location.href === new URL({}).href && document.readyState === 'complete'", json!(url));

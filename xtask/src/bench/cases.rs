@@ -97,7 +97,8 @@ fn cold() -> Vec<Case> {
     ]
 }
 
-/// The same by loaders that live in workers, with as many more as there can be by default, on a machine with the cores for them.
+/// The same by loaders that live in workers, with as many more as there can be by default, on a machine with the cores
+/// for them.
 fn by_workers() -> Vec<Case> {
     let tensors = |name, title, file, goals| {
         let parameters = json!({ "url": format!("/models/{file}"), "options": { "workers": 4, "inWorker": true } });

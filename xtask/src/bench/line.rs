@@ -54,7 +54,8 @@ impl Drop for Line {
     }
 }
 
-/// Carries bytes both ways until one side ends. An error is the end of the connection, which is all that either would see.
+/// Carries bytes both ways until one side ends. An error is the end of the connection, which is all that either would
+/// see.
 fn connect(client: TcpStream, server: &str, busy_until: &Mutex<Instant>) -> io::Result<()> {
     let server = TcpStream::connect(server)?;
     let (asking, asked) = (client.try_clone()?, server.try_clone()?);

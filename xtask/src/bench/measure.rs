@@ -46,8 +46,8 @@ pub(super) struct Measured {
 }
 
 impl Rounds {
-    /// Runs both once, which does not count, and notes what a page holds that has loaded nothing yet: what workers and streams keep
-    /// from then on belongs to the peaks.
+    /// Runs both once, which does not count, and notes what a page holds that has loaded nothing yet: what workers and
+    /// streams keep from then on belongs to the peaks.
     pub(super) fn warm_up(page: &mut Page, case: &Case) -> Result<Self> {
         let runs = [run(page, &case.run)?, run(page, &case.against)?];
         let floor_bytes = runs.iter().filter_map(|run| Some(run.memory?.held)).min();
@@ -70,8 +70,8 @@ impl Rounds {
         Ok(())
     }
 
-    /// Runs the case once more, and looks how long the page cannot answer. What earlier runs have left is gone before: to free 256 MB
-    /// takes the page 25 ms, which is no part of a load.
+    /// Runs the case once more, and looks how long the page cannot answer. What earlier runs have left is gone before:
+    /// to free 256 MB takes the page 25 ms, which is no part of a load.
     pub(super) fn watch(&mut self, page: &mut Page, Case { run: (way, parameters), .. }: &Case) -> Result<()> {
         let arguments = format!("({}, {parameters})", json!(way));
         call(page, &format!("prepare{arguments}"))?;

@@ -30,8 +30,10 @@ impl Nginx {
         let configuration = format!(
             "daemon off; pid nginx.pid; error_log stderr; events {{}}\n\
              http {{ access_log off; sendfile on; tcp_nopush on; root {};\n\
-             client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n\
-             server {{ listen 127.0.0.1:{port}; add_header Access-Control-Allow-Origin *; add_header Cross-Origin-Resource-Policy cross-origin; }} }}\n",
+             client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;\n\
+             uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n\
+             server {{ listen 127.0.0.1:{port}; add_header Access-Control-Allow-Origin *;\n\
+             add_header Cross-Origin-Resource-Policy cross-origin; }} }}\n",
             files.display()
         );
         // Its worker gives up root for another user, who may not read the files.

@@ -23,8 +23,8 @@ use crate::{command, npm, package};
 const PINS: &str = "benches/peers";
 const FILES: [&str; 5] = ["package.json", "package-lock.json", ".npmrc", "unused/package.json", "unused/index.js"];
 
-/// `loadWeights` asks for all files at once and waits for every answer before it reads one: with more files than the browser
-/// opens connections to a host, it waits for ever.
+/// `loadWeights` asks for all files at once and waits for every answer before it reads one: with more files than the
+/// browser opens connections to a host, it waits for ever.
 const TENSORS_OF_A_SHARD: usize = 16;
 
 const BUNDLE_LIMIT: Duration = Duration::from_secs(120);
@@ -170,8 +170,9 @@ fn version(project: &Project, package: &str) -> Result<String> {
 
 fn tfjs_manifest(models: &Path) -> Result<Value> {
     let reader = Reader::open(models.join(RAW))?;
-    let weights = |tensor: &weightstream::index::Tensor| json!({ "name": tensor.name, "shape": tensor.shape, "dtype": "float32" });
-    let weights: Vec<_> = reader.tensors().iter().map(weights).collect();
+    let weights = reader.tensors().iter();
+    let weights = weights.map(|tensor| json!({ "name": tensor.name, "shape": tensor.shape, "dtype": "float32" }));
+    let weights: Vec<_> = weights.collect();
     Ok(json!([{ "paths": models::bare_shards(models, TENSORS_OF_A_SHARD)?, "weights": weights }]))
 }
 

@@ -1,5 +1,5 @@
-//! The growth of cost as a picture: a panel for bytes and one for tensors, both axes logarithmic, so that what grows linearly
-//! runs along the dotted lines.
+//! The growth of cost as a picture: a panel for bytes and one for tensors, both axes logarithmic, so that what grows
+//! linearly runs along the dotted lines.
 
 use std::fmt::Write;
 
@@ -14,7 +14,8 @@ const BOTTOM: f64 = 310.0;
 
 const OWN_STYLE: &str = "
   path { fill: none } .ours { stroke: #2f81c7; stroke-width: 2 } .plain { stroke: #8c959f; stroke-width: 2 }
-  .dot-ours { fill: #2f81c7 } .dot-plain { fill: #8c959f } .linear { stroke: #8c959f; stroke-dasharray: 1 5 } .frame { stroke: #8c959f }
+  .dot-ours { fill: #2f81c7 } .dot-plain { fill: #8c959f }
+  .linear { stroke: #8c959f; stroke-dasharray: 1 5 } .frame { stroke: #8c959f }
 ";
 
 struct Panel<'a> {
@@ -33,7 +34,8 @@ pub(super) fn svg(report: &Report) -> String {
          aria-label=\"Cost against bytes and against tensors\">\n<style>{STYLE}{OWN_STYLE}</style>\n"
     );
     text(&mut svg, "title", "start", 12.0, 24.0, "Cost over three orders of magnitude, in milliseconds");
-    let legend = "blue: weightstream; grey: fetch().arrayBuffer() of the same bytes; dotted: ten times as much for ten times as much";
+    let legend = "blue: weightstream; grey: fetch().arrayBuffer() of the same bytes; \
+                  dotted: ten times as much for ten times as much";
     text(&mut svg, "faint", "start", 12.0, 44.0, legend);
     let footer = format!("{browser}, {cores} cores, load {before} to {after}, medians of {rounds} interleaved rounds");
     text(&mut svg, "faint", "start", 12.0, HEIGHT - 12.0, &footer);

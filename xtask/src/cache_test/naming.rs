@@ -90,7 +90,8 @@ fn tells_of_a_bad_cache_key(browser: &mut Chromium, site: &Site) -> Result<()> {
         ensure!(!function.contains("luck") || told.contains("no such luck"), "nor is it said why: {told:?}");
     }
     let told = page.evaluate(&format!(
-        "StreamingLoader.open({url}, {{ inWorker: true, cacheKey: String }}).then(() => 'opened', (error) => error.code)"
+        "StreamingLoader.open({url}, {{ inWorker: true, cacheKey: String }})
+            .then(() => 'opened', (error) => error.code)"
     ))?;
     ensure!(told == "INVALID_ARGUMENT", "in a worker it gives {told}");
     Ok(())

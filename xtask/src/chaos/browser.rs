@@ -1,5 +1,5 @@
-//! Chaos in a browser: pages that are closed in the middle and opened again, two tabs at once, a quota that ends, and the
-//! same server at its worst. What the cache keeps of one visit must be right in the next one.
+//! Chaos in a browser: pages that are closed in the middle and opened again, two tabs at once, a quota that ends, and
+//! the same server at its worst. What the cache keeps of one visit must be right in the next one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -206,8 +206,8 @@ impl Story<'_> {
         Ok(())
     }
 
-    /// Compares what was received with what is needed: of each version each byte once, where nothing keeps the cache from
-    /// keeping it.
+    /// Compares what was received with what is needed: of each version each byte once, where nothing keeps the cache
+    /// from keeping it.
     fn count(&self, is_full: bool, received: u64, lost: u64, extra_loads: u64, totals: &mut Totals) -> Result<()> {
         let sent = self.server.sent();
         let count = |faults: &[Fault]| faults.iter().filter_map(|fault| sent.faults.get(fault)).sum::<u64>();
@@ -252,7 +252,8 @@ impl Totals {
     fn print(&self) {
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         println!(
-            "{} models, {} loads, {} of them closed in the middle, {} models under a small quota, {} with little memory",
+            "{} models, {} loads, {} of them closed in the middle, {} models under a small quota, \
+             {} with little memory",
             self.stories, self.visits, self.closed, self.full, self.little
         );
         println!(

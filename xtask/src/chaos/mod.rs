@@ -158,8 +158,8 @@ impl Traffic {
         );
     }
 
-    /// What was sent and not received was in flight at a cut, on whichever side. A server that ignores a range sends what
-    /// it likes: such answers are left out.
+    /// What was sent and not received was in flight at a cut, on whichever side. A server that ignores a range sends
+    /// what it likes: such answers are left out.
     fn check(&self) -> Result<()> {
         let in_flight = self.sent.saturating_sub(self.received);
         let excess = self.payload * MAX_EXCESS_PERCENT / 100 + self.sent_for_ignored_ranges + self.overlapped;

@@ -120,7 +120,8 @@ const FAULTS: [Fault; 22] = [
     Fault::Longer,
 ];
 
-/// The most that a resumed request overlaps what was received before, where no strong ETag proves that the file is the same.
+/// The most that a resumed request overlaps what was received before, where no strong ETag proves that the file is the
+/// same.
 const MAX_OVERLAP_BYTES: u64 = 128 << 10;
 
 /// What was sent.
@@ -130,7 +131,8 @@ pub(crate) struct Sent {
     pub(crate) bytes: u64,
     /// Those of them that were sent in answer to a range of another.
     pub(crate) bytes_of_ignored_ranges: u64,
-    /// How many may have been sent twice, because requests overlap where no strong ETag proves that the file is the same.
+    /// How many may have been sent twice, because requests overlap where no strong ETag proves that the file is the
+    /// same.
     pub(crate) overlap_bytes: u64,
     pub(crate) faults: BTreeMap<Fault, u64>,
 }

@@ -71,7 +71,8 @@ fn keep_all(project: &Project, engine: Engine, url: &str) -> Result<()> {
     let (files, tasks) = every_fixture(&page, &fixtures).with_context(|| engine.to_string())?;
     let of_loaders = in_worker::every_fixture(&page, &fixtures).with_context(|| format!("{engine}, in a worker"))?;
     println!(
-        "{engine}: {} promises hold; {files} files the same, by {tasks} tasks of workers; {of_loaders} by loaders in workers",
+        "{engine}: {} promises hold; {files} files the same, by {tasks} tasks of workers; \
+         {of_loaders} by loaders in workers",
         promises.count()
     );
     Ok(())
@@ -179,8 +180,8 @@ fn every_fixture(page: &Page, fixtures: &Path) -> Result<(usize, u64)> {
     Ok((models.len(), tasks))
 }
 
-/// The worker as some bundlers write it: a classic script, which imports another one. `broken.classic.js` imports one that is
-/// not there.
+/// The worker as some bundlers write it: a classic script, which imports another one. `broken.classic.js` imports one
+/// that is not there.
 fn classic_worker(project: &Project, package: &Path) -> Result<()> {
     let esbuild = npm::tool(&npm::ready(project)?, "esbuild/bin/esbuild");
     let mut bundle = esbuild;

@@ -49,6 +49,8 @@ mod parity;
 mod peers;
 mod project;
 mod python;
+#[cfg(test)]
+mod readme_figures;
 mod release;
 mod screenshot;
 mod setup;

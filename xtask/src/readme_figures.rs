@@ -1,0 +1,48 @@
+//! The README states what was measured.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::sources;
+
+/// The rows of the README's table, with the cases of `benches/results.json` that each shows.
+const ROWS: [(&str, &[&str]); 8] = [
+    ("raw tensors", &["raw"]),
+    ("raw tensors, `inWorker`", &["raw-in-worker"]),
+    ("CRC-32 verified", &["crc32"]),
+    ("BLAKE3 verified, one thread; 4 workers", &["blake3", "blake3-workers"]),
+    ("SHA-256 verified, one thread; 4 workers", &["sha256", "sha256-workers"]),
+    ("LZ4, 8-bit quantized; highly compressible", &["lz4-q8", "lz4-sparse"]),
+    ("first load, which fills the cache", &["cold"]),
+    ("from the cache", &["warm"]),
+];
+
+#[test]
+fn the_readme_has_the_figures_of_the_last_benchmark() {
+    let root = sources::root();
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let results: Value = serde_json::from_slice(&fs::read(root.join("benches/results.json")).unwrap()).unwrap();
+    for (title, cases) in ROWS {
+        let time = figures(&results, cases, "time against fetch().arrayBuffer()");
+        let peak = figures(&results, cases, "renderer's peak against the payload");
+        let row = format!("| {title} | {time} | {peak} |");
+        assert!(readme.contains(&row), "the README should have this row:\n{row}");
+    }
+    let fetch =
+        format!("| `fetch(url).arrayBuffer()` | 1.00 | {} |", figures(&results, &["raw"], "the same of fetch()"));
+    assert!(readme.contains(&fetch), "the README should have this row:\n{fetch}");
+    let (rounds, cores) = (&results["rounds"], &results["cores"]);
+    assert!(readme.contains(&format!("{cores} cores, {rounds} rounds;")), "{cores} cores, {rounds} rounds");
+}
+
+/// What was measured of these cases, rounded as the README has it.
+fn figures(results: &Value, cases: &[&str], quantity: &str) -> String {
+    let figure = |case: &&str| {
+        let rows = results["rows"].as_array().unwrap().iter();
+        let mut of_case = rows.filter(|row| row["case"] == *case);
+        let row = of_case.find(|row| row["quantity"].as_str().unwrap().starts_with(quantity)).unwrap();
+        format!("{:.2}", row["value"].as_f64().unwrap())
+    };
+    cases.iter().map(figure).collect::<Vec<_>>().join("; ")
+}

@@ -21,7 +21,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     }
     let published = release::published(project)?;
     check(project, &toolchain, &published.iter().flat_map(|name| ["--package", name]).collect::<Vec<_>>())?;
-    check(project, &toolchain, &["--package", "weightstream", "--lib", "--target", TARGET])
+    check(project, &toolchain, &["--package", "weightstream", "--lib", "--features", "js", "--target", TARGET])
 }
 
 /// The toolchain of a `rust-version`, which may leave out the patch level.

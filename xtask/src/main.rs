@@ -31,6 +31,8 @@ mod fuzz;
 mod headless;
 mod interop;
 mod lanes;
+#[cfg(test)]
+mod line_length;
 mod links;
 mod listing;
 mod long_heads;

@@ -15,7 +15,7 @@ static LISTS_ARE_FRESH: Mutex<bool> = Mutex::new(false);
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Installs packages, with `sudo` where we are not root.
-pub(crate) fn install(packages: &[&str]) -> Result<()> {
+pub fn install(packages: &[&str]) -> Result<()> {
     let list = packages.join(" ");
     if command::in_path("apt-get").is_none() {
         bail!("there is no apt-get here; install by hand what Debian calls {list}");

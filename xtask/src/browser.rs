@@ -19,33 +19,33 @@ const BROWSERS: [&str; 6] = [
 ];
 
 /// A browser that speaks the Chrome DevTools Protocol: `$CHROME`, an installed one, else Debian's.
-pub(crate) fn chromium() -> Result<PathBuf> {
+pub fn chromium() -> Result<PathBuf> {
     // A bare machine has no font; without one, pages would show no text.
     ready("Chromium", "CHROME", &BROWSERS, &["chromium", "fonts-liberation"])
 }
 
 /// The WebDriver server for it: `$CHROMEDRIVER`, an installed one, else Debian's.
-pub(crate) fn chromedriver() -> Result<PathBuf> {
+pub fn chromedriver() -> Result<PathBuf> {
     ready("chromedriver", "CHROMEDRIVER", &["chromedriver"], &["chromium-driver"])
 }
 
 /// Firefox: `$FIREFOX`, an installed one, else Debian's.
-pub(crate) fn firefox() -> Result<PathBuf> {
+pub fn firefox() -> Result<PathBuf> {
     ready("Firefox", "FIREFOX", &["firefox-esr", "firefox"], &["firefox-esr", "fonts-liberation"])
 }
 
 /// The WebDriver server of WebKitGTK, which brings its browser.
-pub(crate) fn webkit_driver() -> Result<PathBuf> {
+pub fn webkit_driver() -> Result<PathBuf> {
     present("WebKitWebDriver", &["webkit2gtk-driver"])
 }
 
 /// A screen that nobody sees, for WebKitGTK, which has no headless mode.
-pub(crate) fn xvfb() -> Result<PathBuf> {
+pub fn xvfb() -> Result<PathBuf> {
     present("Xvfb", &["xvfb"])
 }
 
 /// A web server.
-pub(crate) fn nginx() -> Result<PathBuf> {
+pub fn nginx() -> Result<PathBuf> {
     present("nginx", &["nginx-light"])
 }
 

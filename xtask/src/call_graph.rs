@@ -5,7 +5,7 @@ use std::ops::Range;
 use anyhow::{Result, ensure};
 use wasmparser::{ElementItems, ExternalKind, KnownCustom, Name, Operator, Parser, Payload, TypeRef};
 
-pub(crate) struct CallGraph<'a> {
+pub struct CallGraph<'a> {
     module: &'a [u8],
     /// Imported ones first, as functions are numbered.
     functions: Vec<Function>,
@@ -25,7 +25,7 @@ struct Function {
 }
 
 impl<'a> CallGraph<'a> {
-    pub(crate) fn read(module: &'a [u8]) -> Result<Self> {
+    pub fn read(module: &'a [u8]) -> Result<Self> {
         let mut graph = CallGraph { module, functions: Vec::new(), roots: Vec::new(), names: None };
         let mut section_end = 0;
         for payload in Parser::new(0).parse_all(module) {
@@ -77,13 +77,13 @@ impl<'a> CallGraph<'a> {
     }
 
     /// The module for a browser.
-    pub(crate) fn without_names(&self) -> Vec<u8> {
+    pub fn without_names(&self) -> Vec<u8> {
         self.without(self.names.clone())
     }
 
     /// As [`CallGraph::without_names`], and without the code that nothing could reach if the functions that `is_gone`
     /// were not there. That is no module any more, but as long as one.
-    pub(crate) fn without_functions(&self, is_gone: impl Fn(&str) -> bool) -> Vec<u8> {
+    pub fn without_functions(&self, is_gone: impl Fn(&str) -> bool) -> Vec<u8> {
         let mut is_reached = vec![false; self.functions.len()];
         let mut queue = self.roots.clone();
         while let Some(number) = queue.pop() {

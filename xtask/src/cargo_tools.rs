@@ -27,28 +27,28 @@ const UNOPTIMISED: [(&str, &str); 3] = [
 ];
 
 /// The folder with `wasm-bindgen` and `wasm-bindgen-test-runner`. Their version must be that of the library.
-pub(crate) fn wasm_bindgen(project: &Project) -> Result<PathBuf> {
+pub fn wasm_bindgen(project: &Project) -> Result<PathBuf> {
     let version = locked_version(&project.root, "wasm-bindgen")?;
     installed(project, "wasm-bindgen-cli", "wasm-bindgen", &version)
 }
 
 /// The folder with `wasm-pack`.
-pub(crate) fn wasm_pack(project: &Project) -> Result<PathBuf> {
+pub fn wasm_pack(project: &Project) -> Result<PathBuf> {
     installed(project, "wasm-pack", "wasm-pack", WASM_PACK_VERSION)
 }
 
 /// The folder with `cargo-fuzz`.
-pub(crate) fn cargo_fuzz(project: &Project) -> Result<PathBuf> {
+pub fn cargo_fuzz(project: &Project) -> Result<PathBuf> {
     installed(project, "cargo-fuzz", "cargo-fuzz", CARGO_FUZZ_VERSION)
 }
 
 /// The folder with `cargo-deny`. It runs for a second or two, also unoptimised.
-pub(crate) fn cargo_deny(project: &Project) -> Result<PathBuf> {
+pub fn cargo_deny(project: &Project) -> Result<PathBuf> {
     installed_with(project, "cargo-deny", "cargo-deny", CARGO_DENY_VERSION, &UNOPTIMISED)
 }
 
 /// The folder with `geckodriver`, which steers Firefox.
-pub(crate) fn geckodriver(project: &Project) -> Result<PathBuf> {
+pub fn geckodriver(project: &Project) -> Result<PathBuf> {
     installed(project, "geckodriver", "geckodriver", GECKODRIVER_VERSION)
 }
 
@@ -87,7 +87,7 @@ fn installed_with(
 }
 
 /// The version of a package that a workspace's lock file pins.
-pub(crate) fn locked_version(workspace: &Path, package: &str) -> Result<String> {
+pub fn locked_version(workspace: &Path, package: &str) -> Result<String> {
     let lock = fs::read_to_string(workspace.join("Cargo.lock"))?;
     let name = format!("name = \"{package}\"");
     let mut after = lock.lines().skip_while(|line| *line != name);

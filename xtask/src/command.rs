@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 /// Runs a command whose output the person should see.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot run {}", spelled(command)))?;
     if !status.success() {
         bail!("{} failed ({status})", spelled(command));
@@ -20,7 +20,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Runs a command and gives its standard output; what it wrote to standard error is part of the error.
-pub(crate) fn output(command: &mut Command) -> Result<String> {
+pub fn output(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {}", spelled(command)))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
@@ -30,13 +30,13 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 }
 
 /// Runs a command whose output matters only when it fails. It gets no input and no more than `limit` of time.
-pub(crate) fn quiet(command: &mut Command, limit: Duration) -> Result<()> {
+pub fn quiet(command: &mut Command, limit: Duration) -> Result<()> {
     both_outputs(command, limit).map(drop)
 }
 
 /// Like [`quiet`], but returns what the command wrote to standard output and standard error, in the order in which it
 /// wrote it.
-pub(crate) fn both_outputs(command: &mut Command, limit: Duration) -> Result<String> {
+pub fn both_outputs(command: &mut Command, limit: Duration) -> Result<String> {
     let mut log = tempfile::tempfile()?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
     let outcome = status_within(command, limit);
@@ -51,21 +51,21 @@ pub(crate) fn both_outputs(command: &mut Command, limit: Duration) -> Result<Str
 }
 
 /// Where the shell would find a program.
-pub(crate) fn in_path(program: &str) -> Option<PathBuf> {
+pub fn in_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?)
         .map(|folder| folder.join(program).with_extension(env::consts::EXE_EXTENSION))
         .find(|path| path.is_file())
 }
 
 /// A `PATH` in which these folders come first.
-pub(crate) fn path_starting_with<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Result<OsString> {
+pub fn path_starting_with<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Result<OsString> {
     let rest = env::var_os("PATH").unwrap_or_default();
     let all = folders.into_iter().map(Path::to_path_buf).chain(env::split_paths(&rest));
     env::join_paths(all).context("a folder's name does not fit into PATH")
 }
 
 /// The command as a person would type it, for messages.
-pub(crate) fn spelled(command: &Command) -> String {
+pub fn spelled(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
     format!("`{}`", words.join(" "))

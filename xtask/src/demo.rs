@@ -17,42 +17,42 @@ const USUAL_PORT: u16 = 8080;
 const MODELS: &str = "/models";
 
 /// The demo, served in the background.
-pub(crate) struct Demo {
-    pub(crate) server: Running,
-    pub(crate) model: Model,
+pub struct Demo {
+    pub server: Running,
+    pub model: Model,
     /// What was asked of the model's files, as the server saw it.
-    pub(crate) traffic: Arc<Traffic>,
+    pub traffic: Arc<Traffic>,
 }
 
 #[derive(Default)]
-pub(crate) struct Traffic {
+pub struct Traffic {
     requests: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl Traffic {
-    pub(crate) fn requests(&self) -> u64 {
+    pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn count(&self, exchange: &Exchange) {
+    pub fn count(&self, exchange: &Exchange) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(exchange.bytes_sent, Ordering::Relaxed);
     }
 
     /// Requests and bytes so far, which are not counted any more.
-    pub(crate) fn take(&self) -> (u64, u64) {
+    pub fn take(&self) -> (u64, u64) {
         (self.requests.swap(0, Ordering::Relaxed), self.bytes.swap(0, Ordering::Relaxed))
     }
 
     /// Bytes of bodies.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 }
 
 /// Builds and serves the demo for a person, until the process is interrupted.
-pub(crate) fn run(project: &Project, port: Option<u16>) -> Result<()> {
+pub fn run(project: &Project, port: Option<u16>) -> Result<()> {
     let (server, model) = site(project)?;
     let bound = match port {
         Some(port) => server.bind(("127.0.0.1", port))?,
@@ -70,7 +70,7 @@ pub(crate) fn run(project: &Project, port: Option<u16>) -> Result<()> {
 
 impl Demo {
     /// Builds the demo and serves it on a free port.
-    pub(crate) fn start(project: &Project) -> Result<Demo> {
+    pub fn start(project: &Project) -> Result<Demo> {
         let (server, model) = site(project)?;
         let traffic = Arc::new(Traffic::default());
         let counted = Arc::clone(&traffic);
@@ -84,12 +84,12 @@ impl Demo {
     }
 
     /// An address of the page.
-    pub(crate) fn page(&self, query: &str) -> String {
+    pub fn page(&self, query: &str) -> String {
         format!("{}/{query}", self.server.url())
     }
 
     /// The address of the demo model's manifest, without the origin.
-    pub(crate) fn manifest(&self) -> String {
+    pub fn manifest(&self) -> String {
         format!("{MODELS}/{}", model::MANIFEST)
     }
 }

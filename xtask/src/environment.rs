@@ -19,14 +19,16 @@ const MANIFEST: &str = "CARGO_MANIFEST_DIR";
 const ROOT: &str = "WEIGHTSTREAM_ROOT";
 
 /// The repository; `None` where cargo has just started us, with those variables.
-pub(crate) fn root() -> Option<PathBuf> {
+fn root() -> Option<PathBuf> {
     env::var_os(ROOT).filter(|_| env::var_os(MANIFEST).is_none()).map(PathBuf::from)
 }
 
 /// Does the same without those variables, and gives how it ended.
-pub(crate) fn start_again() -> Result<ExitCode> {
+fn start_again() -> Result<ExitCode> {
     let manifest = env::var_os(MANIFEST).context("run this as `cargo xtask`")?;
-    let root = PathBuf::from(manifest).parent().context("xtask lies in no folder")?.to_path_buf();
+    let manifest = PathBuf::from(manifest);
+    let root = manifest.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
+    let root = root.context("there is no Cargo.lock above this crate")?.to_path_buf();
     let mut again = Command::new(env::current_exe()?);
     again.args(env::args_os().skip(1)).env(ROOT, root);
     for (name, _) in env::vars_os() {
@@ -37,4 +39,16 @@ pub(crate) fn start_again() -> Result<ExitCode> {
     let status = again.status().context("cannot start again")?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Runs a program of the workspace with the root of the repository, and reports its error.
+pub fn run(program: impl FnOnce(PathBuf) -> Result<()>) -> ExitCode {
+    let outcome = match root() {
+        Some(root) => program(root).map(|()| ExitCode::SUCCESS),
+        None => start_again(),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
 }

@@ -11,17 +11,17 @@ use sha2::{Digest, Sha256};
 /// A tensor as it must arrive, in the terms in which the demo page reports what did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ExpectedTensor {
-    pub(crate) name: String,
-    pub(crate) dtype: String,
-    pub(crate) shape: Vec<u64>,
-    pub(crate) byte_length: u64,
+pub struct ExpectedTensor {
+    pub name: String,
+    pub dtype: String,
+    pub shape: Vec<u64>,
+    pub byte_length: u64,
     /// Of the tensor's bytes, in hexadecimal.
-    pub(crate) sha256: String,
+    pub sha256: String,
 }
 
 /// The tensors of a safetensors file: the length of its header (8 bytes), the header in JSON, the data.
-pub(crate) fn tensors(file: &Path) -> Result<Vec<ExpectedTensor>> {
+pub fn tensors(file: &Path) -> Result<Vec<ExpectedTensor>> {
     let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let (length, rest) = bytes.split_first_chunk().context("the file has no header")?;
     let length = usize::try_from(u64::from_le_bytes(*length))?;

@@ -15,7 +15,7 @@ use crate::{cargo_tools, command};
 
 /// What watches the memory of a fuzz target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Sanitizer {
+pub enum Sanitizer {
     /// AddressSanitizer: accesses out of bounds and after the end of a life, leaks.
     Address,
     /// Nothing: for systems that rustc has no sanitizer for. Wrong accesses that do not crash go unnoticed.
@@ -34,7 +34,7 @@ const MEMORY_LIMIT: &str = "-rss_limit_mb=1024";
 const SANITIZER_OPTIONS: &str = "quarantine_size_mb=32";
 
 /// Runs one target, or all of them in turn, each for so many seconds. What they find lies in `fuzz/artifacts/` then.
-pub(crate) fn run(project: &Project, target: Option<&str>, seconds: u64, sanitizer: Sanitizer) -> Result<()> {
+pub fn run(project: &Project, target: Option<&str>, seconds: u64, sanitizer: Sanitizer) -> Result<()> {
     let fuzz = project.root.join("fuzz");
     let mut names: Vec<String> = Vec::new();
     for entry in fs::read_dir(fuzz.join("fuzz_targets"))? {

@@ -13,16 +13,16 @@ use anyhow::{Context, Result};
 const LANES: usize = 2;
 
 /// What came of a step.
-pub(crate) struct Ended<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) passed: bool,
-    pub(crate) time: Duration,
+pub struct Ended<'a> {
+    pub name: &'a str,
+    pub passed: bool,
+    pub time: Duration,
     /// What it wrote, in the order in which it wrote it.
-    pub(crate) said: String,
+    pub said: String,
 }
 
 /// Runs the steps of these names, the first ones first, each in a process of its own, and gives each as it ends.
-pub(crate) fn run<'a>(names: &[&'a str], mut tell: impl FnMut(Ended<'a>)) {
+pub fn run<'a>(names: &[&'a str], mut tell: impl FnMut(Ended<'a>)) {
     let waiting = Mutex::new(names.iter());
     let (sender, ended) = mpsc::channel();
     thread::scope(|scope| {

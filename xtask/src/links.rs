@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 use anyhow::{Context, Result, ensure};
 
 /// Checks every relative link of these Markdown files, which are below `root`, as are the files that they may link to.
-pub(crate) fn check(root: &Path, documents: &[String]) -> Result<()> {
+pub fn check(root: &Path, documents: &[String]) -> Result<()> {
     let mut dead = Vec::new();
     for document in documents {
         let text = fs::read_to_string(root.join(document)).with_context(|| document.clone())?;

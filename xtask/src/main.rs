@@ -1,79 +1,17 @@
-//! The project's chores: `cargo xtask <chore>`. They find or install whatever they need by themselves.
+//! The project's tasks: `cargo xtask <task>`. They find or install what they need by themselves.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{Args, Parser};
+use xtask::project::Project;
+use xtask::{demo, environment, fuzz, miri, model, package, release, setup, sizes, suite, workspace};
 
-use crate::project::Project;
-
-mod apt;
-mod bench;
-mod browser;
-mod browser_traps;
-mod cache_test;
-mod call_graph;
-mod cargo_tools;
-mod chaos;
-mod chromium;
-mod command;
-mod crash_test;
-mod demo;
-mod devtools;
-mod engine;
-mod environment;
-mod examples_test;
-mod expected;
-mod formats;
-mod fuzz;
-mod headless;
-mod interop;
-mod lanes;
-#[cfg(test)]
-mod line_length;
-mod links;
-mod listing;
-mod long_heads;
-mod miri;
-mod model;
-mod msrv;
-mod nginx;
-mod nginx_test;
-mod npm;
-mod package;
-mod package_contents;
-mod package_test;
-mod page;
-mod page_test;
-mod parity;
-mod peers;
-mod project;
-mod python;
-#[cfg(test)]
-mod readme_figures;
-mod release;
-mod screenshot;
-mod setup;
-mod sizes;
-#[cfg(test)]
-mod sources;
-mod suite;
-mod synthetic;
-mod targets;
-mod trap_test;
-mod types;
-mod wasm_sysroot;
-mod wasm_target;
-mod webdriver;
-mod worker_test;
-mod ztensor;
-
-/// The chores of the weightstream project.
+/// The tasks of the weightstream project.
 #[derive(Parser)]
 #[command(name = "cargo xtask")]
-enum Chore {
+enum Task {
     /// Find or install every tool: wasm32 target, wasm-bindgen, wasm-pack, npm tools, Chromium.
     Setup,
     /// Build the npm package into pkg/, and tell what each format costs in its module.
@@ -90,41 +28,15 @@ enum Chore {
         port: Option<u16>,
     },
     /// Compare with the formats' own tools, in both directions: what they write we read, what we write they read.
-    Interop {
-        /// What the random tensors are made from.
-        #[arg(long, default_value_t = interop::SEED)]
-        seed: u64,
-    },
+    #[command(disable_help_flag = true)]
+    Interop(Passed),
     /// Measure loading in a headless browser against plain `fetch()`, and what was promised of it.
-    Bench {
-        /// How often each case is run, in turn with what it is compared with.
-        #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
-        rounds: u16,
-        /// Only this case, and leave the results in `benches/` as they are. Can be given more than once.
-        #[arg(long)]
-        only: Vec<String>,
-        /// Measure decoders, digests and parsers by themselves instead.
-        #[arg(long, conflicts_with = "only")]
-        kernels: bool,
-        /// Measure other libraries that load weights beside ours instead.
-        #[arg(long, conflicts_with_all = ["only", "kernels", "profile"])]
-        peers: bool,
-        /// Tell instead in which functions the time goes, and write profiles into the target folder.
-        #[arg(long, conflicts_with = "kernels")]
-        profile: bool,
-    },
+    #[command(disable_help_flag = true)]
+    Bench(Passed),
     /// Load random models from a server that cuts, stalls, lies and changes files; every tensor is bit-exact or an
-    /// error. Half of the time natively, and half in headless Chromium, whose tabs close and whose quota ends.
-    Chaos {
-        #[arg(long, default_value_t = 1.0)]
-        minutes: f64,
-        /// What the models, the calls and the faults are made from.
-        #[arg(long, default_value_t = chaos::SEED)]
-        seed: u64,
-        /// Spend all of the time natively, or in Chromium.
-        #[arg(long, value_enum)]
-        only: Option<chaos::Place>,
-    },
+    /// error.
+    #[command(disable_help_flag = true)]
+    Chaos(Passed),
     /// Run every check that must hold, or only the steps that are named.
     Test { steps: Vec<String> },
     /// Run the fuzz targets under libFuzzer and AddressSanitizer.
@@ -147,59 +59,41 @@ enum Chore {
         tag: Option<String>,
     },
     /// Write a picture of the demo page with the loaded model.
-    Screenshot {
-        #[arg(long)]
-        dark: bool,
-        /// In a window of 390 x 844 instead of 1280 x 900.
-        #[arg(long)]
-        phone: bool,
-        /// The page to its end, not only what the window shows.
-        #[arg(long)]
-        whole: bool,
-        /// The PNG file.
-        out: PathBuf,
-    },
+    #[command(disable_help_flag = true)]
+    Screenshot(Passed),
+}
+
+/// Arguments of another program of the workspace, which explains them with `--help`.
+#[derive(Args)]
+struct Passed {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    arguments: Vec<String>,
 }
 
 fn main() -> ExitCode {
-    let chore = Chore::parse();
-    let outcome = match environment::root() {
-        Some(root) => run(chore, root).map(|()| ExitCode::SUCCESS),
-        None => environment::start_again(),
-    };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    environment::run(|root| run(Task::parse(), root))
 }
 
-fn run(chore: Chore, root: PathBuf) -> Result<()> {
+fn run(task: Task, root: PathBuf) -> Result<()> {
     let project = Project::at(root)?;
-    match chore {
-        Chore::Setup => setup::all(&project),
-        Chore::Build => package::build(&project).and_then(|_| sizes::print(&project)),
-        Chore::Model => model::ready(&project).map(drop),
-        Chore::Demo { headless: true, .. } => headless::run(&project),
-        Chore::Demo { headless: false, port } => demo::run(&project, port),
-        Chore::Interop { seed } => interop::run(&project, seed),
-        Chore::Bench { rounds, kernels: true, .. } => bench::kernels::run(&project, rounds.into()),
-        Chore::Bench { rounds, peers: true, .. } => bench::peers::run(&project, rounds.into()),
-        Chore::Bench { rounds, only, profile, .. } => bench::run(&project, rounds.into(), &only, profile),
-        Chore::Chaos { minutes, seed, only } => {
-            let time = Duration::try_from_secs_f64(minutes * 60.0)?;
-            match only {
-                Some(chaos::Place::Native) => chaos::run(seed, time),
-                Some(chaos::Place::Chromium) => chaos::browser::run(&project, seed, time),
-                None => chaos::run(seed, time / 2).and_then(|()| chaos::browser::run(&project, seed, time / 2)),
-            }
-        }
-        Chore::Test { steps } => suite::run(&project, &steps),
-        Chore::Fuzz { target, seconds, sanitizer } => fuzz::run(&project, target.as_deref(), seconds, sanitizer),
-        Chore::Miri => miri::run(&project),
-        Chore::Release { tag } => release::check(&project, tag.as_deref()),
-        Chore::Screenshot { dark, phone, whole, out } => {
-            let window = if phone { page::PHONE } else { page::DESKTOP };
-            screenshot::take(&project, window, dark, whole, &out)
-        }
+    match task {
+        Task::Setup => setup::all(&project),
+        Task::Build => package::build(&project).and_then(|_| sizes::print(&project)),
+        Task::Model => model::ready(&project).map(drop),
+        Task::Demo { headless: true, .. } => end_to_end(&project, "headless", &[]),
+        Task::Demo { headless: false, port } => demo::run(&project, port),
+        Task::Interop(passed) => end_to_end(&project, "interop", &passed.arguments),
+        Task::Bench(passed) => workspace::run(&project, "browser-benchmarks", &passed.arguments),
+        Task::Chaos(passed) => end_to_end(&project, "chaos", &passed.arguments),
+        Task::Test { steps } => suite::run(&project, &steps),
+        Task::Fuzz { target, seconds, sanitizer } => fuzz::run(&project, target.as_deref(), seconds, sanitizer),
+        Task::Miri => miri::run(&project),
+        Task::Release { tag } => release::check(&project, tag.as_deref()),
+        Task::Screenshot(passed) => end_to_end(&project, "screenshot", &passed.arguments),
     }
+}
+
+fn end_to_end(project: &Project, task: &str, arguments: &[String]) -> Result<()> {
+    let task = std::iter::once(task.to_owned()).chain(arguments.iter().cloned());
+    workspace::run(project, "e2e", &task.collect::<Vec<_>>())
 }

@@ -68,7 +68,7 @@ const LONG: [&str; 24] = [
 /// for what the code does and not for what it gives.
 const RANDOM_CASES: &str = "2";
 
-pub(crate) fn run(project: &Project) -> Result<()> {
+pub fn run(project: &Project) -> Result<()> {
     let find = || command::output(Command::new("cargo").args(["+nightly", "miri", "--version"])).ok();
     setup::ready("Miri, with a nightly compiler", || find().map(|version| version.trim().to_owned()), install)?;
     let mut cargo = Command::new("cargo");

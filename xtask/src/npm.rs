@@ -13,13 +13,13 @@ use crate::{apt, command, setup};
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 
 /// The `node_modules` folder with the tools that build and check the package.
-pub(crate) fn ready(project: &Project) -> Result<PathBuf> {
+pub fn ready(project: &Project) -> Result<PathBuf> {
     installed(project, "npm tools", "tests/package", &["package.json", "package-lock.json", ".npmrc"])
 }
 
 /// The `node_modules` folder of what the manifests in a folder of the repository pin, with the files beside them that
 /// they name.
-pub(crate) fn installed(project: &Project, what: &str, pins: &str, files: &[&str]) -> Result<PathBuf> {
+pub fn installed(project: &Project, what: &str, pins: &str, files: &[&str]) -> Result<PathBuf> {
     node()?;
     let pins = project.root.join(pins);
     let fingerprint = setup::fingerprint(files.iter().map(|name| pins.join(name)))?;
@@ -46,7 +46,7 @@ pub(crate) fn installed(project: &Project, what: &str, pins: &str, files: &[&str
 }
 
 /// Runs a program that one of the npm packages brings.
-pub(crate) fn tool(node_modules: &Path, name: &str) -> Command {
+pub fn tool(node_modules: &Path, name: &str) -> Command {
     // Through node rather than the `.bin` links, which are batch files on Windows.
     let mut command = Command::new("node");
     command.arg(node_modules.join(name));

@@ -17,7 +17,7 @@ use crate::wasm_target::TARGET;
 use crate::{cargo_tools, command, npm, package_contents, wasm_target};
 
 /// The one WebAssembly module of the package.
-pub(crate) const MODULE: &str = "weightstream_bg.wasm";
+pub const MODULE: &str = "weightstream_bg.wasm";
 
 /// What wasm-bindgen calls the module before we do.
 const MODULE_OF_GLUE: &str = "weightstream_glue_bg.wasm";
@@ -38,14 +38,14 @@ const WASM_OPT_LIMIT: Duration = Duration::from_secs(600);
 
 /// How large the module is: as it is, and as servers send it.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Sizes {
-    pub(crate) raw: usize,
-    pub(crate) gzip: usize,
-    pub(crate) brotli: usize,
+pub struct Sizes {
+    pub raw: usize,
+    pub gzip: usize,
+    pub brotli: usize,
 }
 
 /// Builds the package and gives its folder.
-pub(crate) fn build(project: &Project) -> Result<PathBuf> {
+pub fn build(project: &Project) -> Result<PathBuf> {
     let _alone = project.alone()?;
     let manifest = manifest(project)?;
     let built = project.target.join("pkg");
@@ -69,7 +69,11 @@ pub(crate) fn build(project: &Project) -> Result<PathBuf> {
 fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
     let stamp = built.join("made.json");
     let mut made_of = Sha256::new_with_prefix(fs::read(compiled)?);
-    made_of.update(fs::read(std::env::current_exe()?)?); // with which tools, and how
+    // With which tools, and how. The program itself differs: tests and benchmarks build the package, too.
+    made_of.update([include_str!("package.rs"), include_str!("call_graph.rs")].concat());
+    for lock in ["Cargo.lock", "tests/package/package-lock.json"] {
+        made_of.update(fs::read(project.root.join(lock))?);
+    }
     let made_of = data_encoding::HEXLOWER.encode(&made_of.finalize());
     let known = fs::read(&stamp).ok().and_then(|stamp| serde_json::from_slice::<Made>(&stamp).ok());
     if let Some(Made { sizes, .. }) = known.filter(|made| made.of == made_of) {
@@ -96,12 +100,12 @@ struct Made {
 }
 
 /// The module of the last build with the names of its functions.
-pub(crate) fn named_module(project: &Project) -> PathBuf {
+pub fn named_module(project: &Project) -> PathBuf {
     project.target.join("pkg").join("named.wasm")
 }
 
 /// The sizes of the package's module, compressed as hard as the formats allow: what a CDN does once.
-pub(crate) fn weigh(package: &Path) -> Result<Sizes> {
+pub fn weigh(package: &Path) -> Result<Sizes> {
     let module = fs::read(package.join(MODULE))?;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(&module)?;
@@ -109,7 +113,7 @@ pub(crate) fn weigh(package: &Path) -> Result<Sizes> {
 }
 
 /// Bytes in brotli.
-pub(crate) fn brotli(mut module: &[u8]) -> Result<usize> {
+pub fn brotli(mut module: &[u8]) -> Result<usize> {
     let mut compressed = Vec::new();
     let params = brotli::enc::BrotliEncoderParams { quality: 11, lgwin: 22, ..Default::default() };
     brotli::BrotliCompress(&mut module, &mut compressed, &params)?;
@@ -117,7 +121,7 @@ pub(crate) fn brotli(mut module: &[u8]) -> Result<usize> {
 }
 
 /// `pkg.json`, the npm manifest.
-pub(crate) fn manifest(project: &Project) -> Result<Value> {
+pub fn manifest(project: &Project) -> Result<Value> {
     let manifest: Value = serde_json::from_reader(File::open(project.root.join("pkg.json"))?).context("pkg.json")?;
     let version = manifest.get("version").and_then(Value::as_str).unwrap_or("missing");
     ensure!(
@@ -136,7 +140,7 @@ fn compile(project: &Project) -> Result<PathBuf> {
 }
 
 /// The cargo that makes a module for browsers of a library, which is an rlib by itself.
-pub(crate) fn cargo_for_module(project: &Project) -> Result<Command> {
+pub fn cargo_for_module(project: &Project) -> Result<Command> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
     cargo.args(["rustc", "--lib", "--crate-type", "cdylib", "--target", TARGET, "--features", "js"]);
     cargo.current_dir(&project.root);
@@ -144,7 +148,7 @@ pub(crate) fn cargo_for_module(project: &Project) -> Result<Command> {
 }
 
 /// Makes the glue and the module of the package out of what the compiler made.
-pub(crate) fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
+pub fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
     if built.exists() {
         fs::remove_dir_all(built)?;
     }

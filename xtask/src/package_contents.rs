@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use crate::project::Project;
 
 /// A file of the package: its path below the package's root, and its bytes.
-pub(crate) type File = (String, Vec<u8>);
+pub type File = (String, Vec<u8>);
 
 /// Collects the files of the package. Those that are neither generated into `built` nor in `src/js` have the same path
 /// in the repository.
-pub(crate) fn collect(project: &Project, manifest: &Value, built: &Path) -> Result<Vec<File>> {
+pub fn collect(project: &Project, manifest: &Value, built: &Path) -> Result<Vec<File>> {
     let mut files = vec![("package.json".to_owned(), package_json(project, manifest)?)];
     for name in listed(manifest)? {
         let sources = [built.join(name), project.root.join("src/js").join(name), project.root.join(name)];
@@ -25,13 +25,13 @@ pub(crate) fn collect(project: &Project, manifest: &Value, built: &Path) -> Resu
 }
 
 /// The paths of the package's files besides `package.json`.
-pub(crate) fn listed(manifest: &Value) -> Result<Vec<&str>> {
+pub fn listed(manifest: &Value) -> Result<Vec<&str>> {
     let names = manifest.get("files").and_then(Value::as_array).context("pkg.json has no list `files`")?;
     names.iter().map(|name| name.as_str().context("pkg.json: a file name is not a string")).collect()
 }
 
 /// Writes the package, unless the folder contains exactly these files: another task may be serving it.
-pub(crate) fn write(package: &Path, files: &[File]) -> Result<()> {
+pub fn write(package: &Path, files: &[File]) -> Result<()> {
     if contains_exactly(package, files)? {
         return Ok(());
     }

@@ -11,25 +11,25 @@ use serde_json::Value;
 use crate::command;
 
 /// All paths are absolute.
-pub(crate) struct Project {
+pub struct Project {
     /// The repository.
-    pub(crate) root: PathBuf,
+    pub root: PathBuf,
     /// Cargo's target folder.
-    pub(crate) target: PathBuf,
+    pub target: PathBuf,
     /// Tools and models that the chores fetch: outside git, and shared by every clone.
-    pub(crate) tools: PathBuf,
+    pub tools: PathBuf,
     /// The version of the library.
-    pub(crate) version: String,
+    pub version: String,
     /// The oldest Rust that the library supports, from Cargo.toml.
-    pub(crate) rust_version: String,
+    pub rust_version: String,
     /// The URL of the repository, from Cargo.toml; empty while it is not decided.
-    pub(crate) repository: String,
+    pub repository: String,
     /// The features of the library.
-    pub(crate) features: Vec<String>,
+    pub features: Vec<String>,
 }
 
 impl Project {
-    pub(crate) fn at(root: PathBuf) -> Result<Project> {
+    pub fn at(root: PathBuf) -> Result<Project> {
         let mut cargo = Command::new("cargo");
         cargo.args(["metadata", "--no-deps", "--format-version=1"]).current_dir(&root);
         let metadata: Value = serde_json::from_str(&command::output(&mut cargo)?)?;
@@ -47,7 +47,7 @@ impl Project {
     }
 
     /// Holds off other chores that would make the same things in the target folder; they find them made.
-    pub(crate) fn alone(&self) -> Result<File> {
+    pub fn alone(&self) -> Result<File> {
         fs::create_dir_all(&self.target)?;
         let file = File::create(self.target.join("xtask.lock"))?;
         file.lock()?;

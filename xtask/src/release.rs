@@ -20,7 +20,7 @@ const NO_REGISTRY: &str = "http://127.0.0.1:9/";
 const NO_ADDRESS: &str = "there is no address for private reports";
 
 /// Both registries would accept what is here, apart from what [`check`] still refuses.
-pub(crate) fn dry_run(project: &Project) -> Result<()> {
+pub fn dry_run(project: &Project) -> Result<()> {
     let crates = crates(project)?;
     for package in &crates {
         package.check(project)?;
@@ -44,7 +44,7 @@ pub(crate) fn dry_run(project: &Project) -> Result<()> {
 }
 
 /// Refuses a release that is not ready. `tag` is the tag that triggers it.
-pub(crate) fn check(project: &Project, tag: Option<&str>) -> Result<()> {
+pub fn check(project: &Project, tag: Option<&str>) -> Result<()> {
     let mut missing = Vec::new();
     if project.repository.is_empty() {
         missing.push("set `repository` in [workspace.package] of Cargo.toml".to_owned());
@@ -66,7 +66,7 @@ pub(crate) fn check(project: &Project, tag: Option<&str>) -> Result<()> {
 }
 
 /// The names of the crates that are published.
-pub(crate) fn published(project: &Project) -> Result<Vec<String>> {
+pub fn published(project: &Project) -> Result<Vec<String>> {
     Ok(crates(project)?.into_iter().map(|package| package.name).collect())
 }
 

@@ -15,7 +15,7 @@ use crate::project::Project;
 use crate::{browser, cargo_tools, npm, wasm_target};
 
 /// Finds or installs every tool. What takes long (apt, two cargo installs, npm) runs at the same time.
-pub(crate) fn all(project: &Project) -> Result<()> {
+pub fn all(project: &Project) -> Result<()> {
     let start = Instant::now();
     let parts: [fn(&Project) -> Result<()>; 12] = [
         |project| wasm_target::ready(project).map(drop),
@@ -47,11 +47,7 @@ pub(crate) fn all(project: &Project) -> Result<()> {
 }
 
 /// Looks for a tool, installs it where it is missing, and says which of the two it was and how long it took.
-pub(crate) fn ready<T: Display>(
-    name: &str,
-    find: impl Fn() -> Option<T>,
-    install: impl FnOnce() -> Result<()>,
-) -> Result<T> {
+pub fn ready<T: Display>(name: &str, find: impl Fn() -> Option<T>, install: impl FnOnce() -> Result<()>) -> Result<T> {
     let start = Instant::now();
     if let Some(tool) = find() {
         if first_time(name) {
@@ -68,7 +64,7 @@ pub(crate) fn ready<T: Display>(
 }
 
 /// Stands for the content of some files in the name of what is made from them.
-pub(crate) fn fingerprint(files: impl IntoIterator<Item = PathBuf>) -> Result<String> {
+pub fn fingerprint(files: impl IntoIterator<Item = PathBuf>) -> Result<String> {
     let mut hasher = DefaultHasher::new();
     for file in files {
         fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?.hash(&mut hasher);

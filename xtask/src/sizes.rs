@@ -33,7 +33,7 @@ const PARTS: [Part; 10] = [
 const NOT_IN_THE_MODULE: [&str; 5] = ["default", "http", "js", "mmap", "write"];
 
 /// Prints what each part costs in the module that was built last.
-pub(crate) fn print(project: &Project) -> Result<()> {
+pub fn print(project: &Project) -> Result<()> {
     let features = project.features.iter().map(String::as_str);
     let mut features: Vec<_> = features.filter(|name| !NOT_IN_THE_MODULE.contains(name)).collect();
     let mut known = PARTS.map(|(name, _)| name);

@@ -9,12 +9,12 @@ use anyhow::Result;
 const EXCLUDED: [&str; 6] = [".git", "artifacts", "corpus", "node_modules", "pkg", "target"];
 
 /// The repository.
-pub(crate) fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// The paths of all files below `root`, separated by slashes.
-pub(crate) fn files(root: &Path) -> Result<Vec<String>> {
+pub fn files(root: &Path) -> Result<Vec<String>> {
     let mut files = Vec::new();
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {

@@ -7,10 +7,10 @@ use anyhow::{Result, ensure};
 
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{
-    browser, cache_test, cargo_tools, chaos, command, crash_test, examples_test, formats, headless, interop, lanes, msrv,
-    nginx_test, package_test, page_test, parity, release, setup, trap_test, types, wasm_target, worker_test,
-};
+use crate::{browser, cargo_tools, command, lanes, msrv, release, setup, types, wasm_target, workspace};
+
+/// Ten seconds: enough to notice what breaks often.
+const SHORT_CHAOS_MINUTES: &str = "0.17";
 
 struct Step {
     /// The word by which the step is asked for on the command line.
@@ -28,7 +28,11 @@ const FIRST: [Step; 9] = [
     Step { name: "clippy-wasm", promise: "nor for wasm32", run: clippy_for_wasm },
     Step { name: "types", promise: "the JavaScript agrees with its types and with the public API", run: types::run },
     Step { name: "msrv", promise: "the library compiles with the stated version of Rust", run: msrv::run },
-    Step { name: "package", promise: "the npm package is whole, typed and small", run: package_test::run },
+    Step {
+        name: "package",
+        promise: "the npm package is whole, typed and small",
+        run: |project| end_to_end(project, &["package"]),
+    },
     Step { name: "publish", promise: "npm and crates.io would accept the packages", run: release::dry_run },
     Step { name: "deny", promise: "licences, bans and sources of dependencies are allowed", run: dependencies },
 ];
@@ -36,24 +40,72 @@ const FIRST: [Step; 9] = [
 /// Side by side, what takes longest first.
 const THEN: [Step; 15] = [
     Step { name: "native", promise: "the native tests pass", run: native_tests },
-    Step { name: "cache", promise: "what was loaded once is kept, and harms nothing", run: cache_test::run },
-    Step { name: "workers", promise: "workers give what the page would, or are done without", run: worker_test::run },
-    Step { name: "traps", promise: "no trap of networks catches the package in a browser", run: trap_test::run },
-    Step { name: "interop", promise: "the formats' own tools and we read each other", run: interoperation },
-    Step { name: "nginx", promise: "another server, however set up, is read the same", run: nginx_test::run },
+    Step {
+        name: "cache",
+        promise: "what was loaded once is kept, and harms nothing",
+        run: |project| end_to_end(project, &["cache"]),
+    },
+    Step {
+        name: "workers",
+        promise: "workers give what the page would, or are done without",
+        run: |project| end_to_end(project, &["workers"]),
+    },
+    Step {
+        name: "traps",
+        promise: "no trap of networks catches the package in a browser",
+        run: |project| end_to_end(project, &["traps"]),
+    },
+    Step {
+        name: "interop",
+        promise: "the formats' own tools and we read each other",
+        run: |project| end_to_end(project, &["interop"]),
+    },
+    Step {
+        name: "nginx",
+        promise: "another server, however set up, is read the same",
+        run: |project| end_to_end(project, &["nginx"]),
+    },
     Step { name: "web", promise: "the tests pass in a browser", run: browser_tests },
-    Step { name: "parity", promise: "every fixture is the same through three browsers and mmap", run: parity::run },
-    Step { name: "page", promise: "the demo page does what it promises", run: page_test::run },
-    Step { name: "chaos", promise: "bad networks give the right bytes or an error", run: chaos },
-    Step { name: "examples", promise: "the examples for the web build and show a model", run: examples_test::run },
-    Step { name: "crash", promise: "a panic is told, and the next open works", run: crash_test::run },
-    Step { name: "formats", promise: "it does so from every format that is written", run: formats::run },
+    Step {
+        name: "parity",
+        promise: "every fixture is the same through three browsers and mmap",
+        run: |project| end_to_end(project, &["parity"]),
+    },
+    Step {
+        name: "page",
+        promise: "the demo page does what it promises",
+        run: |project| end_to_end(project, &["page"]),
+    },
+    Step {
+        name: "chaos",
+        promise: "bad networks give the right bytes or an error",
+        run: |project| end_to_end(project, &["chaos", "--only", "native", "--minutes", SHORT_CHAOS_MINUTES]),
+    },
+    Step {
+        name: "examples",
+        promise: "the examples for the web build and show a model",
+        run: |project| end_to_end(project, &["examples"]),
+    },
+    Step {
+        name: "crash",
+        promise: "a panic is told, and the next open works",
+        run: |project| end_to_end(project, &["crash"]),
+    },
+    Step {
+        name: "formats",
+        promise: "it does so from every format that is written",
+        run: |project| end_to_end(project, &["formats"]),
+    },
     Step { name: "doc", promise: "the documentation has no dead link", run: documentation },
-    Step { name: "model", promise: "the whole model arrives bit-exact", run: headless::run },
+    Step {
+        name: "model",
+        promise: "the whole model arrives bit-exact",
+        run: |project| end_to_end(project, &["headless"]),
+    },
 ];
 
 /// Runs the steps of these names here, one after another; all of them where none is named.
-pub(crate) fn run(project: &Project, names: &[String]) -> Result<()> {
+pub fn run(project: &Project, names: &[String]) -> Result<()> {
     let all = || FIRST.iter().chain(&THEN);
     for name in names {
         let known = || all().map(|step| step.name).collect::<Vec<_>>().join(", ");
@@ -134,12 +186,9 @@ fn native_tests(project: &Project) -> Result<()> {
     command::run(cargo(project).args(["test", "--workspace", "--no-fail-fast"]))
 }
 
-fn interoperation(project: &Project) -> Result<()> {
-    interop::run(project, interop::SEED)
-}
-
-fn chaos(_: &Project) -> Result<()> {
-    chaos::run(chaos::SEED, chaos::SHORT)
+/// Runs an end-to-end test.
+fn end_to_end(project: &Project, arguments: &[&str]) -> Result<()> {
+    workspace::run(project, "e2e", &arguments.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>())
 }
 
 fn documentation(project: &Project) -> Result<()> {

@@ -12,21 +12,21 @@ const INTERMEDIATE: u64 = 1536;
 const POSITIONS: u64 = 512;
 
 /// How much of the model there is.
-pub(crate) struct Size {
+pub struct Size {
     vocabulary: u64,
     layers: u64,
 }
 
 impl Size {
     /// That of the real one: 90.9 MB.
-    pub(crate) const REAL: Size = Size { vocabulary: 30522, layers: 6 };
+    pub const REAL: Size = Size { vocabulary: 30522, layers: 6 };
 
     /// 28 MB, for what does not depend on how much there is.
-    pub(crate) const SMALL: Size = Size { vocabulary: 8192, layers: 2 };
+    pub const SMALL: Size = Size { vocabulary: 8192, layers: 2 };
 }
 
 /// Writes `model.safetensors` and `config.json`: the same bytes each time.
-pub(crate) fn write(folder: &Path, size: &Size) -> Result<()> {
+pub fn write(folder: &Path, size: &Size) -> Result<()> {
     let config = json!({
         "_name_or_path": "synthetic weights in the shape of all-MiniLM-L6-v2",
         "model_type": "bert",
@@ -132,15 +132,15 @@ fn tensors(size: &Size) -> Vec<Tensor> {
 }
 
 /// A linear congruential generator (Knuth's MMIX constants): numbers that do not compress are all that is asked of it.
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
+    pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
     /// About normally distributed, mean 0 and variance 1: the sum of four uniform numbers.
-    pub(crate) fn normal(&mut self) -> f32 {
+    pub fn normal(&mut self) -> f32 {
         let sum: f32 = (0..4).map(|_| self.uniform()).sum();
         (sum - 2.0) * 3.0_f32.sqrt()
     }

@@ -19,7 +19,7 @@ const SNAPSHOT: &str = "tests/package/api.txt";
 
 const CHECK_LIMIT: Duration = Duration::from_secs(120);
 
-pub(crate) fn run(project: &Project) -> Result<()> {
+pub fn run(project: &Project) -> Result<()> {
     let tools = npm::ready(project)?;
     for config in PROJECTS {
         let mut tsc = npm::tool(&tools, "typescript/bin/tsc");

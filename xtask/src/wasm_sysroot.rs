@@ -24,17 +24,17 @@ const RECIPE: u32 = 1;
 const BUILD_LIMIT: Duration = Duration::from_secs(900);
 
 /// The sysroot. Its `bin` has a rustc, rustdoc, cargo and clippy that use it.
-pub(crate) fn folder(project: &Project) -> PathBuf {
+pub fn folder(project: &Project) -> PathBuf {
     project.tools.join("wasm-sysroot")
 }
 
 /// A standard library fits only the very compiler that built it; an update of Debian's makes it stale.
-pub(crate) fn is_current(project: &Project) -> bool {
+pub fn is_current(project: &Project) -> bool {
     let stamp = fs::read_to_string(folder(project).join("stamp"));
     stamp.is_ok_and(|stamp| Compiler::ask().is_ok_and(|compiler| compiler.stamp() == stamp))
 }
 
-pub(crate) fn install(project: &Project) -> Result<()> {
+pub fn install(project: &Project) -> Result<()> {
     apt::install(&["rustc-web", "cargo-web", "rust-web-src", "rust-web-clippy"])?;
     let compiler = Compiler::ask()?;
     // A linker older than the compiler's LLVM may refuse its object files.

@@ -11,21 +11,21 @@ use anyhow::{Context, Result, bail};
 use crate::project::Project;
 use crate::{command, setup, wasm_sysroot};
 
-pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
+pub const TARGET: &str = "wasm32-unknown-unknown";
 
 /// A machine from which rustup's server cannot be reached must fall through to the other route, not wait.
 const RUSTUP_LIMIT: Duration = Duration::from_secs(180);
 
 /// How to call cargo for a wasm build. Native builds go on with the ordinary toolchain.
 #[derive(Clone)]
-pub(crate) struct Toolchain {
+pub struct Toolchain {
     /// The private toolchain's programs, where the ordinary one cannot build for the target.
     bin: Option<PathBuf>,
 }
 
 /// The ordinary toolchain with rustup's standard library; where rustup cannot download that, Debian's with one of our
 /// own making. `WEIGHTSTREAM_WASM_ROUTE` (`rustup` or `debian`) allows only one of them.
-pub(crate) fn ready(project: &Project) -> Result<Toolchain> {
+pub fn ready(project: &Project) -> Result<Toolchain> {
     let route = env::var("WEIGHTSTREAM_WASM_ROUTE").ok();
     let allowed = |name: &str| route.as_deref().is_none_or(|route| route == name);
     if !allowed("rustup") && !allowed("debian") {
@@ -64,14 +64,14 @@ fn add_with_rustup() -> Result<()> {
 }
 
 impl Toolchain {
-    pub(crate) fn cargo(&self) -> Result<Command> {
+    pub fn cargo(&self) -> Result<Command> {
         let mut cargo = Command::new("cargo");
         self.select_for(&mut cargo, &[])?;
         Ok(cargo)
     }
 
     /// Makes a command use this toolchain. These folders come first in its `PATH`.
-    pub(crate) fn select_for(&self, command: &mut Command, folders: &[&Path]) -> Result<()> {
+    pub fn select_for(&self, command: &mut Command, folders: &[&Path]) -> Result<()> {
         let first = folders.iter().copied().chain(self.bin.as_deref());
         command.env("PATH", command::path_starting_with(first)?);
         // These would take the place of the flags in .cargo/config.toml.

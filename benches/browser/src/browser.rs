@@ -1,0 +1,113 @@
+//! How long a web app waits, compared with what it would otherwise write, in a real browser.
+
+use std::{fs, thread};
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use weightstream_cli::serve::Server;
+
+use crate::cases::Case;
+use crate::line::Line;
+use crate::measure::Rounds;
+use crate::models::RAW;
+use crate::nginx::Nginx;
+use crate::report::Report;
+use crate::scaling::Scaled;
+use e2e::chromium::Chromium;
+use xtask::package;
+use xtask::project::Project;
+
+/// How often it is watched how long the page cannot answer.
+const WATCHED_ROUNDS: usize = 3;
+
+/// Measures the cases of these names, all where none is named; only then is the result kept in the repository.
+pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: bool) -> Result<()> {
+    let models = models::ready(project)?;
+    let scaled = scaling::cases(&models)?;
+    let package = package::build(project)?;
+    let named = profiles.then(|| profile::named_package(project, &package)).transpose()?;
+    let package = named.as_ref().map_or(package, |named| named.path().to_owned());
+    let server = Server::new().mount("/bench", project.root.join("benches/page")).mount("/pkg", package);
+    let server = server.mount("/models", &models).isolated(true).bind("127.0.0.1:0")?.spawn();
+    let line = Line::to(&server.url())?;
+    let nginx = Nginx::start(&models).inspect_err(|error| eprintln!("bench: not compared with nginx: {error:#}")).ok();
+
+    let mut cases = cases::all(&models, &line.url)?;
+    let raw_bytes = fs::metadata(models.join(RAW))?.len();
+    cases.extend(nginx.as_ref().map(|nginx| serve_against(nginx, raw_bytes)));
+    let names: Vec<_> = cases.iter().chain(scaled.iter().map(|scaled| &scaled.case)).map(|case| &case.name).collect();
+    for name in only {
+        let known = || names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        ensure!(names.contains(&name), "there is no case {name}, only {}", known());
+    }
+    let is_wanted = |case: &Case| only.is_empty() || only.contains(&case.name);
+
+    let mut browser = Chromium::launch()?;
+    let version = browser.version()?;
+    let mut page = browser.new_page()?;
+    let before = load();
+    let (mut rows, mut points) = (Vec::new(), Vec::new());
+    for (case, scaled) in with_scale(&cases, &scaled).filter(|(case, _)| is_wanted(case)) {
+        eprintln!("bench: {}", case.name);
+        // Each has a module of its own: WebAssembly memory never shrinks. What the page before held is gone.
+        page.open("about:blank")?;
+        page.open(&format!("{}/bench/index.html?{}", server.url(), case.name))?;
+        if profiles {
+            profile::print(&mut page, case, &project.target.join(format!("{}.cpuprofile", case.name)))?;
+            continue;
+        }
+        let mut measured = Rounds::warm_up(&mut page, case)?;
+        (0..rounds.min(case.max_rounds)).try_for_each(|_| measured.add(&mut page, case))?;
+        if case.goals.longest_wait_ms.is_some() {
+            (0..WATCHED_ROUNDS).try_for_each(|_| measured.watch(&mut page, case))?;
+        }
+        let measured = measured.measured()?;
+        match scaled {
+            Some(scaled) => points.push(scaled.point(&measured)),
+            None => rows.extend(report::rows(case, &measured)),
+        }
+    }
+    if profiles {
+        return Ok(());
+    }
+    let report = Report {
+        browser: version,
+        cores: thread::available_parallelism()?.get(),
+        load: [before, load()],
+        rounds,
+        rows,
+        scaling: points,
+    };
+    report.print();
+    if only.is_empty() {
+        let folder = project.root.join("benches");
+        report.write(&folder.join("results.json"))?;
+        fs::write(folder.join("results.svg"), plot::svg(&report))?;
+        fs::write(folder.join("scaling.svg"), scaling_plot::svg(&report))?;
+    }
+    Ok(())
+}
+
+/// All cases, those of growing models with where they lie.
+fn with_scale<'a>(cases: &'a [Case], scaled: &'a [Scaled]) -> impl Iterator<Item = (&'a Case, Option<&'a Scaled>)> {
+    cases.iter().map(|case| (case, None)).chain(scaled.iter().map(|scaled| (&scaled.case, Some(scaled))))
+}
+
+/// Our own server against nginx: the same request of both.
+fn serve_against(nginx: &Nginx, count: u64) -> Case {
+    let title = "`weightstream serve` against nginx, same fetch()";
+    let case = cases::tensors("serve", title, Value::Null, cases::ratio(1.05));
+    Case {
+        run: ("plain", json!({ "url": format!("/models/{RAW}") })),
+        against: ("plain", json!({ "url": format!("{}/{RAW}", nginx.url) })),
+        quantity: "time against nginx with sendfile",
+        count,
+        ..case
+    }
+}
+
+/// How many processes wanted a core in the last minute; 0 where the system does not tell.
+fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or_default()
+}

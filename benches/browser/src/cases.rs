@@ -1,0 +1,185 @@
+//! What is measured, and how good it should be.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::made_up::TENSOR_BYTES;
+use crate::models::{FIRST_TENSOR, LONG_INDEX, MANY, PAYLOAD_BYTES, TOKENS, VOCABULARY, header_end};
+
+/// One way to load something, beside what a web developer would otherwise write.
+pub(super) struct Case {
+    /// The word by which it is asked for.
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) run: Way,
+    pub(super) against: Way,
+    /// What the time is a ratio of.
+    pub(super) quantity: &'static str,
+    /// What comes out of it: bytes, or entries of a list.
+    pub(super) count: u64,
+    /// More rounds than this would take long, and tell nothing more.
+    pub(super) max_rounds: usize,
+    pub(super) goals: Goals,
+}
+
+/// A function of the page, and what it takes.
+pub(super) type Way = (&'static str, Value);
+
+#[derive(Clone, Default)]
+pub(super) struct Goals {
+    /// The time against that of the other way.
+    pub(super) ratio: Option<f64>,
+    /// What may come on top of that.
+    pub(super) allowance_ms: f64,
+    /// The renderer's memory at its peak against the payload.
+    pub(super) peak: Option<f64>,
+    pub(super) longest_wait_ms: Option<f64>,
+}
+
+/// Of the tensors of a whole model, uncompressed.
+pub(super) const TIME: &str = "time against fetch().arrayBuffer()";
+pub(super) const TIME_OF_OTHERS: &str = "time against plain fetch()";
+const TIME_OF_COMPRESSED: &str = "time against fetch() of the compressed bytes";
+const TIME_OF_OPFS: &str = "time against a bare read of the same bytes";
+
+/// WebAssembly memory, in any case.
+pub(super) const MAX_WASM_MEMORY_BYTES: u64 = 8 << 20;
+
+/// `line` is the origin of the same server behind a slow line.
+pub(super) fn all(models: &Path, line: &str) -> Result<Vec<Case>> {
+    let mut cases = cold();
+    cases.extend(by_workers());
+    cases.extend(kept());
+    cases.extend(behind_a_slow_line(line));
+    cases.extend(heads(models)?);
+    Ok(cases)
+}
+
+/// What is the same for all cases that load all tensors of a model.
+pub(super) fn tensors(name: &str, title: &str, parameters: Value, goals: Goals) -> Case {
+    Case {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        run: ("tensors", parameters),
+        against: ("plain", json!({ "url": "/models/raw.safetensors" })),
+        quantity: TIME,
+        count: PAYLOAD_BYTES,
+        max_rounds: usize::MAX,
+        goals,
+    }
+}
+
+pub(super) fn ratio(ratio: f64) -> Goals {
+    Goals { ratio: Some(ratio), ..Goals::default() }
+}
+
+/// Each tensor once, over loopback, and nothing is kept.
+fn cold() -> Vec<Case> {
+    let on_the_page = |goals| Goals { longest_wait_ms: Some(50.0), ..goals };
+    let tensors = |name, title, file, goals| {
+        let parameters = json!({ "url": format!("/models/{file}"), "options": { "workers": 0 } });
+        tensors(name, title, parameters, on_the_page(goals))
+    };
+    let byob = ("byob", json!({ "url": "/models/raw.safetensors", "byteLength": TENSOR_BYTES }));
+    let floor = tensors("byob", "the floor: BYOB reads and nothing else", "", Goals::default());
+    vec![
+        Case { run: byob, goals: Goals::default(), ..floor },
+        tensors("raw", "raw, unverified", "raw.safetensors", Goals { peak: Some(1.05), ..ratio(0.65) }),
+        tensors("crc32", "raw, CRC-32 of the file (APR)", "raw.apr", ratio(0.72)),
+        tensors("crc32c", "raw, CRC-32C of each tensor (zTensor)", "crc32c.zt", Goals::default()),
+        tensors("blake3", "raw, BLAKE3 of each tensor (AERO), 1 thread", "blake3.aero", Goals::default()),
+        tensors("sha256", "raw, SHA-256 of each tensor (zTensor), 1 thread", "sha256.zt", Goals::default()),
+        tensors("lz4-bf16", "LZ4 + CRC-32, planes of BF16, 1 thread", "bf16.apr", ratio(1.0)),
+        tensors("lz4-q8", "LZ4 + CRC-32, 8-bit quanta, 1 thread", "q8.apr", ratio(1.0)),
+        tensors("lz4-sparse", "LZ4 + CRC-32, highly compressible, 1 thread", "sparse.apr", ratio(0.45)),
+    ]
+}
+
+/// The same by loaders that live in workers, with as many more as there can be by default, on a machine with the cores
+/// for them.
+fn by_workers() -> Vec<Case> {
+    let tensors = |name, title, file, goals| {
+        let parameters = json!({ "url": format!("/models/{file}"), "options": { "workers": 4, "inWorker": true } });
+        tensors(name, title, parameters, Goals { longest_wait_ms: Some(16.0), ..goals })
+    };
+    let peak = |goals| Goals { peak: Some(1.15), ..goals };
+    vec![
+        tensors(
+            "raw-in-worker",
+            "raw, unverified, in a worker",
+            "raw.safetensors",
+            Goals { peak: Some(1.05), ..ratio(0.65) },
+        ),
+        tensors("crc32-in-worker", "raw, CRC-32 of the file (APR), in a worker", "raw.apr", ratio(0.72)),
+        tensors("blake3-workers", "raw, BLAKE3 of each tensor, 4 workers", "blake3.aero", ratio(0.80)),
+        tensors("sha256-workers", "raw, SHA-256 of each tensor, 4 workers", "sha256.zt", ratio(1.1)),
+        tensors("lz4-bf16-workers", "LZ4 + CRC-32, planes of BF16, 4 workers", "bf16.apr", peak(ratio(0.85))),
+        tensors("lz4-q8-workers", "LZ4 + CRC-32, 8-bit quanta, 4 workers", "q8.apr", peak(ratio(0.62))),
+        tensors("lz4-sparse-workers", "LZ4 + CRC-32, highly compressible, 4 workers", "sparse.apr", peak(ratio(0.25))),
+    ]
+}
+
+/// Into the origin private file system, and from it.
+fn kept() -> Vec<Case> {
+    let parameters = |before, is_written| {
+        let options = json!({ "cache": "auto" });
+        json!({ "url": "/models/raw.safetensors", "options": options, "before": before, "isWritten": is_written })
+    };
+    let bare = json!({ "url": "/models/raw.safetensors", "byteLength": TENSOR_BYTES, "before": "keep" });
+    let warm = parameters("keep", false);
+    let against_bare =
+        tensors("warm-opfs", "from the cache, against OPFS into fresh buffers", warm.clone(), ratio(1.25));
+    vec![
+        tensors("cold", "raw, unverified, and keeps it", parameters("forget", false), ratio(1.2)),
+        tensors("cold-written", "the same until all is on the disk", parameters("forget", true), Goals::default()),
+        tensors("warm", "from the cache", warm, ratio(0.45)),
+        Case { against: ("opfs", bare), quantity: TIME_OF_OPFS, ..against_bare },
+    ]
+}
+
+/// Where the line is slow, decoding must cost nothing beside it.
+fn behind_a_slow_line(line: &str) -> Vec<Case> {
+    let case = |name, title, file| {
+        let url = format!("{line}/models/{file}");
+        let case = tensors(name, title, json!({ "url": url }), ratio(1.03));
+        // 1.4 to 16 s a run, which the line decides, not the machine.
+        Case { against: ("plain", json!({ "url": url })), quantity: TIME_OF_COMPRESSED, max_rounds: 3, ..case }
+    };
+    vec![
+        case("line-q8", "LZ4, 8-bit quanta, 100 Mb/s and 40 ms", "q8.apr"),
+        case("line-sparse", "LZ4, highly compressible, 100 Mb/s and 40 ms", "sparse.apr"),
+    ]
+}
+
+/// What comes before the tensors, or with the first of them.
+fn heads(models: &Path) -> Result<Vec<Case>> {
+    let raw = json!({ "url": "/models/raw.safetensors", "name": FIRST_TENSOR });
+    let index = json!({ "url": format!("/models/{LONG_INDEX}") });
+    let index_bytes = [0, header_end(&models.join(LONG_INDEX))?];
+    let index_alone = json!({ "url": index.get("url"), "range": index_bytes });
+    let vocabulary = json!({ "url": format!("/models/{VOCABULARY}") });
+    let head = |name, title, run, against, count, goals| Case {
+        run,
+        against: ("plain", against),
+        quantity: TIME_OF_OTHERS,
+        count,
+        ..tensors(name, title, Value::Null, goals)
+    };
+    let first = "first tensor of 4 MiB usable, against fetching all";
+    let listed = Goals { allowance_ms: 200.0, ..ratio(2.0) };
+    let none = Goals::default(); // stated against another reader: see `--peers`
+    Ok(vec![
+        head("first", first, ("firstTensor", raw.clone()), raw, 4 << 20, ratio(0.05)),
+        head("index", "index of 100,000 tensors, open to listed", ("list", index), index_alone, MANY as u64, listed),
+        head(
+            "vocabulary",
+            "GGUF header with 150,000 tokens",
+            ("metadata", vocabulary.clone()),
+            vocabulary,
+            TOKENS.into(),
+            none,
+        ),
+    ])
+}

@@ -1,0 +1,45 @@
+//! `cargo xtask bench --kernels`: decoders, digests and parsers by themselves, in a real browser.
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use weightstream_cli::serve::Server;
+
+use crate::measure::median;
+use e2e::chromium::Chromium;
+use xtask::project::Project;
+use xtask::wasm_target::TARGET;
+use xtask::{command, package};
+
+/// All in turn, round after round; each long enough for the page's coarse clock.
+const IN_THE_PAGE: &str = include_str!("kernels.js");
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kernel {
+    name: String,
+    gigabytes_per_second: Vec<f64>,
+}
+
+pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
+    let mut cargo = package::cargo_for_module(project)?;
+    command::run(cargo.args(["--profile", "web", "-p", "micro-benchmarks"]))?;
+    let module = project.target.join(TARGET).join("web/micro_benchmarks.wasm");
+    let built = project.target.join("micro-benchmarks");
+    package::bind(project, &module, &built)?;
+
+    let page_folder = project.root.join("benches/page");
+    let server = Server::new().mount("/", page_folder).mount("/kernels", &built).bind("127.0.0.1:0")?.spawn();
+    let mut browser = Chromium::launch()?;
+    let version = browser.version()?;
+    let mut page = browser.new_page()?;
+    page.open(&format!("{}/", server.url()))?;
+    let told = page.evaluate(&format!("({IN_THE_PAGE})({rounds})"))?;
+    let kernels: Vec<Kernel> = serde_json::from_value(told).context("the page tells something else")?;
+    println!("{version}, one thread, {rounds} interleaved rounds\n");
+    println!("| kernel | GB/s, best | GB/s, median |\n| --- | --- | --- |");
+    for Kernel { name, gigabytes_per_second } in kernels {
+        let best = gigabytes_per_second.iter().copied().fold(0.0, f64::max);
+        println!("| {name} | {best:.2} | {:.2} |", median(gigabytes_per_second).unwrap_or_default());
+    }
+    Ok(())
+}

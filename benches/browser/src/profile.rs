@@ -1,0 +1,79 @@
+//! Where the time of a case goes: the browser's own sampling profiler, with the names of the module's functions.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::cases::Case;
+use crate::measure::run_case;
+use e2e::page::Page;
+use xtask::package::{self, MODULE};
+use xtask::project::Project;
+
+const INTERVAL_US: u64 = 250;
+
+/// How many functions are worth a line.
+const LINES: usize = 25;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Profile {
+    nodes: Vec<Node>,
+    samples: Vec<u64>,
+    time_deltas: Vec<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Node {
+    id: u64,
+    call_frame: Frame,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Frame {
+    function_name: String,
+}
+
+/// A copy of the package whose module has names.
+pub(super) fn named_package(project: &Project, package: &Path) -> Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir_in(&project.target)?;
+    for entry in fs::read_dir(package)? {
+        let path = entry?.path();
+        fs::copy(&path, folder.path().join(path.file_name().unwrap_or_default()))?;
+    }
+    fs::copy(package::named_module(project), folder.path().join(MODULE))?;
+    Ok(folder)
+}
+
+/// Runs the case, prints in which functions the page's thread was, and keeps the profile for the browser's own viewer.
+pub(super) fn print(page: &mut Page, case: &Case, to: &Path) -> Result<()> {
+    run_case(page, case)?; // compiles what is profiled
+    page.call("Profiler.enable", json!({}))?;
+    page.call("Profiler.setSamplingInterval", json!({ "interval": INTERVAL_US }))?;
+    page.call("Profiler.start", json!({}))?;
+    let ms = run_case(page, case)?;
+    let stopped = page.call("Profiler.stop", json!({}))?;
+    let profile = stopped.get("profile").context("the browser gave no profile")?;
+    fs::write(to, profile.to_string())?;
+    let profile: Profile = serde_json::from_value(profile.clone()).context("the profile is not as expected")?;
+
+    let names: HashMap<u64, &str> =
+        profile.nodes.iter().map(|node| (node.id, node.call_frame.function_name.as_str())).collect();
+    let mut times: HashMap<&str, f64> = HashMap::new();
+    for (sample, delta) in profile.samples.iter().zip(&profile.time_deltas) {
+        *times.entry(names.get(sample).copied().unwrap_or("?")).or_default() += *delta as f64 / 1000.0;
+    }
+    let mut times: Vec<_> = times.into_iter().collect();
+    times.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    println!("\n{}: {ms:.0} ms; {}", case.title, to.display());
+    for (name, ms) in times.iter().take(LINES) {
+        println!("{ms:>9.1} ms  {name}");
+    }
+    Ok(())
+}

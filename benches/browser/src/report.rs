@@ -1,0 +1,117 @@
+//! The table of goals with what was measured, and the same for programs.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::cases::{Case, MAX_WASM_MEMORY_BYTES, TIME};
+use crate::measure::Measured;
+use crate::models::PAYLOAD_BYTES;
+use crate::scaling::{self, Point};
+
+/// Everything that one run found.
+#[derive(Serialize)]
+pub(super) struct Report {
+    pub(super) browser: String,
+    pub(super) cores: usize,
+    /// Processes that wanted a core, over the last minute: before and after.
+    pub(super) load: [f64; 2],
+    pub(super) rounds: usize,
+    pub(super) rows: Vec<Row>,
+    /// What models cost that are larger and larger.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) scaling: Vec<Point>,
+}
+
+/// One line of the table.
+#[derive(Serialize)]
+pub(super) struct Row {
+    pub(super) case: String,
+    pub(super) title: String,
+    pub(super) quantity: &'static str,
+    pub(super) value: f64,
+    /// `None` where nothing is promised.
+    pub(super) goal: Option<f64>,
+    /// Of times: that of the shortest ones, where `value` is the median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) best: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) plain_ms: Option<f64>,
+}
+
+impl Row {
+    /// `None` where nothing is promised.
+    pub(super) fn is_met(&self) -> Option<bool> {
+        self.goal.map(|goal| self.value <= goal)
+    }
+}
+
+/// What a case has to show.
+pub(super) fn rows(case: &Case, measured: &Measured) -> Vec<Row> {
+    let row = |quantity, value, goal| Row {
+        case: case.name.clone(),
+        title: case.title.clone(),
+        quantity,
+        value,
+        goal,
+        best: None,
+        ms: None,
+        plain_ms: None,
+    };
+    let goals = &case.goals;
+    let allowed = goals.ratio.map(|ratio| ratio + goals.allowance_ms / measured.plain_ms);
+    let is_load = case.count == PAYLOAD_BYTES;
+    let time = row(case.quantity, measured.ratio, allowed);
+    let mut rows =
+        vec![Row { best: Some(measured.best_ratio), ms: Some(measured.ms), plain_ms: Some(measured.plain_ms), ..time }];
+    if is_load {
+        let of_payload = |bytes| bytes / PAYLOAD_BYTES as f64;
+        rows.extend(
+            measured.peak_bytes.map(|peak| row("renderer's peak against the payload", of_payload(peak), goals.peak)),
+        );
+        let plain = measured.plain_peak_bytes.filter(|_| case.quantity == TIME);
+        rows.extend(plain.map(|peak| row("the same of fetch().arrayBuffer()", of_payload(peak), None)));
+        rows.extend(measured.longest_wait_ms.map(|ms| row("longest wait for the page, ms", ms, goals.longest_wait_ms)));
+    }
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    if measured.wasm_memory_bytes > 0 {
+        let wasm = mebibytes(measured.wasm_memory_bytes);
+        rows.push(row("WebAssembly memory, MiB", wasm, Some(mebibytes(MAX_WASM_MEMORY_BYTES))));
+    }
+    rows
+}
+
+impl Report {
+    pub(super) fn print(&self) {
+        let Report { browser, cores, load: [before, after], rounds, rows, scaling } = self;
+        println!("{browser}, {cores} cores, load {before} to {after}, medians of {rounds} interleaved rounds\n");
+        if !rows.is_empty() {
+            println!("| case | measure | median | best | goal | |\n| --- | --- | --- | --- | --- | --- |");
+        }
+        for row in rows {
+            let number = |value: f64| format!("{value:.*}", if value < 10.0 { 2 } else { 0 });
+            let times = row.ms.zip(row.plain_ms);
+            let times = times.map_or(String::new(), |(ms, plain)| format!(" ({} / {} ms)", number(ms), number(plain)));
+            let best = row.best.map_or("–".to_owned(), number);
+            let goal = row.goal.map_or("–".to_owned(), |goal| format!("≤ {}", number(goal)));
+            let verdict = row.is_met().map_or("", |met| if met { "met" } else { "MISSED" });
+            println!(
+                "| {} | {} | {}{times} | {best} | {goal} | {verdict} |",
+                row.title,
+                row.quantity,
+                number(row.value)
+            );
+        }
+        if !scaling.is_empty() {
+            scaling::print(scaling);
+        }
+    }
+
+    pub(super) fn write(&self, path: &Path) -> Result<()> {
+        Ok(fs::write(path, serde_json::to_string_pretty(self)? + "\n")?)
+    }
+}

@@ -1,0 +1,305 @@
+//! What the cache promises, one function each.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use super::pages::Storage;
+use super::{SCRIPT, Site, load, report};
+use crate::chromium::Chromium;
+use crate::page::{LOAD_LIMIT, Page, SOON};
+use crate::ztensor;
+use xtask::expected;
+
+/// A slow line, in bytes a second: a load takes some seconds.
+const SLOW_BYTES_PER_SECOND: u32 = 25_000_000;
+
+/// What may be lost of a load that is killed: what was on its way, or in a piece that was not full yet.
+const IN_FLIGHT_BYTES: u64 = 8 << 20;
+
+/// One byte is asked for to learn whether a file has changed.
+pub(super) const PROBE_BYTES: u64 = 1;
+
+const TENSOR: &str = "embeddings.word_embeddings.weight";
+
+/// 1536 rows of 1.5 KiB.
+const ROWS_OF: &str = "encoder.layer.1.intermediate.dense.weight";
+
+pub(super) fn fetches_nothing_twice(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let cold = site.load(browser, &models)?;
+    ensure!(cold.stats.cache_error.is_none(), "{:?}", cold.stats.cache_error);
+    ensure!(cold.stats.bytes_from_cache == 0 && !cold.from_cache, "the first load is said to come from the cache");
+    let (requests, sent) = models.sent();
+    ensure!(cold.stats.requests == requests, "{requests} requests came, {} are counted", cold.stats.requests);
+    // Where another connection takes half of what a read has left, some of that half is on its way already.
+    let allowed = site.byte_length + PROBE_BYTES + 8 * IN_FLIGHT_BYTES;
+    ensure!(sent <= allowed, "{sent} bytes were sent for {}", site.byte_length);
+    for _ in 0..2 {
+        let warm = site.load(browser, &models)?;
+        let (requests, sent) = models.sent();
+        ensure!(sent <= PROBE_BYTES && requests <= 1, "{sent} bytes were sent in {requests} requests");
+        ensure!(warm.stats.requests == requests && warm.stats.bytes_received == 0, "the stats say otherwise");
+        ensure!(
+            warm.from_cache && warm.stats.bytes_from_cache >= site.byte_length - (64 << 10),
+            "nor do they tell why: {} bytes from the cache, fromCache {}",
+            warm.stats.bytes_from_cache,
+            warm.from_cache
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn keeps_single_tensors(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let call = format!("one({}, {TENSOR:?})", json!(models.url()));
+    let expected = site.expected.iter().find(|tensor| tensor.name == TENSOR).context("the model lacks the tensor")?;
+    for day in ["yesterday", "today"] {
+        let report = report(&mut site.page(browser)?, &call)?;
+        ensure!(report.tensors.get(TENSOR) == Some(&expected.sha256), "{day} it has other bytes");
+        let (_, sent) = models.sent();
+        let allowed = if day == "today" { PROBE_BYTES } else { expected.byte_length + 8 * IN_FLIGHT_BYTES };
+        ensure!(sent <= allowed, "{sent} bytes were sent {day}");
+    }
+    // The rest is fetched, and only that.
+    site.load(browser, &models)?;
+    let (_, sent) = models.sent();
+    let allowed = site.byte_length - expected.byte_length + (1 << 20) + 8 * IN_FLIGHT_BYTES;
+    ensure!(sent <= allowed, "{sent} bytes were sent for the rest");
+    Ok(())
+}
+
+pub(super) fn goes_on_after_a_kill(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let mut sent = 0;
+    for part in [3, 2] {
+        let mut page = site.page(browser)?;
+        throttle(&mut page)?;
+        page.evaluate(&format!("load({}).catch(() => {{}}), 0", json!(models.url())))?;
+        let enough = site.byte_length / part;
+        page.wait_for("a part of the file", LOAD_LIMIT, &format!("window.loaded > {enough}"))?;
+        drop(page);
+        sent += models.sent().1;
+    }
+    let report = site.load(browser, &models)?;
+    let rest = models.sent().1;
+    ensure!(report.stats.bytes_from_cache > site.byte_length / 3, "what was kept is not used");
+    // Each kill cuts off more than one connection, and what waits for the disk.
+    let allowed = site.byte_length + 6 * IN_FLIGHT_BYTES;
+    ensure!(sent + rest <= allowed, "{sent} + {rest} bytes were sent for {}", site.byte_length);
+    Ok(())
+}
+
+pub(super) fn loads_without_a_server(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let mut models = site.models()?;
+    site.load(browser, &models)?;
+    models.server.stop();
+    let report = site.load(browser, &models)?;
+    ensure!(report.stats.bytes_received == 0, "bytes came from a server that is gone");
+    // Nor is the server asked where the browser knows that there is no connection.
+    let mut page = site.page(browser)?;
+    page.evaluate("cachedBytes()")?;
+    set_offline(&mut page, true)?;
+    let report = load(&mut page, &models.url())?;
+    ensure!(report.stats.requests == 0, "{} requests were made offline", report.stats.requests);
+    site.compare(&report.tensors, &site.expected)
+}
+
+/// The cache's worker may be lent the buffers that it fills: never the caller's, and none to two loads.
+pub(super) fn loads_in_every_way(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    site.load(browser, &models)?;
+    models.sent();
+    let arguments = format!("{}, {ROWS_OF:?}, [100, 1300]", json!(models.url()));
+    let told = site.page(browser)?.evaluate(&format!("({})({arguments})", include_str!("load_in_every_way.js")))?;
+    let each = json!([0, true, site.expected.len()]);
+    ensure!(told == json!([true, true, each, each, each, each]), "{told}");
+    ensure!(models.sent().1 <= 5 * PROBE_BYTES, "bytes of it were sent");
+    Ok(())
+}
+
+pub(super) fn notices_a_change(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    site.load(browser, &models)?;
+    models.sent();
+    let file = fs::OpenOptions::new().write(true).open(models.file())?;
+    for at in (site.byte_length / 2..site.byte_length).step_by(1 << 20) {
+        file.write_all_at(b"changed!", at)?;
+    }
+    file.sync_all()?;
+    let changed = expected::tensors(&models.file())?;
+    for is_second in [false, true] {
+        let report = load(&mut site.page(browser)?, &models.url())?;
+        site.compare(&report.tensors, &changed)?;
+        let (_, sent) = models.sent();
+        ensure!(!is_second || sent <= PROBE_BYTES, "{sent} bytes were sent for what should be kept");
+    }
+    Ok(())
+}
+
+pub(super) fn notices_damage(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    site.load(browser, &models)?;
+    models.sent();
+    let mut page = site.page(browser)?;
+    flip_a_bit(&mut page)?;
+    drop(page);
+    site.load(browser, &models)?;
+    let (_, sent) = models.sent();
+    ensure!(sent > PROBE_BYTES && sent <= 2 << 20, "{sent} bytes were sent for one damaged piece");
+    site.load(browser, &models)?;
+    ensure!(models.sent().1 <= PROBE_BYTES, "the damaged piece was not kept again");
+    Ok(())
+}
+
+pub(super) fn keeps_nothing_wrong(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let weights = fs::read(&site.weights)?;
+    let path = models.folder.path().join("one.zt");
+    ztensor::write(&path, &[("a", weights.get(..5 << 20).context("the model is small")?)])?;
+    fs::OpenOptions::new().write(true).open(&path)?.write_all_at(b"wrong", 2 << 20)?;
+    let mut page = site.page(browser)?;
+    let call = format!("load({}).catch((error) => error.code)", json!(format!("{}/one.zt", models.server.url())));
+    for _ in 0..2 {
+        let code = page.evaluate(&call)?;
+        ensure!(code == "CHECKSUM", "the error is {code}");
+        let files = page.evaluate("listCached()")?;
+        ensure!(files == json!([]), "these are kept: {files}");
+    }
+    Ok(())
+}
+
+pub(super) fn shares_between_tabs(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let mut page = site.page(browser)?;
+    page.evaluate(&format!("({})({})", include_str!("open_frames.js"), json!(SCRIPT)))?;
+    let call = format!(
+        "Promise.all(tabs.map((tab) => tab.load({}))).then((reports) => {{ window.reports = reports; }}), 0",
+        json!(models.url())
+    );
+    throttle(&mut page)?;
+    page.evaluate(&call)?;
+    page.wait_for("both tabs to load", LOAD_LIMIT, "window.reports")?;
+    for tab in 0..2 {
+        let report = report(&mut page, &format!("window.reports[{tab}]"))?;
+        site.compare(&report.tensors, &site.expected)?;
+    }
+    let (_, sent) = models.sent();
+    // As for one tab: half of what a read has left may be on its way when another connection takes it.
+    let allowed = site.byte_length + 4 * IN_FLIGHT_BYTES;
+    ensure!(sent <= allowed, "{sent} bytes were sent for {} in two tabs", site.byte_length);
+    Ok(())
+}
+
+pub(super) fn bears_a_small_quota(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let mut page = site.page(browser)?;
+    set_quota(&mut page, site, Some(site.byte_length / 4))?;
+    let first = load(&mut page, &models.url())?;
+    let second = load(&mut page, &models.url())?;
+    set_quota(&mut page, site, None)?;
+    site.compare(&first.tensors, &site.expected)?;
+    // Chromium counts what is in a database late, and may let it grow meanwhile.
+    if site.storage == Storage::Files || second.stats.bytes_received > PROBE_BYTES {
+        let why = first.stats.cache_error.context("nothing is said of the cache that is full")?;
+        ensure!(why.contains("room"), "this is said of a full cache: {why}");
+    }
+    site.compare(&second.tensors, &site.expected)?;
+    let used = second.stats.bytes_from_cache;
+    ensure!(used > site.byte_length / 10, "of what there was room for {used} bytes are used");
+    Ok(())
+}
+
+pub(super) fn evicts_the_oldest(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let (old, new) = (site.models()?, site.models()?);
+    site.load(browser, &old)?;
+    let mut page = site.page(browser)?;
+    // Too little for both; Chromium sets twice as much aside for a file that grows.
+    set_quota(&mut page, site, Some(site.byte_length * 7 / 4))?;
+    let report = load(&mut page, &new.url())?;
+    let urls = page.evaluate("listCached().then((files) => files.map(({ url }) => url))")?;
+    set_quota(&mut page, site, None)?;
+    site.compare(&report.tensors, &site.expected)?;
+    ensure!(report.stats.cache_error.is_none(), "{:?}", report.stats.cache_error);
+    // As above: there may be room for both.
+    let is_left = urls.as_array().is_some_and(|urls| urls.len() == 2) && site.storage == Storage::Database;
+    ensure!(is_left || urls == json!([new.url()]), "these are kept: {urls}");
+    Ok(())
+}
+
+pub(super) fn lists_and_deletes(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let (one, other) = (site.models()?, site.models()?);
+    site.load(browser, &one)?;
+    site.load(browser, &other)?;
+    let mut page = site.page(browser)?;
+    let holds = |page: &mut Page, what: &str| -> Result<()> {
+        let holds = page.evaluate(what)?;
+        ensure!(holds == true, "`{what}` does not hold");
+        Ok(())
+    };
+    let length = site.byte_length;
+    holds(&mut page, "listCached().then((files) => files.length === 2)")?;
+    holds(&mut page, &format!("listCached().then((files) => files.every((file) => file.byteLength === {length}))"))?;
+    holds(&mut page, "listCached().then((files) => files.every((file) => Date.now() - file.lastUsed < 600000))")?;
+    holds(&mut page, &format!("cachedBytes().then((bytes) => bytes >= 2 * {length} && bytes < 2.01 * {length})"))?;
+    page.evaluate(&format!("deleteCached({})", json!(one.url())))?;
+    let left = json!(other.url());
+    holds(&mut page, &format!("listCached().then((files) => files.length === 1 && files[0].url === {left})"))?;
+    holds(&mut page, &format!("cachedBytes().then((bytes) => bytes >= {length} && bytes < 1.01 * {length})"))?;
+    drop(page);
+    one.sent();
+    site.load(browser, &one)?;
+    ensure!(one.sent().1 >= length, "what was deleted is still used");
+    Ok(())
+}
+
+pub(super) fn clears_what_was_just_closed(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let mut other = site.page(browser)?;
+    other.evaluate("cachedBytes()")?; // so that its worker runs
+    drop(other);
+    for _ in 0..4 {
+        let mut page = site.page(browser)?;
+        page.evaluate(&format!("load({}).catch(() => {{}}), 0", json!(models.url())))?;
+        page.wait_for("a part of the file", LOAD_LIMIT, "window.loaded > 4e6")?;
+        drop(page);
+        // The worker may end what it was at: that goes the second time.
+        let twice = "clearCache().then(() => new Promise((end) => setTimeout(end, 200))).then(clearCache)";
+        let left = site.page(browser)?.evaluate(&format!("{twice}.then(cachedBytes)"))?;
+        ensure!(left == 0, "{left} bytes are left");
+    }
+    Ok(())
+}
+
+/// In the middle of whatever is kept.
+pub(super) fn flip_a_bit(page: &mut Page) -> Result<()> {
+    page.evaluate(concat!("(", include_str!("flip_a_bit.js"), ")()"))?;
+    Ok(())
+}
+
+fn set_quota(page: &mut Page, site: &Site, bytes: Option<u64>) -> Result<()> {
+    let mut params = json!({ "origin": site.pages.origin() });
+    if let (Some(bytes), Some(fields)) = (bytes, params.as_object_mut()) {
+        fields.insert("quotaSize".into(), bytes.into());
+    }
+    page.call("Storage.overrideQuotaForOrigin", params)?;
+    Ok(())
+}
+
+/// Whether the browser knows that it has no connection.
+pub(super) fn set_offline(page: &mut Page, is_offline: bool) -> Result<()> {
+    page.call("Network.enable", json!({}))?;
+    let network = json!({ "offline": is_offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1 });
+    page.call("Network.emulateNetworkConditions", network)?;
+    Ok(())
+}
+
+fn throttle(page: &mut Page) -> Result<()> {
+    let network =
+        json!({ "offline": false, "latency": 0, "downloadThroughput": SLOW_BYTES_PER_SECOND, "uploadThroughput": -1 });
+    page.call("Network.enable", json!({}))?;
+    page.call("Network.emulateNetworkConditions", network)?;
+    page.wait_for("the page", SOON, "true")
+}

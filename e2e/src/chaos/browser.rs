@@ -1,0 +1,281 @@
+//! Chaos in a browser: pages that are closed in the middle and opened again, two tabs at once, a quota that ends, and
+//! the same server at its worst. What the cache keeps of one visit must be right in the next one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::calls::Calls;
+use super::model::Model;
+use super::random::Random;
+use super::server::{Fault, Server};
+use super::{FAULT_PERCENTS, MAX_EXCESS_PERCENT};
+use crate::cache_test::pages::{Pages, Storage};
+use crate::chromium::Chromium;
+use crate::page::Page;
+use xtask::package;
+use xtask::project::Project;
+
+/// What a page that is closed may lose on each of its connections: a piece that is not full yet, and one on its way.
+const LOST_BYTES: u64 = 4 * (2 << 20);
+
+/// In some stories the module runs out of memory before a load is done: 8 MiB.
+const LITTLE_MEMORY: &str = "--js-flags=--wasm-max-mem-pages=128";
+
+/// Heads are read in steps of so many bytes.
+const LEAST_EXCESS_BYTES: u64 = 128 << 10;
+
+/// What a server may be blamed for.
+const ERRORS: [&str; 9] =
+    ["NETWORK", "HTTP", "RANGE_UNSUPPORTED", "CHANGED", "TRUNCATED", "CHECKSUM", "FORMAT", "LIMIT", "UNSUPPORTED"];
+
+/// Frames are documents of their own, each with its own module and its own worker, as tabs are.
+const TABS: &str = include_str!("tabs.js");
+
+const SCRIPT: &str = include_str!("visit.js");
+
+/// What a page tells of its calls.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    tensors: Vec<Arrived>,
+    errors: Vec<(String, String)>,
+    aborted: u64,
+    bytes_from_cache: u64,
+}
+
+#[derive(Deserialize)]
+struct Arrived {
+    name: String,
+    rows: Option<(u64, u64)>,
+    shard: Option<usize>,
+    sha256: String,
+}
+
+#[derive(Default)]
+struct Totals {
+    stories: u64,
+    visits: u64,
+    closed: u64,
+    tensors: u64,
+    aborted: u64,
+    errors: BTreeMap<String, u64>,
+    faults: BTreeMap<Fault, u64>,
+    full: u64,
+    little: u64,
+    payload: u64,
+    sent: u64,
+    received: u64,
+    from_cache: u64,
+}
+
+/// A model at a URL, and all that happens to it.
+struct Story<'a> {
+    pages: &'a Pages,
+    model: Arc<Model>,
+    server: Server,
+    /// Every visit loads all of it, so that what one has kept need not come again.
+    is_strict: bool,
+    random: Random,
+}
+
+/// Tells stories until the time is up, prints what happened, and fails at the first wrong byte.
+pub fn run(project: &Project, seed: u64, time: Duration) -> Result<()> {
+    let package = package::build(project)?;
+    let sites = [Storage::Files, Storage::Database].map(|storage| Ok((storage, Pages::new(&package, storage)?)));
+    let sites = sites.into_iter().collect::<Result<Vec<_>>>()?;
+    println!("chaos in Chromium: seed {seed}, {} s", time.as_secs());
+    let (mut browser, mut totals, start) = (Chromium::launch()?, Totals::default(), Instant::now());
+    let mut little = Chromium::launch_with(&[LITTLE_MEMORY])?;
+    while start.elapsed() < time {
+        let number = totals.stories;
+        let mut random = Random::new(seed).fork(!number);
+        let (storage, pages) = sites.get(random.within(0..2) as usize).context("there is no site")?;
+        let model = Arc::new(Model::new(&mut random)?);
+        let fault_percent = random.pick(&FAULT_PERCENTS).unwrap_or(0);
+        let server = Server::new(Arc::clone(&model), random.clone(), fault_percent)?;
+        let mut story = Story { pages, is_strict: random.percent(50), model, server, random };
+        let what = format!("story {number} of seed {seed}, kept in {storage}: {}", story.model.name);
+        let is_little = story.random.percent(15);
+        let told = story.tell(if is_little { &mut little } else { &mut browser }, is_little, &mut totals);
+        told.with_context(|| what)?;
+        totals.little += u64::from(is_little);
+        totals.stories += 1;
+    }
+    totals.print();
+    ensure!(totals.tensors > 0 && totals.from_cache > 0, "nothing was loaded, or nothing kept");
+    Ok(())
+}
+
+impl Story<'_> {
+    fn tell(&mut self, browser: &mut Chromium, is_little: bool, totals: &mut Totals) -> Result<()> {
+        let quota = self.random.percent(25).then(|| self.random.within(1 << 20..12 << 20));
+        let (mut received, mut lost, mut extra_loads) = (0, 0, 0);
+        for _ in 0..self.random.within(1..5) {
+            let mut page = self.page(browser)?;
+            set_quota(&mut page, self.pages, quota)?;
+            let tabs = self.random.within(1..3);
+            page.evaluate(&format!("({TABS})({tabs}, {})", json!(SCRIPT)))?;
+            totals.visits += tabs;
+            extra_loads += tabs - 1;
+            let closes = self.random.percent(50);
+            let calls: Vec<_> = (0..tabs).map(|tab| self.visit(tab, closes)).collect();
+            let reports = format!("Promise.all([{}]).then(JSON.stringify)", calls.join(", "));
+            if closes {
+                page.evaluate(&format!("{reports}.catch(() => {{}}), 0"))?;
+                sleep(Duration::from_millis(self.random.within(0..600)));
+                totals.closed += tabs;
+                lost += tabs * LOST_BYTES;
+            } else {
+                let reports = page.evaluate(&reports)?;
+                let reports: Vec<Report> = serde_json::from_str(reports.as_str().context("the page reports nothing")?)?;
+                for report in reports {
+                    totals.add(&report);
+                    self.check(&report, None)?;
+                }
+            }
+            received += page.evaluate("tabs.reduce((sum, tab) => sum + tab.received(), 0)")?.as_u64().unwrap_or(0);
+            set_quota(&mut page, self.pages, None)?;
+        }
+        if is_little {
+            return Ok(()); // a load that ran out of memory was begun anew, and may again
+        }
+        received += self.end(browser, totals)?;
+        self.count(quota.is_some(), received, lost, extra_loads, totals)
+    }
+
+    /// The server comes to its senses: now everything must arrive, as it is there.
+    fn end(&self, browser: &mut Chromium, totals: &mut Totals) -> Result<u64> {
+        self.server.behave();
+        let mut page = self.page(browser)?;
+        page.evaluate(SCRIPT)?;
+        let url = json!(self.server.url());
+        let report = page.evaluate(&format!("visit({url}, {{}}, [{{}}]).then(JSON.stringify)"))?;
+        let report: Report = serde_json::from_str(report.as_str().context("the page reports nothing")?)?;
+        ensure!(report.errors.is_empty(), "an honest server, and {:?}", report.errors);
+        self.check(&report, Some(self.server.version()))?;
+        let count = self.model.versions.iter().map(|version| version.tensors.len()).max().unwrap_or(0);
+        ensure!(report.tensors.len() == count, "{} of {count} tensors arrived", report.tensors.len());
+        totals.add(&report);
+        totals.visits += 1;
+        let received = page.evaluate("received()")?.as_u64().unwrap_or(0);
+        let left = page.evaluate("clearCache().then(cachedBytes)")?;
+        ensure!(left == 0, "{left} bytes are left after clearCache()");
+        Ok(received)
+    }
+
+    fn page<'b>(&self, browser: &'b mut Chromium) -> Result<Page<'b>> {
+        let mut page = browser.new_page()?;
+        page.open(&self.pages.url())?;
+        Ok(page)
+    }
+
+    /// A call of what a tab does.
+    fn visit(&mut self, tab: u64, closes: bool) -> String {
+        let calls = Calls::new(&self.model, &mut self.random);
+        let (options, some) = calls.for_a_page();
+        let all = json!([{}]);
+        // One that is to be closed takes its time, lest it be too late.
+        let some = if self.is_strict || closes { all } else { some };
+        format!("tabs[{tab}].visit({}, {options}, {some})", json!(self.server.url()))
+    }
+
+    /// Every tensor must be that of one version, the same for all of a file.
+    fn check(&self, report: &Report, version: Option<usize>) -> Result<()> {
+        let mut version_of_shard = BTreeMap::new();
+        for Arrived { name, rows, shard, sha256 } in &report.tensors {
+            let is_version = |version: &usize| self.model.sha256(*version, name, *rows).as_ref() == Some(sha256);
+            let versions: Vec<_> = [0, 1].into_iter().filter(is_version).collect();
+            let known = version.or_else(|| shard.and_then(|shard| version_of_shard.get(&shard).copied()));
+            match (versions.as_slice(), known) {
+                ([], _) => bail!("WRONG BYTES in {name} {rows:?}"),
+                (versions, Some(known)) if !versions.contains(&known) => {
+                    bail!("WRONG BYTES: {name} is of version {versions:?}, and should be of {known}")
+                }
+                ([version], None) => drop(shard.map(|shard| version_of_shard.insert(shard, *version))),
+                _ => {}
+            }
+        }
+        let wrong = report.errors.iter().find(|(code, _)| !ERRORS.contains(&code.as_str()));
+        ensure!(wrong.is_none(), "no server explains this: {wrong:?}");
+        Ok(())
+    }
+
+    /// Compares what was received with what is needed: of each version each byte once, where nothing keeps the cache
+    /// from keeping it.
+    fn count(&self, is_full: bool, received: u64, lost: u64, extra_loads: u64, totals: &mut Totals) -> Result<()> {
+        let sent = self.server.sent();
+        let count = |faults: &[Fault]| faults.iter().filter_map(|fault| sent.faults.get(fault)).sum::<u64>();
+        // What was kept does not count any more.
+        let anew = count(&[Fault::OtherTag, Fault::Page, Fault::Changed]);
+        let files =
+            self.model.versions.iter().map(|version| version.files.values().map(|file| file.len()).sum::<usize>());
+        let payload = files.max().unwrap_or(0) as u64;
+        let allowed = payload * (1 + anew + extra_loads) * (100 + MAX_EXCESS_PERCENT) / 100
+            + LEAST_EXCESS_BYTES
+            + lost
+            + sent.bytes_of_ignored_ranges
+            + sent.overlap_bytes;
+        if self.is_strict && !is_full && self.server.can_be_cached() {
+            ensure!(
+                received <= allowed,
+                "{received} bytes were received where {allowed} are allowed: {:?}",
+                sent.faults
+            );
+            totals.payload += payload * (1 + anew);
+            totals.received += received;
+            totals.sent += sent.bytes;
+        }
+        totals.full += u64::from(is_full);
+        for (fault, count) in sent.faults {
+            *totals.faults.entry(fault).or_default() += count;
+        }
+        Ok(())
+    }
+}
+
+impl Totals {
+    fn add(&mut self, report: &Report) {
+        self.tensors += report.tensors.len() as u64;
+        self.aborted += report.aborted;
+        self.from_cache += report.bytes_from_cache;
+        for (code, _) in &report.errors {
+            *self.errors.entry(code.clone()).or_default() += 1;
+        }
+    }
+
+    fn print(&self) {
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        println!(
+            "{} models, {} loads, {} of them closed in the middle, {} models under a small quota, \
+             {} with little memory",
+            self.stories, self.visits, self.closed, self.full, self.little
+        );
+        println!(
+            "{} tensors bit-exact, 0 wrong bytes, {:.1} MB from the cache",
+            self.tensors,
+            megabytes(self.from_cache)
+        );
+        println!("{} calls were aborted; errors: {:?}", self.aborted, self.errors);
+        println!("{} faults: {:?}", self.faults.values().sum::<u64>(), self.faults);
+        println!(
+            "of models that were loaded again and again: {:.1} MB of payload, {:.1} MB sent, {:.1} MB received",
+            megabytes(self.payload),
+            megabytes(self.sent),
+            megabytes(self.received)
+        );
+    }
+}
+
+fn set_quota(page: &mut Page, pages: &Pages, bytes: Option<u64>) -> Result<()> {
+    let params = match bytes {
+        Some(bytes) => json!({ "origin": pages.origin(), "quotaSize": bytes }),
+        None => json!({ "origin": pages.origin() }),
+    };
+    page.call("Storage.overrideQuotaForOrigin", params).map(drop)
+}

@@ -1,0 +1,283 @@
+//! What a caller does with a loader, and whether what it gets is right.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::pin::pin;
+use std::rc::Rc;
+
+use anyhow::{Result, bail, ensure};
+use futures::future::{self, Either};
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use serde_json::{Value, json};
+use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
+use weightstream::retry::Policy;
+use weightstream::source::http::HttpSource;
+use weightstream::{Error, ErrorKind};
+
+use super::model::Model;
+use super::random::Random;
+
+type HttpLoader = Rc<Loader<HttpSource>>;
+
+/// What comes in a millisecond, more or less.
+const PATIENT_BYTES_PER_MS: u64 = 2_000;
+
+/// One thing that a caller asks for.
+#[derive(Debug, Clone)]
+pub enum Call {
+    Tensor(String),
+    Rows(String, Range<u64>),
+    Tensors(Option<Vec<String>>),
+    /// Prefetches, and loads some of that meanwhile.
+    Prefetch(Vec<String>),
+    Verify,
+    /// Loads everything twice, and verifies it, all at the same time.
+    Together,
+    /// Loads this tensor while a load of everything is paused, which is dropped then.
+    BesidePaused(String),
+}
+
+/// Some calls in turn, on one loader.
+#[derive(Debug, Clone)]
+pub struct Calls {
+    options: Options,
+    /// Each with the bytes after which the caller loses patience, if it does.
+    calls: Vec<(Call, Option<u64>)>,
+}
+
+/// What came of calls.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub tensors: u64,
+    pub bytes_received: u64,
+    /// The codes of those that failed.
+    pub errors: BTreeMap<&'static str, u64>,
+    pub aborted: u64,
+}
+
+impl Calls {
+    pub fn new(model: &Model, random: &mut Random) -> Self {
+        let retry = Policy { max_attempts: 8, base_delay_ms: 1, max_delay_ms: 20, stall_ms: 400, ..Policy::default() };
+        let options = Options {
+            concurrency: random.within(1..6) as usize,
+            coalesce_gap_bytes: random.pick(&[0, 4 << 10, 64 << 10]).unwrap_or(0),
+            max_memory_bytes: random.pick(&[1 << 20, 4 << 20, 256 << 20]).unwrap_or(1 << 20),
+            retry,
+            ..Options::default()
+        };
+        let calls = (0..random.within(1..5)).map(|_| {
+            let patience = random.percent(20).then(|| random.within(0..500_000));
+            (Call::new(model, random), patience)
+        });
+        Calls { options, calls: calls.collect() }
+    }
+
+    /// The same by a caller that waits for everything.
+    pub fn patiently(&self) -> Self {
+        let calls = self.calls.iter().map(|(call, _)| (call.clone(), None)).collect();
+        Calls { calls, ..self.clone() }
+    }
+
+    /// The options and the calls as a page takes them. Its callers lose patience after milliseconds.
+    pub fn for_a_page(&self) -> (Value, Value) {
+        let Options { concurrency, coalesce_gap_bytes, max_memory_bytes, retry, .. } = &self.options;
+        let options = json!({
+            "concurrency": concurrency,
+            "coalesceGap": coalesce_gap_bytes,
+            "maxMemory": max_memory_bytes,
+            "retry": {
+                "attempts": retry.max_attempts,
+                "baseDelay": retry.base_delay_ms,
+                "maxDelay": retry.max_delay_ms,
+                "stallTimeout": retry.stall_ms,
+            },
+        });
+        let call = |(call, patience): &(Call, Option<u64>)| {
+            let mut call = match call {
+                Call::Tensor(name) => json!({ "name": name }),
+                Call::Rows(name, rows) => json!({ "name": name, "rows": [rows.start, rows.end] }),
+                Call::Tensors(Some(names)) => json!({ "names": names }),
+                Call::Tensors(None) => json!({}),
+                Call::Prefetch(names) => json!({ "prefetch": names }),
+                Call::Verify => json!({ "verify": true }),
+                Call::Together => json!({ "together": true }),
+                Call::BesidePaused(name) => json!({ "besidePaused": name }),
+            };
+            if let (Some(bytes), Some(fields)) = (patience, call.as_object_mut()) {
+                fields.insert("patience".to_owned(), json!(bytes / PATIENT_BYTES_PER_MS));
+            }
+            call
+        };
+        (options, self.calls.iter().map(call).collect())
+    }
+
+    /// Opens the model and makes the calls. Codes of errors are part of the outcome.
+    ///
+    /// # Errors
+    /// For a wrong byte, and an error that no fault of a server explains.
+    pub async fn run(&self, model: &Model, url: &str) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        let loader = match Loader::open(HttpSource::new(url, &[])?, self.options.clone()).await {
+            Ok(loader) => Rc::new(loader),
+            Err(error) => {
+                outcome.failed(&error)?;
+                return Ok(outcome);
+            }
+        };
+        let mut check = Check { model, version_of_shard: HashMap::new() };
+        for (call, patience) in &self.calls {
+            let limit = patience.map_or(u64::MAX, |bytes| loader.stats().bytes_received() + bytes);
+            let work = pin!(call.run(&loader, &mut check));
+            let impatient = pin!(async {
+                while loader.stats().bytes_received() < limit {
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+            });
+            match future::select(work, impatient).await {
+                Either::Left((Ok(tensors), _)) => outcome.tensors += tensors?,
+                Either::Left((Err(error), _)) => outcome.failed(&error)?,
+                Either::Right(_) => outcome.aborted += 1,
+            }
+        }
+        outcome.bytes_received = loader.stats().bytes_received();
+        Ok(outcome)
+    }
+}
+
+impl Outcome {
+    fn failed(&mut self, error: &Error) -> Result<()> {
+        let is_a_fault_of_ours = matches!(
+            error.kind,
+            ErrorKind::Internal | ErrorKind::InvalidArgument | ErrorKind::NotFound | ErrorKind::Closed
+        );
+        ensure!(!is_a_fault_of_ours, "no server explains this: {error}");
+        *self.errors.entry(error.code()).or_default() += 1;
+        Ok(())
+    }
+}
+
+impl Call {
+    fn new(model: &Model, random: &mut Random) -> Self {
+        let [version, _] = &model.versions;
+        let names: Vec<&String> = version.tensors.keys().collect();
+        let some = |random: &mut Random| -> Vec<String> {
+            names.iter().filter(|_| random.percent(50)).map(|name| (*name).clone()).collect()
+        };
+        let name = random.pick(&names).cloned().unwrap_or_default();
+        let rows = version.tensors.get(&name).and_then(|tensor| tensor.shape.first().copied()).unwrap_or(0);
+        match random.within(0..10) {
+            0 | 1 => Call::Tensor(name),
+            2 => {
+                let start = random.within(0..rows);
+                Call::Rows(name, start..random.within(start..rows) + 1)
+            }
+            3 => Call::Tensors(Some(some(random))),
+            4 | 5 => Call::Tensors(None),
+            6 => Call::Prefetch(some(random)),
+            7 => Call::Together,
+            8 => Call::BesidePaused(name),
+            _ => Call::Verify,
+        }
+    }
+
+    /// How many tensors came: the outer error is the loader's, the inner one says what is wrong with its bytes.
+    async fn run(&self, loader: &HttpLoader, check: &mut Check<'_>) -> Result<Result<u64>, Error> {
+        match self {
+            Call::Tensor(name) => {
+                let loaded = loader.load_tensor(name, TensorRequest::default(), Rc::new(())).await?;
+                Ok(check.tensor(&loaded, None))
+            }
+            Call::Rows(name, rows) => {
+                let request = TensorRequest { rows: Some(rows.clone()), into: None };
+                let loaded = loader.load_tensor(name, request, Rc::new(())).await?;
+                Ok(check.tensor(&loaded, Some(rows)))
+            }
+            Call::Tensors(names) => check.all(loader.tensors(names.clone(), Rc::new(())).await?).await,
+            Call::Prefetch(names) => {
+                let loads = async {
+                    let mut count = 0;
+                    for name in names.iter().rev() {
+                        let loaded = loader.load_tensor(name, TensorRequest::default(), Rc::new(())).await?;
+                        match check.tensor(&loaded, None) {
+                            Ok(one) => count += one,
+                            wrong => return Ok(wrong),
+                        }
+                    }
+                    Ok(Ok(count))
+                };
+                // Whatever is left over is of no use to the calls that follow.
+                let outcome = match future::select(pin!(loader.prefetch(names.clone(), Rc::new(()))), pin!(loads)).await
+                {
+                    Either::Left(((), loads)) => loads.await,
+                    Either::Right((outcome, _)) => outcome,
+                };
+                loader.forget_prefetched();
+                outcome
+            }
+            Call::Verify => loader.verify(Rc::new(())).await.map(|_| Ok(0)),
+            Call::Together => {
+                let all = async || loader.tensors(None, Rc::new(())).await?.try_collect::<Vec<_>>().await;
+                let (first, second, verified) = future::join3(all(), all(), loader.verify(Rc::new(()))).await;
+                verified?;
+                let loaded: Vec<_> = first?.into_iter().chain(second?).map(Ok).collect();
+                check.all(stream::iter(loaded)).await
+            }
+            Call::BesidePaused(name) => {
+                let mut paused = Box::pin(loader.tensors(None, Rc::new(())).await?);
+                let first = paused.try_next().await?;
+                let loaded = loader.load_tensor(name, TensorRequest::default(), Rc::new(())).await?;
+                check.all(stream::iter(first.into_iter().chain([loaded]).map(Ok))).await
+            }
+        }
+    }
+}
+
+/// Compares what arrives with what was written.
+struct Check<'a> {
+    model: &'a Model,
+    /// Which version of each file the loader has seen.
+    version_of_shard: HashMap<usize, usize>,
+}
+
+impl Check<'_> {
+    async fn all(&mut self, tensors: impl Stream<Item = Result<Loaded<Vec<u8>>, Error>>) -> Result<Result<u64>, Error> {
+        let mut tensors = pin!(tensors);
+        let mut count = 0;
+        while let Some(loaded) = tensors.next().await {
+            match self.tensor(&loaded?, None) {
+                Ok(one) => count += one,
+                wrong => return Ok(wrong),
+            }
+        }
+        Ok(Ok(count))
+    }
+
+    fn tensor(&mut self, loaded: &Loaded<Vec<u8>>, rows: Option<&Range<u64>>) -> Result<u64> {
+        let name = &loaded.tensor.name;
+        let [component] = loaded.components.as_slice() else {
+            bail!("{name} has {} components", loaded.components.len())
+        };
+        let is_version = |version: &usize| {
+            let tensor = self.model.versions.get(*version).and_then(|version| version.tensors.get(name));
+            tensor.is_some_and(|tensor| {
+                let row = |number: u64| number as usize * tensor.row_bytes();
+                let expected = rows.map_or(0..tensor.bytes.len(), |rows| row(rows.start)..row(rows.end));
+                tensor.bytes.get(expected) == Some(&component.buffer[..])
+            })
+        };
+        let known = self.version_of_shard.get(&loaded.tensor.shard).copied();
+        let versions: Vec<_> = [0, 1].into_iter().filter(is_version).collect();
+        match (versions.as_slice(), known) {
+            ([], _) => bail!("WRONG BYTES in {name} {rows:?}"),
+            (versions, Some(known)) if !versions.contains(&known) => {
+                bail!("WRONG BYTES: {name} is of another version than what came before of its file")
+            }
+            // A few bytes may be the same in both.
+            ([version], None) => {
+                self.version_of_shard.insert(loaded.tensor.shard, *version);
+            }
+            _ => {}
+        }
+        Ok(1)
+    }
+}

@@ -1,0 +1,172 @@
+//! Random models, in every format that is written.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use data_encoding::HEXLOWER;
+use serde_json::{Map, json};
+use sha2::{Digest, Sha256};
+use weightstream::native::Reader;
+use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat, convert};
+
+use super::random::Random;
+
+/// A model as a server has it, in two versions with the same tensors of other bytes.
+pub struct Model {
+    /// The format, and how it was written.
+    pub name: String,
+    /// The file that is opened.
+    pub entry: String,
+    pub versions: [Version; 2],
+}
+
+pub struct Version {
+    pub files: HashMap<String, Arc<Vec<u8>>>,
+    pub tensors: BTreeMap<String, Tensor>,
+}
+
+/// What a tensor must be.
+#[derive(Clone)]
+pub struct Tensor {
+    dtype: &'static str,
+    pub shape: Vec<u64>,
+    pub bytes: Vec<u8>,
+}
+
+impl Tensor {
+    /// The bytes of one row of the outermost dimension.
+    pub fn row_bytes(&self) -> usize {
+        self.shape.first().map_or(0, |rows| self.bytes.len() / (*rows).max(1) as usize)
+    }
+}
+
+impl Model {
+    /// The SHA-256 of a tensor of a version, or of rows of it.
+    pub fn sha256(&self, version: usize, name: &str, rows: Option<(u64, u64)>) -> Option<String> {
+        let tensor = self.versions.get(version)?.tensors.get(name)?;
+        let row = |number: u64| number as usize * tensor.row_bytes();
+        let bytes = rows.map_or(0..tensor.bytes.len(), |(start, end)| row(start)..row(end));
+        Some(HEXLOWER.encode(&Sha256::digest(tensor.bytes.get(bytes)?)))
+    }
+
+    /// A model that `random` makes up. What a format cannot hold of the first idea is left out of a second one.
+    pub fn new(random: &mut Random) -> Result<Self> {
+        let format = random.pick(TargetFormat::ALL).context("no format is written")?;
+        let compressions = [Compression::None, Compression::Lz4, Compression::Zstd, Compression::Auto];
+        let digests =
+            [DigestAlgorithm::None, DigestAlgorithm::Crc32c, DigestAlgorithm::Sha256, DigestAlgorithm::Blake3];
+        let dtypes: &[&'static str] = if random.percent(50) { &["F32"] } else { &["F32", "I64", "U8", "BF16"] };
+        let first = tensors(random, dtypes);
+        let total: u64 = first.values().map(|tensor| tensor.bytes.len() as u64).sum();
+        let mut options = ConvertOptions {
+            format,
+            compression: random.pick(&compressions).unwrap_or_default(),
+            digest: random.pick(&digests).filter(|_| random.percent(50)),
+            max_shard_bytes: random.percent(40).then(|| total / random.within(2..6) + 100_000),
+            ..ConvertOptions::default()
+        };
+        let second = other_bytes(random, &first);
+        if let Ok(model) = write(&[first, second], &options) {
+            return Ok(model);
+        }
+        let first = tensors(random, &["F32"]);
+        let second = other_bytes(random, &first);
+        options = ConvertOptions { format, ..ConvertOptions::default() };
+        write(&[first, second], &options)
+    }
+}
+
+/// Mostly small ones, and now and then one that several connections may share.
+fn tensors(random: &mut Random, dtypes: &[&'static str]) -> BTreeMap<String, Tensor> {
+    let tensor = |at: u64, random: &mut Random| {
+        let dtype = random.pick(dtypes).unwrap_or("F32");
+        let columns = random.within(1..300);
+        let rows = if random.percent(8) { random.within(4_000..6_000) } else { random.within(1..400) };
+        let shape = vec![rows, columns];
+        let length = (rows * columns) as usize * item_bytes(dtype);
+        (format!("layer.{at}.weight"), Tensor { dtype, shape, bytes: content(random, length) })
+    };
+    (0..random.within(2..14)).map(|at| tensor(at, random)).collect()
+}
+
+fn other_bytes(random: &mut Random, tensors: &BTreeMap<String, Tensor>) -> BTreeMap<String, Tensor> {
+    let other = |(name, tensor): (&String, &Tensor)| {
+        let bytes = content(random, tensor.bytes.len());
+        (name.clone(), Tensor { bytes, ..tensor.clone() })
+    };
+    tensors.iter().map(other).collect()
+}
+
+/// Noise, or bytes that compress. No two tensors begin alike.
+fn content(random: &mut Random, length: usize) -> Vec<u8> {
+    let compresses = random.percent(40);
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        let word = random.next();
+        let repeats = if compresses { 1 + word as usize % 200 } else { 1 };
+        bytes.extend(word.to_le_bytes().repeat(repeats.min((length - bytes.len()) / 8 + 1)));
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+fn item_bytes(dtype: &str) -> usize {
+    match dtype {
+        "I64" => 8,
+        "F32" => 4,
+        "BF16" => 2,
+        _ => 1,
+    }
+}
+
+/// Writes both versions: the second only has other bytes, so that its files have the same names.
+fn write(versions: &[BTreeMap<String, Tensor>; 2], options: &ConvertOptions) -> Result<Model> {
+    let mut entry = String::new();
+    let mut written = |tensors: &BTreeMap<String, Tensor>| -> Result<Version> {
+        let folder = tempfile::tempdir()?;
+        let input = Reader::from_bytes(vec![("model.safetensors".to_owned(), safetensors(tensors))])?;
+        let is_sharded = options.max_shard_bytes.is_some();
+        let out = folder.path().join(out_name(options.format, is_sharded));
+        let converted = convert(&input, &out, options, &())?;
+        entry = name_of(&converted.path)?;
+        let mut files = HashMap::new();
+        for file in fs::read_dir(folder.path())? {
+            let path = file?.path();
+            files.insert(name_of(&path)?, Arc::new(fs::read(&path)?));
+        }
+        Ok(Version { files, tensors: tensors.clone() })
+    };
+    let versions = [written(&versions[0])?, written(&versions[1])?];
+    let ConvertOptions { format, compression, digest, .. } = options;
+    let name = format!("{}, {compression:?}, digest {digest:?}, {} files", format.name(), versions[0].files.len());
+    Ok(Model { name, entry, versions })
+}
+
+fn out_name(format: TargetFormat, is_sharded: bool) -> String {
+    match format {
+        TargetFormat::Burnpack => "model.bpk".to_owned(),
+        TargetFormat::Embd => "model.weights".to_owned(),
+        TargetFormat::ZTensor => "model.zt".to_owned(),
+        TargetFormat::Aero if is_sharded => "model.aeroset.json".to_owned(),
+        format => format!("model.{}", format.name()),
+    }
+}
+
+fn name_of(path: &Path) -> Result<String> {
+    Ok(path.file_name().and_then(|name| name.to_str()).context("a file has no name")?.to_owned())
+}
+
+fn safetensors(tensors: &BTreeMap<String, Tensor>) -> Vec<u8> {
+    let (mut header, mut data) = (Map::new(), Vec::new());
+    for (name, Tensor { dtype, shape, bytes }) in tensors {
+        let offsets = [data.len(), data.len() + bytes.len()];
+        header.insert(name.clone(), json!({ "dtype": dtype, "shape": shape, "data_offsets": offsets }));
+        data.extend(bytes);
+    }
+    let mut header = json!(header).to_string();
+    header.extend(std::iter::repeat_n(' ', header.len().next_multiple_of(8) - header.len()));
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()
+}

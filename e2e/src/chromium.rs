@@ -1,0 +1,158 @@
+//! A headless Chromium of our own, with a fresh profile. It ends and its profile goes when the value does.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::devtools::DevTools;
+use crate::page::Page;
+use xtask::browser;
+
+pub const FLAGS: [&str; 10] = [
+    "--headless",
+    // Root has no user namespaces to make a sandbox of; the only pages shown are our own.
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    // Containers give /dev/shm 64 MB, less than a model.
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-default-browser-check",
+    "--no-first-run",
+];
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+pub struct Chromium {
+    devtools: DevTools,
+    process: Process,
+}
+
+impl Chromium {
+    pub fn launch() -> Result<Chromium> {
+        Chromium::launch_with(&[])
+    }
+
+    pub fn launch_with(flags: &[&str]) -> Result<Chromium> {
+        let program = browser::chromium()?;
+        let process = Process::start(&program, flags)?;
+        let (port, path) = process.endpoint()?;
+        let devtools = DevTools::connect(port, &path).with_context(|| process.said())?;
+        Ok(Chromium { devtools, process })
+    }
+
+    /// Its name and version.
+    pub fn version(&mut self) -> Result<String> {
+        let version = self.devtools.call(None, "Browser.getVersion", json!({}))?;
+        let product = version.get("product").and_then(Value::as_str);
+        product.map(str::to_owned).context("the browser does not tell its version")
+    }
+
+    /// A new tab, empty.
+    pub fn new_page(&mut self) -> Result<Page<'_>> {
+        self.new_page_with(json!({ "url": "about:blank" }))
+    }
+
+    /// A new tab, empty, in a private window of its own.
+    pub fn new_private_page(&mut self) -> Result<Page<'_>> {
+        let created = self.devtools.call(None, "Target.createBrowserContext", json!({ "disposeOnDetach": true }))?;
+        let context = created.get("browserContextId").context("the browser opened no private window")?;
+        self.new_page_with(json!({ "url": "about:blank", "browserContextId": context }))
+    }
+
+    fn new_page_with(&mut self, parameters: Value) -> Result<Page<'_>> {
+        let text = |value: Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let created = self.devtools.call(None, "Target.createTarget", parameters)?;
+        let target = text(created, "targetId").context("the browser opened no tab")?;
+        let attach = json!({ "targetId": target, "flatten": true });
+        let attached = self.devtools.call(None, "Target.attachToTarget", attach)?;
+        let session = text(attached, "sessionId").context("the browser attached no session")?;
+        Page::new(&mut self.devtools, target, session)
+    }
+}
+
+impl Drop for Chromium {
+    fn drop(&mut self) {
+        // Asked to close, the browser ends its many processes by itself; otherwise it is killed below.
+        if self.devtools.call(None, "Browser.close", json!({})).is_ok() {
+            self.process.wait(END_LIMIT);
+        }
+    }
+}
+
+struct Process {
+    child: Child,
+    /// The user-data folder, with what the browser wrote to its standard error.
+    profile: TempDir,
+}
+
+impl Process {
+    fn start(program: &Path, flags: &[&str]) -> Result<Process> {
+        let profile = tempfile::Builder::new().prefix("weightstream-chromium-").tempdir()?;
+        let log = File::create(profile.path().join("stderr"))?;
+        let mut command = Command::new(program);
+        command
+            .args(FLAGS)
+            .args(flags)
+            .arg("--remote-debugging-port=0")
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg("about:blank");
+        // Whatever else it leaves in the temporary folder goes with the profile.
+        command.env("TMPDIR", profile.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+        Ok(Process { child, profile })
+    }
+
+    /// The port and path of the debugging socket, which the browser writes into its profile once it listens.
+    fn endpoint(&self) -> Result<(u16, String)> {
+        let file = self.profile.path().join("DevToolsActivePort");
+        let end = Instant::now() + START_LIMIT;
+        while Instant::now() < end {
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            if let Some((port, path)) = text.split_once('\n')
+                && let Ok(port) = port.parse()
+                && path.starts_with('/')
+            {
+                return Ok((port, path.trim_end().to_owned()));
+            }
+            sleep(Duration::from_millis(20));
+        }
+        bail!("Chromium opened no debugging port within {} s; {}", START_LIMIT.as_secs(), self.said())
+    }
+
+    fn said(&self) -> String {
+        let said = fs::read_to_string(self.profile.path().join("stderr")).unwrap_or_default();
+        format!("it said: {}", said.trim())
+    }
+
+    fn wait(&mut self, limit: Duration) {
+        let end = Instant::now() + limit;
+        while Instant::now() < end && matches!(self.child.try_wait(), Ok(None)) {
+            sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // Its helper processes notice a moment later, and may still write into the profile until then.
+        for _ in 0..100 {
+            if fs::remove_dir_all(self.profile.path()).is_ok() {
+                return;
+            }
+            sleep(Duration::from_millis(50));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What the package promises whatever is done to it, in a real browser: every promise settles with an error that says
+//! why, also where its module ends; what is closed stops and gives its memory back; options and files that cannot be
+//! are refused.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use weightstream_cli::serve::Server;
+
+use crate::chromium::Chromium;
+use xtask::project::Project;
+use xtask::wasm_target::TARGET;
+use xtask::{command, package};
+
+/// A module of `tests/crash`, and the tests that it exports: each resolves to what does not hold.
+const TESTS: [(&str, &[&str]); 5] = [
+    ("crashes", &["endings"]),
+    ("memory", &["into", "bodies", "caches", "cachedInto"]),
+    ("closing", &["paused", "forgotten", "memory", "inWorker"]),
+    ("options", &["headersAndSignals", "refused", "ofCalls", "undefinedIsTheDefault", "otherRealms"]),
+    ("files", &["chosen"]),
+];
+
+/// Models in several files: the one that names the others first.
+const SEVERAL_FILES: [&[&str]; 4] = [
+    &["apr/sharded/model.apr.json", "apr/sharded/model-0000?-of-00003.apr"],
+    &["safetensors/sharded/model.safetensors.index.json", "safetensors/sharded/model-0000?-of-00003.safetensors"],
+    &["gguf/split/model-0000?-of-00003.gguf"],
+    &[
+        "aero/set/model.aeroset.json",
+        "aero/set/index.aero",
+        "aero/set/part-000.aero",
+        "aero/set/part-001.aero",
+        "aero/set/part-002.aero",
+    ],
+];
+
+/// With so little memory an index of some MiB ends the module.
+const LITTLE_MEMORY: &str = "--js-flags=--wasm-max-mem-pages=480";
+
+pub fn run(project: &Project) -> Result<()> {
+    let package = with_hooks(project, "crash-test")?;
+    fs::copy(project.root.join("src/js/weightstream.worker.js"), package.join("weightstream.worker.js"))?;
+    let server = Server::new()
+        .mount("/", project.root.join("tests/fixtures"))
+        .mount("/tests", project.root.join("tests/crash"))
+        .mount("/pkg", &package)
+        .bind("127.0.0.1:0")?
+        .spawn();
+    let url = &*server.url();
+    let mut browser = Chromium::launch_with(&["--js-flags=--expose-gc"])?;
+    let mut count = 0;
+    for (module, tests) in TESTS {
+        for test in tests {
+            holds(&mut browser, url, module, test, &Value::Null)?;
+            count += 1;
+        }
+    }
+    let models: Vec<Vec<_>> =
+        SEVERAL_FILES.iter().map(|model| model.iter().flat_map(|path| numbered(path)).collect()).collect();
+    holds(&mut browser, url, "files", "fixtures", &json!(models))?;
+    holds(&mut Chromium::launch_with(&[LITTLE_MEMORY])?, url, "crashes", "outOfMemory", &Value::Null)?;
+    println!("{} promises hold", count + 2);
+    Ok(())
+}
+
+/// The paths that a path with a `?` stands for.
+fn numbered(path: &str) -> Vec<String> {
+    let paths = (1..=3).map(|number| format!("/{}", path.replace('?', &number.to_string())));
+    if path.contains('?') { paths.collect() } else { vec![format!("/{path}")] }
+}
+
+fn holds(browser: &mut Chromium, url: &str, module: &str, test: &str, argument: &Value) -> Result<()> {
+    let mut page = browser.new_page()?;
+    page.open(&format!("{url}/tests/index.html"))?;
+    let call = format!(
+        "(async () => {{
+            const {{ {test} }} = await import('/tests/{module}.js');
+            return JSON.stringify(await {test}({argument}).catch((error) => [error.stack]));
+        }})()"
+    );
+    let told = page.evaluate(&call).with_context(|| format!("{module}: {test}"))?;
+    let faults: Vec<String> = serde_json::from_str(told.as_str().context("the page gave no text")?)?;
+    ensure!(faults.is_empty(), "{module}: {test}:\n  {}", faults.join("\n  "));
+    Ok(())
+}
+
+/// The package without its worker, quickly built, with the hooks that only tests use. Each test has a package of its
+/// own.
+pub fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
+    let mut cargo = package::cargo_for_module(project)?;
+    command::run(cargo.args(["--", "--cfg", "weightstream_test_hooks"]))?;
+    let package = project.target.join(test);
+    package::bind(project, &project.target.join(TARGET).join("debug/weightstream.wasm"), &package)?;
+    for entry in fs::read_dir(project.root.join("src/js"))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_script = entry.path().extension().is_some_and(|extension| extension == "js");
+        if is_script && name != "weightstream.worker.js" {
+            fs::copy(entry.path(), package.join(name))?;
+        }
+    }
+    Ok(package)
+}

@@ -1,0 +1,115 @@
+//! The browser engines, and the WebDriver servers that steer them.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::chromium;
+use xtask::project::Project;
+use xtask::{browser, cargo_tools};
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Engine {
+    Chromium,
+    Firefox,
+    WebKit,
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Engine::Chromium => "Chromium",
+            Engine::Firefox => "Firefox",
+            Engine::WebKit => "WebKitGTK",
+        })
+    }
+}
+
+impl Engine {
+    pub const ALL: [Engine; 3] = [Engine::Chromium, Engine::Firefox, Engine::WebKit];
+
+    /// Finds or installs the browser and its driver, and starts the driver on a free port.
+    pub fn start(self, project: &Project) -> Result<Driver> {
+        let folder = tempfile::Builder::new().prefix("weightstream-browser-").tempdir()?;
+        // Whoever takes the port between this line and the next makes the driver fail, not the tests lie.
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let mut driver = Driver { port, capabilities: json!({}), processes: Vec::new(), folder };
+        let flag = format!("--port={port}");
+        match self {
+            Engine::Chromium => {
+                let options = json!({ "binary": browser::chromium()?, "args": chromium::FLAGS });
+                driver.capabilities = json!({ "goog:chromeOptions": options });
+                driver.spawn(Command::new(browser::chromedriver()?).arg(flag))?;
+            }
+            Engine::Firefox => {
+                let options = json!({ "binary": browser::firefox()?, "args": ["-headless"] });
+                driver.capabilities = json!({ "moz:firefoxOptions": options });
+                driver.spawn(Command::new(cargo_tools::geckodriver(project)?.join("geckodriver")).arg(flag))?;
+            }
+            Engine::WebKit => {
+                let program = browser::webkit_driver()?;
+                let display = driver.spawn_display(&browser::xvfb()?)?;
+                driver.spawn(Command::new(program).arg(flag).env("DISPLAY", display))?;
+            }
+        }
+        Ok(driver)
+    }
+}
+
+/// A WebDriver server that runs. It ends when the value does.
+pub struct Driver {
+    pub port: u16,
+    /// What a session must be asked for.
+    pub capabilities: Value,
+    /// In the order in which they were started.
+    processes: Vec<Child>,
+    /// What all of them write, profiles included.
+    folder: TempDir,
+}
+
+impl Driver {
+    /// The end of what the driver and its browser wrote.
+    pub fn said(&self) -> String {
+        let said = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        let lines: Vec<_> = said.lines().rev().take(10).collect();
+        format!("the driver said: {}", lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
+    }
+
+    fn spawn(&mut self, command: &mut Command) -> Result<()> {
+        let log = File::options().create(true).append(true).open(self.folder.path().join("log"))?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).env("TMPDIR", self.folder.path());
+        let child = command.spawn().with_context(|| format!("cannot start {}", xtask::command::spelled(command)))?;
+        self.processes.push(child);
+        Ok(())
+    }
+
+    /// A screen for a browser that has no headless mode: a free one, whose name is given.
+    fn spawn_display(&mut self, xvfb: &Path) -> Result<String> {
+        let mut command = Command::new(xvfb);
+        command.args(["-displayfd", "1", "-screen", "0", "1280x1024x24", "-nolisten", "tcp"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().with_context(|| format!("cannot start {}", xvfb.display()))?;
+        let output = child.stdout.take().context("Xvfb has no output")?;
+        self.processes.push(child);
+        let mut number = String::new();
+        BufReader::new(output).read_line(&mut number)?;
+        let number: u32 = number.trim().parse().context("Xvfb opened no display")?;
+        Ok(format!(":{number}"))
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        for process in self.processes.iter_mut().rev() {
+            process.kill().ok(); // it may have ended already
+            process.wait().ok();
+        }
+    }
+}

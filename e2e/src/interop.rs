@@ -1,0 +1,219 @@
+//! `cargo xtask interop`: what the formats' own tools write we read, and what we write they read.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::listing::Listing;
+use crate::peers::{PEERS, Peer, Program, Reads};
+use crate::targets::Target;
+use xtask::command;
+use xtask::project::Project;
+
+/// What the tensors are made from where nothing else is asked for.
+pub const SEED: u64 = 2026;
+
+/// Tries every tool in both directions, prints what came of it, and fails if anything differs.
+pub fn run(project: &Project, seed: u64) -> Result<()> {
+    println!("interop: seed {seed}");
+    let weightstream = Weightstream::build(project)?;
+    let folder = tempfile::tempdir()?;
+    let (mut rows, mut sources, mut readers) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, peer) in PEERS.iter().enumerate() {
+        let folder = folder.path().join(at.to_string());
+        fs::create_dir(&folder)?;
+        let tool = peer.name(project)?;
+        match peer.ready(project).and_then(|program| Ok((program.write(seed, &folder)?, program))) {
+            Err(error) => {
+                rows.push(Row::new(peer, &tool, "both", "", Outcome::Failed(error.context("not run"))));
+            }
+            Ok((files, program)) => {
+                for (file, expected) in files {
+                    let outcome = weightstream.reads(&program, &file, &expected);
+                    rows.push(Row::new(peer, &tool, "they write, we read", &name_of(&file), or_failed(outcome)));
+                    sources.push(Source { peer, tool: tool.clone(), listing: weightstream.inspect(&file), file });
+                }
+                readers.push((peer, tool, program));
+            }
+        }
+    }
+    for (peer, tool, program) in &readers {
+        let row = |file: &str, outcome| Row::new(peer, tool, "we write, they read", file, outcome);
+        match &peer.reads {
+            Reads::Nothing(reason) => rows.push(row("", Outcome::Impossible(reason))),
+            Reads::Format { target, cannot } => {
+                let out = folder.path().join("written").with_extension(target.format);
+                for (source, options) in sources.iter().zip(target.options.iter().cycle()) {
+                    let conversion = Conversion { target, options, source, out: &out };
+                    let outcome = or_failed(weightstream.writes(&conversion, program, cannot));
+                    let file = format!("{} of {} {}", name_of(&source.file), source.tool, options.join(" "));
+                    rows.push(row(file.trim_end(), outcome));
+                }
+            }
+        }
+    }
+    for format in ["aero", "embd"] {
+        let outcome = Outcome::Impossible("no registry has a tool for it");
+        rows.push(Row { format, tool: String::new(), direction: "", file: String::new(), outcome });
+    }
+    report(&rows)
+}
+
+/// A file that a tool wrote.
+struct Source {
+    peer: &'static Peer,
+    /// With its version.
+    tool: String,
+    file: PathBuf,
+    listing: Result<Listing>,
+}
+
+/// What `weightstream convert` is to do.
+struct Conversion<'a> {
+    target: &'a Target,
+    options: &'a [&'a str],
+    source: &'a Source,
+    out: &'a Path,
+}
+
+/// Our command line.
+struct Weightstream(PathBuf);
+
+impl Weightstream {
+    fn build(project: &Project) -> Result<Self> {
+        let mut cargo = Command::new("cargo");
+        command::run(cargo.args(["build", "--quiet", "--package", "weightstream-cli"]).current_dir(&project.root))?;
+        Ok(Weightstream(project.target.join("debug/weightstream").with_extension(env::consts::EXE_EXTENSION)))
+    }
+
+    /// Reads what a tool wrote: it is as the tool says.
+    fn reads(&self, program: &Program, file: &Path, expected: &Listing) -> Result<Outcome> {
+        expected.ensure_same(&program.read(file)?).context("the tool reads something else than it wrote")?;
+        expected.ensure_same(&self.inspect(file)?)?;
+        let verified = command::output(self.command("verify").arg(file))?;
+        for checksum in &expected.checksums {
+            ensure!(verified.contains(checksum.as_str()), "{checksum} was not checked, only: {}", verified.trim());
+        }
+        Ok(Outcome::Same { tensors: expected.tensors.len(), refused: 0 })
+    }
+
+    /// Converts a file and has the tool read what came of it. What the format does not hold, and nothing else, must be
+    /// refused; with `--allow-loss` it is left out.
+    fn writes(
+        &self,
+        conversion: &Conversion,
+        program: &Program,
+        cannot: &dyn Fn(&Listing) -> Option<&'static str>,
+    ) -> Result<Outcome> {
+        let Conversion { target, source, out, .. } = conversion;
+        let Ok(listing) = &source.listing else { bail!("{} cannot be read", source.file.display()) };
+        let mut expected = listing.clone();
+        let keeps_attributes = target.keeps_attributes || source.peer.format == target.format;
+        expected.retain(|tensor| target.holds(tensor), keeps_attributes);
+        let tensors = expected.tensors.len();
+        let refused = listing.tensors.len() - tensors;
+        match self.convert(conversion, &[]) {
+            Ok(()) => ensure!(refused == 0, "{refused} tensors were written that {} cannot hold", target.format),
+            Err(error) => {
+                let error = format!("{error:#}");
+                let is_of_tensor = refused > 0 || error.contains("attribute");
+                ensure!(error.contains("error[UNSUPPORTED]") && is_of_tensor, "{error}");
+                self.convert(conversion, &["--allow-loss"])?;
+            }
+        }
+        let read = program.read(out).and_then(|found| expected.ensure_same(&found));
+        match (cannot(listing), read) {
+            (None, read) => read.map(|()| Outcome::Same { tensors, refused }),
+            (Some(reason), Err(_)) => Ok(Outcome::Impossible(reason)),
+            (Some(reason), Ok(())) => bail!("the tool can read it, and is said not to: {reason}"),
+        }
+    }
+
+    fn convert(&self, conversion: &Conversion, more: &[&str]) -> Result<()> {
+        let Conversion { target, options, source, out } = conversion;
+        let mut convert = self.command("convert");
+        convert.arg("--force"); // one conversion after another goes to the same place
+        convert.arg(&source.file).arg(out).args(["--format", target.format]).args(*options).args(more);
+        command::output(&mut convert).map(drop)
+    }
+
+    fn inspect(&self, file: &Path) -> Result<Listing> {
+        Listing::of_inspect(&command::output(self.command("inspect").args(["--json", "--sha256"]).arg(file))?)
+    }
+
+    fn command(&self, command: &str) -> Command {
+        let mut weightstream = Command::new(&self.0);
+        weightstream.arg(command);
+        weightstream
+    }
+}
+
+/// One thing that was tried.
+struct Row {
+    format: &'static str,
+    tool: String,
+    direction: &'static str,
+    file: String,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    /// So many tensors are the same; so many others the format cannot hold, and they were refused.
+    Same {
+        tensors: usize,
+        refused: usize,
+    },
+    /// There is nothing to compare, for this reason.
+    Impossible(&'static str),
+    Failed(anyhow::Error),
+}
+
+fn or_failed(outcome: Result<Outcome>) -> Outcome {
+    outcome.unwrap_or_else(Outcome::Failed)
+}
+
+impl Row {
+    fn new(peer: &Peer, tool: &str, direction: &'static str, file: &str, outcome: Outcome) -> Self {
+        Row { format: peer.format, tool: tool.to_owned(), direction, file: file.to_owned(), outcome }
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let (tensors, result) = match &self.outcome {
+            Outcome::Same { tensors, refused: 0 } => (tensors.to_string(), "same".to_owned()),
+            Outcome::Same { tensors, refused } => (tensors.to_string(), format!("same; {refused} refused rightly")),
+            Outcome::Impossible(reason) => ("-".to_owned(), format!("impossible: {reason}")),
+            Outcome::Failed(_) => ("-".to_owned(), "FAILED".to_owned()),
+        };
+        [self.format.to_owned(), self.tool.clone(), self.direction.to_owned(), self.file.clone(), tensors, result]
+    }
+}
+
+/// Prints the table, and below it what failed.
+fn report(rows: &[Row]) -> Result<()> {
+    let headings = ["FORMAT", "TOOL", "DIRECTION", "FILE", "TENSORS", "RESULT"].map(str::to_owned);
+    let lines: Vec<_> = [headings].into_iter().chain(rows.iter().map(Row::cells)).collect();
+    let mut widths = [0; 6];
+    for line in &lines {
+        widths.iter_mut().zip(line).for_each(|(width, cell)| *width = cell.chars().count().max(*width));
+    }
+    for line in &lines {
+        let cells: Vec<_> = line.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        println!("{}", cells.join("  ").trim_end());
+    }
+    let mut failed = 0;
+    for Row { tool, direction, file, outcome, .. } in rows {
+        if let Outcome::Failed(error) = outcome {
+            failed += 1;
+            println!("\n{tool}, {direction}: {file}\n  {error:#}");
+        }
+    }
+    ensure!(failed == 0, "{failed} of {} rows failed", rows.len());
+    Ok(())
+}
+
+fn name_of(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

@@ -1,0 +1,31 @@
+//! End-to-end tests: the npm package and the command in real browsers, over real networks, beside the formats' own tools.
+
+#![allow(missing_debug_implementations, reason = "tools of the project, which print nothing of this")]
+
+pub mod browser_traps;
+pub mod cache_test;
+pub mod chaos;
+pub mod chromium;
+pub mod crash_test;
+pub mod devtools;
+pub mod engine;
+pub mod examples_test;
+pub mod formats;
+pub mod headless;
+pub mod interop;
+pub mod listing;
+pub mod long_heads;
+pub mod nginx;
+pub mod nginx_test;
+pub mod package_test;
+pub mod page;
+pub mod page_test;
+pub mod parity;
+pub mod peers;
+pub mod python;
+pub mod screenshot;
+pub mod targets;
+pub mod trap_test;
+pub mod webdriver;
+pub mod worker_test;
+pub mod ztensor;

@@ -1,0 +1,145 @@
+//! The npm package as its users get it: packed, installed, type-checked, bundled, run in a browser.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use weightstream_cli::serve::Server;
+
+use crate::chromium::Chromium;
+use crate::page::Page;
+use xtask::model::{self, Model};
+use xtask::project::Project;
+use xtask::{command, links, npm, package, package_contents};
+
+/// What the module may weigh. Raise it in the change that makes it heavier, and say there what for.
+const MAX_RAW_BYTES: usize = 1534 << 10; // parsed values, keys of the cache, checks of promises
+const MAX_BROTLI_BYTES: usize = 477 << 10;
+
+const TOOL_LIMIT: Duration = Duration::from_secs(300);
+
+/// A small one: what is tried here is the package, not the model.
+const TENSOR: &str = "embeddings.LayerNorm.weight";
+
+pub fn run(project: &Project) -> Result<()> {
+    let package = package::build(project)?;
+    let tools = npm::ready(project)?;
+    keeps_its_budget(&package)?;
+    let app = tempfile::tempdir()?;
+    let tarball = packs_what_it_lists(project, &package, app.path())?;
+    install(app.path(), &tarball, &project.root.join("tests/package"))?;
+    has_no_dead_links(project, &app.path().join("node_modules/weightstream"))?;
+    has_sound_types(app.path(), &tools)?;
+    goes_through_vite(app.path(), &tools)?;
+    goes_through_esbuild(app.path(), &tools)?;
+    runs_bundled(app.path(), &model::ready(project)?)
+}
+
+fn keeps_its_budget(package: &Path) -> Result<()> {
+    let package::Sizes { raw, brotli, .. } = package::weigh(package)?;
+    ensure!(raw <= MAX_RAW_BYTES, "{} has {raw} bytes, {MAX_RAW_BYTES} are allowed", package::MODULE);
+    ensure!(
+        brotli <= MAX_BROTLI_BYTES,
+        "{} has {brotli} bytes in brotli, {MAX_BROTLI_BYTES} are allowed",
+        package::MODULE
+    );
+    Ok(())
+}
+
+/// Makes the tarball that would be published.
+fn packs_what_it_lists(project: &Project, package: &Path, folder: &Path) -> Result<PathBuf> {
+    let mut npm = Command::new("npm");
+    npm.args(["pack", "--json", "--pack-destination"]).arg(folder).current_dir(package);
+    let packed: Value = serde_json::from_str(&command::output(&mut npm)?)?;
+    let files = packed.pointer("/0/files").and_then(Value::as_array).context("npm pack lists no files")?;
+    let packed_names: BTreeSet<_> = files.iter().filter_map(|file| file.get("path")?.as_str()).collect();
+    let manifest = package::manifest(project)?;
+    let mut listed: BTreeSet<_> = package_contents::listed(&manifest)?.into_iter().collect();
+    listed.insert("package.json");
+    ensure!(packed_names == listed, "npm packs {packed_names:?}, pkg.json lists {listed:?}");
+    let name = packed.pointer("/0/filename").and_then(Value::as_str).context("npm pack names no file")?;
+    Ok(folder.join(name))
+}
+
+/// An app that has the package among its dependencies.
+fn install(app: &Path, tarball: &Path, sources: &Path) -> Result<()> {
+    fs::write(app.join("package.json"), r#"{ "private": true, "type": "module" }"#)?;
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--offline", "--no-audit", "--no-fund"]).arg(tarball).current_dir(app);
+    command::quiet(&mut npm, TOOL_LIMIT)?;
+    fs::create_dir(app.join("app"))?;
+    for name in ["sample.ts", "tsconfig.json", "app/index.html", "app/main.js", "app/explicit.js", "app/digest.js"] {
+        fs::copy(sources.join(name), app.join(name)).with_context(|| name.to_owned())?;
+    }
+    Ok(())
+}
+
+/// The package's pages on npm and on CDNs show these documents: their links must lead to files of the package.
+fn has_no_dead_links(project: &Project, installed: &Path) -> Result<()> {
+    let manifest = package::manifest(project)?;
+    let documents = package_contents::listed(&manifest)?.into_iter().filter(|name| name.ends_with(".md"));
+    links::check(installed, &documents.map(str::to_owned).collect::<Vec<_>>())
+}
+
+fn has_sound_types(app: &Path, tools: &Path) -> Result<()> {
+    command::quiet(npm::tool(tools, "typescript/bin/tsc").args(["--project", "."]).current_dir(app), TOOL_LIMIT)
+}
+
+fn goes_through_vite(app: &Path, tools: &Path) -> Result<()> {
+    let mut vite = npm::tool(tools, "vite/bin/vite.js");
+    vite.args(["build", "app", "--base", "./", "--outDir", "../vite"]).current_dir(app);
+    command::quiet(&mut vite, TOOL_LIMIT)?;
+    let assets = fs::read_dir(app.join("vite/assets"))?.collect::<Result<Vec<_>, _>>()?;
+    let modules = assets.iter().filter(|asset| asset.path().extension().is_some_and(|e| e == "wasm")).count();
+    ensure!(modules == 1, "vite emits the WebAssembly module {modules} times");
+    Ok(())
+}
+
+fn goes_through_esbuild(app: &Path, tools: &Path) -> Result<()> {
+    let mut esbuild = npm::tool(tools, "esbuild/bin/esbuild");
+    esbuild.args(["app/explicit.js", "weightstream/weightstream.worker.js", "--entry-names=[name]"]);
+    esbuild.args(["--bundle", "--format=esm", "--loader:.wasm=file", "--outdir=esbuild"]);
+    command::quiet(esbuild.current_dir(app), TOOL_LIMIT)?;
+    let page = fs::read_to_string(app.join("app/index.html"))?.replace("main.js", "explicit.js");
+    Ok(fs::write(app.join("esbuild/index.html"), page)?)
+}
+
+fn runs_bundled(app: &Path, model: &Model) -> Result<()> {
+    let server = Server::new()
+        .mount("/vite", app.join("vite"))
+        .mount("/esbuild", app.join("esbuild"))
+        .mount("/models", &model.folder)
+        .bind("127.0.0.1:0")?
+        .spawn();
+    let mut browser = Chromium::launch()?;
+    for bundler in ["vite", "esbuild"] {
+        let mut page = browser.new_page()?;
+        page.open(&format!("{}/{bundler}/", server.url()))?;
+        loads_a_tensor(&mut page, model).with_context(|| format!("bundled by {bundler}"))?;
+    }
+    Ok(())
+}
+
+/// A loader that cannot live in a worker lives on the page, and nobody notices.
+const COUNT_LOADERS_IN_WORKERS: &str = include_str!("count_loaders.js");
+
+fn loads_a_tensor(page: &mut Page, model: &Model) -> Result<()> {
+    let expected = model.expected.iter().find(|tensor| tensor.name == TENSOR).context("the model lacks the tensor")?;
+    let sha256 = page.evaluate(&format!("sha256OfTensor('/models/{}', '{TENSOR}')", model::MANIFEST))?;
+    ensure!(sha256 == expected.sha256.as_str(), "{TENSOR} arrives as {sha256}, not as {}", expected.sha256);
+    // Workers were bundled, too: those that loaders live in, and the one that keeps files.
+    page.evaluate(COUNT_LOADERS_IN_WORKERS)?;
+    let in_worker = format!("sha256OfTensor('/models/{}', '{TENSOR}', {{ inWorker: true }})", model::MANIFEST);
+    let sha256 = page.evaluate(&in_worker)?;
+    ensure!(sha256 == expected.sha256.as_str(), "in a worker {TENSOR} arrives as {sha256}");
+    ensure!(page.evaluate("loadersInWorkers")? == 1, "the loader was not in a worker");
+    let kept = page.evaluate("cachedBytes()")?;
+    ensure!(kept.as_f64().is_some_and(|kept| kept > expected.byte_length as f64), "{kept} bytes of it are kept");
+    let complaints = page.take_complaints()?;
+    ensure!(complaints.is_empty(), "the console says: {}", complaints.join("; "));
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! A tab of the browser, used as a person uses it: looked at, clicked, typed into.
+
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use std::{fs, mem};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::devtools::DevTools;
+
+/// How long a page may take for what it does at once: to show what a click asked for.
+pub const SOON: Duration = Duration::from_secs(30);
+
+/// How long a page may take to load a whole model, on two slow cores that have other work.
+pub const LOAD_LIMIT: Duration = Duration::from_secs(180);
+
+/// The size of the window in CSS pixels, and how many pixels of the device make one.
+#[derive(Clone, Copy)]
+pub struct Window {
+    pub width: u32,
+    pub height: u32,
+    pub scale: u32,
+    pub is_phone: bool,
+}
+
+pub const DESKTOP: Window = Window { width: 1280, height: 900, scale: 2, is_phone: false };
+pub const PHONE: Window = Window { width: 390, height: 844, scale: 2, is_phone: true };
+
+pub struct Page<'a> {
+    devtools: &'a mut DevTools,
+    target: String,
+    session: String,
+    complaints: Vec<String>,
+}
+
+impl<'a> Page<'a> {
+    pub fn new(devtools: &'a mut DevTools, target: String, session: String) -> Result<Page<'a>> {
+        let mut page = Page { devtools, target, session, complaints: Vec::new() };
+        for domain in ["Page", "Runtime", "Log"] {
+            page.call(&format!("{domain}.enable"), json!({}))?;
+        }
+        Ok(page)
+    }
+
+    pub fn call(&mut self, method: &str, params: Value) -> Result<Value> {
+        self.devtools.call(Some(&self.session), method, params)
+    }
+
+    /// Calls a method of the browser itself.
+    pub fn call_browser(&mut self, method: &str, params: Value) -> Result<Value> {
+        self.devtools.call(None, method, params)
+    }
+
+    /// Goes to an address and waits until the document and what it loads from the start are there.
+    pub fn open(&mut self, url: &str) -> Result<()> {
+        let answer = self.call("Page.navigate", json!({ "url": url }))?;
+        if let Some(error) = answer.get("errorText").and_then(Value::as_str) {
+            bail!("{url} does not open: {error}");
+        }
+        self.wait_for(&format!("{url} to load"), SOON, "document.readyState === 'complete'")
+    }
+
+    /// The value of a JavaScript expression; of what it resolves to, if it is a promise.
+    pub fn evaluate(&mut self, expression: &str) -> Result<Value> {
+        let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
+        let answer = self.call("Runtime.evaluate", params)?;
+        if let Some(thrown) = answer.get("exceptionDetails") {
+            bail!("`{expression}` throws {}", exception(thrown));
+        }
+        Ok(answer.pointer("/result/value").cloned().unwrap_or_default())
+    }
+
+    /// Waits until an expression is truthy. `what` completes the sentence "waited for …".
+    pub fn wait_for(&mut self, what: &str, limit: Duration, expression: &str) -> Result<()> {
+        let end = Instant::now() + limit;
+        loop {
+            if self.evaluate(&format!("!!({expression})"))? == true {
+                return Ok(());
+            }
+            self.fail_if_crashed()?;
+            if Instant::now() >= end {
+                let complaints = self.take_complaints()?.join("; ");
+                bail!(
+                    "waited {} s in vain for {what} ({expression}); the console says: [{complaints}]",
+                    limit.as_secs()
+                );
+            }
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Clicks in the middle of an element, after scrolling it into view. It must be what a person would hit there.
+    pub fn click(&mut self, selector: &str) -> Result<()> {
+        let point = self.evaluate(&format!("({})({selector:?})", include_str!("point_of.js")))?;
+        ensure!(point.is_array(), "cannot click {selector}: it {}", point.as_str().unwrap_or("has no place"));
+        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
+            let params =
+                json!({ "type": kind, "x": point.get(0), "y": point.get(1), "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", params)?;
+        }
+        Ok(())
+    }
+
+    /// Clicks into a field and puts a text in the place of what is there.
+    pub fn type_into(&mut self, selector: &str, text: &str) -> Result<()> {
+        self.click(selector)?;
+        self.evaluate(&format!("document.querySelector({selector:?}).select()"))?;
+        self.call("Input.insertText", json!({ "text": text }))?;
+        Ok(())
+    }
+
+    pub fn press_enter(&mut self) -> Result<()> {
+        let key =
+            |kind| json!({ "type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13 });
+        self.call("Input.dispatchKeyEvent", key("keyDown"))?;
+        self.call("Input.dispatchKeyEvent", key("keyUp"))?;
+        Ok(())
+    }
+
+    /// Chooses files in an `<input type="file">`, as its dialog would.
+    pub fn choose_files(&mut self, selector: &str, files: &[PathBuf]) -> Result<()> {
+        let params = json!({ "expression": format!("document.querySelector({selector:?})") });
+        let input = self.call("Runtime.evaluate", params)?;
+        let object = input.pointer("/result/objectId").with_context(|| format!("{selector} is not there"))?;
+        self.call("DOM.setFileInputFiles", json!({ "objectId": object, "files": files }))?;
+        Ok(())
+    }
+
+    /// Drags files from outside onto the middle of the window.
+    pub fn drop_files(&mut self, files: &[PathBuf]) -> Result<()> {
+        let middle = self.evaluate("[innerWidth / 2, innerHeight / 2]")?;
+        let data = json!({ "items": [], "files": files, "dragOperationsMask": 1 });
+        for kind in ["dragEnter", "dragOver", "drop"] {
+            let params = json!({ "type": kind, "x": middle.get(0), "y": middle.get(1), "data": data });
+            self.call("Input.dispatchDragEvent", params)?;
+        }
+        Ok(())
+    }
+
+    pub fn set_window(&mut self, window: Window) -> Result<()> {
+        let Window { width, height, scale, is_phone } = window;
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": scale, "mobile": is_phone });
+        self.call("Emulation.setDeviceMetricsOverride", metrics)?;
+        self.call("Emulation.setTouchEmulationEnabled", json!({ "enabled": is_phone }))?;
+        Ok(())
+    }
+
+    pub fn set_dark(&mut self, dark: bool) -> Result<()> {
+        let value = if dark { "dark" } else { "light" };
+        let feature = json!({ "name": "prefers-color-scheme", "value": value });
+        self.call("Emulation.setEmulatedMedia", json!({ "features": [feature] }))?;
+        Ok(())
+    }
+
+    /// Writes what the window shows as a PNG file; with `whole`, also what one would have to scroll to.
+    pub fn screenshot(&mut self, whole: bool, path: &Path) -> Result<()> {
+        let shot = self.call("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": whole }))?;
+        let data = shot.get("data").and_then(Value::as_str).context("the browser gave no picture")?;
+        let png = data_encoding::BASE64.decode(data.as_bytes())?;
+        fs::write(path, png).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// The errors and warnings that the console has shown since the last time.
+    pub fn take_complaints(&mut self) -> Result<Vec<String>> {
+        self.fail_if_crashed()?;
+        Ok(mem::take(&mut self.complaints))
+    }
+
+    fn fail_if_crashed(&mut self) -> Result<()> {
+        for event in self.devtools.take_events()? {
+            let params = &event.params;
+            let text = |place| params.pointer(place).and_then(Value::as_str).unwrap_or_default();
+            match event.method.as_str() {
+                "Inspector.targetCrashed" => bail!("the tab crashed"),
+                "Runtime.exceptionThrown" => {
+                    self.complaints.push(exception(params.get("exceptionDetails").unwrap_or_default()));
+                }
+                "Runtime.consoleAPICalled" if matches!(text("/type"), "error" | "warning" | "assert") => {
+                    let args = params.get("args").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                    let words = args.iter().filter_map(|arg| arg.get("description").or(arg.get("value")));
+                    let words: Vec<_> =
+                        words.map(|word| word.as_str().map_or(word.to_string(), str::to_owned)).collect();
+                    self.complaints.push(words.join(" "));
+                }
+                "Log.entryAdded" if matches!(text("/entry/level"), "error" | "warning") => {
+                    self.complaints.push(format!("{} {}", text("/entry/text"), text("/entry/url")));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Page<'_> {
+    fn drop(&mut self) {
+        let _ = self.devtools.call(None, "Target.closeTarget", json!({ "targetId": self.target }));
+    }
+}
+
+/// The first line of what was thrown: without the stack.
+fn exception(details: &Value) -> String {
+    let description = details.pointer("/exception/description").or(details.pointer("/exception/value"));
+    let text = description.or(details.get("text")).unwrap_or(details);
+    text.as_str().map_or(text.to_string(), str::to_owned)
+}

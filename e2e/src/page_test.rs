@@ -1,0 +1,260 @@
+//! The demo page, used as a visitor uses it, in a real browser. Each promise starts from a page freshly opened.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::json;
+use weightstream_cli::serve::Running;
+
+use crate::chromium::Chromium;
+use crate::page::{DESKTOP, LOAD_LIMIT, PHONE, Page, SOON};
+use xtask::demo::Demo;
+use xtask::project::Project;
+
+type Promise = fn(&mut Page, &Demo) -> Result<()>;
+
+const PROMISES: [(&str, Promise); 11] = [
+    ("opens the demo model at a click", opens_the_demo_model),
+    ("finds tensors by words", finds_tensors),
+    ("draws one tensor that is chosen", draws_one_tensor),
+    ("shows the progress of a whole load", shows_progress),
+    ("stops a load when it is cancelled", stops_when_cancelled),
+    ("says in a sentence that an address leads nowhere", explains_a_missing_model),
+    ("says in a sentence that a file is no model", explains_a_file_that_is_no_model),
+    ("opens files that are chosen", opens_chosen_files),
+    ("opens files that are dropped", opens_dropped_files),
+    ("fits a phone", fits_a_phone),
+    ("follows dark mode", follows_dark_mode),
+];
+
+const TENSOR: &str = "encoder.layer.0.attention.self.query.weight";
+
+/// So slow that a load of the demo model takes some ten seconds: there is time to look at it and to cancel it.
+const SLOW_BYTES_PER_SECOND: u32 = 10_000_000;
+
+pub fn run(project: &Project) -> Result<()> {
+    let demo = Demo::start(project)?;
+    let mut browser = Chromium::launch()?;
+    let mut broken = 0;
+    for (name, promise) in PROMISES {
+        let start = Instant::now();
+        let mut page = browser.new_page()?;
+        let outcome = kept(&mut page, &demo, promise);
+        let seconds = start.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => println!("  ok      {seconds:>5.1} s  {name}"),
+            Err(error) => {
+                broken += 1;
+                println!("  FAILED  {seconds:>5.1} s  {name}: {error:#}");
+            }
+        }
+    }
+    ensure!(broken == 0, "{broken} of {} promises of the page are broken", PROMISES.len());
+    Ok(())
+}
+
+fn kept(page: &mut Page, demo: &Demo, promise: Promise) -> Result<()> {
+    page.set_window(DESKTOP)?;
+    // What an earlier promise loaded is not to be kept: these count what is fetched.
+    let everything = json!({ "origin": demo.server.url(), "storageTypes": "all" });
+    page.call("Storage.clearDataForOrigin", everything)?;
+    page.open(&demo.page(""))?;
+    promise(page, demo)?;
+    // The browser itself reports each response of 404, which one promise asks for.
+    let complaints = page.take_complaints()?.into_iter().filter(|text| !text.contains("status of 404"));
+    let complaints: Vec<_> = complaints.collect();
+    ensure!(complaints.is_empty(), "the console says: {}", complaints.join("; "));
+    Ok(())
+}
+
+fn opens_the_demo_model(page: &mut Page, demo: &Demo) -> Result<()> {
+    open_model(page)?;
+    let rows = page.evaluate("document.querySelectorAll('tr[data-tensor]').length")?;
+    ensure!(rows == demo.model.expected.len(), "the table has {rows} rows for {} tensors", demo.model.expected.len());
+    Ok(())
+}
+
+fn finds_tensors(page: &mut Page, _: &Demo) -> Result<()> {
+    open_model(page)?;
+    page.type_into("#search", "layer.3 query")?;
+    let found = "[...document.querySelectorAll('tr[data-tensor]')].map((row) => row.dataset.tensor).sort().join()";
+    let wanted = "encoder.layer.3.attention.self.query.bias,encoder.layer.3.attention.self.query.weight";
+    page.wait_for("two tensors to be found", SOON, &format!("{found} === {wanted:?}"))
+}
+
+fn draws_one_tensor(page: &mut Page, demo: &Demo) -> Result<()> {
+    open_model(page)?;
+    let before = demo.traffic.bytes();
+    page.click(&format!("tr[data-tensor='{TENSOR}']"))?;
+    wait_for_the_drawing(page)?;
+    let expected = demo.model.expected.iter().find(|tensor| tensor.name == TENSOR).context("the tensor is gone")?;
+    let fetched = demo.traffic.bytes() - before;
+    // LZ4 blocks are read whole, and what cannot be compressed grows by a little.
+    let allowed = expected.byte_length * 5 / 4;
+    ensure!(fetched <= allowed, "{fetched} bytes were fetched for a tensor of {}", expected.byte_length);
+    Ok(())
+}
+
+fn shows_progress(page: &mut Page, _: &Demo) -> Result<()> {
+    open_model(page)?;
+    slow_down(page)?;
+    page.click("#load-all")?;
+    let progress = "document.querySelector('#progress')";
+    page.wait_for("the bar to move", SOON, &format!("{progress}.value > 0 && {progress}.value < {progress}.max"))?;
+    page.wait_for("a rate", SOON, "/\\d.*\\/s/.test(document.querySelector('#rate').textContent)")?;
+    page.wait_for("the time left", SOON, "/\\d/.test(document.querySelector('#time-left').textContent)")?;
+    full_speed(page)?;
+    page.wait_for("the load to end", LOAD_LIMIT, "document.querySelector('#progress').dataset.end === 'done'")?;
+    page.wait_for("every tensor to be marked", SOON, "!document.querySelector('tr[data-tensor] .not-yet')")
+}
+
+fn stops_when_cancelled(page: &mut Page, demo: &Demo) -> Result<()> {
+    open_model(page)?;
+    slow_down(page)?;
+    let before = demo.server.bytes_sent();
+    page.click("#load-all")?;
+    page.wait_for("the bar to move", SOON, "document.querySelector('#progress').value > 0")?;
+    page.click("#cancel")?;
+    page.wait_for("the load to stop", SOON, "document.querySelector('#progress').dataset.end === 'stopped'")?;
+    let sent = settled(&demo.server)? - before; // still slow: at full speed what is on its way comes before the abort
+    full_speed(page)?;
+    let whole: u64 = demo.model.expected.iter().map(|tensor| tensor.byte_length).sum();
+    ensure!(sent < whole / 2, "{sent} of {whole} bytes were sent although the load was cancelled");
+    // What was stopped can be begun again.
+    page.click("#load-all")?;
+    page.wait_for("the second load to end", LOAD_LIMIT, "document.querySelector('#progress').dataset.end === 'done'")
+}
+
+fn explains_a_missing_model(page: &mut Page, demo: &Demo) -> Result<()> {
+    page.type_into("#url", &demo.page("models/missing.apr"))?;
+    page.press_enter()?;
+    wait_for_a_sentence(page, "404")
+}
+
+fn explains_a_file_that_is_no_model(page: &mut Page, demo: &Demo) -> Result<()> {
+    page.choose_files("#file-input", &[demo.model.folder.join("expected.json")])?;
+    wait_for_a_sentence(page, "expected.json")
+}
+
+fn opens_chosen_files(page: &mut Page, demo: &Demo) -> Result<()> {
+    page.choose_files("#file-input", &files(demo)?)?;
+    loads_local_files(page, demo)
+}
+
+fn opens_dropped_files(page: &mut Page, demo: &Demo) -> Result<()> {
+    page.drop_files(&files(demo)?)?;
+    loads_local_files(page, demo)
+}
+
+fn loads_local_files(page: &mut Page, demo: &Demo) -> Result<()> {
+    let before = demo.traffic.requests();
+    wait_for_the_model(page)?;
+    page.click(&format!("tr[data-tensor='{TENSOR}']"))?;
+    wait_for_the_drawing(page)?;
+    ensure!(demo.traffic.requests() == before, "local files were asked of the server");
+    Ok(())
+}
+
+fn fits_a_phone(page: &mut Page, demo: &Demo) -> Result<()> {
+    page.set_window(PHONE)?;
+    page.open(&demo.page(""))?;
+    fits(page, "empty")?;
+    open_model(page)?;
+    fits(page, "with a model")?;
+    page.click(&format!("tr[data-tensor='{TENSOR}']"))?;
+    wait_for_the_drawing(page)?;
+    fits(page, "with a tensor")
+}
+
+fn fits(page: &mut Page, when: &str) -> Result<()> {
+    let beyond = page.evaluate("document.documentElement.scrollWidth - innerWidth")?;
+    ensure!(beyond == 0, "{when}, the page is {beyond} pixels wider than the phone");
+    Ok(())
+}
+
+fn follows_dark_mode(page: &mut Page, _: &Demo) -> Result<()> {
+    page.set_dark(false)?;
+    let light = luminances(page)?;
+    page.set_dark(true)?;
+    let dark = luminances(page)?;
+    let reads = |[background, text]: [f64; 2]| (background - text).abs() > 100.0;
+    ensure!(light[0] > light[1] && reads(light), "in light mode, background and text are {light:?} bright");
+    ensure!(dark[0] < dark[1] && reads(dark), "in dark mode, background and text are {dark:?} bright");
+    Ok(())
+}
+
+/// How bright background and text are, 0 to 255: what the browser paints for whatever the style sheet calls them.
+fn luminances(page: &mut Page) -> Result<[f64; 2]> {
+    let value = page.evaluate(include_str!("luminances.js"))?;
+    Ok(serde_json::from_value(value)?)
+}
+
+fn open_model(page: &mut Page) -> Result<()> {
+    page.click("#choose-demo")?;
+    wait_for_the_model(page)
+}
+
+fn wait_for_the_model(page: &mut Page) -> Result<()> {
+    page.wait_for("the model to open", SOON, "document.documentElement.dataset.state === 'open'")
+}
+
+/// Waits for an error on the page that names something and reads as a sentence.
+fn wait_for_a_sentence(page: &mut Page, named: &str) -> Result<()> {
+    page.wait_for("an error on the page", SOON, "document.querySelector('#error p')?.textContent")?;
+    let error = page.evaluate("document.querySelector('#error p').textContent")?;
+    let error = error.as_str().unwrap_or_default();
+    let is_sentence = error.contains(' ') && !error.contains("Error:") && !error.contains("[object");
+    ensure!(is_sentence && error.contains(named), "the error does not tell of {named} in a sentence: {error}");
+    Ok(())
+}
+
+/// Waits until the chosen tensor's histogram has bars and its heat map is painted.
+fn wait_for_the_drawing(page: &mut Page) -> Result<()> {
+    page.wait_for(
+        "the histogram",
+        SOON,
+        "[...document.querySelectorAll('#histogram rect')].filter((bar) => bar.height.baseVal.value > 0).length > 9",
+    )?;
+    page.wait_for("the heat map", SOON, include_str!("is_heatmap_painted.js"))
+}
+
+/// The files of the demo model, from the disk.
+fn files(demo: &Demo) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(&demo.model.folder)?.collect::<Result<Vec<_>, _>>()?;
+    Ok(entries
+        .into_iter()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "apr"))
+        .collect())
+}
+
+fn slow_down(page: &mut Page) -> Result<()> {
+    let network =
+        json!({ "offline": false, "latency": 0, "downloadThroughput": SLOW_BYTES_PER_SECOND, "uploadThroughput": -1 });
+    page.call("Network.enable", json!({}))?;
+    page.call("Network.emulateNetworkConditions", network)?;
+    Ok(())
+}
+
+fn full_speed(page: &mut Page) -> Result<()> {
+    let network = json!({ "offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1 });
+    page.call("Network.emulateNetworkConditions", network)?;
+    Ok(())
+}
+
+/// The bytes sent, once no more are: what is under way in buffers when a load is cancelled is no fault.
+fn settled(server: &Running) -> Result<u64> {
+    let mut bytes = server.bytes_sent();
+    for _ in 0..20 {
+        sleep(Duration::from_secs(1));
+        let now = server.bytes_sent();
+        if now == bytes {
+            return Ok(bytes);
+        }
+        bytes = now;
+    }
+    bail!("bytes go on being sent after the load was cancelled")
+}

@@ -1,0 +1,235 @@
+//! The formats' own tools, from their registries, each behind a small program of `tests/interop/` that writes files of
+//! random tensors with it and tells what it reads.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::listing::Listing;
+use crate::python::{self, Python};
+use crate::targets::{self, Target};
+use xtask::project::Project;
+use xtask::{cargo_tools, command, setup};
+
+/// Two slow cores need some three minutes.
+const BUILD_LIMIT: Duration = Duration::from_secs(1500);
+
+/// A tool and what can be tried with it.
+pub struct Peer {
+    /// The format that it is the tool of.
+    pub format: &'static str,
+    /// As its registry calls it.
+    pub package: &'static str,
+    origin: Origin,
+    pub reads: Reads,
+}
+
+/// Where it comes from.
+enum Origin {
+    /// crates.io, with the version that the lock file of `tests/interop/peers` pins.
+    Crate,
+    /// PyPI, with the program that uses it.
+    PyPi { version: &'static str, program: &'static str },
+}
+
+/// What it reads of what weightstream writes.
+pub enum Reads {
+    /// Files of this format, but for those of models that it cannot read, for the reason that is given then.
+    Format { target: &'static Target, cannot: fn(&Listing) -> Option<&'static str> },
+    /// Nothing, for this reason.
+    Nothing(&'static str),
+}
+
+pub const PEERS: &[Peer] = &[
+    Peer {
+        format: "apr",
+        package: "apr-format",
+        origin: Origin::Crate,
+        reads: Reads::Nothing("it reads only its own layout, weightstream writes the specification's"),
+    },
+    Peer {
+        format: "burnpack",
+        package: "burn-pack",
+        origin: Origin::Crate,
+        reads: Reads::Format {
+            target: &targets::BURNPACK,
+            cannot: |source| {
+                targets::has_burn_scheme_with(source, "level").then_some("0.22 forgets what 0.21 says of the scales")
+            },
+        },
+    },
+    Peer {
+        format: "burnpack",
+        package: "burn-store",
+        origin: Origin::Crate,
+        reads: Reads::Format {
+            target: &targets::BURNPACK,
+            cannot: |source| {
+                targets::has_burn_scheme_with(source, "block").then_some("0.21 does not know the schemes of 0.22")
+            },
+        },
+    },
+    Peer {
+        format: "ztensor",
+        package: "ztensor",
+        origin: Origin::Crate,
+        reads: Reads::Format { target: &targets::ZTENSOR, cannot: |_| None },
+    },
+    Peer {
+        format: "ztensor",
+        package: "ztensor",
+        origin: Origin::PyPi { version: "1.0.1", program: "peer_ztensor_1_0.py" },
+        reads: Reads::Nothing("it reads only files of 1.0, weightstream writes 1.2"),
+    },
+    Peer {
+        format: "ztensor",
+        package: "ztensor",
+        origin: Origin::PyPi { version: "1.1.1", program: "peer_ztensor_1_0.py" },
+        reads: Reads::Format { target: &targets::ZTENSOR, cannot: targets::beyond_ztensor_1_1 },
+    },
+    Peer {
+        format: "ztensor",
+        package: "ztensor",
+        origin: Origin::PyPi { version: "1.2.3", program: "peer_ztensor.py" },
+        reads: Reads::Format { target: &targets::ZTENSOR, cannot: |_| None },
+    },
+    Peer {
+        format: "safetensors",
+        package: "safetensors",
+        origin: Origin::PyPi { version: "0.8.0", program: "peer_safetensors.py" },
+        reads: Reads::Format { target: &targets::SAFETENSORS, cannot: |_| None },
+    },
+    Peer {
+        format: "gguf",
+        package: "gguf",
+        origin: Origin::PyPi { version: "0.19.0", program: "peer_gguf.py" },
+        reads: Reads::Nothing("weightstream does not write GGUF"),
+    },
+];
+
+/// How the programs for tools from crates.io are called.
+const CRATES: [&str; 4] = ["peer-apr-format", "peer-burn-pack", "peer-burn-store", "peer-ztensor"];
+
+impl Peer {
+    /// Its package, version and registry.
+    pub fn name(&self, project: &Project) -> Result<String> {
+        Ok(match self.origin {
+            Origin::Crate => {
+                format!("{} {}", self.package, cargo_tools::locked_version(&peers(project), self.package)?)
+            }
+            Origin::PyPi { version, .. } => format!("PyPI {} {version}", self.package),
+        })
+    }
+
+    /// Installs it where it is missing.
+    pub fn ready(&self, project: &Project) -> Result<Program> {
+        match self.origin {
+            Origin::Crate => {
+                Ok(Program::Binary(crates(project)?.join(program_name(&format!("peer-{}", self.package)))))
+            }
+            Origin::PyPi { version, program } => {
+                let folder = project.root.join("tests/interop/python");
+                let python = python::ready()?;
+                let package = format!("{}=={version}", self.package);
+                let name = format!("{}-{version}", self.package);
+                let own = python.installed(project, &name, &[OsStr::new(&package)])?;
+                let shared = support(project, &python, &folder.join("requirements.txt"))?;
+                Ok(Program::Python { python, script: folder.join(program), packages: vec![own, shared] })
+            }
+        }
+    }
+}
+
+/// The folder with the programs for tools from crates.io. A change to any of their files makes them anew.
+fn crates(project: &Project) -> Result<PathBuf> {
+    let workspace = peers(project);
+    let folder = project.tools.join(format!("interop-{}", setup::fingerprint(files_below(&workspace)?)?));
+    let find = || folder.is_dir().then(|| folder.display().to_string());
+    let install = || {
+        fs::create_dir_all(&project.tools)?;
+        // Half a gigabyte, of which some megabytes are moved out at the end.
+        let build = tempfile::Builder::new().prefix("interop-").tempdir_in(&project.tools)?;
+        let mut cargo = Command::new("cargo");
+        cargo.args(["build", "--locked", "--workspace", "--target-dir"]).arg(build.path()).current_dir(&workspace);
+        // The person's flags are for their own builds, not for our tools.
+        cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CARGO_BUILD_TARGET");
+        command::quiet(&mut cargo, BUILD_LIMIT)?;
+        let programs = build.path().join("programs");
+        fs::create_dir(&programs)?;
+        for name in CRATES.map(program_name) {
+            fs::rename(build.path().join("debug").join(&name), programs.join(&name))?;
+        }
+        fs::rename(programs, &folder).with_context(|| format!("cannot make {}", folder.display()))
+    };
+    setup::ready("the formats' tools from crates.io", find, install)?;
+    Ok(folder)
+}
+
+fn peers(project: &Project) -> PathBuf {
+    project.root.join("tests/interop/peers")
+}
+
+fn program_name(name: &str) -> String {
+    format!("{name}{}", env::consts::EXE_SUFFIX)
+}
+
+/// Every file of a folder and those in it, sorted.
+fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        match path.is_dir() {
+            true => files.extend(files_below(&path)?),
+            false => files.push(path),
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The folder with what the packages depend on.
+fn support(project: &Project, python: &Python, requirements: &Path) -> Result<PathBuf> {
+    let name = format!("support-{}", setup::fingerprint([requirements.to_owned()])?);
+    python.installed(project, &name, &[OsStr::new("--requirement"), requirements.as_os_str()])
+}
+
+/// A tool that is there.
+pub enum Program {
+    Binary(PathBuf),
+    Python { python: Python, script: PathBuf, packages: Vec<PathBuf> },
+}
+
+impl Program {
+    /// Has it write its files into a folder; gives each with what is in it.
+    pub fn write(&self, seed: u64, folder: &Path) -> Result<Vec<(PathBuf, Listing)>> {
+        command::output(self.command()?.arg("write").arg(seed.to_string()).arg(folder))?;
+        let mut files = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let expected = entry?.path();
+            let path = expected.to_str().context("a file's name is no UTF-8")?;
+            if let Some(file) = path.strip_suffix(".expected.json") {
+                files.push((PathBuf::from(file), Listing::parse(&fs::read_to_string(&expected)?)?));
+            }
+        }
+        ensure!(!files.is_empty(), "it wrote no file");
+        files.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(files)
+    }
+
+    /// What it finds in a file.
+    pub fn read(&self, file: &Path) -> Result<Listing> {
+        Listing::parse(&command::output(self.command()?.arg("read").arg(file))?)
+    }
+
+    fn command(&self) -> Result<Command> {
+        match self {
+            Program::Binary(path) => Ok(Command::new(path)),
+            Program::Python { python, script, packages } => python.run(script, packages),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The formats that weightstream writes, as far as tools read them back: what they hold, by their specifications.
+
+use crate::listing::{Listing, Tensor};
+
+pub struct Target {
+    /// As `weightstream convert --format` calls it.
+    pub format: &'static str,
+    holds: fn(&Tensor) -> bool,
+    /// Whether it keeps attributes of tensors of any format, and not only its own.
+    pub keeps_attributes: bool,
+    /// What to ask of the conversion, in turns.
+    pub options: &'static [&'static [&'static str]],
+}
+
+impl Target {
+    /// Whether the format has a place for such a tensor. What it has none for, the conversion must refuse.
+    pub fn holds(&self, tensor: &Tensor) -> bool {
+        (self.holds)(tensor)
+    }
+}
+
+pub const BURNPACK: Target = Target {
+    format: "burnpack",
+    holds: |tensor| {
+        let is_quantized = tensor.dtype.starts_with("QFLOAT_");
+        tensor.is_dense() && (is_quantized || PLAIN.contains(&tensor.dtype.as_str()))
+    },
+    keeps_attributes: false,
+    options: &[&[]],
+};
+
+pub const SAFETENSORS: Target = Target {
+    format: "safetensors",
+    holds: |tensor| tensor.is_dense() && SAFETENSORS_DTYPES.contains(&tensor.dtype.as_str()),
+    keeps_attributes: false,
+    options: &[&[], &["--align", "64"]],
+};
+
+const SAFETENSORS_DTYPES: [&str; 22] = [
+    "BOOL",
+    "U8",
+    "I8",
+    "F8_E5M2",
+    "F8_E4M3",
+    "F8_E8M0",
+    "F8_E4M3FNUZ",
+    "F8_E5M2FNUZ",
+    "I16",
+    "U16",
+    "F16",
+    "BF16",
+    "I32",
+    "U32",
+    "F32",
+    "C64",
+    "F64",
+    "I64",
+    "U64",
+    "F4",
+    "F6_E2M3",
+    "F6_E3M2",
+];
+
+pub const ZTENSOR: Target = Target {
+    format: "ztensor",
+    holds: |_| true,
+    keeps_attributes: true,
+    options: &[
+        &[],
+        &["--compress", "zstd", "--digest", "sha256"],
+        &["--digest", "none", "--align", "4096"],
+        &["--compress", "auto"],
+    ],
+};
+
+/// Dtypes that every tool has which has any others.
+const PLAIN: [&str; 13] = ["F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"];
+
+/// Whether the scheme of a quantized tensor has such a key. Releases of Burn disagree on the keys.
+pub fn has_burn_scheme_with(source: &Listing, key: &str) -> bool {
+    let scheme = |tensor: &Tensor| tensor.attributes.as_ref()?.get("dtype")?.get("QFloat").cloned();
+    source.tensors.iter().filter_map(scheme).any(|scheme| scheme.get(key).is_some())
+}
+
+/// What of a model, written as zTensor 1.2, tools of 1.1 do not read.
+pub fn beyond_ztensor_1_1(source: &Listing) -> Option<&'static str> {
+    let is_plain = |tensor: &Tensor| {
+        let layout = tensor.layout.as_deref();
+        PLAIN.contains(&tensor.dtype.as_str()) && matches!(layout, None | Some("sparse_csr" | "sparse_coo"))
+    };
+    if !source.metadata.iter().flatten().all(|(_, value)| value.is_string()) {
+        return Some("1.1 has only metadata that are texts");
+    }
+    (!source.tensors.iter().all(is_plain)).then_some("1.1 has no such dtypes and layouts")
+}

@@ -1,0 +1,206 @@
+//! The traps that the native tests set to the native loader, and some that only browsers can fall into, set to the
+//! package in Chromium, Firefox and WebKitGTK. Page and server are of different origins, as they are on the web.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use data_encoding::HEXLOWER;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use weightstream_cli::serve::Server as Site;
+
+use crate::browser_traps;
+use crate::engine::Engine;
+use crate::webdriver::Browser;
+use traps::model::TENSORS;
+use traps::server::{Reply, Server};
+use traps::{Load, Trap};
+use xtask::package;
+use xtask::project::Project;
+
+/// Here the traps are a list.
+macro_rules! traps {
+    ($($name:ident: $trap:expr),* $(,)?) => {
+        pub(crate) fn all() -> Vec<(&'static str, super::Trap)> {
+            vec![$((stringify!($name), $trap)),*]
+        }
+    };
+}
+
+#[path = "../../tests/traps/mod.rs"]
+pub mod traps;
+
+/// A browser throws away what it has received and not handed out yet when a connection breaks.
+const LOST_PER_CUT_BYTES: usize = 1 << 20;
+
+/// What a page tells of its loads.
+#[derive(Debug, Deserialize)]
+pub struct Outcome {
+    /// Names of tensors, and the SHA-256 of their bytes.
+    arrived: Vec<(String, String)>,
+    pub failure: Option<Failure>,
+    /// What progress told that cannot be.
+    impossible: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Failure {
+    pub code: String,
+    status: Option<u16>,
+    tensor: Option<String>,
+    url: Option<String>,
+    pub message: String,
+}
+
+pub fn run(project: &Project) -> Result<()> {
+    let package = package::build(project)?;
+    let page = project.root.join("tests/traps/page");
+    let site = Site::new().mount("/", page).mount("/pkg", package).bind("127.0.0.1:0")?.spawn();
+    // Side by side: most traps let the loader wait.
+    let url = &*site.url();
+    let failures = thread::scope(|scope| {
+        let set = |engine| (engine, scope.spawn(move || set_all(project, engine, url)));
+        Engine::ALL.map(set).into_iter().try_fold(0, |sum, (engine, thread)| {
+            let failures = thread.join().unwrap_or_else(|_| bail!("the test panicked"));
+            failures.map(|failures| sum + failures).with_context(|| engine.to_string())
+        })
+    })?;
+    ensure!(failures == 0, "{failures} traps caught the package");
+    Ok(())
+}
+
+/// Sets every trap in one browser and gives how many of them caught the package. To loaders in workers those of
+/// networks are set in one browser, the fastest: it is the same engine that meets them. Those of browsers are in all.
+fn set_all(project: &Project, engine: Engine, site: &str) -> Result<usize> {
+    let browser = Browser::launch(project, engine)?;
+    let on_the_page = set_each(&browser, &engine.to_string(), &format!("{site}/"), all())?;
+    let of_networks = if engine == Engine::Firefox { all() } else { Vec::new() };
+    let in_workers = format!("{engine}, in workers");
+    let in_workers = set_each(&browser, &in_workers, &format!("{site}/?in-worker"), of_networks)?;
+    Ok(on_the_page + in_workers)
+}
+
+fn set_each(browser: &Browser, engine: &str, page: &str, of_networks: Vec<(&str, Trap)>) -> Result<usize> {
+    let start = Instant::now();
+    browser.open(page)?;
+    let (mut count, mut failures) = (0, 0);
+    let mut tell = |name: &str, outcome: Result<()>| {
+        count += 1;
+        if let Err(error) = outcome {
+            println!("{engine}: {name} FAILED: {error:#}");
+            failures += 1;
+        }
+    };
+    for (name, trap) in of_networks {
+        tell(name, spring(browser, trap));
+    }
+    for (name, trap) in browser_traps::ALL {
+        tell(name, trap(browser));
+    }
+    let in_workers = browser.evaluate("loadersInWorkers()")?.as_u64().unwrap_or_default();
+    ensure!((in_workers > 0) == page.ends_with("in-worker"), "{in_workers} workers for loaders were started");
+    let bodies = if browser.evaluate("hasByteStreams()")? == true { "byte streams" } else { "plain streams" };
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{engine}: {count} traps over {bodies}, {in_workers} workers for loaders, {seconds:.1} s");
+    Ok(failures)
+}
+
+fn all() -> Vec<(&'static str, Trap)> {
+    use traps::{answers, breaking, changing, retrying, whole};
+    let lists = [answers::all(), breaking::all(), changing::all(), retrying::all(), whole::all()];
+    lists.into_iter().flatten().collect()
+}
+
+/// Sets a trap to the package.
+fn spring(browser: &Browser, trap: Trap) -> Result<()> {
+    let script = trap.script;
+    let server = Server::new(move |request| exposed(script(request)));
+    let url = own_url(&server);
+    let patient = format!("((url, loads) => spring(url, loads, {{}}, {}))", trap.patience_ms);
+    let outcome = load(browser, &patient, &url, trap.loads)?;
+    let failing = if trap.codes.is_empty() { None } else { trap.loads.last() };
+    outcome.check(trap.loads, failing.copied())?;
+    match &outcome.failure {
+        None => ensure!(trap.codes.is_empty(), "it should fail with {:?}", trap.codes),
+        Some(failure) => {
+            ensure!(trap.codes.contains(&&*failure.code), "it should fail with {:?}: {failure:?}", trap.codes);
+            ensure!(failure.url.as_deref() == Some(&*url), "the URL is missing: {failure:?}");
+            ensure!(trap.status.is_none() || trap.status == failure.status, "another status: {failure:?}");
+            if let Some(Load::One(name)) = failing {
+                ensure!(failure.tensor.as_deref() == Some(name), "another tensor: {failure:?}");
+            }
+        }
+    }
+    let requests = server.requests();
+    let asked: Vec<_> = requests.iter().map(|request| (&*request.method, request.range.clone())).collect();
+    ensure!(requests.iter().all(|request| request.method == "GET"), "it sent {asked:?}");
+    let fits = |count| requests.len() == count || (outcome.failure.is_some() && requests.len() < count);
+    // One that waits in the browser's queue until it is given up never comes to the server.
+    ensure!(trap.requests.is_none_or(fits), "{} requests: {asked:?}", requests.len());
+    let sent = server.sent();
+    let lost = requests.len().saturating_sub(1) * LOST_PER_CUT_BYTES;
+    ensure!(trap.sent.is_none_or(|most| sent <= most + lost), "{sent} bytes were sent");
+    if let Some((number, at_least_ms)) = trap.waits {
+        let request = |number: usize| requests.get(number).context("there were fewer requests");
+        let waited = request(number)?.at - request(number - 1)?.at;
+        ensure!(waited >= Duration::from_millis(at_least_ms), "it waited {waited:?}");
+    }
+    Ok(())
+}
+
+/// A URL that no trap before has had: the system gives ports out again, and under its URL a file is kept.
+pub(crate) fn own_url(server: &Server) -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    server.url(&format!("/{}/m.safetensors", COUNT.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// Opens a model in the page and loads what is asked for, by the page's function of that name.
+pub(crate) fn load(browser: &Browser, function: &str, url: &str, loads: &[Load]) -> Result<Outcome> {
+    let loads: Vec<Value> = loads
+        .iter()
+        .map(|load| match load {
+            Load::One(name) => json!(name),
+            Load::Many(names) => json!(names),
+        })
+        .collect();
+    let outcome = browser.evaluate(&format!("{function}({}, {})", json!(url), json!(loads)))?;
+    serde_json::from_value(outcome).context("the page's report is not as agreed")
+}
+
+impl Outcome {
+    /// Every tensor that was asked for must have arrived, bit-exact, but for those of the load that fails.
+    pub(crate) fn check(&self, loads: &[Load], failing: Option<Load>) -> Result<()> {
+        let count = loads.len() - usize::from(failing.is_some());
+        let names = loads.iter().take(count).flat_map(|load| match load {
+            Load::One(name) => std::slice::from_ref(name),
+            Load::Many(names) => names,
+        });
+        let expected: Vec<_> = names.map(|name| ((*name).to_owned(), sha256_of(name))).collect();
+        if self.failure.is_some() && failing.is_none() && !loads.is_empty() {
+            bail!("it fails: {:?}", self.failure);
+        }
+        ensure!(self.arrived == expected, "{:?} arrived instead of {expected:?}: {:?}", self.arrived, self.failure);
+        ensure!(self.impossible.is_empty(), "progress tells of {}", self.impossible.join(", "));
+        Ok(())
+    }
+}
+
+/// The SHA-256 of a tensor of the model.
+pub fn sha256_of(name: &str) -> String {
+    let tensor = TENSORS.iter().find(|(known, _)| *known == name);
+    tensor.map(|(_, data)| HEXLOWER.encode(&Sha256::digest(data))).unwrap_or_default()
+}
+
+/// What lets pages of other origins read a reply with all that matters of its headers.
+pub(crate) fn exposed(reply: Reply) -> Reply {
+    let names = "Content-Range, Content-Encoding, ETag, Last-Modified, Retry-After";
+    readable(reply).with("Access-Control-Expose-Headers", names)
+}
+
+/// What lets pages of other origins read a reply, but few of its headers.
+pub(crate) fn readable(reply: Reply) -> Reply {
+    reply.with("Access-Control-Allow-Origin", "*")
+}

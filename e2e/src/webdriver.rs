@@ -1,0 +1,120 @@
+//! A WebDriver client: a headless browser of our own, told over HTTP what to do. It ends when the value does.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::engine::{Driver, Engine};
+use xtask::project::Project;
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a script may run. Nothing of ours takes a tenth of it; a machine can be slow.
+const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
+
+/// Evaluates an expression as a script of the page itself would, whatever world the driver runs scripts in.
+const EVALUATE: &str = include_str!("webdriver.js");
+
+pub struct Browser {
+    driver: Driver,
+    session: String,
+}
+
+impl Browser {
+    /// Starts the engine's driver, and with it a browser with a fresh profile.
+    pub fn launch(project: &Project, engine: Engine) -> Result<Browser> {
+        let driver = engine.start(project)?;
+        let end = Instant::now() + START_LIMIT;
+        while let Err(error) = call(driver.port, "GET", "/status", None) {
+            ensure!(Instant::now() < end, "the driver of {engine} does not answer: {error:#}");
+            sleep(Duration::from_millis(50));
+        }
+        let mut capabilities = driver.capabilities.clone();
+        if let Some(fields) = capabilities.as_object_mut() {
+            fields.insert("timeouts".to_owned(), json!({ "script": SCRIPT_LIMIT.as_millis() as u64 }));
+        }
+        let wanted = json!({ "capabilities": { "alwaysMatch": capabilities } });
+        let created = call(driver.port, "POST", "/session", Some(&wanted)).with_context(|| driver.said())?;
+        let session = created.get("sessionId").and_then(Value::as_str).context("the driver opened no session")?;
+        Ok(Browser { session: format!("/session/{session}"), driver })
+    }
+
+    /// Goes to an address and waits until the document is there and its scripts have run. WebKit's driver says so
+    /// before, now and then.
+    pub fn open(&self, url: &str) -> Result<()> {
+        self.post("/url", json!({ "url": url }))?;
+        let is_there = format!("location.href === new URL({}).href && document.readyState === 'complete'", json!(url));
+        let end = Instant::now() + START_LIMIT;
+        while self.evaluate(&is_there)? != true {
+            ensure!(Instant::now() < end, "{url} is not there after {} s", START_LIMIT.as_secs());
+            sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// What a JavaScript expression gives; what it resolves to, if it is a promise.
+    pub fn evaluate(&self, expression: &str) -> Result<Value> {
+        let outcome = self.post("/execute/async", json!({ "script": EVALUATE, "args": [expression] }))?;
+        if let Some(thrown) = outcome.get("thrown").and_then(Value::as_str) {
+            bail!("the page throws {thrown}");
+        }
+        match outcome.get("value").and_then(Value::as_str) {
+            Some(json) => Ok(serde_json::from_str(json)?),
+            None => Ok(Value::Null),
+        }
+    }
+
+    fn post(&self, path: &str, body: Value) -> Result<Value> {
+        call(self.driver.port, "POST", &format!("{}{path}", self.session), Some(&body))
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let ended = call(self.driver.port, "DELETE", &self.session, None); // the driver ends the browser
+        if let Err(error) = ended {
+            eprintln!("the browser did not end: {error:#}");
+        }
+    }
+}
+
+/// Sends one command to a driver and gives the value of its answer.
+fn call(port: u16, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).context("the driver's port")?;
+    stream.set_read_timeout(Some(SCRIPT_LIMIT + START_LIMIT))?;
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\
+         Content-Type: application/json; charset=utf-8\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )?;
+    let answer = receive(stream).with_context(|| format!("{method} {path}: the driver gives no answer"))?;
+    let value = answer.get("value").cloned().unwrap_or_default();
+    if let Some(error) = value.get("error").and_then(Value::as_str) {
+        let message = value.get("message").and_then(Value::as_str).unwrap_or_default();
+        bail!("{method} {path}: {error}: {message}");
+    }
+    Ok(value)
+}
+
+fn receive(stream: TcpStream) -> Result<Value> {
+    let mut reader = BufReader::new(stream);
+    let (mut line, mut length) = (String::new(), None);
+    loop {
+        line.clear();
+        ensure!(reader.read_line(&mut line)? > 0, "the connection is closed");
+        match line.trim_end().split_once(':') {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.trim().parse().ok(),
+            None if line == "\r\n" => break,
+            _ => {}
+        }
+    }
+    let mut body = Vec::new();
+    reader.take(length.unwrap_or(u64::MAX)).read_to_end(&mut body)?;
+    Ok(serde_json::from_slice(&body)?)
+}

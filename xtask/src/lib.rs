@@ -1,0 +1,37 @@
+//! What the project's tasks, its end-to-end tests and its benchmarks share: finding and installing tools, building the
+//! npm package, and the demo's model.
+
+#![allow(missing_debug_implementations, reason = "tools of the project, which print nothing of this")]
+
+pub mod apt;
+pub mod browser;
+pub mod call_graph;
+pub mod cargo_tools;
+pub mod command;
+pub mod demo;
+pub mod environment;
+pub mod expected;
+pub mod fuzz;
+pub mod lanes;
+#[cfg(test)]
+pub mod line_length;
+pub mod links;
+pub mod miri;
+pub mod model;
+pub mod msrv;
+pub mod npm;
+pub mod package;
+pub mod package_contents;
+pub mod project;
+#[cfg(test)]
+pub mod readme_figures;
+pub mod release;
+pub mod setup;
+pub mod sizes;
+pub mod sources;
+pub mod suite;
+pub mod synthetic;
+pub mod types;
+pub mod wasm_sysroot;
+pub mod wasm_target;
+pub mod workspace;

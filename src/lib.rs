@@ -44,6 +44,8 @@ pub mod loader;
 mod long_array;
 mod names;
 pub mod native;
+#[cfg(not(target_arch = "wasm32"))]
+mod output;
 pub mod plan;
 pub mod progress;
 #[cfg(not(target_arch = "wasm32"))]

@@ -5,31 +5,21 @@
 #[cfg(feature = "aero")]
 pub mod aero;
 pub mod apr;
-mod budget;
 #[cfg(feature = "burnpack")]
 pub mod burnpack;
-#[cfg(feature = "cbor")]
-mod cbor;
-#[cfg(any(feature = "aero", feature = "ztensor"))]
-mod described;
 #[cfg(feature = "embd")]
 pub mod embd;
 #[cfg(any(feature = "aero", feature = "gguf"))]
 mod ggml;
 #[cfg(feature = "gguf")]
 pub mod gguf;
-#[cfg(feature = "msgpack")]
-mod input;
-mod json;
-#[cfg(feature = "msgpack")]
-mod msgpack;
 pub mod safetensors;
-mod value_of_json;
+mod values;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use json::part_path;
+pub(crate) use values::json::part_path;
 
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
@@ -53,7 +43,7 @@ pub const FORMATS: &[Format] = &[
     safetensors::FORMAT,
     #[cfg(feature = "ztensor")]
     ztensor::FORMAT,
-    json::FORMAT,
+    values::json::FORMAT,
 ];
 
 /// Magics and first fields fit in this many bytes.

@@ -65,7 +65,7 @@ impl Input for crate::native::RemoteReader {
 }
 
 /// The bytes of a tensor to write, with its dtype changed on the way where that is wanted.
-pub(super) struct TensorSource<'a> {
+pub(crate) struct TensorSource<'a> {
     input: &'a dyn Input,
     /// As the input has it.
     tensor: &'a Tensor,
@@ -75,12 +75,12 @@ pub(super) struct TensorSource<'a> {
 }
 
 impl<'a> TensorSource<'a> {
-    pub(super) fn new(input: &'a dyn Input, tensor: &'a Tensor, progress: &'a dyn Progress) -> Self {
+    pub(crate) fn new(input: &'a dyn Input, tensor: &'a Tensor, progress: &'a dyn Progress) -> Self {
         TensorSource { input, tensor, progress, counted: 0 }
     }
 
     /// Reads the only component of a dense tensor in pieces, from its start.
-    pub(super) fn read(&mut self, wanted: &Tensor, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn read(&mut self, wanted: &Tensor, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match wanted.components.as_slice() {
             [component] => self.read_component(component, take),
             _ => Err(Error::new(ErrorKind::Internal, "a tensor of several components was to be written as one")),
@@ -88,7 +88,7 @@ impl<'a> TensorSource<'a> {
     }
 
     /// Reads a component in pieces, from its start, in the dtype that `wanted` has.
-    pub(super) fn read_component(
+    pub(crate) fn read_component(
         &mut self,
         wanted: &Component,
         take: &mut dyn FnMut(&[u8]) -> Result<()>,

@@ -4,28 +4,9 @@
 //! temporary names and take their own only when all of them are whole, so that a conversion that fails or is
 //! interrupted leaves nothing that looks like a model. The same input and options give the same bytes.
 
-#[cfg(feature = "aero")]
-mod aero;
-mod apr;
-#[cfg(feature = "burnpack")]
-mod burnpack;
 pub mod cast;
-#[cfg(any(feature = "burnpack", feature = "ztensor"))]
-mod cbor;
-mod destination;
-#[cfg(feature = "embd")]
-mod embd;
-mod input;
-mod losses;
-mod metadata;
+pub(crate) mod input;
 mod options;
-mod output;
-mod partial;
-mod safetensors;
-mod shards;
-mod target;
-#[cfg(feature = "ztensor")]
-mod ztensor;
 
 pub use input::Input;
 pub use options::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
@@ -33,14 +14,15 @@ pub use options::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor, saturating_sum};
+use crate::output::file::{self, FinishedFile, PartialFile};
+use crate::output::losses::Losses;
+use crate::output::target::{Place, Shard, Target};
+use crate::output::{destination, shards};
 use crate::progress::Progress;
 use input::TensorSource;
-use losses::Losses;
-use output::{FinishedFile, PartialFile};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use target::{Place, Shard, Target};
 
 /// What [`convert`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +65,7 @@ pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress
 
     let finished = plan.write(input, progress)?;
     check_cancelled(progress)?;
-    output::publish(finished, options.keep_existing)?;
+    file::publish(finished, options.keep_existing)?;
     let with_length = |path: PathBuf| {
         let byte_length = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
         (path, byte_length)

@@ -1,11 +1,11 @@
 //! What a caller can ask of a conversion, and which format answers.
 
-use super::losses::Losses;
-use super::target::Target;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Metadata;
 use crate::loader::ModelMetadata;
+use crate::output::losses::Losses;
+use crate::output::target::Target;
 use std::path::Path;
 
 /// How to write a model.
@@ -177,7 +177,7 @@ impl DigestAlgorithm {
 
 impl ConvertOptions {
     /// How tensors are stored, if it is one of those that the format `has`; `Auto` always is.
-    pub(super) fn compression_of(&self, has: &[Compression]) -> Result<Compression> {
+    pub(crate) fn compression_of(&self, has: &[Compression]) -> Result<Compression> {
         let compression = self.compression;
         if matches!(compression, Compression::None | Compression::Auto) || has.contains(&compression) {
             return Ok(compression);
@@ -187,7 +187,7 @@ impl ConvertOptions {
 
     /// The digest of each tensor, if it is one of those that the format `has`: the first of them is what its readers
     /// expect.
-    pub(super) fn digest_of(&self, has: &[DigestAlgorithm]) -> Result<DigestAlgorithm> {
+    pub(crate) fn digest_of(&self, has: &[DigestAlgorithm]) -> Result<DigestAlgorithm> {
         let expected = has.first().copied().unwrap_or(DigestAlgorithm::None);
         let digest = self.digest.unwrap_or(expected);
         if digest == DigestAlgorithm::None || has.contains(&digest) {
@@ -197,7 +197,7 @@ impl ConvertOptions {
     }
 
     /// The multiple at which tensors begin, if it is one of those that the format `has`: the first is what it is used to.
-    pub(super) fn alignment_of(&self, has: &[u64]) -> Result<u64> {
+    pub(crate) fn alignment_of(&self, has: &[u64]) -> Result<u64> {
         let usual = has.first().copied().unwrap_or(1);
         let alignment = self.alignment.unwrap_or(usual);
         if has.contains(&alignment) {
@@ -215,18 +215,18 @@ impl ConvertOptions {
 }
 
 /// The format that the options ask for, told what the new file is to say of the model.
-pub(super) fn target(options: &ConvertOptions, source: &ModelMetadata, losses: &mut Losses) -> Result<Box<dyn Target>> {
+pub(crate) fn target(options: &ConvertOptions, source: &ModelMetadata, losses: &mut Losses) -> Result<Box<dyn Target>> {
     let _ = &losses;
     Ok(match options.format {
-        TargetFormat::Apr => Box::new(super::apr::Apr::new(options, source)?),
+        TargetFormat::Apr => Box::new(crate::format::apr::write::Apr::new(options, source)?),
         #[cfg(feature = "burnpack")]
-        TargetFormat::Burnpack => Box::new(super::burnpack::Burnpack::new(options, source)?),
+        TargetFormat::Burnpack => Box::new(crate::format::burnpack::write::Burnpack::new(options, source)?),
         #[cfg(feature = "embd")]
-        TargetFormat::Embd => Box::new(super::embd::Embd::new(options, source, losses)?),
-        TargetFormat::SafeTensors => Box::new(super::safetensors::SafeTensors::new(options, source)?),
+        TargetFormat::Embd => Box::new(crate::format::embd::write::Embd::new(options, source, losses)?),
+        TargetFormat::SafeTensors => Box::new(crate::format::safetensors::write::SafeTensors::new(options, source)?),
         #[cfg(feature = "ztensor")]
-        TargetFormat::ZTensor => Box::new(super::ztensor::ZTensor::new(options, source)?),
+        TargetFormat::ZTensor => Box::new(crate::format::ztensor::write::ZTensor::new(options, source)?),
         #[cfg(feature = "aero")]
-        TargetFormat::Aero => Box::new(super::aero::Aero::new(options, source)?),
+        TargetFormat::Aero => Box::new(crate::format::aero::write::Aero::new(options, source)?),
     })
 }

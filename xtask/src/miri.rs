@@ -56,7 +56,7 @@ const LONG: [&str; 24] = [
     "format::embd::tests::walked::a_walk_takes",
     "format::gguf::tests::a_large_vocabulary",
     "format::gguf::tests::long_arrays",
-    "format::msgpack::tests::refuses_nesting",
+    "format::values::msgpack::tests::refuses_nesting",
     "format::ztensor::tests::opens_a_large_file",
     "format::ztensor::v2::tests::tensors_are_checked_by_their_xxh3",
     "names::tests::names_with_one_hash",

@@ -24,8 +24,8 @@ const PARTS: [Part; 10] = [
     ("gguf", &["weightstream::format::gguf::"]),
     ("safetensors", &["weightstream::format::safetensors::"]),
     ("ztensor", &["weightstream::format::ztensor::"]),
-    ("cbor", &["weightstream::format::cbor::", "minicbor::"]),
-    ("msgpack", &["weightstream::format::msgpack::", "rmp::"]),
+    ("cbor", &["weightstream::format::values::cbor::", "minicbor::"]),
+    ("msgpack", &["weightstream::format::values::msgpack::", "rmp::"]),
     ("zstd", &["weightstream::codec::zstd::", "structured_zstd::"]),
 ];
 

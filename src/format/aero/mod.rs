@@ -10,6 +10,8 @@ mod integrity;
 mod set;
 mod tensors;
 mod toc;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod write;
 
 pub use set::{is_manifest, parse_manifest};
 pub use toc::{MAX_CHUNKS, MAX_METADATA_BYTES, MAX_NAME_BYTES, MAX_NAMES_BYTES};
@@ -19,12 +21,13 @@ pub(crate) use tensors::{PACKED, dtype_code, ggml_type};
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use toc::{ENTRY_BYTES, HEADER_BYTES, TOC_HEADER_BYTES};
 
-use super::budget::Budget;
-use super::input::Input;
-use super::msgpack::MessagePack;
-use super::{Format, Stated, StretchChecksum, json, no_tail};
+use super::{Format, Stated, StretchChecksum, no_tail};
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, malformed};
+use crate::format::values::budget::Budget;
+use crate::format::values::input::Input;
+use crate::format::values::json;
+use crate::format::values::msgpack::MessagePack;
 use crate::index::{Digest, Index, Metadata, PageTable, Parsed, check_tensors};
 use crate::window::{Stop, Window};
 use serde_json::Value;

@@ -3,10 +3,10 @@
 //!
 //! Shards are counted over all files in that index, and from 0 in each file: so tensors are looked up by name.
 
-use super::super::json::{part_path, shown};
 use super::{FORMAT, unsupported};
 use crate::codec::digest::from_hex;
 use crate::error::{Result, malformed};
+use crate::format::values::json::{part_path, shown};
 use crate::index::{Catalog, Digest, Manifest, Metadata, Part, check_part_count};
 use serde_json::{Map, Value};
 use std::collections::HashMap;

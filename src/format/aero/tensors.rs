@@ -1,14 +1,14 @@
 //! TIDX: which tensors there are, and where in the shards they lie.
 
-use super::super::budget::Budget;
-use super::super::described::{integer, integers, text};
 use super::super::ggml;
-use super::super::msgpack::MessagePack;
 use super::integrity;
 use super::toc::{Chunk, Toc};
 use crate::codec::digest::from_hex;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, Result, malformed};
+use crate::format::values::budget::Budget;
+use crate::format::values::described::{integer, integers, text};
+use crate::format::values::msgpack::MessagePack;
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Metadata, PageTable, Tensor};
 use serde_json::Value;
 use std::collections::HashMap;

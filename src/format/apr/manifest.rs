@@ -3,7 +3,7 @@
 
 use super::FORMAT;
 use crate::error::{Result, malformed};
-use crate::format::json::{self, shown};
+use crate::format::values::json::{self, shown};
 use crate::index::{Digest, Manifest, Part, check_part_count};
 use serde_json::{Map, Value};
 use std::collections::HashMap;

@@ -18,6 +18,8 @@ pub mod draft;
 mod manifest;
 mod shipped;
 mod wrapper;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod write;
 
 pub use manifest::{is_manifest, parse_manifest};
 

@@ -10,6 +10,8 @@
 
 pub(crate) mod specified;
 mod walked;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod write;
 
 use super::{Format, StretchChecksum};
 use crate::error::{Error, ErrorKind, Result, malformed};

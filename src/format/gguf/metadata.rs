@@ -2,8 +2,8 @@
 
 use super::Head;
 use crate::error::{Error, ErrorKind, malformed};
-use crate::format::budget::{Budget, max_values};
-use crate::format::json::{self, float};
+use crate::format::values::budget::{Budget, max_values};
+use crate::format::values::json::{self, float};
 use crate::index::{LongArray, Metadata, Strings};
 use crate::window::{Stop, Window};
 use serde_json::Value;

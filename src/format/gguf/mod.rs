@@ -10,12 +10,12 @@
 
 mod metadata;
 
-use super::budget::Budget;
-use super::json::shown;
 use super::{Format, ggml, next_start, no_checksums, no_tail};
 use crate::cursor::Cursor;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::format::values::budget::Budget;
+use crate::format::values::json::shown;
 use crate::index::{Component, Encoding, Index, Metadata, Parsed, Tensor, check_tensors};
 use crate::split::Split;
 use crate::window::{Stop, Window};

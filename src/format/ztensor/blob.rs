@@ -1,10 +1,10 @@
 //! A blob as an index describes it, which becomes a component of a tensor.
 
-use super::super::described::integer;
 use crate::codec::digest::from_hex;
 use crate::codec::zstd;
 use crate::dtype::Dtype;
 use crate::error::{Result, malformed};
+use crate::format::values::described::integer;
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, role_named};
 use serde_json::Value;
 

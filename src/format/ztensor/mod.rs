@@ -18,10 +18,12 @@ pub(crate) mod dtypes;
 mod list;
 mod manifest;
 mod v2;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod write;
 
-use super::cbor::Cbor;
 use super::{Format, no_checksums, no_tail};
 use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::format::values::cbor::Cbor;
 use crate::index::{Index, Metadata, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use blob::Findings;

@@ -1,0 +1,24 @@
+//! Burnpack, the files of the Burn framework: a 10-byte header, CBOR that describes the tensors, then their data.
+//!
+//! Source: the crates `burn-store` 0.19 to 0.21 and `burn-pack` 0.22, which all write version 1. They differ:
+//! 0.19 writes the data right behind the CBOR and without gaps; later ones align it, and each tensor in it, to 256
+//! bytes. Nothing in the file says which: see `data_start`. What a dtype of theirs says beyond ours (a
+//! quantization scheme, the width of a Bool) is kept as the attribute `dtype`, and the parameter's id as `param_id`.
+//! Typed scalars (since 0.22) stand in the metadata under `scalars`, as the file has them: `{"epoch": {"UInt": 3}}`.
+
+mod parse;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod write;
+
+use super::{Format, no_checksums, no_tail};
+use parse::{parse, recognises};
+
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use parse::parse_dtype;
+pub use parse::{ALIGNMENT, HEADER_BYTES, MAGIC, MAX_CBOR_BYTES};
+
+/// The format.
+pub const FORMAT: Format = Format { name: "burnpack", recognises, parse, checksums: no_checksums, check_tail: no_tail };
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests;

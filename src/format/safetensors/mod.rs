@@ -1,0 +1,19 @@
+//! SafeTensors: a u64 length, a JSON header of that length, then the tensors without a gap.
+//!
+//! Source: the `safetensors` package 0.8 and its documentation. Where the documentation is silent, what the
+//! package's reader accepts: white space round the header, any alignment, names in any order, keys of a tensor that
+//! are not known. It differs in two points: a name that occurs twice is refused here, and a dtype that is not
+//! known is listed and loads as raw bytes.
+
+mod parse;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod write;
+
+use super::{Format, no_checksums, no_tail};
+use parse::{parse, recognises};
+
+pub use parse::{MAX_HEADER_BYTES, is_manifest, parse_manifest};
+
+/// The format.
+pub const FORMAT: Format =
+    Format { name: "safetensors", recognises, parse, checksums: no_checksums, check_tail: no_tail };

@@ -3,15 +3,14 @@
 use super::partial::partial_path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular_file::kind;
-use crate::write::Input;
 use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
 
 /// Refuses an output that is a file of the model being read, that is no regular file, or that exists although existing
 /// files shall be kept. Asked of every output before anything is written.
-pub(crate) fn check(path: &Path, input: &dyn Input, keep_existing: bool) -> Result<()> {
-    refuse_input(path, input)?;
+pub(crate) fn check(path: &Path, inputs: &[&Path], keep_existing: bool) -> Result<()> {
+    refuse_input(path, inputs)?;
     check_free(path, keep_existing)
 }
 
@@ -93,9 +92,9 @@ fn is_same_file(path: &Path, other: &Path) -> bool {
     matches!((fs::canonicalize(path), fs::canonicalize(other)), (Ok(path), Ok(other)) if path == other)
 }
 
-fn refuse_input(path: &Path, input: &dyn Input) -> Result<()> {
+fn refuse_input(path: &Path, inputs: &[&Path]) -> Result<()> {
     for output in [path.to_owned(), partial_path(path)] {
-        if input.paths().iter().any(|input| is_same_file(input, &output)) {
+        if inputs.iter().any(|input| is_same_file(input, &output)) {
             let error = Error::new(ErrorKind::InvalidArgument, "this file would be written over while it is read");
             return Err(error.advise("Choose another output.").in_file(&output.display().to_string()));
         }

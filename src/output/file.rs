@@ -3,14 +3,11 @@
 use super::destination;
 use super::partial::Guard;
 use crate::codec::crc32;
-#[cfg(feature = "aero")]
 use crate::codec::digest::Hasher;
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(feature = "aero")]
 use crate::index::Digest;
 use serde_json::Value;
 use std::fs::{self, File};
-#[cfg(feature = "aero")]
 use std::io::Read;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -62,7 +59,6 @@ impl PartialFile {
     }
 
     /// The name that it will have.
-    #[cfg(feature = "aero")]
     pub(crate) fn path(&self) -> &Path {
         &self.guard.path
     }
@@ -171,7 +167,6 @@ impl FinishedFile {
     }
 
     /// The SHA-256 of the whole file, which is read once more for it: its head was written last.
-    #[cfg(feature = "aero")]
     pub(crate) fn sha256(&self) -> Result<Digest> {
         self.guard.check_in_place()?;
         let read = || -> io::Result<Digest> {

@@ -33,7 +33,6 @@ impl Losses {
     ///
     /// # Errors
     /// That one, where no loss is allowed.
-    #[cfg(feature = "embd")]
     pub(crate) fn store(&mut self, as_what: &str, error: Error) -> Result<()> {
         self.allow(error, &format!("stores it {as_what}"), &format!("stored {as_what}"))
     }

@@ -1,7 +1,7 @@
 //! What a new file says of the model, for formats that have no rules of their own for it.
 
+use super::writer::Settings;
 use crate::index::Metadata;
-use crate::loader::ModelMetadata;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -9,9 +9,9 @@ use std::borrow::Cow;
 pub(crate) const FOREIGN_KEY: &str = "__metadata__";
 
 /// What the caller gives, then what the source says; what an APR file keeps of another format comes back out of there.
-pub(crate) fn join(given: &Metadata, source: &ModelMetadata) -> Metadata {
-    let mut joined = given.clone();
-    for (key, value) in &source.metadata {
+pub(crate) fn join(settings: &Settings) -> Metadata {
+    let mut joined = settings.given.clone();
+    for (key, value) in settings.source {
         match value {
             Value::Object(foreign) if key == FOREIGN_KEY => {
                 for (key, value) in foreign {
@@ -33,7 +33,6 @@ pub(crate) fn as_text(value: &Value) -> Cow<'_, str> {
 }
 
 /// An object, or a text that is one in JSON: what [`as_text`] made of it for another format.
-#[cfg(any(feature = "burnpack", feature = "embd"))]
 pub(crate) fn as_object(value: &Value) -> Option<Cow<'_, Metadata>> {
     match value {
         Value::Object(object) => Some(Cow::Borrowed(object)),

@@ -7,3 +7,4 @@ pub(crate) mod metadata;
 mod partial;
 pub(crate) mod shards;
 pub(crate) mod target;
+pub(crate) mod writer;

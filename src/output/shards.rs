@@ -2,8 +2,7 @@
 
 use super::target::{Place, Sharded};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::part_path;
-use crate::index::{MAX_PARTS, Tensor};
+use crate::index::{MAX_PARTS, Tensor, part_path};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 

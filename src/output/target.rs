@@ -3,9 +3,8 @@
 use super::file::{FinishedFile, PartialFile};
 use super::losses::Losses;
 use super::shards::FileSize;
-use crate::error::Result;
-use crate::index::Tensor;
-use crate::write::input::TensorSource;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Component, Tensor};
 use std::path::{Path, PathBuf};
 
 /// A format that models are written in, with what the caller wants of it.
@@ -33,10 +32,24 @@ pub(crate) trait Target {
 
 /// A file that is being written. Its tensors come in their order, each once.
 pub(crate) trait TensorFile {
-    fn write_tensor(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<()>;
+    fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()>;
 
     /// Writes what is left: heads, checksums, footers.
     fn finish(self: Box<Self>) -> Result<FinishedFile>;
+}
+
+/// The bytes of a tensor to write, in the dtype that the new file is to have.
+pub(crate) trait TensorSource {
+    /// Reads a component in pieces, from its start, in the dtype that `wanted` has.
+    fn read_component(&mut self, wanted: &Component, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+
+    /// Reads the only component of a dense tensor in pieces, from its start.
+    fn read(&mut self, wanted: &Tensor, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match wanted.components.as_slice() {
+            [component] => self.read_component(component, take),
+            _ => Err(Error::new(ErrorKind::Internal, "a tensor of several components was to be written as one")),
+        }
+    }
 }
 
 /// Which file of a model it is.

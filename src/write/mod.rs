@@ -5,11 +5,12 @@
 //! interrupted leaves nothing that looks like a model. The same input and options give the same bytes.
 
 pub mod cast;
-pub(crate) mod input;
+mod input;
 mod options;
 
+pub use crate::output::writer::{Compression, DigestAlgorithm, Writer};
 pub use input::Input;
-pub use options::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
+pub use options::{ConvertOptions, format_named, format_of_name, formats};
 
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
@@ -19,7 +20,7 @@ use crate::output::losses::Losses;
 use crate::output::target::{Place, Shard, Target};
 use crate::output::{destination, shards};
 use crate::progress::Progress;
-use input::TensorSource;
+use input::InputTensor;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,8 @@ pub struct Converted {
 /// outputs before is still there, unless the error came while finished files were given their names.
 pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress: &dyn Progress) -> Result<Converted> {
     let mut losses = Losses::new(options.allow_loss);
-    let target = options::target(options, input.metadata(), &mut losses)?;
+    let (format, writer) = options.writer(out)?;
+    let target = (writer.new)(&options.settings(format, writer, input.metadata())?, &mut losses)?;
     let mut tensors = wanted_tensors(input, options.dtype.as_ref(), &*target, &mut losses)?;
     let mut warnings = losses.into_warnings();
     warnings.extend(options.dtype.as_ref().and_then(|dtype| not_cast(input, dtype)));
@@ -58,7 +60,7 @@ pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress
     }
     let plan = Plan::new(&*target, out, files, &tensors)?;
     for path in plan.paths() {
-        destination::check(path, input, options.keep_existing)?;
+        destination::check(path, &input.paths(), options.keep_existing)?;
     }
     let decoded_bytes = saturating_sum(input.tensors().iter().filter_map(Tensor::byte_length));
     progress.expects(decoded_bytes);
@@ -133,7 +135,10 @@ fn divide(
         (None, Some(_)) => {
             let error =
                 Error::new(ErrorKind::InvalidArgument, "this format has no way to keep a model in several files");
-            Err(error.advise("Leave `--shard-size` out, or choose apr, aero or safetensors."))
+            Err(error.advise(format!(
+                "Leave `--shard-size` out, or choose one of {}.",
+                options::names(|writer| writer.shards)
+            )))
         }
     }
 }
@@ -190,7 +195,7 @@ impl<'a> Plan<'a> {
             for tensor in *tensors {
                 let lost = || Error::new(ErrorKind::Internal, "a tensor was to be written that is not in the model");
                 let source = sources.get(&*tensor.name).ok_or_else(lost)?;
-                let mut source = TensorSource::new(input, source, progress);
+                let mut source = InputTensor::new(input, source, progress);
                 file.write_tensor(tensor, &mut source).map_err(|e| e.in_tensor(&tensor.name))?;
             }
             let file = file.finish()?;

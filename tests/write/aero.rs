@@ -8,14 +8,15 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
+use weightstream::format::{aero, safetensors};
 use weightstream::loader::{Loader, Options, TensorRequest};
 use weightstream::native::Reader;
 use weightstream::source::memory::MemorySource;
-use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
+use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm};
 use weightstream::{ErrorKind, Result};
 
 fn options() -> ConvertOptions {
-    ConvertOptions { format: TargetFormat::Aero, ..ConvertOptions::default() }
+    ConvertOptions { format: Some(&aero::FORMAT), ..ConvertOptions::default() }
 }
 
 /// What a file says of the model, but for its identity, which another file cannot have.
@@ -255,7 +256,7 @@ fn safetensors_come_back_with_their_metadata() {
         let path = root().join(&fixture.path);
         let before = Reader::open(&path).unwrap();
         let Ok(_) = folder.convert(&path, "m.aero", &options()) else { continue }; // refused by name, as elsewhere
-        let back = ConvertOptions { format: TargetFormat::SafeTensors, ..options() };
+        let back = ConvertOptions { format: Some(&safetensors::FORMAT), ..options() };
         folder.convert("m.aero", "back.safetensors", &back).unwrap();
         let after = folder.open("back.safetensors");
         assert_eq!(content(&after), content(&before), "{}", fixture.path);
@@ -463,6 +464,6 @@ fn options_that_the_format_has_not_are_refused() {
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
     }
     assert_eq!(folder.names(), ["m.safetensors"]);
-    let named = |name: &str| TargetFormat::of_file_name(name.as_ref());
-    assert_eq!((named("a.aero"), named("b.aeroset.json")), (Some(TargetFormat::Aero), Some(TargetFormat::Aero)));
+    let named = |name: &str| write::format_of_name(name.as_ref()).map(|format| format.name);
+    assert_eq!((named("a.aero"), named("b.aeroset.json")), (Some("aero"), Some("aero")));
 }

@@ -5,14 +5,15 @@ use super::model::{Folder, Given, content, noise, safetensors_file};
 use serde_json::{Value, json};
 use std::fs;
 use weightstream::dtype::Dtype;
+use weightstream::format::{burnpack, safetensors};
 use weightstream::index::{Component, Metadata, Tensor};
 use weightstream::loader::ModelMetadata;
 use weightstream::native::Reader;
-use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, Input, TargetFormat, convert};
+use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, Input, convert};
 use weightstream::{ErrorKind, Result};
 
 fn options() -> ConvertOptions {
-    ConvertOptions { format: TargetFormat::Burnpack, ..ConvertOptions::default() }
+    ConvertOptions { format: Some(&burnpack::FORMAT), ..ConvertOptions::default() }
 }
 
 fn files_of_burn() -> Vec<Fixture> {
@@ -128,8 +129,8 @@ fn metadata_is_text_and_scalars_keep_their_types() {
     assert_eq!(written, texts);
 
     // A format of texts between loses nothing.
-    let to = |format| ConvertOptions { format, ..options() };
-    folder.convert("m.bpk", "back.safetensors", &to(TargetFormat::SafeTensors)).unwrap();
+    let to = |format| ConvertOptions { format: Some(format), ..options() };
+    folder.convert("m.bpk", "back.safetensors", &to(&safetensors::FORMAT)).unwrap();
     folder.convert("back.safetensors", "again.bpk", &options()).unwrap();
     assert_eq!(Value::Object(folder.open("again.bpk").metadata().metadata.clone()), texts);
 }
@@ -165,7 +166,7 @@ fn what_burn_has_no_name_for_is_refused_by_name() {
 #[test]
 fn an_attribute_that_another_format_has_no_place_for_is_refused_once() {
     let folder = Folder::new();
-    let to_safetensors = ConvertOptions { format: TargetFormat::SafeTensors, ..options() };
+    let to_safetensors = ConvertOptions { format: Some(&safetensors::FORMAT), ..options() };
     let error = folder.convert(root().join("burnpack/bp022_single.bpk"), "out", &to_safetensors).unwrap_err();
     assert_eq!(error.what, "SafeTensors has no place for its attribute `param_id` (`--allow-loss` leaves it out)");
 }

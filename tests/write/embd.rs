@@ -5,12 +5,13 @@ use super::model::{Folder, Given, content, noise, safetensors_file, varied};
 use serde_json::{Value, json};
 use std::fs;
 use weightstream::ErrorKind;
+use weightstream::format::embd;
 use weightstream::index::Metadata;
 use weightstream::native::Reader;
-use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
+use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm};
 
 fn options() -> ConvertOptions {
-    ConvertOptions { format: TargetFormat::Embd, ..ConvertOptions::default() }
+    ConvertOptions { format: Some(&embd::FORMAT), ..ConvertOptions::default() }
 }
 
 fn with(metadata: &Value) -> ConvertOptions {
@@ -146,8 +147,8 @@ fn a_vocabulary_outlives_every_other_format() {
     folder.convert("m.safetensors", "m.weights", &with(&json!({ "vocabulary": vocabulary() }))).unwrap();
     let before = metadata_of(&folder, "m.weights");
     assert_eq!(before["vocabulary"], vocabulary());
-    for &format in TargetFormat::ALL {
-        folder.convert("m.weights", "there", &ConvertOptions { format, ..options() }).unwrap();
+    for format in write::formats() {
+        folder.convert("m.weights", "there", &ConvertOptions { format: Some(format), ..options() }).unwrap();
         folder.convert("there", "back.weights", &options()).unwrap();
         assert_eq!(metadata_of(&folder, "back.weights")["vocabulary"], vocabulary(), "{format:?}");
     }

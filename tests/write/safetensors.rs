@@ -4,10 +4,11 @@ use super::model::{Folder, content, noise, safetensors_file, varied};
 use serde_json::{Value, json};
 use std::fs;
 use weightstream::ErrorKind;
-use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
+use weightstream::format::safetensors;
+use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm};
 
 fn options() -> ConvertOptions {
-    ConvertOptions { format: TargetFormat::SafeTensors, ..ConvertOptions::default() }
+    ConvertOptions { format: Some(&safetensors::FORMAT), ..ConvertOptions::default() }
 }
 
 #[test]

@@ -7,12 +7,13 @@ use serde_json::json;
 use std::fs;
 use weightstream::ErrorKind;
 use weightstream::dtype::Dtype;
+use weightstream::format::ztensor;
 use weightstream::index::{Encoding, Layout};
 use weightstream::native::Reader;
-use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat, convert};
+use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, convert};
 
 fn options() -> ConvertOptions {
-    ConvertOptions { format: TargetFormat::ZTensor, ..ConvertOptions::default() }
+    ConvertOptions { format: Some(&ztensor::FORMAT), ..ConvertOptions::default() }
 }
 
 fn compressed(compression: Compression) -> ConvertOptions {
@@ -276,6 +277,6 @@ fn a_file_that_no_reader_would_open_does_not_get_its_name() {
 #[test]
 fn names_of_files_tell_the_format() {
     for name in ["m.zt", "a/M.ZTENSOR"] {
-        assert_eq!(TargetFormat::of_file_name(name.as_ref()), Some(TargetFormat::ZTensor));
+        assert_eq!(write::format_of_name(name.as_ref()).unwrap().name, "ztensor");
     }
 }

@@ -1,11 +1,11 @@
 //! TIDX: which tensors there are, and where in the shards they lie.
 
-use super::super::ggml;
 use super::integrity;
 use super::toc::{Chunk, Toc};
 use crate::codec::digest::from_hex;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, Result, malformed};
+use crate::format::ggml;
 use crate::format::values::budget::Budget;
 use crate::format::values::described::{integer, integers, text};
 use crate::format::values::msgpack::MessagePack;

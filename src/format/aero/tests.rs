@@ -1,14 +1,17 @@
 //! What the rules say of files that no tool at hand writes. The files of the tools are in `tests/fixtures/`.
 
-use super::*;
-use crate::error::Result;
+use super::MAGIC;
+use super::parse::parse;
+use crate::error::{ErrorKind, Result};
+use crate::index::{Index, Parsed};
 use crate::loader::{Loader, Options, TensorRequest};
 use crate::source::memory::MemorySource;
+use crate::window::{Stop, Window};
 use futures::TryStreamExt;
 use futures::executor::block_on;
 use proptest::prelude::*;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -95,6 +98,7 @@ async fn rows(loader: &Rc<Loader<MemorySource>>, rows: Range<u64>) -> Result<(Ve
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
 fn a_slice_is_checked_by_its_pages_without_reading_the_rest() {
     let (file, shard) = paged_file();
     block_on(async {
@@ -109,6 +113,7 @@ fn a_slice_is_checked_by_its_pages_without_reading_the_rest() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
 fn a_slice_in_a_damaged_page_is_refused_and_others_are_not() {
     let (mut file, shard) = paged_file();
     let start = file.windows(1000).position(|window| window == &shard[..1000]).unwrap();
@@ -127,6 +132,7 @@ fn a_slice_in_a_damaged_page_is_refused_and_others_are_not() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
 fn tensors_that_share_a_page_stream_in_one_read_and_in_order() {
     let (file, shard) = paged_file();
     block_on(async {
@@ -145,6 +151,7 @@ fn tensors_that_share_a_page_stream_in_one_read_and_in_order() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
 fn an_own_digest_spares_the_pages() {
     let shard = vec![1u8; 40_000];
     let mut own = entry("own", json!([5000]), 0, 20_000);
@@ -202,6 +209,7 @@ fn refuses_chunks_that_begin_in_the_table_of_contents() {
 proptest! {
     /// Digests keep random damage out of the index; whoever forges one makes them fit.
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn whatever_the_chunks_say_nothing_panics(
         flips in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..4), which in 0usize..3,
     ) {

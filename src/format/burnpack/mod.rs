@@ -8,17 +8,23 @@
 
 mod parse;
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) mod write;
+mod write;
 
-use super::{Format, no_checksums, no_tail};
-use parse::{parse, recognises};
-
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) use parse::parse_dtype;
 pub use parse::{ALIGNMENT, HEADER_BYTES, MAGIC, MAX_CBOR_BYTES};
 
+use super::entry::{Detection, Format, Parser};
+
 /// The format.
-pub const FORMAT: Format = Format { name: "burnpack", recognises, parse, checksums: no_checksums, check_tail: no_tail };
+pub const FORMAT: Format = Format {
+    name: parse::NAME,
+    title: "Burnpack",
+    extensions: &[".bpk", ".burnpack"],
+    versions: &["1"],
+    checksums: &[],
+    parser: Parser::new(Detection::Magic(&[&MAGIC]), parse::parse),
+    #[cfg(not(target_arch = "wasm32"))]
+    writer: Some(write::WRITER),
+};
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests;

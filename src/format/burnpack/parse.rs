@@ -1,6 +1,5 @@
 //! The reader.
 
-use super::FORMAT;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
@@ -12,6 +11,9 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::ops::Range;
 
+/// The name of the format in the registry.
+pub(super) const NAME: &str = "burnpack";
+
 /// The first four bytes: `BURN` as a little-endian number.
 pub const MAGIC: [u8; 4] = *b"NRUB";
 /// Bytes of the header.
@@ -20,10 +22,6 @@ pub const HEADER_BYTES: u64 = 10;
 pub const ALIGNMENT: u64 = 256;
 /// The tools' own limit. Stops a length that would make the reader fetch the tensors as their description.
 pub const MAX_CBOR_BYTES: u64 = 100 << 20;
-
-pub(super) fn recognises(head: &[u8]) -> bool {
-    head.starts_with(&MAGIC)
-}
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let (version, cbor) = parse_header(window)?;
@@ -37,7 +35,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     check_tensors(&mut tensors, window.file_length())?;
     let (metadata, warnings) = (description.metadata, Vec::new());
     Ok(Parsed::File(Index {
-        format: FORMAT.name,
+        format: NAME,
         version: version.to_string(),
         metadata,
         long_arrays: Vec::new(),

@@ -5,18 +5,16 @@
 //! [`format::burnpack`](crate::format::burnpack) gives them. A Bool is written as 0.21 and later spell it, unless the
 //! source says how wide it is; 0.20 has another spelling, and no version reads both.
 
+use super::parse::{ALIGNMENT, HEADER_BYTES, MAGIC, MAX_CBOR_BYTES, parse_dtype};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::burnpack::{ALIGNMENT, HEADER_BYTES, MAGIC, MAX_CBOR_BYTES, parse_dtype};
 use crate::format::values::cbor_writer::{self as cbor, Cbor};
 use crate::index::{Layout, Metadata, Tensor};
-use crate::loader::ModelMetadata;
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::metadata;
-use crate::output::target::{Place, Target, TensorFile};
-use crate::write::ConvertOptions;
-use crate::write::input::TensorSource;
+use crate::output::target::{Place, Target, TensorFile, TensorSource};
+use crate::output::writer::{Settings, Writer};
 use minicbor::encode;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -30,19 +28,25 @@ const MAX_TENSORS: usize = 100_000;
 const MAX_TENSOR_BYTES: u64 = 10 << 30;
 const MAX_FILE_BYTES: u64 = 100 << 30;
 
+/// How the format is written.
+pub(super) const WRITER: Writer = Writer {
+    compressions: &[],
+    digests: &[],
+    alignments: &[ALIGNMENT],
+    shards: false,
+    new: |settings, _| Ok(Box::new(Burnpack::new(settings))),
+};
+
 /// The format, with what a file says of the model.
-pub(crate) struct Burnpack {
+struct Burnpack {
     metadata: BTreeMap<String, String>,
     /// Each an object of its type and its value: `{"UInt": 3}`.
     scalars: BTreeMap<String, Value>,
 }
 
 impl Burnpack {
-    pub(crate) fn new(options: &ConvertOptions, source: &ModelMetadata) -> Result<Self> {
-        options.compression_of(&[])?;
-        options.digest_of(&[])?;
-        options.alignment_of(&[ALIGNMENT])?;
-        let mut joined: Metadata = metadata::join(&options.metadata, source);
+    fn new(settings: &Settings) -> Self {
+        let mut joined: Metadata = metadata::join(settings);
         let scalars = joined.get("scalars").and_then(metadata::as_object);
         let scalars = scalars.filter(|scalars| scalars.values().all(is_scalar)).map(|scalars| scalars.into_owned());
         if scalars.is_some() {
@@ -50,7 +54,7 @@ impl Burnpack {
         }
         let as_text = |(key, value): (String, Value)| (key, metadata::as_text(&value).into_owned());
         let metadata = joined.into_iter().map(as_text).collect();
-        Ok(Burnpack { metadata, scalars: scalars.into_iter().flatten().collect() })
+        Burnpack { metadata, scalars: scalars.into_iter().flatten().collect() }
     }
 
     /// All that comes before the data, with the padding.
@@ -153,7 +157,7 @@ struct BurnpackFile {
 
 impl TensorFile for BurnpackFile {
     /// One without bytes is padded to, too: that is how Burn measures the file.
-    fn write_tensor(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<()> {
+    fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         self.file.align(ALIGNMENT)?;
         source.read(tensor, &mut |bytes| self.file.write(bytes))
     }

@@ -7,13 +7,23 @@
 
 mod parse;
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) mod write;
-
-use super::{Format, no_checksums, no_tail};
-use parse::{parse, recognises};
+mod write;
 
 pub use parse::{MAX_HEADER_BYTES, is_manifest, parse_manifest};
 
+use super::entry::{Detection, Format, ManifestParser, Parser};
+
 /// The format.
-pub const FORMAT: Format =
-    Format { name: "safetensors", recognises, parse, checksums: no_checksums, check_tail: no_tail };
+pub const FORMAT: Format = Format {
+    name: parse::NAME,
+    title: "SafeTensors",
+    extensions: &[".safetensors"],
+    versions: &["1"],
+    checksums: &[],
+    parser: Parser {
+        manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest }),
+        ..Parser::new(Detection::Heuristic(parse::recognises), parse::parse)
+    },
+    #[cfg(not(target_arch = "wasm32"))]
+    writer: Some(write::WRITER),
+};

@@ -1,11 +1,12 @@
 //! The reader.
 
-use super::FORMAT;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format::values::budget::Budget;
 use crate::format::values::json;
-use crate::index::{Component, Index, Manifest, Metadata, Parsed, Part, Tensor, check_part_count, check_tensors};
+use crate::index::{
+    Component, Index, Manifest, Metadata, Parsed, Part, Tensor, check_part_count, check_tensors, part_path,
+};
 use crate::window::{Stop, Window};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
@@ -13,6 +14,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
+
+/// The name of the format in the registry.
+pub(super) const NAME: &str = "safetensors";
 
 /// The limit of the `safetensors` package. Stops a length that would make the reader fetch the whole file as a header.
 pub const MAX_HEADER_BYTES: u64 = 100_000_000;
@@ -51,7 +55,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         return Err(malformed(what).at(data_end..length).into());
     }
     Ok(Parsed::File(Index {
-        format: FORMAT.name,
+        format: NAME,
         version: "1".into(),
         metadata,
         long_arrays: Vec::new(),
@@ -79,7 +83,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let mut tensor_parts = HashMap::new();
     for (name, path) in document.get("weight_map").and_then(Value::as_object).into_iter().flatten() {
         let path = path.as_str().ok_or_else(|| malformed("its file in weight_map is no string").in_tensor(name))?;
-        let path = json::part_path(path).map_err(|e| e.in_tensor(name))?;
+        let path = part_path(path).map_err(|e| e.in_tensor(name))?;
         let part = *part_of_path.entry(path).or_insert_with_key(|path| {
             parts.push(Part { path: path.clone(), url: None, byte_length: None, digest: None });
             parts.len() - 1
@@ -88,7 +92,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
         tensor_parts.insert(name.clone(), part);
     }
     let metadata = document.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    Ok(Manifest { format: FORMAT.name, version: "1".into(), metadata, parts, tensor_parts, catalog: None })
+    Ok(Manifest { format: NAME, version: "1".into(), metadata, parts, tensor_parts, catalog: None })
 }
 
 /// The JSON header: `__metadata__`, and the tensors in the order of the file, with ranges that count from its end. A

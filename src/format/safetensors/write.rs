@@ -4,18 +4,16 @@
 //! Tensors keep the order of the source, except that those of larger elements come first: so each begins at a multiple
 //! of its element, as the format asks of writers. Metadata is text: what is not, is written as JSON.
 
+use super::parse::MAX_HEADER_BYTES;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::safetensors::MAX_HEADER_BYTES;
 use crate::index::{Layout, Metadata, Tensor};
-use crate::loader::ModelMetadata;
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::metadata;
 use crate::output::shards::{FileSize, numbered_path};
-use crate::output::target::{Place, Shard, Sharded, Target, TensorFile};
-use crate::write::ConvertOptions;
-use crate::write::input::TensorSource;
+use crate::output::target::{Place, Shard, Sharded, Target, TensorFile, TensorSource};
+use crate::output::writer::{Settings, Writer};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -48,21 +46,28 @@ const DTYPES: [Dtype; 22] = [
 /// The header is a u64 length and so many bytes more: digits of the offsets, braces, padding.
 const LENGTH_BYTES: u64 = 8;
 
+/// How the format is written.
+pub(super) const WRITER: Writer = Writer {
+    compressions: &[],
+    digests: &[],
+    alignments: &[8, 16, 32, 64, 128, 256, 512, 4096],
+    shards: true,
+    new: |settings, _| Ok(Box::new(SafeTensors::new(settings))),
+};
+
 /// The format, with what the caller wants of it.
-pub(crate) struct SafeTensors {
+struct SafeTensors {
     /// All values are text.
     metadata: Map<String, Value>,
     alignment: u64,
 }
 
 impl SafeTensors {
-    pub(crate) fn new(options: &ConvertOptions, source: &ModelMetadata) -> Result<Self> {
-        options.compression_of(&[])?;
-        options.digest_of(&[])?;
-        let joined: Metadata = metadata::join(&options.metadata, source);
+    fn new(settings: &Settings) -> Self {
+        let joined: Metadata = metadata::join(settings);
         let as_text = |(key, value): (String, Value)| (key, metadata::as_text(&value).into_owned().into());
         let metadata = joined.into_iter().map(as_text).collect();
-        Ok(SafeTensors { metadata, alignment: options.alignment_of(&[8, 16, 32, 64, 128, 256, 512, 4096])? })
+        SafeTensors { metadata, alignment: settings.alignment }
     }
 
     /// What a file says of the model: all of it in the first one; `format` in the others too, which readers ask for.
@@ -136,7 +141,7 @@ struct SafeTensorsFile {
 }
 
 impl TensorFile for SafeTensorsFile {
-    fn write_tensor(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<()> {
+    fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         source.read(tensor, &mut |bytes| self.file.write(bytes))
     }
 

@@ -6,10 +6,8 @@
 //! It counts what values take on 64 bits, so that every platform reads the same files; on wasm32 they take two thirds.
 
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(feature = "ztensor")]
 use crate::index::Tensor;
 use crate::window::Window;
-#[cfg(any(feature = "aero", feature = "cbor"))]
 use serde_json::Value;
 
 /// What a head may take in memory, however short it is: 100,000 tensors with long names, of which an index that is
@@ -59,7 +57,6 @@ const LEAST_SPARE_ITEMS: usize = 256;
 const TENSOR_BYTES: u64 = 496;
 
 /// A further component of a tensor.
-#[cfg(any(feature = "ztensor", test))]
 const COMPONENT_BYTES: u64 = 160;
 
 /// What is left of it.
@@ -108,7 +105,6 @@ impl Budget {
     }
 
     /// So many bytes more of the head turned out to be in the file.
-    #[cfg(feature = "gguf")]
     pub(crate) fn grow(&mut self, stored: u64) {
         self.stored = self.stored.saturating_add(stored);
         self.bytes_left = self.bytes_left.saturating_add(stored.saturating_mul(BYTES_PER_BYTE));
@@ -131,7 +127,6 @@ impl Budget {
     }
 
     /// Takes an array of `count` items, which is allocated at once.
-    #[cfg(any(feature = "cbor", feature = "embd", feature = "gguf", feature = "msgpack"))]
     pub(crate) fn array(&mut self, count: u64) -> Result<()> {
         if count > self.values_left {
             return Err(self.refuse(format!("{} values", max_values(self.stored))));
@@ -171,7 +166,6 @@ impl Budget {
     }
 
     /// Takes a tensor of any number of components, with what else is said of it.
-    #[cfg(feature = "ztensor")]
     pub(crate) fn tensor_with_attributes(&mut self, tensor: &Tensor) -> Result<()> {
         self.tensor(&tensor.name, tensor.shape.len())?;
         self.bytes((tensor.components.len() as u64).saturating_sub(1).saturating_mul(COMPONENT_BYTES), 0)?;
@@ -197,7 +191,6 @@ impl Budget {
     }
 
     /// Takes what compressed bytes claim to decode to.
-    #[cfg(feature = "aero")]
     pub(crate) fn decode(&mut self, claimed: u64) -> Result<()> {
         match self.decoded_left.checked_sub(claimed) {
             Some(left) => {
@@ -212,7 +205,6 @@ impl Budget {
     }
 
     /// Takes what a copy of a value takes.
-    #[cfg(any(feature = "aero", feature = "cbor"))]
     pub(crate) fn copy(&mut self, value: &Value) -> Result<()> {
         self.value()?;
         match value {

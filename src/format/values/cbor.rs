@@ -43,7 +43,6 @@ impl<'a> Cbor<'a> {
     }
 
     /// Reads an array. `each` must read an item.
-    #[cfg(feature = "ztensor")]
     pub(crate) fn items(&mut self, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         let mut left = self.decoded(Decoder::array)?;
         while self.has_more(&mut left)? {
@@ -67,7 +66,6 @@ impl<'a> Cbor<'a> {
     }
 
     /// Checks that nothing follows what was read.
-    #[cfg(feature = "ztensor")]
     pub(crate) fn finish(&self) -> Result<()> {
         let (position, end) = (self.decoder.position(), self.decoder.input().len());
         if position < end {

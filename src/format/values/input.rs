@@ -1,7 +1,7 @@
 //! The bytes of a section of a file, from its start to its end: as they are stored, or decoded as they are read.
 
 use crate::error::Result;
-#[cfg(feature = "aero")]
+#[cfg(feature = "zstd")]
 use {
     crate::codec::digest::{self, Hasher},
     crate::codec::zstd::{DecodedLength, Zstd},
@@ -14,12 +14,12 @@ use {
 pub(crate) enum Input<'a> {
     /// What is left of it.
     Stored(&'a [u8]),
-    #[cfg(feature = "aero")]
+    #[cfg(feature = "zstd")]
     Packed(Box<Packed<'a>>),
 }
 
 /// Zstandard that is decoded block by block, and digested meanwhile.
-#[cfg(feature = "aero")]
+#[cfg(feature = "zstd")]
 pub(crate) struct Packed<'a> {
     stored: &'a [u8],
     decoder: Zstd,
@@ -34,7 +34,7 @@ pub(crate) struct Packed<'a> {
 
 impl<'a> Input<'a> {
     /// Compressed bytes that should decode to so many, with this digest.
-    #[cfg(feature = "aero")]
+    #[cfg(feature = "zstd")]
     pub(crate) fn packed(stored: &'a [u8], decoded_length: u64, digest: Option<Digest>) -> Self {
         Input::Packed(Box::new(Packed {
             stored,
@@ -51,7 +51,7 @@ impl<'a> Input<'a> {
     pub(crate) fn left(&self) -> u64 {
         match self {
             Input::Stored(left) => left.len() as u64,
-            #[cfg(feature = "aero")]
+            #[cfg(feature = "zstd")]
             Input::Packed(packed) => packed.decoded_left + packed.ready().len() as u64,
         }
     }
@@ -60,7 +60,7 @@ impl<'a> Input<'a> {
     pub(crate) fn peek(&mut self, length: usize) -> Result<&[u8]> {
         match self {
             Input::Stored(left) => Ok(left.get(..length).unwrap_or(left)),
-            #[cfg(feature = "aero")]
+            #[cfg(feature = "zstd")]
             Input::Packed(packed) => {
                 packed.fill(length)?;
                 let ready = packed.ready();
@@ -73,7 +73,7 @@ impl<'a> Input<'a> {
     pub(crate) fn pass(&mut self, length: usize) {
         match self {
             Input::Stored(left) => *left = left.get(length..).unwrap_or_default(),
-            #[cfg(feature = "aero")]
+            #[cfg(feature = "zstd")]
             Input::Packed(packed) => packed.at = packed.decoded.len().min(packed.at.saturating_add(length)),
         }
     }
@@ -82,7 +82,7 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     /// `FORMAT` where the bytes are damaged or decode to another length, `CHECKSUM` where they have another digest.
-    #[cfg(feature = "aero")]
+    #[cfg(feature = "zstd")]
     pub(crate) fn finish(self) -> Result<()> {
         let Input::Packed(mut packed) = self else { return Ok(()) };
         if let Some(error) = packed.failed.take() {
@@ -103,7 +103,7 @@ impl<'a> Input<'a> {
     }
 }
 
-#[cfg(feature = "aero")]
+#[cfg(feature = "zstd")]
 impl Packed<'_> {
     fn ready(&self) -> &[u8] {
         self.decoded.get(self.at..).unwrap_or_default()
@@ -144,7 +144,7 @@ impl Packed<'_> {
 }
 
 /// For JSON, whose parser knows no errors of ours: [`Input::finish`] tells them.
-#[cfg(feature = "aero")]
+#[cfg(feature = "zstd")]
 impl io::Read for Input<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if let Input::Packed(packed) = self

@@ -1,60 +1,18 @@
-//! JSON as formats use it: documents that name the files of a model, and objects whose keys must be unique.
+//! JSON as formats use it: values of any kind within a memory budget, and how other values are shown as JSON.
 
 use super::budget::Budget;
 use super::json_value::BudgetedValue;
-use crate::error::{Error, ErrorKind, Result, malformed};
-#[cfg(feature = "aero")]
-use crate::format::aero;
-use crate::format::{Format, MAX_MANIFEST_BYTES, apr, no_checksums, no_tail, safetensors};
-use crate::index::{Manifest, Parsed};
-use crate::split::MAX_PARTS;
-use crate::window::{Stop, Window};
+use crate::error::{Error, Result, malformed};
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fmt;
-#[cfg(feature = "aero")]
 use std::io;
 use std::ops::Range;
 
-/// A JSON document that names the files of a model, of whichever format.
-pub(crate) const FORMAT: Format =
-    Format { name: "manifest", recognises, parse: parse_manifest, checksums: no_checksums, check_tail: no_tail };
-
 /// Enough to find the fault by.
 const MAX_MESSAGE_CHARS: usize = 300;
-
-/// Whether the file is a JSON object. No binary format begins like one: SafeTensors has NULs in its first 8 bytes.
-fn recognises(head: &[u8]) -> bool {
-    head.trim_ascii_start().starts_with(b"{") && !head.contains(&0)
-}
-
-fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
-    let bytes = window.get_all(MAX_MANIFEST_BYTES)?;
-    let document = parse_object(bytes, 0, "the manifest", &mut Budget::of(window, bytes.len() as u64))?;
-    #[cfg(feature = "aero")]
-    if aero::is_manifest(&document) {
-        return Ok(Parsed::Manifest(check_parts(aero::parse_manifest(&document)?)?));
-    }
-    if apr::is_manifest(&document) {
-        Ok(Parsed::Manifest(check_parts(apr::parse_manifest(&document)?)?))
-    } else if safetensors::is_manifest(&document) {
-        Ok(Parsed::Manifest(check_parts(safetensors::parse_manifest(&document)?)?))
-    } else {
-        let what = "this is a JSON file, but not one that names the files of a model";
-        Err(Error::new(ErrorKind::Unsupported, what).into())
-    }
-}
-
-fn check_parts(manifest: Manifest) -> Result<Manifest> {
-    let count = manifest.parts.len() as u64;
-    if count > MAX_PARTS {
-        let what = format!("the manifest names {count} files; weightstream takes {MAX_PARTS}");
-        return Err(Error::new(ErrorKind::Limit, what).advise("Write the model in fewer, larger files."));
-    }
-    Ok(manifest)
-}
 
 /// Parses JSON that begins at `start` in the file; errors call it `what`.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8], start: u64, what: &str) -> Result<T> {
@@ -83,7 +41,6 @@ pub(crate) fn parse_value(bytes: &[u8], start: u64, what: &str, budget: &mut Bud
 }
 
 /// As [`parse_value`], for bytes that come as they are read, of the section at `place`.
-#[cfg(feature = "aero")]
 pub(crate) fn read(bytes: impl io::Read, place: Range<u64>, what: &str, budget: &mut Budget) -> Result<Value> {
     let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(bytes));
     let value = BudgetedValue { budget: &mut *budget }.deserialize(&mut json);
@@ -119,27 +76,12 @@ pub(crate) fn shown(value: &Value) -> String {
     beginning.0
 }
 
-/// A part's path as a manifest names it, if it stays in the manifest's folder.
-///
-/// Paths are file names, not URLs: whoever makes a URL of one must escape it.
-pub(crate) fn part_path(path: &str) -> Result<String> {
-    let leads_out = path.split(['/', '\\']).any(|segment| segment == "..");
-    let absolute = path.starts_with(['/', '\\']) || path.split('/').next().is_some_and(|s| s.contains(':'));
-    if path.is_empty() || leads_out || absolute || path.contains(['\\', '\0']) {
-        let error = malformed(format!("the manifest names the file \"{path}\", which is not inside its folder"));
-        return Err(error.advise("Do not load this model unless you trust it; its manifest must name files beside it."));
-    }
-    Ok(path.to_owned())
-}
-
 /// A number, or its name as a string: JSON has no infinities and no NaN.
-#[cfg(any(feature = "cbor", feature = "gguf", feature = "msgpack"))]
 pub(crate) fn float(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number)
 }
 
 /// Bytes as text: two digits each.
-#[cfg(any(feature = "cbor", feature = "msgpack"))]
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
     let mut text = String::with_capacity(bytes.len().saturating_mul(2));
@@ -148,7 +90,6 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// A string of the metadata. Vocabularies of some tools hold tokens that are not UTF-8: no reason to refuse a model.
-#[cfg(any(feature = "embd", feature = "gguf"))]
 pub(crate) fn text<'a>(bytes: &'a [u8], warnings: &mut Vec<String>) -> Cow<'a, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return text.into();
@@ -181,18 +122,6 @@ mod tests {
             let shown = shown(&long);
             assert_eq!(shown.chars().count(), MAX_MESSAGE_CHARS + 1);
             assert!(shown.ends_with('…'));
-        }
-    }
-
-    #[test]
-    fn a_part_stays_in_its_folder() {
-        for good in ["a.apr", "shards/a.apr", "a..b", "%2e%2e/a", "ü 1.apr"] {
-            assert!(part_path(good).is_ok(), "{good}");
-        }
-        for bad in
-            ["", "../a", "a/../../b", "/a", "\\a", "a\\b", "..", "file:///x", "https://h/x", "//h/x", "data:,x", "C:/x"]
-        {
-            assert!(part_path(bad).is_err(), "{bad}");
         }
     }
 }

@@ -5,7 +5,6 @@ pub(crate) mod budget;
 pub(crate) mod cbor;
 #[cfg(all(feature = "cbor", not(target_arch = "wasm32")))]
 pub(crate) mod cbor_writer;
-#[cfg(any(feature = "aero", feature = "ztensor"))]
 pub(crate) mod described;
 #[cfg(feature = "msgpack")]
 pub(crate) mod input;

@@ -45,7 +45,6 @@ impl<'a, 'b> MessagePack<'a, 'b> {
     }
 
     /// Reads an array. `each` must read an item.
-    #[cfg(feature = "aero")]
     pub(crate) fn items(&mut self, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         for _ in 0..self.token("array", |it| decode::read_array_len(it).ok())? {
             each(self)?;
@@ -62,7 +61,6 @@ impl<'a, 'b> MessagePack<'a, 'b> {
     }
 
     /// Reads just so many bytes.
-    #[cfg(feature = "aero")]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let position = self.position();
         let length = self.token("bytes", |it| decode::read_bin_len(it).ok())?;
@@ -71,7 +69,6 @@ impl<'a, 'b> MessagePack<'a, 'b> {
     }
 
     /// Passes over a value.
-    #[cfg(feature = "aero")]
     pub(crate) fn skip(&mut self) -> Result<()> {
         let before = self.budget.mark();
         self.value()?;
@@ -192,7 +189,7 @@ impl<'a, 'b> MessagePack<'a, 'b> {
     fn position(&self) -> u64 {
         match &*self.input {
             Input::Stored(left) => self.place.end - left.len() as u64,
-            #[cfg(feature = "aero")]
+            #[cfg(feature = "zstd")]
             Input::Packed(_) => self.place.start,
         }
     }
@@ -206,7 +203,7 @@ impl<'a, 'b> MessagePack<'a, 'b> {
     fn place_from(&self, position: u64) -> Range<u64> {
         match &*self.input {
             Input::Stored(_) => position..self.position().max(position + 1),
-            #[cfg(feature = "aero")]
+            #[cfg(feature = "zstd")]
             Input::Packed(_) => self.place.clone(),
         }
     }
@@ -292,6 +289,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes minutes under Miri")]
     fn refuses_nesting_and_numbers_of_values_that_would_exhaust_the_memory() {
         for deep in [vec![0x91; 1 << 20], b"\x81\xa1a".repeat(1 << 20)] {
             assert!(value(&deep).unwrap_err().what.contains("nested"));
@@ -301,7 +299,7 @@ mod tests {
         assert_eq!(value(&many(u32::MAX)).unwrap_err().kind, ErrorKind::Format);
     }
 
-    #[cfg(feature = "aero")]
+    #[cfg(feature = "zstd")]
     #[test]
     fn compressed_bytes_are_decoded_as_they_are_read() {
         use std::io::Write;

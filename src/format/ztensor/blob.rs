@@ -41,7 +41,7 @@ impl Blob<'_> {
         expected: Option<u64>,
         findings: &mut Findings,
     ) -> Result<Component> {
-        let end = self.offset.checked_add(self.length).filter(|_| self.offset >= super::MAGIC_BYTES);
+        let end = self.offset.checked_add(self.length).filter(|_| self.offset >= super::contents::MAGIC_BYTES);
         let range = end.map(|end| self.offset..end).ok_or_else(|| {
             malformed(format!("its offset {} and length {} are no range of the file", self.offset, self.length))
         })?;

@@ -1,7 +1,7 @@
 //! The index of zTensor 0.1: a list of tensors, one blob each.
 
-use super::Contents;
 use super::blob::{Blob, Findings};
+use super::contents::Contents;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
 use crate::format::values::cbor::Cbor;

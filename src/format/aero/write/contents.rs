@@ -7,7 +7,7 @@ use super::metadata::About;
 use super::msgpack::Packer;
 use super::quantization::Quantization;
 use crate::error::Result;
-use crate::format::aero::VERSION;
+use crate::format::aero::toc::VERSION;
 use crate::index::Tensor;
 use serde_json::{Map, Value, json};
 

@@ -6,8 +6,7 @@ use super::layout::{PAGE_BYTES, Place};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::Tensor;
 use crate::output::file::{FinishedFile, PartialFile};
-use crate::output::target::TensorFile;
-use crate::write::input::TensorSource;
+use crate::output::target::{TensorFile, TensorSource};
 
 /// A file that is being written.
 pub(super) struct AeroFile<'a> {
@@ -45,7 +44,7 @@ impl<'a> AeroFile<'a> {
 }
 
 impl TensorFile for AeroFile<'_> {
-    fn write_tensor(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<()> {
+    fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         let unplanned = || Error::new(ErrorKind::Internal, "more tensors are written than were planned");
         let place = *self.contents.layout.places.get(self.digests.tensors.len()).ok_or_else(unplanned)?;
         self.go_to(place)?;

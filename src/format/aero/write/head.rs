@@ -1,7 +1,7 @@
 //! What a file has before its shards: the header, the table of contents, the names, and the chunks that are short.
 
 use super::msgpack::Packer;
-use crate::format::aero::{ENTRY_BYTES, HEADER_BYTES, MAGIC, TOC_HEADER_BYTES, VERSION};
+use crate::format::aero::toc::{ENTRY_BYTES, HEADER_BYTES, MAGIC, TOC_HEADER_BYTES, VERSION};
 
 /// Flags of a chunk (specification, "Chunk Flags").
 const MMAP_CRITICAL: u32 = 2;

@@ -4,7 +4,7 @@ use super::layout::Place;
 use super::msgpack::Packer;
 use super::quantization::Packing;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::aero::{PACKED, dtype_code, ggml_type};
+use crate::format::aero::tensors::{PACKED, dtype_code, ggml_type};
 use crate::index::{Digest, Tensor};
 
 /// One tensor of the list.

@@ -3,8 +3,8 @@
 use crate::codec::digest::from_hex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Metadata;
-use crate::loader::ModelMetadata;
 use crate::output::metadata;
+use crate::output::writer::Settings;
 use serde_json::{Map, Value, json};
 
 /// Under which key of MJSN descriptors of packed tensors stand.
@@ -22,9 +22,9 @@ pub(super) struct About {
 }
 
 impl About {
-    pub(super) fn new(given: &Metadata, source: &ModelMetadata) -> Self {
-        let mut metadata = metadata::join(given, source);
-        metadata.retain(|key, value| given.contains_key(key) || !is_identity(key, value));
+    pub(super) fn new(settings: &Settings) -> Self {
+        let mut metadata = metadata::join(settings);
+        metadata.retain(|key, value| settings.given.contains_key(key) || !is_identity(key, value));
         let model = match metadata.get("model") {
             Some(Value::Object(_)) => metadata.shift_remove("model"), // out of a manifest; read, it is there again
             _ => None,
@@ -79,11 +79,18 @@ fn named_model(metadata: &Metadata) -> Option<Map<String, Value>> {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+    use crate::output::writer::{Compression, DigestAlgorithm};
 
     fn about(given: Value, source: Value) -> (Value, Value) {
         let object = |value: Value| value.as_object().cloned().unwrap();
-        let source = ModelMetadata { format: "aero", version: String::new(), metadata: object(source) };
-        let about = About::new(&object(given), &source);
+        let about = About::new(&Settings {
+            compression: Compression::None,
+            digest: DigestAlgorithm::None,
+            alignment: 64,
+            given: &object(given),
+            source_format: "aero",
+            source: &object(source),
+        });
         (about.metadata.into(), about.model.map_or(Value::Null, Value::Object))
     }
 

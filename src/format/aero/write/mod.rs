@@ -31,4 +31,13 @@ mod quantization;
 mod set;
 mod target;
 
-pub(crate) use target::Aero;
+use crate::output::writer::{DigestAlgorithm, Writer};
+
+/// How the format is written.
+pub(super) const WRITER: Writer = Writer {
+    compressions: &[],
+    digests: &[DigestAlgorithm::Blake3],
+    alignments: &[64, 1, 8, 16, 32, 128, 256, 512, 4096],
+    shards: true,
+    new: |settings, _| Ok(Box::new(target::Aero::new(settings))),
+};

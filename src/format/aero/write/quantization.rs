@@ -1,7 +1,7 @@
 //! How tensors are packed: in TIDX the number of a descriptor and parameters, in MJSN the descriptors.
 
 use super::metadata::DESCRIPTORS_KEY;
-use crate::format::aero::ggml_type;
+use crate::format::aero::tensors::ggml_type;
 use crate::index::{Metadata, Tensor};
 use serde_json::{Value, json};
 

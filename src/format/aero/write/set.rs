@@ -8,7 +8,7 @@ use super::msgpack::Packer;
 use super::quantization::Quantization;
 use super::target::Aero;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::aero::MAX_METADATA_BYTES;
+use crate::format::aero::toc::MAX_METADATA_BYTES;
 use crate::index::Tensor;
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::shards::{FileSize, numbered_path, stem};

@@ -7,31 +7,29 @@ use super::metadata::About;
 use super::{index, quantization};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Layout, Tensor};
-use crate::loader::ModelMetadata;
 use crate::output::file::PartialFile;
 use crate::output::losses::Losses;
 use crate::output::target::{Place, Sharded, Target, TensorFile};
-use crate::write::{ConvertOptions, DigestAlgorithm};
+use crate::output::writer::{DigestAlgorithm, Settings};
 
 /// The reader of AERO in C++ takes no longer names and no more dimensions.
 const MAX_NAME_BYTES: usize = 4096;
 const MAX_DIMS: usize = 32;
 
 /// AERO 0.1, with what the caller wants of it.
-pub(crate) struct Aero {
+pub(super) struct Aero {
     pub(super) about: About,
     pub(super) alignment: u64,
     has_digests: bool,
 }
 
 impl Aero {
-    pub(crate) fn new(options: &ConvertOptions, source: &ModelMetadata) -> Result<Self> {
-        options.compression_of(&[])?;
-        Ok(Aero {
-            about: About::new(&options.metadata, source),
-            alignment: options.alignment_of(&[64, 1, 8, 16, 32, 128, 256, 512, 4096])?,
-            has_digests: options.digest_of(&[DigestAlgorithm::Blake3])? == DigestAlgorithm::Blake3,
-        })
+    pub(super) fn new(settings: &Settings) -> Self {
+        Aero {
+            about: About::new(settings),
+            alignment: settings.alignment,
+            has_digests: settings.digest == DigestAlgorithm::Blake3,
+        }
     }
 
     pub(super) fn contents<'a>(&'a self, tensors: &'a [Tensor], is_first: bool) -> Result<Contents<'a>> {

@@ -8,9 +8,8 @@ use crate::format::apr::draft::{
 };
 use crate::index::Tensor;
 use crate::output::file::{FinishedFile, PartialFile};
-use crate::output::target::TensorFile;
-use crate::write::Compression;
-use crate::write::input::TensorSource;
+use crate::output::target::{TensorFile, TensorSource};
+use crate::output::writer::Compression;
 
 /// A file that is being written: tensors one after another, the head last, in the room that was left for it.
 pub(super) struct AprFile {
@@ -67,7 +66,7 @@ impl AprFile {
 }
 
 impl TensorFile for AprFile {
-    fn write_tensor(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<()> {
+    fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         self.file.align(self.alignment)?;
         let offset = self.file.position() - self.data_offset;
         let stored = match self.compression {
@@ -107,14 +106,14 @@ impl TensorFile for AprFile {
 }
 
 impl AprFile {
-    fn write_raw(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<Stored> {
+    fn write_raw(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<Stored> {
         let start = self.file.position();
         source.read(tensor, &mut |bytes| self.file.write(bytes))?;
         Ok(Stored { size: self.file.position() - start, raw_size: 0, flags: 0 })
     }
 
     /// A tensor without bytes has no blocks, and so counts as raw.
-    fn write_lz4(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<Stored> {
+    fn write_lz4(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<Stored> {
         let start = self.file.position();
         let AprFile { file, compressor, .. } = self;
         let mut encoder = compressor.get_or_insert_with(BlockCompressor::new).encoder();

@@ -1,26 +1,28 @@
 //! What an APR file says of the model: the caller's keys first, then the source's.
 
+use crate::format::apr::head::NAME;
 use crate::index::Metadata;
-use crate::loader::ModelMetadata;
 use crate::output::metadata::FOREIGN_KEY;
+use crate::output::writer::Settings;
 use serde_json::{Map, Value};
 
 /// The keys that the specification requires of every file.
 const REQUIRED_KEYS: [&str; 3] = ["apr_version", "model_type", "architecture"];
 
 /// Joins what the caller gives with what the source says, and adds the keys that the specification requires.
-pub(super) fn join(given: &Metadata, source: &ModelMetadata) -> Metadata {
+pub(super) fn join(settings: &Settings) -> Metadata {
     let mut joined = Metadata::new();
     for key in REQUIRED_KEYS {
         joined.insert(key.to_owned(), Value::Null); // first, in this order
     }
-    let is_apr = source.format == crate::format::apr::FORMAT.name;
+    let Settings { given, source, .. } = *settings;
+    let is_apr = settings.source_format == NAME;
     if is_apr {
-        joined.extend(source.metadata.clone());
+        joined.extend(source.clone());
     }
     joined.extend(given.clone());
-    if !is_apr && !source.metadata.is_empty() {
-        joined.entry(FOREIGN_KEY).or_insert_with(|| Value::Object(source.metadata.clone()));
+    if !is_apr && !source.is_empty() {
+        joined.entry(FOREIGN_KEY).or_insert_with(|| Value::Object(source.clone()));
     }
     fill(&mut joined, "apr_version", || "2.0.0".into());
     fill(&mut joined, "model_type", || "unknown".into());
@@ -52,13 +54,21 @@ fn sizes(metadata: &Metadata) -> Map<String, Value> {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+    use crate::output::writer::{Compression, DigestAlgorithm};
     use serde_json::json;
 
     #[allow(clippy::unwrap_used, reason = "a test")]
     fn joined(given: Value, format: &'static str, source: Value) -> String {
         let object = |value: Value| value.as_object().cloned().unwrap();
-        let source = ModelMetadata { format, version: String::new(), metadata: object(source) };
-        Value::Object(join(&object(given), &source)).to_string()
+        let settings = Settings {
+            compression: Compression::None,
+            digest: DigestAlgorithm::None,
+            alignment: 64,
+            given: &object(given),
+            source_format: format,
+            source: &object(source),
+        };
+        Value::Object(join(&settings)).to_string()
     }
 
     #[test]

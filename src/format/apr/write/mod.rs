@@ -11,4 +11,13 @@ mod lz4;
 mod metadata;
 mod target;
 
-pub(crate) use target::Apr;
+use crate::output::writer::{Compression, Writer};
+
+/// How the format is written.
+pub(super) const WRITER: Writer = Writer {
+    compressions: &[Compression::Lz4],
+    digests: &[],
+    alignments: &[64, 32],
+    shards: true,
+    new: |settings, _| Ok(Box::new(target::Apr::new(settings)?)),
+};

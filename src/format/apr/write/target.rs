@@ -5,20 +5,20 @@ use super::metadata;
 use crate::codec::lz4::{MAX_BLOCK_BYTES, MAX_STORED_BLOCK_BYTES};
 use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::apr::MAX_HEAD_BYTES;
+
 use crate::format::apr::draft::{FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAX_DIMS, dtype_code, dtypes};
+use crate::format::apr::head::MAX_HEAD_BYTES;
 use crate::index::{Layout, Tensor};
-use crate::loader::ModelMetadata;
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::shards::{FileSize, numbered_path};
 use crate::output::target::{Place, Shard, Sharded, Target, TensorFile};
-use crate::write::{Compression, ConvertOptions};
+use crate::output::writer::{Compression, Settings};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
 /// APR v2, with what the caller wants of it.
-pub(crate) struct Apr {
+pub(super) struct Apr {
     /// As JSON, in the first file.
     metadata: Vec<u8>,
     /// As JSON, in all files after it: only what the specification requires.
@@ -28,14 +28,13 @@ pub(crate) struct Apr {
 }
 
 impl Apr {
-    pub(crate) fn new(options: &ConvertOptions, source: &ModelMetadata) -> Result<Self> {
-        options.digest_of(&[])?;
-        let joined = metadata::join(&options.metadata, source);
+    pub(super) fn new(settings: &Settings) -> Result<Self> {
+        let joined = metadata::join(settings);
         Ok(Apr {
             metadata: to_json(&joined)?,
             required_metadata: to_json(&metadata::required(&joined))?,
-            alignment: options.alignment_of(&[64, 32])?,
-            compression: options.compression_of(&[Compression::Lz4])?,
+            alignment: settings.alignment,
+            compression: settings.compression,
         })
     }
 

@@ -11,18 +11,17 @@
 mod sections;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::embd::parts::{MAGIC, MAX_DIMS};
 use crate::format::embd::specified::{
     CHECKSUM_ENABLED, DESCRIPTOR_BYTES, FOOTER_BYTES, HEADER_BYTES, MAGIC_END, MAX_HEAD_BYTES, dtype_code, dtypes,
+    name_hash,
 };
-use crate::format::embd::{MAGIC, MAX_DIMS, name_hash};
 use crate::index::{Layout, Tensor};
-use crate::loader::ModelMetadata;
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::metadata;
-use crate::output::target::{Place, Target, TensorFile};
-use crate::write::ConvertOptions;
-use crate::write::input::TensorSource;
+use crate::output::target::{Place, Target, TensorFile, TensorSource};
+use crate::output::writer::{Settings, Writer};
 use sections::Vocabulary;
 
 /// Flags that tell a reader nothing that it could not see.
@@ -32,8 +31,17 @@ const TENSORS_ALIGNED: u32 = 1 << 1;
 /// What `TENSORS_ALIGNED` promises.
 const ALIGNMENT: u64 = 64;
 
+/// How the format is written.
+pub(super) const WRITER: Writer = Writer {
+    compressions: &[],
+    digests: &[],
+    alignments: &[ALIGNMENT],
+    shards: false,
+    new: |settings, losses| Ok(Box::new(Embd::new(settings, losses)?)),
+};
+
 /// The format, with what a file says of the model.
-pub(crate) struct Embd {
+struct Embd {
     /// The whole section.
     metadata: Vec<u8>,
     /// The whole section; empty where there is no vocabulary.
@@ -41,11 +49,8 @@ pub(crate) struct Embd {
 }
 
 impl Embd {
-    pub(crate) fn new(options: &ConvertOptions, source: &ModelMetadata, losses: &mut Losses) -> Result<Self> {
-        options.compression_of(&[])?;
-        options.digest_of(&[])?;
-        options.alignment_of(&[ALIGNMENT])?;
-        let mut joined = metadata::join(&options.metadata, source);
+    fn new(settings: &Settings, losses: &mut Losses) -> Result<Self> {
+        let mut joined = metadata::join(settings);
         let vocabulary = joined.get("vocabulary").and_then(Vocabulary::from_value);
         if vocabulary.is_some() {
             joined.shift_remove("vocabulary"); // the others keep their order
@@ -115,7 +120,7 @@ struct EmbdFile<'a> {
 }
 
 impl TensorFile for EmbdFile<'_> {
-    fn write_tensor(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<()> {
+    fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         self.file.align(ALIGNMENT)?;
         self.describe(tensor, self.file.position() - self.data_offset)?;
         source.read(tensor, &mut |bytes| self.file.write(bytes))

@@ -1,7 +1,7 @@
 //! What a file says of the model: its metadata, all of it text, and its vocabulary.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::embd::MAX_TOKENS;
+use crate::format::embd::parts::MAX_TOKENS;
 use crate::format::embd::specified::{SPECIAL_TOKENS, VOCABULARY_HEADER_BYTES};
 use crate::index::Metadata;
 use crate::output::losses::Losses;

@@ -13,7 +13,7 @@ mod object;
 mod part;
 
 use super::blob::Findings;
-use super::{Contents, MAX_MANIFEST_BYTES, too_large};
+use super::contents::{Contents, MAX_MANIFEST_BYTES, too_large};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
 use crate::format::values::cbor::Cbor;

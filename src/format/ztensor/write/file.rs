@@ -5,12 +5,11 @@ use super::target::ZTensor;
 use super::zstd::FrameEncoder;
 use crate::codec::digest::Hasher;
 use crate::error::Result;
-use crate::format::ztensor::{MAGIC_1, check_manifest};
+use crate::format::ztensor::v1::{MAGIC_1, check_manifest};
 use crate::index::{Component, Digest, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
-use crate::output::target::TensorFile;
-use crate::write::Compression;
-use crate::write::input::TensorSource;
+use crate::output::target::{TensorFile, TensorSource};
+use crate::output::writer::Compression;
 use std::collections::BTreeMap;
 
 /// A file that is being written: blob after blob, the manifest last.
@@ -39,7 +38,7 @@ impl<'a> ZTensorFile<'a> {
 }
 
 impl TensorFile for ZTensorFile<'_> {
-    fn write_tensor(&mut self, tensor: &Tensor, source: &mut TensorSource) -> Result<()> {
+    fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         let mut components: Vec<_> = tensor.components.iter().collect();
         components.sort_by_key(|component| component.range.start); // as the source has them, so that it is read in order
         let mut blobs = BTreeMap::new();
@@ -62,7 +61,7 @@ impl TensorFile for ZTensorFile<'_> {
 }
 
 impl ZTensorFile<'_> {
-    fn write_blob(&mut self, component: &Component, source: &mut TensorSource) -> Result<Blob> {
+    fn write_blob(&mut self, component: &Component, source: &mut dyn TensorSource) -> Result<Blob> {
         self.file.align(self.target.alignment)?;
         match self.target.compression {
             Compression::None | Compression::Lz4 => self.write_raw(component, source),
@@ -79,14 +78,14 @@ impl ZTensorFile<'_> {
         }
     }
 
-    fn write_raw(&mut self, component: &Component, source: &mut TensorSource) -> Result<Blob> {
+    fn write_raw(&mut self, component: &Component, source: &mut dyn TensorSource) -> Result<Blob> {
         self.write_stored(|store| {
             source.read_component(component, store)?;
             Ok(None)
         })
     }
 
-    fn write_zstd(&mut self, component: &Component, source: &mut TensorSource) -> Result<Blob> {
+    fn write_zstd(&mut self, component: &Component, source: &mut dyn TensorSource) -> Result<Blob> {
         self.write_stored(|store| {
             let mut encoder = FrameEncoder::new(component.decoded_length)?;
             let mut decoded_length = 0;

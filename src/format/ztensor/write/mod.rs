@@ -16,4 +16,13 @@ mod manifest;
 mod target;
 mod zstd;
 
-pub(crate) use target::ZTensor;
+use crate::output::writer::{Compression, DigestAlgorithm, Writer};
+
+/// How the format is written.
+pub(super) const WRITER: Writer = Writer {
+    compressions: &[Compression::Zstd],
+    digests: &[DigestAlgorithm::Crc32c, DigestAlgorithm::Sha256],
+    alignments: &[64, 128, 256, 512, 1024, 2048, 4096],
+    shards: false,
+    new: |settings, _| Ok(Box::new(target::ZTensor::new(settings))),
+};

@@ -4,15 +4,14 @@ use super::file::ZTensorFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ztensor::dtypes::{block_layout, main_component, spelling};
 use crate::index::{Digest, Layout, Metadata, Tensor};
-use crate::loader::ModelMetadata;
 use crate::output::file::PartialFile;
 use crate::output::losses::Losses;
 use crate::output::metadata;
 use crate::output::target::{Place, Target, TensorFile};
-use crate::write::{Compression, ConvertOptions, DigestAlgorithm};
+use crate::output::writer::{Compression, DigestAlgorithm, Settings};
 
 /// The format, with what the caller wants of it.
-pub(crate) struct ZTensor {
+pub(super) struct ZTensor {
     pub(super) metadata: Metadata,
     pub(super) compression: Compression,
     /// Of its algorithm are the digests of the stored bytes.
@@ -21,18 +20,18 @@ pub(crate) struct ZTensor {
 }
 
 impl ZTensor {
-    pub(crate) fn new(options: &ConvertOptions, source: &ModelMetadata) -> Result<Self> {
-        let digest = match options.digest_of(&[DigestAlgorithm::Crc32c, DigestAlgorithm::Sha256])? {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let digest = match settings.digest {
             DigestAlgorithm::Crc32c => Some(Digest::Crc32c(0)),
             DigestAlgorithm::Sha256 => Some(Digest::Sha256([0; 32])),
             _ => None,
         };
-        Ok(ZTensor {
-            metadata: metadata::join(&options.metadata, source),
-            compression: options.compression_of(&[Compression::Zstd])?,
+        ZTensor {
+            metadata: metadata::join(settings),
+            compression: settings.compression,
             digest,
-            alignment: options.alignment_of(&[64, 128, 256, 512, 1024, 2048, 4096])?,
-        })
+            alignment: settings.alignment,
+        }
     }
 }
 

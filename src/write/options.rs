@@ -11,7 +11,7 @@ use std::path::Path;
 /// How to write a model.
 #[derive(Debug, Clone, Default)]
 pub struct ConvertOptions {
-    /// The format to write; `None` for the format that the name of the output tells: see [`format_of_name`].
+    /// The format to write; `None` for the format that the name of the output implies: see [`format_of_name`].
     pub format: Option<&'static Format>,
     /// Casts matrices of floats to F32, F16, BF16 or Q8_0: see [`cast`](super::cast). Vectors stay as they are.
     pub dtype: Option<Dtype>,
@@ -69,8 +69,8 @@ impl ConvertOptions {
     /// The format to write, and its writer.
     pub(super) fn writer(&self, out: &Path) -> Result<(&'static Format, &'static Writer)> {
         let format = self.format.or_else(|| format_of_name(out)).ok_or_else(|| {
-            let error = Error::new(ErrorKind::InvalidArgument, "the name of this file tells no format that is written");
-            let error = error.advise(format!("Say which with `--format`: one of {}.", names(|_| true)));
+            let error = Error::new(ErrorKind::InvalidArgument, "cannot infer an output format from this file name");
+            let error = error.advise(format!("Choose one with `--format`: {}.", names(|_| true)));
             error.in_file(&out.display().to_string())
         })?;
         let writer = format.writer().ok_or_else(|| {

@@ -31,6 +31,9 @@
 #![cfg_attr(not(feature = "formats"), allow(dead_code, unused_imports))]
 #![deny(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
 
+#[cfg(all(test, not(target_arch = "wasm32")))]
+extern crate self as weightstream; // what the tests in `tests/` share with ours calls the library so
+
 pub mod cache;
 pub mod codec;
 mod cursor;
@@ -56,6 +59,9 @@ pub mod retry;
 pub mod serve;
 pub mod source;
 pub mod split;
+#[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+mod testing;
 pub mod window;
 #[cfg(target_arch = "wasm32")]
 mod workers;

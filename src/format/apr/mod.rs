@@ -43,3 +43,7 @@ pub const FORMAT: Format = Format {
     #[cfg(not(target_arch = "wasm32"))]
     writer: Some(write::WRITER),
 };
+
+#[cfg(all(test, not(any(target_arch = "wasm32", miri))))]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+mod tests;

@@ -41,3 +41,7 @@ pub(super) const WRITER: Writer = Writer {
     shards: true,
     new: |settings, _| Ok(Box::new(target::Aero::new(settings))),
 };
+
+#[cfg(all(test, not(miri)))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+mod tests;

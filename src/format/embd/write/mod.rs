@@ -186,3 +186,7 @@ impl EmbdFile<'_> {
         Ok(head)
     }
 }
+
+#[cfg(all(test, not(miri)))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+mod tests;

@@ -26,3 +26,7 @@ pub(super) const WRITER: Writer = Writer {
     shards: false,
     new: |settings, _| Ok(Box::new(target::ZTensor::new(settings))),
 };
+
+#[cfg(all(test, not(miri)))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+mod tests;

@@ -1,13 +1,13 @@
 //! Models of tensors that no file at hand has.
 
-use super::model::{Folder, noise};
+use crate::Result;
+use crate::dtype::{Dtype, element_count};
+use crate::index::{Component, Layout, Metadata, Tensor};
+use crate::loader::ModelMetadata;
+use crate::native::Reader;
+use crate::testing::model::{Folder, noise};
+use crate::write::{ConvertOptions, Input, convert};
 use std::collections::BTreeMap;
-use weightstream::Result;
-use weightstream::dtype::{Dtype, element_count};
-use weightstream::index::{Component, Layout, Metadata, Tensor};
-use weightstream::loader::ModelMetadata;
-use weightstream::native::Reader;
-use weightstream::write::{ConvertOptions, Input, convert};
 
 /// A model in memory, of whatever tensors.
 pub(crate) struct Model {

@@ -1,7 +1,7 @@
 //! The specification's layout.
 
-use crate::files::{Entry, draft, load, open, packed, parse, refused, shipped, verify};
-use weightstream::error::ErrorKind;
+use super::files::{Entry, draft, load, open, packed, parse, refused, shipped, verify};
+use crate::error::ErrorKind;
 
 const COMPRESSED: u32 = 1;
 const ENCRYPTED: u32 = 1 << 4;
@@ -13,7 +13,7 @@ fn layouts_are_told_apart_by_more_than_their_magic() {
     assert_eq!(parse(&draft(0, &entry)).unwrap().tensors.len(), 1);
     for magic in [b"APR2", b"APR\0"] {
         assert_eq!(parse(&shipped(magic, 0, &entry)).unwrap().tensors.len(), 1);
-        let mut wrapper = packed(&crate::files::apr1());
+        let mut wrapper = packed(&super::files::apr1());
         wrapper[..4].copy_from_slice(magic);
         assert_eq!(load(&open(wrapper).unwrap(), "t", None).unwrap().len(), 16);
     }

@@ -1,14 +1,14 @@
 //! EMBD as it is written.
 
-use super::corpus::{fixtures, root};
-use super::model::{Folder, Given, content, noise, safetensors_file, varied};
+use crate::ErrorKind;
+use crate::format::embd;
+use crate::index::Metadata;
+use crate::native::Reader;
+use crate::testing::corpus::{fixtures, root};
+use crate::testing::model::{Folder, Given, content, noise, safetensors_file, varied};
+use crate::write::{self, Compression, ConvertOptions, DigestAlgorithm};
 use serde_json::{Value, json};
 use std::fs;
-use weightstream::ErrorKind;
-use weightstream::format::embd;
-use weightstream::index::Metadata;
-use weightstream::native::Reader;
-use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm};
 
 fn options() -> ConvertOptions {
     ConvertOptions { format: Some(&embd::FORMAT), ..ConvertOptions::default() }

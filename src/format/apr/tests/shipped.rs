@@ -1,11 +1,11 @@
 //! APR v2 as its tools write it.
 
-use crate::files::{Entry, load, open, parse, refused, seal, shipped, verify};
+use super::files::{Entry, load, open, parse, refused, seal, shipped, verify};
+use crate::dtype::Dtype;
+use crate::error::ErrorKind;
+use crate::format;
+use crate::window::Window;
 use proptest::prelude::*;
-use weightstream::dtype::Dtype;
-use weightstream::error::ErrorKind;
-use weightstream::format;
-use weightstream::window::Window;
 
 const MAGIC: &[u8; 4] = b"APR\0";
 const LZ4: u16 = 1;

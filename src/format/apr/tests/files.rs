@@ -1,14 +1,14 @@
 //! APR files of each layout, from their parts.
 
+use crate::error::{Error, Result};
+use crate::format;
+use crate::index::{Index, Parsed};
+use crate::loader::{Loader, Options, TensorRequest};
+use crate::source::memory::MemorySource;
+use crate::window::{Stop, Window};
 use futures::executor::block_on;
 use std::ops::Range;
 use std::rc::Rc;
-use weightstream::error::{Error, Result};
-use weightstream::format;
-use weightstream::index::{Index, Parsed};
-use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::source::memory::MemorySource;
-use weightstream::window::{Stop, Window};
 
 /// An entry of the index: what it says, and the bytes that it says it of.
 #[derive(Clone)]

@@ -5,9 +5,9 @@
 //! [`format::burnpack`](crate::format::burnpack) gives them. A Bool is written as 0.21 and later spell it, unless the
 //! source says how wide it is; 0.20 has another spelling, and no version reads both.
 
-use super::parse::{ALIGNMENT, HEADER_BYTES, MAGIC, MAX_CBOR_BYTES, parse_dtype};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::burnpack::parse::{ALIGNMENT, HEADER_BYTES, MAGIC, MAX_CBOR_BYTES, parse_dtype};
 use crate::format::values::cbor_writer::{self as cbor, Cbor};
 use crate::index::{Layout, Metadata, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
@@ -237,3 +237,7 @@ fn check_limit(of: &str, wanted: u64, allowed: u64) -> Result<()> {
         Error::new(ErrorKind::Limit, format!("the file would have {wanted} {of}; Burn reads at most {allowed}"));
     Err(error.advise("Divide the model, or choose a format that keeps one in several files, such as safetensors."))
 }
+
+#[cfg(all(test, not(miri)))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+mod tests;

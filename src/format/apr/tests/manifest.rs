@@ -1,12 +1,12 @@
 //! Manifests of models in several APR files.
 
-use crate::files::{Entry, draft, shipped};
+use super::files::{Entry, draft, shipped};
+use crate::error::{ErrorKind, Result};
+use crate::loader::{Loader, Options};
+use crate::source::memory::MemorySource;
 use futures::executor::block_on;
 use serde_json::{Value, json};
 use std::rc::Rc;
-use weightstream::error::{ErrorKind, Result};
-use weightstream::loader::{Loader, Options};
-use weightstream::source::memory::MemorySource;
 
 #[test]
 fn reads_both_spellings() {

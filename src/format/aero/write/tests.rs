@@ -1,19 +1,19 @@
 //! AERO as it is written.
 
-use super::corpus::{fixtures, root};
-use super::model::{Folder, Given, content, noise, safetensors_file, varied};
+use crate::format::{aero, safetensors};
+use crate::loader::{Loader, Options, TensorRequest};
+use crate::native::Reader;
+use crate::source::memory::MemorySource;
+use crate::testing::corpus::{fixtures, root};
+use crate::testing::model::{Folder, Given, content, noise, safetensors_file, varied};
+use crate::write::{self, Compression, ConvertOptions, DigestAlgorithm};
+use crate::{ErrorKind, Result};
 use futures::executor::block_on;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
-use weightstream::format::{aero, safetensors};
-use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::native::Reader;
-use weightstream::source::memory::MemorySource;
-use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm};
-use weightstream::{ErrorKind, Result};
 
 fn options() -> ConvertOptions {
     ConvertOptions { format: Some(&aero::FORMAT), ..ConvertOptions::default() }
@@ -313,7 +313,7 @@ fn another_content_has_another_uuid() {
     assert_ne!(uuid(1, &without_digests), uuid(2, &without_digests));
 }
 
-fn set(folder: &Folder, out: &str) -> weightstream::write::Converted {
+fn set(folder: &Folder, out: &str) -> crate::write::Converted {
     folder.write("m.safetensors", &varied());
     folder.convert("m.safetensors", out, &ConvertOptions { max_shard_bytes: Some(150_000), ..options() }).unwrap()
 }

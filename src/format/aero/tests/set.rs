@@ -1,21 +1,17 @@
 //! A model in several AERO files, as its set names them.
-#![cfg(not(target_arch = "wasm32"))]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-mod corpus;
-
+use crate::error::{ErrorKind, Result};
+use crate::loader::{Loader, Options, TensorRequest};
+use crate::source::memory::MemorySource;
 use futures::executor::block_on;
 use std::fs;
 use std::rc::Rc;
-use weightstream::error::{ErrorKind, Result};
-use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::source::memory::MemorySource;
 
 type Files = Vec<(String, Rc<[u8]>)>;
 
 /// The files of the fixture, the manifest of this name first.
 fn files(manifest: &str) -> Files {
-    let folder = corpus::root().join("aero/set");
+    let folder = crate::testing::corpus::root().join("aero/set");
     let names = [manifest, "part-000.aero", "part-001.aero", "part-002.aero", "index.aero"];
     names.into_iter().map(|name| (name.to_owned(), fs::read(folder.join(name)).unwrap().into())).collect()
 }

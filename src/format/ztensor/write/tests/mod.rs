@@ -1,16 +1,18 @@
 //! zTensor as it is written.
 
-use super::corpus::{fixtures, root};
-use super::in_memory::Model;
-use super::model::{Folder, content, noise, safetensors_file, varied};
+mod in_memory;
+
+use crate::ErrorKind;
+use crate::dtype::Dtype;
+use crate::format::ztensor;
+use crate::index::{Encoding, Layout};
+use crate::native::Reader;
+use crate::testing::corpus::{fixtures, root};
+use crate::testing::model::{Folder, content, noise, safetensors_file, varied};
+use crate::write::{self, Compression, ConvertOptions, DigestAlgorithm, convert};
+use in_memory::Model;
 use serde_json::json;
 use std::fs;
-use weightstream::ErrorKind;
-use weightstream::dtype::Dtype;
-use weightstream::format::ztensor;
-use weightstream::index::{Encoding, Layout};
-use weightstream::native::Reader;
-use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, convert};
 
 fn options() -> ConvertOptions {
     ConvertOptions { format: Some(&ztensor::FORMAT), ..ConvertOptions::default() }

@@ -1,16 +1,16 @@
 //! Burnpack as it is written.
 
-use super::corpus::{Fixture, fixtures, root};
-use super::model::{Folder, Given, content, noise, safetensors_file};
+use crate::dtype::Dtype;
+use crate::format::{burnpack, safetensors};
+use crate::index::{Component, Metadata, Tensor};
+use crate::loader::ModelMetadata;
+use crate::native::Reader;
+use crate::testing::corpus::{Fixture, fixtures, root};
+use crate::testing::model::{Folder, Given, content, noise, safetensors_file};
+use crate::write::{Compression, ConvertOptions, DigestAlgorithm, Input, convert};
+use crate::{ErrorKind, Result};
 use serde_json::{Value, json};
 use std::fs;
-use weightstream::dtype::Dtype;
-use weightstream::format::{burnpack, safetensors};
-use weightstream::index::{Component, Metadata, Tensor};
-use weightstream::loader::ModelMetadata;
-use weightstream::native::Reader;
-use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, Input, convert};
-use weightstream::{ErrorKind, Result};
 
 fn options() -> ConvertOptions {
     ConvertOptions { format: Some(&burnpack::FORMAT), ..ConvertOptions::default() }

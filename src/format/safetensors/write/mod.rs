@@ -4,9 +4,9 @@
 //! Tensors keep the order of the source, except that those of larger elements come first: so each begins at a multiple
 //! of its element, as the format asks of writers. Metadata is text: what is not, is written as JSON.
 
-use super::parse::MAX_HEADER_BYTES;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::safetensors::parse::MAX_HEADER_BYTES;
 use crate::index::{Layout, Metadata, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
@@ -218,3 +218,7 @@ fn byte_length(tensor: &Tensor) -> Result<u64> {
     let byte_length = tensor.dtype.byte_length(element_count(&tensor.shape)?)?;
     byte_length.ok_or_else(|| Error::new(ErrorKind::Internal, "a dtype of SafeTensors has no size"))
 }
+
+#[cfg(all(test, not(miri)))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+mod tests;

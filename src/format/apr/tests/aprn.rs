@@ -1,7 +1,7 @@
 //! APRN: metadata, and one value that only its writer can tell the fields of.
 
-use crate::files::{load, open, parse, refused, verify};
-use weightstream::error::ErrorKind;
+use super::files::{load, open, parse, refused, verify};
+use crate::error::ErrorKind;
 
 const VALUE: &[u8] = b"a value of some Rust type, serialized";
 

@@ -1,7 +1,7 @@
 //! APR1, and the wrapper round it.
 
-use crate::files::{apr1, load, open, packed, parse, refused, verify};
-use weightstream::error::ErrorKind;
+use super::files::{apr1, load, open, packed, parse, refused, verify};
+use crate::error::ErrorKind;
 
 #[test]
 fn reads_an_apr1_file() {

@@ -1,11 +1,11 @@
 //! SafeTensors as it is written.
 
-use super::model::{Folder, content, noise, safetensors_file, varied};
+use crate::ErrorKind;
+use crate::format::safetensors;
+use crate::testing::model::{Folder, content, noise, safetensors_file, varied};
+use crate::write::{Compression, ConvertOptions, DigestAlgorithm};
 use serde_json::{Value, json};
 use std::fs;
-use weightstream::ErrorKind;
-use weightstream::format::safetensors;
-use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm};
 
 fn options() -> ConvertOptions {
     ConvertOptions { format: Some(&safetensors::FORMAT), ..ConvertOptions::default() }

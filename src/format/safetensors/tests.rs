@@ -1,16 +1,14 @@
 //! SafeTensors files and their index: what is read, and what is refused.
-#![cfg(not(target_arch = "wasm32"))]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
+use crate::dtype::Dtype;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format;
+use crate::index::{Index, Parsed};
+use crate::loader::{Loader, Options, TensorRequest};
+use crate::source::memory::MemorySource;
+use crate::window::{Stop, Window};
 use futures::executor::block_on;
 use std::rc::Rc;
-use weightstream::dtype::Dtype;
-use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::format;
-use weightstream::index::{Index, Parsed};
-use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::source::memory::MemorySource;
-use weightstream::window::{Stop, Window};
 
 #[test]
 fn white_space_round_the_header_is_accepted() {

@@ -1,5 +1,8 @@
 //! What the rules say of files that no tool at hand writes. The files of the tools are in `tests/fixtures/`.
 
+#[cfg(not(miri))]
+mod set;
+
 use super::MAGIC;
 use super::parse::parse;
 use crate::error::{ErrorKind, Result};

@@ -2,7 +2,7 @@
 //!
 //! A [`Format`] says how its files are recognised, read and written. Everything that depends on the list of formats is
 //! derived from the registry: detection, the options of `weightstream convert`, the table of formats in the README, the
-//! size report, the fuzz targets.
+//! size report, the fuzz targets. Parsers do no I/O; writers write through `output`.
 //!
 //! # Adding a format
 //!
@@ -19,7 +19,7 @@
 //!    `write.rs`, and `Sharded` if models may be in several files. Define `pub(super) const WRITER: Writer`: the values
 //!    of `--compress`, `--digest` and `--align` that it takes, and its constructor. Writers exist natively only.
 //! 4. Test it in `tests.rs`. Put files of the format's own tools, each with its `.expected.json`, into
-//!    `tests/fixtures/foo/`: the tests of all formats find them there.
+//!    `tests/fixtures/foo/`, and list them in `tests/fixtures/INDEX.json`: the tests of all formats read them from there.
 //! 5. Add `pub mod foo;` with its `cfg` and the line of the registry below, and in `Cargo.toml` the feature `foo`, which
 //!    is also an entry of the feature `formats`.
 //! 6. Update the table in the README: `UPDATE_README=1 cargo test --test write readme`.

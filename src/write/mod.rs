@@ -45,8 +45,9 @@ pub struct Converted {
 /// # Errors
 /// `UNSUPPORTED` and `LIMIT` for what the target format cannot hold, naming it; `INVALID_ARGUMENT` where an
 /// output is an input, is no regular file (a folder, a device, a symbolic link), or exists and
-/// [`ConvertOptions::keep_existing`] is set, or an option is not for this format; `IO`; those of reading. After an error, what was at the
-/// outputs before is still there, unless the error came while finished files were given their names.
+/// [`ConvertOptions::keep_existing`] is set, or where the format does not take an option or cannot be inferred from the
+/// name of the output; `IO`; those of reading. After an error, what was at the outputs before is still there, unless
+/// the error came while finished files were given their names.
 pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress: &dyn Progress) -> Result<Converted> {
     let mut losses = Losses::new(options.allow_loss);
     let (format, writer) = options.writer(out)?;

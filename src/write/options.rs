@@ -126,10 +126,10 @@ impl ConvertOptions {
     }
 }
 
-/// The names of the written formats whose writer is such, for messages.
-pub(super) fn names(is_such: impl Fn(&Writer) -> bool) -> String {
-    let such = formats().filter(|format| format.writer().is_some_and(&is_such));
-    such.map(|format| format.name).collect::<Vec<_>>().join(", ")
+/// The names of the formats whose writer satisfies the predicate, for messages.
+pub(super) fn names(predicate: impl Fn(&Writer) -> bool) -> String {
+    let matching = formats().filter(|format| format.writer().is_some_and(&predicate));
+    matching.map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
 fn not_for_this<'a>(

@@ -29,6 +29,16 @@ fn the_table_of_formats_in_the_readme_is_that_of_the_registry() {
 }
 
 #[test]
+fn the_registry_has_every_folder_of_a_format() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/format");
+    let folders = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let names: BTreeSet<_> = folders.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+    let registered: BTreeSet<_> =
+        formats().iter().map(|format| format.name).chain(["values"]).map(str::to_owned).collect();
+    assert_eq!(names, registered);
+}
+
+#[test]
 fn the_registry_has_the_versions_and_checksums_that_are_read() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());

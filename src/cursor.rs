@@ -23,7 +23,6 @@ pub(crate) struct Cursor<'a> {
     pub(crate) big_endian: bool,
 }
 
-#[cfg_attr(not(feature = "gguf"), allow(dead_code, reason = "GGUF alone reads every kind of field"))]
 impl<'a> Cursor<'a> {
     /// Reads from `start` on, but never more than `limit` bytes. `section` is what errors call them: "the head".
     pub(crate) fn new(window: &'a Window, start: u64, limit: u64, section: &'static str) -> Self {

@@ -19,22 +19,26 @@
 //! | | `workers` | a page's workers, which decode and digest for the loader |
 //! | engine | [`loader`] | opens a model over any source, lists it, streams its tensors |
 //! | | [`native`], `write` | reads models through mmap; writes them in another format |
-//! | core | [`mod@format`], [`plan`] | one file a format; which bytes to ask for, in how few runs |
-//! | parts | [`window`], [`index`], [`split`], [`codec`], [`source`], [`cache`] | partial bytes; the vocabulary that formats share; decoders and digests; where bytes come from; what is kept of them |
+//! | core | [`mod@format`], [`plan`] | one folder a format: parser, writer, tests; which bytes to ask for, in how few runs |
+//! | parts | [`window`], [`index`], [`split`], [`codec`], `output`, [`source`], [`cache`] | partial bytes; the vocabulary that formats share; decoders and digests; files that are written; where bytes come from; what is kept of them |
 //! | ground | [`dtype`], [`error`], [`progress`], `regular_file` | |
 //!
-//! Nothing in the core does I/O or knows a clock: parsers read a [`window::Window`] as if all of the file were
+//! No parser does I/O or knows a clock: parsers read a [`window::Window`] as if all of the file were
 //! in memory, and stop where bytes are missing until the engine has fetched them.
 
 #![deny(missing_docs, unsafe_code)]
+// Every build has what only some formats need; the linker drops it. With all formats nothing may be unused.
+#![cfg_attr(not(feature = "formats"), allow(dead_code, unused_imports))]
 #![deny(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+extern crate self as weightstream; // what the tests in `tests/` share with ours calls the library so
 
 #[cfg(target_arch = "wasm32")]
 mod browser;
 #[cfg(any(all(feature = "js", target_arch = "wasm32"), all(test, not(target_arch = "wasm32"))))]
 mod cache;
 pub mod codec;
-#[cfg(any(feature = "embd", feature = "gguf"))]
 mod cursor;
 pub mod dtype;
 pub mod error;
@@ -48,12 +52,17 @@ pub mod loader;
 mod long_array;
 mod names;
 pub mod native;
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+mod output;
 pub mod plan;
 pub mod progress;
 #[cfg(not(target_arch = "wasm32"))]
 mod regular_file;
 pub mod retry;
 pub mod source;
+#[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+mod testing;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
 pub mod window;

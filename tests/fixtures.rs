@@ -15,6 +15,7 @@ use std::fs;
 use std::rc::Rc;
 use weightstream::dtype::{Dtype, element_count};
 use weightstream::error::Error;
+use weightstream::format;
 use weightstream::index::{Layout, Tensor};
 use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::native::Reader;
@@ -35,6 +36,17 @@ fn every_fixture_is_read_as_its_writer_says() {
     }
     assert!(failures.is_empty(), "{} fixtures failed:\n{}", failures.len(), failures.join("\n"));
     assert_eq!(counts, counts_of_the_index(&fixtures));
+}
+
+#[test]
+fn every_format_has_fixtures_in_a_folder_of_its_name() {
+    let fixtures = corpus::fixtures();
+    for format in format::formats() {
+        let mut own = fixtures.iter().filter(|fixture| fixture.folder() == format.name);
+        let is_detected =
+            |fixture: &Fixture| format::detect(fixture.bytes()).map(|found| found.name) == Some(format.name);
+        assert!(own.any(is_detected), "tests/fixtures/{} has no file of the format", format.name);
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod zstd_c;
 
 use arbitrary::{Arbitrary, Unstructured};
 use std::rc::Rc;
-use weightstream::format::FORMATS;
+use weightstream::format::{self, Format};
 
 /// Damaged copies of each file. Those of the first kilobytes, where the structure is, are the more interesting ones.
 const COPIES: u64 = 5;
@@ -92,15 +92,14 @@ fn no_zstandard_frame_decodes_to_other_bytes_than_in_c() {
 }
 
 /// The fixtures, each with the format that its first bytes belong to.
-fn files() -> Vec<(&'static str, Rc<[u8]>)> {
+fn files() -> Vec<(Option<&'static Format>, Rc<[u8]>)> {
     let mut files = Vec::new();
     for fixture in corpus::fixtures() {
         let file = Rc::clone(fixture.bytes());
         let head = &file[..file.len().min(16)];
-        if let Some(format) = FORMATS.iter().find(|format| (format.recognises)(head))
-            && file.len() <= MAX_FILE_BYTES
-        {
-            files.push((format.name, file));
+        // Those that no format recognises are manifests, which are parsed by their content.
+        if file.len() <= MAX_FILE_BYTES {
+            files.push((format::detect(head), file));
         }
     }
     assert!(files.len() > 100, "{}", files.len());

@@ -11,10 +11,11 @@ use futures::stream::StreamExt;
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::rc::Rc;
+use weightstream::format::ztensor;
 use weightstream::loader::{Job, Loader, Options, Outcome, Pool, Received, Task, TaskError, TensorRequest, Work};
 use weightstream::native::Reader;
 use weightstream::source::memory::MemorySource;
-use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat, convert};
+use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, convert};
 use weightstream::{Error, Result};
 
 /// The loader's own chunks. What is larger or smaller is a tensor.
@@ -208,7 +209,7 @@ fn a_component_that_came_in_parts_is_digested_as_a_whole_where_threads_take_no_o
     let data: Vec<u8> = (0..length).map(|at: u32| (at % 251) as u8).collect();
     fs::write(&weights, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()).unwrap();
     let options =
-        ConvertOptions { format: TargetFormat::ZTensor, digest: Some(DigestAlgorithm::Sha256), ..Default::default() };
+        ConvertOptions { format: Some(&ztensor::FORMAT), digest: Some(DigestAlgorithm::Sha256), ..Default::default() };
     convert(&Reader::open(&weights).unwrap(), &converted, &options, &()).unwrap();
     let right = fs::read(&converted).unwrap();
     let mut wrong = right.clone();

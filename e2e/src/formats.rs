@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use weightstream::write::TargetFormat;
+use weightstream::format::Format;
+use weightstream::write;
 use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;
@@ -36,31 +37,38 @@ pub fn run(project: &Project) -> Result<()> {
         let mut convert = Command::new(&program);
         command::quiet(convert.args(["convert", "--force"]).arg(from).arg(to).args(options), model::CONVERT_LIMIT)
     };
-    for &format in TargetFormat::ALL {
-        let holds = |tensor: &&ExpectedTensor| format.name() != "embd" || tensor.dtype != "I64";
+    for format in write::formats() {
+        let holds = |tensor: &&ExpectedTensor| holds_positions(format) || tensor.dtype != "I64";
         let expected: Vec<_> = expected.iter().filter(holds).cloned().collect();
         let start = Instant::now();
         let (there, back) = (folder.path().join("model"), folder.path().join("back.safetensors"));
-        let options = [&["--format", format.name()], options(format)].concat();
-        convert(&weights, &there, &options).with_context(|| format!("to {}", format.name()))?;
-        convert(&there, &back, &["--allow-loss"]).with_context(|| format!("back from {}", format.name()))?;
-        compare(&expected::tensors(&back)?, &expected).with_context(|| format!("back from {}", format.name()))?;
-        compare(&load(&mut page)?, &expected).with_context(|| format!("{} in Chromium", format.name()))?;
+        let options = [vec!["--format", format.name], options(format)].concat();
+        convert(&weights, &there, &options).with_context(|| format!("to {}", format.name))?;
+        convert(&there, &back, &["--allow-loss"]).with_context(|| format!("back from {}", format.name))?;
+        compare(&expected::tensors(&back)?, &expected).with_context(|| format!("back from {}", format.name))?;
+        compare(&load(&mut page)?, &expected).with_context(|| format!("{} in Chromium", format.name))?;
         let megabytes = fs::metadata(&there)?.len() as f64 / 1e6;
         let seconds = start.elapsed().as_secs_f64();
-        println!("{:<12} {megabytes:>6.1} MB, {} tensors bit-exact, {seconds:.1} s", format.name(), expected.len());
+        println!("{:<12} {megabytes:>6.1} MB, {} tensors bit-exact, {seconds:.1} s", format.name, expected.len());
     }
     Ok(())
 }
 
-/// What makes a format work harder than its defaults.
-fn options(format: TargetFormat) -> &'static [&'static str] {
-    match format.name() {
-        "apr" => &["--compress", "lz4"],
-        "embd" => &["--allow-loss"], // it has no I64, in which the model has one tensor of positions
-        "ztensor" => &["--compress", "zstd", "--digest", "sha256"],
-        _ => &[],
+/// What makes a format work harder than its defaults: compression, and the strongest digest.
+fn options(format: &Format) -> Vec<&'static str> {
+    let Some(writer) = format.writer() else { return Vec::new() };
+    let mut options = Vec::new();
+    options.extend(writer.compressions.first().into_iter().flat_map(|it| ["--compress", it.name()]));
+    options.extend(writer.digests.last().into_iter().flat_map(|it| ["--digest", it.name()]));
+    if !holds_positions(format) {
+        options.push("--allow-loss");
     }
+    options
+}
+
+/// Whether the format has I64, in which the model has one tensor of positions.
+fn holds_positions(format: &Format) -> bool {
+    format.name != "embd"
 }
 
 fn load(page: &mut Page) -> Result<Vec<ExpectedTensor>> {

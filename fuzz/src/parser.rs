@@ -1,7 +1,7 @@
 //! Parsers: nothing panics, nothing is asked for twice, nothing lies outside of the file.
 
 use std::collections::HashSet;
-use weightstream::format::{self, FORMATS};
+use weightstream::format::{self, Format, formats};
 use weightstream::index::{Index, Parsed};
 use weightstream::native::Reader;
 use weightstream::window::{Stop, Window};
@@ -9,22 +9,30 @@ use weightstream::window::{Stop, Window};
 /// No file of a fuzzer's size needs more answers.
 const MAX_ANSWERS: usize = 10_000;
 
-/// Reads `file` as a file of the format of this name: through a window that grows as it asks, then whole.
-pub fn parse(name: &str, file: &[u8]) {
-    let Some(format) = FORMATS.iter().find(|format| format.name == name) else {
-        panic!("there is no format {name}");
-    };
-    let parsed = answered(file, |window| (format.parse)(window));
+/// Reads `file` as a file of this format, or of the format that its first bytes belong to: through a window that grows
+/// as it asks, then whole.
+pub fn parse(format: Option<&Format>, file: &[u8]) {
+    let parsed = answered(file, |window| match format {
+        Some(format) => format.parse(window),
+        None => format::parse(window),
+    });
     match &parsed {
         Ok(Parsed::File(index) | Parsed::Part(index, _)) => check(index, file.len() as u64),
         Ok(Parsed::Packed(component)) => assert!(component.range.end <= file.len() as u64),
         Ok(Parsed::Manifest(manifest)) => assert!(manifest.parts.iter().all(|part| stays_in_folder(&part.path))),
         Err(_) => {}
     }
-    if let Ok(checksums) = answered(file, |window| (format.checksums)(window)) {
+    let checksums = answered(file, |window| match format {
+        Some(format) => format.stretch_checksums(window),
+        None => format::checksums(window),
+    });
+    if let Ok(checksums) = checksums {
         assert!(checksums.iter().all(|checksum| checksum.over.start <= checksum.over.end));
     }
-    let _ = answered(file, |window| (format.check_tail)(window));
+    let _ = answered(file, |window| match format {
+        Some(format) => format.check_tail(window),
+        None => format::check_tail(window),
+    });
     // Over memory as over a map: every bound, every block, every checksum.
     if let Ok(reader) = Reader::from_bytes(vec![("m".to_owned(), file.to_vec())]) {
         let _ = reader.verify(&());
@@ -63,5 +71,5 @@ fn check(index: &Index, length: u64) {
             assert!(range.start <= range.end && range.end <= length, "{} lies at {range:?}", tensor.name);
         }
     }
-    assert_eq!(format::FORMATS.iter().filter(|format| format.name == index.format).count(), 1);
+    assert_eq!(formats().iter().filter(|format| format.name == index.format).count(), 1);
 }

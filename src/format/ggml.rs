@@ -45,7 +45,7 @@ pub(super) fn dtype_of(number: u32) -> Option<&'static Dtype> {
 }
 
 /// The number of a dtype, if it is in the table.
-#[cfg(all(feature = "aero", not(target_arch = "wasm32")))]
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(super) fn number_of(dtype: &Dtype) -> Option<u32> {
     TYPES.iter().find(|(_, known)| known == dtype).map(|(number, _)| *number)
 }

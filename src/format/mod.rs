@@ -1,119 +1,116 @@
-//! The formats, a file each, all alike: a [`Format`] that recognises the first bytes, parses a [`Window`]
-//! into an [`Index`](crate::index::Index) or a [`Manifest`](crate::index::Manifest), names the checksums of
-//! the file, and tells a whole file from a cut one by its tail.
+//! File formats: one folder each, with parser, writer and tests, and one entry each in the registry.
+//!
+//! A [`Format`] says how its files are recognised, read and written. Everything that depends on the list of formats is
+//! derived from the registry: detection, the options of `weightstream convert`, the table of formats in the README, the
+//! size report, the fuzz targets. Parsers do no I/O; writers write through `output`.
+//!
+//! # Adding a format
+//!
+//! For a format called `foo`:
+//!
+//! 1. Create the folder `src/format/foo/`. Its `mod.rs` documents the format and its sources, and defines
+//!    `pub const FORMAT: Format`: name, title, extensions, versions, checksums, parser, writer.
+//! 2. Write the parser, for example in `parse.rs`: a function from a [`Window`] to a [`Parsed`]. It reads as if the
+//!    whole file were in memory: `window.get(range)?` returns the bytes, or stops the parse until they are fetched.
+//!    Check offsets, counts and lengths before anything is allocated: the memory budget in `values::budget` covers the
+//!    index and the metadata, and the readers in `values` for JSON, CBOR and MessagePack draw on it. If models may be in
+//!    several files, add a manifest parser, or return [`Parsed::Part`] for files that name each other.
+//! 3. If the format is written, implement the traits `Target` and `TensorFile` of `output::target`, for example in
+//!    `write.rs`, and `Sharded` if models may be in several files. Define `pub(super) const WRITER: Writer`: the values
+//!    of `--compress`, `--digest` and `--align` that it takes, and its constructor. Writers exist natively only.
+//! 4. Test it in `tests.rs`. Put files of the format's own tools, each with its `.expected.json`, into
+//!    `tests/fixtures/foo/`, and list them in `tests/fixtures/INDEX.json`: the tests of all formats read them from there.
+//! 5. Add `pub mod foo;` with its `cfg` and the line of the registry below, and in `Cargo.toml` the feature `foo`, which
+//!    is also an entry of the feature `formats`.
+//! 6. Update the table in the README: `UPDATE_README=1 cargo test --test write readme`.
+//!
+//! `cargo test` then converts to and from the format, damages its files and compares the README;
+//! `cargo xtask fuzz foo` fuzzes its parser, `cargo xtask build` reports its size.
+
+mod checksum;
+mod entry;
+mod ggml;
+pub(crate) mod values;
 
 #[cfg(feature = "aero")]
 pub mod aero;
+#[cfg(feature = "apr")]
 pub mod apr;
-mod budget;
 #[cfg(feature = "burnpack")]
 pub mod burnpack;
-#[cfg(feature = "cbor")]
-mod cbor;
-#[cfg(any(feature = "aero", feature = "ztensor"))]
-mod described;
 #[cfg(feature = "embd")]
 pub mod embd;
-#[cfg(any(feature = "aero", feature = "gguf"))]
-mod ggml;
 #[cfg(feature = "gguf")]
 pub mod gguf;
-#[cfg(feature = "msgpack")]
-mod input;
-mod json;
-#[cfg(feature = "msgpack")]
-mod msgpack;
+#[cfg(feature = "safetensors")]
 pub mod safetensors;
-mod value_of_json;
 #[cfg(feature = "ztensor")]
 pub mod ztensor;
 
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) use json::part_path;
+pub use checksum::{Stated, StretchChecksum};
+pub use entry::Format;
 
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Digest, PageTable, Parsed};
+use crate::index::{MAX_PARTS, Manifest, PageTable, Parsed};
 use crate::window::{Stop, Window};
-use std::ops::Range;
+use entry::{Detection, Parser};
+use values::{budget::Budget, json};
 
-/// Every format, in the order in which they are asked whether a file is theirs.
-pub const FORMATS: &[Format] = &[
-    #[cfg(feature = "aero")]
-    aero::FORMAT,
-    #[cfg(feature = "apr")]
-    apr::FORMAT,
-    #[cfg(feature = "burnpack")]
-    burnpack::FORMAT,
-    #[cfg(feature = "embd")]
-    embd::FORMAT,
-    #[cfg(feature = "gguf")]
-    gguf::FORMAT,
-    #[cfg(feature = "safetensors")]
-    safetensors::FORMAT,
-    #[cfg(feature = "ztensor")]
-    ztensor::FORMAT,
-    json::FORMAT,
-];
+/// Lists the formats, each as the feature that it needs and its module.
+///
+/// `PARSERS` has what reading takes. It is apart from `FORMATS`, so that the descriptions are not part of a module for
+/// browsers, which needs none of them.
+macro_rules! registry {
+    ($($feature:tt => $module:ident,)*) => {
+        static FORMATS: &[Format] = &[$(#[cfg(feature = $feature)] $module::FORMAT,)*];
+        static PARSERS: &[Parser] = &[$(#[cfg(feature = $feature)] $module::FORMAT.parser,)*];
+    };
+}
+
+registry! {
+    "aero" => aero,
+    "apr" => apr,
+    "burnpack" => burnpack,
+    "embd" => embd,
+    "gguf" => gguf,
+    "safetensors" => safetensors,
+    "ztensor" => ztensor,
+}
+
+/// JSON documents that name the files of a model, of any format. They are tried last.
+static MANIFEST: Parser = Parser::new(Detection::Heuristic(begins_an_object), parse_manifest);
 
 /// Magics and first fields fit in this many bytes.
-const SNIFF_BYTES: u64 = 16;
+pub const SNIFF_BYTES: u64 = 16;
 
 /// A document that names the files of a model is read whole; one for 100,000 tensors has some 10 MB.
 /// Stops a manifest that would fill the memory.
 pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
-/// A format that weightstream reads: what it takes to read one of its files.
+/// The formats that this build reads.
 ///
-/// The functions read as if all of the file were known, and stop with [`Stop::Need`] where it is not.
-#[derive(Debug)]
-pub struct Format {
-    /// As `inspect` prints it: `"apr"`, `"safetensors"` …
-    pub name: &'static str,
-    /// Whether a file that begins with these bytes, 16 of them or the whole of a shorter file, is of this format.
-    pub recognises: fn(&[u8]) -> bool,
-    /// Reads the file's header and index. A count in the file never makes it allocate more than the file's own size.
-    pub parse: fn(&Window) -> Result<Parsed, Stop>,
-    /// What stretches of the file can be checked by. Needs the head and the file's length, but not its tail.
-    pub checksums: fn(&Window) -> Result<Vec<StretchChecksum>, Stop>,
-    /// Checks the marks at the end of the file, where there are some.
-    pub check_tail: fn(&Window) -> Result<(), Stop>,
+/// ```
+/// # #[cfg(feature = "ztensor")] {
+/// let formats = weightstream::format::formats();
+/// let ztensor = formats.iter().find(|format| format.name == "ztensor").unwrap();
+/// assert_eq!((ztensor.title, ztensor.extensions), ("zTensor", &[".zt", ".ztensor"][..]));
+/// # }
+/// ```
+pub fn formats() -> &'static [Format] {
+    FORMATS
 }
 
-/// A checksum over a stretch of a file, which can be told only once all of the stretch was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StretchChecksum {
-    /// The bytes it covers.
-    pub over: Range<u64>,
-    /// What they should have.
-    pub stated: Stated,
-    /// What errors call whoever states it: "the footer".
-    pub by: String,
-}
-
-/// Where a file states a checksum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stated {
-    /// In what was read already.
-    Digest(Digest),
-    /// A CRC-32/IEEE, little-endian, at this offset, which may come last of all.
-    Crc32At(u64),
-}
-
-/// Which format the file's first bytes belong to.
-///
-/// # Errors
-/// `UNSUPPORTED` for bytes of no format that weightstream reads.
-pub fn recognise(window: &Window) -> Result<&'static Format, Stop> {
-    let sniff_end = window.file_length().unwrap_or(SNIFF_BYTES).min(SNIFF_BYTES);
-    let head = window.get(0..sniff_end)?;
-    let format = FORMATS.iter().find(|format| (format.recognises)(head));
-    format.ok_or_else(|| unrecognised(head).into())
+/// The format of a file that begins with `head`: its first [`SNIFF_BYTES`], or the whole of a shorter file. `None` for
+/// unknown bytes, and for a JSON manifest.
+pub fn detect(head: &[u8]) -> Option<&'static Format> {
+    position(head).and_then(|at| FORMATS.get(at))
 }
 
 /// Reads the file's header and index.
 ///
 /// ```
+/// # #[cfg(feature = "safetensors")] {
 /// use weightstream::{format, index::Parsed, window::{Stop, Window}};
 ///
 /// let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
@@ -127,28 +124,30 @@ pub fn recognise(window: &Window) -> Result<&'static Format, Stop> {
 ///     }
 /// };
 /// assert_eq!((index.format, index.tensors[0].shape.as_slice()), ("safetensors", &[2][..]));
+/// # }
 /// ```
 ///
 /// # Errors
-/// [`Stop::Need`] until the bytes are there; what is wrong with the file otherwise.
+/// [`Stop::Need`] until the bytes are there; `UNSUPPORTED` for bytes of no format that weightstream reads; what is
+/// wrong with the file otherwise.
 pub fn parse(window: &Window) -> Result<Parsed, Stop> {
-    (recognise(window)?.parse)(window)
+    (parser_of(window)?.parse)(window)
 }
 
-/// What stretches of the file can be checked by: empty where its format keeps no such checksums.
+/// The checksums that cover stretches of the file: empty if its format has none.
 ///
 /// # Errors
 /// As for [`parse`].
 pub fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
-    (recognise(window)?.checksums)(window)
+    (parser_of(window)?.checksums)(window)
 }
 
-/// Checks the marks at the end of the file, where its format has some: they tell a whole file from a cut one.
+/// Checks the marks at the end of the file, if its format has any: a truncated file lacks them.
 ///
 /// # Errors
-/// `TRUNCATED` where the end is not the end; as for [`parse`] otherwise.
+/// `TRUNCATED` where the file does not end with them; as for [`parse`] otherwise.
 pub fn check_tail(window: &Window) -> Result<(), Stop> {
-    (recognise(window)?.check_tail)(window)
+    (parser_of(window)?.check_tail)(window)
 }
 
 /// Reads the digests of a component's pages ([`Component::pages`](crate::index::Component::pages)).
@@ -156,30 +155,55 @@ pub fn check_tail(window: &Window) -> Result<(), Stop> {
 /// # Errors
 /// As for [`parse`].
 pub fn page_digests(window: &Window, table: &PageTable) -> Result<Pages, Stop> {
-    #[cfg(feature = "aero")]
-    return aero::page_digests(window, table);
-    #[cfg(not(feature = "aero"))]
-    {
-        _ = window;
-        Err(Error::new(ErrorKind::Internal, "no format here has digests of pages").at(table.at.clone()).into())
+    (parser_of(window)?.page_digests)(window, table)
+}
+
+fn parser_of(window: &Window) -> Result<&'static Parser, Stop> {
+    let sniff_end = window.file_length().unwrap_or(SNIFF_BYTES).min(SNIFF_BYTES);
+    let head = window.get(0..sniff_end)?;
+    let manifest = || begins_an_object(head).then_some(&MANIFEST);
+    let parser = position(head).and_then(|at| PARSERS.get(at)).or_else(manifest);
+    parser.ok_or_else(|| unrecognised(head).into())
+}
+
+/// Where in the registry the format of a file is that begins like this.
+fn position(head: &[u8]) -> Option<usize> {
+    let has_magic = |parser: &Parser| match parser.detection {
+        Detection::Magic(magics) => magics.iter().any(|magic| head.starts_with(magic)),
+        Detection::Heuristic(_) => false,
+    };
+    let looks_alike = |parser: &Parser| match parser.detection {
+        Detection::Magic(_) => false,
+        Detection::Heuristic(recognises) => recognises(head),
+    };
+    PARSERS.iter().position(has_magic).or_else(|| PARSERS.iter().position(looks_alike))
+}
+
+/// Whether the file is a JSON object. No binary format begins like one: SafeTensors has NULs in its first 8 bytes.
+fn begins_an_object(head: &[u8]) -> bool {
+    head.trim_ascii_start().starts_with(b"{") && !head.contains(&0)
+}
+
+fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
+    let bytes = window.get_all(MAX_MANIFEST_BYTES)?;
+    let document = json::parse_object(bytes, 0, "the manifest", &mut Budget::of(window, bytes.len() as u64))?;
+    let mut manifests = PARSERS.iter().filter_map(|parser| parser.manifest.as_ref());
+    match manifests.find(|manifest| (manifest.recognises)(&document)) {
+        Some(manifest) => Ok(Parsed::Manifest(check_parts((manifest.parse)(&document)?)?)),
+        None => {
+            let what = "this is a JSON file, but not one that names the files of a model";
+            Err(Error::new(ErrorKind::Unsupported, what).into())
+        }
     }
 }
 
-/// For formats that keep no checksum of the file.
-fn no_checksums(_: &Window) -> Result<Vec<StretchChecksum>, Stop> {
-    Ok(Vec::new())
-}
-
-/// For formats that do not mark the file's end.
-fn no_tail(_: &Window) -> Result<(), Stop> {
-    Ok(())
-}
-
-/// Where the next tensor begins, of those that begin at `starts` in ascending order: up to there reaches one whose
-/// dtype has no known size.
-#[cfg(any(feature = "embd", feature = "gguf"))]
-fn next_start(starts: &[u64], start: u64) -> Option<u64> {
-    starts.get(starts.partition_point(|&other| other <= start)).copied()
+fn check_parts(manifest: Manifest) -> Result<Manifest> {
+    let count = manifest.parts.len() as u64;
+    if count > MAX_PARTS {
+        let what = format!("the manifest names {count} files; weightstream takes {MAX_PARTS}");
+        return Err(Error::new(ErrorKind::Limit, what).advise("Write the model in fewer, larger files."));
+    }
+    Ok(manifest)
 }
 
 fn unrecognised(head: &[u8]) -> Error {

@@ -17,9 +17,14 @@ pub(crate) fn check_tensors(tensors: &mut [Tensor], data_end: Option<u64>) -> Re
 ///
 /// # Errors
 /// As for [`check_tensors`].
-#[cfg(feature = "ztensor")]
 pub(crate) fn check_tied_tensors(tensors: &mut [Tensor], data_end: Option<u64>) -> Result<()> {
     check(tensors, data_end, true)
+}
+
+/// Where the next tensor begins, of those that begin at `starts` in ascending order: up to there reaches one whose
+/// dtype has no known size.
+pub(crate) fn next_start(starts: &[u64], start: u64) -> Option<u64> {
+    starts.get(starts.partition_point(|&other| other <= start)).copied()
 }
 
 fn check(tensors: &mut [Tensor], data_end: Option<u64>, may_be_tied: bool) -> Result<()> {

@@ -102,3 +102,33 @@ pub(crate) fn check_elsewhere(index: &Index, manifest: Option<&Manifest>, part: 
     }
     Err(malformed("it lists tensors but holds none of them, and the manifest does not have it as its index"))
 }
+
+/// A part's path as a manifest names it, if it stays in the manifest's folder.
+///
+/// Paths are file names, not URLs: whoever makes a URL of one must escape it.
+pub(crate) fn part_path(path: &str) -> Result<String> {
+    let leads_out = path.split(['/', '\\']).any(|segment| segment == "..");
+    let absolute = path.starts_with(['/', '\\']) || path.split('/').next().is_some_and(|s| s.contains(':'));
+    if path.is_empty() || leads_out || absolute || path.contains(['\\', '\0']) {
+        let error = malformed(format!("the manifest names the file \"{path}\", which is not inside its folder"));
+        return Err(error.advise("Do not load this model unless you trust it; its manifest must name files beside it."));
+    }
+    Ok(path.to_owned())
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_stays_in_its_folder() {
+        for good in ["a.apr", "shards/a.apr", "a..b", "%2e%2e/a", "ü 1.apr"] {
+            assert!(part_path(good).is_ok(), "{good}");
+        }
+        for bad in
+            ["", "../a", "a/../../b", "/a", "\\a", "a\\b", "..", "file:///x", "https://h/x", "//h/x", "data:,x", "C:/x"]
+        {
+            assert!(part_path(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -13,12 +13,10 @@ mod digest;
 mod manifest;
 pub mod split;
 
-pub(crate) use checks::check_tensors;
-#[cfg(feature = "ztensor")]
-pub(crate) use checks::check_tied_tensors;
+pub(crate) use checks::{check_tensors, check_tied_tensors, next_start};
 pub use digest::{ComponentDigest, Digest, DigestedBytes};
 pub use manifest::{Catalog, MAX_PARTS, Manifest, Part};
-pub(crate) use manifest::{check_elsewhere, check_part_count};
+pub(crate) use manifest::{check_elsewhere, check_part_count, part_path};
 
 /// What the model says of itself: a JSON object, in the order of the file.
 pub type Metadata = Map<String, Value>;
@@ -234,7 +232,6 @@ impl Component {
 }
 
 /// What a file calls a component. Nearly all are called the same: that takes no memory.
-#[cfg(feature = "ztensor")]
 pub(crate) fn role_named(name: &str) -> Cow<'static, str> {
     if name == DATA { DATA.into() } else { name.to_owned().into() }
 }

@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
 use crate::loader::ModelMetadata;
 use crate::native::Reader;
+use crate::output::target::TensorSource;
 use crate::progress::Progress;
 use std::path::Path;
 
@@ -65,7 +66,7 @@ impl Input for crate::native::RemoteReader {
 }
 
 /// The bytes of a tensor to write, with its dtype changed on the way where that is wanted.
-pub(super) struct TensorSource<'a> {
+pub(super) struct InputTensor<'a> {
     input: &'a dyn Input,
     /// As the input has it.
     tensor: &'a Tensor,
@@ -74,26 +75,15 @@ pub(super) struct TensorSource<'a> {
     counted: u64,
 }
 
-impl<'a> TensorSource<'a> {
+impl<'a> InputTensor<'a> {
     pub(super) fn new(input: &'a dyn Input, tensor: &'a Tensor, progress: &'a dyn Progress) -> Self {
-        TensorSource { input, tensor, progress, counted: 0 }
+        InputTensor { input, tensor, progress, counted: 0 }
     }
+}
 
-    /// Reads the only component of a dense tensor in pieces, from its start.
-    pub(super) fn read(&mut self, wanted: &Tensor, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        match wanted.components.as_slice() {
-            [component] => self.read_component(component, take),
-            _ => Err(Error::new(ErrorKind::Internal, "a tensor of several components was to be written as one")),
-        }
-    }
-
-    /// Reads a component in pieces, from its start, in the dtype that `wanted` has.
-    pub(super) fn read_component(
-        &mut self,
-        wanted: &Component,
-        take: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let TensorSource { input, tensor, progress, counted } = self;
+impl TensorSource for InputTensor<'_> {
+    fn read_component(&mut self, wanted: &Component, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let InputTensor { input, tensor, progress, counted } = self;
         let mut components = tensor.components.iter();
         let stored = components.find(|component| component.role == wanted.role);
         let stored =

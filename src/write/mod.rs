@@ -4,43 +4,26 @@
 //! temporary names and take their own only when all of them are whole, so that a conversion that fails or is
 //! interrupted leaves nothing that looks like a model. The same input and options give the same bytes.
 
-#[cfg(feature = "aero")]
-mod aero;
-mod apr;
-#[cfg(feature = "burnpack")]
-mod burnpack;
 pub mod cast;
-#[cfg(any(feature = "burnpack", feature = "ztensor"))]
-mod cbor;
-mod destination;
-#[cfg(feature = "embd")]
-mod embd;
 mod input;
-mod losses;
-mod metadata;
 mod options;
-mod output;
-mod partial;
-mod safetensors;
-mod shards;
-mod target;
-#[cfg(feature = "ztensor")]
-mod ztensor;
 
+pub use crate::output::writer::{Compression, DigestAlgorithm, Writer};
 pub use input::Input;
-pub use options::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
+pub use options::{ConvertOptions, format_named, format_of_name, formats};
 
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor, saturating_sum};
+use crate::output::file::{self, FinishedFile, PartialFile};
+use crate::output::losses::Losses;
+use crate::output::target::{Place, Shard, Target};
+use crate::output::{destination, shards};
 use crate::progress::Progress;
-use input::TensorSource;
-use losses::Losses;
-use output::{FinishedFile, PartialFile};
+use input::InputTensor;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use target::{Place, Shard, Target};
 
 /// What [`convert`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,11 +45,13 @@ pub struct Converted {
 /// # Errors
 /// `UNSUPPORTED` and `LIMIT` for what the target format cannot hold, naming it; `INVALID_ARGUMENT` where an
 /// output is an input, is no regular file (a folder, a device, a symbolic link), or exists and
-/// [`ConvertOptions::keep_existing`] is set, or an option is not for this format; `IO`; those of reading. After an error, what was at the
-/// outputs before is still there, unless the error came while finished files were given their names.
+/// [`ConvertOptions::keep_existing`] is set, or where the format does not take an option or cannot be inferred from the
+/// name of the output; `IO`; those of reading. After an error, what was at the outputs before is still there, unless
+/// the error came while finished files were given their names.
 pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress: &dyn Progress) -> Result<Converted> {
     let mut losses = Losses::new(options.allow_loss);
-    let target = options::target(options, input.metadata(), &mut losses)?;
+    let (format, writer) = options.writer(out)?;
+    let target = (writer.new)(&options.settings(format, writer, input.metadata())?, &mut losses)?;
     let mut tensors = wanted_tensors(input, options.dtype.as_ref(), &*target, &mut losses)?;
     let mut warnings = losses.into_warnings();
     warnings.extend(options.dtype.as_ref().and_then(|dtype| not_cast(input, dtype)));
@@ -76,14 +61,14 @@ pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress
     }
     let plan = Plan::new(&*target, out, files, &tensors)?;
     for path in plan.paths() {
-        destination::check(path, input, options.keep_existing)?;
+        destination::check(path, &input.paths(), options.keep_existing)?;
     }
     let decoded_bytes = saturating_sum(input.tensors().iter().filter_map(Tensor::byte_length));
     progress.expects(decoded_bytes);
 
     let finished = plan.write(input, progress)?;
     check_cancelled(progress)?;
-    output::publish(finished, options.keep_existing)?;
+    file::publish(finished, options.keep_existing)?;
     let with_length = |path: PathBuf| {
         let byte_length = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
         (path, byte_length)
@@ -151,7 +136,10 @@ fn divide(
         (None, Some(_)) => {
             let error =
                 Error::new(ErrorKind::InvalidArgument, "this format has no way to keep a model in several files");
-            Err(error.advise("Leave `--shard-size` out, or choose apr, aero or safetensors."))
+            Err(error.advise(format!(
+                "Leave `--shard-size` out, or choose one of {}.",
+                options::names(|writer| writer.shards)
+            )))
         }
     }
 }
@@ -208,7 +196,7 @@ impl<'a> Plan<'a> {
             for tensor in *tensors {
                 let lost = || Error::new(ErrorKind::Internal, "a tensor was to be written that is not in the model");
                 let source = sources.get(&*tensor.name).ok_or_else(lost)?;
-                let mut source = TensorSource::new(input, source, progress);
+                let mut source = InputTensor::new(input, source, progress);
                 file.write_tensor(tensor, &mut source).map_err(|e| e.in_tensor(&tensor.name))?;
             }
             let file = file.finish()?;

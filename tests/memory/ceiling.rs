@@ -7,9 +7,10 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
+use weightstream::format::{aero, ztensor};
 use weightstream::native::Reader;
 use weightstream::progress::Progress;
-use weightstream::write::{Compression, ConvertOptions, TargetFormat, convert};
+use weightstream::write::{self, Compression, ConvertOptions, convert};
 
 const TENSOR_BYTES: usize = 64 * MIB;
 
@@ -84,7 +85,7 @@ fn zstd_holds_its_window_and_not_tensors() {
     let folder = TempDir::new().unwrap();
     let source = large(&folder);
     let [packed, unpacked] = ["packed.zt", "unpacked.zt"].map(|name| folder.path().join(name));
-    let options = |compression| ConvertOptions { format: TargetFormat::ZTensor, compression, ..Default::default() };
+    let options = |compression| ConvertOptions { format: Some(&ztensor::FORMAT), compression, ..Default::default() };
     convert_within(6 * MIB, &source, &packed, &options(Compression::Auto));
     convert_within(4 * MIB, &packed, &unpacked, &options(Compression::None));
     assert!(packed.metadata().unwrap().len() < 40 * MIB as u64);
@@ -95,8 +96,8 @@ fn every_format_is_written_in_little_memory() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();
     let source = large(&folder);
-    for &format in TargetFormat::ALL {
-        let options = ConvertOptions { format, ..ConvertOptions::default() };
+    for format in write::formats() {
+        let options = ConvertOptions { format: Some(format), ..ConvertOptions::default() };
         convert_in_little_memory(&source, &folder.path().join("written"), &options);
     }
 }
@@ -108,7 +109,7 @@ fn a_conversion_that_digests_holds_no_tensor_either() {
     let folder = TempDir::new().unwrap();
     let source = large(&folder);
     let [there, back] = ["there.aero", "back.aero"].map(|name| folder.path().join(name));
-    let options = ConvertOptions { format: TargetFormat::Aero, ..ConvertOptions::default() };
+    let options = ConvertOptions { format: Some(&aero::FORMAT), ..ConvertOptions::default() };
     convert_in_little_memory(&source, &there, &options);
     convert_in_little_memory(&there, &back, &options);
     assert!(std::fs::read(there).unwrap() == std::fs::read(back).unwrap());

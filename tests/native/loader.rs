@@ -11,12 +11,13 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::LazyLock;
 use weightstream::error::{Error, ErrorKind, Result};
+use weightstream::format::embd;
 use weightstream::identity::Identity;
 use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::native::Reader;
 use weightstream::source::memory::MemorySource;
 use weightstream::source::{Answer, Body, Buffer, Source};
-use weightstream::write::{ConvertOptions, TargetFormat};
+use weightstream::write::ConvertOptions;
 
 /// How a body is cut: lengths in bytes, over and over.
 #[derive(Debug, Clone)]
@@ -319,7 +320,7 @@ fn a_file_whose_head_says_what_is_summed_up_is_checked_though_nobody_says_how_lo
     let folder = Folder::new();
     let tensors = [("a", "F32", &[300, 100][..], noise(1, 120_000)), ("b", "F32", &[5][..], noise(2, 20))];
     folder.write("m.safetensors", &safetensors(None, &tensors));
-    let options = ConvertOptions { format: TargetFormat::Embd, ..ConvertOptions::default() };
+    let options = ConvertOptions { format: Some(&embd::FORMAT), ..ConvertOptions::default() };
     folder.convert("m.safetensors", "m.weights", &options).unwrap();
     let whole = std::fs::read(folder.path("m.weights")).unwrap();
     for ignores_ranges in [false, true] {

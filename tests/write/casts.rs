@@ -4,7 +4,8 @@ use super::model::{Folder, Given, noise, safetensors_file};
 use serde_json::json;
 use weightstream::ErrorKind;
 use weightstream::dtype::Dtype;
-use weightstream::write::{Compression, ConvertOptions, TargetFormat};
+use weightstream::format::safetensors;
+use weightstream::write::{Compression, ConvertOptions};
 
 fn to(dtype: Dtype) -> ConvertOptions {
     ConvertOptions { dtype: Some(dtype), ..ConvertOptions::default() }
@@ -63,7 +64,7 @@ fn rows_that_fill_no_blocks_stay_and_are_named() {
 fn a_cast_to_what_the_format_has_not_is_refused() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &[("matrix", "F32", &[1, 32], floats(32))]));
-    let options = ConvertOptions { format: TargetFormat::SafeTensors, ..to(Dtype::Q8_0) };
+    let options = ConvertOptions { format: Some(&safetensors::FORMAT), ..to(Dtype::Q8_0) };
     let error = folder.convert("m.safetensors", "out.safetensors", &options).unwrap_err();
     assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("matrix")));
     assert_eq!(folder.names(), ["m.safetensors"]);

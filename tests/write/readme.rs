@@ -1,92 +1,111 @@
-//! The table of formats in the README, held to what the code does.
+//! The table of formats in the README is made from the registry, and the registry says what the code does.
 
 use super::corpus::{fixtures, root};
 use super::model::{Folder, varied};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use weightstream::format::FORMATS;
+use weightstream::format::{Format, formats};
 use weightstream::native::Reader;
-use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
+use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm};
 
-/// How people call the formats, in the order of the table.
-const TITLES: [(&str, &str); 7] = [
-    ("apr", "APR v2, and what its tools shipped before"),
-    ("safetensors", "SafeTensors"),
-    ("gguf", "GGUF"),
-    ("aero", "AERO and AEROSET"),
-    ("burnpack", "Burnpack"),
-    ("embd", "EMBD `.weights`"),
-    ("ztensor", "zTensor"),
-];
+const HEADER: &str = "| format | read | checked by | written | `--compress` | `--digest` | several files |\n\
+                      | --- | --- | --- | --- | --- | --- | --- |\n";
+
+/// With `UPDATE_README=1` in the environment, the test writes the table into the README.
+#[test]
+fn the_table_of_formats_in_the_readme_is_that_of_the_registry() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let readme = fs::read_to_string(&path).unwrap();
+    let table = formats().iter().map(row).fold(HEADER.to_owned(), |table, row| table + &row);
+    if readme.contains(&table) {
+        return;
+    }
+    let advice = "write it with `UPDATE_README=1 cargo test --test write readme`";
+    assert!(std::env::var_os("UPDATE_README").is_some(), "the README should have this table ({advice}):\n\n{table}");
+    let start = readme.find("| format | read |").expect("the README has no table that begins with `| format | read |`");
+    let length = readme[start..].find("\n\n").map_or(readme.len() - start, |end| end + 1);
+    fs::write(&path, [&readme[..start], &table, &readme[start + length..]].concat()).unwrap();
+}
 
 #[test]
-fn the_table_of_formats_in_the_readme_is_true() {
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
-    let table = table();
-    assert!(readme.contains(&table), "the README should have this table:\n\n{table}\n");
-    let known: BTreeSet<_> = TITLES.iter().map(|(name, _)| *name).collect();
-    let read = FORMATS.iter().map(|format| format.name).filter(|name| *name != "manifest");
-    assert_eq!(read.collect::<BTreeSet<_>>(), known);
+fn the_registry_has_every_folder_of_a_format() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/format");
+    let folders = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let names: BTreeSet<_> = folders.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+    let registered: BTreeSet<_> =
+        formats().iter().map(|format| format.name).chain(["values"]).map(str::to_owned).collect();
+    assert_eq!(names, registered);
 }
 
-fn table() -> String {
-    let mut table = String::from(
-        "| format | read | checked by | written | `--compress` | `--digest` | several files |\n\
-         | --- | --- | --- | --- | --- | --- | --- |\n",
-    );
-    for (name, title) in TITLES {
-        let (versions, checksums) = read(name);
-        let written = match TargetFormat::from_name(name) {
-            Some(format) => written(format),
-            None => "– | – | – | –".to_owned(),
-        };
-        table += &format!("| {title} | {} | {} | {written} |\n", listed(versions), listed(checksums));
-    }
-    table
-}
-
-/// The versions that the fixtures of a format have, and what we write of it, and what these can be checked by.
-fn read(name: &str) -> (BTreeSet<String>, BTreeSet<String>) {
-    let (mut versions, mut checksums) = (BTreeSet::new(), BTreeSet::new());
+#[test]
+fn the_registry_has_the_versions_and_checksums_that_are_read() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
-    if let Some(format) = TargetFormat::from_name(name) {
-        folder.convert("m.safetensors", "written", &ConvertOptions { format, ..ConvertOptions::default() }).unwrap();
+    let mut paths: Vec<_> = fixtures().into_iter().map(|fixture| root().join(fixture.path)).collect();
+    for format in weightstream::write::formats() {
+        folder.convert("m.safetensors", format.name, &to(format)).unwrap();
+        paths.push(folder.path(format.name));
     }
-    let paths = fixtures().into_iter().map(|fixture| root().join(fixture.path));
-    for path in paths.chain([folder.path("written")]) {
-        let Ok(reader) = Reader::open(path) else { continue };
-        if reader.metadata().format == name {
-            versions.insert(reader.metadata().version.clone());
-            checksums.extend(reader.verify(&()).unwrap().checksums.into_iter().map(str::to_owned));
+    let readers: Vec<_> = paths.into_iter().filter_map(|path| Reader::open(path).ok()).collect();
+    for format in formats() {
+        let (mut versions, mut checksums) = (BTreeSet::new(), BTreeSet::new());
+        for reader in readers.iter().filter(|reader| reader.metadata().format == format.name) {
+            versions.insert(reader.metadata().version.as_str());
+            checksums.extend(reader.verify(&()).unwrap().checksums);
         }
+        assert_eq!(versions, format.versions.iter().copied().collect(), "the versions of {}", format.name);
+        assert_eq!(checksums, format.checksums.iter().copied().collect(), "the checksums of {}", format.name);
     }
-    (versions, checksums)
 }
 
-/// What a conversion takes: whether it is written, by which options, and whether in several files.
-fn written(format: TargetFormat) -> String {
+#[test]
+fn the_registry_has_the_options_that_writers_take() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
-    let takes = |options: &ConvertOptions| folder.convert("m.safetensors", "out", options).is_ok();
-    let options = ConvertOptions { format, ..ConvertOptions::default() };
-    assert!(takes(&options));
-    let compressions = [(Compression::Lz4, "lz4"), (Compression::Zstd, "zstd")];
-    let compressions = compressions
-        .into_iter()
-        .filter(|(compression, _)| takes(&ConvertOptions { compression: *compression, ..options.clone() }));
-    let digests =
-        [(DigestAlgorithm::Crc32c, "crc32c"), (DigestAlgorithm::Sha256, "sha256"), (DigestAlgorithm::Blake3, "blake3")];
-    let digests =
-        digests.into_iter().filter(|(digest, _)| takes(&ConvertOptions { digest: Some(*digest), ..options.clone() }));
-    let several = takes(&ConvertOptions { max_shard_bytes: Some(200_000), ..options.clone() });
-    let names = |names: Vec<&str>| listed(names.into_iter().map(str::to_owned).collect());
-    let (compressions, digests) =
-        (compressions.map(|(_, name)| name).collect(), digests.map(|(_, name)| name).collect());
-    format!("yes | {} | {} | {}", names(compressions), names(digests), if several { "yes" } else { "–" })
+    for format in weightstream::write::formats() {
+        let writer = format.writer().unwrap();
+        let takes = |options: &ConvertOptions| folder.convert("m.safetensors", "out", options).is_ok();
+        assert!(takes(&to(format)), "{}", format.name);
+        for compression in [Compression::Lz4, Compression::Zstd] {
+            let is_taken = takes(&ConvertOptions { compression, ..to(format) });
+            assert_eq!(is_taken, writer.compressions.contains(&compression), "{} {compression:?}", format.name);
+        }
+        for digest in [DigestAlgorithm::Crc32c, DigestAlgorithm::Sha256, DigestAlgorithm::Blake3] {
+            let is_taken = takes(&ConvertOptions { digest: Some(digest), ..to(format) });
+            assert_eq!(is_taken, writer.digests.contains(&digest), "{} {digest:?}", format.name);
+        }
+        for alignment in writer.alignments {
+            assert!(
+                takes(&ConvertOptions { alignment: Some(*alignment), ..to(format) }),
+                "{} {alignment}",
+                format.name
+            );
+        }
+        let shards = takes(&ConvertOptions { max_shard_bytes: Some(200_000), ..to(format) });
+        assert_eq!(shards, writer.shards, "{}", format.name);
+    }
 }
 
-fn listed(words: BTreeSet<String>) -> String {
-    if words.is_empty() { "–".to_owned() } else { words.into_iter().collect::<Vec<_>>().join(", ") }
+fn to(format: &'static Format) -> ConvertOptions {
+    ConvertOptions { format: Some(format), ..ConvertOptions::default() }
+}
+
+fn row(format: &Format) -> String {
+    let written = match format.writer() {
+        Some(writer) => {
+            let compressions = writer.compressions.iter().map(|compression| compression.name());
+            let digests = writer.digests.iter().map(|digest| digest.name());
+            let shards = if writer.shards { "yes" } else { "–" };
+            format!("yes | {} | {} | {shards}", listed(compressions), listed(digests))
+        }
+        None => "– | – | – | –".to_owned(),
+    };
+    let (versions, checksums) = (format.versions.iter().copied(), format.checksums.iter().copied());
+    format!("| {} | {} | {} | {written} |\n", format.title, listed(versions), listed(checksums))
+}
+
+fn listed<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let words: Vec<_> = words.collect();
+    if words.is_empty() { "–".to_owned() } else { words.join(", ") }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use weightstream::format::formats;
 
 use crate::project::Project;
 use crate::{cargo_tools, command};
@@ -33,28 +34,33 @@ const FRAMES: [&str; 2] = ["zstd_c", "zstd_c_scalar"];
 const MEMORY_LIMIT: &str = "-rss_limit_mb=1024";
 const SANITIZER_OPTIONS: &str = "quarantine_size_mb=32";
 
-/// Runs one target, or all of them in turn, each for so many seconds. What they find lies in `fuzz/artifacts/` then.
-pub fn run(project: &Project, target: Option<&str>, seconds: u64, sanitizer: Sanitizer) -> Result<()> {
-    let fuzz = project.root.join("fuzz");
-    let mut names: Vec<String> = Vec::new();
-    for entry in fs::read_dir(fuzz.join("fuzz_targets"))? {
-        let path = entry?.path();
-        names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+/// The target that runs for each format, and the variable that tells it which.
+const PARSER: &str = "parser";
+const FORMAT_VARIABLE: &str = "FUZZ_FORMAT";
+
+/// The manifests of all formats, which are JSON.
+const MANIFEST: &str = "manifest";
+
+/// Runs the parser of one format or one other target, or all of them in turn, each for so many seconds. What they find lies in
+/// `fuzz/artifacts/` then.
+pub fn run(project: &Project, wanted: Option<&str>, seconds: u64, sanitizer: Sanitizer) -> Result<()> {
+    let parsers: Vec<_> = formats().iter().map(|format| format.name).chain([MANIFEST]).collect();
+    let mut names: Vec<String> = parsers.iter().map(|name| (*name).to_owned()).collect();
+    names.extend(targets(project)?.into_iter().filter(|name| name != PARSER));
+    if let Some(wanted) = wanted {
+        ensure!(names.iter().any(|name| name == wanted), "there is no target {wanted}, only {}", names.join(", "));
+        names.retain(|name| name == wanted);
     }
-    names.sort();
-    if let Some(target) = target {
-        ensure!(names.iter().any(|name| name == target), "there is no target {target}, only {}", names.join(", "));
-        names.retain(|name| name == target);
-    }
+    let target_of = |name: &str| if parsers.contains(&name) { PARSER.to_owned() } else { name.to_owned() };
     let bin = cargo_tools::cargo_fuzz(project)?;
-    build(cargo_fuzz(project, &bin, "build", sanitizer).args(target), sanitizer)?;
+    build(cargo_fuzz(project, &bin, "build", sanitizer).args(wanted.map(target_of)), sanitizer)?;
     let fixtures = project.root.join("tests/fixtures");
     for name in names {
         println!("\n━━ {name}, {seconds} s, {}", sanitizer.name());
         let corpus = project.target.join("fuzz-corpus").join(&name);
         fs::create_dir_all(&corpus)?;
         let mut cargo = cargo_fuzz(project, &bin, "run", sanitizer);
-        cargo.arg(&name).arg(&corpus);
+        cargo.arg(target_of(&name)).arg(&corpus).env(FORMAT_VARIABLE, &name);
         if name == SCRIPTED.0 {
             cargo.arg(scripted(project, &fixtures)?);
         } else if !FRAMES.contains(&name.as_str()) {
@@ -64,6 +70,17 @@ pub fn run(project: &Project, target: Option<&str>, seconds: u64, sanitizer: San
         command::run(&mut cargo).with_context(|| format!("{name} found something"))?;
     }
     Ok(())
+}
+
+/// The targets as cargo-fuzz knows them, sorted.
+fn targets(project: &Project) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(project.root.join("fuzz/fuzz_targets"))? {
+        let path = entry?.path();
+        names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+    }
+    names.sort();
+    Ok(names)
 }
 
 impl Sanitizer {

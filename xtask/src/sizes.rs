@@ -7,36 +7,34 @@
 use std::{fs, thread};
 
 use anyhow::{Result, ensure};
+use weightstream::format::formats;
 
 use crate::call_graph::CallGraph;
 use crate::package;
 use crate::project::Project;
 
-/// A feature of the library with the paths of the functions that it alone compiles.
-type Part = (&'static str, &'static [&'static str]);
-
-/// Formats, then what several of them ask for.
-const PARTS: [Part; 10] = [
-    ("aero", &["weightstream::format::aero::"]),
-    ("apr", &["weightstream::format::apr::"]),
-    ("burnpack", &["weightstream::format::burnpack::"]),
-    ("embd", &["weightstream::format::embd::"]),
-    ("gguf", &["weightstream::format::gguf::"]),
-    ("safetensors", &["weightstream::format::safetensors::"]),
-    ("ztensor", &["weightstream::format::ztensor::"]),
-    ("cbor", &["weightstream::format::cbor::", "minicbor::"]),
-    ("msgpack", &["weightstream::format::msgpack::", "rmp::"]),
+/// What several formats need: a feature of the library with the paths of the functions that it alone compiles.
+const SHARED: [(&str, &[&str]); 6] = [
+    ("crc32c", &["weightstream::codec::crc_simd::crc32c", "crc32c::"]),
+    ("lz4", &["weightstream::codec::lz4", "lz4_flex::"]),
+    ("xxh3", &["twox_hash::"]),
+    ("cbor", &["weightstream::format::values::cbor::", "minicbor::"]),
+    ("msgpack", &["weightstream::format::values::msgpack::", "rmp::"]),
     ("zstd", &["weightstream::codec::zstd::", "structured_zstd::"]),
 ];
 
 /// The library's other features.
-const NOT_IN_THE_MODULE: [&str; 5] = ["default", "http", "js", "mmap", "write"];
+const NOT_IN_THE_MODULE: [&str; 6] = ["default", "formats", "http", "js", "mmap", "write"];
+
+/// A feature of the library with the paths of its functions.
+type Part = (&'static str, Vec<String>);
 
 /// Prints what each part costs in the module that was built last.
 pub fn print(project: &Project) -> Result<()> {
     let features = project.features.iter().map(String::as_str);
     let mut features: Vec<_> = features.filter(|name| !NOT_IN_THE_MODULE.contains(name)).collect();
-    let mut known = PARTS.map(|(name, _)| name);
+    let parts = parts();
+    let mut known: Vec<_> = parts.iter().map(|(name, _)| *name).collect();
     features.sort_unstable();
     known.sort_unstable();
     ensure!(features == known, "the library's features are {features:?}, those with a size {known:?}: see sizes.rs");
@@ -45,11 +43,12 @@ pub fn print(project: &Project) -> Result<()> {
     let module = &CallGraph::read(&named)?;
     let whole = weigh(&module.without_names())?;
     let rests = thread::scope(|scope| {
-        let measure = |(_, paths): Part| scope.spawn(move || weigh(&without(module, paths)));
-        PARTS.map(measure).map(|thread| thread.join())
+        let threads = parts.iter().map(|(_, paths)| scope.spawn(move || weigh(&without(module, paths))));
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
     });
     eprintln!("build: {:<14} {:>7} {:>11}", "costs at least", "KiB", "KiB brotli");
-    for ((name, _), rest) in PARTS.iter().zip(rests) {
+    for ((name, _), rest) in parts.iter().zip(rests) {
         let rest = rest.map_err(|_| anyhow::anyhow!("{name} cannot be measured"))??;
         let cost = |whole: usize, rest: usize| whole.saturating_sub(rest) as f64 / 1024.0;
         let (raw, brotli) = (cost(whole.0, rest.0), cost(whole.1, rest.1));
@@ -58,8 +57,16 @@ pub fn print(project: &Project) -> Result<()> {
     Ok(())
 }
 
-fn without(module: &CallGraph, paths: &[&str]) -> Vec<u8> {
-    module.without_functions(|name| paths.iter().any(|path| name.contains(path)))
+/// The formats, then what several of them need.
+fn parts() -> Vec<Part> {
+    let formats =
+        formats().iter().map(|format| (format.name, vec![format!("weightstream::format::{}::", format.name)]));
+    let shared = SHARED.iter().map(|(name, paths)| (*name, paths.iter().map(|path| (*path).to_owned()).collect()));
+    formats.chain(shared).collect()
+}
+
+fn without(module: &CallGraph, paths: &[String]) -> Vec<u8> {
+    module.without_functions(|name| paths.iter().any(|path| name.contains(path.as_str())))
 }
 
 /// Bytes as they are, and in brotli.

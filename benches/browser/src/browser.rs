@@ -6,13 +6,14 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use weightstream_cli::serve::Server;
 
-use crate::cases::Case;
+use crate::cases::{self, Case};
 use crate::line::Line;
 use crate::measure::Rounds;
-use crate::models::RAW;
+use crate::models::{self, RAW};
 use crate::nginx::Nginx;
-use crate::report::Report;
-use crate::scaling::Scaled;
+use crate::report::{self, Report};
+use crate::scaling::{self, Scaled};
+use crate::{plot, profile, scaling_plot};
 use e2e::chromium::Chromium;
 use xtask::package;
 use xtask::project::Project;
@@ -107,7 +108,7 @@ fn serve_against(nginx: &Nginx, count: u64) -> Case {
 }
 
 /// How many processes wanted a core in the last minute; 0 where the system does not tell.
-fn load() -> f64 {
+pub(crate) fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or_default()
 }

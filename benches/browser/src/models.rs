@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::{Map, json};
 use weightstream::native::Reader;
-use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
+use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm};
 
 use crate::made_up::{Content, TENSOR_BYTES};
 use xtask::project::Project;
@@ -40,14 +40,14 @@ pub(super) fn ready(project: &Project) -> Result<PathBuf> {
     let zstd = ConvertOptions { compression: Compression::Zstd, ..digest(DigestAlgorithm::None) };
     let models = [
         (RAW, Content::Floats, None),
-        ("raw.apr", Content::Floats, Some((TargetFormat::Apr, ConvertOptions::default()))),
-        ("blake3.aero", Content::Floats, Some((TargetFormat::Aero, digest(DigestAlgorithm::Blake3)))),
-        ("sha256.zt", Content::Floats, Some((TargetFormat::ZTensor, digest(DigestAlgorithm::Sha256)))),
-        ("crc32c.zt", Content::Floats, Some((TargetFormat::ZTensor, digest(DigestAlgorithm::Crc32c)))),
-        ("bf16.apr", Content::Bf16Planes, Some((TargetFormat::Apr, lz4()))),
-        ("q8.apr", Content::Q8, Some((TargetFormat::Apr, lz4()))),
-        ("sparse.apr", Content::Sparse, Some((TargetFormat::Apr, lz4()))),
-        ("q8.zt", Content::Q8, Some((TargetFormat::ZTensor, zstd))),
+        ("raw.apr", Content::Floats, Some(ConvertOptions::default())),
+        ("blake3.aero", Content::Floats, Some(digest(DigestAlgorithm::Blake3))),
+        ("sha256.zt", Content::Floats, Some(digest(DigestAlgorithm::Sha256))),
+        ("crc32c.zt", Content::Floats, Some(digest(DigestAlgorithm::Crc32c))),
+        ("bf16.apr", Content::Bf16Planes, Some(lz4())),
+        ("q8.apr", Content::Q8, Some(lz4())),
+        ("sparse.apr", Content::Sparse, Some(lz4())),
+        ("q8.zt", Content::Q8, Some(zstd)),
     ];
     for (name, content, conversion) in models {
         let path = folder.join(name);
@@ -55,7 +55,7 @@ pub(super) fn ready(project: &Project) -> Result<PathBuf> {
             continue;
         }
         eprintln!("bench: making {name} …");
-        let Some((format, options)) = conversion else {
+        let Some(options) = conversion else {
             whole(&path, |path| write_tensors(path, content))?;
             continue;
         };
@@ -68,8 +68,7 @@ pub(super) fn ready(project: &Project) -> Result<PathBuf> {
             }
         };
         let reader = Reader::open(&source)?;
-        write::convert(&reader, &path, &ConvertOptions { format, ..options }, &())
-            .with_context(|| format!("cannot make {name}"))?;
+        write::convert(&reader, &path, &options, &()).with_context(|| format!("cannot make {name}"))?;
     }
     whole(&folder.join(LONG_INDEX), |path| write_long_index(path, MANY))?;
     whole(&folder.join(VOCABULARY), write_vocabulary)?;

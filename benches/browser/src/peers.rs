@@ -57,7 +57,7 @@ pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
     let mut browser = Chromium::launch_with(&["--disk-cache-size=1"])?;
     let version = browser.version()?;
     let mut page = browser.new_page()?;
-    let before = crate::load();
+    let before = crate::browser::load();
 
     let mut all = contenders(project, &models)?;
     let sha256 = sha256_of_data(&models)?;
@@ -90,7 +90,7 @@ pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
     let report = Report {
         browser: version,
         cores: thread::available_parallelism()?.get(),
-        load: [before, crate::load()],
+        load: [before, crate::browser::load()],
         rounds,
         rows,
         scaling: Vec::new(),

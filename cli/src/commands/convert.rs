@@ -3,7 +3,7 @@
 use super::model::Place;
 use super::{Failure, count, one_line, progress::Bar, size, warn};
 use clap::ValueEnum;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::DecimalBytes;
 use serde_json::Value;
 use signal_hook::flag;
@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weightstream::dtype::Dtype;
 use weightstream::error::{Error, ErrorKind, Result};
+use weightstream::format::Format;
 use weightstream::index::Metadata;
 use weightstream::native::read_file;
-use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, Input, TargetFormat};
+use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, Input, Writer};
 
 /// A config.json has some kilobytes, a vocabulary some megabytes. Stops a file that would fill the memory.
 const MAX_METADATA_BYTES: u64 = 64 << 20;
@@ -33,16 +34,16 @@ pub(super) struct Arguments {
     output: PathBuf,
     /// The format to write; without it, OUT's name tells: .apr, .safetensors …
     #[arg(long, value_parser = format_parser())]
-    format: Option<String>,
+    format: Option<&'static Format>,
     /// Cast matrices of floats to this dtype on the way. Vectors, such as biases and norms, stay as they are.
     #[arg(long, value_enum, ignore_case = true)]
     dtype: Option<CastTo>,
     /// How tensors are stored. Trained 32-bit floats hardly compress, quantized and sparse ones do.
-    #[arg(long, value_enum, default_value_t)]
-    compress: Compress,
+    #[arg(long, value_parser = compression_parser(), default_value = "none")]
+    compress: Compression,
     /// The digest that each tensor gets; without it, the one that the format's readers expect.
-    #[arg(long, value_enum)]
-    digest: Option<Digest>,
+    #[arg(long, value_parser = digest_parser())]
+    digest: Option<DigestAlgorithm>,
     /// Write several files of at most this size, such as 24MB or 2GiB, if one would be larger.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     shard_size: Option<u64>,
@@ -74,27 +75,6 @@ enum CastTo {
     Q8_0,
 }
 
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum Compress {
-    /// As they are
-    #[default]
-    None,
-    /// Every tensor in LZ4 blocks of 64 KiB
-    Lz4,
-    /// Every tensor in Zstandard frames
-    Zstd,
-    /// By what the format has, but only the tensors that it makes smaller
-    Auto,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Digest {
-    None,
-    Crc32c,
-    Sha256,
-    Blake3,
-}
-
 impl From<CastTo> for Dtype {
     fn from(dtype: CastTo) -> Self {
         match dtype {
@@ -106,34 +86,12 @@ impl From<CastTo> for Dtype {
     }
 }
 
-impl From<Compress> for Compression {
-    fn from(compress: Compress) -> Self {
-        match compress {
-            Compress::None => Compression::None,
-            Compress::Lz4 => Compression::Lz4,
-            Compress::Zstd => Compression::Zstd,
-            Compress::Auto => Compression::Auto,
-        }
-    }
-}
-
-impl From<Digest> for DigestAlgorithm {
-    fn from(digest: Digest) -> Self {
-        match digest {
-            Digest::None => DigestAlgorithm::None,
-            Digest::Crc32c => DigestAlgorithm::Crc32c,
-            Digest::Sha256 => DigestAlgorithm::Sha256,
-            Digest::Blake3 => DigestAlgorithm::Blake3,
-        }
-    }
-}
-
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let options = ConvertOptions {
-        format: format(&arguments)?,
+        format: arguments.format,
         dtype: arguments.dtype.map(Dtype::from),
-        compression: arguments.compress.into(),
-        digest: arguments.digest.map(DigestAlgorithm::from),
+        compression: arguments.compress,
+        digest: arguments.digest,
         alignment: arguments.align,
         max_shard_bytes: arguments.shard_size,
         metadata: arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default(),
@@ -170,22 +128,33 @@ pub(super) fn write(input: &dyn Input, output: &Path, options: &ConvertOptions) 
     Ok(())
 }
 
-fn format_parser() -> PossibleValuesParser {
-    PossibleValuesParser::new(TargetFormat::ALL.iter().map(|format| format.name()))
+fn format_parser() -> impl TypedValueParser<Value = &'static Format> {
+    let names = write::formats().map(|format| format.name);
+    PossibleValuesParser::new(names).try_map(|name| write::format_named(&name))
 }
 
-/// The format that was asked for, or else that of files with the output's name.
-fn format(arguments: &Arguments) -> Result<TargetFormat> {
-    let found = match &arguments.format {
-        Some(name) => TargetFormat::from_name(name),
-        None => TargetFormat::of_file_name(&arguments.output),
+/// The compressions that some format takes.
+fn compression_parser() -> impl TypedValueParser<Value = Compression> {
+    let is_taken = |it: &Compression| {
+        matches!(it, Compression::None | Compression::Auto) || writers().any(|writer| writer.compressions.contains(it))
     };
-    found.ok_or_else(|| {
-        let names = TargetFormat::ALL.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
-        let error = Error::new(ErrorKind::InvalidArgument, "the name of this file tells no format that is written");
-        let error = error.advise(format!("Say which with `--format`: one of {names}."));
-        error.in_file(&arguments.output.display().to_string())
-    })
+    let taken = Compression::ALL.iter().filter(|compression| is_taken(compression));
+    let values = taken.map(|compression| PossibleValue::new(compression.name()).help(compression.description()));
+    PossibleValuesParser::new(values)
+        .try_map(|name| Compression::from_name(&name).ok_or("there is no such compression"))
+}
+
+/// The digests that some format takes.
+fn digest_parser() -> impl TypedValueParser<Value = DigestAlgorithm> {
+    let is_taken =
+        |it: &DigestAlgorithm| *it == DigestAlgorithm::None || writers().any(|writer| writer.digests.contains(it));
+    let taken = DigestAlgorithm::ALL.iter().filter(|algorithm| is_taken(algorithm));
+    PossibleValuesParser::new(taken.map(|algorithm| algorithm.name()))
+        .try_map(|name| DigestAlgorithm::from_name(&name).ok_or("there is no such digest"))
+}
+
+fn writers() -> impl Iterator<Item = &'static Writer> {
+    write::formats().filter_map(Format::writer)
 }
 
 /// Has the first signal set the flag, so that what is half written is removed; the second ends the process.

@@ -4,7 +4,7 @@ use super::{Failure, convert, warn};
 use std::path::PathBuf;
 use weightstream::error::{Error, ErrorKind};
 use weightstream::native::Reader;
-use weightstream::write::{ConvertOptions, TargetFormat};
+use weightstream::write::{ConvertOptions, format_named};
 
 /// Writes a model of an older APR version (APR1, or what tools called APR v2 before the specification) as APR v2.
 ///
@@ -24,8 +24,8 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let reader = Reader::open(&arguments.old)?;
-    let format = reader.metadata().format;
-    if format != TargetFormat::Apr.name() {
+    let (format, apr) = (reader.metadata().format, format_named("apr")?);
+    if format != apr.name {
         let error = Error::new(ErrorKind::InvalidArgument, format!("this is a {format} file, not an APR file"));
         let error = error.advise("Use `weightstream convert` for files of other formats.");
         return Err(error.in_file(&arguments.old.display().to_string()).into());
@@ -34,6 +34,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         warn(&format!("{file}: {warning}"));
     }
     let keep_existing = !arguments.force;
-    let options = ConvertOptions { format: TargetFormat::Apr, keep_existing, ..ConvertOptions::default() };
+    let options = ConvertOptions { format: Some(apr), keep_existing, ..ConvertOptions::default() };
     convert::write(&reader, &arguments.new, &options)
 }

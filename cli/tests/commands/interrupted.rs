@@ -9,12 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use weightstream::ErrorKind;
+use weightstream::format::apr;
 use weightstream::native::Reader;
 use weightstream::progress::Progress;
 use weightstream::write::{ConvertOptions, convert};
 
 fn two_shards() -> ConvertOptions {
-    ConvertOptions { max_shard_bytes: Some(60_000), ..ConvertOptions::default() }
+    ConvertOptions { format: Some(&apr::FORMAT), max_shard_bytes: Some(60_000), ..ConvertOptions::default() }
 }
 
 /// Its second tensor cannot be decoded, which is found out only when it is read.

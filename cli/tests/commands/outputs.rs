@@ -10,8 +10,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weightstream::ErrorKind;
+use weightstream::format::safetensors;
 use weightstream::progress::Progress;
-use weightstream::write::{ConvertOptions, TargetFormat, convert};
+use weightstream::write::{ConvertOptions, convert};
 
 const BEFORE: &[u8] = b"what was here before";
 
@@ -255,7 +256,7 @@ fn more_files_than_are_read_are_not_written() {
     let tensors: Vec<_> = names.iter().map(|name| (name.as_str(), "U8", &[100][..], noise(1, 100))).collect();
     folder.write("m.safetensors", &safetensors(None, &tensors));
     let options =
-        ConvertOptions { format: TargetFormat::SafeTensors, max_shard_bytes: Some(400), ..ConvertOptions::default() };
+        ConvertOptions { format: Some(&safetensors::FORMAT), max_shard_bytes: Some(400), ..ConvertOptions::default() };
     let error = folder.convert("m.safetensors", "s.safetensors", &options).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("1024 files") && error.to_string().contains("--shard-size"), "{error}");

@@ -7,8 +7,9 @@ use anyhow::{Context, Result, ensure};
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use weightstream::format::aero;
 use weightstream::native::Reader;
-use weightstream::write::{ConvertOptions, TargetFormat, convert};
+use weightstream::write::{ConvertOptions, convert};
 
 use super::promises::{PROBE_BYTES, flip_a_bit};
 use super::{Models, Report, Site, load, report};
@@ -56,7 +57,7 @@ pub(super) fn finds_files_of_a_manifest(browser: &mut Chromium, site: &Site) -> 
     let folder = models.folder.path();
     let (one, other) = (folder.join("one"), folder.join("other"));
     let options = ConvertOptions {
-        format: TargetFormat::Aero,
+        format: Some(&aero::FORMAT),
         max_shard_bytes: Some(site.byte_length / 3),
         ..Default::default()
     };

@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use weightstream::format::aero;
 use weightstream::native::Reader;
-use weightstream::write::{ConvertOptions, TargetFormat, convert};
+use weightstream::write::{ConvertOptions, convert};
 
 use super::promises::PROBE_BYTES;
 use super::{Promise, Site, report};
@@ -62,7 +63,7 @@ fn names_by_cache_key(browser: &mut Chromium, site: &Site) -> Result<()> {
 fn tells_of_a_bad_cache_key(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let options = ConvertOptions {
-        format: TargetFormat::Aero,
+        format: Some(&aero::FORMAT),
         max_shard_bytes: Some(site.byte_length / 3),
         ..Default::default()
     };

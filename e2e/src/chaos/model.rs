@@ -9,8 +9,9 @@ use anyhow::{Context, Result};
 use data_encoding::HEXLOWER;
 use serde_json::{Map, json};
 use sha2::{Digest, Sha256};
+use weightstream::format::Format;
 use weightstream::native::Reader;
-use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat, convert};
+use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, convert};
 
 use super::random::Random;
 
@@ -54,7 +55,8 @@ impl Model {
 
     /// A model that `random` makes up. What a format cannot hold of the first idea is left out of a second one.
     pub fn new(random: &mut Random) -> Result<Self> {
-        let format = random.pick(TargetFormat::ALL).context("no format is written")?;
+        let formats: Vec<_> = write::formats().collect();
+        let format = random.pick(&formats).context("no format is written")?;
         let compressions = [Compression::None, Compression::Lz4, Compression::Zstd, Compression::Auto];
         let digests =
             [DigestAlgorithm::None, DigestAlgorithm::Crc32c, DigestAlgorithm::Sha256, DigestAlgorithm::Blake3];
@@ -62,20 +64,20 @@ impl Model {
         let first = tensors(random, dtypes);
         let total: u64 = first.values().map(|tensor| tensor.bytes.len() as u64).sum();
         let mut options = ConvertOptions {
-            format,
+            format: Some(format),
             compression: random.pick(&compressions).unwrap_or_default(),
             digest: random.pick(&digests).filter(|_| random.percent(50)),
             max_shard_bytes: random.percent(40).then(|| total / random.within(2..6) + 100_000),
             ..ConvertOptions::default()
         };
         let second = other_bytes(random, &first);
-        if let Ok(model) = write(&[first, second], &options) {
+        if let Ok(model) = write_versions(&[first, second], format, &options) {
             return Ok(model);
         }
         let first = tensors(random, &["F32"]);
         let second = other_bytes(random, &first);
-        options = ConvertOptions { format, ..ConvertOptions::default() };
-        write(&[first, second], &options)
+        options = ConvertOptions { format: Some(format), ..ConvertOptions::default() };
+        write_versions(&[first, second], format, &options)
     }
 }
 
@@ -123,13 +125,17 @@ fn item_bytes(dtype: &str) -> usize {
 }
 
 /// Writes both versions: the second only has other bytes, so that its files have the same names.
-fn write(versions: &[BTreeMap<String, Tensor>; 2], options: &ConvertOptions) -> Result<Model> {
+fn write_versions(
+    versions: &[BTreeMap<String, Tensor>; 2],
+    format: &Format,
+    options: &ConvertOptions,
+) -> Result<Model> {
     let mut entry = String::new();
     let mut written = |tensors: &BTreeMap<String, Tensor>| -> Result<Version> {
         let folder = tempfile::tempdir()?;
         let input = Reader::from_bytes(vec![("model.safetensors".to_owned(), safetensors(tensors))])?;
         let is_sharded = options.max_shard_bytes.is_some();
-        let out = folder.path().join(out_name(options.format, is_sharded));
+        let out = folder.path().join(out_name(format, is_sharded));
         let converted = convert(&input, &out, options, &())?;
         entry = name_of(&converted.path)?;
         let mut files = HashMap::new();
@@ -140,19 +146,15 @@ fn write(versions: &[BTreeMap<String, Tensor>; 2], options: &ConvertOptions) -> 
         Ok(Version { files, tensors: tensors.clone() })
     };
     let versions = [written(&versions[0])?, written(&versions[1])?];
-    let ConvertOptions { format, compression, digest, .. } = options;
-    let name = format!("{}, {compression:?}, digest {digest:?}, {} files", format.name(), versions[0].files.len());
+    let ConvertOptions { compression, digest, .. } = options;
+    let name = format!("{}, {compression:?}, digest {digest:?}, {} files", format.name, versions[0].files.len());
     Ok(Model { name, entry, versions })
 }
 
-fn out_name(format: TargetFormat, is_sharded: bool) -> String {
-    match format {
-        TargetFormat::Burnpack => "model.bpk".to_owned(),
-        TargetFormat::Embd => "model.weights".to_owned(),
-        TargetFormat::ZTensor => "model.zt".to_owned(),
-        TargetFormat::Aero if is_sharded => "model.aeroset.json".to_owned(),
-        format => format!("model.{}", format.name()),
-    }
+/// A model in several files is opened by the file with the last of the extensions.
+fn out_name(format: &Format, is_sharded: bool) -> String {
+    let extension = if is_sharded { format.extensions.last() } else { format.extensions.first() };
+    format!("model{}", extension.unwrap_or(&""))
 }
 
 fn name_of(path: &Path) -> Result<String> {

@@ -1,12 +1,12 @@
 //! What can be checked beside the digests of chunks. IHSH (AIP-0001): a digest of the header, the table of contents and
 //! the names, with the digests of chunks as zeros. PHSH (AIP-0002): digests of the pages of a shard.
 
-use super::super::budget::Budget;
-use super::super::msgpack::MessagePack;
 use super::toc::{Chunk, ENTRY_BYTES, Toc};
 use crate::codec::digest::{self, Hasher, from_hex};
 use crate::codec::pages::Pages;
 use crate::error::malformed;
+use crate::format::values::budget::Budget;
+use crate::format::values::msgpack::MessagePack;
 use crate::index::{Digest, PageTable};
 use crate::window::{Stop, Window};
 use serde_json::Value;

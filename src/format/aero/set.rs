@@ -3,11 +3,11 @@
 //!
 //! Shards are counted over all files in that index, and from 0 in each file: so tensors are looked up by name.
 
-use super::super::json::{part_path, shown};
-use super::{FORMAT, unsupported};
+use super::toc::{NAME, unsupported};
 use crate::codec::digest::from_hex;
 use crate::error::{Result, malformed};
-use crate::index::{Catalog, Digest, Manifest, Metadata, Part, check_part_count};
+use crate::format::values::json::shown;
+use crate::index::{Catalog, Digest, Manifest, Metadata, Part, check_part_count, part_path};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -48,7 +48,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let metadata = document.iter().filter(|(key, _)| !own_keys.contains(&key.as_str()));
     let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect::<Metadata>();
     let version = parse_version(document)?;
-    Ok(Manifest { format: FORMAT.name, version, metadata, parts, tensor_parts: HashMap::new(), catalog })
+    Ok(Manifest { format: NAME, version, metadata, parts, tensor_parts: HashMap::new(), catalog })
 }
 
 /// Writers state 0.1 whatever they write; 0.2 only adds keys.

@@ -1,14 +1,14 @@
 //! TIDX: which tensors there are, and where in the shards they lie.
 
-use super::super::budget::Budget;
-use super::super::described::{integer, integers, text};
-use super::super::ggml;
-use super::super::msgpack::MessagePack;
 use super::integrity;
 use super::toc::{Chunk, Toc};
 use crate::codec::digest::from_hex;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, Result, malformed};
+use crate::format::ggml;
+use crate::format::values::budget::Budget;
+use crate::format::values::described::{integer, integers, text};
+use crate::format::values::msgpack::MessagePack;
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Metadata, PageTable, Tensor};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -192,7 +192,7 @@ fn dtype(entry: &Entry) -> Dtype {
 }
 
 /// The code of a dtype, if it is not one of packed tensors.
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) fn dtype_code(dtype: &Dtype) -> Option<u16> {
     let known = DTYPES.iter().find(|(_, known)| known == dtype).map(|(code, _)| *code);
     let unknown = || dtype.name().strip_prefix("AERO_")?.parse().ok(); // as `dtype` names it
@@ -200,7 +200,7 @@ pub(crate) fn dtype_code(dtype: &Dtype) -> Option<u16> {
 }
 
 /// ggml's number of a dtype that AERO has for packed tensors only.
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) fn ggml_type(dtype: &Dtype) -> Option<u32> {
     let is_packed = dtype_code(dtype).is_none();
     ggml::number_of(dtype).filter(|_| is_packed)

@@ -1,14 +1,22 @@
 //! The header, the table of contents and the names: which chunks there are, and what is in them.
 
-use super::{MAGIC, VERSION, unsupported};
 use crate::codec::{digest, zstd};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::budget::Budget;
-use crate::format::input::Input;
+use crate::format::values::budget::Budget;
+use crate::format::values::input::Input;
 use crate::index::Digest;
 use crate::window::{Stop, Window};
 use std::ops::Range;
+
+/// The name of the format in the registry.
+pub(super) const NAME: &str = "aero";
+
+/// The first four bytes.
+pub const MAGIC: [u8; 4] = *b"AERO";
+
+/// The version that is read, as files state it.
+pub(crate) const VERSION: (u16, u16) = (0, 1);
 
 pub(crate) const HEADER_BYTES: u64 = 96;
 pub(crate) const TOC_HEADER_BYTES: u64 = 16;
@@ -283,4 +291,9 @@ fn wanted(window: &Window, run: Range<u64>) -> Result<(), Stop> {
         window.get(run)?;
     }
     Ok(())
+}
+
+/// An error about a version or a flag that is not read.
+pub(super) fn unsupported(what: String) -> Error {
+    Error::new(ErrorKind::Unsupported, what)
 }

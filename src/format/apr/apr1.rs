@@ -4,12 +4,12 @@
 //! Source: the crate `aprender` 0.19 to 0.25, `serialization/apr.rs`. Its comment leaves out a field that it writes
 //! and reads: the length of the index.
 
-use super::{FORMAT, check_head_length};
+use super::head::{NAME, check_head_length};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
 use crate::fields::Fields;
-use crate::format::budget::Budget;
-use crate::format::json;
+use crate::format::values::budget::Budget;
+use crate::format::values::json;
 use crate::index::{Component, Index, Metadata, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use serde::Deserialize;
@@ -50,7 +50,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let data_end = window.file_length().map(|length| length.saturating_sub(FOOTER_BYTES));
     check_tensors(&mut tensors, data_end)?;
     Ok(Parsed::File(Index {
-        format: FORMAT.name,
+        format: NAME,
         version: "1".into(),
         metadata,
         long_arrays: Vec::new(),

@@ -4,13 +4,14 @@
 //! Source: the crate `apr-format` 0.72 (`types::Header`, `save`, `load`). The value has neither names nor types: only
 //! the program that wrote it can tell its fields apart. So it is listed as one tensor of bytes, called `payload`.
 
-use super::{FORMAT, check_unpacked_length, zstd};
+use super::compressed::{check_unpacked_length, zstd};
+use super::head::NAME;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::budget::Budget;
-use crate::format::input::Input;
-use crate::format::msgpack::MessagePack;
+use crate::format::values::budget::Budget;
+use crate::format::values::input::Input;
+use crate::format::values::msgpack::MessagePack;
 use crate::index::{Component, Encoding, Index, Metadata, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use std::collections::HashMap;
@@ -45,7 +46,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         warnings.push("the file is signed, but the format does not say how: the signature was not checked".to_owned());
     }
     Ok(Parsed::File(Index {
-        format: FORMAT.name,
+        format: NAME,
         version: header.version,
         metadata,
         long_arrays: Vec::new(),

@@ -5,13 +5,14 @@
 //! file, a tensor's from `data_offset`. A tensor is compressed where its `raw_size` is not 0. Its `size`
 //! counts the blocks with their headers.
 
-use super::{FORMAT, check_head_length, crc32_before, unknown_dtype};
+use super::head::{NAME, check_head_length, crc32_before, unknown_dtype};
 use crate::codec::lz4;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::budget::Budget;
-use crate::format::{StretchChecksum, json};
+use crate::format::checksum::StretchChecksum;
+use crate::format::values::budget::Budget;
+use crate::format::values::json;
 use crate::index::{Component, Encoding, Index, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use std::collections::HashMap;
@@ -87,7 +88,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         warnings.push("the file is signed, but the format does not say how: the signature was not checked".to_owned());
     }
     Ok(Parsed::File(Index {
-        format: FORMAT.name,
+        format: NAME,
         version: header.version,
         metadata,
         long_arrays: Vec::new(),

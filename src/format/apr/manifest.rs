@@ -1,10 +1,10 @@
 //! The manifest of a model in several APR files: as the specification lays it out ("Sharding"), and as
 //! `apr-format` writes it (`v2::ShardManifest`). They differ in the names of their keys.
 
-use super::FORMAT;
+use super::head::NAME;
 use crate::error::{Result, malformed};
-use crate::format::json::{self, shown};
-use crate::index::{Digest, Manifest, Part, check_part_count};
+use crate::format::values::json::shown;
+use crate::index::{Digest, Manifest, Part, check_part_count, part_path};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -44,7 +44,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     }
     let metadata = document.iter().filter(|(key, _)| !OWN_KEYS.contains(&key.as_str()));
     let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect();
-    Ok(Manifest { format: FORMAT.name, version, metadata, parts, tensor_parts, catalog: None })
+    Ok(Manifest { format: NAME, version, metadata, parts, tensor_parts, catalog: None })
 }
 
 /// `apr-format` numbers the shards, and lists them in that order; tensors are mapped to numbers.
@@ -74,7 +74,7 @@ fn parse_shard(shard: &Value) -> Result<Part> {
             malformed(format!("the crc32 of shard \"{path}\" is {}, not 8 hexadecimal digits", shown(crc32)))
         })?),
     };
-    Ok(Part { path: json::part_path(path)?, byte_length, digest: digest.map(Digest::Crc32), url: None })
+    Ok(Part { path: part_path(path)?, byte_length, digest: digest.map(Digest::Crc32), url: None })
 }
 
 /// The specification shows `"crc32": "..."` and leaves its form open: hexadecimal, with or without `0x`, or a number.

@@ -7,13 +7,14 @@
 //! - Some published files lack the CRC32 at the end. `apr-format` never reads it; here a missing one is a warning.
 //! - Offsets need not ascend: a streaming writer keeps the order in which tensors came, and sorts the index by name.
 
-use super::{FORMAT, check_head_length, crc32_before, unknown_dtype};
+use super::head::{NAME, check_head_length, crc32_before, unknown_dtype};
 use crate::codec::digest::{self, Hasher};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::budget::Budget;
-use crate::format::{StretchChecksum, json};
+use crate::format::checksum::StretchChecksum;
+use crate::format::values::budget::Budget;
+use crate::format::values::json;
 use crate::index::{Component, Digest, Index, Parsed, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use std::collections::HashMap;
@@ -61,7 +62,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         warnings.push("the file is signed, but the format does not say how: the signature was not checked".to_owned());
     }
     Ok(Parsed::File(Index {
-        format: FORMAT.name,
+        format: NAME,
         version: header.version,
         metadata,
         long_arrays: Vec::new(),

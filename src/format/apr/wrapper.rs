@@ -3,7 +3,7 @@
 //! Source: the crate `aprender`, `serialization/apr.rs`; with the magic `APR2` in 0.22 to 0.24.0, with `APR\0` in
 //! 0.24.1 to 0.25.
 
-use super::{check_unpacked_length, zstd};
+use super::compressed::{check_unpacked_length, zstd};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fields::Fields;

@@ -1,7 +1,11 @@
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use super::*;
-use serde_json::json;
+use super::parse::parse;
+use crate::dtype::Dtype;
+use crate::error::{ErrorKind, Result};
+use crate::index::{Index, Parsed, Tensor};
+use crate::window::{Stop, Window};
+use serde_json::{Value, json};
 
 /// The first bytes of a CBOR item: its major type, and a number.
 fn head(major: u8, number: u64) -> Vec<u8> {

@@ -6,14 +6,15 @@
 //! vocabulary; tokens follow the vocabulary's header, or the special tokens where those do. Checksums of the
 //! footer are stated only where the flags say so; the header's, unless it is zero.
 
-use super::{MAGIC, add_vocabulary, check_dims, check_token_count};
+use super::parts::{MAGIC, MAX_DIMS, NAME, add_vocabulary, check_dims, check_token_count};
 use crate::codec::crc32;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::budget::Budget;
-use crate::format::{Stated, StretchChecksum, json, next_start};
-use crate::index::{Component, Index, Metadata, Tensor, check_tensors};
+use crate::format::checksum::{Stated, StretchChecksum};
+use crate::format::values::budget::Budget;
+use crate::format::values::json;
+use crate::index::{Component, Index, Metadata, Tensor, check_tensors, next_start};
 use crate::window::{Stop, Window};
 use std::ops::Range;
 
@@ -45,13 +46,13 @@ const DTYPES: [Dtype; 9] =
     [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::I32, Dtype::I16, Dtype::I8, Dtype::U32, Dtype::U16, Dtype::U8];
 
 /// The dtypes of the specification's table.
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) fn dtypes() -> impl Iterator<Item = &'static Dtype> {
     DTYPES.iter()
 }
 
 /// The code of a dtype, if the specification's table has it.
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) fn dtype_code(dtype: &Dtype) -> Option<u8> {
     DTYPES.iter().position(|known| known == dtype).and_then(|code| u8::try_from(code).ok())
 }
@@ -167,7 +168,7 @@ pub(super) fn parse(window: &Window, header: &Header) -> Result<Index, Stop> {
     }
     check_tensors(&mut tensors, Some(header.data.end))?;
     Ok(Index {
-        format: super::FORMAT.name,
+        format: NAME,
         version: header.version.clone(),
         metadata,
         long_arrays: Vec::new(),
@@ -301,7 +302,7 @@ impl Descriptor {
         let dims = fields.u8()?;
         let name_length = fields.u16()?;
         let mut shape = Vec::new();
-        for dim in 0..super::MAX_DIMS {
+        for dim in 0..MAX_DIMS {
             let size = u64::from(fields.u32()?);
             shape.extend((dim < dims.into()).then_some(size));
         }

@@ -4,13 +4,13 @@
 //! begins. Over a network that is a request for every tensor larger than a read-ahead of the engine (64 KiB): some
 //! 40 for all-MiniLM-L6-v2, one after the other. There is no way round it but to convert the file.
 
-use super::{add_vocabulary, check_dims, check_token_count};
+use super::parts::{NAME, add_vocabulary, check_dims, check_token_count};
 use crate::cursor::Cursor;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::budget::Budget;
-use crate::format::json;
+use crate::format::values::budget::Budget;
+use crate::format::values::json;
 use crate::index::{Component, Index, Metadata, Tensor, check_tensors};
 use crate::window::{Stop, Window};
 use serde_json::Value;
@@ -76,7 +76,7 @@ pub(super) fn parse(window: &Window) -> Result<Index, Stop> {
         warnings.push(warning.to_owned());
     }
     Ok(Index {
-        format: super::FORMAT.name,
+        format: NAME,
         version: "1".into(),
         metadata,
         long_arrays: Vec::new(),

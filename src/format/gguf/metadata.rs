@@ -1,9 +1,9 @@
 //! The typed key-value pairs of a GGUF head, as JSON: integers stay exact, floating-point numbers are those of the file.
 
-use super::Head;
+use super::head::Head;
 use crate::error::{Error, ErrorKind, malformed};
-use crate::format::budget::{Budget, max_values};
-use crate::format::json::{self, float};
+use crate::format::values::budget::{Budget, max_values};
+use crate::format::values::json::{self, float};
 use crate::index::{LongArray, Metadata, Strings};
 use crate::window::{Stop, Window};
 use serde_json::Value;

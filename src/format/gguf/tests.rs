@@ -1,10 +1,12 @@
 #![allow(clippy::panic, reason = "a test")]
 
-use super::*;
-use crate::error::ErrorKind;
+use super::parse::parse;
+use crate::error::{ErrorKind, Result};
+use crate::index::{Encoding, Index, Parsed, Tensor};
 use crate::loader::{Loader, Options};
 use crate::native::Reader;
 use crate::source::memory::MemorySource;
+use crate::window::{Stop, Window};
 use futures::executor::block_on;
 use serde_json::{Value, json};
 use std::rc::Rc;
@@ -103,6 +105,7 @@ fn metadata_keeps_its_types_in_every_version_and_byte_order() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
 fn long_arrays_are_the_same_in_every_version_and_byte_order() {
     const COUNT: u32 = 2000;
     let numbers = |writer: &mut Writer, key: &str, kind, number: &dyn Fn(u32) -> u32| {
@@ -267,6 +270,7 @@ fn with_vocabulary() -> Vec<u8> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
 fn a_large_vocabulary_takes_few_round_trips_and_is_not_parsed_again_and_again() {
     let file = with_vocabulary();
     let length = file.len() as u64;

@@ -1,10 +1,10 @@
 //! A blob as an index describes it, which becomes a component of a tensor.
 
-use super::super::described::integer;
 use crate::codec::digest::from_hex;
 use crate::codec::zstd;
 use crate::dtype::Dtype;
 use crate::error::{Result, malformed};
+use crate::format::values::described::integer;
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, role_named};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ impl Blob<'_> {
         expected: Option<u64>,
         findings: &mut Findings,
     ) -> Result<Component> {
-        let end = self.offset.checked_add(self.length).filter(|_| self.offset >= super::MAGIC_BYTES);
+        let end = self.offset.checked_add(self.length).filter(|_| self.offset >= super::contents::MAGIC_BYTES);
         let range = end.map(|end| self.offset..end).ok_or_else(|| {
             malformed(format!("its offset {} and length {} are no range of the file", self.offset, self.length))
         })?;

@@ -73,7 +73,7 @@ pub(super) fn byte_length(dtype: &Dtype, elements: u64) -> Result<Option<u64>> {
 
 /// How a component's `dtype` and `type` are spelled. A dtype that weightstream has no size for is stored as bytes, with
 /// its name as the type. `None` for what would be read as another dtype.
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) fn spelling(dtype: &Dtype) -> Option<(&'static str, Option<&str>)> {
     let stored = STORED.iter().find(|(_, known)| known == dtype).map(|(name, _)| (*name, None));
     let logical = || LOGICAL.iter().find(|(.., known)| known == dtype).map(|(name, stored, _)| (*stored, Some(*name)));
@@ -86,7 +86,7 @@ pub(crate) fn spelling(dtype: &Dtype) -> Option<(&'static str, Option<&str>)> {
 
 /// The layout of dense tensors of a dtype of ggml's: the bytes as GGUF has them, with the size of their blocks as
 /// attributes. It is from the registry of version 2 (profiles `gguf.<type>/1`); the list of 1.2 is open.
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) fn block_layout(dtype: &Dtype) -> Option<(String, [(&'static str, u64); 2])> {
     let block = ggml_block(dtype)?;
     let [elements, bytes] = BLOCK_KEYS;

@@ -1,11 +1,11 @@
 //! The index of zTensor 0.1: a list of tensors, one blob each.
 
-use super::super::cbor::Cbor;
-use super::super::described::{integers, text};
-use super::Contents;
 use super::blob::{Blob, Findings};
+use super::contents::Contents;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
+use crate::format::values::cbor::Cbor;
+use crate::format::values::described::{integers, text};
 use crate::index::{Layout, Metadata, Tensor};
 use serde_json::Value;
 

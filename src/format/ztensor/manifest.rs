@@ -1,13 +1,14 @@
 //! The manifest of zTensor 1.0 to 1.2: named tensors, each of components with a role.
 
-use super::super::cbor::Cbor;
-use super::super::described::{integer, integers, text};
 use super::blob::{Blob, Findings};
+use super::contents::{Contents, check_version};
 use super::dtypes::{block_dtype, byte_length, logical_dtype, main_component, stored_dtype};
 use super::list::dtype_of;
-use super::{Contents, check_version};
+
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
+use crate::format::values::cbor::Cbor;
+use crate::format::values::described::{integer, integers, text};
 use crate::index::{Component, Layout, Metadata, Tensor};
 use serde_json::Value;
 

@@ -1,10 +1,13 @@
 //! What the rules say of files that no tool at hand writes. The files of the tools are in `tests/fixtures/`.
 
-use super::*;
+use super::parse::parse;
+use super::v1::MAGIC_1;
 use crate::dtype::Dtype;
-use crate::index::{Encoding, Layout};
+use crate::error::{ErrorKind, Result};
+use crate::index::{Encoding, Index, Layout, Parsed};
 use crate::loader::{Loader, Options};
 use crate::source::memory::MemorySource;
+use crate::window::{Stop, Window};
 use futures::executor::block_on;
 use minicbor::Encoder;
 use serde_json::{Value, json};
@@ -191,6 +194,7 @@ fn metadata_is_what_the_manifest_says_beside_its_tensors() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
 fn opens_a_large_file_with_three_requests() {
     let objects: serde_json::Map<String, Value> = (0..3000u64)
         .map(|i| {

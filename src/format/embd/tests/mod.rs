@@ -4,10 +4,12 @@
 mod specified;
 mod walked;
 
-use super::*;
-use crate::index::Index;
+use super::layout::{check_tail, parse};
+use crate::error::{ErrorKind, Result};
+use crate::index::{Index, Parsed};
 use crate::loader::{Loader, Options};
 use crate::source::memory::MemorySource;
+use crate::window::{Stop, Window};
 use futures::executor::block_on;
 use proptest::prelude::*;
 use std::rc::Rc;

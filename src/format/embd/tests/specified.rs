@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::dtype::Dtype;
+use crate::format::embd::{MAX_TOKENS, name_hash};
 use crate::loader::TensorRequest;
 use crate::native::Reader;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// CRC-32/IEEE bit by bit.
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
@@ -139,6 +140,7 @@ fn verified(file: &[u8]) -> Result<Option<&'static str>> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
 fn reads_what_the_specification_lays_out() {
     let index = parsed(&File::new().bytes()).unwrap();
     let expected = json!({
@@ -208,6 +210,7 @@ fn another_hash_is_no_reason_to_refuse_a_file() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
 fn the_checksums_find_damage_wherever_it_is() {
     let file = File::new().bytes();
     assert_eq!(verified(&file), Ok(Some("crc32")));

@@ -53,6 +53,7 @@ fn bytes_behind_the_vocabulary_of_the_tools_are_ignored() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
 fn a_walk_takes_a_request_for_every_large_tensor_and_no_more() {
     let mut tensors = Vec::new();
     for _ in 0..20 {

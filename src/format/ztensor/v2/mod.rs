@@ -12,11 +12,11 @@ mod deterministic;
 mod object;
 mod part;
 
-use super::super::cbor::Cbor;
 use super::blob::Findings;
-use super::{Contents, MAX_MANIFEST_BYTES, too_large};
+use super::contents::{Contents, MAX_MANIFEST_BYTES, too_large};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
+use crate::format::values::cbor::Cbor;
 use crate::index::{Metadata, Tensor, check_tied_tensors};
 use crate::window::{Stop, Window};
 use std::ops::Range;

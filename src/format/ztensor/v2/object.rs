@@ -6,8 +6,8 @@ use super::part::Part;
 use super::{check_name, named};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, Result, malformed};
-use crate::format::cbor::Cbor;
-use crate::format::described::{integers, text};
+use crate::format::values::cbor::Cbor;
+use crate::format::values::described::{integers, text};
 use crate::index::{Layout, Metadata, Tensor};
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use crate::codec::digest::from_hex;
 use crate::codec::zstd;
 use crate::dtype::Dtype;
 use crate::error::{Result, malformed};
-use crate::format::described::{integer, integers, text};
+use crate::format::values::described::{integer, integers, text};
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, role_named};
 use serde_json::Value;
 use std::ops::Range;

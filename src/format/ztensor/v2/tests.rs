@@ -284,6 +284,7 @@ fn models_in_several_files_are_refused_as_such() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
 fn tensors_are_checked_by_their_xxh3() {
     let blob: Vec<u8> = (0..1000u32).flat_map(u32::to_le_bytes).collect();
     let digest = format!("xxh3:{:016x}", XxHash3_64::oneshot(&blob));

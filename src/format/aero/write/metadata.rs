@@ -1,0 +1,115 @@
+//! What an AERO file says of the model: MJSN, and `model` of the manifest.
+
+use crate::codec::digest::from_hex;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Metadata;
+use crate::output::metadata;
+use crate::output::writer::Settings;
+use serde_json::{Map, Value, json};
+
+/// Under which key of MJSN descriptors of packed tensors stand.
+pub(super) const DESCRIPTORS_KEY: &str = "quant_descriptors";
+
+/// Says in MJSN what the file was made of. If that is `gguf`, shapes have the innermost dimension first.
+const SOURCE_FORMAT_KEY: &str = "source_format";
+
+/// What is said of the model.
+pub(super) struct About {
+    /// For MJSN.
+    pub(super) metadata: Metadata,
+    /// For the manifest: `name` and `architecture`, as far as they are known.
+    pub(super) model: Option<Map<String, Value>>,
+}
+
+impl About {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let mut metadata = metadata::join(settings);
+        metadata.retain(|key, value| settings.given.contains_key(key) || !is_identity(key, value));
+        let model = match metadata.get("model") {
+            Some(Value::Object(_)) => metadata.shift_remove("model"), // out of a manifest; read, it is there again
+            _ => None,
+        };
+        let model = model.and_then(|model| model.as_object().cloned()).or_else(|| named_model(&metadata));
+        About { metadata, model }
+    }
+
+    /// MJSN of a file: everything in the first one, in the others only what tells how tensors are to be read.
+    pub(super) fn json(&self, is_whole: bool, descriptors: &[Value]) -> Result<Vec<u8>> {
+        let is_wanted = |key: &str| is_whole || key == SOURCE_FORMAT_KEY;
+        let wanted = self.metadata.iter().filter(|(key, _)| is_wanted(key));
+        let mut wanted: Metadata = wanted.map(|(key, value)| (key.clone(), value.clone())).collect();
+        if !descriptors.is_empty() {
+            wanted.insert(DESCRIPTORS_KEY.to_owned(), descriptors.into());
+        }
+        serde_json::to_vec(&wanted)
+            .map_err(|e| Error::new(ErrorKind::Internal, format!("the metadata cannot be written as JSON: {e}")))
+    }
+
+    pub(super) fn shapes_are_reversed(&self) -> bool {
+        self.metadata.get(SOURCE_FORMAT_KEY).and_then(Value::as_str) == Some("gguf")
+    }
+
+    /// `model` of a set, whose tools print both.
+    pub(super) fn model_of_set(&self) -> Value {
+        let mut model = json!({ "name": "unknown", "architecture": "unknown" });
+        if let Some(object) = model.as_object_mut() {
+            object.extend(self.model.iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
+        }
+        model
+    }
+}
+
+/// The UUID of a file, which readers list with its metadata: another file has another one.
+fn is_identity(key: &str, value: &Value) -> bool {
+    key == "uuid" && value.as_str().and_then(from_hex::<16>).is_some()
+}
+
+/// What the model is called, by the keys of AERO's tools, of GGUF, and of configurations.
+fn named_model(metadata: &Metadata) -> Option<Map<String, Value>> {
+    let names = [
+        ("name", ["model_name", "general.name", "name"]),
+        ("architecture", ["architecture", "general.architecture", "model_type"]),
+    ];
+    let text = |keys: [&str; 3]| keys.iter().find_map(|key| metadata.get(*key).filter(|value| value.is_string()));
+    let found = names.into_iter().filter_map(|(name, keys)| Some((name.to_owned(), text(keys)?.clone())));
+    Some(found.collect()).filter(|model: &Map<_, _>| !model.is_empty())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::output::writer::{Compression, DigestAlgorithm};
+
+    fn about(given: Value, source: Value) -> (Value, Value) {
+        let object = |value: Value| value.as_object().cloned().unwrap();
+        let about = About::new(&Settings {
+            compression: Compression::None,
+            digest: DigestAlgorithm::None,
+            alignment: 64,
+            given: &object(given),
+            source_format: "aero",
+            source: &object(source),
+        });
+        (about.metadata.into(), about.model.map_or(Value::Null, Value::Object))
+    }
+
+    #[test]
+    fn the_identity_of_another_file_is_left_behind() {
+        let uuid = "00112233445566778899aabbccddeeff";
+        assert_eq!(about(json!({}), json!({ "uuid": uuid, "a": 1 })).0, json!({ "a": 1 }));
+        assert_eq!(about(json!({ "uuid": uuid }), json!({})).0, json!({ "uuid": uuid }));
+        assert_eq!(about(json!({}), json!({ "uuid": "mine" })).0, json!({ "uuid": "mine" }));
+    }
+
+    #[test]
+    fn the_manifest_names_the_model_as_far_as_it_has_a_name() {
+        let model = |source| about(json!({}), source).1;
+        assert_eq!(model(json!({ "general.name": "x" })), json!({ "name": "x" }));
+        assert_eq!(model(json!({ "name": 3, "model_type": "bert" })), json!({ "architecture": "bert" }));
+        assert_eq!(model(json!({ "format": "pt" })), Value::Null);
+        let (metadata, model) = about(json!({}), json!({ "name": "y", "model": { "name": "x", "v": 1 } }));
+        assert_eq!((metadata, model), (json!({ "name": "y" }), json!({ "name": "x", "v": 1 })));
+        assert_eq!(about(json!({}), json!({ "model": "x" })), (json!({ "model": "x" }), Value::Null));
+    }
+}

@@ -1,0 +1,65 @@
+//! Which of the layouts a file has.
+
+use super::head::crc32_before;
+use super::{apr1, aprn, draft, shipped, wrapper};
+use crate::error::Result;
+use crate::format::checksum::StretchChecksum;
+use crate::index::Parsed;
+use crate::window::{Stop, Window};
+
+/// The layouts of files that are not JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    Draft,
+    Shipped,
+    Wrapper,
+    Apr1,
+    Aprn,
+}
+
+pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
+    match layout(window)? {
+        Layout::Draft => draft::parse(window),
+        Layout::Shipped => shipped::parse(window),
+        Layout::Wrapper => wrapper::parse(window),
+        Layout::Apr1 => apr1::parse(window),
+        Layout::Aprn => aprn::parse(window),
+    }
+}
+
+pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+    match layout(window)? {
+        Layout::Draft => draft::checksums(window),
+        Layout::Shipped => shipped::checksums(window),
+        Layout::Wrapper => Ok(Vec::new()), // what it holds has one
+        // The CRC32 at the end, of all bytes before it.
+        _ => Ok(window.file_length().and_then(|length| length.checked_sub(4)).map(crc32_before).into_iter().collect()),
+    }
+}
+
+pub(super) fn check_tail(window: &Window) -> Result<(), Stop> {
+    match layout(window)? {
+        Layout::Draft => draft::check_tail(window),
+        _ => Ok(()), // their heads tell where the file ends
+    }
+}
+
+/// Tells the layouts apart. `APR2` and `APR\0` have each stood for two or three of them.
+fn layout(window: &Window) -> Result<Layout, Stop> {
+    let magic = window.get(0..4)?;
+    if magic == b"APR1" {
+        return Ok(Layout::Apr1);
+    }
+    if magic == b"APRN" {
+        return Ok(Layout::Aprn);
+    }
+    let could_be_draft = magic == draft::MAGIC;
+    let head = window.get(0..shipped::MIN_SNIFF_BYTES)?;
+    Ok(if wrapper::recognises(head) {
+        Layout::Wrapper
+    } else if shipped::recognises(head) || !could_be_draft {
+        Layout::Shipped
+    } else {
+        Layout::Draft
+    })
+}

@@ -1,0 +1,77 @@
+//! The specification's layout.
+
+use super::files::{Entry, draft, load, open, packed, parse, refused, shipped, verify};
+use crate::error::ErrorKind;
+
+const COMPRESSED: u32 = 1;
+const ENCRYPTED: u32 = 1 << 4;
+const SIGNED: u32 = 1 << 5;
+
+#[test]
+fn layouts_are_told_apart_by_more_than_their_magic() {
+    let entry = [Entry::new("t", 0, &[1], vec![0; 4])];
+    assert_eq!(parse(&draft(0, &entry)).unwrap().tensors.len(), 1);
+    for magic in [b"APR2", b"APR\0"] {
+        assert_eq!(parse(&shipped(magic, 0, &entry)).unwrap().tensors.len(), 1);
+        let mut wrapper = packed(&super::files::apr1());
+        wrapper[..4].copy_from_slice(magic);
+        assert_eq!(load(&open(wrapper).unwrap(), "t", None).unwrap().len(), 16);
+    }
+}
+
+#[test]
+fn compressed_tensors_come_out_whole_and_by_rows() {
+    let values: Vec<u8> = (0..300_000u32).map(|at| (at / 1000) as u8).collect();
+    let mut entry = Entry::new("t", 7, &[300, 1000], Vec::new());
+    for block in values.chunks(65536) {
+        let block = lz4_flex::block::compress(block);
+        entry.stored.extend((block.len() as u32).to_le_bytes());
+        entry.stored.extend(block);
+    }
+    entry.raw_size = values.len() as u64;
+    let file = draft(COMPRESSED, &[Entry::new("before", 7, &[5], vec![1; 5]), entry.clone()]);
+    let loader = open(file.clone()).unwrap();
+    assert_eq!(load(&loader, "t", None).unwrap(), values);
+    assert_eq!(load(&loader, "t", Some(100..200)).unwrap(), values[100_000..200_000]);
+    assert_eq!(verify(file), Ok(Some("crc32")));
+
+    entry.raw_size += 1;
+    let error = refused(&draft(COMPRESSED, &[entry]));
+    assert!(error.what.contains("300001 bytes are not those of U8 [300, 1000]"), "{error}");
+}
+
+#[test]
+fn scalars_and_empty_tensors_have_their_place() {
+    let file = draft(0, &[Entry::new("s", 0, &[], vec![1, 2, 3, 4]), Entry::new("e", 0, &[0, 7], vec![])]);
+    let loader = open(file).unwrap();
+    assert_eq!(load(&loader, "s", None).unwrap(), [1, 2, 3, 4]);
+    assert!(load(&loader, "e", None).unwrap().is_empty());
+}
+
+#[test]
+fn refuses_a_file_that_is_not_whole() {
+    let file = draft(0, &[Entry::new("t", 0, &[1], vec![0; 4])]);
+    for missing in [1, 16, 60, 100] {
+        let error = open(file[..file.len() - missing].to_vec()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Truncated, "{missing} bytes missing: {error}");
+    }
+    let mut flipped = file.clone();
+    flipped[file.len() - 30] ^= 1;
+    assert_eq!(verify(flipped).unwrap_err().kind, ErrorKind::Checksum);
+}
+
+#[test]
+fn refuses_what_is_encrypted_and_warns_of_a_signature() {
+    assert_eq!(refused(&draft(ENCRYPTED, &[])).kind, ErrorKind::Unsupported);
+    assert_eq!(parse(&draft(SIGNED, &[])).unwrap().warnings.len(), 1);
+}
+
+#[test]
+fn refuses_names_that_occur_twice_and_tensors_that_overlap() {
+    let entry = Entry::new("t", 0, &[1], vec![0; 4]);
+    assert!(refused(&draft(0, &[entry.clone(), entry.clone()])).what.contains("occurs twice"));
+    let mut file = draft(0, &[entry.clone(), Entry { name: "u", ..entry }]);
+    let second_offset = file.windows(8).position(|bytes| bytes == 64u64.to_le_bytes()).unwrap();
+    file[second_offset] = 3;
+    assert!(refused(&file).what.contains("overlap those of \"t\""));
+}

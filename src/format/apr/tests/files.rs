@@ -1,0 +1,154 @@
+//! APR files of each layout, from their parts.
+
+use crate::error::{Error, Result};
+use crate::format;
+use crate::index::{Index, Parsed};
+use crate::loader::{Loader, Options, TensorRequest};
+use crate::source::memory::MemorySource;
+use crate::window::{Stop, Window};
+use futures::executor::block_on;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// An entry of the index: what it says, and the bytes that it says it of.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) dtype: u8,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) stored: Vec<u8>,
+    /// Only in the specification's layout.
+    pub(crate) raw_size: u64,
+}
+
+impl Entry {
+    pub(crate) fn new(name: &'static str, dtype: u8, shape: &[u64], stored: Vec<u8>) -> Self {
+        Entry { name, dtype, shape: shape.to_vec(), stored, raw_size: 0 }
+    }
+
+    fn write(&self, offset: usize, out: &mut Vec<u8>) {
+        out.extend((self.name.len() as u16).to_le_bytes());
+        out.extend(self.name.as_bytes());
+        out.extend([self.dtype, self.shape.len() as u8]);
+        out.extend(self.shape.iter().flat_map(|dim| dim.to_le_bytes()));
+        out.extend((offset as u64).to_le_bytes());
+        out.extend((self.stored.len() as u64).to_le_bytes());
+    }
+}
+
+/// The specification's layout.
+pub(crate) fn draft(flags: u32, entries: &[Entry]) -> Vec<u8> {
+    let metadata = b"{\"model_type\":\"test\"}";
+    let (mut index, data) = index_and_data(entries, |entry, index| {
+        index.extend(entry.raw_size.to_le_bytes());
+        index.extend([0; 4]);
+    });
+    index.splice(0..0, [(entries.len() as u32).to_le_bytes(), [0; 4]].concat());
+    let index_offset = 32 + metadata.len();
+    let data_offset = (index_offset + index.len()).next_multiple_of(64);
+
+    let mut file = b"APR2\x02\0\0\0".to_vec();
+    file.extend(flags.to_le_bytes());
+    for field in [32, metadata.len(), index_offset, index.len(), data_offset] {
+        file.extend((field as u32).to_le_bytes());
+    }
+    file.extend(metadata);
+    file.extend(index);
+    file.resize(data_offset, 0);
+    file.extend(data);
+    let file_length = file.len() as u64 + 16;
+    file.extend(crc32fast::hash(&file).to_le_bytes());
+    file.extend(b"2RPA");
+    file.extend(file_length.to_le_bytes());
+    file
+}
+
+/// The layout that the tools write.
+pub(crate) fn shipped(magic: &[u8; 4], flags: u16, entries: &[Entry]) -> Vec<u8> {
+    let metadata = b"{\"model_type\":\"test\"}";
+    let (index, data) = index_and_data(entries, |_, _| {});
+    let data_offset = (128 + index.len()).next_multiple_of(64);
+
+    let mut file = magic.to_vec();
+    file.extend([2, 0]);
+    file.extend(flags.to_le_bytes());
+    file.extend((entries.len() as u32).to_le_bytes());
+    file.extend(64u64.to_le_bytes());
+    file.extend((metadata.len() as u32).to_le_bytes());
+    file.extend(128u64.to_le_bytes());
+    file.extend((data_offset as u64).to_le_bytes());
+    file.resize(64, 0);
+    file.extend(metadata);
+    file.resize(128, 0);
+    file.extend(index);
+    file.resize(data_offset, 0);
+    file.extend(data);
+    seal(&mut file);
+    file.extend(crc32fast::hash(&file).to_le_bytes());
+    file
+}
+
+/// Gives a header of 64 bytes the checksum that it should have.
+pub(crate) fn seal(file: &mut [u8]) {
+    let crc = crc32fast::hash(&[&file[..40], &file[44..64]].concat());
+    file[40..44].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// An APR1 file of one tensor, `t`: four numbers.
+pub(crate) fn apr1() -> Vec<u8> {
+    let (metadata, index) = (b"{\"a\":1}", br#"[{"name":"t","dtype":"F32","shape":[2,2],"offset":0,"size":16}]"#);
+    let mut file = b"APR1".to_vec();
+    file.extend((metadata.len() as u32).to_le_bytes());
+    file.extend(metadata);
+    file.extend(1u32.to_le_bytes());
+    file.extend((index.len() as u32).to_le_bytes());
+    file.extend(index);
+    file.extend(0..16u8);
+    file.extend(crc32fast::hash(&file).to_le_bytes());
+    file
+}
+
+/// The LZ4 wrapper round a file.
+pub(crate) fn packed(file: &[u8]) -> Vec<u8> {
+    let mut packed = b"APR\0\x01".to_vec();
+    packed.extend((file.len() as u32).to_le_bytes());
+    packed.extend(lz4_flex::compress_prepend_size(file));
+    packed
+}
+
+fn index_and_data(entries: &[Entry], more: impl Fn(&Entry, &mut Vec<u8>)) -> (Vec<u8>, Vec<u8>) {
+    let (mut index, mut data) = (Vec::new(), Vec::new());
+    for entry in entries {
+        entry.write(data.len(), &mut index);
+        more(entry, &mut index);
+        data.extend(&entry.stored);
+        data.resize(data.len().next_multiple_of(64), 0);
+    }
+    (index, data)
+}
+
+pub(crate) fn parse(bytes: &[u8]) -> Result<Index> {
+    match format::parse(&Window::whole(bytes)) {
+        Ok(Parsed::File(index)) => Ok(index),
+        Err(Stop::Failed(error)) => Err(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn refused(bytes: &[u8]) -> Error {
+    parse(bytes).unwrap_err()
+}
+
+pub(crate) fn open(bytes: Vec<u8>) -> Result<Rc<Loader<MemorySource>>> {
+    let source = MemorySource::new(vec![("m.apr".to_owned(), bytes.into())])?;
+    block_on(Loader::open(source, Options::default())).map(Rc::new)
+}
+
+pub(crate) fn load(loader: &Rc<Loader<MemorySource>>, name: &str, rows: Option<Range<u64>>) -> Result<Vec<u8>> {
+    let loaded = block_on(loader.load_tensor(name, TensorRequest { rows, into: None }, Rc::new(())))?;
+    Ok(loaded.components.into_iter().next().unwrap().buffer)
+}
+
+pub(crate) fn verify(bytes: Vec<u8>) -> Result<Option<&'static str>> {
+    block_on(open(bytes)?.verify(Rc::new(())))
+}

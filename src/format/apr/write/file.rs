@@ -1,0 +1,164 @@
+//! One APR file, from its header to its footer.
+
+use super::lz4::BlockCompressor;
+use super::target::entry_bytes;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::apr::draft::{
+    FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAGIC, MAGIC_END, TENSOR_COMPRESSED, dtype_code, flags,
+};
+use crate::index::Tensor;
+use crate::output::file::{FinishedFile, PartialFile};
+use crate::output::target::{TensorFile, TensorSource};
+use crate::output::writer::Compression;
+
+/// A file that is being written: tensors one after another, the head last, in the room that was left for it.
+pub(super) struct AprFile {
+    file: PartialFile,
+    metadata: Vec<u8>,
+    index: Vec<u8>,
+    index_length: u64,
+    tensor_count: u32,
+    data_offset: u64,
+    alignment: u64,
+    compression: Compression,
+    /// From the first tensor that is compressed on.
+    compressor: Option<BlockCompressor>,
+    flags: u32,
+}
+
+/// How a tensor came to be stored.
+struct Stored {
+    size: u64,
+    raw_size: u64,
+    flags: u32,
+}
+
+impl AprFile {
+    pub(super) fn begin(
+        mut file: PartialFile,
+        metadata: &[u8],
+        tensors: &[Tensor],
+        alignment: u64,
+        compression: Compression,
+        is_shard: bool,
+    ) -> Result<Self> {
+        let index_length = INDEX_HEADER_BYTES + tensors.iter().map(entry_bytes).sum::<u64>();
+        let head_length = HEADER_BYTES + metadata.len() as u64 + index_length;
+        let data_offset = head_length.next_multiple_of(alignment);
+        file.leave_head(data_offset)?;
+        let aligned = if alignment == 32 { flags::ALIGNED_32 } else { flags::ALIGNED_64 };
+        let flags = aligned | if is_shard { flags::SHARDED } else { 0 };
+        let (metadata, index) = (metadata.to_vec(), Vec::new());
+        let compressor = None;
+        Ok(AprFile {
+            file,
+            metadata,
+            index,
+            index_length,
+            tensor_count: 0,
+            data_offset,
+            alignment,
+            compression,
+            compressor,
+            flags,
+        })
+    }
+}
+
+impl TensorFile for AprFile {
+    fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
+        self.file.align(self.alignment)?;
+        let offset = self.file.position() - self.data_offset;
+        let stored = match self.compression {
+            Compression::None | Compression::Zstd => self.write_raw(tensor, source)?,
+            Compression::Lz4 => self.write_lz4(tensor, source)?,
+            Compression::Auto => {
+                let mark = self.file.mark();
+                let stored = self.write_lz4(tensor, source)?;
+                if stored.size < stored.raw_size {
+                    stored
+                } else {
+                    self.file.rewind(mark)?;
+                    self.write_raw(tensor, source)?
+                }
+            }
+        };
+        if stored.raw_size > 0 {
+            self.flags |= flags::COMPRESSED;
+        }
+        if tensor.dtype.block().is_some_and(|block| block.elements > 1) {
+            self.flags |= flags::QUANTIZED;
+        }
+        self.add_entry(tensor, offset, &stored)
+    }
+
+    /// Writes the last padding, the footer and the head.
+    fn finish(mut self: Box<Self>) -> Result<FinishedFile> {
+        let head = self.head()?;
+        self.file.write_head(&head)?;
+        let file_length = self.file.position() + FOOTER_BYTES;
+        let crc32 = self.file.crc32();
+        self.file.write(&crc32.to_le_bytes())?;
+        self.file.write(&MAGIC_END)?;
+        self.file.write(&file_length.to_le_bytes())?;
+        self.file.finish()
+    }
+}
+
+impl AprFile {
+    fn write_raw(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<Stored> {
+        let start = self.file.position();
+        source.read(tensor, &mut |bytes| self.file.write(bytes))?;
+        Ok(Stored { size: self.file.position() - start, raw_size: 0, flags: 0 })
+    }
+
+    /// A tensor without bytes has no blocks, and so counts as raw.
+    fn write_lz4(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<Stored> {
+        let start = self.file.position();
+        let AprFile { file, compressor, .. } = self;
+        let mut encoder = compressor.get_or_insert_with(BlockCompressor::new).encoder();
+        let mut raw_size = 0;
+        source.read(tensor, &mut |bytes| {
+            raw_size += bytes.len() as u64;
+            encoder.push(bytes, &mut |block| file.write(block))
+        })?;
+        encoder.finish(&mut |block| file.write(block))?;
+        let flags = if raw_size > 0 { TENSOR_COMPRESSED } else { 0 };
+        Ok(Stored { size: self.file.position() - start, raw_size, flags })
+    }
+
+    fn add_entry(&mut self, tensor: &Tensor, offset: u64, stored: &Stored) -> Result<()> {
+        let unplanned = || Error::new(ErrorKind::Internal, "a tensor was to be written that APR cannot hold");
+        let name_length = u16::try_from(tensor.name.len()).map_err(|_| unplanned())?;
+        let dims = u8::try_from(tensor.shape.len()).map_err(|_| unplanned())?;
+        self.index.extend(name_length.to_le_bytes());
+        self.index.extend(tensor.name.as_bytes());
+        self.index.extend([dtype_code(&tensor.dtype).ok_or_else(unplanned)?, dims]);
+        for field in tensor.shape.iter().chain([&offset, &stored.size, &stored.raw_size]) {
+            self.index.extend(field.to_le_bytes());
+        }
+        self.index.extend(stored.flags.to_le_bytes());
+        self.tensor_count += 1;
+        Ok(())
+    }
+
+    fn head(&self) -> Result<Vec<u8>> {
+        let metadata_length = self.metadata.len() as u64;
+        let index_offset = HEADER_BYTES + metadata_length;
+        let mut head = MAGIC.to_vec();
+        head.extend(2u16.to_le_bytes()); // version_major
+        head.extend(0u16.to_le_bytes()); // version_minor
+        head.extend(self.flags.to_le_bytes());
+        for field in [HEADER_BYTES, metadata_length, index_offset, self.index_length, self.data_offset] {
+            let field = u32::try_from(field)
+                .map_err(|_| Error::new(ErrorKind::Limit, "the head is longer than 4 GiB, which APR cannot address"))?;
+            head.extend(field.to_le_bytes());
+        }
+        head.extend(&self.metadata);
+        head.extend(self.tensor_count.to_le_bytes());
+        head.extend(0u32.to_le_bytes()); // reserved
+        head.extend(&self.index);
+        head.resize(usize::try_from(self.data_offset).unwrap_or(head.len()), 0);
+        Ok(head)
+    }
+}

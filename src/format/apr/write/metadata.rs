@@ -1,0 +1,95 @@
+//! What an APR file says of the model: the caller's keys first, then the source's.
+
+use crate::format::apr::head::NAME;
+use crate::index::Metadata;
+use crate::output::metadata::FOREIGN_KEY;
+use crate::output::writer::Settings;
+use serde_json::{Map, Value};
+
+/// The keys that the specification requires of every file.
+const REQUIRED_KEYS: [&str; 3] = ["apr_version", "model_type", "architecture"];
+
+/// Joins what the caller gives with what the source says, and adds the keys that the specification requires.
+pub(super) fn join(settings: &Settings) -> Metadata {
+    let mut joined = Metadata::new();
+    for key in REQUIRED_KEYS {
+        joined.insert(key.to_owned(), Value::Null); // first, in this order
+    }
+    let Settings { given, source, .. } = *settings;
+    let is_apr = settings.source_format == NAME;
+    if is_apr {
+        joined.extend(source.clone());
+    }
+    joined.extend(given.clone());
+    if !is_apr && !source.is_empty() {
+        joined.entry(FOREIGN_KEY).or_insert_with(|| Value::Object(source.clone()));
+    }
+    fill(&mut joined, "apr_version", || "2.0.0".into());
+    fill(&mut joined, "model_type", || "unknown".into());
+    let architecture = sizes(&joined);
+    fill(&mut joined, "architecture", || Value::Object(architecture));
+    joined
+}
+
+/// Only what the specification requires, for the files of a model after the first.
+pub(super) fn required(metadata: &Metadata) -> Metadata {
+    let required = REQUIRED_KEYS.iter().filter_map(|key| metadata.get_key_value(*key));
+    required.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn fill(metadata: &mut Metadata, key: &str, value: impl FnOnce() -> Value) {
+    if let Some(slot) = metadata.get_mut(key)
+        && slot.is_null()
+    {
+        *slot = value();
+    }
+}
+
+/// The numbers of a model's configuration are its sizes: layers, heads, dimensions.
+fn sizes(metadata: &Metadata) -> Map<String, Value> {
+    metadata.iter().filter(|(_, value)| value.is_number()).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::output::writer::{Compression, DigestAlgorithm};
+    use serde_json::json;
+
+    #[allow(clippy::unwrap_used, reason = "a test")]
+    fn joined(given: Value, format: &'static str, source: Value) -> String {
+        let object = |value: Value| value.as_object().cloned().unwrap();
+        let settings = Settings {
+            compression: Compression::None,
+            digest: DigestAlgorithm::None,
+            alignment: 64,
+            given: &object(given),
+            source_format: format,
+            source: &object(source),
+        };
+        Value::Object(join(&settings)).to_string()
+    }
+
+    #[test]
+    fn fills_in_the_required_keys() {
+        let filled = joined(json!({"n_layer": 6, "name": "x"}), "safetensors", json!({}));
+        let expected =
+            r#"{"apr_version":"2.0.0","model_type":"unknown","architecture":{"n_layer":6},"n_layer":6,"name":"x"}"#;
+        assert_eq!(filled, expected);
+    }
+
+    #[test]
+    fn keeps_what_was_given() {
+        let given = json!({"model_type": "bert", "architecture": {"a": 1}, "b": 2});
+        let expected = r#"{"apr_version":"2.0.0","model_type":"bert","architecture":{"a":1},"b":2,"__metadata__":{"format":"pt"}}"#;
+        assert_eq!(joined(given, "safetensors", json!({"format": "pt"})), expected);
+    }
+
+    #[test]
+    fn keeps_the_metadata_of_an_apr_file_where_it_was() {
+        let source = json!({"apr_version": "2.0.0", "model_type": "t5", "architecture": {}, "vocab": ["a"]});
+        let expected = r#"{"apr_version":"2.0.0","model_type":"t5","architecture":{},"vocab":["b"]}"#;
+        assert_eq!(joined(json!({"vocab": ["b"]}), "apr", source), expected);
+    }
+}

@@ -1,0 +1,157 @@
+//! What APR holds, and how a model of several files is named and listed.
+
+use super::file::AprFile;
+use super::metadata;
+use crate::codec::lz4::{MAX_BLOCK_BYTES, MAX_STORED_BLOCK_BYTES};
+use crate::dtype::element_count;
+use crate::error::{Error, ErrorKind, Result};
+
+use crate::format::apr::draft::{FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAX_DIMS, dtype_code, dtypes};
+use crate::format::apr::head::MAX_HEAD_BYTES;
+use crate::index::{Layout, Tensor};
+use crate::output::file::{FinishedFile, PartialFile};
+use crate::output::losses::Losses;
+use crate::output::shards::{FileSize, numbered_path};
+use crate::output::target::{Place, Shard, Sharded, Target, TensorFile};
+use crate::output::writer::{Compression, Settings};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// APR v2, with what the caller wants of it.
+pub(super) struct Apr {
+    /// As JSON, in the first file.
+    metadata: Vec<u8>,
+    /// As JSON, in all files after it: only what the specification requires.
+    required_metadata: Vec<u8>,
+    alignment: u64,
+    compression: Compression,
+}
+
+impl Apr {
+    pub(super) fn new(settings: &Settings) -> Result<Self> {
+        let joined = metadata::join(settings);
+        Ok(Apr {
+            metadata: to_json(&joined)?,
+            required_metadata: to_json(&metadata::required(&joined))?,
+            alignment: settings.alignment,
+            compression: settings.compression,
+        })
+    }
+
+    fn metadata(&self, is_first: bool) -> &[u8] {
+        if is_first { &self.metadata } else { &self.required_metadata }
+    }
+}
+
+impl Target for Apr {
+    fn check(&self, tensor: &Tensor, losses: &mut Losses) -> Result<()> {
+        let refuse = |kind, what: String, advice: &str| Err(Error::new(kind, what).advise(advice));
+        if tensor.layout != Layout::Dense || tensor.components.len() != 1 {
+            let what = format!("its layout is {}, and APR holds dense tensors only", tensor.layout.name());
+            return refuse(ErrorKind::Unsupported, what, "Make it dense before the conversion.");
+        }
+        if dtype_code(&tensor.dtype).is_none() {
+            let known = dtypes().map(|dtype| dtype.to_string()).collect::<Vec<_>>().join(", ");
+            let what = format!("APR has no dtype {}", tensor.dtype);
+            return refuse(ErrorKind::Unsupported, what, &format!("Cast it to one of {known} before the conversion."));
+        }
+        if tensor.name.len() > usize::from(u16::MAX) {
+            let what = format!("its name has {} bytes, and APR allows 65535", tensor.name.len());
+            return refuse(ErrorKind::Limit, what, "Rename it before the conversion.");
+        }
+        if tensor.shape.len() > usize::from(MAX_DIMS) {
+            let what = format!("it has {} dimensions, and APR allows {MAX_DIMS}", tensor.shape.len());
+            return refuse(ErrorKind::Limit, what, "Reshape it before the conversion.");
+        }
+        losses.lose_attributes(tensor, "APR", |_| false)
+    }
+
+    fn begin<'a>(&'a self, file: PartialFile, tensors: &'a [Tensor], place: Place) -> Result<Box<dyn TensorFile + 'a>> {
+        let metadata = self.metadata(place.number == 0);
+        let file = AprFile::begin(file, metadata, tensors, self.alignment, self.compression, place.count > 1)?;
+        Ok(Box::new(file))
+    }
+
+    fn sharded(&self) -> Option<&dyn Sharded> {
+        Some(self)
+    }
+}
+
+impl Sharded for Apr {
+    fn file_bytes(&self, size: &FileSize) -> u64 {
+        size.head.next_multiple_of(self.alignment) + size.data + FOOTER_BYTES
+    }
+
+    fn empty_head_bytes(&self, is_first: bool) -> u64 {
+        HEADER_BYTES + self.metadata(is_first).len() as u64 + INDEX_HEADER_BYTES
+    }
+
+    fn entry_bytes(&self, tensor: &Tensor) -> u64 {
+        entry_bytes(tensor)
+    }
+
+    fn longest_data_bytes(&self, tensor: &Tensor) -> Result<u64> {
+        let byte_length = tensor.dtype.byte_length(element_count(&tensor.shape)?)?;
+        let byte_length = byte_length.ok_or_else(|| Error::new(ErrorKind::Internal, "a dtype of APR has no size"))?;
+        Ok(if self.compression == Compression::Lz4 { longest_lz4(byte_length) } else { byte_length })
+    }
+
+    fn alignment(&self) -> u64 {
+        self.alignment
+    }
+
+    /// The head's offsets are 32 bits wide (specification, "Header"); but long before, no reader would take it.
+    fn check_head(&self, size: &FileSize) -> Result<()> {
+        let head = size.head;
+        if head <= MAX_HEAD_BYTES {
+            return Ok(());
+        }
+        let what = format!("metadata and index come to {head} bytes; weightstream reads at most {MAX_HEAD_BYTES}");
+        let error = Error::new(ErrorKind::Limit, what);
+        Err(error.advise("Give less metadata, or write several files of fewer tensors with `--shard-size`."))
+    }
+
+    fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf> {
+        numbered_path(out, "apr", place)
+    }
+
+    /// Specification, "Manifest File".
+    fn write_manifest(&self, mut manifest: PartialFile, shards: &[Shard]) -> Result<Vec<FinishedFile>> {
+        let stated = shards.iter().map(|shard| {
+            json!({
+                "file": shard.file.name(),
+                "size": shard.file.byte_length(),
+                "crc32": format!("{:08x}", shard.file.crc32()), // of the whole file: see `FinishedFile::crc32`
+            })
+        });
+        let mut tensor_shard_map = Map::new();
+        for (at, shard) in shards.iter().enumerate() {
+            tensor_shard_map.extend(shard.tensors.iter().map(|tensor| (tensor.name.clone(), Value::from(at))));
+        }
+        let document = json!({
+            "apr_version": "2.0.0",
+            "sharded": true,
+            "shard_count": shards.len(),
+            "shards": stated.collect::<Vec<_>>(),
+            "tensor_shard_map": tensor_shard_map,
+        });
+        manifest.write_json(&document)?;
+        Ok(vec![manifest.finish()?])
+    }
+}
+
+/// The length of LZ4 blocks that do not compress: each has its length before it, and a byte more for each 255.
+fn longest_lz4(byte_length: u64) -> u64 {
+    let per_block = (MAX_STORED_BLOCK_BYTES - MAX_BLOCK_BYTES + 4) as u64;
+    byte_length.saturating_add(byte_length.div_ceil(MAX_BLOCK_BYTES as u64).saturating_mul(per_block))
+}
+
+/// Bytes of a tensor's entry in the index (specification, "Tensor Entry").
+pub(super) fn entry_bytes(tensor: &Tensor) -> u64 {
+    2 + tensor.name.len() as u64 + 1 + 1 + 8 * tensor.shape.len() as u64 + 8 + 8 + 8 + 4
+}
+
+fn to_json(metadata: &Map<String, Value>) -> Result<Vec<u8>> {
+    serde_json::to_vec(metadata)
+        .map_err(|e| Error::new(ErrorKind::Internal, format!("the metadata cannot be written as JSON: {e}")))
+}

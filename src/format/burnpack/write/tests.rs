@@ -1,0 +1,237 @@
+//! Burnpack as it is written.
+
+use crate::dtype::Dtype;
+use crate::format::{burnpack, safetensors};
+use crate::index::{Component, Metadata, Tensor};
+use crate::loader::ModelMetadata;
+use crate::native::Reader;
+use crate::testing::corpus::{Fixture, fixtures, root};
+use crate::testing::model::{Folder, Given, content, noise, safetensors_file};
+use crate::write::{Compression, ConvertOptions, DigestAlgorithm, Input, convert};
+use crate::{ErrorKind, Result};
+use serde_json::{Value, json};
+use std::fs;
+
+fn options() -> ConvertOptions {
+    ConvertOptions { format: Some(&burnpack::FORMAT), ..ConvertOptions::default() }
+}
+
+fn files_of_burn() -> Vec<Fixture> {
+    fixtures().into_iter().filter(|fixture| fixture.folder() == "burnpack").collect()
+}
+
+fn attributes(reader: &Reader) -> Vec<(String, Metadata)> {
+    let mut all: Vec<_> =
+        reader.tensors().iter().map(|tensor| (tensor.name.clone(), tensor.attributes.clone())).collect();
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    all
+}
+
+/// Those of 0.19 are laid out in another way, and 0.20 spells a Bool in its own.
+#[test]
+fn a_file_that_burn_wrote_comes_out_as_it_was() {
+    let folder = Folder::new();
+    let mut unchanged = 0;
+    for fixture in files_of_burn() {
+        if fixture.path.contains("bs019") || fixture.path.contains("bs020_alltypes") {
+            continue;
+        }
+        folder.convert(root().join(&fixture.path), "out.bpk", &options()).unwrap();
+        assert!(fs::read(folder.path("out.bpk")).unwrap() == **fixture.bytes(), "{}", fixture.path);
+        unchanged += 1;
+    }
+    assert!(unchanged >= 20, "{unchanged}");
+}
+
+#[test]
+fn a_file_of_any_version_keeps_what_it_says() {
+    let folder = Folder::new();
+    for fixture in files_of_burn() {
+        let before = Reader::open(root().join(&fixture.path)).unwrap();
+        folder.convert(root().join(&fixture.path), "out.bpk", &options()).unwrap();
+        let after = folder.open("out.bpk");
+        assert_eq!(content(&after), content(&before), "{}", fixture.path);
+        assert_eq!(after.metadata().metadata, before.metadata().metadata, "{}", fixture.path);
+        let mut expected = attributes(&before);
+        for (_, attributes) in &mut expected {
+            if attributes.get("dtype").is_some_and(|dtype| dtype == "Bool") {
+                attributes["dtype"] = json!({ "Bool": "Native" });
+            }
+        }
+        assert_eq!(attributes(&after), expected, "{}", fixture.path);
+        assert!(after.tensors().iter().all(|tensor| tensor.first_byte() % 256 == 0), "{}", fixture.path);
+        after.verify(&()).unwrap();
+    }
+}
+
+#[test]
+fn every_dtype_of_burn_round_trips() {
+    let dtypes = [
+        ("F64", 8),
+        ("F32", 4),
+        ("F16", 2),
+        ("BF16", 2),
+        ("I64", 8),
+        ("I32", 4),
+        ("I16", 2),
+        ("I8", 1),
+        ("U64", 8),
+        ("U32", 4),
+        ("U16", 2),
+        ("U8", 1),
+        ("BOOL", 1),
+    ];
+    let names: Vec<[String; 3]> =
+        dtypes.iter().map(|(dtype, _)| ["矩阵", "scalar", "empty"].map(|kind| format!("{kind}.{dtype}"))).collect();
+    let mut tensors: Vec<Given> = Vec::new();
+    for ((dtype, bytes), [matrix, scalar, empty]) in dtypes.into_iter().zip(&names) {
+        let of = |elements: usize| if dtype == "BOOL" { vec![1; elements] } else { noise(7, elements * bytes) };
+        tensors.push((empty, dtype, &[4, 0, 2], Vec::new()));
+        tensors.push((matrix, dtype, &[3, 5, 1, 1, 2], of(30)));
+        tensors.push((scalar, dtype, &[], of(1)));
+    }
+    let folder = Folder::new();
+    folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
+    folder.convert("m.safetensors", "m.bpk", &options()).unwrap();
+    let there = folder.open("m.bpk");
+    assert_eq!(content(&there), content(&folder.open("m.safetensors")));
+    there.verify(&()).unwrap();
+}
+
+#[test]
+fn tensors_without_bytes_keep_their_place_whatever_they_are_called() {
+    let folder = Folder::new();
+    let tensors =
+        [("z", "U8", &[0][..], Vec::new()), ("a", "U8", &[3][..], noise(1, 3)), ("last", "F32", &[0], Vec::new())];
+    folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
+    folder.convert("m.safetensors", "once.bpk", &options()).unwrap();
+    let once = folder.open("once.bpk");
+    let starts: Vec<_> = once.tensors().iter().map(|tensor| (&*tensor.name, tensor.first_byte())).collect();
+    assert_eq!(starts, [("z", 256), ("a", 256), ("last", 512)]);
+    folder.convert("once.bpk", "twice.bpk", &options()).unwrap();
+    let [once, twice] = ["once.bpk", "twice.bpk"].map(|name| fs::read(folder.path(name)).unwrap());
+    assert_eq!(once.len(), 512); // Burn counts the padding before the last one
+    assert_eq!(once, twice);
+}
+
+#[test]
+fn metadata_is_text_and_scalars_keep_their_types() {
+    let folder = Folder::new();
+    folder.write("m.safetensors", &safetensors_file(json!({ "format": "pt" }), &[]));
+    let scalars = json!({
+        "z": { "UInt": u64::MAX }, "y": { "Int": -3 }, "x": { "Float": 0.1 }, "w": { "Bool": false },
+        "v": { "Float": "NaN" }, "u": { "Float": "-inf" },
+    });
+    let given = json!({ "n_layer": 6, "labels": ["a", "b"], "scalars": scalars }).as_object().unwrap().clone();
+    folder.convert("m.safetensors", "m.bpk", &ConvertOptions { metadata: given, ..options() }).unwrap();
+    let written = Value::Object(folder.open("m.bpk").metadata().metadata.clone());
+    let texts = json!({ "format": "pt", "labels": r#"["a","b"]"#, "n_layer": "6", "scalars": scalars });
+    assert_eq!(written, texts);
+
+    // A format of texts between loses nothing.
+    let to = |format| ConvertOptions { format: Some(format), ..options() };
+    folder.convert("m.bpk", "back.safetensors", &to(&safetensors::FORMAT)).unwrap();
+    folder.convert("back.safetensors", "again.bpk", &options()).unwrap();
+    assert_eq!(Value::Object(folder.open("again.bpk").metadata().metadata.clone()), texts);
+}
+
+#[test]
+fn scalars_of_another_form_are_text_like_the_rest() {
+    let folder = Folder::new();
+    folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
+    for scalars in [json!("three"), json!({ "a": 3 }), json!({ "a": { "UInt": -3 } }), json!({ "a": { "Big": 3 } })] {
+        let metadata = json!({ "scalars": scalars }).as_object().unwrap().clone();
+        folder.convert("m.safetensors", "m.bpk", &ConvertOptions { metadata, ..options() }).unwrap();
+        let text = scalars.as_str().map_or(scalars.to_string(), str::to_owned);
+        assert_eq!(folder.open("m.bpk").metadata().metadata["scalars"], text);
+    }
+}
+
+#[test]
+fn what_burn_has_no_name_for_is_refused_by_name() {
+    let folder = Folder::new();
+    let tensors = [("good", "U8", &[1][..], vec![1]), ("bad", "F8_E4M3", &[2][..], vec![1, 2])];
+    folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
+    let error = folder.convert("m.safetensors", "out.bpk", &options()).unwrap_err();
+    assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("bad")));
+    assert!(error.to_string().contains("Burnpack has no dtype F8_E4M3 (`--allow-loss` leaves it out)"), "{error}");
+    assert_eq!(folder.names(), ["m.safetensors"]);
+
+    let converted =
+        folder.convert("m.safetensors", "out.bpk", &ConvertOptions { allow_loss: true, ..options() }).unwrap();
+    assert_eq!(converted.warnings, [r#"left out: tensor "bad": Burnpack has no dtype F8_E4M3"#]);
+    assert_eq!(folder.open("out.bpk").tensors().len(), 1);
+}
+
+#[test]
+fn an_attribute_that_another_format_has_no_place_for_is_refused_once() {
+    let folder = Folder::new();
+    let to_safetensors = ConvertOptions { format: Some(&safetensors::FORMAT), ..options() };
+    let error = folder.convert(root().join("burnpack/bp022_single.bpk"), "out", &to_safetensors).unwrap_err();
+    assert_eq!(error.what, "SafeTensors has no place for its attribute `param_id` (`--allow-loss` leaves it out)");
+}
+
+/// A model of tensors that are only listed: to read them is a fault.
+struct Listed {
+    metadata: ModelMetadata,
+    tensors: Vec<Tensor>,
+}
+
+impl Listed {
+    fn new(lengths: impl Iterator<Item = u64>) -> Self {
+        let tensor = |(at, length)| {
+            Tensor::dense(format!("t{at}"), Dtype::U8, vec![length], Component::raw(Dtype::U8, 0..length))
+        };
+        let metadata = ModelMetadata { format: "none", version: String::new(), metadata: Metadata::new() };
+        Listed { metadata, tensors: lengths.enumerate().map(tensor).collect() }
+    }
+}
+
+impl Input for Listed {
+    fn metadata(&self) -> &ModelMetadata {
+        &self.metadata
+    }
+
+    fn tensors(&self) -> &[Tensor] {
+        &self.tensors
+    }
+
+    fn read_pieces(&self, tensor: &Tensor, _: &str, _: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        panic!("{} was read", tensor.name)
+    }
+}
+
+#[test]
+fn what_burn_would_not_read_is_refused_before_anything_is_written() {
+    let folder = Folder::new();
+    let mut model = Listed::new(std::iter::empty());
+    model.metadata.metadata.insert("key".to_owned(), "x".repeat(100 << 20).into());
+    let refused = [
+        (Listed::new(std::iter::once((10 << 30) + 1)), "it has 10737418241 bytes, and Burn reads tensors of at most"),
+        (Listed::new(std::iter::repeat_n(10 << 30, 10)), "the file would have 107374183168 bytes; Burn reads at most"),
+        (Listed::new(std::iter::repeat_n(0, 100_001)), "the file would have 100001 tensors; Burn reads at most 100000"),
+        (model, "bytes of names and metadata; Burn reads at most 104857600"),
+    ];
+    for (model, words) in refused {
+        let error = convert(&model, &folder.path("out.bpk"), &options(), &()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Limit, "{error}");
+        assert!(error.what.contains(words), "{error}");
+        assert_eq!(folder.names(), [""; 0]);
+    }
+}
+
+#[test]
+fn what_the_format_has_not_is_refused() {
+    let folder = Folder::new();
+    folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
+    for wrong in [
+        ConvertOptions { compression: Compression::Zstd, ..options() },
+        ConvertOptions { digest: Some(DigestAlgorithm::Sha256), ..options() },
+        ConvertOptions { alignment: Some(64), ..options() },
+        ConvertOptions { max_shard_bytes: Some(1000), ..options() },
+    ] {
+        let error = folder.convert("m.safetensors", "out.bpk", &wrong).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
+    }
+    assert_eq!(folder.names(), ["m.safetensors"]);
+}

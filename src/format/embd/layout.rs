@@ -1,0 +1,59 @@
+//! Which of the two layouts a file has.
+
+use super::{specified, walked};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fields::Fields;
+use crate::format::checksum::StretchChecksum;
+use crate::index::Parsed;
+use crate::window::{Stop, Window};
+
+pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
+    let index = match layout(window)? {
+        Layout::Specified(header) => specified::parse(window, &header)?,
+        Layout::Walked => walked::parse(window)?,
+    };
+    Ok(Parsed::File(index))
+}
+
+pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+    Ok(match layout(window)? {
+        Layout::Specified(header) => specified::checksums(&header),
+        Layout::Walked => Vec::new(),
+    })
+}
+
+pub(super) fn check_tail(window: &Window) -> Result<(), Stop> {
+    match layout(window)? {
+        Layout::Specified(header) => specified::check_tail(window, &header),
+        Layout::Walked => Ok(()),
+    }
+}
+
+enum Layout {
+    Specified(specified::Header),
+    Walked,
+}
+
+/// Which layout the file has. Of the specification's, the first 8 bytes are the same, then come the flags and four
+/// offsets; of the tools', the count of tensors, the length of the first one's name, and the name.
+fn layout(window: &Window) -> Result<Layout, Stop> {
+    let end = specified::HEADER_BYTES.min(window.file_length().unwrap_or(u64::MAX));
+    let head = window.get(0..end)?;
+    if let Some(header) = specified::Header::recognise(head, window.file_length())? {
+        return Ok(Layout::Specified(header));
+    }
+    let mut fields = Fields::new(head, 0, "the header");
+    fields.array::<4>()?;
+    let version = fields.u32()?;
+    if version != 1 {
+        let (major, minor) = (version & 0xffff, version >> 16);
+        let what = format!("EMBD version {major}.{minor}; weightstream reads version 1.0");
+        return Err(Error::new(ErrorKind::Unsupported, what).at(4..8).into());
+    }
+    if walked::is_plausible(head) {
+        return Ok(Layout::Walked);
+    }
+    let what =
+        "the header does not have the CRC32 that it states, and no tensor follows as the format's tools write it";
+    Err(Error::new(ErrorKind::Checksum, what).at(0..end).into())
+}

@@ -1,0 +1,192 @@
+//! Writes EMBD `.weights` as their specification (binary weight format 1.0) lays them out: with an index, aligned, with
+//! checksums. The layout that the tools of `cpp_embedder` write has none of that, and is not written; they read no other.
+//!
+//! Of what the specification leaves open, here is done what [`format::embd`](crate::format::embd) reads: sections follow
+//! each other without gaps; tensors, and the data as a whole, begin at multiples of 64 bytes, and the data ends with the
+//! last of them. The special tokens follow the other tokens, their offset counts from the start of the file, and no
+//! `total_size` counts more than entries. The keys that the specification asks for are written if the source or the
+//! caller has them; no time of writing, so that the same input gives the same bytes. A scalar would become `[1]`, since
+//! a tensor has 1 to 4 dimensions: that is a loss.
+
+mod sections;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::embd::parts::{MAGIC, MAX_DIMS};
+use crate::format::embd::specified::{
+    CHECKSUM_ENABLED, DESCRIPTOR_BYTES, FOOTER_BYTES, HEADER_BYTES, MAGIC_END, MAX_HEAD_BYTES, dtype_code, dtypes,
+    name_hash,
+};
+use crate::index::{Layout, Tensor};
+use crate::output::file::{FinishedFile, PartialFile};
+use crate::output::losses::Losses;
+use crate::output::metadata;
+use crate::output::target::{Place, Target, TensorFile, TensorSource};
+use crate::output::writer::{Settings, Writer};
+use sections::Vocabulary;
+
+/// Flags that tell a reader nothing that it could not see.
+const VOCAB_EMBEDDED: u32 = 1;
+const TENSORS_ALIGNED: u32 = 1 << 1;
+
+/// What `TENSORS_ALIGNED` promises.
+const ALIGNMENT: u64 = 64;
+
+/// How the format is written.
+pub(super) const WRITER: Writer = Writer {
+    compressions: &[],
+    digests: &[],
+    alignments: &[ALIGNMENT],
+    shards: false,
+    new: |settings, losses| Ok(Box::new(Embd::new(settings, losses)?)),
+};
+
+/// The format, with what a file says of the model.
+struct Embd {
+    /// The whole section.
+    metadata: Vec<u8>,
+    /// The whole section; empty where there is no vocabulary.
+    vocabulary: Vec<u8>,
+}
+
+impl Embd {
+    fn new(settings: &Settings, losses: &mut Losses) -> Result<Self> {
+        let mut joined = metadata::join(settings);
+        let vocabulary = joined.get("vocabulary").and_then(Vocabulary::from_value);
+        if vocabulary.is_some() {
+            joined.shift_remove("vocabulary"); // the others keep their order
+        }
+        let metadata = sections::metadata(&joined, losses)?;
+        let start = HEADER_BYTES + metadata.len() as u64;
+        let vocabulary = vocabulary.map_or(Ok(Vec::new()), |vocabulary| vocabulary.section(start, losses))?;
+        Ok(Embd { metadata, vocabulary })
+    }
+}
+
+impl Target for Embd {
+    fn check(&self, tensor: &Tensor, losses: &mut Losses) -> Result<()> {
+        let refuse = |kind, what: String, advice: &str| Err(Error::new(kind, what).advise(advice));
+        if tensor.layout != Layout::Dense || tensor.components.len() != 1 {
+            let what = format!("its layout is {}, and EMBD holds dense tensors only", tensor.layout.name());
+            return refuse(ErrorKind::Unsupported, what, "Make it dense before the conversion, or choose ztensor.");
+        }
+        if dtype_code(&tensor.dtype).is_none() {
+            let known = dtypes().map(|dtype| dtype.to_string()).collect::<Vec<_>>().join(", ");
+            let what = format!("EMBD has no dtype {}", tensor.dtype);
+            return refuse(ErrorKind::Unsupported, what, &format!("Cast it to one of {known} before the conversion."));
+        }
+        if tensor.name.len() > usize::from(u16::MAX) {
+            let what = format!("its name has {} bytes, and EMBD allows 65535", tensor.name.len());
+            return refuse(ErrorKind::Limit, what, "Rename it before the conversion.");
+        }
+        if tensor.shape.len() > MAX_DIMS as usize {
+            let what = format!("it has {} dimensions, and EMBD allows {MAX_DIMS}", tensor.shape.len());
+            return refuse(ErrorKind::Limit, what, "Reshape it before the conversion.");
+        }
+        if let Some(dim) = tensor.shape.iter().find(|dim| **dim > u32::MAX.into()) {
+            let what = format!("it has a dimension of {dim}, and EMBD allows {}", u32::MAX);
+            return refuse(ErrorKind::Limit, what, "Reshape it before the conversion.");
+        }
+        if tensor.shape.is_empty() {
+            let what = "it is a scalar, and every tensor of EMBD has a dimension";
+            let error = Error::new(ErrorKind::Unsupported, what).advise("Allow the loss, or choose another format.");
+            losses.store("as [1]", error.in_tensor(&tensor.name))?;
+        }
+        losses.lose_attributes(tensor, "EMBD", |_| false)
+    }
+
+    fn begin<'a>(&'a self, mut file: PartialFile, tensors: &'a [Tensor], _: Place) -> Result<Box<dyn TensorFile + 'a>> {
+        let index_length: u64 = tensors.iter().map(|tensor| DESCRIPTOR_BYTES + tensor.name.len() as u64).sum();
+        let index_offset = HEADER_BYTES + (self.metadata.len() + self.vocabulary.len()) as u64;
+        let data_offset = (index_offset + index_length).next_multiple_of(ALIGNMENT);
+        if data_offset > MAX_HEAD_BYTES {
+            let what = format!("metadata, vocabulary and index come to {data_offset} bytes");
+            let error = Error::new(ErrorKind::Limit, format!("{what}; weightstream reads at most {MAX_HEAD_BYTES}"));
+            return Err(error.advise("Give less metadata, or divide the model."));
+        }
+        file.leave_head(data_offset)?;
+        let (descriptors, names) = (Vec::new(), Vec::new());
+        Ok(Box::new(EmbdFile { file, sections: self, index_offset, data_offset, descriptors, names }))
+    }
+}
+
+/// A file that is being written: tensors one after another, the head last, in the room that was left for it.
+struct EmbdFile<'a> {
+    file: PartialFile,
+    sections: &'a Embd,
+    index_offset: u64,
+    data_offset: u64,
+    descriptors: Vec<u8>,
+    names: Vec<u8>,
+}
+
+impl TensorFile for EmbdFile<'_> {
+    fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
+        self.file.align(ALIGNMENT)?;
+        self.describe(tensor, self.file.position() - self.data_offset)?;
+        source.read(tensor, &mut |bytes| self.file.write(bytes))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<FinishedFile> {
+        let data_crc32 = self.file.crc32();
+        let head = self.head()?;
+        self.file.write_head(&head)?;
+        let file_crc32 = self.file.crc32();
+        self.file.write(&data_crc32.to_le_bytes())?;
+        self.file.write(&file_crc32.to_le_bytes())?;
+        self.file.write(&MAGIC_END)?;
+        self.file.write(&0u32.to_le_bytes())?; // reserved
+        self.file.finish()
+    }
+}
+
+impl EmbdFile<'_> {
+    /// Adds the tensor to the index; its data is at `offset` from the start of all data.
+    fn describe(&mut self, tensor: &Tensor, offset: u64) -> Result<()> {
+        let unplanned = || Error::new(ErrorKind::Internal, "a tensor was to be written that EMBD cannot hold");
+        let shape = if tensor.shape.is_empty() { &[1] } else { tensor.shape.as_slice() };
+        let dims = u8::try_from(shape.len()).map_err(|_| unplanned())?;
+        let name_length = u16::try_from(tensor.name.len()).map_err(|_| unplanned())?;
+        self.descriptors.extend(name_hash(&tensor.name).to_le_bytes());
+        self.descriptors.extend([dtype_code(&tensor.dtype).ok_or_else(unplanned)?, dims]);
+        self.descriptors.extend(name_length.to_le_bytes());
+        for dim in shape.iter().chain(&[0; MAX_DIMS as usize]).take(MAX_DIMS as usize) {
+            self.descriptors.extend(u32::try_from(*dim).map_err(|_| unplanned())?.to_le_bytes());
+        }
+        self.descriptors.extend(offset.to_le_bytes());
+        self.names.extend(tensor.name.as_bytes());
+        Ok(())
+    }
+
+    fn head(&self) -> Result<Vec<u8>> {
+        let Embd { metadata, vocabulary } = self.sections;
+        let (metadata_length, vocabulary_length) = (metadata.len() as u64, vocabulary.len() as u64);
+        let has_vocabulary = vocabulary_length > 0;
+        let vocabulary_offset = if has_vocabulary { HEADER_BYTES + metadata_length } else { 0 };
+        let tensor_count = self.descriptors.len() as u64 / DESCRIPTOR_BYTES;
+
+        let mut head = MAGIC.to_vec();
+        head.extend(1u16.to_le_bytes()); // version_major
+        head.extend(0u16.to_le_bytes()); // version_minor
+        let flags = TENSORS_ALIGNED | CHECKSUM_ENABLED | if has_vocabulary { VOCAB_EMBEDDED } else { 0 };
+        head.extend(flags.to_le_bytes());
+        let sections = [HEADER_BYTES, metadata_length, vocabulary_offset, vocabulary_length];
+        for field in sections.into_iter().chain([self.index_offset, tensor_count, self.data_offset]) {
+            let too_long = |_| Error::new(ErrorKind::Internal, "a head is longer than was planned");
+            head.extend(u32::try_from(field).map_err(too_long)?.to_le_bytes());
+        }
+        head.extend((self.file.position() - self.data_offset).to_le_bytes());
+        head.extend((self.file.position() + FOOTER_BYTES).to_le_bytes());
+        head.extend(crc32fast::hash(&head).to_le_bytes());
+        head.extend(0u32.to_le_bytes()); // reserved
+
+        for section in [metadata, vocabulary, &self.descriptors, &self.names] {
+            head.extend(section);
+        }
+        head.resize(usize::try_from(self.data_offset).unwrap_or(head.len()), 0);
+        Ok(head)
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+mod tests;

@@ -1,0 +1,105 @@
+//! What a file says of the model: its metadata, all of it text, and its vocabulary.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::embd::parts::MAX_TOKENS;
+use crate::format::embd::specified::{SPECIAL_TOKENS, VOCABULARY_HEADER_BYTES};
+use crate::index::Metadata;
+use crate::output::losses::Losses;
+use crate::output::metadata::{as_object, as_text};
+use serde_json::Value;
+
+/// The metadata section. A key or value that is too long for it is lost.
+pub(super) fn metadata(metadata: &Metadata, losses: &mut Losses) -> Result<Vec<u8>> {
+    let (mut count, mut entries) = (0u32, Vec::new());
+    for (key, value) in metadata {
+        let value = as_text(value);
+        match (length_field(key), length_field(&value)) {
+            (Some(key_length), Some(value_length)) => {
+                entries.extend([key_length, value_length].concat());
+                entries.extend(key.as_bytes());
+                entries.extend(value.as_bytes());
+                count += 1;
+            }
+            (Some(_), None) => losses.lose(too_long(format!("the value of `{key}` in the metadata"), value.len()))?,
+            (None, _) => {
+                let beginning: String = key.chars().take(40).collect();
+                losses.lose(too_long(format!("the key `{beginning}…` of the metadata"), key.len()))?;
+            }
+        }
+    }
+    let mut section = count.to_le_bytes().to_vec();
+    section.extend(size_field("metadata", &entries)?);
+    section.extend(entries);
+    Ok(section)
+}
+
+/// A vocabulary as [`format::embd`](crate::format::embd) gives it.
+pub(super) struct Vocabulary {
+    /// By id.
+    tokens: Vec<String>,
+    /// The ids of [`SPECIAL_TOKENS`].
+    special_tokens: Option<Vec<u32>>,
+}
+
+impl Vocabulary {
+    /// The vocabulary, if the value has this form, as JSON or as a text of it.
+    pub(super) fn from_value(value: &Value) -> Option<Self> {
+        let mut vocabulary = as_object(value)?.into_owned();
+        let text = |token| if let Value::String(text) = token { Some(text) } else { None };
+        let Some(Value::Array(tokens)) = vocabulary.remove("tokens") else { return None };
+        let tokens = tokens.into_iter().map(text).collect::<Option<_>>()?;
+        let special_tokens = match vocabulary.remove("special_tokens") {
+            Some(ids) => Some(special_tokens(ids.as_object()?)?),
+            None => None,
+        };
+        vocabulary.is_empty().then_some(Vocabulary { tokens, special_tokens })
+    }
+
+    /// The vocabulary section of a file where it begins at `start`. A vocabulary that the format cannot hold is lost.
+    pub(super) fn section(&self, start: u64, losses: &mut Losses) -> Result<Vec<u8>> {
+        self.write(start).or_else(|error| losses.lose(error).map(|()| Vec::new()))
+    }
+
+    fn write(&self, start: u64) -> Result<Vec<u8>> {
+        let count = u32::try_from(self.tokens.len()).ok().filter(|count| *count <= MAX_TOKENS).ok_or_else(|| {
+            let what = format!("the vocabulary in the metadata has {} tokens", self.tokens.len());
+            Error::new(ErrorKind::Limit, format!("{what}; weightstream reads {MAX_TOKENS}")).advise(ADVICE)
+        })?;
+        let mut entries = Vec::new();
+        for (id, token) in self.tokens.iter().enumerate() {
+            let too_long = || too_long(format!("token {id} of the vocabulary in the metadata"), token.len());
+            entries.extend(length_field(token).ok_or_else(too_long)?);
+            entries.extend(token.as_bytes());
+        }
+        let mut section = count.to_le_bytes().to_vec();
+        section.extend(size_field("vocabulary in the metadata", &entries)?);
+        let special_tokens = start + VOCABULARY_HEADER_BYTES + entries.len() as u64;
+        let special_tokens = if self.special_tokens.is_some() { special_tokens } else { 0 };
+        let too_far = |_| Error::new(ErrorKind::Limit, "the metadata ends beyond 4 GiB, which EMBD cannot address");
+        section.extend(u32::try_from(special_tokens).map_err(too_far)?.to_le_bytes());
+        section.extend(entries);
+        section.extend(self.special_tokens.iter().flatten().flat_map(|id| id.to_le_bytes()));
+        Ok(section)
+    }
+}
+
+/// The ids in the format's order, if these tokens and no others are there.
+fn special_tokens(ids: &Metadata) -> Option<Vec<u32>> {
+    let id = |name: &&str| ids.get(*name)?.as_u64()?.try_into().ok();
+    SPECIAL_TOKENS.iter().map(id).collect::<Option<Vec<_>>>().filter(|found| found.len() == ids.len())
+}
+
+const ADVICE: &str = "Give a shorter one with `--metadata`, or choose another format.";
+
+fn too_long(what: String, length: usize) -> Error {
+    Error::new(ErrorKind::Limit, format!("{what} has {length} bytes, and EMBD allows 65535")).advise(ADVICE)
+}
+
+fn length_field(text: &str) -> Option<[u8; 2]> {
+    u16::try_from(text.len()).ok().map(u16::to_le_bytes)
+}
+
+fn size_field(what: &str, entries: &[u8]) -> Result<[u8; 4]> {
+    let too_long = |_| Error::new(ErrorKind::Limit, format!("the {what} has more than 4 GiB")).advise(ADVICE);
+    u32::try_from(entries.len()).map(u32::to_le_bytes).map_err(too_long)
+}

@@ -1,0 +1,122 @@
+//! What a format tells the rest of the crate: its entry in the registry.
+
+use super::checksum::StretchChecksum;
+use crate::codec::pages::Pages;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Manifest, PageTable, Parsed};
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+use crate::output::writer::Writer;
+use crate::window::{Stop, Window};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// A format that weightstream reads. [`formats`](super::formats) lists them.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Format {
+    /// The name in the command line and in [`Index::format`](crate::index::Index::format): `"safetensors"`. The Cargo
+    /// feature, the module and the folder of fixtures have the same name.
+    pub name: &'static str,
+    /// The name in documentation: `"SafeTensors"`.
+    pub title: &'static str,
+    /// File name extensions with their dot, the usual one first.
+    pub extensions: &'static [&'static str],
+    /// The versions that are read, as files state them.
+    pub versions: &'static [&'static str],
+    /// The algorithms of the checksums in its files that are verified.
+    pub checksums: &'static [&'static str],
+    pub(crate) parser: Parser,
+    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    pub(crate) writer: Option<Writer>,
+}
+
+impl Format {
+    /// Reads the header and index of a file of this format.
+    ///
+    /// # Errors
+    /// [`Stop::Need`] until the bytes are there; what is wrong with the file otherwise.
+    pub fn parse(&self, window: &Window) -> Result<Parsed, Stop> {
+        (self.parser.parse)(window)
+    }
+
+    /// The checksums that cover stretches of the file. Needs the head and the length of the file, but not its tail.
+    ///
+    /// # Errors
+    /// As for [`Format::parse`].
+    pub fn stretch_checksums(&self, window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
+        (self.parser.checksums)(window)
+    }
+
+    /// Checks the marks at the end of the file, if the format has any.
+    ///
+    /// # Errors
+    /// `TRUNCATED` where the file does not end with them; as for [`Format::parse`] otherwise.
+    pub fn check_tail(&self, window: &Window) -> Result<(), Stop> {
+        (self.parser.check_tail)(window)
+    }
+
+    /// How the format is written; `None` for a format that weightstream only reads.
+    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    pub fn writer(&self) -> Option<&Writer> {
+        self.writer.as_ref()
+    }
+}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Format").field(&self.name).finish()
+    }
+}
+
+/// How files of a format are read. The functions read as if the whole file were in memory, and stop with
+/// [`Stop::Need`] where bytes are missing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parser {
+    pub(crate) detection: Detection,
+    /// Reads the header and index. A count in the file never makes it allocate more than the file's own size.
+    pub(crate) parse: fn(&Window) -> Result<Parsed, Stop>,
+    /// Lists the checksums of stretches of the file, from its head and its length.
+    pub(crate) checksums: fn(&Window) -> Result<Vec<StretchChecksum>, Stop>,
+    /// Checks the marks at the end of the file.
+    pub(crate) check_tail: fn(&Window) -> Result<(), Stop>,
+    /// Reads the digests of a component's pages.
+    pub(crate) page_digests: fn(&Window, &PageTable) -> Result<Pages, Stop>,
+    /// The JSON document by which a model in several files is opened.
+    pub(crate) manifest: Option<ManifestParser>,
+}
+
+impl Parser {
+    /// A parser for files without manifest, tail marks, page digests, or checksums of more than one tensor.
+    pub(crate) const fn new(detection: Detection, parse: fn(&Window) -> Result<Parsed, Stop>) -> Self {
+        Parser {
+            detection,
+            parse,
+            checksums: |_| Ok(Vec::new()),
+            check_tail: |_| Ok(()),
+            page_digests: no_page_digests,
+            manifest: None,
+        }
+    }
+}
+
+/// How a format is recognised by the first [`SNIFF_BYTES`](super::SNIFF_BYTES) of a file, or by the whole of a shorter
+/// file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Detection {
+    /// The file begins with one of these.
+    Magic(&'static [&'static [u8]]),
+    /// The format has no magic. Called only if no format's magic matches.
+    Heuristic(fn(&[u8]) -> bool),
+}
+
+/// How the manifest of a model in several files is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ManifestParser {
+    /// Whether a JSON document is a manifest of this format. The formats are asked in the order of the registry.
+    pub(crate) recognises: fn(&Map<String, Value>) -> bool,
+    pub(crate) parse: fn(&Map<String, Value>) -> Result<Manifest>,
+}
+
+fn no_page_digests(_: &Window, table: &PageTable) -> Result<Pages, Stop> {
+    Err(Error::new(ErrorKind::Internal, "this format has no digests of pages").at(table.at.clone()).into())
+}

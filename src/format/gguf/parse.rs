@@ -1,0 +1,153 @@
+//! The head and the infos of tensors.
+
+use super::head::Head;
+use super::metadata;
+use crate::dtype::{Dtype, element_count};
+use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::format::ggml;
+use crate::format::values::budget::Budget;
+use crate::format::values::json::shown;
+use crate::index::split::Split;
+use crate::index::{Component, Encoding, Index, Metadata, Parsed, Tensor, check_tensors, next_start};
+use crate::window::{Stop, Window};
+use std::collections::HashMap;
+
+/// The name of the format in the registry.
+pub(super) const NAME: &str = "gguf";
+
+/// The first four bytes.
+pub const MAGIC: [u8; 4] = *b"GGUF";
+
+/// ggml's `GGML_MAX_DIMS`. Stops a forged count that would read the rest of the head as dimensions.
+pub const MAX_DIMS: u32 = 4;
+
+/// Where the file does not say otherwise.
+const DEFAULT_ALIGNMENT: u64 = 32;
+
+pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
+    let mut head = Head::open(window)?;
+    let tensor_count = head.count()?;
+    let pair_count = head.count()?;
+    let (metadata, long_arrays, mut budget) = metadata::parse(&mut head, window, pair_count)?;
+    let infos = parse_infos(&mut head, window, tensor_count, &mut budget)?;
+
+    let alignment = alignment(&metadata)?;
+    let data_start = head.cursor.position().checked_next_multiple_of(alignment);
+    let data_start = data_start.ok_or_else(|| malformed(format!("general.alignment is {alignment}")))?;
+    let mut tensors = place(infos, data_start, window.file_length(), head.cursor.big_endian)?;
+    check_tensors(&mut tensors, window.file_length())?;
+    let split = split(&metadata)?;
+    let index = Index {
+        format: NAME,
+        version: head.version.to_string(),
+        metadata,
+        long_arrays,
+        tensors,
+        warnings: head.warnings,
+        elsewhere: HashMap::new(),
+    };
+    Ok(match split {
+        Some(split) => Parsed::Part(index, split),
+        None => Parsed::File(index),
+    })
+}
+
+/// What the head says of a tensor.
+struct Info<'a> {
+    name: &'a str,
+    shape: Vec<u64>,
+    type_code: u32,
+    /// From the start of the data.
+    offset: u64,
+}
+
+fn parse_infos<'a>(
+    head: &mut Head<'a>,
+    window: &Window,
+    count: u64,
+    budget: &mut Budget,
+) -> Result<Vec<Info<'a>>, Stop> {
+    let least_bytes = head.count_bytes() + 4 + 4 + 8;
+    head.cursor.ensure(count.saturating_mul(least_bytes))?;
+    budget.grow(window.stored(count.saturating_mul(least_bytes)));
+    let mut infos = Vec::new();
+    for _ in 0..count {
+        let start = head.cursor.position();
+        let name = head.name()?;
+        let dims = head.cursor.u32()?;
+        if dims > MAX_DIMS {
+            let error = malformed(format!("it has {dims} dimensions; ggml allows {MAX_DIMS}"));
+            return Err(error.at(start..head.cursor.position()).in_tensor(name).into());
+        }
+        let mut shape = (0..dims).map(|_| head.count()).collect::<Result<Vec<_>, _>>()?;
+        shape.reverse();
+        budget.tensor(name, shape.len())?;
+        infos.push(Info { name, shape, type_code: head.cursor.u32()?, offset: head.cursor.u64()? });
+    }
+    Ok(infos)
+}
+
+/// Where the tensors lie in the file.
+fn place(infos: Vec<Info>, data_start: u64, file_length: Option<u64>, big_endian: bool) -> Result<Vec<Tensor>> {
+    let mut offsets: Vec<u64> = infos.iter().map(|info| info.offset).collect();
+    offsets.sort_unstable();
+    let place = |info: Info| {
+        let next = next_start(&offsets, info.offset);
+        let (name, end) = (info.name, next.map_or(file_length, |next| data_start.checked_add(next)));
+        place_one(info, data_start, end, big_endian).map_err(|e| e.in_tensor(name))
+    };
+    infos.into_iter().map(place).collect()
+}
+
+/// `next_start` is where the next tensor begins, or the file ends.
+fn place_one(info: Info, data_start: u64, next_start: Option<u64>, big_endian: bool) -> Result<Tensor> {
+    let Info { name, shape, type_code, offset } = info;
+    let leaves_64_bits = || malformed(format!("its offset {offset} and size leave 64 bits"));
+    let start = data_start.checked_add(offset).ok_or_else(leaves_64_bits)?;
+    let elements = element_count(&shape)?;
+    let known = ggml::dtype_of(type_code);
+    let byte_length = match elements {
+        // Whatever its type: it lies where the next tensor does, and must not take that one's bytes.
+        0 => Some(0),
+        _ => known.map(|dtype| dtype.byte_length(elements)).transpose()?.flatten(),
+    };
+    let end = match byte_length {
+        Some(byte_length) => start.checked_add(byte_length).ok_or_else(leaves_64_bits)?,
+        None => next_start.ok_or_else(|| unknown_end(type_code))?.max(start),
+    };
+    let is_plain = |dtype: &Dtype| dtype.block().is_some_and(|block| block.elements == 1);
+    let dtype = match known {
+        Some(dtype) if big_endian && !is_plain(dtype) => Dtype::Other(format!("{dtype}_BE").into()),
+        Some(dtype) => dtype.clone(),
+        None => Dtype::Other(format!("GGML_{type_code}").into()),
+    };
+    let mut data = Component::raw(dtype.clone(), start..end);
+    if big_endian && dtype.array_kind().element_bytes() > 1 {
+        data.encoding = Encoding::BigEndian;
+    }
+    Ok(Tensor::dense(name.to_owned(), dtype, shape, data))
+}
+
+fn unknown_end(type_code: u32) -> Error {
+    let what = format!("its type {type_code} has no known size, and the server does not tell where the file ends");
+    Error::new(ErrorKind::Unsupported, what).advise("Serve the file from a host that states its length.")
+}
+
+fn alignment(metadata: &Metadata) -> Result<u64> {
+    match metadata.get("general.alignment") {
+        None => Ok(DEFAULT_ALIGNMENT),
+        Some(value) => value
+            .as_u64()
+            .filter(|alignment| alignment.is_power_of_two())
+            .ok_or_else(|| malformed(format!("general.alignment is {}, not a power of two", shown(value)))),
+    }
+}
+
+fn split(metadata: &Metadata) -> Result<Option<Split>> {
+    let integer = |key: &str| match metadata.get(key) {
+        None => Ok(None),
+        Some(value) => value.as_u64().map(Some).ok_or_else(|| malformed(format!("{key} is {}", shown(value)))),
+    };
+    let (number, count) = (integer("split.no")?.unwrap_or(0), integer("split.count")?.unwrap_or(1));
+    Split::new(number, count, integer("split.tensors.count")?)
+}

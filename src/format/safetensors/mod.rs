@@ -1,0 +1,34 @@
+//! SafeTensors: a u64 length, a JSON header of that length, then the tensors without a gap.
+//!
+//! Source: the `safetensors` package 0.8 and its documentation. Where the documentation is silent, what the
+//! package's reader accepts: white space round the header, any alignment, names in any order, keys of a tensor that
+//! are not known. It differs in two points: a name that occurs twice is refused here, and a dtype that is not
+//! known is listed and loads as raw bytes.
+
+mod entry;
+mod parse;
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+mod write;
+
+pub use parse::{MAX_HEADER_BYTES, is_manifest, parse_manifest};
+
+use super::entry::{Detection, Format, ManifestParser, Parser};
+
+/// The format.
+pub const FORMAT: Format = Format {
+    name: parse::NAME,
+    title: "SafeTensors",
+    extensions: &[".safetensors"],
+    versions: &["1"],
+    checksums: &[],
+    parser: Parser {
+        manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest }),
+        ..Parser::new(Detection::Heuristic(parse::recognises), parse::parse)
+    },
+    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    writer: Some(write::WRITER),
+};
+
+#[cfg(all(test, not(any(target_arch = "wasm32", miri))))]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+mod tests;

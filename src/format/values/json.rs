@@ -1,0 +1,127 @@
+//! JSON as formats use it: values of any kind within a memory budget, and how other values are shown as JSON.
+
+use super::budget::Budget;
+use super::json_value::BudgetedValue;
+use crate::error::{Error, Result, malformed};
+use serde::de::{DeserializeOwned, DeserializeSeed};
+use serde_json::error::Category;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+
+/// Enough to find the fault by.
+const MAX_MESSAGE_CHARS: usize = 300;
+
+/// Parses JSON that begins at `start` in the file; errors call it `what`.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8], start: u64, what: &str) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|e| invalid(e, start..start + bytes.len() as u64, what))
+}
+
+/// As [`parse`], for what takes its memory from a budget: `read` makes it of the JSON.
+pub(crate) fn parse_with<'de, T>(
+    bytes: &'de [u8],
+    start: u64,
+    what: &str,
+    budget: &mut Budget,
+    read: impl FnOnce(&mut SliceDeserializer<'de>, &mut Budget) -> serde_json::Result<T>,
+) -> Result<T> {
+    let place = start..start + bytes.len() as u64;
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let parsed = read(&mut json, budget).and_then(|parsed| json.end().map(|()| parsed));
+    parsed.map_err(|error| budget.refusal().unwrap_or_else(|| invalid(error, place.clone(), what)).at(place.clone()))
+}
+
+type SliceDeserializer<'de> = serde_json::Deserializer<serde_json::de::SliceRead<'de>>;
+
+/// Parses a value of any kind, as far as the budget goes.
+pub(crate) fn parse_value(bytes: &[u8], start: u64, what: &str, budget: &mut Budget) -> Result<Value> {
+    parse_with(bytes, start, what, budget, |json, budget| BudgetedValue { budget }.deserialize(json))
+}
+
+/// As [`parse_value`], for bytes that come as they are read, of the section at `place`.
+pub(crate) fn read(bytes: impl io::Read, place: Range<u64>, what: &str, budget: &mut Budget) -> Result<Value> {
+    let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(bytes));
+    let value = BudgetedValue { budget: &mut *budget }.deserialize(&mut json);
+    let value = value.and_then(|value| json.end().map(|()| value));
+    value.map_err(|error| budget.refusal().unwrap_or_else(|| invalid(error, place.clone(), what)).at(place.clone()))
+}
+
+/// As [`parse_value`], for an object. Of a key that occurs twice the last value is kept.
+pub(crate) fn parse_object(bytes: &[u8], start: u64, what: &str, budget: &mut Budget) -> Result<Map<String, Value>> {
+    match parse_value(bytes, start, what, budget)? {
+        Value::Object(object) => Ok(object),
+        other => {
+            let what = format!("{what} is not as the format asks: it is {}, not an object", shown(&other));
+            Err(malformed(what).at(start..start + bytes.len() as u64))
+        }
+    }
+}
+
+/// The beginning of a value's text, for messages: a whole value may be megabytes.
+pub(crate) fn shown(value: &Value) -> String {
+    struct Beginning(String);
+    impl fmt::Write for Beginning {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            let room = MAX_MESSAGE_CHARS - self.0.chars().count();
+            self.0.extend(text.chars().take(room));
+            if text.chars().nth(room).is_some() { Err(fmt::Error) } else { Ok(()) }
+        }
+    }
+    let mut beginning = Beginning(String::new());
+    if fmt::write(&mut beginning, format_args!("{value}")).is_err() {
+        beginning.0.push('…');
+    }
+    beginning.0
+}
+
+/// A number, or its name as a string: JSON has no infinities and no NaN.
+pub(crate) fn float(value: f64) -> Value {
+    serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number)
+}
+
+/// Bytes as text: two digits each.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
+    let mut text = String::with_capacity(bytes.len().saturating_mul(2));
+    text.extend(digits.filter_map(|digit| char::from_digit(digit.into(), 16)));
+    text
+}
+
+/// A string of the metadata. Vocabularies of some tools hold tokens that are not UTF-8: no reason to refuse a model.
+pub(crate) fn text<'a>(bytes: &'a [u8], warnings: &mut Vec<String>) -> Cow<'a, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return text.into();
+    }
+    let warning = "strings of the metadata are not UTF-8: what is not was replaced by U+FFFD";
+    if !warnings.iter().any(|given| given == warning) {
+        warnings.push(warning.to_owned());
+    }
+    String::from_utf8_lossy(bytes)
+}
+
+fn invalid(error: serde_json::Error, place: Range<u64>, what: &str) -> Error {
+    let fault = match error.classify() {
+        Category::Data => "is not as the format asks",
+        Category::Io | Category::Syntax | Category::Eof => "is not valid JSON",
+    };
+    // The parser quotes what it found, however long that is.
+    let error: String = error.to_string().chars().take(MAX_MESSAGE_CHARS).collect();
+    malformed(format!("{what} {fault}: {error}")).at(place)
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_quotes_the_beginning_of_a_value() {
+        assert_eq!(shown(&serde_json::json!({ "a": [1, null] })), r#"{"a":[1,null]}"#);
+        for long in [Value::from("ü".repeat(1 << 20)), vec![0; 1 << 20].into()] {
+            let shown = shown(&long);
+            assert_eq!(shown.chars().count(), MAX_MESSAGE_CHARS + 1);
+            assert!(shown.ends_with('…'));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! zTensor 0.1 and 1.x: where the index is, and which of its forms it has.
+
+use super::blob::Findings;
+use super::contents::{Contents, MAGIC_BYTES, MAX_MANIFEST_BYTES, too_large};
+use super::{list, manifest};
+use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::format::values::cbor::Cbor;
+use crate::index::check_tensors;
+use crate::window::{Stop, Window};
+use std::ops::Range;
+
+pub(super) const MAGIC_0: [u8; 8] = *b"ZTEN0001";
+pub(super) const MAGIC_1: [u8; 8] = *b"ZTEN1000";
+
+pub(super) fn parse(window: &Window) -> Result<Contents, Stop> {
+    let is_list = window.get(0..MAGIC_BYTES)? == MAGIC_0;
+    let index = index_range(window, is_list)?;
+    let cbor = Cbor::new(window.get(index.clone())?, index.start, "the manifest").in_file(window);
+    Ok(read_index(cbor, index.start, is_list)?)
+}
+
+/// Reads the manifest of a file that is being written, in which it begins at `start`.
+///
+/// # Errors
+/// Those that a reader of the file would have.
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+pub(super) fn check_manifest(manifest: &[u8], start: u64) -> Result<()> {
+    if manifest.len() as u64 > MAX_MANIFEST_BYTES {
+        return Err(too_large(manifest.len() as u64, start + manifest.len() as u64));
+    }
+    read_index(Cbor::new(manifest, start, "the manifest"), start, false).map(drop)
+}
+
+/// Reads an index of either form, which begins at `start`.
+fn read_index(mut cbor: Cbor, start: u64, is_list: bool) -> Result<Contents> {
+    let mut findings = Findings::default();
+    let mut contents =
+        if is_list { list::read(&mut cbor, &mut findings) } else { manifest::read(&mut cbor, &mut findings) }?;
+    cbor.finish()?;
+    check_tensors(&mut contents.tensors, Some(start))?;
+    contents.warnings.extend(findings.warnings());
+    Ok(contents)
+}
+
+/// Where the index lies: it ends before its size, at the end of the file.
+fn index_range(window: &Window, is_list: bool) -> Result<Range<u64>, Stop> {
+    let length = window.whole_length()?;
+    let footer_start = length.checked_sub(2 * MAGIC_BYTES).ok_or_else(|| not_whole(length, 0))?;
+    let footer = window.get(footer_start..length)?;
+    let (first, last) = footer.split_at(MAGIC_BYTES as usize);
+    let is_closed = !is_list && last == MAGIC_1;
+    let (size, index_end) = if is_closed { (first, footer_start) } else { (last, length - MAGIC_BYTES) };
+    let size = size.try_into().map(u64::from_le_bytes).unwrap_or_default();
+    match index_end.checked_sub(size).filter(|start| *start >= MAGIC_BYTES) {
+        Some(_) if size > MAX_MANIFEST_BYTES => Err(too_large(size, index_end).into()),
+        Some(start) => Ok(start..index_end),
+        None if is_closed && size > MAX_MANIFEST_BYTES => Err(too_large(size, index_end).into()),
+        None if is_closed => Err(malformed(format!("the manifest claims {size} bytes of a file of {length}"))
+            .at(index_end..index_end + 8)
+            .into()),
+        None => Err(not_whole(length, index_end).into()),
+    }
+}
+
+fn not_whole(length: u64, footer_start: u64) -> Error {
+    Error::new(ErrorKind::Truncated, "the file does not end with the size of its manifest").at(footer_start..length)
+}

@@ -1,0 +1,117 @@
+//! One zTensor file, from its magic to its magic.
+
+use super::manifest;
+use super::target::ZTensor;
+use super::zstd::FrameEncoder;
+use crate::codec::digest::Hasher;
+use crate::error::Result;
+use crate::format::ztensor::v1::{MAGIC_1, check_manifest};
+use crate::index::{Component, Digest, Tensor};
+use crate::output::file::{FinishedFile, PartialFile};
+use crate::output::target::{TensorFile, TensorSource};
+use crate::output::writer::Compression;
+use std::collections::BTreeMap;
+
+/// A file that is being written: blob after blob, the manifest last.
+pub(super) struct ZTensorFile<'a> {
+    file: PartialFile,
+    target: &'a ZTensor,
+    /// By name: what the manifest says of each tensor, as CBOR.
+    objects: BTreeMap<String, Vec<u8>>,
+}
+
+/// A blob that was written.
+pub(super) struct Blob {
+    pub(super) offset: u64,
+    /// As stored.
+    pub(super) length: u64,
+    /// Once decoded, if it is compressed.
+    pub(super) decoded_length: Option<u64>,
+    pub(super) digest: Option<Digest>,
+}
+
+impl<'a> ZTensorFile<'a> {
+    pub(super) fn begin(mut file: PartialFile, target: &'a ZTensor) -> Result<Self> {
+        file.write(&MAGIC_1)?;
+        Ok(ZTensorFile { file, target, objects: BTreeMap::new() })
+    }
+}
+
+impl TensorFile for ZTensorFile<'_> {
+    fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
+        let mut components: Vec<_> = tensor.components.iter().collect();
+        components.sort_by_key(|component| component.range.start); // as the source has them, so that it is read in order
+        let mut blobs = BTreeMap::new();
+        for component in components {
+            let blob = self.write_blob(component, source)?;
+            blobs.insert(&*component.role, (component, blob));
+        }
+        self.objects.insert(tensor.name.clone(), manifest::object(tensor, &blobs)?);
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<FinishedFile> {
+        let manifest = manifest::manifest(&self.target.metadata, &self.objects)?;
+        check_manifest(&manifest, self.file.position())?;
+        self.file.write(&manifest)?;
+        self.file.write(&(manifest.len() as u64).to_le_bytes())?;
+        self.file.write(&MAGIC_1)?;
+        self.file.finish()
+    }
+}
+
+impl ZTensorFile<'_> {
+    fn write_blob(&mut self, component: &Component, source: &mut dyn TensorSource) -> Result<Blob> {
+        self.file.align(self.target.alignment)?;
+        match self.target.compression {
+            Compression::None | Compression::Lz4 => self.write_raw(component, source),
+            Compression::Zstd => self.write_zstd(component, source),
+            Compression::Auto => {
+                let mark = self.file.mark();
+                let blob = self.write_zstd(component, source)?;
+                if blob.decoded_length.is_some_and(|decoded| blob.length < decoded) {
+                    return Ok(blob);
+                }
+                self.file.rewind(mark)?;
+                self.write_raw(component, source)
+            }
+        }
+    }
+
+    fn write_raw(&mut self, component: &Component, source: &mut dyn TensorSource) -> Result<Blob> {
+        self.write_stored(|store| {
+            source.read_component(component, store)?;
+            Ok(None)
+        })
+    }
+
+    fn write_zstd(&mut self, component: &Component, source: &mut dyn TensorSource) -> Result<Blob> {
+        self.write_stored(|store| {
+            let mut encoder = FrameEncoder::new(component.decoded_length)?;
+            let mut decoded_length = 0;
+            source.read_component(component, &mut |bytes| {
+                decoded_length += bytes.len() as u64;
+                encoder.push(bytes, store)
+            })?;
+            encoder.finish(store)?;
+            Ok(Some(decoded_length))
+        })
+    }
+
+    /// Writes what `give` gives to store; it says how long that is once decoded.
+    fn write_stored(
+        &mut self,
+        give: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Option<u64>>,
+    ) -> Result<Blob> {
+        let offset = self.file.position();
+        let mut hasher = self.target.digest.map(Hasher::new);
+        let decoded_length = give(&mut |bytes| {
+            if let Some(hasher) = &mut hasher {
+                hasher.update(bytes);
+            }
+            self.file.write(bytes)
+        })?;
+        let digest = hasher.map(Hasher::finish);
+        Ok(Blob { offset, length: self.file.position() - offset, decoded_length, digest })
+    }
+}

@@ -1,0 +1,284 @@
+//! zTensor as it is written.
+
+mod in_memory;
+
+use crate::ErrorKind;
+use crate::dtype::Dtype;
+use crate::format::ztensor;
+use crate::index::{Encoding, Layout};
+use crate::native::Reader;
+use crate::testing::corpus::{fixtures, root};
+use crate::testing::model::{Folder, content, noise, safetensors_file, varied};
+use crate::write::{self, Compression, ConvertOptions, DigestAlgorithm, convert};
+use in_memory::Model;
+use serde_json::json;
+use std::fs;
+
+fn options() -> ConvertOptions {
+    ConvertOptions { format: Some(&ztensor::FORMAT), ..ConvertOptions::default() }
+}
+
+fn compressed(compression: Compression) -> ConvertOptions {
+    ConvertOptions { compression, ..options() }
+}
+
+/// Fixtures, and how their tools were told to digest.
+const UNCOMPRESSED: [(&str, DigestAlgorithm); 8] = [
+    ("py123_alltypes.zt", DigestAlgorithm::Crc32c),
+    ("py123_basic.zt", DigestAlgorithm::None),
+    ("zt123_alltypes_sha.zt", DigestAlgorithm::Sha256),
+    ("zt123_appended.zt", DigestAlgorithm::Crc32c),
+    ("zt123_basic.zt", DigestAlgorithm::None),
+    ("zt123_empty.zt", DigestAlgorithm::Crc32c),
+    ("zt123_shapes.zt", DigestAlgorithm::Crc32c),
+    ("zt123_unicode.zt", DigestAlgorithm::Crc32c),
+];
+
+#[test]
+fn what_the_tools_write_uncompressed_is_written_again_byte_for_byte() {
+    let folder = Folder::new();
+    for (name, digest) in UNCOMPRESSED {
+        let path = root().join("ztensor").join(name);
+        folder.convert(&path, "again.zt", &ConvertOptions { digest: Some(digest), ..options() }).unwrap();
+        assert!(fs::read(folder.path("again.zt")).unwrap() == fs::read(path).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn every_fixture_arrives_with_its_attributes_and_metadata_however_it_is_stored() {
+    let folder = Folder::new();
+    let mut refused = Vec::new();
+    for fixture in fixtures() {
+        let path = root().join(&fixture.path);
+        let Ok(before) = Reader::open(&path) else { continue }; // sets whose other files lie elsewhere
+        for compression in [Compression::None, Compression::Zstd, Compression::Auto] {
+            if let Err(error) = folder.convert(&path, "out.zt", &compressed(compression)) {
+                refused.push(format!("{}: {error}", fixture.path));
+                continue;
+            }
+            let after = folder.open("out.zt");
+            assert_eq!((after.metadata().format, &*after.metadata().version), ("ztensor", "1.2.0"));
+            assert_eq!(content(&after), content(&before), "{}", fixture.path);
+            for tensor in before.tensors() {
+                assert_eq!(after.tensor(&tensor.name).unwrap().attributes, tensor.attributes, "{}", fixture.path);
+            }
+            if !fixture.path.starts_with("apr") {
+                assert_eq!(after.metadata().metadata, before.metadata().metadata, "{}", fixture.path);
+            }
+            after.verify(&()).unwrap();
+        }
+    }
+    assert_eq!(refused, [""; 0]);
+}
+
+#[test]
+fn every_dtype_round_trips_also_as_a_scalar_and_without_elements() {
+    let mut model = Model::new();
+    let unheard_of = Dtype::Other("QFLOAT_Q4S".into());
+    let without = [Dtype::F6_E2M3, Dtype::F6_E3M2];
+    for dtype in Dtype::ALL.iter().filter(|dtype| !without.contains(dtype)).chain([&unheard_of]) {
+        let elements = dtype.block().map_or(1, |block| block.elements);
+        model.add_dense(&format!("{dtype}"), dtype, &[3, 2 * elements]);
+        if elements == 1 && *dtype != unheard_of {
+            model.add_dense(&format!("{dtype} scalar"), dtype, &[]);
+            model.add_dense(&format!("{dtype} of nothing"), dtype, &[2, 0]);
+        }
+    }
+    for compression in [Compression::None, Compression::Zstd, Compression::Auto] {
+        model.round_trips(&compressed(compression));
+    }
+}
+
+#[test]
+fn layouts_keep_their_components_and_attributes() {
+    let mut model = Model::new();
+    let [u64s, i32s] = [Dtype::U64, Dtype::I32];
+    let csr = vec![
+        ("values", Dtype::C64, noise(1, 24)),
+        ("indices", i32s.clone(), noise(2, 12)),
+        ("indptr", u64s.clone(), noise(3, 24)),
+    ];
+    model.add("csr/行", Layout::SparseCsr, &[2, 9], csr);
+    let coo = vec![("values", Dtype::BF16, noise(4, 8)), ("coords", u64s.clone(), vec![0; 96])];
+    model.add("coo", Layout::SparseCoo, &[5, 5, 5], coo);
+    let nothing = vec![("values", Dtype::F64, vec![]), ("coords", u64s, vec![])];
+    model.add("coo of nothing", Layout::SparseCoo, &[5, 5], nothing);
+    let group = vec![("packed_weight", i32s, noise(5, 256)), ("scales", Dtype::F16, noise(6, 32))];
+    model.add("group", Layout::Other("quantized_group".into()), &[16, 32], group);
+    let attributes = json!({ "bits": 4, "axis": [0, -1, null], "scale": 0.1, "deep": { "a": [true, {}] }, "": "" });
+    model.tensors[3].attributes = attributes.as_object().unwrap().clone();
+    for digest in [DigestAlgorithm::None, DigestAlgorithm::Crc32c, DigestAlgorithm::Sha256] {
+        for compression in [Compression::None, Compression::Zstd, Compression::Auto] {
+            model.round_trips(&ConvertOptions { digest: Some(digest), ..compressed(compression) });
+        }
+    }
+}
+
+#[test]
+fn blocks_of_ggml_are_bytes_to_tools_that_do_not_know_them() {
+    let mut model = Model::new();
+    model.add_dense("q", &Dtype::Q8_0, &[4, 64]);
+    let folder = Folder::new();
+    convert(&model, &folder.path("m.zt"), &options(), &()).unwrap();
+    let file = fs::read(folder.path("m.zt")).unwrap();
+    let manifest_length = u64::from_le_bytes(file[file.len() - 16..file.len() - 8].try_into().unwrap()) as usize;
+    let manifest = &file[file.len() - 16 - manifest_length..];
+    for part in [
+        &b"\x65shape\x82\x04\x18\x40\x66format\x6bgguf.q8_0/1\x6aattributes\xa2"[..],
+        b"\x6felems_per_block\x18\x20\x6bblock_bytes\x18\x22",
+        b"\x64data\xa4\x65dtype\x62u8\x66offset\x18\x40\x66length\x19\x01\x10\x66digest",
+    ] {
+        assert!(manifest.windows(part.len()).any(|window| window == part), "{}", String::from_utf8_lossy(manifest));
+    }
+}
+
+#[test]
+fn what_zstd_would_not_make_smaller_is_stored_raw_unless_zstd_was_insisted_on() {
+    let folder = Folder::new();
+    let tensors = [
+        ("a", "U8", &[100_000][..], vec![1; 100_000]),
+        ("noise", "U8", &[300_000][..], noise(1, 300_000)),
+        ("z", "U8", &[100_000][..], vec![2; 100_000]),
+    ];
+    folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
+    for (compression, of_noise) in [(Compression::Auto, Encoding::Raw), (Compression::Zstd, Encoding::Zstd)] {
+        folder.convert("m.safetensors", "m.zt", &compressed(compression)).unwrap();
+        let reader = folder.open("m.zt");
+        let encodings: Vec<_> = reader.tensors().iter().map(|tensor| tensor.components[0].encoding).collect();
+        assert_eq!(encodings, [Encoding::Zstd, of_noise, Encoding::Zstd]);
+        assert_eq!(content(&reader), content(&folder.open("m.safetensors")));
+        reader.verify(&()).unwrap();
+        assert!(fs::metadata(folder.path("m.zt")).unwrap().len() < 302_000);
+    }
+}
+
+#[test]
+fn digests_are_those_that_were_asked_for_and_find_damage() {
+    let folder = Folder::new();
+    folder.write("m.safetensors", &varied());
+    let algorithms =
+        [(None, "crc32c"), (Some(DigestAlgorithm::Crc32c), "crc32c"), (Some(DigestAlgorithm::Sha256), "sha256")];
+    for (digest, expected) in algorithms {
+        folder.convert("m.safetensors", "m.zt", &ConvertOptions { digest, ..compressed(Compression::Zstd) }).unwrap();
+        let mut file = fs::read(folder.path("m.zt")).unwrap();
+        let reader = folder.open("m.zt");
+        let digests = reader.tensors().iter().map(|tensor| tensor.components[0].digest.unwrap().digest.algorithm());
+        assert!(digests.into_iter().all(|algorithm| algorithm == expected));
+        let last_byte = reader.tensor("encoder.weight").unwrap().components[0].range.end - 1;
+        file[last_byte as usize] ^= 1;
+        folder.write("damaged.zt", &file);
+        assert_eq!(folder.open("damaged.zt").verify(&()).unwrap_err().kind, ErrorKind::Checksum);
+    }
+    let none = ConvertOptions { digest: Some(DigestAlgorithm::None), ..options() };
+    folder.convert("m.safetensors", "m.zt", &none).unwrap();
+    assert!(folder.open("m.zt").tensors().iter().all(|tensor| tensor.components[0].digest.is_none()));
+}
+
+#[test]
+fn metadata_keeps_its_types() {
+    let folder = Folder::new();
+    folder.write("m.safetensors", &safetensors_file(json!({ "format": "pt" }), &[]));
+    let given = json!({
+        "n_layer": 6, "eps": 1e-5, "half": 1.5, "big": u64::MAX, "small": i64::MIN, "none": null,
+        "deep": { "labels": ["a", "ü"], "of": [[], {}, false] },
+    });
+    let metadata = given.as_object().unwrap().clone();
+    folder.convert("m.safetensors", "m.zt", &ConvertOptions { metadata: metadata.clone(), ..options() }).unwrap();
+    let mut expected = metadata;
+    expected.insert("format".to_owned(), "pt".into());
+    assert_eq!(folder.open("m.zt").metadata().metadata, expected);
+}
+
+#[test]
+fn tensors_begin_at_the_multiple_that_was_asked_for() {
+    let folder = Folder::new();
+    folder.write("m.safetensors", &varied());
+    for alignment in [64, 4096] {
+        let options = ConvertOptions { alignment: Some(alignment), ..options() };
+        folder.convert("m.safetensors", "m.zt", &options).unwrap();
+        let reader = folder.open("m.zt");
+        assert!(reader.tensors().iter().all(|tensor| tensor.first_byte() % alignment == 0));
+        assert_eq!(reader.tensors()[0].first_byte(), alignment);
+    }
+}
+
+#[test]
+fn what_the_format_has_not_is_refused() {
+    let folder = Folder::new();
+    folder.write("m.safetensors", &varied());
+    for wrong in [
+        compressed(Compression::Lz4),
+        ConvertOptions { digest: Some(DigestAlgorithm::Blake3), ..options() },
+        ConvertOptions { alignment: Some(32), ..options() },
+        ConvertOptions { max_shard_bytes: Some(1000), ..options() },
+    ] {
+        let error = folder.convert("m.safetensors", "m.zt", &wrong).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
+    }
+    assert_eq!(folder.names(), ["m.safetensors"]);
+}
+
+#[test]
+fn refusals_name_the_tensor_and_what_does_not_fit() {
+    let blocks = || vec![("values", Dtype::Q4_0, noise(1, 18)), ("coords", Dtype::U64, noise(2, 512))];
+    let list = || vec![("data", Dtype::U8, noise(1, 18))];
+    let mut models: Vec<(Model, &str)> = Vec::new();
+    let mut model = Model::new();
+    model.add_dense("bad", &Dtype::F6_E2M3, &[4]);
+    models.push((model, "no dtype F6_E2M3"));
+    let mut model = Model::new();
+    model.add_dense("bad", &Dtype::Other("float32".into()), &[4]); // would be read as F32
+    models.push((model, "no dtype float32"));
+    let mut model = Model::new();
+    model.add("bad", Layout::SparseCoo, &[8, 8], blocks());
+    models.push((model, "no dtype Q4_0 in the layout sparse_coo"));
+    let mut model = Model::new();
+    model.add("bad", Layout::Other("sparsecoo".into()), &[8, 8], list());
+    model.tensors[0].dtype = Dtype::F32;
+    models.push((model, "no layout sparsecoo of F32"));
+    for (model, words) in models {
+        let folder = Folder::new();
+        let error = convert(&model, &folder.path("m.zt"), &options(), &()).unwrap_err();
+        assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("bad")), "{error}");
+        assert!(error.what.contains(words), "{error}");
+        assert_eq!(folder.names(), [""; 0]);
+    }
+}
+
+/// In the manifest they are sorted by name, and one without bytes lies where the next one begins.
+#[test]
+fn tensors_keep_their_order() {
+    let folder = Folder::new();
+    let names = ["z", "empty", "a"];
+    let tensors = names.map(|name| match name {
+        "empty" => (name, "F32", &[0][..], vec![]),
+        _ => (name, "F32", &[1][..], noise(1, 4)),
+    });
+    folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
+    folder.convert("m.safetensors", "m.zt", &options()).unwrap();
+    let reader = folder.open("m.zt");
+    assert!(reader.tensors().iter().map(|tensor| &*tensor.name).eq(names));
+}
+
+/// The manifest is read before it is written. Here, a sparse tensor has too few indices.
+#[test]
+fn a_file_that_no_reader_would_open_does_not_get_its_name() {
+    let mut model = Model::new();
+    let components = vec![
+        ("values", Dtype::F32, noise(1, 8)),
+        ("indices", Dtype::U64, noise(2, 8)),
+        ("indptr", Dtype::U64, noise(3, 24)),
+    ];
+    model.add("bad", Layout::SparseCsr, &[2, 9], components);
+    let folder = Folder::new();
+    let error = convert(&model, &folder.path("m.zt"), &options(), &()).unwrap_err();
+    assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Format, Some("bad")), "{error}");
+    assert_eq!(folder.names(), [""; 0]);
+}
+
+#[test]
+fn names_of_files_tell_the_format() {
+    for name in ["m.zt", "a/M.ZTENSOR"] {
+        assert_eq!(write::format_of_name(name.as_ref()).unwrap().name, "ztensor");
+    }
+}

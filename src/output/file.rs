@@ -1,0 +1,218 @@
+//! Files on their way: written under another name, and given their own only once all of them are whole.
+
+use super::destination;
+use super::partial::Guard;
+use crate::codec::crc32;
+use crate::codec::digest::Hasher;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Digest;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::Read;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::Path;
+
+/// Small writes (heads, padding, blocks) are gathered to so many bytes.
+const BUFFER_BYTES: usize = 128 << 10;
+
+/// A file that is being written under a temporary name. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct PartialFile {
+    guard: Guard,
+    file: BufWriter<File>,
+    /// Where the next byte goes.
+    position: u64,
+    /// Bytes at the start that are written last, and are not in `crc32`.
+    head_length: u64,
+    crc32: crc32fast::Hasher,
+}
+
+/// A place in a [`PartialFile`] to go back to.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    position: u64,
+    crc32: crc32fast::Hasher,
+}
+
+/// A file that is whole but has not got its name yet. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct FinishedFile {
+    guard: Guard,
+    /// Kept open for its lock, where one is wanted.
+    lock: Option<File>,
+    byte_length: u64,
+    crc32: u32,
+}
+
+impl PartialFile {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let (guard, file) = Guard::create(path)?;
+        let file = BufWriter::with_capacity(BUFFER_BYTES, file);
+        Ok(PartialFile { guard, file, position: 0, head_length: 0, crc32: crc32fast::Hasher::new() })
+    }
+
+    /// Leaves room at the start for [`PartialFile::write_head`].
+    pub(crate) fn leave_head(&mut self, length: u64) -> Result<()> {
+        self.seek(length)?;
+        self.head_length = length;
+        Ok(())
+    }
+
+    /// The name that it will have.
+    pub(crate) fn path(&self) -> &Path {
+        &self.guard.path
+    }
+
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|e| self.place(e))?;
+        self.crc32.update(bytes);
+        self.position += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes a document, indented, with a line break at its end.
+    pub(crate) fn write_json(&mut self, document: &Value) -> Result<()> {
+        let text = serde_json::to_vec_pretty(document);
+        let text = text.map_err(|e| Error::new(ErrorKind::Internal, format!("a document cannot be written: {e}")))?;
+        self.write(&text)?;
+        self.write(b"\n")
+    }
+
+    /// Writes zeros up to a multiple of `alignment`.
+    pub(crate) fn align(&mut self, alignment: u64) -> Result<()> {
+        let missing = self.position.next_multiple_of(alignment) - self.position;
+        (0..missing).try_for_each(|_| self.write(&[0]))
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { position: self.position, crc32: self.crc32.clone() }
+    }
+
+    /// Forgets what was written since the mark.
+    pub(crate) fn rewind(&mut self, mark: Mark) -> Result<()> {
+        self.seek(mark.position)?;
+        self.file.get_ref().set_len(mark.position).map_err(|e| self.place(e))?;
+        self.crc32 = mark.crc32;
+        Ok(())
+    }
+
+    /// Writes what [`PartialFile::leave_head`] left room for, and goes back to the end.
+    pub(crate) fn write_head(&mut self, head: &[u8]) -> Result<()> {
+        if head.len() as u64 != self.head_length {
+            return Err(Error::new(ErrorKind::Internal, "a head has not the length that was planned"));
+        }
+        let end = self.position;
+        self.seek(0)?;
+        self.file.write_all(head).map_err(|e| self.place(e))?;
+        self.seek(end)?;
+        let crc32 = crc32::combine(crc32::checksum(head), self.crc32.clone().finalize(), end - self.head_length);
+        self.crc32 = crc32fast::Hasher::new_with_initial(crc32);
+        self.head_length = 0;
+        Ok(())
+    }
+
+    /// The CRC-32/IEEE of the file so far; until the head is written, of what follows it.
+    pub(crate) fn crc32(&self) -> u32 {
+        self.crc32.clone().finalize()
+    }
+
+    /// Brings everything to the disk.
+    pub(crate) fn finish(self) -> Result<FinishedFile> {
+        let crc32 = self.crc32();
+        let PartialFile { guard, file, position, .. } = self;
+        let file = file.into_inner().map_err(|e| guard.place(e.into_error()))?;
+        guard.finish(&file)?;
+        Ok(FinishedFile { guard, lock: Some(file), byte_length: position, crc32 })
+    }
+
+    fn seek(&mut self, position: u64) -> Result<()> {
+        self.file.seek(SeekFrom::Start(position)).map_err(|e| self.place(e))?;
+        self.position = position;
+        Ok(())
+    }
+
+    fn place(&self, error: io::Error) -> Error {
+        self.guard.place(error)
+    }
+}
+
+impl FinishedFile {
+    /// Closes the file: a process may have only so many open, and there may be more shards.
+    pub(crate) fn unlocked(self) -> Self {
+        FinishedFile { lock: None, ..self }
+    }
+
+    /// The name that it will have.
+    pub(crate) fn path(&self) -> &Path {
+        &self.guard.path
+    }
+
+    /// The last part of that name.
+    pub(crate) fn name(&self) -> String {
+        self.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    pub(crate) fn byte_length(&self) -> u64 {
+        self.byte_length
+    }
+
+    /// The CRC-32/IEEE of the whole file. It finds damage; but since it covers a footer with the CRC of what is
+    /// before it, it is the same for all sound APR files of one length, and does not tell one from another.
+    pub(crate) fn crc32(&self) -> u32 {
+        self.crc32
+    }
+
+    /// The SHA-256 of the whole file, which is read once more for it: its head was written last.
+    pub(crate) fn sha256(&self) -> Result<Digest> {
+        self.guard.check_in_place()?;
+        let read = || -> io::Result<Digest> {
+            let mut file = File::open(&self.guard.partial)?;
+            let mut hasher = Hasher::new(Digest::Sha256([0; 32]));
+            let mut piece = vec![0; BUFFER_BYTES];
+            loop {
+                let read = file.read(&mut piece)?;
+                match piece.get(..read) {
+                    None | Some([]) => return Ok(hasher.finish()),
+                    Some(bytes) => hasher.update(bytes),
+                }
+            }
+        };
+        read().map_err(|e| self.guard.place(e))
+    }
+}
+
+/// Gives all files their names, and has the disk remember them. The last one makes them a model, so what had its name
+/// goes first, and the last one gets it when all others are there: new shards beside an old manifest, or a manifest
+/// without its shards, would look like a model.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` where an output exists by now and is to be kept, or is no regular file; `IO`.
+pub(crate) fn publish(files: Vec<FinishedFile>, keep_existing: bool) -> Result<()> {
+    for file in &files {
+        destination::check_free(file.path(), keep_existing)?; // again: what lies there may have changed meanwhile
+    }
+    let count = files.len();
+    let Some(last) = files.last() else { return Ok(()) };
+    if count > 1 && !keep_existing && destination::replaced(last.path())?.is_some() {
+        fs::remove_file(last.path()).map_err(|e| last.guard.place(e))?;
+        destination::sync_folder(last.path())?;
+    }
+    for (number, FinishedFile { mut guard, lock, .. }) in files.into_iter().enumerate() {
+        let is_last = number + 1 == count;
+        if is_last && count > 1 {
+            destination::sync_folder(&guard.path)?;
+        }
+        guard.check_in_place()?;
+        destination::publish(&guard.partial, &guard.path, keep_existing)?;
+        guard.published = true;
+        drop(lock);
+        if is_last {
+            destination::sync_folder(&guard.path)?;
+        }
+    }
+    Ok(())
+}

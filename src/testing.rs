@@ -1,0 +1,6 @@
+//! Fixtures and models that the tests of formats share with those in `tests/`.
+
+#[path = "../tests/corpus/mod.rs"]
+pub(crate) mod corpus;
+#[path = "../tests/write/model.rs"]
+pub(crate) mod model;

@@ -4,6 +4,7 @@
 //! refer to each other, and together they are exactly as long as the index says, stored and decoded.
 
 use crate::error::{Result, malformed};
+use crate::index::Component;
 
 /// The most that one block may decode to (specification, "Compression").
 pub const MAX_BLOCK_BYTES: usize = 64 << 10;
@@ -48,6 +49,12 @@ pub struct Lz4Blocks {
 }
 
 impl Lz4Blocks {
+    /// The decoder of a component.
+    pub fn of(component: &Component) -> Self {
+        let stored = component.range.end.saturating_sub(component.range.start);
+        Self::new(stored, component.decoded_length.unwrap_or(0))
+    }
+
     /// A decoder of `stored` bytes that claim to decode to `decoded` bytes.
     pub fn new(stored: u64, decoded: u64) -> Self {
         Lz4Blocks { stored_left: stored, decoded_left: decoded, pending: Vec::new(), decoded: vec![0; MAX_BLOCK_BYTES] }

@@ -5,6 +5,7 @@
 
 use super::lz4::check_lengths;
 use crate::error::{Result, malformed};
+use crate::index::Component;
 
 /// How far back a match may refer: its offset has 16 bits.
 const MAX_OFFSET: usize = (1 << 16) - 1;
@@ -66,6 +67,12 @@ enum Step {
 }
 
 impl Lz4Block {
+    /// The decoder of a component.
+    pub fn of(component: &Component) -> Self {
+        let stored = component.range.end.saturating_sub(component.range.start);
+        Self::new(stored, component.decoded_length.unwrap_or(0))
+    }
+
     /// A decoder of `stored` bytes that claim to decode to `decoded` bytes.
     pub fn new(stored: u64, decoded: u64) -> Self {
         Lz4Block {

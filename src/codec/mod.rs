@@ -40,17 +40,15 @@ pub enum Decoder {
 impl Decoder {
     /// The decoder of a component; `None` where its bytes are stored as they are.
     pub fn new(component: &Component) -> Option<Decoder> {
-        let stored = component.range.end - component.range.start;
-        let decoded = component.decoded_length.unwrap_or(0);
         match component.encoding {
             Encoding::Raw => None,
             Encoding::BigEndian => {
                 Some(Decoder::BigEndian(byte_order::BigEndian::new(component.dtype.array_kind().element_bytes())))
             }
             #[cfg(feature = "lz4")]
-            Encoding::Lz4Blocks => Some(Decoder::Lz4(lz4::Lz4Blocks::new(stored, decoded))),
+            Encoding::Lz4Blocks => Some(Decoder::Lz4(lz4::Lz4Blocks::of(component))),
             #[cfg(feature = "lz4")]
-            Encoding::Lz4Block => Some(Decoder::Lz4Block(lz4_block::Lz4Block::new(stored, decoded))),
+            Encoding::Lz4Block => Some(Decoder::Lz4Block(lz4_block::Lz4Block::of(component))),
             #[cfg(feature = "zstd")]
             Encoding::Zstd => Some(Decoder::Zstd(zstd::Zstd::of(component))),
         }

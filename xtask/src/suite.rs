@@ -21,11 +21,12 @@ struct Step {
 }
 
 /// One after another: compilers use every core, and what is found, built and converted here is what the others need.
-const FIRST: [Step; 9] = [
+const FIRST: [Step; 10] = [
     Step { name: "tools", promise: "every tool is there", run: setup::all },
     Step { name: "fmt", promise: "the code is formatted", run: formatting },
     Step { name: "clippy", promise: "clippy has nothing to say", run: clippy },
     Step { name: "clippy-wasm", promise: "nor for wasm32", run: clippy_for_wasm },
+    Step { name: "features", promise: "each feature alone compiles without a warning", run: features },
     Step { name: "types", promise: "the JavaScript agrees with its types and with the public API", run: types::run },
     Step { name: "msrv", promise: "the library compiles with the stated version of Rust", run: msrv::run },
     Step {
@@ -172,6 +173,16 @@ fn clippy_for_wasm(project: &Project) -> Result<()> {
         let mut cargo = wasm_target::ready(project)?.cargo()?;
         cargo.args(["clippy", "--target", TARGET, "--features", features, "--lib", "--tests", "--", "-D", "warnings"]);
         command::run(cargo.current_dir(&project.root))?;
+    }
+    Ok(())
+}
+
+/// With no feature, and with each one alone.
+fn features(project: &Project) -> Result<()> {
+    for feature in project.features.iter().map(String::as_str).chain([""]) {
+        let mut cargo = cargo(project);
+        cargo.args(["clippy", "--package", "weightstream", "--no-default-features", "--features", feature]);
+        command::run(cargo.args(["--", "-D", "warnings"]))?;
     }
     Ok(())
 }

@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    browser, cache_test, cargo_tools, chaos, command, crash_test, examples_test, formats, headless, interop, lanes, msrv,
-    nginx_test, package_test, page_test, parity, release, setup, trap_test, types, wasm_target, worker_test,
+    browser, cache_test, cargo_tools, chaos, command, crash_test, examples_test, formats, headless, interop, lanes,
+    msrv, nginx_test, package_test, page_test, parity, release, setup, trap_test, types, wasm_target, worker_test,
 };
 
 struct Step {

@@ -133,7 +133,7 @@ impl Lz4Blocks {
             lz4_flex::block::DecompressError::OutputTooSmall { .. } => {
                 malformed(format!("an LZ4 block decodes to more than the {room} bytes it may"))
             }
-            other => malformed(format!("an LZ4 block is damaged: {other}")),
+            other => malformed(format!("an LZ4 block is damaged: {other}")).with_cause(other),
         })?;
         if length == 0 {
             return Err(malformed("an LZ4 block decodes to nothing"));

@@ -312,8 +312,10 @@ fn damaged(error: impl Into<FrameDecoderError>) -> Error {
         FrameDecoderError::DictNotProvided { dict_id } => {
             Error::new(ErrorKind::Unsupported, format!("a zstd frame needs the dictionary {dict_id}"))
         }
-        error @ FrameDecoderError::ChecksumMismatch { .. } => Error::new(ErrorKind::Checksum, error.to_string()),
-        other => malformed(format!("a zstd frame is damaged: {other}")),
+        error @ FrameDecoderError::ChecksumMismatch { .. } => {
+            Error::new(ErrorKind::Checksum, error.to_string()).with_cause(error)
+        }
+        other => malformed(format!("a zstd frame is damaged: {other}")).with_cause(other),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::ops::Range;
+#[cfg(not(target_arch = "wasm32"))]
+use std::sync::Arc;
 
 /// The library's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -105,6 +107,21 @@ pub struct Place {
     /// The JavaScript exception behind it.
     #[cfg(target_arch = "wasm32")]
     pub cause: Option<wasm_bindgen::JsValue>,
+    /// The error of the operating system or of another crate behind it: [`std::error::Error::source`] of the error.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) cause: Cause,
+}
+
+/// An error that led to another one. Errors with different causes are equal if all else is.
+#[cfg(not(target_arch = "wasm32"))]
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cause(Option<Arc<dyn std::error::Error + Send + Sync>>);
+
+#[cfg(not(target_arch = "wasm32"))]
+impl PartialEq for Cause {
+    fn eq(&self, _: &Cause) -> bool {
+        true
+    }
 }
 
 impl Error {
@@ -155,6 +172,19 @@ impl Error {
         self
     }
 
+    /// Keeps the error that led to this one, for [`std::error::Error::source`]. On wasm32 it is dropped: causes there
+    /// are JavaScript exceptions.
+    #[must_use]
+    pub fn with_cause(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        #[cfg(not(target_arch = "wasm32"))]
+        {
+            self.place.cause = Cause(Some(Arc::new(cause)));
+        }
+        #[cfg(target_arch = "wasm32")]
+        drop(cause);
+        self
+    }
+
     /// The stable code of the error's kind.
     pub fn code(&self) -> &'static str {
         self.kind.code()
@@ -181,7 +211,13 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    #[cfg(not(target_arch = "wasm32"))]
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let cause = self.place.cause.0.as_deref()?;
+        Some(cause)
+    }
+}
 
 /// A fault in the bytes of a format: the commonest error there is.
 pub(crate) fn malformed(what: impl Into<String>) -> Error {
@@ -191,7 +227,7 @@ pub(crate) fn malformed(what: impl Into<String>) -> Error {
 #[cfg(not(target_arch = "wasm32"))]
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        Error::new(ErrorKind::Io, error.to_string())
+        Error::new(ErrorKind::Io, error.to_string()).with_cause(error)
     }
 }
 
@@ -215,6 +251,15 @@ mod tests {
         let error = malformed("x").at(5..6).at(0..100).in_tensor("inner").in_tensor("outer");
         assert_eq!(error.place.range, Some(5..6));
         assert_eq!(error.place.tensor.as_deref(), Some("inner"));
+    }
+
+    #[test]
+    fn a_cause_can_be_reached_and_is_not_compared() {
+        let caused = malformed("x").with_cause(std::fmt::Error);
+        let source = std::error::Error::source(&caused).and_then(|cause| cause.downcast_ref::<std::fmt::Error>());
+        assert_eq!(source, Some(&std::fmt::Error));
+        assert_eq!(caused, malformed("x"));
+        assert!(std::error::Error::source(&malformed("x")).is_none());
     }
 
     const DECLARATIONS: &str = include_str!("js/weightstream.d.ts");

@@ -1,6 +1,10 @@
 //! End-to-end tests: the npm package and the command in real browsers, over real networks, beside the formats' own tools.
 
-#![allow(missing_debug_implementations, reason = "tools of the project, which print nothing of this")]
+#![allow(
+    missing_debug_implementations,
+    clippy::missing_errors_doc,
+    reason = "tools of the project, which nobody else calls"
+)]
 
 pub mod browser_traps;
 pub mod cache_test;

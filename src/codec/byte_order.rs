@@ -21,6 +21,9 @@ impl BigEndian {
     }
 
     /// As [`Decoder::push`](super::Decoder::push).
+    ///
+    /// # Errors
+    /// Those of `emit`.
     pub fn push(&mut self, mut input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         if !self.pending.is_empty() {
             let (completing, rest) = input.split_at(input.len().min(self.width - self.pending.len()));
@@ -45,6 +48,9 @@ impl BigEndian {
     }
 
     /// As [`Decoder::finish`](super::Decoder::finish).
+    ///
+    /// # Errors
+    /// `FORMAT` if the last element is incomplete.
     pub fn finish(&self) -> Result<()> {
         if self.pending.is_empty() { Ok(()) } else { Err(malformed("its last element is not whole")) }
     }

@@ -61,6 +61,9 @@ impl Lz4Blocks {
     }
 
     /// As [`Decoder::push`](super::Decoder::push): `emit` is called once a block.
+    ///
+    /// # Errors
+    /// `FORMAT` if a block is damaged, or there are more bytes than `new` was given; those of `emit`.
     pub fn push(&mut self, mut input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         while !input.is_empty() {
             let taken = self.push_some(input, emit)?;
@@ -70,6 +73,9 @@ impl Lz4Blocks {
     }
 
     /// As [`Decoder::push_some`](super::Decoder::push_some): `emit` is called for one block at most.
+    ///
+    /// # Errors
+    /// As for [`Lz4Blocks::push`].
     pub fn push_some(&mut self, all: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<usize> {
         if all.len() as u64 > self.stored_left {
             return Err(malformed("more bytes than its blocks should have"));
@@ -111,6 +117,9 @@ impl Lz4Blocks {
     }
 
     /// As [`Decoder::finish`](super::Decoder::finish).
+    ///
+    /// # Errors
+    /// `FORMAT` if stored or decoded bytes are missing.
     pub fn finish(&self) -> Result<()> {
         if self.stored_left > 0 || !self.pending.is_empty() {
             return Err(malformed("its last LZ4 block is not whole"));
@@ -131,7 +140,7 @@ impl Lz4Blocks {
             lz4_flex::block::DecompressError::OutputTooSmall { .. } => {
                 malformed(format!("an LZ4 block decodes to more than the {room} bytes it may"))
             }
-            other => malformed(format!("an LZ4 block is damaged: {other}")),
+            other => malformed(format!("an LZ4 block is damaged: {other}")).with_cause(other),
         })?;
         if length == 0 {
             return Err(malformed("an LZ4 block decodes to nothing"));

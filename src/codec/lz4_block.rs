@@ -87,6 +87,10 @@ impl Lz4Block {
     }
 
     /// As [`Decoder::push`](super::Decoder::push).
+    ///
+    /// # Errors
+    /// `FORMAT` if the block is damaged, or there are more bytes than `new` was given; those of
+    /// `emit`.
     pub fn push(&mut self, mut input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         loop {
             let mut has_emitted = false;
@@ -102,6 +106,9 @@ impl Lz4Block {
     }
 
     /// As [`Decoder::push_some`](super::Decoder::push_some).
+    ///
+    /// # Errors
+    /// As for [`Lz4Block::push`].
     pub fn push_some(&mut self, all: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<usize> {
         if all.len() as u64 > self.stored_left {
             return Err(malformed("more bytes than its LZ4 block should have"));
@@ -120,6 +127,9 @@ impl Lz4Block {
     }
 
     /// As [`Decoder::finish`](super::Decoder::finish).
+    ///
+    /// # Errors
+    /// `FORMAT` if stored or decoded bytes are missing.
     pub fn finish(&self) -> Result<()> {
         if !self.is_at_end() {
             return Err(malformed("its LZ4 block is not whole"));

@@ -126,11 +126,19 @@ impl Zstd {
     }
 
     /// As [`Decoder::push`](super::Decoder::push): `emit` is called once a block.
+    ///
+    /// # Errors
+    /// `FORMAT` if a frame is damaged, or there are more bytes than `new` was given; `LIMIT` if it needs more memory or
+    /// decodes to more bytes than is allowed; `UNSUPPORTED` if it needs a dictionary; `CHECKSUM` if its checksum does
+    /// not match; those of `emit`.
     pub fn push(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.advance(input, emit, false).map(drop)
     }
 
     /// As [`Decoder::push_some`](super::Decoder::push_some): `emit` is called for one block at most.
+    ///
+    /// # Errors
+    /// As for [`Zstd::push`].
     pub fn push_some(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<usize> {
         self.advance(input, emit, true)
     }
@@ -189,6 +197,9 @@ impl Zstd {
     }
 
     /// As [`Decoder::finish`](super::Decoder::finish).
+    ///
+    /// # Errors
+    /// `FORMAT` if stored or decoded bytes are missing, or the last element is incomplete.
     pub fn finish(&self) -> Result<()> {
         let at_a_frame = matches!(self.step, Step::FrameHeader) && self.pending.is_empty();
         if self.stored_left > 0 || !at_a_frame {
@@ -301,8 +312,10 @@ fn damaged(error: impl Into<FrameDecoderError>) -> Error {
         FrameDecoderError::DictNotProvided { dict_id } => {
             Error::new(ErrorKind::Unsupported, format!("a zstd frame needs the dictionary {dict_id}"))
         }
-        error @ FrameDecoderError::ChecksumMismatch { .. } => Error::new(ErrorKind::Checksum, error.to_string()),
-        other => malformed(format!("a zstd frame is damaged: {other}")),
+        error @ FrameDecoderError::ChecksumMismatch { .. } => {
+            Error::new(ErrorKind::Checksum, error.to_string()).with_cause(error)
+        }
+        other => malformed(format!("a zstd frame is damaged: {other}")).with_cause(other),
     }
 }
 

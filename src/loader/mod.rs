@@ -257,6 +257,10 @@ impl<S: Source> Loader<S> {
     /// Loads many tensors in few long reads and yields each as it completes: in file order what one connection brings.
     /// `None` for all of them: then each file's checksum is checked too, and the stream ends in an error
     /// where one does not match.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for an unknown name; those of [`Loader::load_index`]. Errors of single tensors are items of the
+    /// stream.
     pub async fn tensors(
         self: &Rc<Self>,
         names: Option<Vec<String>>,

@@ -17,7 +17,7 @@ pub(super) fn open(path: &Path) -> Result<(File, Metadata)> {
         Ok(Opened::Other("a folder")) => Error::new(ErrorKind::InvalidArgument, "this is a folder"),
         Ok(Opened::Other(kind)) => Error::new(ErrorKind::InvalidArgument, format!("this is {kind}, not a file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Error::new(ErrorKind::NotFound, "there is no such file").advise("Check the path.")
+            Error::new(ErrorKind::NotFound, "there is no such file").advise("Check the path.").with_cause(error)
         }
         Err(error) => error.into(),
     };

@@ -65,6 +65,9 @@ impl FetchSource {
     }
 
     /// As [`Source::read`](super::Source::read). Redirects are followed anew each time: signed URLs expire.
+    ///
+    /// # Errors
+    /// As for [`Source::read`](super::Source::read).
     pub async fn read(&self, range: Range<u64>) -> Result<Answer<StreamBody>> {
         ask_until_settled(&self.history, range, async |range| self.ask(range).await).await
     }
@@ -87,6 +90,9 @@ impl FetchSource {
     }
 
     /// As [`Source::part`](super::Source::part): a path is a file name, so what means something in a URL is escaped.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` if the URL has no folder, as `data:` URLs.
     pub fn part(&self, path: &str) -> Result<Self> {
         let escaped: Vec<String> = path.split('/').map(|segment| encode_uri_component(segment).into()).collect();
         match Url::new_with_base(&escaped.join("/"), &self.url) {

@@ -235,7 +235,7 @@ fn client() -> Result<Client> {
         .redirect(redirect::Policy::none())
         .user_agent(concat!("weightstream/", env!("CARGO_PKG_VERSION")))
         .build()
-        .map_err(|error| no_client(error.to_string()))
+        .map_err(|error| no_client(error.to_string()).with_cause(error))
 }
 
 /// To read the system's certificates takes long enough to do it once.
@@ -332,6 +332,7 @@ fn broken(what: &str, error: reqwest::Error) -> Error {
         reason = inner;
     }
     let error = Error::new(ErrorKind::Network, format!("{what} ({reason})"))
-        .advise("Check the connection and the name of the host, then try again.");
+        .advise("Check the connection and the name of the host, then try again.")
+        .with_cause(error);
     if lasting { error } else { error.transient() }
 }

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod bytes;
+mod causes;
 mod folder;
 mod loader;
 mod overlapping;

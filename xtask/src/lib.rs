@@ -1,7 +1,11 @@
 //! What the project's tasks, its end-to-end tests and its benchmarks share: finding and installing tools, building the
 //! npm package, and the demo's model.
 
-#![allow(missing_debug_implementations, reason = "tools of the project, which print nothing of this")]
+#![allow(
+    missing_debug_implementations,
+    clippy::missing_errors_doc,
+    reason = "tools of the project, which nobody else calls"
+)]
 
 pub mod apt;
 pub mod browser;

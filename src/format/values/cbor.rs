@@ -189,7 +189,7 @@ impl<'a> Cbor<'a> {
         if let Some(refusal) = self.budget.refusal() {
             return Err(refusal.at(self.place(position)));
         }
-        outcome.map(|()| text).map_err(|error| self.invalid(&error.to_string(), position))
+        outcome.map(|()| text).map_err(|error| self.invalid(&error.to_string(), position).with_cause(error))
     }
 
     /// How many bytes are left.
@@ -215,7 +215,7 @@ impl<'a> Cbor<'a> {
 
     fn decoded<T>(&mut self, decode: impl FnOnce(&mut Decoder<'a>) -> Result<T, decode::Error>) -> Result<T> {
         let position = self.decoder.position();
-        decode(&mut self.decoder).map_err(|error| self.invalid(&error.to_string(), position))
+        decode(&mut self.decoder).map_err(|error| self.invalid(&error.to_string(), position).with_cause(error))
     }
 
     fn invalid(&self, why: &str, position: usize) -> Error {

@@ -107,8 +107,8 @@ fn invalid(error: serde_json::Error, place: Range<u64>, what: &str) -> Error {
         Category::Io | Category::Syntax | Category::Eof => "is not valid JSON",
     };
     // The parser quotes what it found, however long that is.
-    let error: String = error.to_string().chars().take(MAX_MESSAGE_CHARS).collect();
-    malformed(format!("{what} {fault}: {error}")).at(place)
+    let quoted: String = error.to_string().chars().take(MAX_MESSAGE_CHARS).collect();
+    malformed(format!("{what} {fault}: {quoted}")).at(place).with_cause(error)
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]

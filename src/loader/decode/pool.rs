@@ -22,6 +22,9 @@ pub trait Pool<B> {
 
     /// Gives a whole raw component to another thread, and gets it back once it was digested. One that is refused comes
     /// back as the error.
+    ///
+    /// # Errors
+    /// The `buffer`, if the pool refuses the task.
     fn digest(&self, task: &Task, buffer: B) -> Result<Outcome<B>, B>;
 }
 

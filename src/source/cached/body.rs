@@ -99,6 +99,10 @@ impl CachedBody {
     }
 
     /// As [`Body::read`](crate::source::Body::read).
+    ///
+    /// # Errors
+    /// As for [`Body::read`](crate::source::Body::read), and `CHANGED` if the server has another version of
+    /// the file now.
     pub async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         loop {
             match &mut self.now {

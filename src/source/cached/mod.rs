@@ -156,6 +156,9 @@ impl CachedSource {
     }
 
     /// As [`Source::read`](super::Source::read).
+    ///
+    /// # Errors
+    /// As for [`Source::read`](super::Source::read). A cache that fails is no error.
     pub async fn read(&self, range: Range<u64>) -> Result<Answer<CachedBody>> {
         self.file.open().await?;
         CachedBody::begin(Rc::clone(&self.file), range).await

@@ -175,6 +175,7 @@ impl Error {
     /// Keeps the error that led to this one, for [`std::error::Error::source`]. On wasm32 it is dropped: causes there
     /// are JavaScript exceptions.
     #[must_use]
+    #[cfg_attr(target_arch = "wasm32", allow(unused_mut, reason = "causes are kept natively"))]
     pub fn with_cause(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
         #[cfg(not(target_arch = "wasm32"))]
         {

@@ -1,6 +1,7 @@
 //! Decoders and checksums: bytes in, bytes out, no I/O.
 
 pub mod byte_order;
+mod component;
 pub mod crc32;
 pub mod crc_simd;
 pub mod digest;
@@ -11,6 +12,8 @@ pub mod lz4_block;
 pub mod pages;
 #[cfg(feature = "zstd")]
 pub mod zstd;
+
+pub(crate) use component::ComponentDecoder;
 
 use crate::error::Result;
 use crate::index::{Component, Encoding};

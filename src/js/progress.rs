@@ -1,7 +1,8 @@
 //! How far an operation is, told at most ten times a second and once at its end.
 
 use super::value;
-use crate::loader::{Arrived, Observer, Stats};
+use crate::loader::Stats;
+use crate::progress::{Arrived, Progress};
 use js_sys::{Array, Function};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -84,7 +85,7 @@ impl Meter {
     }
 }
 
-impl Observer for Meter {
+impl Progress for Meter {
     fn expects(&self, payload_bytes: u64) {
         self.state.borrow_mut().total += payload_bytes;
     }

@@ -4,8 +4,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loader::loaded::check_into;
 use crate::loader::schedule::batch::PlannedTensor;
 use crate::loader::schedule::rows::rows_of;
-use crate::loader::transfer::stats::Observer;
 use crate::loader::{BufferOf, Loaded, Loader, TensorRequest};
+use crate::progress::Progress;
 use crate::source::{Buffer, Source};
 use futures::future::{FutureExt, LocalBoxFuture, Shared, WeakShared};
 use futures::stream::TryStreamExt;
@@ -25,7 +25,7 @@ impl<S: Source> Loader<S> {
         self: &Rc<Self>,
         name: &str,
         request: TensorRequest<BufferOf<S>>,
-        observer: Rc<dyn Observer>,
+        observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
         if request.rows.is_some() || request.into.is_some() {
             let _goes_first = self.priority.demand();
@@ -38,7 +38,7 @@ impl<S: Source> Loader<S> {
         Rc::try_unwrap(loaded?).or_else(|shared| shared.duplicate())
     }
 
-    fn start_load(self: &Rc<Self>, name: &str, observer: Rc<dyn Observer>) -> SharedLoad<BufferOf<S>> {
+    fn start_load(self: &Rc<Self>, name: &str, observer: Rc<dyn Progress>) -> SharedLoad<BufferOf<S>> {
         let loader = Rc::clone(self);
         let owned_name = name.to_owned();
         let load = async move {
@@ -59,7 +59,7 @@ impl<S: Source> Loader<S> {
         self: &Rc<Self>,
         name: String,
         request: TensorRequest<BufferOf<S>>,
-        observer: Rc<dyn Observer>,
+        observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
         let tensor = self.find(&name).await?;
         let rows = request.rows.map(|rows| rows_of(&tensor, rows).map(Box::new)).transpose()?;

@@ -28,7 +28,7 @@ pub(crate) use shard::check_length;
 pub use transfer::file::FIRST_READ_BYTES;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub(crate) use transfer::range_reader::SCRATCH_BYTES;
-pub use transfer::stats::{Arrived, Observer, Stats};
+pub use transfer::stats::Stats;
 
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::split::Split;
@@ -166,7 +166,7 @@ impl<S: Source> Loader<S> {
     }
 
     /// The algorithm that every file as a whole was checked by, in the call that read the whole model and ended last; `None` where
-    /// a file has no such checksum, or no call has read the whole model. [`Observer::checked`] reports it for each call.
+    /// a file has no such checksum, or no call has read the whole model. [`Progress::checked`](crate::progress::Progress::checked) reports it for each call.
     pub fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
     }
@@ -264,7 +264,7 @@ impl<S: Source> Loader<S> {
     pub async fn tensors(
         self: &Rc<Self>,
         names: Option<Vec<String>>,
-        observer: Rc<dyn Observer>,
+        observer: Rc<dyn Progress>,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
         let is_whole = names.is_none() && (self.options.verify || !self.options.digests.files.is_empty());
         let whole = is_whole.then(Rc::default);

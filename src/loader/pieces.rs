@@ -1,12 +1,12 @@
 //! Components in pieces, one after the other, for whoever passes bytes on instead of keeping tensors.
 
+use crate::codec::ComponentDecoder;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::{RangeReader, cut};
 use crate::loader::{BufferOf, Loader};
-use crate::native::ComponentReader;
 use crate::source::{Buffer, Source};
 use std::cell::Cell;
 use std::ops::Range;
@@ -60,7 +60,7 @@ impl<S: Source> PieceReader<S> {
             pages = file.known_pages(table).map(PageChecker::new);
         }
         let cover = pages.as_ref().map_or(component.range.clone(), |pages| pages.pages().around(&component.range));
-        let mut reader = ComponentReader::new(component);
+        let mut reader = ComponentDecoder::of(component);
         if !cover.is_empty() {
             let mut reading = self.reading_from(file, shard, cover.start).await?;
             while reading.position < cover.end {
@@ -77,7 +77,7 @@ impl<S: Source> PieceReader<S> {
             }
             self.rest = Some((shard, reading));
         }
-        Ok(reader.finish()?.or(pages.map(|_| "blake3")))
+        Ok(reader.finish(true)?.or(pages.map(|_| "blake3")))
     }
 
     /// A reading that stands at `start`: the rest of the last one, if that is not far before it.

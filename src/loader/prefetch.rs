@@ -3,8 +3,8 @@
 use crate::loader::schedule::batch::Call;
 use crate::loader::schedule::memory_budget::Permit;
 use crate::loader::transfer::priority::Prefetching;
-use crate::loader::transfer::stats::Observer;
 use crate::loader::{BufferOf, Loaded, Loader};
+use crate::progress::Progress;
 use crate::source::{Buffer, Source};
 use futures::channel::oneshot;
 use futures::stream::StreamExt;
@@ -22,7 +22,7 @@ impl<S: Source> Loader<S> {
     pub fn prefetch(
         self: &Rc<Self>,
         names: Vec<String>,
-        observer: Rc<dyn Observer>,
+        observer: Rc<dyn Progress>,
     ) -> impl Future<Output = ()> + use<S> {
         let senders: Rc<RefCell<HashMap<_, _>>> = Rc::default();
         for name in &names {

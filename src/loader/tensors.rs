@@ -6,9 +6,9 @@ use crate::loader::schedule::batch::{Batch, Call, PlannedTensor};
 use crate::loader::schedule::connections::Connections;
 use crate::loader::schedule::file_checks;
 use crate::loader::schedule::memory_budget::MemoryBudget;
-use crate::loader::transfer::stats::Observer;
 use crate::loader::{BufferOf, Loaded, Loader, Options};
 use crate::plan;
+use crate::progress::Progress;
 use crate::source::Source;
 use futures::stream::{self, Stream, StreamExt};
 use std::rc::Rc;
@@ -70,7 +70,7 @@ impl<S: Source> Loader<S> {
     }
 
     /// To load tensors, for themselves.
-    pub(super) fn call(&self, observer: Rc<dyn Observer>) -> Call {
+    pub(super) fn call(&self, observer: Rc<dyn Progress>) -> Call {
         let budget = MemoryBudget::new(self.options.max_memory_bytes);
         let Options { verify, coalesce_gap_bytes, .. } = self.options;
         let pinned = Rc::clone(&self.pinned);

@@ -6,7 +6,7 @@ use crate::loader::Loader;
 use crate::loader::loaded::Verified;
 use crate::loader::schedule::batch::Call;
 use crate::loader::schedule::file_checks::WholeChecks;
-use crate::loader::transfer::stats::Observer;
+use crate::progress::Progress;
 use crate::source::Source;
 use futures::stream::TryStreamExt;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ impl<S: Source> Loader<S> {
     ///
     /// # Errors
     /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first thing that is wrong.
-    pub async fn verify(self: &Rc<Self>, observer: Rc<dyn Observer>) -> Result<Option<&'static str>> {
+    pub async fn verify(self: &Rc<Self>, observer: Rc<dyn Progress>) -> Result<Option<&'static str>> {
         let tensors = self.load_index().await?;
         Ok(self.check_everything(tensors, observer).await?.verified_by())
     }
@@ -25,7 +25,7 @@ impl<S: Source> Loader<S> {
     ///
     /// # Errors
     /// As for [`Loader::verify`].
-    pub async fn verify_in_detail(self: &Rc<Self>, observer: Rc<dyn Observer>) -> Result<Verified> {
+    pub async fn verify_in_detail(self: &Rc<Self>, observer: Rc<dyn Progress>) -> Result<Verified> {
         let tensors = self.load_index().await?;
         let of_files = self.check_everything(tensors.clone(), observer).await?.checked_by();
         let mut verified = Verified { files: of_files.len(), tensors: tensors.len(), ..Verified::default() };
@@ -38,7 +38,7 @@ impl<S: Source> Loader<S> {
     async fn check_everything(
         self: &Rc<Self>,
         tensors: Vec<Rc<Tensor>>,
-        observer: Rc<dyn Observer>,
+        observer: Rc<dyn Progress>,
     ) -> Result<Rc<WholeChecks>> {
         let checks = Rc::<WholeChecks>::default();
         let call = Call { keeps: false, whole: Some(Rc::clone(&checks)), verify: true, ..self.call(observer) };

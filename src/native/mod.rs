@@ -17,13 +17,13 @@ mod streaming;
 mod verify;
 
 pub use crate::loader::Verified;
-pub(crate) use component::ComponentReader;
 #[cfg(not(target_arch = "wasm32"))]
 pub use disk::read_file;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
 pub use remote::RemoteReader;
 pub use streaming::{LoadedTensor, StreamingLoader};
 
+use crate::codec::ComponentDecoder;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::split::Split;
 use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor, check_elsewhere};
@@ -191,10 +191,10 @@ impl Reader {
             Error::new(ErrorKind::NotFound, format!("it has no component \"{role}\"")).in_tensor(name)
         })?;
         let file = self.file(tensor)?;
-        let mut reader = ComponentReader::new(component);
+        let mut reader = ComponentDecoder::of(component);
         let read = || {
             file.bytes.storage.read_pieces(&component.range, &mut |piece| reader.push(piece, emit))?;
-            Ok(reader.finish()?.or(file.check_pages(component)?))
+            Ok(reader.finish(true)?.or(file.check_pages(component)?))
         };
         read().map_err(|e: Error| e.in_tensor(name).in_file(&file.bytes.name))
     }
@@ -314,9 +314,9 @@ impl Reader {
 fn check(storage: &Storage, component: &Component) -> Result<Held> {
     match (component.encoding, storage.borrow(&component.range)?) {
         (Encoding::Raw, Some(stored)) => {
-            let mut reader = ComponentReader::new(component);
+            let mut reader = ComponentDecoder::of(component);
             reader.push(stored, &mut |_| Ok(()))?;
-            reader.finish()?;
+            reader.finish(true)?;
             Ok(Held::InPlace)
         }
         _ => component::decode(storage, component).map(|(decoded, _)| Held::Decoded(decoded)),

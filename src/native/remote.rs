@@ -3,8 +3,8 @@
 use super::Verified;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
-use crate::loader::{Arrived, Loader, ModelMetadata, Observer, Options, PieceReader};
-use crate::progress::Progress;
+use crate::loader::{Loader, ModelMetadata, Options, PieceReader};
+use crate::progress::{Arrived, Progress};
 use crate::source::http::HttpSource;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -111,9 +111,9 @@ impl RemoteReader {
     ///
     /// # Errors
     /// `CHECKSUM` or `FORMAT` for the first thing that is wrong; those of the network.
-    pub fn verify(&self, progress: &dyn Progress) -> Result<Verified> {
+    pub fn verify(&self, progress: &(dyn Progress + Sync)) -> Result<Verified> {
         let meter = Rc::new(Meter::default());
-        let work = self.loader.verify_in_detail(Rc::clone(&meter) as Rc<dyn Observer>);
+        let work = self.loader.verify_in_detail(Rc::clone(&meter) as Rc<dyn Progress>);
         let verified = self.block_on(work, || {
             meter.tell(progress);
             match progress.is_cancelled() {
@@ -153,7 +153,7 @@ struct Meter {
 }
 
 impl Meter {
-    fn tell(&self, progress: &dyn Progress) {
+    fn tell(&self, progress: &(dyn Progress + Sync)) {
         if let Some(expected) = self.expected.take() {
             progress.expects(expected);
         }
@@ -164,7 +164,7 @@ impl Meter {
     }
 }
 
-impl Observer for Meter {
+impl Progress for Meter {
     fn expects(&self, payload_bytes: u64) {
         self.expected.set(Some(payload_bytes));
     }

@@ -1,8 +1,8 @@
 //! Checks all of a model: every block decoded, every digest and checksum compared, on all processors.
 
-use super::component::ComponentReader;
 use super::file::TensorFile;
 use super::{Reader, Verified};
+use crate::codec::ComponentDecoder;
 use crate::codec::crc32::Crc32Parts;
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ impl Reader {
     ///
     /// # Errors
     /// `CHECKSUM` or `FORMAT` for the first thing that is wrong.
-    pub fn verify(&self, progress: &dyn Progress) -> Result<Verified> {
+    pub fn verify(&self, progress: &(dyn Progress + Sync)) -> Result<Verified> {
         let tasks: Vec<_> = self.files.iter().enumerate().flat_map(|(shard, file)| self.tasks(shard, file)).collect();
         progress.expects(saturating_sum(tasks.iter().map(|task| task.range.end - task.range.start)));
         let crc32s: Vec<_> = self.files.iter().map(|_| Mutex::new(Crc32Parts::default())).collect();
@@ -77,9 +77,9 @@ struct Task<'a> {
 
 impl Task<'_> {
     /// Gives the CRC32 of the stretch.
-    fn run(&self, progress: &dyn Progress) -> Result<u32> {
+    fn run(&self, progress: &(dyn Progress + Sync)) -> Result<u32> {
         let mut crc32 = crc32fast::Hasher::new();
-        let mut reader = self.component.map(|(_, component)| ComponentReader::new(component));
+        let mut reader = self.component.map(|(_, component)| ComponentDecoder::of(component));
         self.file.bytes.storage.read_pieces(&self.range, &mut |piece| {
             if progress.is_cancelled() {
                 return Err(Error::new(ErrorKind::Io, "the check was interrupted").advise("Run it again."));
@@ -92,7 +92,7 @@ impl Task<'_> {
             Ok(())
         })?;
         if let Some(reader) = reader {
-            reader.finish().map_err(|e| self.place(e))?;
+            reader.finish(true).map_err(|e| self.place(e))?;
         }
         Ok(crc32.finalize())
     }

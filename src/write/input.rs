@@ -70,13 +70,13 @@ pub(super) struct InputTensor<'a> {
     input: &'a dyn Input,
     /// As the input has it.
     tensor: &'a Tensor,
-    progress: &'a dyn Progress,
+    progress: &'a (dyn Progress + Sync),
     /// Bytes that the progress knows of.
     counted: u64,
 }
 
 impl<'a> InputTensor<'a> {
-    pub(super) fn new(input: &'a dyn Input, tensor: &'a Tensor, progress: &'a dyn Progress) -> Self {
+    pub(super) fn new(input: &'a dyn Input, tensor: &'a Tensor, progress: &'a (dyn Progress + Sync)) -> Self {
         InputTensor { input, tensor, progress, counted: 0 }
     }
 }

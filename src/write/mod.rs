@@ -48,7 +48,12 @@ pub struct Converted {
 /// [`ConvertOptions::keep_existing`] is set, or where the format does not take an option or cannot be inferred from the
 /// name of the output; `IO`; those of reading. After an error, what was at the outputs before is still there, unless
 /// the error came while finished files were given their names.
-pub fn convert(input: &dyn Input, out: &Path, options: &ConvertOptions, progress: &dyn Progress) -> Result<Converted> {
+pub fn convert(
+    input: &dyn Input,
+    out: &Path,
+    options: &ConvertOptions,
+    progress: &(dyn Progress + Sync),
+) -> Result<Converted> {
     let mut losses = Losses::new(options.allow_loss);
     let (format, writer) = options.writer(out)?;
     let target = (writer.new)(&options.settings(format, writer, input.metadata())?, &mut losses)?;
@@ -185,7 +190,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Writes all files. The last one makes the others a model.
-    fn write(&self, input: &dyn Input, progress: &dyn Progress) -> Result<Vec<FinishedFile>> {
+    fn write(&self, input: &dyn Input, progress: &(dyn Progress + Sync)) -> Result<Vec<FinishedFile>> {
         let sources: HashMap<&str, &Tensor> = input.tensors().iter().map(|tensor| (&*tensor.name, tensor)).collect();
         // Made first, since its lock keeps other conversions to the same place away.
         let manifest = self.manifest_path.as_ref().map(|path| PartialFile::create(path)).transpose()?;
@@ -211,7 +216,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn check_cancelled(progress: &dyn Progress) -> Result<()> {
+fn check_cancelled(progress: &(dyn Progress + Sync)) -> Result<()> {
     match progress.is_cancelled() {
         true => Err(Error::new(ErrorKind::Io, "the conversion was interrupted").advise("Run it again.")),
         false => Ok(()),

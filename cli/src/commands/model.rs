@@ -77,7 +77,7 @@ impl Model {
         }
     }
 
-    pub(super) fn verify(&self, progress: &dyn Progress) -> Result<Verified> {
+    pub(super) fn verify(&self, progress: &(dyn Progress + Sync)) -> Result<Verified> {
         match self {
             Model::Local(reader) => reader.verify(progress),
             Model::Remote(reader) => reader.verify(progress),

@@ -1,9 +1,8 @@
 //! The work on the bytes of one component: they are decoded, digested and kept. It is the same on whichever thread.
 
-use crate::codec::Decoder;
-use crate::codec::digest::{self, Hasher};
+use crate::codec::ComponentDecoder;
 use crate::error::Result;
-use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding};
+use crate::index::{Component, ComponentDigest, Digest, Encoding};
 use crate::loader::decode::kept::Kept;
 use crate::source::Buffer;
 use std::ops::Range;
@@ -40,8 +39,7 @@ pub(crate) fn is_heavy(encoding: Encoding, mut digests: impl Iterator<Item = Dig
 pub struct Job<B> {
     task: Task,
     kept: Option<Kept<B>>,
-    decoder: Option<Decoder>,
-    digests: Vec<(ComponentDigest, Hasher)>,
+    decoder: ComponentDecoder,
     /// Where the next decoded byte belongs.
     decoded_end: u64,
 }
@@ -69,11 +67,10 @@ impl<B: Buffer> Job<B> {
             Some(buffer) => Some(Kept::given(buffer, task.keep.clone())),
             None => Some(Kept::allocate(&task.component, task.keep.clone())?),
         };
-        let decoder = Decoder::new(&task.component);
-        let digests = task.digests.iter().map(|stated| (*stated, Hasher::new(stated.digest))).collect();
+        let decoder = ComponentDecoder::new(&task.component, task.digests.iter().copied());
         // Just the rows were asked for where that can be.
         let decoded_end = if task.component.encoding.keeps_positions() { task.keep.start } else { 0 };
-        Ok(Job { task, kept, decoder, digests, decoded_end })
+        Ok(Job { task, kept, decoder, decoded_end })
     }
 
     /// Whether there is use for more bytes: not once all rows that are wanted have come.
@@ -86,18 +83,12 @@ impl<B: Buffer> Job<B> {
     /// # Errors
     /// `FORMAT` where they cannot be decoded; `LIMIT` where there is no memory for what they decode to.
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
-        let Job { kept, decoder, digests, decoded_end, .. } = self;
-        update(digests, DigestedBytes::Stored, bytes);
-        let mut take = |decoded: &[u8]| {
-            update(digests, DigestedBytes::Decoded, decoded);
+        let Job { kept, decoder, decoded_end, .. } = self;
+        decoder.push(bytes, &mut |decoded| {
             let start = *decoded_end;
             *decoded_end += decoded.len() as u64;
             kept.as_mut().map_or(Ok(()), |kept| kept.write(start, decoded))
-        };
-        match decoder {
-            Some(decoder) => decoder.push(bytes, &mut take),
-            None => take(bytes),
-        }
+        })
     }
 
     /// The buffer itself, where the stored bytes are put into it as they are: see [`Job::filled`].
@@ -108,14 +99,13 @@ impl<B: Buffer> Job<B> {
 
     /// The next `length` bytes of [`Job::buffer`] have come. Shows them to `look`, if there is one.
     pub(crate) fn filled(&mut self, length: u64, look: Option<Look<'_>>) -> Result<()> {
-        let Job { task, kept, digests, decoded_end, .. } = self;
+        let Job { task, kept, decoder, decoded_end } = self;
         let start = *decoded_end - task.keep.start;
         *decoded_end += length;
-        let Some(kept) = kept.as_mut().filter(|_| look.is_some() || !digests.is_empty()) else { return Ok(()) };
+        let Some(kept) = kept.as_mut().filter(|_| look.is_some() || decoder.has_digests()) else { return Ok(()) };
         let mut look = look;
         kept.buffer().inspect(start..start + length, &mut |bytes| {
-            update(digests, DigestedBytes::Stored, bytes);
-            update(digests, DigestedBytes::Decoded, bytes);
+            decoder.digest_raw(bytes);
             look.as_mut().map_or(Ok(()), |look| look(bytes))
         })
     }
@@ -125,28 +115,9 @@ impl<B: Buffer> Job<B> {
     /// # Errors
     /// `FORMAT` where fewer bytes came than are wanted; `CHECKSUM` where they have another digest.
     pub fn finish(self) -> Result<Received<B>> {
-        let Job { task, kept, decoder, digests, decoded_end } = self;
-        match decoder {
-            Some(decoder) if task.is_complete => decoder.finish()?,
-            _ => {}
-        }
-        let verified = compare_all(digests)?;
+        let Job { task, kept, decoder, decoded_end } = self;
+        let verified = decoder.finish(task.is_complete)?;
         let buffer = kept.map(|kept| kept.finish(&task.component, decoded_end)).transpose()?;
         Ok(Received { buffer, verified })
     }
-}
-
-fn update(digests: &mut [(ComponentDigest, Hasher)], which: DigestedBytes, bytes: &[u8]) {
-    for (_, hasher) in digests.iter_mut().filter(|(stated, _)| stated.over == which) {
-        hasher.update(bytes);
-    }
-}
-
-/// Compares every digest, and gives the algorithm of the last.
-fn compare_all(computed: Vec<(ComponentDigest, Hasher)>) -> Result<Option<&'static str>> {
-    let mut algorithm = None;
-    for (stated, hasher) in computed {
-        algorithm = Some(digest::compare(hasher.finish(), stated.digest)?);
-    }
-    Ok(algorithm)
 }

@@ -15,9 +15,10 @@ use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::priority::Prefetching;
 use crate::loader::transfer::range_reader::MAX_DIRECT_BYTES;
-use crate::loader::transfer::stats::{Arrived, Observer, Stats};
+use crate::loader::transfer::stats::Stats;
 use crate::loader::{BufferOf, Loaded, LoadedComponent};
 use crate::plan::Wanted;
+use crate::progress::{Arrived, Progress};
 use crate::source::{Buffer, Source};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -45,7 +46,7 @@ pub(crate) struct Call {
     /// Bytes that nobody wants are read up to this length rather than asked around.
     pub(crate) coalesce_gap_bytes: u64,
     pub(crate) budget: Rc<MemoryBudget>,
-    pub(crate) observer: Rc<dyn Observer>,
+    pub(crate) observer: Rc<dyn Progress>,
     /// Digests of tensors that the caller knows.
     pub(crate) pinned: Rc<HashMap<String, Digest>>,
     /// Where nobody waits for the tensors yet.

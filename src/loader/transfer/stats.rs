@@ -1,7 +1,6 @@
-//! What a loader has done so far, and how it tells while it works.
+//! Counters of what a loader has done.
 
 use std::cell::Cell;
-use std::ops::Range;
 
 /// Counters over the life of a loader.
 #[derive(Debug, Default)]
@@ -45,36 +44,4 @@ impl Stats {
     pub(crate) fn count_decoded(&self, bytes: u64) {
         self.bytes_decoded.set(self.bytes_decoded.get() + bytes);
     }
-}
-
-/// Bytes that have just arrived.
-#[derive(Debug, Clone)]
-pub struct Arrived<'a> {
-    /// Which file of the model.
-    pub shard: usize,
-    /// Which bytes of it.
-    pub range: Range<u64>,
-    /// Which of the operation's connections brought them, counted from 0.
-    pub connection: usize,
-    /// The tensor that they belong to; `None` for bytes between tensors, which are no payload.
-    pub tensor: Option<&'a str>,
-}
-
-/// Who watches an operation.
-pub trait Observer {
-    /// The operation needs so many payload bytes: those of its tensors as the files store them.
-    fn expects(&self, payload_bytes: u64);
-    /// Bytes have arrived.
-    fn arrived(&self, arrived: Arrived<'_>);
-    /// The operation has read the whole model, and every checksum of its files matched. `verified_by` is the algorithm that each
-    /// file as a whole was checked by; `None` where a file has no such checksum.
-    fn checked(&self, verified_by: Option<&'static str>) {
-        let _ = verified_by;
-    }
-}
-
-/// Nobody watches.
-impl Observer for () {
-    fn expects(&self, _: u64) {}
-    fn arrived(&self, _: Arrived<'_>) {}
 }

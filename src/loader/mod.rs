@@ -33,6 +33,7 @@ pub use transfer::stats::Stats;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::split::Split;
 use crate::index::{Digest, Manifest, Metadata, Parsed, Tensor};
+use crate::progress::Progress;
 use crate::source::{Body, Source};
 use digests::check_whole;
 use futures::channel::oneshot;

@@ -1,6 +1,5 @@
 //! `cargo xtask interop`: what the formats' own tools write we read, and what we write they read.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,8 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::listing::Listing;
 use crate::peers::{PEERS, Peer, Program, Reads};
 use crate::targets::Target;
-use xtask::command;
 use xtask::project::Project;
+use xtask::{command, model};
 
 /// What the tensors are made from where nothing else is asked for.
 pub const SEED: u64 = 2026;
@@ -84,9 +83,7 @@ struct Weightstream(PathBuf);
 
 impl Weightstream {
     fn build(project: &Project) -> Result<Self> {
-        let mut cargo = Command::new("cargo");
-        command::run(cargo.args(["build", "--quiet", "--package", "weightstream-cli"]).current_dir(&project.root))?;
-        Ok(Weightstream(project.target.join("debug/weightstream").with_extension(env::consts::EXE_EXTENSION)))
+        Ok(Weightstream(model::command_line(project)?))
     }
 
     /// Reads what a tool wrote: it is as the tool says.

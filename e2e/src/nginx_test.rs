@@ -1,7 +1,6 @@
 //! nginx, a server that is not ours: the command and the package in three browsers load from it, however it is set up.
 
-use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use crate::trap_test::traps::model::{FILE, TENSORS};
 use crate::trap_test::{Outcome, load, sha256_of};
 use crate::webdriver::Browser;
 use xtask::project::Project;
-use xtask::{command, package};
+use xtask::{command, model, package};
 
 /// One tensor by itself, then all of them.
 const LOADS: [Load; 2] = [Load::One("third"), Load::Many(&["first", "second", "third", "fourth"])];
@@ -48,7 +47,7 @@ const LOCATIONS: [Location; 10] = [
 const LOADS_ALL: Location = Location { path: "", in_browsers: None, natively: None, answers: |_| true };
 
 pub fn run(project: &Project) -> Result<()> {
-    let program = command_line(project)?;
+    let program = model::command_line(project)?;
     let package = package::build(project)?;
     let page = project.root.join("tests/traps/page");
     let site = Site::new().mount("/", page).mount("/pkg", package).bind("127.0.0.1:0")?.spawn();
@@ -72,13 +71,6 @@ pub fn run(project: &Project) -> Result<()> {
         println!("in {engine}: {}", told.join(", "));
     }
     Ok(())
-}
-
-/// The command as the tests build it: what is measured here is no speed.
-fn command_line(project: &Project) -> Result<PathBuf> {
-    let mut cargo = Command::new("cargo");
-    command::run(cargo.args(["build", "--package", "weightstream-cli"]).current_dir(&project.root))?;
-    Ok(project.target.join("debug/weightstream").with_extension(env::consts::EXE_EXTENSION))
 }
 
 /// Loads from a location, checks how nginx answered, and tells it in short.

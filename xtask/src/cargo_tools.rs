@@ -26,7 +26,8 @@ const UNOPTIMISED: [(&str, &str); 3] = [
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
 ];
 
-/// The folder with `wasm-bindgen` and `wasm-bindgen-test-runner`. Their version must be that of the library.
+/// The folder with `wasm-bindgen-test-runner`, whose version must be that of the library. Only the library's tests in
+/// a browser need it; the package is built with `xtask-bindgen`.
 pub fn wasm_bindgen(project: &Project) -> Result<PathBuf> {
     let version = locked_version(&project.root, "wasm-bindgen")?;
     installed(project, "wasm-bindgen-cli", "wasm-bindgen", &version)

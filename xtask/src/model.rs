@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::expected::{self, ExpectedTensor};
 use crate::project::Project;
 use crate::synthetic::Size;
-use crate::{apt, command, setup, synthetic};
+use crate::{apt, command, setup, synthetic, workspace};
 
 /// The manifest of the demo model; its shards lie beside it.
 pub const MANIFEST: &str = "all-MiniLM-L6-v2.apr";
@@ -63,12 +63,9 @@ pub fn original(project: &Project) -> Result<PathBuf> {
     Ok(source(project)?.join(WEIGHTS))
 }
 
-/// Builds our own command line.
+/// Builds our own command line without optimizations: a release build takes minutes, and saves seconds of a conversion.
 pub fn command_line(project: &Project) -> Result<PathBuf> {
-    let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release", "--package", "weightstream-cli"]).current_dir(&project.root);
-    command::run(&mut cargo)?;
-    Ok(project.target.join("release/weightstream").with_extension(env::consts::EXE_EXTENSION))
+    workspace::build(project, "weightstream")
 }
 
 /// The folder with the original's files, or with made-up ones.

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::call_graph::CallGraph;
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{cargo_tools, command, npm, package_contents, wasm_target};
+use crate::{command, npm, package_contents, wasm_target, workspace};
 
 /// The one WebAssembly module of the package.
 pub const MODULE: &str = "weightstream_bg.wasm";
@@ -70,7 +70,9 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
     let stamp = built.join("made.json");
     let mut made_of = Sha256::new_with_prefix(fs::read(compiled)?);
     // With which tools, and how. The program itself differs: tests and benchmarks build the package, too.
-    made_of.update([include_str!("package.rs"), include_str!("call_graph.rs")].concat());
+    for source in [include_str!("package.rs"), include_str!("call_graph.rs"), include_str!("../bindgen/src/main.rs")] {
+        made_of.update(source);
+    }
     for lock in ["Cargo.lock", "tests/package/package-lock.json"] {
         made_of.update(fs::read(project.root.join(lock))?);
     }
@@ -152,11 +154,8 @@ pub fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
     if built.exists() {
         fs::remove_dir_all(built)?;
     }
-    let mut bindgen = Command::new(cargo_tools::wasm_bindgen(project)?.join("wasm-bindgen"));
-    bindgen.args(["--target", "web", "--no-typescript", "--out-name", "weightstream_glue"]);
-    // After a panic the next `open` gets a new instance of the module.
-    bindgen.args(["--experimental-reset-state-function", "--out-dir"]);
-    command::run(bindgen.arg(built).arg(module))?;
+    let mut bindgen = Command::new(workspace::build(project, "xtask-bindgen")?);
+    command::run(bindgen.arg(module).arg("weightstream_glue").arg(built))?;
 
     fs::rename(built.join(MODULE_OF_GLUE), built.join(MODULE))?;
     let glue = built.join("weightstream_glue.js");

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A file's head is read with this many bytes at first.
-const HEAD_BYTES: u64 = 64 << 10;
+const HEAD_BYTES: u64 = 16 << 10;
 
 /// The bytes of a file under the name that errors call it.
 #[derive(Debug)]

@@ -8,8 +8,13 @@ use crate::error::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Bytes are read in pieces of this length: enough for a disk, and little enough for processor caches.
+/// Mapped bytes are touched in pieces of this length, while the system reads the next one: enough for a disk, and little
+/// enough for processor caches.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// Bytes of a file on disk are copied in pieces of this length: as much as the system reads ahead by itself.
+#[cfg(not(target_arch = "wasm32"))]
+const COPIED_PIECE_BYTES: usize = 128 << 10;
 
 /// The bytes of one file.
 #[derive(Debug)]
@@ -75,7 +80,7 @@ impl Storage {
     pub(super) fn read_pieces(&self, range: &Range<u64>, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
             #[cfg(not(target_arch = "wasm32"))]
-            Storage::OnDisk(file) => file.read_pieces(range, PIECE_BYTES, take),
+            Storage::OnDisk(file) => file.read_pieces(range, COPIED_PIECE_BYTES, take),
             _ => {
                 let bytes = self.borrow(range)?.ok_or_else(|| outside(range))?;
                 let mut at = range.start..range.start;

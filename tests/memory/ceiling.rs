@@ -122,7 +122,11 @@ fn opening_costs_the_head_and_a_raw_tensor_nothing() {
     let path = large(&folder);
     let (reader, peak) = peak_of(|| Reader::open(&path).unwrap());
     assert!(peak < 64 * KIB, "{peak} bytes to open");
-    let (length, peak) = peak_of(|| reader.tensor_slice("t").unwrap().len());
+    drop(reader);
+    // Nothing writes to the file while it is mapped.
+    let (mapped, peak) = peak_of(|| unsafe { Reader::open_mapped(&path) }.unwrap());
+    assert!(peak < 64 * KIB, "{peak} bytes to map");
+    let (length, peak) = peak_of(|| mapped.tensor_slice("t").unwrap().len());
     assert_eq!(length, TENSOR_BYTES);
     assert!(peak < KIB, "{peak} bytes for a slice");
 }
@@ -138,5 +142,6 @@ fn a_check_holds_a_block_a_processor() {
     let (verified, peak) = peak_of(|| reader.verify(&()));
     assert!(verified.is_ok());
     let processors = std::thread::available_parallelism().unwrap().get();
-    assert!(peak < processors * 256 * KIB, "{peak} bytes on {processors} processors");
+    // What was read, and a block of it, stored and decoded.
+    assert!(peak < processors * 384 * KIB, "{peak} bytes on {processors} processors");
 }

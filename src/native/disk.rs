@@ -5,7 +5,9 @@ use crate::regular_file::{self, Opened};
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
 
 /// Opens a regular file for reading.
 ///
@@ -41,18 +43,40 @@ pub fn read_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// This many files stay open: a model may have more shards than a process may have open files. Others are opened again for
+/// each read.
+const MAX_OPEN_FILES: usize = 16;
+
+static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
+
 /// A file that is read with positioned reads, also by several threads at the same time. A file that another process cuts
 /// short is an error, where a mapped one would end the process.
 #[derive(Debug)]
 pub(super) struct DiskFile {
-    file: File,
+    path: PathBuf,
+    kept: Option<KeptFile>,
     byte_length: u64,
+    version: Version,
+}
+
+/// An open file, counted while it is open.
+#[derive(Debug)]
+struct KeptFile(File);
+
+/// What changes when a path leads to another file, or the file to other bytes.
+#[derive(Debug, PartialEq, Eq)]
+struct Version {
+    byte_length: u64,
+    modified: Option<SystemTime>,
+    #[cfg(unix)]
+    device_and_inode: (u64, u64),
 }
 
 impl DiskFile {
-    /// Takes an open file, as long as it is now.
-    pub(super) fn new(file: File, metadata: &Metadata) -> Self {
-        DiskFile { file, byte_length: metadata.len() }
+    /// Takes the file that was opened at `path`, as long as it is now.
+    pub(super) fn new(path: &Path, file: File, metadata: &Metadata) -> Self {
+        let (byte_length, version) = (metadata.len(), Version::of(metadata));
+        DiskFile { path: path.to_owned(), kept: KeptFile::new(file), byte_length, version }
     }
 
     pub(super) fn byte_length(&self) -> u64 {
@@ -68,7 +92,7 @@ impl DiskFile {
         let length = usize::try_from(range.end.saturating_sub(range.start)).map_err(|_| too_long(range))?;
         bytes.try_reserve_exact(length).map_err(|_| too_long(range))?;
         bytes.resize(length, 0);
-        self.read_into(range.start, &mut bytes)?;
+        self.with_file(|file| self.read_into(file, range.start, &mut bytes))?;
         Ok(bytes)
     }
 
@@ -83,20 +107,35 @@ impl DiskFile {
         take: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let left = |at: u64| usize::try_from(range.end.saturating_sub(at)).unwrap_or(usize::MAX).min(piece_bytes);
-        let mut buffer = vec![0; left(range.start)];
-        let mut at = range.start;
-        while at < range.end {
-            buffer.truncate(left(at));
-            self.read_into(at, &mut buffer)?;
-            take(&buffer)?;
-            at += buffer.len() as u64;
-        }
-        Ok(())
+        self.with_file(|file| {
+            let mut buffer = vec![0; left(range.start)];
+            let mut at = range.start;
+            while at < range.end {
+                buffer.truncate(left(at));
+                self.read_into(file, at, &mut buffer)?;
+                take(&buffer)?;
+                at += buffer.len() as u64;
+            }
+            Ok(())
+        })
     }
 
-    fn read_into(&self, start: u64, bytes: &mut [u8]) -> Result<()> {
+    /// Reads from the file that is open, or opens it again, if it is still the same.
+    fn with_file(&self, read: impl FnOnce(&File) -> Result<()>) -> Result<()> {
+        if let Some(KeptFile(file)) = &self.kept {
+            return read(file);
+        }
+        let (file, metadata) = open(&self.path)?;
+        if Version::of(&metadata) != self.version {
+            let error = Error::new(ErrorKind::Changed, "the file changed since it was opened");
+            return Err(error.advise("Another process changed the file: open the model again."));
+        }
+        read(&file)
+    }
+
+    fn read_into(&self, file: &File, start: u64, bytes: &mut [u8]) -> Result<()> {
         let range = start..start.saturating_add(bytes.len() as u64);
-        read_exact_at(&self.file, bytes, start).map_err(|error| match error.kind() {
+        read_exact_at(file, bytes, start).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 let what = format!("the file had {} bytes when it was opened, and is shorter now", self.byte_length);
                 let error = Error::new(ErrorKind::Truncated, what).at(range);
@@ -104,6 +143,33 @@ impl DiskFile {
             }
             _ => Error::from(error).at(range),
         })
+    }
+}
+
+impl KeptFile {
+    /// `None` where enough files are open.
+    fn new(file: File) -> Option<Self> {
+        let is_free = |open: usize| (open < MAX_OPEN_FILES).then_some(open + 1);
+        OPEN_FILES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_free).is_ok().then(|| KeptFile(file))
+    }
+}
+
+impl Drop for KeptFile {
+    fn drop(&mut self) {
+        OPEN_FILES.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Version {
+    fn of(metadata: &Metadata) -> Self {
+        #[cfg(unix)]
+        use std::os::unix::fs::MetadataExt;
+        Version {
+            byte_length: metadata.len(),
+            modified: metadata.modified().ok(),
+            #[cfg(unix)]
+            device_and_inode: (metadata.dev(), metadata.ino()),
+        }
     }
 }
 

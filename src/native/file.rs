@@ -38,7 +38,7 @@ impl FileBytes {
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn open(path: &Path) -> Result<Self> {
         let (file, metadata) = open_regular(path)?;
-        Ok(FileBytes::at(path, Storage::OnDisk(DiskFile::new(file, &metadata))))
+        Ok(FileBytes::at(path, Storage::OnDisk(DiskFile::new(path, file, &metadata))))
     }
 
     /// Maps the file at `path`.

@@ -64,7 +64,8 @@ impl Reader {
     /// the files that it names.
     ///
     /// The heads are read now and tensors when they are requested, with positioned reads. A file that another process
-    /// replaces by a rename stays as it was opened; one that is cut short while it is read gives `TRUNCATED`.
+    /// replaces by a rename stays as it was opened; one that is cut short while it is read gives `TRUNCATED`. Of a model in
+    /// many files some are opened again for each read: one that was replaced meanwhile gives `CHANGED`.
     ///
     /// # Errors
     /// `NOT_FOUND` and `IO` where a file cannot be opened; `TRUNCATED`, `FORMAT` and others where a head, a

@@ -5,9 +5,10 @@ use super::{Folder, content};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weightstream::ErrorKind;
 use weightstream::native::{Reader, StreamingLoader, Verified};
+use weightstream::write::ConvertOptions;
 
 #[test]
 fn gives_the_bytes_of_every_dtype_raw_and_compressed() {
@@ -67,6 +68,29 @@ fn a_file_that_is_cut_short_while_it_is_open_is_truncated() {
         assert_eq!(error.kind, ErrorKind::Truncated, "{error}");
         assert!(error.to_string().contains("m.safetensors"), "{error}");
     }
+}
+
+#[test]
+fn a_shard_that_is_replaced_is_changed_where_not_all_files_stay_open() {
+    let folder = Folder::new();
+    let names: Vec<_> = (0..40).map(|at| format!("t{at}")).collect();
+    let tensors: Vec<_> = names.iter().map(|name| (name.as_str(), "U8", &[100][..], noise(1, 100))).collect();
+    folder.write("m.safetensors", &safetensors(None, &tensors));
+    let mut options = ConvertOptions::default();
+    options.max_shard_bytes = Some(400);
+    folder.convert("m.safetensors", "s.apr", &options).unwrap();
+    let reader = folder.open("s.apr");
+    let files: Vec<PathBuf> = reader.paths().map(Path::to_owned).collect();
+    assert_eq!(files.len(), 41);
+    for file in &files {
+        let copy = folder.path("copy");
+        std::fs::copy(file, &copy).unwrap();
+        std::fs::rename(copy, file).unwrap();
+    }
+    let outcomes: Vec<_> = names.iter().map(|name| reader.tensor_slice(name).map(<[u8]>::to_vec)).collect();
+    assert!(outcomes.iter().flatten().all(|bytes| *bytes == noise(1, 100)));
+    let errors: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+    assert!(!errors.is_empty() && errors.iter().all(|error| error.kind == ErrorKind::Changed), "{errors:?}");
 }
 
 #[test]

@@ -75,6 +75,9 @@ fn package_for(package: &Path, storage: Storage) -> Result<TempDir> {
     let folder = tempfile::tempdir()?;
     for file in fs::read_dir(package)? {
         let file = file?;
+        if !file.file_type()?.is_file() {
+            continue; // its documentation
+        }
         fs::copy(file.path(), folder.path().join(file.file_name()))?;
     }
     if storage != Storage::Files {

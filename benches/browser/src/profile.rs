@@ -45,6 +45,9 @@ pub(super) fn named_package(project: &Project, package: &Path) -> Result<tempfil
     let folder = tempfile::tempdir_in(&project.target)?;
     for entry in fs::read_dir(package)? {
         let path = entry?.path();
+        if !path.is_file() {
+            continue; // its documentation
+        }
         fs::copy(&path, folder.path().join(path.file_name().unwrap_or_default()))?;
     }
     fs::copy(package::named_module(project), folder.path().join(MODULE))?;

@@ -53,6 +53,7 @@ pub mod progress;
 #[cfg(not(target_arch = "wasm32"))]
 mod regular_file;
 pub mod retry;
+mod setters;
 pub mod source;
 #[cfg(target_arch = "wasm32")]
 pub mod web;

@@ -25,6 +25,7 @@ pub type Metadata = Map<String, Value>;
 
 /// What one file holds.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Index {
     /// The format's name: `"apr"`, `"safetensors"` …
     pub format: &'static str,
@@ -65,6 +66,7 @@ impl Index {
 
 /// A named array: what a user asks for.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Tensor {
     /// Unique within a model; any UTF-8.
     pub name: String,
@@ -118,6 +120,7 @@ const DATA: &str = "data";
 
 /// A stretch of a file that holds a tensor, or a part of one.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Component {
     /// What it is to the tensor: `data`, `values`, `indices` …
     pub role: Cow<'static, str>,
@@ -140,6 +143,7 @@ pub struct Component {
 /// Where a file has the digests of the pages that one of its stretches is cut into. They are read when they are needed:
 /// see [`page_digests`](crate::format::page_digests).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PageTable {
     /// The stretch of the file.
     pub over: Range<u64>,

@@ -50,6 +50,7 @@ use transfer::priority::Priority;
 
 /// The format of a model, its version and what the model says of itself.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ModelMetadata {
     /// The format's name.
     pub format: &'static str,
@@ -57,6 +58,13 @@ pub struct ModelMetadata {
     pub version: String,
     /// What the model says of itself.
     pub metadata: Metadata,
+}
+
+impl ModelMetadata {
+    /// What a model in memory says of itself, for an [`Input`](crate::write::Input) of one's own.
+    pub fn new(format: &'static str, version: impl Into<String>, metadata: Metadata) -> Self {
+        ModelMetadata { format, version: version.into(), metadata }
+    }
 }
 
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;

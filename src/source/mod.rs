@@ -117,6 +117,7 @@ pub trait Source: Sized + 'static {
 
 /// What a source answered.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Answer<B> {
     /// Where the body begins in the file: at the range's start, or at 0 for a server that ignored the range.
     pub start: u64,
@@ -133,6 +134,11 @@ pub struct Answer<B> {
 }
 
 impl<B> Answer<B> {
+    /// A body that begins at `start`. Set what else is known in the fields.
+    pub fn new(start: u64, body: B) -> Self {
+        Answer { start, end: None, file_length: None, is_whole_file: false, identity: Identity::default(), body }
+    }
+
     /// The same answer with its body as another type.
     pub fn map<C>(self, change: impl FnOnce(B) -> C) -> Answer<C> {
         let Answer { start, end, file_length, is_whole_file, identity, body } = self;

@@ -44,6 +44,7 @@ use target::{Place, Shard, Target};
 
 /// What [`convert`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Converted {
     /// The file by which the model is opened.
     pub path: PathBuf,

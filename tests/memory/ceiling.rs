@@ -68,7 +68,7 @@ fn a_conversion_holds_blocks_and_not_tensors() {
     let folder = TempDir::new().unwrap();
     let source = large(&folder);
     let [raw, packed, unpacked] = ["raw.apr", "packed.apr", "unpacked.apr"].map(|name| folder.path().join(name));
-    let lz4 = ConvertOptions { compression: Compression::Lz4, ..ConvertOptions::default() };
+    let lz4 = ConvertOptions::default().with_compression(Compression::Lz4);
     convert_in_little_memory(&source, &raw, &ConvertOptions::default());
     let processors = std::thread::available_parallelism().unwrap().get();
     convert_within(MIB + processors * 512 * KIB, &source, &packed, &lz4); // two blocks each, and what it takes to compress them
@@ -84,7 +84,8 @@ fn zstd_holds_its_window_and_not_tensors() {
     let folder = TempDir::new().unwrap();
     let source = large(&folder);
     let [packed, unpacked] = ["packed.zt", "unpacked.zt"].map(|name| folder.path().join(name));
-    let options = |compression| ConvertOptions { format: TargetFormat::ZTensor, compression, ..Default::default() };
+    let options =
+        |compression| ConvertOptions::default().with_format(TargetFormat::ZTensor).with_compression(compression);
     convert_within(6 * MIB, &source, &packed, &options(Compression::Auto));
     convert_within(4 * MIB, &packed, &unpacked, &options(Compression::None));
     assert!(packed.metadata().unwrap().len() < 40 * MIB as u64);
@@ -96,7 +97,7 @@ fn every_format_is_written_in_little_memory() {
     let folder = TempDir::new().unwrap();
     let source = large(&folder);
     for &format in TargetFormat::ALL {
-        let options = ConvertOptions { format, ..ConvertOptions::default() };
+        let options = ConvertOptions::default().with_format(format);
         convert_in_little_memory(&source, &folder.path().join("written"), &options);
     }
 }
@@ -108,7 +109,7 @@ fn a_conversion_that_digests_holds_no_tensor_either() {
     let folder = TempDir::new().unwrap();
     let source = large(&folder);
     let [there, back] = ["there.aero", "back.aero"].map(|name| folder.path().join(name));
-    let options = ConvertOptions { format: TargetFormat::Aero, ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_format(TargetFormat::Aero);
     convert_in_little_memory(&source, &there, &options);
     convert_in_little_memory(&there, &back, &options);
     assert!(std::fs::read(there).unwrap() == std::fs::read(back).unwrap());
@@ -131,7 +132,7 @@ fn a_check_holds_a_block_a_processor() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();
     let (source, packed) = (large(&folder), folder.path().join("packed.apr"));
-    let options = ConvertOptions { compression: Compression::Lz4, ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_compression(Compression::Lz4);
     convert(&Reader::open(source).unwrap(), &packed, &options, &()).unwrap();
     let reader = Reader::open(packed).unwrap();
     let (verified, peak) = peak_of(|| reader.verify(&()));

@@ -9,7 +9,7 @@ use weightstream::native::Reader;
 use weightstream::write::{ConvertOptions, TargetFormat};
 
 fn to(format: TargetFormat) -> ConvertOptions {
-    ConvertOptions { format, ..ConvertOptions::default() }
+    ConvertOptions::default().with_format(format)
 }
 
 #[test]
@@ -23,9 +23,7 @@ fn names_shapes_dtypes_and_bytes_come_back_from_every_format() {
         assert_eq!(there.metadata().format, format.name());
         assert_eq!(content(&there), before, "{format:?}");
         there.verify(&()).unwrap();
-        folder
-            .convert("there", "back.safetensors", &ConvertOptions { allow_loss: true, ..to(TargetFormat::SafeTensors) })
-            .unwrap();
+        folder.convert("there", "back.safetensors", &to(TargetFormat::SafeTensors).with_allow_loss(true)).unwrap();
         let back = folder.open("back.safetensors");
         assert_eq!(content(&back), before, "{format:?}");
         for (key, value) in [("format", "pt"), ("author", "Zoë")] {

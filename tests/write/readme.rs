@@ -52,7 +52,7 @@ fn read(name: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     if let Some(format) = TargetFormat::from_name(name) {
-        folder.convert("m.safetensors", "written", &ConvertOptions { format, ..ConvertOptions::default() }).unwrap();
+        folder.convert("m.safetensors", "written", &ConvertOptions::default().with_format(format)).unwrap();
     }
     let paths = fixtures().into_iter().map(|fixture| root().join(fixture.path));
     for path in paths.chain([folder.path("written")]) {
@@ -70,17 +70,15 @@ fn written(format: TargetFormat) -> String {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     let takes = |options: &ConvertOptions| folder.convert("m.safetensors", "out", options).is_ok();
-    let options = ConvertOptions { format, ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_format(format);
     assert!(takes(&options));
     let compressions = [(Compression::Lz4, "lz4"), (Compression::Zstd, "zstd")];
-    let compressions = compressions
-        .into_iter()
-        .filter(|(compression, _)| takes(&ConvertOptions { compression: *compression, ..options.clone() }));
+    let compressions =
+        compressions.into_iter().filter(|(compression, _)| takes(&options.clone().with_compression(*compression)));
     let digests =
         [(DigestAlgorithm::Crc32c, "crc32c"), (DigestAlgorithm::Sha256, "sha256"), (DigestAlgorithm::Blake3, "blake3")];
-    let digests =
-        digests.into_iter().filter(|(digest, _)| takes(&ConvertOptions { digest: Some(*digest), ..options.clone() }));
-    let several = takes(&ConvertOptions { max_shard_bytes: Some(200_000), ..options.clone() });
+    let digests = digests.into_iter().filter(|(digest, _)| takes(&options.clone().with_digest(Some(*digest))));
+    let several = takes(&options.clone().with_max_shard_bytes(Some(200_000)));
     let names = |names: Vec<&str>| listed(names.into_iter().map(str::to_owned).collect());
     let (compressions, digests) =
         (compressions.map(|(_, name)| name).collect(), digests.map(|(_, name)| name).collect());

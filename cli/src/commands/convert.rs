@@ -129,17 +129,16 @@ impl From<Digest> for DigestAlgorithm {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let options = ConvertOptions {
-        format: format(&arguments)?,
-        dtype: arguments.dtype.map(Dtype::from),
-        compression: arguments.compress.into(),
-        digest: arguments.digest.map(DigestAlgorithm::from),
-        alignment: arguments.align,
-        max_shard_bytes: arguments.shard_size,
-        metadata: arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default(),
-        allow_loss: arguments.allow_loss,
-        keep_existing: !arguments.force,
-    };
+    let options = ConvertOptions::default()
+        .with_format(format(&arguments)?)
+        .with_dtype(arguments.dtype.map(Dtype::from))
+        .with_compression(arguments.compress.into())
+        .with_digest(arguments.digest.map(DigestAlgorithm::from))
+        .with_alignment(arguments.align)
+        .with_max_shard_bytes(arguments.shard_size)
+        .with_metadata(arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default())
+        .with_allow_loss(arguments.allow_loss)
+        .with_keep_existing(!arguments.force);
     write(arguments.input.open()?.input(), &arguments.output, &options)
 }
 

@@ -34,6 +34,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         warn(&format!("{file}: {warning}"));
     }
     let keep_existing = !arguments.force;
-    let options = ConvertOptions { format: TargetFormat::Apr, keep_existing, ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_format(TargetFormat::Apr).with_keep_existing(keep_existing);
     convert::write(&reader, &arguments.new, &options)
 }

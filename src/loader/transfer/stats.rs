@@ -49,6 +49,7 @@ impl Stats {
 
 /// Bytes that have just arrived.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Arrived<'a> {
     /// Which file of the model.
     pub shard: usize,

@@ -33,14 +33,14 @@
 mod browser;
 #[cfg(any(all(feature = "js", target_arch = "wasm32"), all(test, not(target_arch = "wasm32"))))]
 mod cache;
-pub mod codec;
+mod codec;
 #[cfg(any(feature = "embd", feature = "gguf"))]
 mod cursor;
 pub mod dtype;
 pub mod error;
 mod fields;
-pub mod format;
-pub mod identity;
+mod format;
+mod identity;
 pub mod index;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod js;
@@ -48,7 +48,7 @@ pub mod loader;
 mod long_array;
 mod names;
 pub mod native;
-pub mod plan;
+mod plan;
 pub mod progress;
 #[cfg(not(target_arch = "wasm32"))]
 mod regular_file;
@@ -57,10 +57,28 @@ mod setters;
 pub mod source;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
-pub mod window;
+mod window;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod workers;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub mod write;
 
 pub use error::{Error, ErrorKind, Result};
+
+/// Parsers, decoders and the interface of worker threads, for this repository's own tests, fuzz targets and benchmarks,
+/// which are other crates. It is no part of the public API: anything in it may change in any version.
+#[doc(hidden)]
+pub mod internals {
+    pub mod codec {
+        pub use crate::codec::*;
+    }
+    pub mod format {
+        pub use crate::format::*;
+    }
+    pub mod pool {
+        pub use crate::loader::{Job, Outcome, Pool, Received, Task, TaskError, Work};
+    }
+    pub mod window {
+        pub use crate::window::*;
+    }
+}

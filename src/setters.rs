@@ -1,4 +1,5 @@
-//! Methods that set one field, for structs that other crates cannot write as literals because they are `#[non_exhaustive]`.
+//! Methods that set one field, for structs that other crates cannot write as literals because they are
+//! `#[non_exhaustive]`.
 
 /// Makes a method for each field, which takes its value and returns the struct.
 macro_rules! setters {

@@ -17,7 +17,7 @@ mod zstd_c;
 
 use arbitrary::{Arbitrary, Unstructured};
 use std::rc::Rc;
-use weightstream::format::FORMATS;
+use weightstream::internals::format::FORMATS;
 
 /// Damaged copies of each file. Those of the first kilobytes, where the structure is, are the more interesting ones.
 const COPIES: u64 = 5;

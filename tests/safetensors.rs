@@ -6,11 +6,11 @@ use futures::executor::block_on;
 use std::rc::Rc;
 use weightstream::dtype::Dtype;
 use weightstream::error::{Error, ErrorKind, Result};
-use weightstream::format;
 use weightstream::index::{Index, Parsed};
+use weightstream::internals::format;
+use weightstream::internals::window::{Stop, Window};
 use weightstream::loader::{Loader, Options, TensorRequest};
 use weightstream::source::memory::MemorySource;
-use weightstream::window::{Stop, Window};
 
 #[test]
 fn white_space_round_the_header_is_accepted() {

@@ -1,9 +1,9 @@
 //! Decoders: any split of the input gives the same output, never more of it than was claimed.
 
 use arbitrary::Arbitrary;
-use weightstream::codec::Decoder;
 use weightstream::dtype::Dtype;
 use weightstream::index::{Component, Encoding};
+use weightstream::internals::codec::Decoder;
 
 /// Stored bytes, what they claim to decode to, and where to cut them.
 #[derive(Debug, Arbitrary)]

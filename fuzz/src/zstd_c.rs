@@ -1,8 +1,8 @@
 //! Zstandard frames, decoded by this library and by the C library: both give the same bytes, or both refuse.
 
-use weightstream::codec::Decoder;
 use weightstream::dtype::Dtype;
 use weightstream::index::{Component, Encoding};
+use weightstream::internals::codec::Decoder;
 use weightstream::{Error, ErrorKind};
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 

@@ -6,7 +6,7 @@ use super::budget::Budget;
 use super::value_of_json::BudgetedValue;
 use super::{Format, MAX_MANIFEST_BYTES, apr, no_checksums, no_tail, safetensors};
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::index::split::MAX_PARTS;
+use crate::index::MAX_PARTS;
 use crate::index::{Manifest, Parsed};
 use crate::window::{Stop, Window};
 use serde::de::{DeserializeOwned, DeserializeSeed};

@@ -1,5 +1,6 @@
 //! The vocabulary that all formats share: logical tensors, made of physical components.
 
+pub use crate::codec::digest::Hasher;
 use crate::dtype::Dtype;
 pub use crate::long_array::{LongArray, Strings};
 use serde_json::{Map, Value};
@@ -11,13 +12,15 @@ use std::ops::Range;
 mod checks;
 mod digest;
 mod manifest;
-pub mod split;
+pub(crate) mod split;
 
 pub(crate) use checks::check_tensors;
 #[cfg(feature = "ztensor")]
 pub(crate) use checks::check_tied_tensors;
 pub use digest::{ComponentDigest, Digest, DigestedBytes};
-pub use manifest::{Catalog, MAX_PARTS, Manifest, Part};
+pub(crate) use manifest::MAX_PARTS;
+#[doc(hidden)]
+pub use manifest::{Catalog, Manifest, Part};
 pub(crate) use manifest::{check_elsewhere, check_part_count};
 
 /// What the model says of itself: a JSON object, in the order of the file.
@@ -244,6 +247,7 @@ pub(crate) fn role_named(name: &str) -> Cow<'static, str> {
 }
 
 /// What a file turned out to be.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Parsed {
     /// A file of tensors.

@@ -17,8 +17,10 @@ mod tensors;
 pub(crate) mod transfer;
 mod verify;
 
+#[doc(hidden)]
 pub use decode::job::{Job, Received, Task};
 pub(crate) use decode::kept::Kept;
+#[doc(hidden)]
 pub use decode::pool::{Outcome, Pool, TaskError, Work};
 pub use digests::Digests;
 pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
@@ -168,6 +170,7 @@ impl<S: Source> Loader<S> {
     }
 
     /// Has components decoded and digested by other threads, where that takes time.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_pool(self, pool: Rc<dyn Pool<BufferOf<S>>>) -> Self {
         Loader { pool: Some(pool), ..self }

@@ -3,13 +3,13 @@
 //! Sources are thin. They know how to ask and what an answer must be; what to ask for, in which order,
 //! and what to do with the bytes is the loader's.
 
-pub mod answer;
+mod answer;
 #[cfg(target_arch = "wasm32")]
 mod blob;
 #[cfg(target_arch = "wasm32")]
 pub(crate) mod bytes;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
-pub mod cached;
+pub(crate) mod cached;
 #[cfg(target_arch = "wasm32")]
 pub mod fetch;
 #[cfg(target_arch = "wasm32")]
@@ -27,7 +27,7 @@ mod stream;
 pub mod web;
 
 use crate::error::Result;
-use crate::identity::Identity;
+pub use crate::identity::Identity;
 use crate::index::Digest;
 use std::ops::Range;
 

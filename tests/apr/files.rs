@@ -4,11 +4,11 @@ use futures::executor::block_on;
 use std::ops::Range;
 use std::rc::Rc;
 use weightstream::error::{Error, Result};
-use weightstream::format;
 use weightstream::index::{Index, Parsed};
+use weightstream::internals::format;
+use weightstream::internals::window::{Stop, Window};
 use weightstream::loader::{Loader, Options, TensorRequest};
 use weightstream::source::memory::MemorySource;
-use weightstream::window::{Stop, Window};
 
 /// An entry of the index: what it says, and the bytes that it says it of.
 #[derive(Clone)]

@@ -4,8 +4,8 @@ use crate::files::{Entry, load, open, parse, refused, seal, shipped, verify};
 use proptest::prelude::*;
 use weightstream::dtype::Dtype;
 use weightstream::error::ErrorKind;
-use weightstream::format;
-use weightstream::window::Window;
+use weightstream::internals::format;
+use weightstream::internals::window::Window;
 
 const MAGIC: &[u8; 4] = b"APR\0";
 const LZ4: u16 = 1;

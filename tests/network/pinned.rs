@@ -6,9 +6,9 @@ use futures::TryStreamExt;
 use std::collections::HashMap;
 use std::rc::Rc;
 use weightstream::Result;
-use weightstream::codec::digest::digest_of;
 use weightstream::error::{Error, ErrorKind};
 use weightstream::index::Digest;
+use weightstream::internals::codec::digest::digest_of;
 use weightstream::loader::{Digests, Loader, Options, TensorRequest};
 use weightstream::source::http::HttpSource;
 

@@ -5,7 +5,7 @@ use super::model::{Folder, varied};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use weightstream::format::FORMATS;
+use weightstream::internals::format::FORMATS;
 use weightstream::native::Reader;
 use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, TargetFormat};
 

@@ -7,7 +7,7 @@ use wasm_bindgen::{JsCast, JsValue};
 
 /// How files are named: by the caller's `cacheKey`, else by their URLs.
 #[derive(Debug, Clone, Default)]
-pub struct Naming(pub Option<Function>);
+pub(crate) struct Naming(pub(crate) Option<Function>);
 
 impl Naming {
     /// The name of the file at an absolute URL.

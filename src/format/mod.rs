@@ -114,9 +114,9 @@ pub fn recognise(window: &Window) -> Result<&'static Format, Stop> {
 /// Reads the file's header and index.
 ///
 /// ```
-/// use weightstream::{format, index::Parsed, window::{Stop, Window}};
 /// use weightstream::index::Parsed;
 /// use weightstream::internals::{format, window::{Stop, Window}};
+///
 /// let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
 /// let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
 /// let mut window = Window::new(Some(file.len() as u64));

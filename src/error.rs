@@ -78,6 +78,7 @@ error_kinds! {
 /// The places (`url`, `tensor`, `range`, `status`) are filled in by whoever knows them as the error
 /// passes: the parser knows the bytes, the loader the file.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Error {
     /// The kind of fault.
     pub kind: ErrorKind,
@@ -91,6 +92,7 @@ pub struct Error {
 
 /// Where an error happened, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Place {
     /// The URL or path of the file.
     pub url: Option<String>,
@@ -175,15 +177,18 @@ impl Error {
     /// Keeps the error that led to this one, for [`std::error::Error::source`]. On wasm32 it is dropped: causes there
     /// are JavaScript exceptions.
     #[must_use]
-    #[cfg_attr(target_arch = "wasm32", allow(unused_mut, reason = "causes are kept natively"))]
-    pub fn with_cause(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+    pub fn with_cause(self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        #[cfg(target_arch = "wasm32")]
+        {
+            drop(cause);
+            self
+        }
         #[cfg(not(target_arch = "wasm32"))]
         {
-            self.place.cause = Cause(Some(Arc::new(cause)));
+            let mut place = self.place;
+            place.cause = Cause(Some(Arc::new(cause)));
+            Error { place, ..self }
         }
-        #[cfg(target_arch = "wasm32")]
-        drop(cause);
-        self
     }
 
     /// The stable code of the error's kind.

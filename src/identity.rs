@@ -3,6 +3,7 @@
 /// What tells one version of a file from another. A field that the server does not give, or hides from
 /// other origins, is `None` and proves nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Identity {
     /// The file's length in bytes.
     pub length: Option<u64>,

@@ -1,30 +1,126 @@
-//! weightstream brings machine-learning model weights from a URL into a web app: it reads a file's header
-//! and index with a few Range requests, then streams each tensor's bytes (decompressed, verified) straight into
-//! an `ArrayBuffer` that JavaScript owns. The same core reads the same files natively through mmap.
+//! Streams machine-learning model weights: reads the header and index of a model file with a few Range requests, then
+//! loads each tensor, decompressed and verified, from a URL, from disk or from memory. On wasm32 the bytes go straight
+//! into an `ArrayBuffer` that JavaScript owns.
 //!
-//! ```text
-//!          Window (the bytes known so far)      Index                 runs of bytes
-//!  Source ────────▶ format ── "need 64..1024" ──▶ Tensor, Component ──▶ plan ──▶ Source
-//!    ▲                ▲ fetched, parsed again                                     │ one long stream,
-//!    │                └──────────────┘                                            ▼ many tensors
-//!  fetch · blob · memory                                sink ◀── codec: lz4, digests
-//!                                              ArrayBuffer · Vec<u8> · &[u8]
+//! # Read a file
+//!
+//! [`native::Reader`] reads models from disk or memory, in the formats of the enabled features.
+//!
+//! ```
+//! # #[cfg(all(feature = "safetensors", not(target_arch = "wasm32")))]
+//! # fn main() -> weightstream::Result<()> {
+//! use weightstream::native::Reader;
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("model.safetensors");
+//! let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+//! std::fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat())?;
+//!
+//! let reader = Reader::open(&path)?;
+//! for tensor in reader.tensors() {
+//!     println!("{} {} {:?}", tensor.name, tensor.dtype, tensor.shape);
+//! }
+//! assert_eq!(*reader.tensor_slice("bias")?, [0; 8]);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "safetensors", not(target_arch = "wasm32"))))]
+//! # fn main() {}
 //! ```
 //!
-//! Floors, each standing only on those below it:
+//! # Read over HTTP
 //!
-//! | floor | rooms | what lives there |
+//! [`native::RemoteReader`](crate::native) (feature `http`) requests only the bytes that are needed. It blocks.
+//!
+//! ```no_run
+//! # #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
+//! # fn main() -> weightstream::Result<()> {
+//! use weightstream::loader::Options;
+//! use weightstream::native::RemoteReader;
+//!
+//! let reader = RemoteReader::open("https://example.org/model.gguf", &[], Options::default())?;
+//! println!("{} tensors", reader.tensors().len());
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "http", not(target_arch = "wasm32"))))]
+//! # fn main() {}
+//! ```
+//!
+//! [`loader::Loader`] is asynchronous and reads from any [`source::Source`].
+//!
+//! # Convert
+//!
+//! `write::convert` (feature `write`) writes a model in another format.
+//!
+//! ```
+//! # #[cfg(all(feature = "write", feature = "safetensors", feature = "apr", not(target_arch = "wasm32")))]
+//! # fn main() -> weightstream::Result<()> {
+//! use weightstream::format::apr;
+//! use weightstream::native::Reader;
+//! use weightstream::write::{Compression, ConvertOptions, convert};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+//! # let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
+//! let input = Reader::from_bytes(vec![("model.safetensors".to_owned(), file)])?;
+//! let mut options = ConvertOptions::default();
+//! options.format = Some(&apr::FORMAT);
+//! options.compression = Compression::Auto;
+//! let converted = convert(&input, &folder.path().join("model.apr"), &options, &())?;
+//! assert_eq!(converted.tensors, 1);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "write", feature = "safetensors", feature = "apr", not(target_arch = "wasm32"))))]
+//! # fn main() {}
+//! ```
+//!
+//! # Use in WebAssembly
+//!
+//! On wasm32, `web::open` loads models with the `fetch` of the browser. No function is exported from your module.
+//!
+//! ```no_run
+//! # #[cfg(target_arch = "wasm32")]
+//! # async fn example() -> weightstream::Result<()> {
+//! use std::rc::Rc;
+//! use weightstream::loader::TensorRequest;
+//! use weightstream::web;
+//!
+//! let loader = web::open("https://example.org/model.safetensors", web::Options::default()).await?;
+//! let bias = loader.load_tensor("bias", TensorRequest::default(), Rc::new(())).await?;
+//! let bytes = bias.components[0].buffer.bytes(); // a Uint8Array over memory that JavaScript owns
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Layers
+//!
+//! ```text
+//!  Source ──▶ Window ──▶ format parser ──▶ Index (tensors, components) ──▶ plan (ranges to request)
+//!    ▲           ▲  "need bytes 64..1024"                                       │
+//!    └───────────┴──────────────────────────────────────────────────────────────┘
+//!  Source ──▶ range reader ──▶ decoder + checksum ──▶ output buffer ──▶ ArrayBuffer · Vec<u8> · &[u8]
+//! ```
+//!
+//! Each layer uses only those below it:
+//!
+//! | layer | modules | responsibility |
 //! | --- | --- | --- |
-//! | faces | `js`, `main.rs` with `cli` | what a web app and what a shell sees; no logic of their own |
-//! | | `workers` | a page's workers, which decode and digest for the loader |
-//! | engine | [`loader`] | opens a model over any source, lists it, streams its tensors |
-//! | | [`native`], `write` | reads models through mmap; writes them in another format |
-//! | core | [`mod@format`], [`plan`] | one folder a format: parser, writer, tests; which bytes to ask for, in how few runs |
-//! | parts | [`window`], [`index`], [`split`], [`codec`], `output`, [`source`], [`cache`] | partial bytes; the vocabulary that formats share; decoders and digests; files that are written; where bytes come from; what is kept of them |
-//! | ground | [`dtype`], [`error`], [`progress`], `regular_file` | |
+//! | interfaces | `js` and `workers` (feature `js`), `web`; the crate `weightstream-cli` | what an app or a shell sees |
+//! | engine | [`loader`] | opens and lists a model, and loads its tensors from any source |
+//! | | `loader::schedule` | batches, connections, memory budget |
+//! | | `loader::transfer` | reads ranges, retries and resumes |
+//! | | `loader::decode` | decodes and verifies components |
+//! | | [`native`], `write` | reads local and remote models, blocking; writes models |
+//! | core | [`mod@format`] | one folder per format: parser, writer and tests |
+//! | | `plan` | which ranges to request |
+//! | parts | `window`, [`index`], `index::split` | partially known bytes; tensors and components; models in several files |
+//! | | `codec`, `output` | decoders and digests; encoders and the files that are written |
+//! | | [`source`], `cache` | byte sources; the persistent cache of the npm package |
+//! | | `identity`, [`retry`] | the version of a file; when to retry |
+//! | platform | `browser`, `regular_file` | bindings to Web APIs: timers, locks, workers; files on disk |
+//! | base | [`dtype`], [`error`], [`progress`] | |
 //!
-//! No parser does I/O or knows a clock: parsers read a [`window::Window`] as if all of the file were
-//! in memory, and stop where bytes are missing until the engine has fetched them.
+//! The core does no I/O and has no clock. A parser reads its `window::Window` as if the whole file were in memory, and
+//! stops where bytes are missing until the engine has fetched them.
 
 #![deny(missing_docs, unsafe_code)]
 // Every build has what only some formats need; the linker drops it. With all formats nothing may be unused.
@@ -38,13 +134,13 @@ extern crate self as weightstream; // what the tests in `tests/` share with ours
 mod browser;
 #[cfg(any(all(feature = "js", target_arch = "wasm32"), all(test, not(target_arch = "wasm32"))))]
 mod cache;
-pub mod codec;
+mod codec;
 mod cursor;
 pub mod dtype;
 pub mod error;
 mod fields;
 pub mod format;
-pub mod identity;
+mod identity;
 pub mod index;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod js;
@@ -54,21 +150,49 @@ mod names;
 pub mod native;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod output;
-pub mod plan;
+mod plan;
 pub mod progress;
 #[cfg(not(target_arch = "wasm32"))]
 mod regular_file;
 pub mod retry;
+mod setters;
 pub mod source;
 #[cfg(all(test, not(target_arch = "wasm32")))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod testing;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
-pub mod window;
+mod window;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod workers;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub mod write;
 
 pub use error::{Error, ErrorKind, Result};
+
+/// The Rust code blocks of the guides.
+#[cfg(all(doctest, feature = "http", feature = "write", not(target_arch = "wasm32")))]
+mod guides {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+    #[doc = include_str!("../docs/rust.md")]
+    mod rust {}
+}
+
+/// Parsers, decoders and the interface of worker threads, for this repository's own tests, fuzz targets and benchmarks,
+/// which are other crates. It is no part of the public API: anything in it may change in any version.
+#[doc(hidden)]
+pub mod internals {
+    pub mod codec {
+        pub use crate::codec::*;
+    }
+    pub mod format {
+        pub use crate::format::*;
+    }
+    pub mod pool {
+        pub use crate::loader::{Job, Outcome, Pool, Received, Task, TaskError, Work};
+    }
+    pub mod window {
+        pub use crate::window::*;
+    }
+}

@@ -7,30 +7,30 @@
 use std::ops::Range;
 
 /// Two wanted ranges closer than this are read as one: a round trip costs more than this many bytes.
-pub const DEFAULT_COALESCE_GAP_BYTES: u64 = 1 << 20;
+pub(crate) const DEFAULT_COALESCE_GAP_BYTES: u64 = 1 << 20;
 
 /// A range that somebody wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted<T> {
+pub(crate) struct Wanted<T> {
     /// Which file of the model.
-    pub shard: usize,
+    pub(crate) shard: usize,
     /// The bytes of the file.
-    pub range: Range<u64>,
+    pub(crate) range: Range<u64>,
     /// The bytes that must be read to check them: these and perhaps some around.
-    pub cover: Range<u64>,
+    pub(crate) cover: Range<u64>,
     /// What they are for.
-    pub purpose: T,
+    pub(crate) purpose: T,
 }
 
 /// What one request reads: from the first wanted byte to the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run<T> {
+pub(crate) struct Run<T> {
     /// Which file of the model.
-    pub shard: usize,
+    pub(crate) shard: usize,
     /// The bytes to ask for.
-    pub range: Range<u64>,
+    pub(crate) range: Range<u64>,
     /// What is wanted of them, in order and without overlap; the bytes between are read and dropped.
-    pub wanted: Vec<Wanted<T>>,
+    pub(crate) wanted: Vec<Wanted<T>>,
 }
 
 impl<T> Run<T> {
@@ -39,7 +39,7 @@ impl<T> Run<T> {
     ///
     /// It is cut between two of `wanted`, unless `belong_together` says that they are of one tensor, or inside the one
     /// that is being read if that `is_divisible`. `None` where one of the halves would have fewer than `least_bytes`.
-    pub fn split(
+    pub(crate) fn split(
         &mut self,
         begun: usize,
         position: u64,
@@ -98,7 +98,7 @@ impl<T> Run<T> {
 ///
 /// Ranges that overlap come in different runs, since a stream does not go back. Empty ranges stay with
 /// their neighbours and never make a run of any bytes.
-pub fn plan<T>(mut wanted: Vec<Wanted<T>>, gap: impl Fn(usize) -> u64) -> Vec<Run<T>> {
+pub(crate) fn plan<T>(mut wanted: Vec<Wanted<T>>, gap: impl Fn(usize) -> u64) -> Vec<Run<T>> {
     // Neither a copy to sort nor one for each run: a model may have 100,000 tensors, and most have one run.
     wanted.sort_unstable_by_key(|w| (w.shard, w.range.start, w.range.end));
     let mut bounds: Vec<(usize, Range<u64>)> = Vec::new();

@@ -40,6 +40,7 @@ impl Progress for () {}
 
 /// Bytes that a loader has just received.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Arrived<'a> {
     /// Which file of the model.
     pub shard: usize,

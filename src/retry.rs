@@ -1,9 +1,11 @@
 //! When to try again: a policy without a clock. Whoever has one does the waiting.
 
 use crate::error::Error;
+use crate::setters::setters;
 
 /// How often to try again, and how long to wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct Policy {
     /// How many failures in a row are borne, counted since bytes last arrived: so a long download over a bad
     /// line still ends. 0 for none.
@@ -16,6 +18,16 @@ pub struct Policy {
     pub max_retry_after_ms: u64,
     /// A connection that brings nothing for so long is given up and replaced.
     pub stall_ms: u64,
+}
+
+impl Policy {
+    setters! {
+        with_max_attempts max_attempts: u32;
+        with_base_delay_ms base_delay_ms: u64;
+        with_max_delay_ms max_delay_ms: u64;
+        with_max_retry_after_ms max_retry_after_ms: u64;
+        with_stall_ms stall_ms: u64;
+    }
 }
 
 impl Default for Policy {
@@ -38,7 +50,7 @@ const MAX_ATTEMPTS_BEFORE_FIRST_ANSWER: u32 = 2;
 impl Policy {
     /// How long to wait after `failures` failures in a row, the last of which is `error`; `None` to give up.
     /// `has_answered` says whether the file was ever there; a status is an answer, too: the host exists. `random` is from 0 to 1: it spreads the clients of a server that failed them all at once.
-    pub fn delay_ms(&self, error: &Error, failures: u32, has_answered: bool, random: f64) -> Option<u64> {
+    pub(crate) fn delay_ms(&self, error: &Error, failures: u32, has_answered: bool, random: f64) -> Option<u64> {
         let has_answered = has_answered || error.place.status.is_some();
         let borne =
             if has_answered { self.max_attempts } else { self.max_attempts.min(MAX_ATTEMPTS_BEFORE_FIRST_ANSWER) };

@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
 use weightstream::error::Error;
-use weightstream::format;
 use weightstream::index::Parsed;
-use weightstream::window::{Stop, Window};
+use weightstream::internals::format;
+use weightstream::internals::window::{Stop, Window};
 
 /// No file needs more answers than this: a parser that stops without asking for something new would not end.
 const MAX_STOPS: usize = 1000;

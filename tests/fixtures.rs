@@ -186,7 +186,7 @@ async fn check_rows(loader: &Rc<Loader<MemorySource>>, tensor: &Tensor, whole: &
     let row_bytes = element_count(row_shape).and_then(|elements| tensor.dtype.byte_length(elements));
     let (Layout::Dense, Ok(Some(row_bytes)), true) = (&tensor.layout, row_bytes, row_count > 0) else { return Ok(()) };
     let (first, end) = (row_count / 3, row_count - row_count / 4);
-    let request = TensorRequest { rows: Some(first..end), into: None };
+    let request = TensorRequest::default().with_rows(Some(first..end));
     let loaded = loader.load_tensor(&tensor.name, request, Rc::new(())).await.map_err(|e| e.to_string())?;
     let bytes = (first * row_bytes) as usize..(end * row_bytes) as usize;
     equal("rows", &loaded.components[0].buffer.as_slice(), &&whole.components[0].buffer[bytes])

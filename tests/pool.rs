@@ -12,7 +12,8 @@ use std::cell::{Cell, RefCell};
 use std::fs;
 use std::rc::Rc;
 use weightstream::format::ztensor;
-use weightstream::loader::{Job, Loader, Options, Outcome, Pool, Received, Task, TaskError, TensorRequest, Work};
+use weightstream::internals::pool::{Job, Outcome, Pool, Received, Task, TaskError, Work};
+use weightstream::loader::{Loader, Options, TensorRequest};
 use weightstream::native::Reader;
 use weightstream::source::memory::MemorySource;
 use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, convert};
@@ -209,7 +210,7 @@ fn a_component_that_came_in_parts_is_digested_as_a_whole_where_threads_take_no_o
     let data: Vec<u8> = (0..length).map(|at: u32| (at % 251) as u8).collect();
     fs::write(&weights, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()).unwrap();
     let options =
-        ConvertOptions { format: Some(&ztensor::FORMAT), digest: Some(DigestAlgorithm::Sha256), ..Default::default() };
+        ConvertOptions::default().with_format(Some(&ztensor::FORMAT)).with_digest(Some(DigestAlgorithm::Sha256));
     convert(&Reader::open(&weights).unwrap(), &converted, &options, &()).unwrap();
     let right = fs::read(&converted).unwrap();
     let mut wrong = right.clone();
@@ -239,7 +240,7 @@ fn buffers_of_chunks_are_used_again_whatever_lies_between_tensors() {
     let header = format!("{{{}}}", entries.collect::<Vec<_>>().join(","));
     let data: Vec<u8> = (0..TENSORS * length).map(|at| (at / 7 % 251) as u8).collect();
     fs::write(&weights, [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()).unwrap();
-    let options = ConvertOptions { compression: Compression::Lz4, ..Default::default() };
+    let options = ConvertOptions::default().with_compression(Compression::Lz4);
     convert(&Reader::open(&weights).unwrap(), &converted, &options, &()).unwrap();
     let bytes = fs::read(&converted).unwrap();
     let crew = Rc::new(Crew::default());

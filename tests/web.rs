@@ -44,10 +44,11 @@ type WebLoader = Rc<Loader<WebSource>>;
 const URL: &str = "https://models.test/folder/model.apr";
 
 async fn open(server: &Server) -> Result<WebLoader> {
-    let client = Client { fetch: Some(server.fetch()), ..Client::default() };
+    let mut client = Client::default();
+    client.fetch = Some(server.fetch());
     let source = WebSource::new(&URL.into(), client)?;
-    let retry = Policy { base_delay_ms: 1, stall_ms: 100, ..Policy::default() };
-    Loader::open(source, Options { retry, ..Options::default() }).await.map(Rc::new)
+    let retry = Policy::default().with_base_delay_ms(1).with_stall_ms(100);
+    Loader::open(source, Options::default().with_retry(retry)).await.map(Rc::new)
 }
 
 fn serve(behaviour: &str) -> Server {
@@ -181,13 +182,11 @@ async fn a_refusal_and_a_dead_line_say_what_happened() {
 #[wasm_bindgen_test]
 async fn sends_headers_and_credentials_to_no_url_that_a_manifest_names() {
     let server = serve("");
-    let client = Client {
-        fetch: Some(server.fetch()),
-        headers: vec![("Authorization".to_owned(), "secret".to_owned())],
-        credentials: Some(web_sys::RequestCredentials::Include),
-        origin: "https://models.test".to_owned(),
-        ..Client::default()
-    };
+    let mut client = Client::default();
+    client.fetch = Some(server.fetch());
+    client.headers = vec![("Authorization".to_owned(), "secret".to_owned())];
+    client.credentials = Some(web_sys::RequestCredentials::Include);
+    client.origin = "https://models.test".to_owned();
     let source = WebSource::new(&URL.into(), client).unwrap();
     let same_origin = source.elsewhere("https://models.test/other/part.aero", "").unwrap();
     let beside_it = same_origin.part("beside.aero").unwrap();
@@ -211,7 +210,7 @@ async fn rows_ask_only_for_their_bytes() {
     let loader = open(&server).await.unwrap();
     for (at, rows) in [(2, 10..12), (2, 0..200), (1, 100..101), (1, 299..300), (1, 5..5)] {
         let tensor = &model::TENSORS[at];
-        let request = TensorRequest { rows: Some(rows.clone()), into: None };
+        let request = TensorRequest::default().with_rows(Some(rows.clone()));
         let loaded = loader.load_tensor(tensor.name, request, Rc::new(())).await.unwrap();
         let row_bytes = tensor.columns as usize * 4;
         assert_eq!(loaded.shape, [rows.end - rows.start, tensor.columns]);
@@ -219,7 +218,7 @@ async fn rows_ask_only_for_their_bytes() {
         assert_eq!(bytes(&loaded), expected, "{} {rows:?}", tensor.name);
     }
     let before = loader.stats().bytes_received();
-    let request = TensorRequest { rows: Some(150..152), into: None };
+    let request = TensorRequest::default().with_rows(Some(150..152));
     loader.load_tensor("raw.weight", request, Rc::new(())).await.unwrap();
     assert_eq!(loader.stats().bytes_received() - before, 2 * 256 * 4);
 }
@@ -230,11 +229,11 @@ async fn bytes_go_into_memory_that_the_caller_lends() {
     for tensor in model::TENSORS {
         let expected = model::data(tensor);
         let memory = Uint8Array::new_with_length(expected.len() as u32);
-        let request = TensorRequest { rows: None, into: Some(JsBuffer::borrowed(memory.clone())) };
+        let request = TensorRequest::default().with_into(Some(JsBuffer::borrowed(memory.clone())));
         loader.load_tensor(tensor.name, request, Rc::new(())).await.unwrap();
         assert_eq!(memory.to_vec(), expected, "the memory is still the caller's, and filled");
     }
-    let request = TensorRequest { rows: None, into: Some(JsBuffer::borrowed(Uint8Array::new_with_length(3))) };
+    let request = TensorRequest::default().with_into(Some(JsBuffer::borrowed(Uint8Array::new_with_length(3))));
     let error = loader.load_tensor("first", request, Rc::new(())).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument);
 }

@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
-use weightstream::identity::Identity;
 use weightstream::loader::{Loader, Options, TensorRequest};
 use weightstream::native::Reader;
 use weightstream::source::memory::{MemoryBody, MemorySource};
@@ -44,11 +43,9 @@ enum Behaviour {
 /// Loads `file` over a network of this script and compares every tensor with what the native reader has.
 pub fn load(script: Script, file: &[u8]) {
     let expected = Reader::from_bytes(vec![("m".to_owned(), file.to_vec())]).ok().and_then(whole);
-    let options = Options {
-        concurrency: usize::from(script.concurrency % 6) + 1,
-        coalesce_gap_bytes: script.gap.into(),
-        ..Options::default()
-    };
+    let options = Options::default()
+        .with_concurrency(usize::from(script.concurrency % 6) + 1)
+        .with_coalesce_gap_bytes(script.gap.into());
     let mut behaviours = script.requests;
     behaviours.truncate(64);
     behaviours.reverse();
@@ -128,11 +125,8 @@ impl Source for Scripted {
         let asked = if ignores { 0..self.length.max(1) } else { range };
         let mut answer = self.memory.read(asked).await?;
         answer.is_whole_file = ignores;
-        if matches!(behaviour, Behaviour::Changed) {
-            answer.identity = Identity { etag: Some("\"another\"".to_owned()), ..answer.identity };
-        } else {
-            answer.identity = Identity { etag: Some("\"first\"".to_owned()), ..answer.identity };
-        }
+        let etag = if matches!(behaviour, Behaviour::Changed) { "\"another\"" } else { "\"first\"" };
+        answer.identity.etag = Some(etag.to_owned());
         Ok(answer.map(|body| ScriptedBody { body, behaviour, sent: 0 }))
     }
 

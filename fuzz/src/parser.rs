@@ -1,10 +1,11 @@
 //! Parsers: nothing panics, nothing is asked for twice, nothing lies outside of the file.
 
 use std::collections::HashSet;
-use weightstream::format::{self, Format, formats};
+use weightstream::format::{Format, formats};
 use weightstream::index::{Index, Parsed};
+use weightstream::internals::format;
+use weightstream::internals::window::{Stop, Window};
 use weightstream::native::Reader;
-use weightstream::window::{Stop, Window};
 
 /// No file of a fuzzer's size needs more answers.
 const MAX_ANSWERS: usize = 10_000;

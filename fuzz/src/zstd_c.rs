@@ -1,8 +1,8 @@
 //! Zstandard frames, decoded by this library and by the C library: both give the same bytes, or both refuse.
 
-use weightstream::codec::Decoder;
 use weightstream::dtype::Dtype;
 use weightstream::index::{Component, Encoding};
+use weightstream::internals::codec::Decoder;
 use weightstream::{Error, ErrorKind};
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
@@ -103,8 +103,9 @@ fn cuts(stored: &[u8]) -> Vec<usize> {
 }
 
 fn decode(stored: &[u8], cuts: &[usize], decoded_length: Option<u64>) -> (Outcome, Vec<u8>) {
-    let raw = Component::raw(Dtype::U8, 0..stored.len() as u64);
-    let component = Component { encoding: Encoding::Zstd, decoded_length, ..raw };
+    let mut component = Component::raw(Dtype::U8, 0..stored.len() as u64);
+    component.encoding = Encoding::Zstd;
+    component.decoded_length = decoded_length;
     let mut decoded = Vec::new();
     let outcome = match push(&component, stored, cuts, &mut decoded) {
         Ok(()) => Outcome::Whole,

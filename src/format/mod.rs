@@ -111,7 +111,8 @@ pub fn detect(head: &[u8]) -> Option<&'static Format> {
 ///
 /// ```
 /// # #[cfg(feature = "safetensors")] {
-/// use weightstream::{format, index::Parsed, window::{Stop, Window}};
+/// use weightstream::index::Parsed;
+/// use weightstream::internals::{format, window::{Stop, Window}};
 ///
 /// let header = r#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
 /// let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
@@ -130,6 +131,7 @@ pub fn detect(head: &[u8]) -> Option<&'static Format> {
 /// # Errors
 /// [`Stop::Need`] until the bytes are there; `UNSUPPORTED` for bytes of no format that weightstream reads; what is
 /// wrong with the file otherwise.
+#[doc(hidden)]
 pub fn parse(window: &Window) -> Result<Parsed, Stop> {
     (parser_of(window)?.parse)(window)
 }
@@ -138,6 +140,7 @@ pub fn parse(window: &Window) -> Result<Parsed, Stop> {
 ///
 /// # Errors
 /// As for [`parse`].
+#[doc(hidden)]
 pub fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     (parser_of(window)?.checksums)(window)
 }
@@ -146,6 +149,7 @@ pub fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
 ///
 /// # Errors
 /// `TRUNCATED` where the file does not end with them; as for [`parse`] otherwise.
+#[doc(hidden)]
 pub fn check_tail(window: &Window) -> Result<(), Stop> {
     (parser_of(window)?.check_tail)(window)
 }
@@ -154,6 +158,7 @@ pub fn check_tail(window: &Window) -> Result<(), Stop> {
 ///
 /// # Errors
 /// As for [`parse`].
+#[doc(hidden)]
 pub fn page_digests(window: &Window, table: &PageTable) -> Result<Pages, Stop> {
     (parser_of(window)?.page_digests)(window, table)
 }

@@ -22,6 +22,7 @@ pub enum Digest {
 
 /// What a component's bytes can be checked by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ComponentDigest {
     /// What they should have.
     pub digest: Digest,

@@ -6,9 +6,10 @@ use std::collections::HashMap;
 
 /// The largest models are uploaded in some hundred files. Stops a count, or a list, that would make the loader prepare
 /// and open thousands of files: each one costs memory, requests, and natively a file descriptor.
-pub const MAX_PARTS: u64 = 1024;
+pub(crate) const MAX_PARTS: u64 = 1024;
 
 /// A small document that names the files of a model.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
     /// The format of the manifest's files.
@@ -27,6 +28,7 @@ pub struct Manifest {
 
 /// The file of a model that lists the tensors of the others ([`Index::elsewhere`]), with numbers of shards that only
 /// the manifest explains.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalog {
     /// Which of the manifest's parts it is.
@@ -36,6 +38,7 @@ pub struct Catalog {
 }
 
 /// One file of a model in several.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// Relative to the manifest; checked to stay in its folder. May be empty where there is a URL.

@@ -1,5 +1,6 @@
 //! The vocabulary that all formats share: logical tensors, made of physical components.
 
+pub use crate::codec::digest::Hasher;
 use crate::dtype::Dtype;
 pub use crate::long_array::{LongArray, Strings};
 use serde_json::{Map, Value};
@@ -11,11 +12,13 @@ use std::ops::Range;
 mod checks;
 mod digest;
 mod manifest;
-pub mod split;
+pub(crate) mod split;
 
 pub(crate) use checks::{check_tensors, check_tied_tensors, next_start};
 pub use digest::{ComponentDigest, Digest, DigestedBytes};
-pub use manifest::{Catalog, MAX_PARTS, Manifest, Part};
+pub(crate) use manifest::MAX_PARTS;
+#[doc(hidden)]
+pub use manifest::{Catalog, Manifest, Part};
 pub(crate) use manifest::{check_elsewhere, check_part_count, part_path};
 
 /// What the model says of itself: a JSON object, in the order of the file.
@@ -23,6 +26,7 @@ pub type Metadata = Map<String, Value>;
 
 /// What one file holds.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Index {
     /// The format's name: `"apr"`, `"safetensors"` …
     pub format: &'static str,
@@ -63,6 +67,7 @@ impl Index {
 
 /// A named array: what a user asks for.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Tensor {
     /// Unique within a model; any UTF-8.
     pub name: String,
@@ -116,6 +121,7 @@ const DATA: &str = "data";
 
 /// A stretch of a file that holds a tensor, or a part of one.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Component {
     /// What it is to the tensor: `data`, `values`, `indices` …
     pub role: Cow<'static, str>,
@@ -138,6 +144,7 @@ pub struct Component {
 /// Where a file has the digests of the pages that one of its stretches is cut into. They are read when they are needed:
 /// see [`page_digests`](crate::format::page_digests).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PageTable {
     /// The stretch of the file.
     pub over: Range<u64>,
@@ -237,6 +244,7 @@ pub(crate) fn role_named(name: &str) -> Cow<'static, str> {
 }
 
 /// What a file turned out to be.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Parsed {
     /// A file of tensors.

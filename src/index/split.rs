@@ -2,11 +2,11 @@
 //! `x-00001-of-00003.gguf` (split GGUF).
 
 use crate::error::{Error, ErrorKind, Result, malformed};
-pub use crate::index::MAX_PARTS;
 use crate::index::{Index, Manifest, Metadata, Part, check_part_count};
 use std::collections::HashMap;
 
 /// Which part of a model a file is.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
     /// Counted from 0.
@@ -21,7 +21,7 @@ impl Split {
     /// Part `number` of `count`; `None` where the model has no further files.
     ///
     /// # Errors
-    /// `FORMAT` for a part that cannot be, `LIMIT` for more than [`MAX_PARTS`].
+    /// `FORMAT` for a part that cannot be, `LIMIT` for more than [`MAX_PARTS`](super::MAX_PARTS).
     pub fn new(number: u64, count: u64, tensor_count: Option<u64>) -> Result<Option<Self>> {
         if number >= count {
             return Err(malformed(format!("the file says that it is part {number} of {count}, counted from 0")));
@@ -130,7 +130,7 @@ mod tests {
     fn refuses_parts_that_cannot_be() {
         assert!(Split::new(3, 3, None).is_err());
         assert!(Split::new(0, 0, None).is_err());
-        assert_eq!(Split::new(0, MAX_PARTS + 1, None).unwrap_err().kind, ErrorKind::Limit);
+        assert_eq!(Split::new(0, crate::index::MAX_PARTS + 1, None).unwrap_err().kind, ErrorKind::Limit);
         assert_eq!(Split::new(0, 1, None), Ok(None));
     }
 

@@ -4,12 +4,14 @@ use crate::codec::digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{ComponentDigest, Digest, DigestedBytes, Index, Part, Tensor};
 use crate::loader::transfer::file::ModelFile;
+use crate::setters::setters;
 use crate::source::{Buffer, Source};
 use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Pinned digests. They are checked also where [`Options::verify`](crate::loader::Options::verify) is off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Digests {
     /// By tensor: over its decoded bytes; of a tensor of several components over those of one after the other, in the
     /// order of the index. Rows of it are not checked.
@@ -17,6 +19,13 @@ pub struct Digests {
     /// By file: its path in the model, its name or its URL. Over the bytes as they are stored. They are checked where the
     /// whole of a file is read: a manifest when it is opened, others by `tensors()` of all and by `verify()`.
     pub files: HashMap<String, Digest>,
+}
+
+impl Digests {
+    setters! {
+        with_tensors tensors: HashMap<String, Digest>;
+        with_files files: HashMap<String, Digest>;
+    }
 }
 
 /// What errors call them.

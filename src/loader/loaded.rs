@@ -3,6 +3,7 @@
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
+use crate::setters::setters;
 use crate::source::Buffer;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,6 +12,7 @@ use std::rc::Rc;
 
 /// A tensor whose bytes have arrived.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Loaded<B> {
     /// What the index says of it.
     pub tensor: Rc<Tensor>,
@@ -24,6 +26,7 @@ pub struct Loaded<B> {
 
 /// The bytes of one component.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct LoadedComponent<B> {
     /// What it is to the tensor.
     pub role: Cow<'static, str>,
@@ -35,11 +38,19 @@ pub struct LoadedComponent<B> {
 
 /// What to load of a tensor, and where to.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct TensorRequest<B> {
     /// Only these rows of the outermost dimension, half-open.
     pub rows: Option<Range<u64>>,
     /// A buffer of exactly the right length to put the bytes into.
     pub into: Option<B>,
+}
+
+impl<B> TensorRequest<B> {
+    setters! {
+        with_rows rows: Option<Range<u64>>;
+        with_into into: Option<B>;
+    }
 }
 
 impl<B> Default for TensorRequest<B> {
@@ -50,6 +61,7 @@ impl<B> Default for TensorRequest<B> {
 
 /// What a check of all of a model found to hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Verified {
     /// Files of tensors; the manifest is not counted.
     pub files: usize,

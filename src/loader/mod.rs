@@ -17,8 +17,10 @@ mod tensors;
 pub(crate) mod transfer;
 mod verify;
 
+#[doc(hidden)]
 pub use decode::job::{Job, Received, Task};
 pub(crate) use decode::kept::Kept;
+#[doc(hidden)]
 pub use decode::pool::{Outcome, Pool, TaskError, Work};
 pub use digests::Digests;
 pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
@@ -51,6 +53,7 @@ use transfer::priority::Priority;
 
 /// The format of a model, its version and what the model says of itself.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ModelMetadata {
     /// The format's name.
     pub format: &'static str,
@@ -58,6 +61,13 @@ pub struct ModelMetadata {
     pub version: String,
     /// What the model says of itself.
     pub metadata: Metadata,
+}
+
+impl ModelMetadata {
+    /// What a model in memory says of itself, for an [`Input`](crate::write::Input) of one's own.
+    pub fn new(format: &'static str, version: impl Into<String>, metadata: Metadata) -> Self {
+        ModelMetadata { format, version: version.into(), metadata }
+    }
 }
 
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
@@ -161,6 +171,7 @@ impl<S: Source> Loader<S> {
     }
 
     /// Has components decoded and digested by other threads, where that takes time.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_pool(self, pool: Rc<dyn Pool<BufferOf<S>>>) -> Self {
         Loader { pool: Some(pool), ..self }

@@ -3,9 +3,11 @@
 use crate::loader::digests::Digests;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::Policy;
+use crate::setters::setters;
 
 /// How a loader works.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// How many connections one operation may use at once. It begins with one, and adds more only while that raises the
     /// throughput.
@@ -21,6 +23,17 @@ pub struct Options {
     pub digests: Digests,
     /// When to try again after a failure.
     pub retry: Policy,
+}
+
+impl Options {
+    setters! {
+        with_concurrency concurrency: usize;
+        with_coalesce_gap_bytes coalesce_gap_bytes: u64;
+        with_verify verify: bool;
+        with_max_memory_bytes max_memory_bytes: u64;
+        with_digests digests: Digests;
+        with_retry retry: Policy;
+    }
 }
 
 /// Enough for several connections to be busy with large tensors, and little to a tab.

@@ -32,6 +32,7 @@ pub trait StreamingLoader {
 
 /// A tensor with its bytes.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct LoadedTensor {
     /// What the index says of it.
     pub tensor: Tensor,

@@ -7,30 +7,30 @@ use std::ops::Range;
 
 /// The head of an HTTP answer, as far as the program may see it.
 #[derive(Debug, Clone, Default)]
-pub struct Head {
+pub(crate) struct Head {
     /// The status.
-    pub status: u16,
+    pub(crate) status: u16,
     /// `Content-Range`; hidden from other origins unless the server exposes it.
-    pub content_range: Option<String>,
+    pub(crate) content_range: Option<String>,
     /// `Content-Length`.
-    pub content_length: Option<u64>,
+    pub(crate) content_length: Option<u64>,
     /// `Content-Encoding`; hidden like `Content-Range`.
-    pub content_encoding: Option<String>,
+    pub(crate) content_encoding: Option<String>,
     /// `Content-Type`.
-    pub content_type: Option<String>,
+    pub(crate) content_type: Option<String>,
     /// `ETag`; hidden likewise.
-    pub etag: Option<String>,
+    pub(crate) etag: Option<String>,
     /// `Last-Modified`.
-    pub last_modified: Option<String>,
+    pub(crate) last_modified: Option<String>,
     /// `Retry-After`, in milliseconds from now, whether it was a number of seconds or a date; hidden likewise.
-    pub retry_after_ms: Option<u64>,
+    pub(crate) retry_after_ms: Option<u64>,
 }
 
 impl Head {
     /// Whether this is a 206 that does not say which bytes it brings: without `Content-Range` and without `Content-Length`, by which
     /// an exact length could be checked where the range is hidden, or in several parts with headers of their own. Such a body may be
     /// anything, so the file must be read as a whole.
-    pub fn proves_nothing(&self) -> bool {
+    pub(crate) fn proves_nothing(&self) -> bool {
         let is_multipart = self.content_type.as_deref().is_some_and(|kind| {
             kind.trim_start().get(..MULTIPART.len()).is_some_and(|start| start.eq_ignore_ascii_case(MULTIPART))
         });
@@ -38,7 +38,7 @@ impl Head {
     }
 
     /// Whether the body is encoded for the transfer, so that its bytes are not the file's.
-    pub fn is_encoded(&self) -> bool {
+    pub(crate) fn is_encoded(&self) -> bool {
         self.content_encoding.as_deref().is_some_and(|e| !e.is_empty() && !e.eq_ignore_ascii_case("identity"))
     }
 }
@@ -51,7 +51,7 @@ const MULTIPART: &str = "multipart/byteranges";
 /// # Errors
 /// `HTTP` for a status that is no success; `TRUNCATED` for 416; `RANGE_UNSUPPORTED` for a 206 with another
 /// range, another length or an encoding (an encoded range cannot be decoded from its middle).
-pub fn check<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B>> {
+pub(crate) fn check<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B>> {
     match head.status {
         206 => check_partial(asked, head, body),
         200 => Ok(check_whole(head, body)),

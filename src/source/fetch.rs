@@ -21,6 +21,7 @@ const FAILURES_BEFORE_WHOLE: u32 = 2;
 
 /// How requests are made.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Client {
     /// Called in place of `globalThis.fetch`.
     pub fetch: Option<Function>,

@@ -3,13 +3,14 @@
 //! Sources are thin. They know how to ask and what an answer must be; what to ask for, in which order,
 //! and what to do with the bytes is the loader's.
 
-pub mod answer;
+#[cfg(any(target_arch = "wasm32", feature = "http", test))]
+mod answer;
 #[cfg(target_arch = "wasm32")]
 mod blob;
 #[cfg(target_arch = "wasm32")]
 pub(crate) mod bytes;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
-pub mod cached;
+pub(crate) mod cached;
 #[cfg(target_arch = "wasm32")]
 pub mod fetch;
 #[cfg(target_arch = "wasm32")]
@@ -27,7 +28,7 @@ mod stream;
 pub mod web;
 
 use crate::error::Result;
-use crate::identity::Identity;
+pub use crate::identity::Identity;
 use crate::index::Digest;
 use std::ops::Range;
 
@@ -117,6 +118,7 @@ pub trait Source: Sized + 'static {
 
 /// What a source answered.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Answer<B> {
     /// Where the body begins in the file: at the range's start, or at 0 for a server that ignored the range.
     pub start: u64,
@@ -133,6 +135,11 @@ pub struct Answer<B> {
 }
 
 impl<B> Answer<B> {
+    /// A body that begins at `start`. Set what else is known in the fields.
+    pub fn new(start: u64, body: B) -> Self {
+        Answer { start, end: None, file_length: None, is_whole_file: false, identity: Identity::default(), body }
+    }
+
     /// The same answer with its body as another type.
     pub fn map<C>(self, change: impl FnOnce(B) -> C) -> Answer<C> {
         let Answer { start, end, file_length, is_whole_file, identity, body } = self;

@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 
 /// What [`convert`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Converted {
     /// The file by which the model is opened.
     pub path: PathBuf,

@@ -6,10 +6,12 @@ use crate::format::{self, Format};
 use crate::index::Metadata;
 use crate::loader::ModelMetadata;
 use crate::output::writer::{Compression, DigestAlgorithm, Settings, Writer};
+use crate::setters::setters;
 use std::path::Path;
 
 /// How to write a model.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct ConvertOptions {
     /// The format to write; `None` for the format that the name of the output implies: see [`format_of_name`].
     pub format: Option<&'static Format>,
@@ -29,6 +31,20 @@ pub struct ConvertOptions {
     pub allow_loss: bool,
     /// Refuses an output that exists, instead of replacing it. A file that is replaced keeps its permissions.
     pub keep_existing: bool,
+}
+
+impl ConvertOptions {
+    setters! {
+        with_format format: Option<&'static Format>;
+        with_dtype dtype: Option<Dtype>;
+        with_compression compression: Compression;
+        with_digest digest: Option<DigestAlgorithm>;
+        with_alignment alignment: Option<u64>;
+        with_max_shard_bytes max_shard_bytes: Option<u64>;
+        with_metadata metadata: Metadata;
+        with_allow_loss allow_loss: bool;
+        with_keep_existing keep_existing: bool;
+    }
 }
 
 /// The formats that weightstream writes.

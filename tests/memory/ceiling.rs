@@ -69,7 +69,7 @@ fn a_conversion_holds_blocks_and_not_tensors() {
     let folder = TempDir::new().unwrap();
     let source = large(&folder);
     let [raw, packed, unpacked] = ["raw.apr", "packed.apr", "unpacked.apr"].map(|name| folder.path().join(name));
-    let lz4 = ConvertOptions { compression: Compression::Lz4, ..ConvertOptions::default() };
+    let lz4 = ConvertOptions::default().with_compression(Compression::Lz4);
     convert_in_little_memory(&source, &raw, &ConvertOptions::default());
     let processors = std::thread::available_parallelism().unwrap().get();
     convert_within(MIB + processors * 512 * KIB, &source, &packed, &lz4); // two blocks each, and what it takes to compress them
@@ -85,7 +85,8 @@ fn zstd_holds_its_window_and_not_tensors() {
     let folder = TempDir::new().unwrap();
     let source = large(&folder);
     let [packed, unpacked] = ["packed.zt", "unpacked.zt"].map(|name| folder.path().join(name));
-    let options = |compression| ConvertOptions { format: Some(&ztensor::FORMAT), compression, ..Default::default() };
+    let options =
+        |compression| ConvertOptions::default().with_format(Some(&ztensor::FORMAT)).with_compression(compression);
     convert_within(6 * MIB, &source, &packed, &options(Compression::Auto));
     convert_within(4 * MIB, &packed, &unpacked, &options(Compression::None));
     assert!(packed.metadata().unwrap().len() < 40 * MIB as u64);
@@ -97,7 +98,7 @@ fn every_format_is_written_in_little_memory() {
     let folder = TempDir::new().unwrap();
     let source = large(&folder);
     for format in write::formats() {
-        let options = ConvertOptions { format: Some(format), ..ConvertOptions::default() };
+        let options = ConvertOptions::default().with_format(Some(format));
         convert_in_little_memory(&source, &folder.path().join("written"), &options);
     }
 }
@@ -109,7 +110,7 @@ fn a_conversion_that_digests_holds_no_tensor_either() {
     let folder = TempDir::new().unwrap();
     let source = large(&folder);
     let [there, back] = ["there.aero", "back.aero"].map(|name| folder.path().join(name));
-    let options = ConvertOptions { format: Some(&aero::FORMAT), ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_format(Some(&aero::FORMAT));
     convert_in_little_memory(&source, &there, &options);
     convert_in_little_memory(&there, &back, &options);
     assert!(std::fs::read(there).unwrap() == std::fs::read(back).unwrap());
@@ -136,7 +137,7 @@ fn a_check_holds_a_block_a_processor() {
     let _alone = alone();
     let folder = TempDir::new().unwrap();
     let (source, packed) = (large(&folder), folder.path().join("packed.apr"));
-    let options = ConvertOptions { compression: Compression::Lz4, ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_compression(Compression::Lz4);
     convert(&Reader::open(source).unwrap(), &packed, &options, &()).unwrap();
     let reader = Reader::open(packed).unwrap();
     let (verified, peak) = peak_of(|| reader.verify(&()));

@@ -65,7 +65,7 @@ fn names() -> Vec<String> {
 }
 
 fn options(max_memory_bytes: usize) -> Options {
-    Options { max_memory_bytes: max_memory_bytes as u64, ..Options::default() }
+    Options::default().with_max_memory_bytes(max_memory_bytes as u64)
 }
 
 #[test]

@@ -12,7 +12,6 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::format::embd;
-use weightstream::identity::Identity;
 use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::native::Reader;
 use weightstream::source::memory::MemorySource;
@@ -73,20 +72,19 @@ impl Source for TestSource {
         }
         self.whole_bodies.set(self.whole_bodies.get() + u64::from(self.ignores_ranges));
         let file_length = (!self.hides_length).then_some(length);
-        Ok(Answer {
-            start: sent.start,
-            end: file_length.map(|_| sent.end),
-            file_length,
-            is_whole_file: self.ignores_ranges,
-            identity: Identity { length: file_length, ..Identity::default() },
-            body: TestBody {
-                files: Rc::clone(&self.files),
-                at: self.at,
-                left: sent.start as usize..sent.end as usize,
-                chunks: self.chunks.clone(),
-                next_chunk: 0,
-            },
-        })
+        let body = TestBody {
+            files: Rc::clone(&self.files),
+            at: self.at,
+            left: sent.start as usize..sent.end as usize,
+            chunks: self.chunks.clone(),
+            next_chunk: 0,
+        };
+        let mut answer = Answer::new(sent.start, body);
+        answer.end = file_length.map(|_| sent.end);
+        answer.file_length = file_length;
+        answer.is_whole_file = self.ignores_ranges;
+        answer.identity.length = file_length;
+        Ok(answer)
     }
 
     fn part(&self, path: &str) -> Result<Self> {
@@ -262,13 +260,13 @@ fn rows_are_those_rows() {
     {
         let (whole, shape) = (reader.tensor_slice(name).unwrap(), reader.tensor(name).unwrap().shape.clone());
         for rows in (0..=shape[0]).flat_map(|start| (start..=shape[0]).map(move |end| start..end)) {
-            let request = TensorRequest { rows: Some(rows.clone()), into: None };
+            let request = TensorRequest::default().with_rows(Some(rows.clone()));
             let loaded = block_on(loader.load_tensor(name, request, Rc::new(()))).unwrap();
             let expected = &whole[rows.start as usize * row_bytes..rows.end as usize * row_bytes];
             assert_eq!(loaded.components[0].buffer, expected, "{name} {rows:?}");
             assert_eq!((loaded.shape[0], &loaded.shape[1..]), (rows.end - rows.start, &shape[1..]));
         }
-        let request = TensorRequest { rows: Some(0..shape[0] + 1), into: None };
+        let request = TensorRequest::default().with_rows(Some(0..shape[0] + 1));
         let error = block_on(loader.load_tensor(name, request, Rc::new(()))).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument);
     }
@@ -281,7 +279,7 @@ fn rows_of_a_raw_tensor_cost_their_own_bytes() {
     let loader = open(source(&files, &Chunks::new(&[4096])));
     block_on(loader.load_index()).unwrap();
     let before = loader.stats().bytes_received();
-    let request = TensorRequest { rows: Some(500..510), into: None };
+    let request = TensorRequest::default().with_rows(Some(500..510));
     block_on(loader.load_tensor("t", request, Rc::new(()))).unwrap();
     assert_eq!(loader.stats().bytes_received() - before, 10 * 4096);
 }
@@ -293,7 +291,7 @@ fn a_buffer_that_was_given_is_filled() {
     let loader = open(source(files, &Chunks::new(&[999])));
     for name in ["blocks", "raw.F32"] {
         let whole = reader.tensor_slice(name).unwrap();
-        let into = |length| TensorRequest { rows: None, into: Some(vec![9; length]) };
+        let into = |length| TensorRequest::default().with_into(Some(vec![9; length]));
         let loaded = block_on(loader.load_tensor(name, into(whole.len()), Rc::new(()))).unwrap();
         assert_eq!(loaded.components[0].buffer, whole);
         let error = block_on(loader.load_tensor(name, into(whole.len() + 1), Rc::new(()))).unwrap_err();
@@ -320,7 +318,7 @@ fn a_file_whose_head_says_what_is_summed_up_is_checked_though_nobody_says_how_lo
     let folder = Folder::new();
     let tensors = [("a", "F32", &[300, 100][..], noise(1, 120_000)), ("b", "F32", &[5][..], noise(2, 20))];
     folder.write("m.safetensors", &safetensors(None, &tensors));
-    let options = ConvertOptions { format: Some(&embd::FORMAT), ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_format(Some(&embd::FORMAT));
     folder.convert("m.safetensors", "m.weights", &options).unwrap();
     let whole = std::fs::read(folder.path("m.weights")).unwrap();
     for ignores_ranges in [false, true] {
@@ -363,7 +361,7 @@ proptest! {
         let files = &MODELS[which];
         let expected = content(&Reader::from_bytes(files.clone()).unwrap());
         let source = TestSource { ignores_ranges, hides_length, ..source(files, &Chunks::new(&lengths)) };
-        let options = Options { concurrency, coalesce_gap_bytes: gap, ..Options::default() };
+        let options = Options::default().with_concurrency(concurrency).with_coalesce_gap_bytes(gap);
         let loader = Rc::new(block_on(Loader::open(source, options)).unwrap());
         prop_assert_eq!(in_streams(&loader), expected);
         prop_assert!(block_on(loader.verify(Rc::new(()))).is_ok());

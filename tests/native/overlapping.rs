@@ -31,7 +31,7 @@ fn damaged() -> Vec<u8> {
 
 async fn open(file: Vec<u8>, digests: Digests) -> Rc<Loader<MemorySource>> {
     let source = MemorySource::new(vec![("m.apr".to_owned(), file.into())]).unwrap();
-    Rc::new(Loader::open(source, Options { digests, ..Options::default() }).await.unwrap())
+    Rc::new(Loader::open(source, Options::default().with_digests(digests)).await.unwrap())
 }
 
 /// Loads everything, and gives the number of tensors, or the error that ended the load.
@@ -71,7 +71,7 @@ fn every_call_over_a_sound_file_succeeds() {
 fn a_pinned_digest_of_a_file_is_checked_by_every_call() {
     block_on(async {
         let pinned = HashMap::from([("m.apr".to_owned(), Digest::Sha256([0; 32]))]);
-        let loader = open(apr(), Digests { files: pinned, ..Digests::default() }).await;
+        let loader = open(apr(), Digests::default().with_files(pinned)).await;
         let (loaded, verified) = join(all(&loader), verify(&loader)).await;
         assert_eq!([kind(loaded), kind(verified)], [ErrorKind::Checksum; 2]);
     });

@@ -9,11 +9,11 @@ use weightstream::index::{Encoding, Metadata};
 use weightstream::write::{Compression, ConvertOptions};
 
 fn auto() -> ConvertOptions {
-    ConvertOptions { compression: Compression::Auto, ..ConvertOptions::default() }
+    ConvertOptions::default().with_compression(Compression::Auto)
 }
 
 fn lz4() -> ConvertOptions {
-    ConvertOptions { compression: Compression::Lz4, ..ConvertOptions::default() }
+    ConvertOptions::default().with_compression(Compression::Lz4)
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn safetensors_keep_order_and_metadata() {
         [("z", "F32", &[2, 3][..], noise(1, 24)), ("a", "I64", &[][..], noise(2, 8)), ("m", "U8", &[0][..], vec![])];
     folder.write("m.safetensors", &safetensors(Some(json!({ "format": "pt" })), &tensors));
     let given: Metadata = serde_json::from_str(r#"{"n_layer": 6, "model_type": "bert", "vocab": ["a"]}"#).unwrap();
-    let options = ConvertOptions { metadata: given, ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_metadata(given);
     let converted = folder.convert("m.safetensors", "m.apr", &options).unwrap();
     assert_eq!((converted.tensors, converted.decoded_bytes), (3, 32));
     assert_eq!(converted.files, [(folder.path("m.apr"), fs::metadata(folder.path("m.apr")).unwrap().len())]);
@@ -67,7 +67,7 @@ fn what_is_written_is_the_layout_of_the_specification() {
     ];
     folder.write("m.safetensors", &safetensors(None, &tensors));
     for (aligned_flag, multiple) in [(2, 64), (4, 32)] {
-        folder.convert("m.safetensors", "m.apr", &ConvertOptions { alignment: Some(multiple), ..auto() }).unwrap();
+        folder.convert("m.safetensors", "m.apr", &auto().with_alignment(Some(multiple))).unwrap();
         let file = fs::read(folder.path("m.apr")).unwrap();
         let u16_at = |at: usize| u64::from(u16::from_le_bytes(file[at..at + 2].try_into().unwrap()));
         let u32_at = |at: usize| u64::from(u32::from_le_bytes(file[at..at + 4].try_into().unwrap()));
@@ -162,7 +162,7 @@ fn a_tensor_that_lz4_would_enlarge_is_stored_raw_unless_lz4_was_insisted_on() {
 fn the_same_input_gives_the_same_bytes() {
     let folder = Folder::new();
     folder.write("m.apr", &varied().build());
-    let options = ConvertOptions { max_shard_bytes: Some(20_000), ..lz4() };
+    let options = lz4().with_max_shard_bytes(Some(20_000));
     folder.convert("m.apr", "a.apr", &options).unwrap();
     let first: Vec<_> =
         folder.names().iter().map(|name| (name.clone(), fs::read(folder.path(name)).unwrap())).collect();

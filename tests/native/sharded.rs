@@ -7,7 +7,7 @@ use std::fs;
 use weightstream::write::{Compression, ConvertOptions};
 
 fn at_most(max_shard_bytes: u64) -> ConvertOptions {
-    ConvertOptions { max_shard_bytes: Some(max_shard_bytes), ..ConvertOptions::default() }
+    ConvertOptions::default().with_max_shard_bytes(Some(max_shard_bytes))
 }
 
 /// Ten tensors of 10,000 bytes, every other one compressible.
@@ -24,7 +24,7 @@ fn shards_and_manifest_are_as_the_specification_has_them() {
     let folder = Folder::new();
     ten(&folder);
     let metadata = json!({ "n_layer": 2, "vocab": ["a", "b"] }).as_object().unwrap().clone();
-    let options = ConvertOptions { metadata, compression: Compression::Lz4, ..at_most(32_000) };
+    let options = at_most(32_000).with_metadata(metadata).with_compression(Compression::Lz4);
     let converted = folder.convert("m.safetensors", "model.apr", &options).unwrap();
     assert_eq!(converted.warnings, [""; 0]);
 

@@ -7,9 +7,8 @@ use futures::TryStreamExt;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::LazyLock;
-use weightstream::loader::{Loader, Options, TensorRequest};
+use weightstream::loader::{Loader, TensorRequest};
 use weightstream::native::Reader;
-use weightstream::retry::Policy;
 use weightstream::source::http::HttpSource;
 use weightstream::write::{ConvertOptions, convert};
 
@@ -37,8 +36,8 @@ fn model(lengths: &[usize]) -> Vec<u8> {
 
 async fn open(server: &Server, concurrency: usize) -> HttpLoader {
     // A busy machine is no stall.
-    let retry = Policy { stall_ms: 20_000, ..options().retry };
-    let options = Options { concurrency, coalesce_gap_bytes: 64 << 10, retry, ..options() };
+    let retry = options().retry.with_stall_ms(20_000);
+    let options = options().with_concurrency(concurrency).with_coalesce_gap_bytes(64 << 10).with_retry(retry);
     Rc::new(Loader::open(HttpSource::new(&server.url("/m"), &[]).unwrap(), options).await.unwrap())
 }
 
@@ -95,7 +94,10 @@ fn rows_and_a_buffer_of_the_callers_are_filled_in_parts_too() {
     run(async {
         let loader = open(&server, 2).await;
         let (rows, into) = (Some(100_000..5_000_000), Some(vec![0; 4_900_000]));
-        let loaded = loader.load_tensor("01", TensorRequest { rows, into }, Rc::new(())).await.unwrap();
+        let loaded = loader
+            .load_tensor("01", TensorRequest::default().with_rows(rows).with_into(into), Rc::new(()))
+            .await
+            .unwrap();
         let start = LARGE.len() - 5000 * KIB;
         assert!(LARGE[start + 100_000..start + 5_000_000] == loaded.components[0].buffer);
     });

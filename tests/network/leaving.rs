@@ -22,7 +22,7 @@ static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
 
 /// As one connection does it, unless there may be more.
 async fn open(server: &Server, concurrency: usize) -> HttpLoader {
-    let options = Options { concurrency, coalesce_gap_bytes: 0, ..Options::default() };
+    let options = Options::default().with_concurrency(concurrency).with_coalesce_gap_bytes(0);
     Rc::new(Loader::open(HttpSource::new(&server.url("/m"), &[]).unwrap(), options).await.unwrap())
 }
 

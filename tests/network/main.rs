@@ -42,8 +42,8 @@ type HttpLoader = Rc<Loader<HttpSource>>;
 
 /// Small waits, so that tests are fast; but a busy machine is no stalled connection.
 fn options() -> Options {
-    let retry = Policy { base_delay_ms: 1, max_delay_ms: 20, stall_ms: 5_000, ..Policy::default() };
-    Options { retry, ..Options::default() }
+    let retry = Policy::default().with_base_delay_ms(1).with_max_delay_ms(20).with_stall_ms(5_000);
+    Options::default().with_retry(retry)
 }
 
 fn run<T>(work: impl Future<Output = T>) -> T {

@@ -6,9 +6,9 @@ use futures::TryStreamExt;
 use std::collections::HashMap;
 use std::rc::Rc;
 use weightstream::Result;
-use weightstream::codec::digest::digest_of;
 use weightstream::error::{Error, ErrorKind};
 use weightstream::index::Digest;
+use weightstream::internals::codec::digest::digest_of;
 use weightstream::loader::{Digests, Loader, Options, TensorRequest};
 use weightstream::source::http::HttpSource;
 
@@ -16,16 +16,16 @@ const ALGORITHMS: [Digest; 4] = [Digest::Sha256([0; 32]), Digest::Blake3([0; 32]
 
 /// Only what is pinned is checked.
 async fn open(url: &str, digests: Digests) -> Result<HttpLoader> {
-    let options = Options { digests, verify: false, ..options() };
+    let options = options().with_digests(digests).with_verify(false);
     Loader::open(HttpSource::new(url, &[])?, options).await.map(Rc::new)
 }
 
 fn tensor(name: &str, digest: Digest) -> Digests {
-    Digests { tensors: HashMap::from([(name.to_owned(), digest)]), ..Digests::default() }
+    Digests::default().with_tensors(HashMap::from([(name.to_owned(), digest)]))
 }
 
 fn file(name: &str, digest: Digest) -> Digests {
-    Digests { files: HashMap::from([(name.to_owned(), digest)]), ..Digests::default() }
+    Digests::default().with_files(HashMap::from([(name.to_owned(), digest)]))
 }
 
 async fn verified(loader: &HttpLoader, name: &str) -> Result<Option<&'static str>> {
@@ -59,7 +59,7 @@ fn a_tensor_is_checked_by_what_the_caller_knows_of_it() {
             for error in errors {
                 assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Checksum, Some(*name)), "{error}");
             }
-            let rows = TensorRequest { rows: Some(1..2), into: None };
+            let rows = TensorRequest::default().with_rows(Some(1..2));
             assert!(loader.load_tensor(name, rows, Rc::new(())).await.is_ok(), "rows cannot be checked");
         }
     });
@@ -72,7 +72,7 @@ fn a_large_tensor_is_digested_in_order_whoever_brings_its_parts() {
     let server = Server::new(move |request| answer(&model, request).slowly(8));
     run(async {
         for (digest, is_right) in [(digest_of(&bytes, ALGORITHMS[0]), true), (ALGORITHMS[0], false)] {
-            let options = Options { coalesce_gap_bytes: 64 << 10, digests: tensor("t", digest), ..Options::default() };
+            let options = Options::default().with_coalesce_gap_bytes(64 << 10).with_digests(tensor("t", digest));
             let source = HttpSource::new(&server.url("/m"), &[]).unwrap();
             let loader = Rc::new(Loader::open(source, options).await.unwrap());
             let outcome = verified(&loader, "t").await.map_err(|error| error.kind);

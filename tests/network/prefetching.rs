@@ -9,7 +9,6 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::LazyLock;
 use weightstream::loader::{Loader, Options, TensorRequest};
-use weightstream::retry::Policy;
 use weightstream::source::http::HttpSource;
 
 const MB: usize = 1_000_000;
@@ -34,9 +33,9 @@ fn place_of(name: &str) -> Range<usize> {
 }
 
 async fn open(server: &Server, options: Options) -> HttpLoader {
-    let retry = Policy { stall_ms: 20_000, ..options.retry };
+    let retry = options.retry.with_stall_ms(20_000);
     let source = HttpSource::new(&server.url("/m"), &[]).unwrap();
-    Rc::new(Loader::open(source, Options { retry, ..options }).await.unwrap())
+    Rc::new(Loader::open(source, options.with_retry(retry)).await.unwrap())
 }
 
 async fn load_and_compare(loader: &HttpLoader, name: &str) {
@@ -66,7 +65,7 @@ fn prefetch_reads_nothing_while_a_tensor_is_loaded() {
         _ => answer(&FILE, request),
     });
     run(async {
-        let loader = open(&server, Options { coalesce_gap_bytes: 0, ..options() }).await;
+        let loader = open(&server, options().with_coalesce_gap_bytes(0)).await;
         let work = async {
             until_received(&loader, MB).await;
             let before = loader.stats().bytes_received() as usize;
@@ -122,7 +121,7 @@ fn a_tensor_whose_turn_has_not_come_is_loaded_at_once_and_left_out_then() {
 fn a_tensor_that_found_no_room_and_was_loaded_is_not_fetched_again() {
     let server = Server::new(|request| answer(&FILE, request));
     run(async {
-        let loader = open(&server, Options { max_memory_bytes: 5 * MB as u64, ..options() }).await;
+        let loader = open(&server, options().with_max_memory_bytes(5 * MB as u64)).await;
         let work = async {
             until_received(&loader, 4 * MB).await; // "a" is there, and for "b" there is no room
             for _ in 0..100 {

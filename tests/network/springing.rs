@@ -8,8 +8,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use weightstream::Result;
-use weightstream::loader::{Loader, Options};
-use weightstream::retry::Policy;
+use weightstream::loader::Loader;
 use weightstream::source::http::HttpSource;
 
 pub(crate) fn spring(trap: Trap) {
@@ -50,7 +49,7 @@ pub(crate) fn spring(trap: Trap) {
 }
 
 async fn open(url: &str, stall_ms: u64) -> Result<HttpLoader> {
-    let options = Options { retry: Policy { stall_ms, ..options().retry }, ..options() };
+    let options = options().with_retry(options().retry.with_stall_ms(stall_ms));
     Loader::open(HttpSource::new(url, &[])?, options).await.map(Rc::new)
 }
 

@@ -4,14 +4,14 @@ use super::server::{Server, whole};
 use super::{FILE, TENSORS, options, run};
 use futures::TryStreamExt;
 use std::rc::Rc;
-use weightstream::loader::{Loader, Options};
+use weightstream::loader::Loader;
 use weightstream::source::http::HttpSource;
 
 #[test]
 fn tensors_far_from_each_other_are_read_from_one_body() {
     let server = Server::new(|_| whole(&FILE));
     run(async {
-        let options = Options { coalesce_gap_bytes: 0, ..options() };
+        let options = options().with_coalesce_gap_bytes(0);
         let source = HttpSource::new(&server.url("/m"), &[]).unwrap();
         let loader = Rc::new(Loader::open(source, options).await.unwrap());
         let names = vec!["fourth".to_owned(), "second".to_owned()];

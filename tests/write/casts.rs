@@ -8,7 +8,7 @@ use weightstream::format::safetensors;
 use weightstream::write::{Compression, ConvertOptions};
 
 fn to(dtype: Dtype) -> ConvertOptions {
-    ConvertOptions { dtype: Some(dtype), ..ConvertOptions::default() }
+    ConvertOptions::default().with_dtype(Some(dtype))
 }
 
 /// Floats whose F16 and BF16 are known: 1.0, and 1.0 + 2^-20, which is nearer to 1.0 than to anything else.
@@ -48,7 +48,7 @@ fn rows_that_fill_no_blocks_stay_and_are_named() {
     let folder = Folder::new();
     let tensors: [Given; 2] = [("matrix", "F32", &[3, 64], floats(3 * 64)), ("ragged", "F32", &[3, 33], floats(99))];
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
-    let options = ConvertOptions { compression: Compression::Lz4, ..to(Dtype::Q8_0) };
+    let options = to(Dtype::Q8_0).with_compression(Compression::Lz4);
     let converted = folder.convert("m.safetensors", "m.apr", &options).unwrap();
     assert!(converted.warnings.len() == 1 && converted.warnings[0].contains("\"ragged\""), "{:?}", converted.warnings);
     let reader = folder.open("m.apr");
@@ -64,7 +64,7 @@ fn rows_that_fill_no_blocks_stay_and_are_named() {
 fn a_cast_to_what_the_format_has_not_is_refused() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &[("matrix", "F32", &[1, 32], floats(32))]));
-    let options = ConvertOptions { format: Some(&safetensors::FORMAT), ..to(Dtype::Q8_0) };
+    let options = to(Dtype::Q8_0).with_format(Some(&safetensors::FORMAT));
     let error = folder.convert("m.safetensors", "out.safetensors", &options).unwrap_err();
     assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("matrix")));
     assert_eq!(folder.names(), ["m.safetensors"]);

@@ -10,7 +10,7 @@ use weightstream::native::Reader;
 use weightstream::write::{self, ConvertOptions};
 
 fn to(format: &'static Format) -> ConvertOptions {
-    ConvertOptions { format: Some(format), ..ConvertOptions::default() }
+    ConvertOptions::default().with_format(Some(format))
 }
 
 #[test]
@@ -24,9 +24,7 @@ fn names_shapes_dtypes_and_bytes_come_back_from_every_format() {
         assert_eq!(there.metadata().format, format.name);
         assert_eq!(content(&there), before, "{format:?}");
         there.verify(&()).unwrap();
-        folder
-            .convert("there", "back.safetensors", &ConvertOptions { allow_loss: true, ..to(&safetensors::FORMAT) })
-            .unwrap();
+        folder.convert("there", "back.safetensors", &to(&safetensors::FORMAT).with_allow_loss(true)).unwrap();
         let back = folder.open("back.safetensors");
         assert_eq!(content(&back), before, "{format:?}");
         for (key, value) in [("format", "pt"), ("author", "Zoë")] {

@@ -68,27 +68,23 @@ fn the_registry_has_the_options_that_writers_take() {
         let takes = |options: &ConvertOptions| folder.convert("m.safetensors", "out", options).is_ok();
         assert!(takes(&to(format)), "{}", format.name);
         for compression in [Compression::Lz4, Compression::Zstd] {
-            let is_taken = takes(&ConvertOptions { compression, ..to(format) });
+            let is_taken = takes(&to(format).with_compression(compression));
             assert_eq!(is_taken, writer.compressions.contains(&compression), "{} {compression:?}", format.name);
         }
         for digest in [DigestAlgorithm::Crc32c, DigestAlgorithm::Sha256, DigestAlgorithm::Blake3] {
-            let is_taken = takes(&ConvertOptions { digest: Some(digest), ..to(format) });
+            let is_taken = takes(&to(format).with_digest(Some(digest)));
             assert_eq!(is_taken, writer.digests.contains(&digest), "{} {digest:?}", format.name);
         }
         for alignment in writer.alignments {
-            assert!(
-                takes(&ConvertOptions { alignment: Some(*alignment), ..to(format) }),
-                "{} {alignment}",
-                format.name
-            );
+            assert!(takes(&to(format).with_alignment(Some(*alignment))), "{} {alignment}", format.name);
         }
-        let shards = takes(&ConvertOptions { max_shard_bytes: Some(200_000), ..to(format) });
+        let shards = takes(&to(format).with_max_shard_bytes(Some(200_000)));
         assert_eq!(shards, writer.shards, "{}", format.name);
     }
 }
 
 fn to(format: &'static Format) -> ConvertOptions {
-    ConvertOptions { format: Some(format), ..ConvertOptions::default() }
+    ConvertOptions::default().with_format(Some(format))
 }
 
 fn row(format: &Format) -> String {

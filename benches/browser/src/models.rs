@@ -35,9 +35,9 @@ pub(super) const VOCABULARY: &str = "vocabulary.gguf";
 pub(super) fn ready(project: &Project) -> Result<PathBuf> {
     let folder = project.target.join(FOLDER);
     fs::create_dir_all(&folder)?;
-    let digest = |digest| ConvertOptions { digest: Some(digest), ..Default::default() };
-    let lz4 = || ConvertOptions { compression: Compression::Lz4, ..Default::default() };
-    let zstd = ConvertOptions { compression: Compression::Zstd, ..digest(DigestAlgorithm::None) };
+    let digest = |digest| ConvertOptions::default().with_digest(Some(digest));
+    let lz4 = || ConvertOptions::default().with_compression(Compression::Lz4);
+    let zstd = digest(DigestAlgorithm::None).with_compression(Compression::Zstd);
     let models = [
         (RAW, Content::Floats, None),
         ("raw.apr", Content::Floats, Some(ConvertOptions::default())),

@@ -6,11 +6,11 @@ mod inputs;
 mod web;
 
 use std::hint::black_box;
-use weightstream::codec::digest::digest_of;
-use weightstream::codec::{crc_simd, crc32, lz4, zstd};
-use weightstream::format;
 use weightstream::index::Digest;
-use weightstream::window::Window;
+use weightstream::internals::codec::digest::digest_of;
+use weightstream::internals::codec::{crc_simd, crc32, lz4, zstd};
+use weightstream::internals::format;
+use weightstream::internals::window::Window;
 
 /// Something to be run many times.
 pub struct Kernel {

@@ -87,17 +87,16 @@ impl From<CastTo> for Dtype {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let options = ConvertOptions {
-        format: arguments.format,
-        dtype: arguments.dtype.map(Dtype::from),
-        compression: arguments.compress,
-        digest: arguments.digest,
-        alignment: arguments.align,
-        max_shard_bytes: arguments.shard_size,
-        metadata: arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default(),
-        allow_loss: arguments.allow_loss,
-        keep_existing: !arguments.force,
-    };
+    let options = ConvertOptions::default()
+        .with_format(arguments.format)
+        .with_dtype(arguments.dtype.map(Dtype::from))
+        .with_compression(arguments.compress)
+        .with_digest(arguments.digest)
+        .with_alignment(arguments.align)
+        .with_max_shard_bytes(arguments.shard_size)
+        .with_metadata(arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default())
+        .with_allow_loss(arguments.allow_loss)
+        .with_keep_existing(!arguments.force);
     write(arguments.input.open()?.input(), &arguments.output, &options)
 }
 

@@ -34,6 +34,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         warn(&format!("{file}: {warning}"));
     }
     let keep_existing = !arguments.force;
-    let options = ConvertOptions { format: Some(apr), keep_existing, ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_format(Some(apr)).with_keep_existing(keep_existing);
     convert::write(&reader, &arguments.new, &options)
 }

@@ -15,7 +15,7 @@ use weightstream::progress::Progress;
 use weightstream::write::{ConvertOptions, convert};
 
 fn two_shards() -> ConvertOptions {
-    ConvertOptions { format: Some(&apr::FORMAT), max_shard_bytes: Some(60_000), ..ConvertOptions::default() }
+    ConvertOptions::default().with_format(Some(&apr::FORMAT)).with_max_shard_bytes(Some(60_000))
 }
 
 /// Its second tensor cannot be decoded, which is found out only when it is read.

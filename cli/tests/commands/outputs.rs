@@ -196,11 +196,11 @@ fn what_is_to_be_private_is_so_while_it_is_written() {
 
 #[test]
 fn a_file_that_comes_meanwhile_is_kept() {
-    let options = ConvertOptions { keep_existing: true, ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_keep_existing(true);
     for shard_size in [None, Some(60_000)] {
         let folder = folder();
         let progress = Meanwhile::new(|| drop(folder.write("out.apr", BEFORE)));
-        let options = ConvertOptions { max_shard_bytes: shard_size, ..options.clone() };
+        let options = options.clone().with_max_shard_bytes(shard_size);
         let outcome = convert(&folder.open("m.safetensors"), &folder.path("out.apr"), &options, &progress);
         assert!(outcome.unwrap_err().what.contains("exists already"));
         assert_eq!(fs::read(folder.path("out.apr")).unwrap(), BEFORE);
@@ -255,8 +255,7 @@ fn more_files_than_are_read_are_not_written() {
     let names: Vec<_> = (0..1100).map(|at| at.to_string()).collect();
     let tensors: Vec<_> = names.iter().map(|name| (name.as_str(), "U8", &[100][..], noise(1, 100))).collect();
     folder.write("m.safetensors", &safetensors(None, &tensors));
-    let options =
-        ConvertOptions { format: Some(&safetensors::FORMAT), max_shard_bytes: Some(400), ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_format(Some(&safetensors::FORMAT)).with_max_shard_bytes(Some(400));
     let error = folder.convert("m.safetensors", "s.safetensors", &options).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("1024 files") && error.to_string().contains("--shard-size"), "{error}");

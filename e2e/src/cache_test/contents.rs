@@ -56,11 +56,8 @@ pub(super) fn finds_files_of_a_manifest(browser: &mut Chromium, site: &Site) -> 
     let models = site.models()?;
     let folder = models.folder.path();
     let (one, other) = (folder.join("one"), folder.join("other"));
-    let options = ConvertOptions {
-        format: Some(&aero::FORMAT),
-        max_shard_bytes: Some(site.byte_length / 3),
-        ..Default::default()
-    };
+    let options =
+        ConvertOptions::default().with_format(Some(&aero::FORMAT)).with_max_shard_bytes(Some(site.byte_length / 3));
     fs::create_dir(&one)?;
     let converted = convert(&Reader::open(&site.weights)?, &one.join("model.aeroset.json"), &options, &())?;
     let manifest = converted.path.file_name().and_then(|name| name.to_str()).context("the manifest has no name")?;

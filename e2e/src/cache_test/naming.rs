@@ -62,11 +62,8 @@ fn names_by_cache_key(browser: &mut Chromium, site: &Site) -> Result<()> {
 
 fn tells_of_a_bad_cache_key(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
-    let options = ConvertOptions {
-        format: Some(&aero::FORMAT),
-        max_shard_bytes: Some(site.byte_length / 3),
-        ..Default::default()
-    };
+    let options =
+        ConvertOptions::default().with_format(Some(&aero::FORMAT)).with_max_shard_bytes(Some(site.byte_length / 3));
     let folder = models.folder.path();
     let converted = convert(&Reader::open(&site.weights)?, &folder.join("model.aeroset.json"), &options, &())?;
     let manifest = converted.path.file_name().and_then(|name| name.to_str()).context("the manifest has no name")?;

@@ -57,14 +57,13 @@ pub struct Outcome {
 
 impl Calls {
     pub fn new(model: &Model, random: &mut Random) -> Self {
-        let retry = Policy { max_attempts: 8, base_delay_ms: 1, max_delay_ms: 20, stall_ms: 400, ..Policy::default() };
-        let options = Options {
-            concurrency: random.within(1..6) as usize,
-            coalesce_gap_bytes: random.pick(&[0, 4 << 10, 64 << 10]).unwrap_or(0),
-            max_memory_bytes: random.pick(&[1 << 20, 4 << 20, 256 << 20]).unwrap_or(1 << 20),
-            retry,
-            ..Options::default()
-        };
+        let retry =
+            Policy::default().with_max_attempts(8).with_base_delay_ms(1).with_max_delay_ms(20).with_stall_ms(400);
+        let options = Options::default()
+            .with_concurrency(random.within(1..6) as usize)
+            .with_coalesce_gap_bytes(random.pick(&[0, 4 << 10, 64 << 10]).unwrap_or(0))
+            .with_max_memory_bytes(random.pick(&[1 << 20, 4 << 20, 256 << 20]).unwrap_or(1 << 20))
+            .with_retry(retry);
         let calls = (0..random.within(1..5)).map(|_| {
             let patience = random.percent(20).then(|| random.within(0..500_000));
             (Call::new(model, random), patience)
@@ -188,7 +187,7 @@ impl Call {
                 Ok(check.tensor(&loaded, None))
             }
             Call::Rows(name, rows) => {
-                let request = TensorRequest { rows: Some(rows.clone()), into: None };
+                let request = TensorRequest::default().with_rows(Some(rows.clone()));
                 let loaded = loader.load_tensor(name, request, Rc::new(())).await?;
                 Ok(check.tensor(&loaded, Some(rows)))
             }

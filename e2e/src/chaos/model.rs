@@ -63,20 +63,18 @@ impl Model {
         let dtypes: &[&'static str] = if random.percent(50) { &["F32"] } else { &["F32", "I64", "U8", "BF16"] };
         let first = tensors(random, dtypes);
         let total: u64 = first.values().map(|tensor| tensor.bytes.len() as u64).sum();
-        let mut options = ConvertOptions {
-            format: Some(format),
-            compression: random.pick(&compressions).unwrap_or_default(),
-            digest: random.pick(&digests).filter(|_| random.percent(50)),
-            max_shard_bytes: random.percent(40).then(|| total / random.within(2..6) + 100_000),
-            ..ConvertOptions::default()
-        };
+        let mut options = ConvertOptions::default()
+            .with_format(Some(format))
+            .with_compression(random.pick(&compressions).unwrap_or_default())
+            .with_digest(random.pick(&digests).filter(|_| random.percent(50)))
+            .with_max_shard_bytes(random.percent(40).then(|| total / random.within(2..6) + 100_000));
         let second = other_bytes(random, &first);
         if let Ok(model) = write_versions(&[first, second], format, &options) {
             return Ok(model);
         }
         let first = tensors(random, &["F32"]);
         let second = other_bytes(random, &first);
-        options = ConvertOptions { format: Some(format), ..ConvertOptions::default() };
+        options = ConvertOptions::default().with_format(Some(format));
         write_versions(&[first, second], format, &options)
     }
 }

@@ -29,10 +29,10 @@ use crate::cache::{PIECE_BYTES, key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
 use crate::index::Digest;
-pub use body::CachedBody;
+pub(crate) use body::CachedBody;
 use content::Contents;
 use futures::lock::Mutex;
-pub use naming::Naming;
+pub(crate) use naming::Naming;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -47,7 +47,7 @@ pub struct CachedSource {
 
 /// What the files of one loader tell of the cache.
 #[derive(Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     error: RefCell<Option<String>>,
 }
 
@@ -167,7 +167,7 @@ impl CachedSource {
 
 impl Report {
     /// Why something is not kept, if something is not.
-    pub fn error(&self) -> Option<String> {
+    pub(crate) fn error(&self) -> Option<String> {
         self.error.borrow().clone()
     }
 

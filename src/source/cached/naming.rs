@@ -7,14 +7,14 @@ use wasm_bindgen::{JsCast, JsValue};
 
 /// How files are named: by the caller's `cacheKey`, else by their URLs.
 #[derive(Debug, Clone, Default)]
-pub struct Naming(pub Option<Function>);
+pub(crate) struct Naming(pub(crate) Option<Function>);
 
 impl Naming {
     /// The name of the file at an absolute URL.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` where the caller's function throws or returns something that is no name.
-    pub fn name(&self, url: &str) -> Result<String> {
+    pub(crate) fn name(&self, url: &str) -> Result<String> {
         let Some(function) = &self.0 else { return Ok(key::name_of_url(url)) };
         let invalid = |what: String| Error::new(ErrorKind::InvalidArgument, what).in_file(url);
         let returned = function.call1(&JsValue::UNDEFINED, &url.into()).map_err(|thrown| {

@@ -87,7 +87,7 @@ fn every_dtype_scalars_and_empty_tensors_come_back_in_their_order_and_checked() 
     let folder = Folder::new();
     folder.write("m.safetensors", &every_dtype());
     for alignment in [64, 1] {
-        folder.convert("m.safetensors", "m.aero", &ConvertOptions { alignment: Some(alignment), ..options() }).unwrap();
+        folder.convert("m.safetensors", "m.aero", &options().with_alignment(Some(alignment))).unwrap();
         let (before, after) = (folder.open("m.safetensors"), folder.open("m.aero"));
         assert_eq!(content(&after), content(&before));
         let names = |reader: &Reader| reader.tensors().iter().map(|tensor| tensor.name.clone()).collect::<Vec<_>>();
@@ -178,7 +178,7 @@ fn rows(path: &Path, rows: Range<u64>) -> Result<(Vec<u8>, Option<&'static str>,
     block_on(async {
         let source = MemorySource::new(vec![("m.aero".to_owned(), fs::read(path).unwrap().into())])?;
         let loader = Rc::new(Loader::open(source, Options::default()).await?);
-        let request = TensorRequest { rows: Some(rows), into: None };
+        let request = TensorRequest::default().with_rows(Some(rows));
         let loaded = loader.load_tensor("t", request, Rc::new(())).await?;
         Ok((loaded.components[0].buffer.clone(), loaded.verified, loader.stats().bytes_received()))
     })
@@ -192,7 +192,7 @@ fn a_slice_of_a_large_tensor_is_checked_without_the_rest_of_it() {
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
     for digest in [DigestAlgorithm::Blake3, DigestAlgorithm::None] {
         let path = folder.path("m.aero");
-        folder.convert("m.safetensors", "m.aero", &ConvertOptions { digest: Some(digest), ..options() }).unwrap();
+        folder.convert("m.safetensors", "m.aero", &options().with_digest(Some(digest))).unwrap();
         let (slice, verified, received) = rows(&path, 700..710).unwrap();
         assert!(slice == bytes[2_800_000..2_840_000]);
         assert_eq!(verified, Some("blake3"));
@@ -292,7 +292,7 @@ fn metadata_that_says_gguf_turns_no_shape_round() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     let metadata = json!({ "source_format": "gguf" }).as_object().unwrap().clone();
-    let options = ConvertOptions { metadata, max_shard_bytes: Some(150_000), ..options() };
+    let options = options().with_metadata(metadata).with_max_shard_bytes(Some(150_000));
     folder.convert("m.safetensors", "m.aero", &options).unwrap();
     assert_eq!(content(&folder.open("m.aeroset.json")), content(&folder.open("m.safetensors")));
 }
@@ -307,7 +307,7 @@ fn another_content_has_another_uuid() {
         assert!(&uuid[12..13] == "8" && "89ab".contains(&uuid[16..17]), "{uuid}");
         uuid
     };
-    let without_digests = ConvertOptions { digest: Some(DigestAlgorithm::None), ..options() };
+    let without_digests = options().with_digest(Some(DigestAlgorithm::None));
     assert_eq!(uuid(1, &options()), uuid(1, &options()));
     assert_ne!(uuid(1, &options()), uuid(2, &options()));
     assert_ne!(uuid(1, &without_digests), uuid(2, &without_digests));
@@ -315,7 +315,7 @@ fn another_content_has_another_uuid() {
 
 fn set(folder: &Folder, out: &str) -> crate::write::Converted {
     folder.write("m.safetensors", &varied());
-    folder.convert("m.safetensors", out, &ConvertOptions { max_shard_bytes: Some(150_000), ..options() }).unwrap()
+    folder.convert("m.safetensors", out, &options().with_max_shard_bytes(Some(150_000))).unwrap()
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn files_of_a_set_keep_to_the_limit() {
         tensors.iter().zip(&shapes).map(|((name, bytes), shape)| (&**name, "U8", &shape[..], bytes.clone())).collect();
     folder.write("m.safetensors", &safetensors_file(json!({}), &given));
     for (limit, alignment) in [(20_000, 64), (20_000, 4096), (50_000, 1)] {
-        let options = ConvertOptions { max_shard_bytes: Some(limit), alignment: Some(alignment), ..options() };
+        let options = options().with_max_shard_bytes(Some(limit)).with_alignment(Some(alignment));
         let converted = folder.convert("m.safetensors", "model.aero", &options).unwrap();
         assert_eq!(converted.warnings, [""; 0]);
         assert!(converted.files.len() > 2);
@@ -390,7 +390,7 @@ fn a_damaged_file_of_a_set_is_refused() {
 fn packed_tensors_of_a_set_find_their_descriptors() {
     let folder = Folder::new();
     let path = root().join("gguf/quant.gguf");
-    folder.convert(&path, "m.aero", &ConvertOptions { max_shard_bytes: Some(3000), ..options() }).unwrap();
+    folder.convert(&path, "m.aero", &options().with_max_shard_bytes(Some(3000))).unwrap();
     let (before, set) = (Reader::open(&path).unwrap(), folder.open("m.aeroset.json"));
     assert!(set.files().len() > 3);
     assert_eq!(content(&set), content(&before));
@@ -416,7 +416,7 @@ fn no_file_of_the_set_that_is_read_is_written_over() {
     fs::remove_file(folder.path("model.index.aero")).unwrap();
     let text = fs::read_to_string(folder.path("model.aeroset.json")).unwrap();
     folder.write("model.aeroset.json", text.replace("model.index.aero", "x.index.aero").as_bytes());
-    let options = ConvertOptions { max_shard_bytes: Some(100_000), ..options() };
+    let options = options().with_max_shard_bytes(Some(100_000));
     let error = folder.convert("model.aeroset.json", "x.aero", &options).unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("x.index.aero"), "{error}");
@@ -456,9 +456,9 @@ fn options_that_the_format_has_not_are_refused() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     for wrong in [
-        ConvertOptions { compression: Compression::Zstd, ..options() },
-        ConvertOptions { digest: Some(DigestAlgorithm::Crc32c), ..options() },
-        ConvertOptions { alignment: Some(3), ..options() },
+        options().with_compression(Compression::Zstd),
+        options().with_digest(Some(DigestAlgorithm::Crc32c)),
+        options().with_alignment(Some(3)),
     ] {
         let error = folder.convert("m.safetensors", "m.aero", &wrong).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");

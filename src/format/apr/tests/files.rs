@@ -145,7 +145,7 @@ pub(crate) fn open(bytes: Vec<u8>) -> Result<Rc<Loader<MemorySource>>> {
 }
 
 pub(crate) fn load(loader: &Rc<Loader<MemorySource>>, name: &str, rows: Option<Range<u64>>) -> Result<Vec<u8>> {
-    let loaded = block_on(loader.load_tensor(name, TensorRequest { rows, into: None }, Rc::new(())))?;
+    let loaded = block_on(loader.load_tensor(name, TensorRequest::default().with_rows(rows), Rc::new(())))?;
     Ok(loaded.components.into_iter().next().unwrap().buffer)
 }
 

@@ -123,7 +123,7 @@ fn metadata_is_text_and_scalars_keep_their_types() {
         "v": { "Float": "NaN" }, "u": { "Float": "-inf" },
     });
     let given = json!({ "n_layer": 6, "labels": ["a", "b"], "scalars": scalars }).as_object().unwrap().clone();
-    folder.convert("m.safetensors", "m.bpk", &ConvertOptions { metadata: given, ..options() }).unwrap();
+    folder.convert("m.safetensors", "m.bpk", &options().with_metadata(given)).unwrap();
     let written = Value::Object(folder.open("m.bpk").metadata().metadata.clone());
     let texts = json!({ "format": "pt", "labels": r#"["a","b"]"#, "n_layer": "6", "scalars": scalars });
     assert_eq!(written, texts);
@@ -141,7 +141,7 @@ fn scalars_of_another_form_are_text_like_the_rest() {
     folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
     for scalars in [json!("three"), json!({ "a": 3 }), json!({ "a": { "UInt": -3 } }), json!({ "a": { "Big": 3 } })] {
         let metadata = json!({ "scalars": scalars }).as_object().unwrap().clone();
-        folder.convert("m.safetensors", "m.bpk", &ConvertOptions { metadata, ..options() }).unwrap();
+        folder.convert("m.safetensors", "m.bpk", &options().with_metadata(metadata)).unwrap();
         let text = scalars.as_str().map_or(scalars.to_string(), str::to_owned);
         assert_eq!(folder.open("m.bpk").metadata().metadata["scalars"], text);
     }
@@ -157,8 +157,7 @@ fn what_burn_has_no_name_for_is_refused_by_name() {
     assert!(error.to_string().contains("Burnpack has no dtype F8_E4M3 (`--allow-loss` leaves it out)"), "{error}");
     assert_eq!(folder.names(), ["m.safetensors"]);
 
-    let converted =
-        folder.convert("m.safetensors", "out.bpk", &ConvertOptions { allow_loss: true, ..options() }).unwrap();
+    let converted = folder.convert("m.safetensors", "out.bpk", &options().with_allow_loss(true)).unwrap();
     assert_eq!(converted.warnings, [r#"left out: tensor "bad": Burnpack has no dtype F8_E4M3"#]);
     assert_eq!(folder.open("out.bpk").tensors().len(), 1);
 }
@@ -182,7 +181,7 @@ impl Listed {
         let tensor = |(at, length)| {
             Tensor::dense(format!("t{at}"), Dtype::U8, vec![length], Component::raw(Dtype::U8, 0..length))
         };
-        let metadata = ModelMetadata { format: "none", version: String::new(), metadata: Metadata::new() };
+        let metadata = ModelMetadata::new("none", "", Metadata::new());
         Listed { metadata, tensors: lengths.enumerate().map(tensor).collect() }
     }
 }
@@ -225,10 +224,10 @@ fn what_the_format_has_not_is_refused() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
     for wrong in [
-        ConvertOptions { compression: Compression::Zstd, ..options() },
-        ConvertOptions { digest: Some(DigestAlgorithm::Sha256), ..options() },
-        ConvertOptions { alignment: Some(64), ..options() },
-        ConvertOptions { max_shard_bytes: Some(1000), ..options() },
+        options().with_compression(Compression::Zstd),
+        options().with_digest(Some(DigestAlgorithm::Sha256)),
+        options().with_alignment(Some(64)),
+        options().with_max_shard_bytes(Some(1000)),
     ] {
         let error = folder.convert("m.safetensors", "out.bpk", &wrong).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");

@@ -15,7 +15,7 @@ fn options() -> ConvertOptions {
 }
 
 fn with(metadata: &Value) -> ConvertOptions {
-    ConvertOptions { metadata: metadata.as_object().unwrap().clone(), ..options() }
+    options().with_metadata(metadata.as_object().unwrap().clone())
 }
 
 fn vocabulary() -> Value {
@@ -180,7 +180,7 @@ fn a_scalar_is_refused_or_stored_with_one_dimension() {
     assert_eq!(error.what, what);
     assert_eq!(folder.names(), ["m.safetensors"]);
 
-    let lossy = ConvertOptions { allow_loss: true, ..options() };
+    let lossy = options().with_allow_loss(true);
     let converted = folder.convert("m.safetensors", "m.weights", &lossy).unwrap();
     let warning = r#"stored as [1]: tensor "s": it is a scalar, and every tensor of EMBD has a dimension"#;
     assert_eq!((converted.tensors, converted.warnings), (2, vec![warning.to_owned()]));
@@ -228,7 +228,7 @@ fn metadata_that_is_too_long_is_refused_by_its_key() {
         assert!(error.what.contains(words), "{error}");
         assert_eq!(folder.names(), ["m.safetensors"]);
 
-        let lossy = ConvertOptions { allow_loss: true, ..with(&metadata) };
+        let lossy = with(&metadata).with_allow_loss(true);
         let converted = folder.convert("m.safetensors", "out.weights", &lossy).unwrap();
         assert!(converted.warnings[0].starts_with("left out: ") && converted.warnings[0].contains(words));
         assert_eq!(Value::Object(metadata_of(&folder, "out.weights")), json!({ "author": "Zoë" }));
@@ -273,10 +273,10 @@ fn what_the_format_has_not_is_refused() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
     for wrong in [
-        ConvertOptions { compression: Compression::Lz4, ..options() },
-        ConvertOptions { digest: Some(DigestAlgorithm::Crc32c), ..options() },
-        ConvertOptions { alignment: Some(256), ..options() },
-        ConvertOptions { max_shard_bytes: Some(1000), ..options() },
+        options().with_compression(Compression::Lz4),
+        options().with_digest(Some(DigestAlgorithm::Crc32c)),
+        options().with_alignment(Some(256)),
+        options().with_max_shard_bytes(Some(1000)),
     ] {
         let error = folder.convert("m.safetensors", "out.weights", &wrong).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");

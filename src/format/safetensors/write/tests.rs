@@ -21,7 +21,7 @@ fn tensors_begin_at_multiples_of_their_elements_and_else_keep_their_order() {
         ("a.half", "F16", &[1][..], noise(4, 2)),
     ];
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
-    folder.convert("m.safetensors", "out.safetensors", &ConvertOptions { alignment: Some(64), ..options() }).unwrap();
+    folder.convert("m.safetensors", "out.safetensors", &options().with_alignment(Some(64))).unwrap();
     let reader = folder.open("out.safetensors");
     let names: Vec<_> = reader.tensors().iter().map(|tensor| &*tensor.name).collect();
     assert_eq!(names, ["z.double", "b.half", "a.half", "z.bytes"]);
@@ -36,7 +36,7 @@ fn metadata_that_is_no_text_becomes_json() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({ "format": "pt" }), &[]));
     let metadata = json!({ "n_layer": 6, "format": "np", "labels": ["a", "b"] }).as_object().unwrap().clone();
-    folder.convert("m.safetensors", "out.safetensors", &ConvertOptions { metadata, ..options() }).unwrap();
+    folder.convert("m.safetensors", "out.safetensors", &options().with_metadata(metadata)).unwrap();
     let written = folder.open("out.safetensors").metadata().metadata.clone();
     assert_eq!(Value::Object(written), json!({ "n_layer": "6", "format": "np", "labels": r#"["a","b"]"# }));
 }
@@ -45,9 +45,8 @@ fn metadata_that_is_no_text_becomes_json() {
 fn several_files_have_the_index_that_other_tools_expect() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
-    let converted = folder
-        .convert("m.safetensors", "model.safetensors", &ConvertOptions { max_shard_bytes: Some(150_000), ..options() })
-        .unwrap();
+    let converted =
+        folder.convert("m.safetensors", "model.safetensors", &options().with_max_shard_bytes(Some(150_000))).unwrap();
     assert_eq!(converted.path, folder.path("model.safetensors.index.json"));
     let text = fs::read(&converted.path).unwrap();
     let index: Value = serde_json::from_slice(&text).unwrap();
@@ -65,9 +64,9 @@ fn what_the_format_has_not_is_refused() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     for wrong in [
-        ConvertOptions { compression: Compression::Lz4, ..options() },
-        ConvertOptions { digest: Some(DigestAlgorithm::Sha256), ..options() },
-        ConvertOptions { alignment: Some(3), ..options() },
+        options().with_compression(Compression::Lz4),
+        options().with_digest(Some(DigestAlgorithm::Sha256)),
+        options().with_alignment(Some(3)),
     ] {
         let error = folder.convert("m.safetensors", "out.safetensors", &wrong).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");

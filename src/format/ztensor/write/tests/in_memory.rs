@@ -19,21 +19,23 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new() -> Self {
-        let metadata = ModelMetadata { format: "memory", version: String::new(), metadata: Metadata::new() };
+        let metadata = ModelMetadata::new("memory", "", Metadata::new());
         Model { metadata, tensors: Vec::new(), bytes: BTreeMap::new() }
     }
 
     pub(crate) fn add(&mut self, name: &str, layout: Layout, shape: &[u64], components: Vec<(&str, Dtype, Vec<u8>)>) {
         let component = |(role, dtype, bytes): (&str, Dtype, Vec<u8>)| {
             let start = self.bytes.len() as u64 * (1 << 32);
-            let component =
-                Component { role: role.to_owned().into(), ..Component::raw(dtype, start..start + bytes.len() as u64) };
+            let mut component = Component::raw(dtype, start..start + bytes.len() as u64);
+            component.role = role.to_owned().into();
             self.bytes.insert(start, bytes);
             component
         };
         let components: Vec<_> = components.into_iter().map(component).collect();
-        let tensor = Tensor::dense(name.to_owned(), components[0].dtype.clone(), shape.to_vec(), components[0].clone());
-        self.tensors.push(Tensor { layout, components, ..tensor });
+        let mut tensor =
+            Tensor::dense(name.to_owned(), components[0].dtype.clone(), shape.to_vec(), components[0].clone());
+        (tensor.layout, tensor.components) = (layout, components);
+        self.tensors.push(tensor);
     }
 
     pub(crate) fn add_dense(&mut self, name: &str, dtype: &Dtype, shape: &[u64]) {

@@ -19,7 +19,7 @@ fn options() -> ConvertOptions {
 }
 
 fn compressed(compression: Compression) -> ConvertOptions {
-    ConvertOptions { compression, ..options() }
+    options().with_compression(compression)
 }
 
 /// Fixtures, and how their tools were told to digest.
@@ -39,7 +39,7 @@ fn what_the_tools_write_uncompressed_is_written_again_byte_for_byte() {
     let folder = Folder::new();
     for (name, digest) in UNCOMPRESSED {
         let path = root().join("ztensor").join(name);
-        folder.convert(&path, "again.zt", &ConvertOptions { digest: Some(digest), ..options() }).unwrap();
+        folder.convert(&path, "again.zt", &options().with_digest(Some(digest))).unwrap();
         assert!(fs::read(folder.path("again.zt")).unwrap() == fs::read(path).unwrap(), "{name}");
     }
 }
@@ -109,7 +109,7 @@ fn layouts_keep_their_components_and_attributes() {
     model.tensors[3].attributes = attributes.as_object().unwrap().clone();
     for digest in [DigestAlgorithm::None, DigestAlgorithm::Crc32c, DigestAlgorithm::Sha256] {
         for compression in [Compression::None, Compression::Zstd, Compression::Auto] {
-            model.round_trips(&ConvertOptions { digest: Some(digest), ..compressed(compression) });
+            model.round_trips(&compressed(compression).with_digest(Some(digest)));
         }
     }
 }
@@ -159,7 +159,7 @@ fn digests_are_those_that_were_asked_for_and_find_damage() {
     let algorithms =
         [(None, "crc32c"), (Some(DigestAlgorithm::Crc32c), "crc32c"), (Some(DigestAlgorithm::Sha256), "sha256")];
     for (digest, expected) in algorithms {
-        folder.convert("m.safetensors", "m.zt", &ConvertOptions { digest, ..compressed(Compression::Zstd) }).unwrap();
+        folder.convert("m.safetensors", "m.zt", &compressed(Compression::Zstd).with_digest(digest)).unwrap();
         let mut file = fs::read(folder.path("m.zt")).unwrap();
         let reader = folder.open("m.zt");
         let digests = reader.tensors().iter().map(|tensor| tensor.components[0].digest.unwrap().digest.algorithm());
@@ -169,7 +169,7 @@ fn digests_are_those_that_were_asked_for_and_find_damage() {
         folder.write("damaged.zt", &file);
         assert_eq!(folder.open("damaged.zt").verify(&()).unwrap_err().kind, ErrorKind::Checksum);
     }
-    let none = ConvertOptions { digest: Some(DigestAlgorithm::None), ..options() };
+    let none = options().with_digest(Some(DigestAlgorithm::None));
     folder.convert("m.safetensors", "m.zt", &none).unwrap();
     assert!(folder.open("m.zt").tensors().iter().all(|tensor| tensor.components[0].digest.is_none()));
 }
@@ -183,7 +183,7 @@ fn metadata_keeps_its_types() {
         "deep": { "labels": ["a", "ü"], "of": [[], {}, false] },
     });
     let metadata = given.as_object().unwrap().clone();
-    folder.convert("m.safetensors", "m.zt", &ConvertOptions { metadata: metadata.clone(), ..options() }).unwrap();
+    folder.convert("m.safetensors", "m.zt", &options().with_metadata(metadata.clone())).unwrap();
     let mut expected = metadata;
     expected.insert("format".to_owned(), "pt".into());
     assert_eq!(folder.open("m.zt").metadata().metadata, expected);
@@ -194,7 +194,7 @@ fn tensors_begin_at_the_multiple_that_was_asked_for() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     for alignment in [64, 4096] {
-        let options = ConvertOptions { alignment: Some(alignment), ..options() };
+        let options = options().with_alignment(Some(alignment));
         folder.convert("m.safetensors", "m.zt", &options).unwrap();
         let reader = folder.open("m.zt");
         assert!(reader.tensors().iter().all(|tensor| tensor.first_byte() % alignment == 0));
@@ -208,9 +208,9 @@ fn what_the_format_has_not_is_refused() {
     folder.write("m.safetensors", &varied());
     for wrong in [
         compressed(Compression::Lz4),
-        ConvertOptions { digest: Some(DigestAlgorithm::Blake3), ..options() },
-        ConvertOptions { alignment: Some(32), ..options() },
-        ConvertOptions { max_shard_bytes: Some(1000), ..options() },
+        options().with_digest(Some(DigestAlgorithm::Blake3)),
+        options().with_alignment(Some(32)),
+        options().with_max_shard_bytes(Some(1000)),
     ] {
         let error = folder.convert("m.safetensors", "m.zt", &wrong).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");

@@ -1,0 +1,27 @@
+//! Converts a model to APR with compressed tensors: `cargo run --example convert -- model.safetensors model.apr`.
+
+use std::env;
+use std::error::Error;
+use std::path::Path;
+use weightstream::format::apr;
+use weightstream::native::Reader;
+use weightstream::write::{Compression, ConvertOptions, convert};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = env::args().skip(1);
+    let (Some(input), Some(output)) = (arguments.next(), arguments.next()) else {
+        return Err("usage: convert <input> <output.apr>".into());
+    };
+    let mut options = ConvertOptions::default();
+    options.format = Some(&apr::FORMAT);
+    options.compression = Compression::Auto;
+    options.keep_existing = true;
+
+    let converted = convert(&Reader::open(&input)?, Path::new(&output), &options, &())?;
+    for warning in &converted.warnings {
+        eprintln!("warning: {warning}");
+    }
+    let stored: u64 = converted.files.iter().map(|(_, length)| length).sum();
+    println!("{} tensors, {} bytes decoded, {stored} bytes stored", converted.tensors, converted.decoded_bytes);
+    Ok(())
+}

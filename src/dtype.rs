@@ -186,8 +186,8 @@ pub const MAX_DIMS: usize = 64;
 /// The number of elements of a shape: 1 for a scalar.
 ///
 /// # Errors
-/// `LIMIT` for more than [`MAX_DIMS`] dimensions. `FORMAT` where the product does not fit 64 bits, even if another dimension is zero: no tool writes
-/// such a shape, and code that multiplies in another order would overflow.
+/// `LIMIT` for more than [`MAX_DIMS`] dimensions. `FORMAT` where the product does not fit 64 bits, even if another
+/// dimension is zero: no tool writes such a shape, and code that multiplies in another order would overflow.
 pub fn element_count(shape: &[u64]) -> Result<u64> {
     if shape.len() > MAX_DIMS {
         let what = format!("it has {} dimensions; weightstream reads tensors of {MAX_DIMS}", shape.len());

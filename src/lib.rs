@@ -104,7 +104,7 @@
 //!
 //! | layer | modules | responsibility |
 //! | --- | --- | --- |
-//! | interfaces | `js` and `workers` (feature `js`), `web`; the crate `weightstream-cli` | what an app or a shell sees |
+//! | interfaces | `js` and `workers` (feature `js`), `web`; the crate `weightstream-cli` | what apps and shells see |
 //! | engine | [`loader`] | opens and lists a model, and loads its tensors from any source |
 //! | | `loader::schedule` | batches, connections, memory budget |
 //! | | `loader::transfer` | reads ranges, retries and resumes |
@@ -112,7 +112,7 @@
 //! | | [`native`], `write` | reads local and remote models, blocking; writes models |
 //! | core | [`mod@format`] | one folder per format: parser, writer and tests |
 //! | | `plan` | which ranges to request |
-//! | parts | `window`, [`index`], `index::split` | partially known bytes; tensors and components; models in several files |
+//! | parts | `window`, [`index`], `index::split` | known bytes; tensors and components; split models |
 //! | | `codec`, `output` | decoders and digests; encoders and the files that are written |
 //! | | [`source`], `cache` | byte sources; the persistent cache of the npm package |
 //! | | `identity`, [`retry`] | the version of a file; when to retry |

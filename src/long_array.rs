@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-/// An array as plain vectors. As JSON each item would take 48 bytes and more, most of the time of reading a head and nearly all of its
-/// memory.
+/// An array as plain vectors. As JSON each item would take 48 bytes and more, most of the time of reading a head and
+/// nearly all of its memory.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LongArray {
     /// Strings.

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 /// Where names are in a list of theirs, in an order in which they are found fast: that of a hash of each, and of the
-/// names where it is the same for several. To sort so takes a fifth of the time that the names alone would, and no forged names
-/// make it slower than that.
+/// names where it is the same for several. To sort so takes a fifth of the time that the names alone would, and no
+/// forged names make it slower than that.
 #[derive(Debug)]
 pub(crate) struct Names {
     /// Hashes in the upper half, places in the lower.

@@ -34,8 +34,8 @@ pub(crate) struct Run<T> {
 }
 
 impl<T> Run<T> {
-    /// Gives away the later half of what is left to read, as a run of its own: nothing of it was asked for twice, nor is
-    /// any byte of it left out. The first `begun` of `wanted` are being read, and all before `position` was.
+    /// Gives away the later half of what is left to read, as a run of its own: nothing of it was asked for twice, nor
+    /// is any byte of it left out. The first `begun` of `wanted` are being read, and all before `position` was.
     ///
     /// It is cut between two of `wanted`, unless `belong_together` says that they are of one tensor, or inside the one
     /// that is being read if that `is_divisible`. `None` where one of the halves would have fewer than `least_bytes`.

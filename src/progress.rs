@@ -6,7 +6,8 @@ use std::ops::Range;
 ///
 /// Native work on several threads needs one that is `Sync`; a loader calls its own from one thread.
 pub trait Progress {
-    /// The operation reads this many bytes in all. For a loader these are the bytes of its tensors as the files store them.
+    /// The operation reads this many bytes in all. For a loader these are the bytes of its tensors as the files store
+    /// them.
     fn expects(&self, total_bytes: u64) {
         let _ = total_bytes;
     }
@@ -23,14 +24,14 @@ pub trait Progress {
         }
     }
 
-    /// A loader read the whole model, and every checksum of its files matched. `verified_by` is the algorithm that each file
-    /// as a whole was checked by; `None` where a file has no such checksum.
+    /// A loader read the whole model, and every checksum of its files matched. `verified_by` is the algorithm that each
+    /// file as a whole was checked by; `None` where a file has no such checksum.
     fn checked(&self, verified_by: Option<&'static str>) {
         let _ = verified_by;
     }
 
-    /// Asked between pieces of native work. Once it returns true, the work cleans up and ends in an error. To stop a loader,
-    /// drop its future.
+    /// Asked between pieces of native work. Once it returns true, the work cleans up and ends in an error. To stop a
+    /// loader, drop its future.
     fn is_cancelled(&self) -> bool {
         false
     }

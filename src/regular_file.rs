@@ -1,5 +1,5 @@
-//! Opens regular files for reading, and nothing else. To open a pipe waits until another process writes to it, which may
-//! never happen; to open a device can change its state.
+//! Opens regular files for reading, and nothing else. To open a pipe waits until another process writes to it, which
+//! may never happen; to open a device can change its state.
 
 use std::fs::{self, File, FileType, Metadata};
 use std::io;

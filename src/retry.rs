@@ -49,7 +49,8 @@ const MAX_ATTEMPTS_BEFORE_FIRST_ANSWER: u32 = 2;
 
 impl Policy {
     /// How long to wait after `failures` failures in a row, the last of which is `error`; `None` to give up.
-    /// `has_answered` says whether the file was ever there; a status is an answer, too: the host exists. `random` is from 0 to 1: it spreads the clients of a server that failed them all at once.
+    /// `has_answered` says whether the file was ever there; a status is an answer, too: the host exists. `random` is
+    /// from 0 to 1: it spreads the clients of a server that failed them all at once.
     pub(crate) fn delay_ms(&self, error: &Error, failures: u32, has_answered: bool, random: f64) -> Option<u64> {
         let has_answered = has_answered || error.place.status.is_some();
         let borne =

@@ -31,8 +31,8 @@ use web_sys::Url;
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// Request headers, credentials, and the `fetch` that is called. Headers and credentials go to the origin of the opened URL
-    /// unless `client.origin` names another one.
+    /// Request headers, credentials, and the `fetch` that is called. Headers and credentials go to the origin of the
+    /// opened URL unless `client.origin` names another one.
     pub client: Client,
     /// Retries, memory, concurrency, verification.
     pub loader: loader::Options,
@@ -41,14 +41,14 @@ pub struct Options {
 /// Opens the model at an absolute URL: reads its head in one or two requests.
 ///
 /// # Errors
-/// `NETWORK` and `HTTP` where the file cannot be requested, `UNSUPPORTED` for an unknown format, and whatever the format's
-/// parser finds wrong.
+/// `NETWORK` and `HTTP` where the file cannot be requested, `UNSUPPORTED` for an unknown format, and whatever the
+/// format's parser finds wrong.
 pub async fn open(url: &str, options: Options) -> Result<Rc<Loader<WebSource>>> {
     open_source(&JsValue::from_str(url), options).await
 }
 
-/// Opens a model that a JavaScript value stands for: an absolute URL as a string, a `Blob` or `File`, an array of `File`s or
-/// a `FileList`, or an object with `byteLength` and `slice(start, end)`.
+/// Opens a model that a JavaScript value stands for: an absolute URL as a string, a `Blob` or `File`, an array of
+/// `File`s or a `FileList`, or an object with `byteLength` and `slice(start, end)`.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for any other value; `NOT_FOUND` for missing files of the model; those of [`open`].

@@ -240,7 +240,8 @@ fn expected_contents(tensor: &ExpectedTensor) -> Result<Contents, String> {
     }
 }
 
-/// A component of which the fixture says the values: F32 for `values`, U64 for indices, coordinates dimension by dimension.
+/// A component of which the fixture says the values: F32 for `values`, U64 for indices, coordinates dimension by
+/// dimension.
 fn decoded_component((role, numbers): (&String, &Value)) -> (String, (u64, String)) {
     let mut bytes = Vec::new();
     let mut pending = vec![numbers];
@@ -297,7 +298,8 @@ fn packed_dtype(tensor: &ExpectedTensor) -> String {
     if needed == Ok(tensor.nbytes) { dtype.to_owned() } else { "packed".to_owned() }
 }
 
-/// zTensor spells dtypes out or abbreviates them; a component may have a logical one, and a layout be that of ggml's blocks.
+/// zTensor spells dtypes out or abbreviates them; a component may have a logical one, and a layout be that of ggml's
+/// blocks.
 fn ztensor_dtype(tensor: &ExpectedTensor) -> String {
     let blocks = tensor.layout.as_deref().and_then(|layout| layout.strip_prefix("gguf.")?.strip_suffix("/1"));
     if let Some(blocks) = blocks {

@@ -64,7 +64,8 @@ fn no_decoder_depends_on_how_its_input_is_cut() {
     }
 }
 
-/// Found by `cargo xtask fuzz zstd_c`: its second block leaves bits of its sequences unread, which only the C library refuses.
+/// Found by `cargo xtask fuzz zstd_c`: its second block leaves bits of its sequences unread, which only the C library
+/// refuses.
 #[cfg(feature = "zstd")]
 const UNREAD_BITS: &[u8] =
     b"\x28\xb5\x2f\xfd\x00\x00\x74\x00\x00\x28\xf3\xf3\x3b\xef\x4a\x02\x00\xf4\x75\x35\x2c\x80\x05\

@@ -1,4 +1,5 @@
-//! End-to-end tests: the npm package and the command in real browsers, over real networks, beside the formats' own tools.
+//! End-to-end tests: the npm package and the command in real browsers, over real networks, beside the formats' own
+//! tools.
 
 #![allow(
     missing_debug_implementations,

@@ -19,8 +19,8 @@ use xtask::project::Project;
 enum Task {
     /// What was loaded once is kept, and harms nothing.
     Cache,
-    /// Load random models from a server that cuts, stalls, lies and changes files; every tensor is bit-exact or an error.
-    /// Half of the time natively, and half in headless Chromium, whose tabs close and whose quota ends.
+    /// Load random models from a server that cuts, stalls, lies and changes files; every tensor is bit-exact or an
+    /// error. Half of the time natively, and half in headless Chromium, whose tabs close and whose quota ends.
     Chaos {
         #[arg(long, default_value_t = 1.0)]
         minutes: f64,

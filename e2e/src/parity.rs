@@ -1,5 +1,5 @@
-//! Every fixture, good and bad, through the package in three browsers and through mmap: the same heads and the same tensors,
-//! byte for byte, or the same refusal.
+//! Every fixture, good and bad, through the package in three browsers and through mmap: the same heads and the same
+//! tensors, byte for byte, or the same refusal.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use xtask::project::Project;
 /// So many tensors are loaded each by itself: none of the fixtures has more.
 const MOST_ALONE: usize = 100;
 
-/// Opens a file as a web app would, and tells its head as JSON and what every component of every tensor hashes to, by `loadTensor` and
-/// by `tensors()`; for a file that is refused, the code of the error.
+/// Opens a file as a web app would, and tells its head as JSON and what every component of every tensor hashes to, by
+/// `loadTensor` and by `tensors()`; for a file that is refused, the code of the error.
 pub const IN_THE_PAGE: &str = include_str!("parity.js");
 
 pub fn run(project: &Project) -> Result<()> {

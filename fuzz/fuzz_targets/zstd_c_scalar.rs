@@ -1,4 +1,5 @@
-//! As `zstd_c`, with the kernel alone that this library turns on natively: `zstd_c` has those of vectors, which an app may turn on.
+//! As `zstd_c`, with the kernel alone that this library turns on natively: `zstd_c` has those of vectors, which an app
+//! may turn on.
 #![no_main]
 
 use libfuzzer_sys::fuzzer_mutate;

@@ -5,7 +5,8 @@ use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ParamSwitch, Strate
 /// Longer frames than this are only slower to decode.
 const MAX_DATA_BYTES: usize = 300 << 10;
 
-/// Changes the first `size` bytes of `data`, of which `max_size` may be used: as a frame, or as `fuzzer` changes any bytes.
+/// Changes the first `size` bytes of `data`, of which `max_size` may be used: as a frame, or as `fuzzer` changes any
+/// bytes.
 pub fn mutate(
     data: &mut [u8],
     size: usize,

@@ -12,9 +12,10 @@ const MAX_DECODED_BYTES: usize = 4 << 20;
 /// The largest window that this library keeps, as the power of two that the C library wants.
 const MAX_WINDOW_LOG: u32 = 27;
 
-/// Errors for damage that the C library overlooks; its encoder writes no such frames. Its loop over four Huffman streams counts
-/// only what comes out of them, not where they begin and end; a block without a byte is an empty one to it, also a compressed one,
-/// and ends a frame without a look at its length; it keeps more than the window, and lets blocks refer to all of it.
+/// Errors for damage that the C library overlooks; its encoder writes no such frames. Its loop over four Huffman
+/// streams counts only what comes out of them, not where they begin and end; a block without a byte is an empty one to
+/// it, also a compressed one, and ends a frame without a look at its length; it keeps more than the window, and lets
+/// blocks refer to all of it.
 const STRICTER: [&str; 5] = [
     "BitstreamReadMismatch",
     "ExtraPadding",
@@ -23,8 +24,8 @@ const STRICTER: [&str; 5] = [
     "OffsetTooBig",
 ];
 
-/// The error of the C library for damage that `structured-zstd` overlooks, as the C library did up to 1.5.4: a block whose bit
-/// stream of sequences is not used up. What came out before must be the same.
+/// The error of the C library for damage that `structured-zstd` overlooks, as the C library did up to 1.5.4: a block
+/// whose bit stream of sequences is not used up. What came out before must be the same.
 const OVERLOOKED: &str = "Data corruption detected";
 
 /// What a decoder made of its input.

@@ -27,8 +27,8 @@ thread_local! {
     static LAST_TURN_MS: Cell<f64> = const { Cell::new(0.0) };
 }
 
-/// Lets the page draw and answer, if it could not for long. Where bytes come faster than they are digested, each read is
-/// done at once, and what follows runs on in the same task.
+/// Lets the page draw and answer, if it could not for long. Where bytes come faster than they are digested, each read
+/// is done at once, and what follows runs on in the same task.
 pub(crate) async fn give_turn() {
     if js_sys::Date::now() - LAST_TURN_MS.get() < MAX_TASK_MS {
         return;

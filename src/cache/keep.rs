@@ -14,8 +14,8 @@ pub(super) trait Keep {
     /// Which version of the file is kept, if one is; it counts as used now.
     async fn version(&mut self, url: &str) -> Result<Option<String>>;
 
-    /// Reads the first bytes of `range` into the buffer. Says how many, and, where there are none, from where on there are
-    /// again: `end_of_interest` at the most.
+    /// Reads the first bytes of `range` into the buffer. Says how many, and, where there are none, from where on there
+    /// are again: `end_of_interest` at the most.
     async fn read(
         &mut self,
         url: &str,
@@ -31,7 +31,8 @@ pub(super) trait Keep {
     /// Notes that bytes of a version have a content.
     async fn note(&mut self, content: &Content, url: &str, version: &str, range: Range<u64>) -> Result<()>;
 
-    /// Of each content `[URL, version, where it begins, its length]`, or nothing; no length where not all of it is there.
+    /// Of each content `[URL, version, where it begins, its length]`, or nothing; no length where not all of it is
+    /// there.
     async fn locate(&mut self, contents: &[Option<Content>]) -> Result<Array>;
 
     /// Forgets a file: of that version only, where one is named.

@@ -1,8 +1,8 @@
 //! What is kept of files where there are only keys and values: IndexedDB, or whatever the caller has.
 //!
 //! A key says what its value is: which bytes of which file, and their checksum. So a value that is missing, cut off or
-//! another one is noticed when it is read, whatever became of the store, and is fetched again. Nothing needs an order of
-//! writes, but that a file's head comes before its pieces.
+//! another one is noticed when it is read, whatever became of the store, and is fetched again. Nothing needs an order
+//! of writes, but that a file's head comes before its pieces.
 //!
 //! | key, behind `weightstream.` | value |
 //! | --- | --- |
@@ -152,8 +152,8 @@ impl<K: KeyValues> Keyed<K> {
         Ok(Found::Bytes(bytes.get(start as usize..end as usize).unwrap_or_default()))
     }
 
-    /// Keeps `bytes`, at most [`PIECE_BYTES`] of them, which begin at `start` in that version of the file. What there was
-    /// of another version goes. `generation` is random.
+    /// Keeps `bytes`, at most [`PIECE_BYTES`] of them, which begin at `start` in that version of the file. What there
+    /// was of another version goes. `generation` is random.
     pub(crate) async fn write(
         &mut self,
         url: &str,

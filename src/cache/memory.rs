@@ -1,8 +1,8 @@
 //! Whether the browser keeps the origin private file system in memory, as Chromium does in private windows.
 //!
-//! No API says so. But files on a disk are open in the worker's own process, where asking for their length is one system
-//! call; files in memory belong to the browser's process, and every question goes there and back. Mean time of one
-//! `getSize()` over 16 calls, the least of 9 such rounds, in 156 with 2 cores under a load of 20:
+//! No API says so. But files on a disk are open in the worker's own process, where asking for their length is one
+//! system call; files in memory belong to the browser's process, and every question goes there and back. Mean time of
+//! one `getSize()` over 16 calls, the least of 9 such rounds, in 156 with 2 cores under a load of 20:
 //!
 //! | | least | median | most |
 //! | --- | --- | --- | --- |

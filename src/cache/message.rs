@@ -11,8 +11,8 @@ pub(super) enum Request {
     Status,
     /// Which version of the file is kept?
     Open { url: String },
-    /// Bytes of that version, from `start`, at most as many as the buffer takes and up to `end`; where there are none, all
-    /// up to `end_of_interest` are of interest.
+    /// Bytes of that version, from `start`, at most as many as the buffer takes and up to `end`; where there are none,
+    /// all up to `end_of_interest` are of interest.
     Read { url: String, version: String, start: u64, end: u64, end_of_interest: u64, buffer: ArrayBuffer },
     /// The first `byte_length` bytes of the buffer are what the file has from `start`.
     Write { url: String, version: String, start: u64, byte_length: u64, buffer: ArrayBuffer },

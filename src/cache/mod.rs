@@ -1,11 +1,11 @@
 //! What was fetched once and is kept: bytes of files by URL, crash-safe, checked whenever they are read.
 //!
-//! A file of a model has one [`log::Log`]: whatever arrived of it, piece by piece, each with its checksum. The log knows
-//! no browser. In the browser it lies in the origin private file system, whose synchronous access only workers have: a
-//! worker runs the same wasm module and keeps the logs (`worker`), the page asks it by messages (`client`), and
-//! `source::cached` stands between the loader and `fetch`. Where a browser has no such files, the worker keeps the pieces
-//! in IndexedDB instead, each under a key that says what it is ([`keyed`]); so does the page in what a caller gives it, and
-//! in IndexedDB where no worker can be started.
+//! A file of a model has one [`log::Log`]: whatever arrived of it, piece by piece, each with its checksum. The log
+//! knows no browser. In the browser it lies in the origin private file system, whose synchronous access only workers
+//! have: a worker runs the same wasm module and keeps the logs (`worker`), the page asks it by messages (`client`), and
+//! `source::cached` stands between the loader and `fetch`. Where a browser has no such files, the worker keeps the
+//! pieces in IndexedDB instead, each under a key that says what it is ([`keyed`]); so does the page in what a caller
+//! gives it, and in IndexedDB where no worker can be started.
 //!
 //! Whatever is called the URL of a file here is its [`key`]: the URL, or a name that stands for it.
 //!
@@ -55,7 +55,8 @@ pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub(crate) const STRETCH_BYTES: u64 = 4 << 20;
 
-/// Where the piece ends that the byte at `position` is in: at a multiple of [`PIECE_BYTES`], so that those of two loads are the same.
+/// Where the piece ends that the byte at `position` is in: at a multiple of [`PIECE_BYTES`], so that those of two loads
+/// are the same.
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub(crate) fn end_of_piece(position: u64) -> u64 {
     (position / PIECE_BYTES + 1).saturating_mul(PIECE_BYTES)

@@ -11,7 +11,8 @@ use wasm_bindgen_futures::JsFuture;
 /// The folder that all logs lie in.
 const FOLDER: &str = "weightstream";
 
-/// A worker whose page was closed loses its locks before its handles: for a moment a file that nobody has locked is still open.
+/// A worker whose page was closed loses its locks before its handles: for a moment a file that nobody has locked is
+/// still open.
 const HANDLE_LINGERS_MS: u64 = 3_000;
 const RETRY_INTERVAL_MS: u64 = 50;
 

@@ -69,8 +69,8 @@ pub(super) fn run_shelf(
     run(shelf, why_not_files, events, post).boxed_local()
 }
 
-/// Does one thing after the other, until nobody is left who could ask. `why_not_files` says why the files are not in the
-/// origin private file system; `post` gets each answer, and the buffers in it.
+/// Does one thing after the other, until nobody is left who could ask. `why_not_files` says why the files are not in
+/// the origin private file system; `post` gets each answer, and the buffers in it.
 async fn run<K: Keep>(
     mut store: Result<K>,
     why_not_files: Option<Error>,

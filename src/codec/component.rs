@@ -53,8 +53,8 @@ impl ComponentDecoder {
         update(&mut self.digests, DigestedBytes::Decoded, bytes);
     }
 
-    /// Compares the digests, after the last byte, and gives the algorithm of the last one. `is_complete` says whether all of
-    /// the component came, so that the encoding must have ended.
+    /// Compares the digests, after the last byte, and gives the algorithm of the last one. `is_complete` says whether
+    /// all of the component came, so that the encoding must have ended.
     ///
     /// # Errors
     /// `FORMAT` where the encoding has not ended; `CHECKSUM` where the bytes have another digest.

@@ -1,25 +1,26 @@
 //! CRC-32 without tables, for where the processor has vectors but no instruction for CRCs: WebAssembly.
 //!
-//! A CRC is the remainder of the message, a polynomial over GF(2), by a generator P. Adding a multiple of P to the message
-//! leaves the remainder as it is. So the first lane of 16 bytes can be taken away by adding it, shifted, times a multiple Q of
-//! P whose highest term meets it: it comes back in a few later lanes instead, one for each other term of Q. Lane after lane,
-//! all but the last `N` of them go, where `y^N` is the highest term of Q(y) and y = x^128 stands for a lane. What a lane
-//! holds when its turn comes is
+//! A CRC is the remainder of the message, a polynomial over GF(2), by a generator P. Adding a multiple of P to the
+//! message leaves the remainder as it is. So the first lane of 16 bytes can be taken away by adding it, shifted, times
+//! a multiple Q of P whose highest term meets it: it comes back in a few later lanes instead, one for each other term
+//! of Q. Lane after lane, all but the last `N` of them go, where `y^N` is the highest term of Q(y) and y = x^128 stands
+//! for a lane. What a lane holds when its turn comes is
 //!
 //! ```text
 //! s[i] = data[i] ^ s[i - o1] ^ s[i - o2] ^ … ^ s[i - N]        for Q(y) = y^N + y^(N - o1) + y^(N - o2) + … + 1
 //! ```
 //!
-//! and only the last N lanes need a table. That Q(x^128) is a multiple of P follows from Q(x) being one: squaring is linear
-//! over GF(2), Q(x)^2 = Q(x^2), and so Q(x^128) = Q(x)^128. The tests compute that P divides these:
+//! and only the last N lanes need a table. That Q(x^128) is a multiple of P follows from Q(x) being one: squaring is
+//! linear over GF(2), Q(x)^2 = Q(x^2), and so Q(x^128) = Q(x)^128. The tests compute that P divides these:
 //!
 //! ```text
 //! CRC-32/IEEE  x^300 + x^155 + x^117 + x^89 + 1         the only one of five terms up to x^399
 //! CRC-32C      x^209 + x^144 + x^54 + x^39 + x^14 + 1   the shortest of six; there is none of five, as x + 1 divides P
 //! ```
 //!
-//! Short multiples keep what is looked back at in the processor's first cache. The idea is that of Chorba. The loops are over
-//! plain bytes and the compiler makes vectors of them: 14 and 10 GB/s in V8, where the tables reach 2.7 and 2.0 in the same run.
+//! Short multiples keep what is looked back at in the processor's first cache. The idea is that of Chorba. The loops
+//! are over plain bytes and the compiler makes vectors of them: 14 and 10 GB/s in V8, where the tables reach 2.7 and
+//! 2.0 in the same run.
 
 /// The bytes of a lane: those of a vector, so that each vector is read back just as it was written.
 const LANE_BYTES: usize = 16;
@@ -113,8 +114,8 @@ fn add<const TERMS: usize>(sums: &mut [u8], data: &[u8], earlier: [&[u8]; TERMS]
     add_chunks::<LANE_BYTES, TERMS>(last_sums, last_data, last_earlier);
 }
 
-/// A chunk is read whole from everywhere before its sum is written, so that the compiler needs no proof that the sums are
-/// not what is read: it makes vectors of each.
+/// A chunk is read whole from everywhere before its sum is written, so that the compiler needs no proof that the sums
+/// are not what is read: it makes vectors of each.
 #[inline(always)]
 fn add_chunks<const BYTES: usize, const TERMS: usize>(sums: &mut [u8], data: &[u8], earlier: [&[u8]; TERMS]) {
     let mut earlier = earlier.map(|slice| slice.as_chunks::<BYTES>().0.iter());

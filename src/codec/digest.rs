@@ -67,8 +67,8 @@ impl Hasher {
         }
     }
 
-    /// Takes the bytes that `next` took, `length` of them. False, and nothing is taken, where [`Hasher::can_append`] says
-    /// that it cannot be.
+    /// Takes the bytes that `next` took, `length` of them. False, and nothing is taken, where [`Hasher::can_append`]
+    /// says that it cannot be.
     pub fn append(&mut self, next: Hasher, length: u64) -> bool {
         match (&mut self.0, next.0) {
             (State::Crc32(crc), State::Crc32(next)) => *crc = crc32::combine(*crc, next, length),

@@ -73,9 +73,9 @@ impl Decoder {
         }
     }
 
-    /// As [`Decoder::push`], but calls `emit` no more than once, with 128 KiB at most, and says how much of the input it
-    /// took. Call it again with the rest, even where nothing is left, until it neither takes nor emits anything: so a
-    /// few bytes that decode to gigabytes are decoded only as far as there is use for them.
+    /// As [`Decoder::push`], but calls `emit` no more than once, with 128 KiB at most, and says how much of the input
+    /// it took. Call it again with the rest, even where nothing is left, until it neither takes nor emits anything: so
+    /// a few bytes that decode to gigabytes are decoded only as far as there is use for them.
     ///
     /// # Errors
     /// As for [`Decoder::push`].

@@ -12,11 +12,12 @@ pub const MAX_WINDOW_BYTES: u64 = 128 << 20;
 /// window in memory, so that a larger one is for data that are worth it: see [`WINDOW_RATIO`].
 pub const SMALL_WINDOW_BYTES: u64 = 16 << 20;
 
-/// The window may have this many bytes more for each stored byte: levels 20 to 22 use windows as long as the data, which
-/// they rarely compress better. Stops a frame of kilobytes that makes the decoder keep [`MAX_WINDOW_BYTES`].
+/// The window may have this many bytes more for each stored byte: levels 20 to 22 use windows as long as the data,
+/// which they rarely compress better. Stops a frame of kilobytes that makes the decoder keep [`MAX_WINDOW_BYTES`].
 pub const WINDOW_RATIO: u64 = 16;
 
-/// The most that data of unstated length may decode to. Stops a file of kilobytes that decodes until the memory is full.
+/// The most that data of unstated length may decode to. Stops a file of kilobytes that decodes until the memory is
+/// full.
 pub const MAX_UNSTATED_BYTES: u64 = 1 << 30;
 
 /// What data of unstated length may decode to, however short they are.

@@ -13,15 +13,16 @@
 //! 2. Write the parser, for example in `parse.rs`: a function from a [`Window`] to a [`Parsed`]. It reads as if the
 //!    whole file were in memory: `window.get(range)?` returns the bytes, or stops the parse until they are fetched.
 //!    Check offsets, counts and lengths before anything is allocated: the memory budget in `values::budget` covers the
-//!    index and the metadata, and the readers in `values` for JSON, CBOR and MessagePack draw on it. If models may be in
-//!    several files, add a manifest parser, or return [`Parsed::Part`] for files that name each other.
+//!    index and the metadata, and the readers in `values` for JSON, CBOR and MessagePack draw on it. If models may be
+//!    in several files, add a manifest parser, or return [`Parsed::Part`] for files that name each other.
 //! 3. If the format is written, implement the traits `Target` and `TensorFile` of `output::target`, for example in
 //!    `write.rs`, and `Sharded` if models may be in several files. Define `pub(super) const WRITER: Writer`: the values
 //!    of `--compress`, `--digest` and `--align` that it takes, and its constructor. Writers exist natively only.
 //! 4. Test it in `tests.rs`. Put files of the format's own tools, each with its `.expected.json`, into
-//!    `tests/fixtures/foo/`, and list them in `tests/fixtures/INDEX.json`: the tests of all formats read them from there.
-//! 5. Add `pub mod foo;` with its `cfg` and the line of the registry below, and in `Cargo.toml` the feature `foo`, which
-//!    is also an entry of the feature `formats`.
+//!    `tests/fixtures/foo/`, and list them in `tests/fixtures/INDEX.json`: the tests of all formats read them from
+//!    there.
+//! 5. Add `pub mod foo;` with its `cfg` and the line of the registry below, and in `Cargo.toml` the feature `foo`,
+//!    which is also an entry of the feature `formats`.
 //! 6. Update the table in the README: `UPDATE_README=1 cargo test --test write readme`.
 //!
 //! `cargo test` then converts to and from the format, damages its files and compares the README;

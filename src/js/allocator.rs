@@ -48,7 +48,8 @@ fn noted(memory: *mut u8, bytes: usize) -> *mut u8 {
     memory
 }
 
-/// How many bytes could not be had, if the last allocation failed; else 0. It only reads, so that it may be called after a trap.
+/// How many bytes could not be had, if the last allocation failed; else 0. It only reads, so that it may be called
+/// after a trap.
 #[wasm_bindgen(js_name = failedAllocation)]
 pub fn failed_allocation() -> usize {
     FAILED_BYTES.load(Ordering::Relaxed)

@@ -1,6 +1,6 @@
 //! A panic is the end of a WebAssembly instance: nothing in it can be trusted, and nobody would answer the calls that
-//! wait for it. What it says is told to JavaScript, whose net (`weightstream.guard.js`) catches the trap that follows, as
-//! it catches every other exception that leaves the module.
+//! wait for it. What it says is told to JavaScript, whose net (`weightstream.guard.js`) catches the trap that follows,
+//! as it catches every other exception that leaves the module.
 
 #![allow(unreachable_pub, reason = "JavaScript reaches it: wasm-bindgen exports public functions only")]
 

@@ -1,5 +1,5 @@
-//! The index as it crosses to JavaScript, where `weightstream.js` makes `TensorInfo` of it: names as one text, all else as
-//! numbers. Rows of JSON took twice the time to become objects, and each string that crosses by itself takes a
+//! The index as it crosses to JavaScript, where `weightstream.js` makes `TensorInfo` of it: names as one text, all else
+//! as numbers. Rows of JSON took twice the time to become objects, and each string that crosses by itself takes a
 //! microsecond.
 
 use super::{byte_length_of, value};
@@ -9,14 +9,15 @@ use js_sys::{Array, Float64Array, Function};
 use std::rc::Rc;
 use wasm_bindgen::JsValue;
 
-/// So many tensors cross at a time: what is needed for that alone stays small, and is gone before the browser looks for garbage.
+/// So many tensors cross at a time: what is needed for that alone stays small, and is gone before the browser looks for
+/// garbage.
 const BATCH_TENSORS: usize = 1024;
 
 /// Dtypes, layouts and the like are few. Stops forged ones that would all be compared with each other.
 const MAX_WORDS_COMPARED: usize = 32;
 
-/// Calls `add` with one batch after the other: the names, joined; the numbers; the words that numbers stand for; and the
-/// attributes of those tensors that have some.
+/// Calls `add` with one batch after the other: the names, joined; the numbers; the words that numbers stand for; and
+/// the attributes of those tensors that have some.
 pub(super) fn hand_over(tensors: &[Rc<Tensor>], add: &Function) -> Result<()> {
     let mut room = Float64Array::new_with_length(0);
     let mut batch = Batch::default();

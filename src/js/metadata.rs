@@ -9,8 +9,8 @@ use wasm_bindgen::JsValue;
 /// So many strings of a vocabulary cross at a time. One that is kept keeps the text of them all.
 const BATCH_STRINGS: usize = 4096;
 
-/// What the manifest says and then the first file. `add` puts items into an array, from a place on: those of a typed array, or the
-/// strings of a text of which it is told the lengths.
+/// What the manifest says and then the first file. `add` puts items into an array, from a place on: those of a typed
+/// array, or the strings of a text of which it is told the lengths.
 pub(super) fn from_heads(manifest: Option<&Manifest>, first: Option<&Index>, add: &Function) -> Result<JsValue> {
     let metadata = Object::new();
     if let Some(manifest) = manifest {

@@ -16,8 +16,8 @@ pub struct Digests {
     /// By tensor: over its decoded bytes; of a tensor of several components over those of one after the other, in the
     /// order of the index. Rows of it are not checked.
     pub tensors: HashMap<String, Digest>,
-    /// By file: its path in the model, its name or its URL. Over the bytes as they are stored. They are checked where the
-    /// whole of a file is read: a manifest when it is opened, others by `tensors()` of all and by `verify()`.
+    /// By file: its path in the model, its name or its URL. Over the bytes as they are stored. They are checked where
+    /// the whole of a file is read: a manifest when it is opened, others by `tensors()` of all and by `verify()`.
     pub files: HashMap<String, Digest>,
 }
 
@@ -32,7 +32,8 @@ impl Digests {
 pub(super) const PINNED: &str = "the caller's digests";
 
 impl Digests {
-    /// The digest of a file of the model, with the name by which it is pinned: its URL, its path in the model or its name.
+    /// The digest of a file of the model, with the name by which it is pinned: its URL, its path in the model or its
+    /// name.
     pub(super) fn of_file(&self, source: &impl Source, part: Option<&Part>) -> Option<(&str, Digest)> {
         let file_name = source.file_name();
         let names = [Some(source.name()), part.map(|part| part.path.as_str()), file_name.as_deref()];
@@ -62,7 +63,8 @@ impl Digests {
         Some(ComponentDigest { digest: *digest, over: DigestedBytes::Decoded })
     }
 
-    /// Checks that every file that is pinned belongs to the model: a digest with a slip in its name would check nothing.
+    /// Checks that every file that is pinned belongs to the model: a digest with a slip in its name would check
+    /// nothing.
     ///
     /// # Errors
     /// `NOT_FOUND` for one that does not.

@@ -177,8 +177,9 @@ impl<S: Source> Loader<S> {
         Loader { pool: Some(pool), ..self }
     }
 
-    /// The algorithm that every file as a whole was checked by, in the call that read the whole model and ended last; `None` where
-    /// a file has no such checksum, or no call has read the whole model. [`Progress::checked`](crate::progress::Progress::checked) reports it for each call.
+    /// The algorithm that every file as a whole was checked by, in the call that read the whole model and ended last;
+    /// `None` where a file has no such checksum, or no call has read the whole model. [`Progress::checked`] reports it
+    /// for each call.
     pub fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
     }
@@ -240,8 +241,8 @@ impl<S: Source> Loader<S> {
     /// Every tensor, in file order. Reads the heads of all files.
     ///
     /// # Errors
-    /// Those of reading the heads; `NOT_FOUND` for a pinned tensor that there is not; `FORMAT` where a name occurs in two files, or the manifest names a tensor
-    /// that is not in its file.
+    /// Those of reading the heads; `NOT_FOUND` for a pinned tensor that there is not; `FORMAT` where a name occurs in
+    /// two files, or the manifest names a tensor that is not in its file.
     pub async fn load_index(&self) -> Result<Vec<Rc<Tensor>>> {
         let opening = stream::iter(0..self.shards.len()).map(|shard| self.open_shard(shard));
         let opened: Vec<_> = opening.buffered(self.options.concurrency).try_collect().await?;

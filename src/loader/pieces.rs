@@ -12,8 +12,8 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Reads components in pieces. In the order of the index they come from one long body a file, and no more than a piece of
-/// them is held at a time.
+/// Reads components in pieces. In the order of the index they come from one long body a file, and no more than a piece
+/// of them is held at a time.
 pub struct PieceReader<S: Source> {
     loader: Rc<Loader<S>>,
     /// What the last component left: which file it is of, and the rest of its body.
@@ -26,8 +26,8 @@ impl<S: Source> PieceReader<S> {
         PieceReader { loader, rest: None }
     }
 
-    /// Calls `emit` with the decoded bytes of a component, in order, and gives the algorithm by which it was checked, if
-    /// the format has a digest for it. `tensor` is one of [`Loader::load_index`].
+    /// Calls `emit` with the decoded bytes of a component, in order, and gives the algorithm by which it was checked,
+    /// if the format has a digest for it. `tensor` is one of [`Loader::load_index`].
     ///
     /// # Errors
     /// `NOT_FOUND` for a role that the tensor does not have; whatever the source and the decoders find wrong; those of

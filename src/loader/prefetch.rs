@@ -16,8 +16,8 @@ use std::rc::Rc;
 pub(super) type Prefetched<B> = (Loaded<B>, Permit);
 
 impl<S: Source> Loader<S> {
-    /// Starts loading tensors that [`Loader::load_tensor`] will be asked for soon. The future does the work: let it
-    /// run beside everything else. While `load_tensor` loads something, nothing more is read here. What fails is left to
+    /// Starts loading tensors that [`Loader::load_tensor`] will be asked for soon. The future does the work: let it run
+    /// beside everything else. While `load_tensor` loads something, nothing more is read here. What fails is left to
     /// `load_tensor`, which tries and reports.
     pub fn prefetch(
         self: &Rc<Self>,

@@ -26,8 +26,8 @@ pub(crate) struct Shard<S: Source> {
 pub(crate) struct OpenShard {
     pub(crate) index: Index,
     pub(super) tensors: Vec<Rc<Tensor>>,
-    /// Where the tensors are in `tensors`: a map of their names would take longer to make than all but the parse, and as much
-    /// memory again.
+    /// Where the tensors are in `tensors`: a map of their names would take longer to make than all but the parse, and
+    /// as much memory again.
     names: Names,
 }
 

@@ -43,14 +43,14 @@ pub fn read_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// This many files stay open: a model may have more shards than a process may have open files. Others are opened again for
-/// each read.
+/// This many files stay open: a model may have more shards than a process may have open files. Others are opened again
+/// for each read.
 const MAX_OPEN_FILES: usize = 16;
 
 static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
 
-/// A file that is read with positioned reads, also by several threads at the same time. A file that another process cuts
-/// short is an error, where a mapped one would end the process.
+/// A file that is read with positioned reads, also by several threads at the same time. A file that another process
+/// cuts short is an error, where a mapped one would end the process.
 #[derive(Debug)]
 pub(super) struct DiskFile {
     path: PathBuf,

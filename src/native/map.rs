@@ -16,8 +16,9 @@ impl Map {
     /// # Safety
     /// While the map lives, no process may write into the file or cut it short.
     pub(super) unsafe fn of(file: &File) -> io::Result<Map> {
-        // SAFETY: the map is read-only, so that nothing in this process writes to it, and our caller promised that nothing
-        // else changes the file. Offsets, lengths and names are copied out of the map before they are checked and used.
+        // SAFETY: the map is read-only, so that nothing in this process writes to it, and our caller promised that
+        // nothing else changes the file. Offsets, lengths and names are copied out of the map before they are checked
+        // and used.
         let map = unsafe { Mmap::map(file)? };
         // By default the kernel reads up to 128 KiB round every page that is touched. Here it is told what
         // will be touched (`will_need`) and must not guess.

@@ -1,8 +1,8 @@
 //! Reads models on disk or in memory, without async: the native side of the library.
 //!
 //! [`Reader::open`] reads with positioned reads, so that opening costs the heads of the files alone, and a file that
-//! another process changes is an error. [`Reader::open_mapped`] maps the files instead, so that a raw tensor is a slice of
-//! the map; its caller promises that nobody changes them. On wasm32 [`Reader::from_bytes`] reads files in memory.
+//! another process changes is an error. [`Reader::open_mapped`] maps the files instead, so that a raw tensor is a slice
+//! of the map; its caller promises that nobody changes them. On wasm32 [`Reader::from_bytes`] reads files in memory.
 
 mod component;
 #[cfg(not(target_arch = "wasm32"))]
@@ -64,8 +64,8 @@ impl Reader {
     /// the files that it names.
     ///
     /// The heads are read now and tensors when they are requested, with positioned reads. A file that another process
-    /// replaces by a rename stays as it was opened; one that is cut short while it is read gives `TRUNCATED`. Of a model in
-    /// many files some are opened again for each read: one that was replaced meanwhile gives `CHANGED`.
+    /// replaces by a rename stays as it was opened; one that is cut short while it is read gives `TRUNCATED`. Of a
+    /// model in many files some are opened again for each read: one that was replaced meanwhile gives `CHANGED`.
     ///
     /// # Errors
     /// `NOT_FOUND` and `IO` where a file cannot be opened; `TRUNCATED`, `FORMAT` and others where a head, a
@@ -77,12 +77,13 @@ impl Reader {
         Reader::new(FileBytes::open(path)?, |part| FileBytes::open(&folder.join(&part.path)))
     }
 
-    /// As [`Reader::open`], with the files mapped into memory: raw tensors are borrowed from the map and nothing is copied.
+    /// As [`Reader::open`], with the files mapped into memory: raw tensors are borrowed from the map and nothing is
+    /// copied.
     ///
     /// # Safety
-    /// While the reader lives, no process may write into the files or cut them short. A file that is cut short ends this
-    /// process with a bus error at the first page that is gone; one that is written to changes bytes behind `&[u8]`, which
-    /// Rust does not allow. Replacing a file by a rename is fine: the reader keeps the old one.
+    /// While the reader lives, no process may write into the files or cut them short. A file that is cut short ends
+    /// this process with a bus error at the first page that is gone; one that is written to changes bytes behind
+    /// `&[u8]`, which Rust does not allow. Replacing a file by a rename is fine: the reader keeps the old one.
     ///
     /// # Errors
     /// As for [`Reader::open`].
@@ -151,8 +152,8 @@ impl Reader {
 
     /// The decoded bytes of a tensor. Bytes that are mapped or in memory, and stored as they are, are not copied.
     ///
-    /// A compressed tensor, or one of a file on disk, is read at the first call into memory that the reader keeps until it
-    /// is dropped: where that is too much, [`StreamingLoader::load_tensor`] gives a buffer of the caller's own, and
+    /// A compressed tensor, or one of a file on disk, is read at the first call into memory that the reader keeps until
+    /// it is dropped: where that is too much, [`StreamingLoader::load_tensor`] gives a buffer of the caller's own, and
     /// [`Reader::read_pieces`] pieces. A digest of the tensor, if the format has one, is checked at the first call.
     ///
     /// # Errors

@@ -125,8 +125,8 @@ impl RemoteReader {
         verified
     }
 
-    /// Runs `work` to its end, or until `check` fails, which is called whenever bytes have arrived and a few times a second
-    /// while none do.
+    /// Runs `work` to its end, or until `check` fails, which is called whenever bytes have arrived and a few times a
+    /// second while none do.
     fn block_on<T>(&self, work: impl Future<Output = Result<T>>, mut check: impl FnMut() -> Result<()>) -> Result<T> {
         let mut work = pin!(work);
         self.runtime.block_on(async {

@@ -8,8 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Mapped bytes are touched in pieces of this length, while the system reads the next one: enough for a disk, and little
-/// enough for processor caches.
+/// Mapped bytes are touched in pieces of this length, while the system reads the next one: enough for a disk, and
+/// little enough for processor caches.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Bytes of a file on disk are copied in pieces of this length: as much as the system reads ahead by itself.
@@ -72,8 +72,8 @@ impl Storage {
         }
     }
 
-    /// Calls `take` with the bytes of `range` in order, in pieces. What was taken does not stay in memory, unless the file is
-    /// in memory anyway.
+    /// Calls `take` with the bytes of `range` in order, in pieces. What was taken does not stay in memory, unless the
+    /// file is in memory anyway.
     ///
     /// # Errors
     /// Those of [`Storage::read`] and of `take`.

@@ -1,4 +1,5 @@
-//! The temporary file of an output that is being written. The writer creates it; it never opens one that already exists.
+//! The temporary file of an output that is being written. The writer creates it; it never opens one that already
+//! exists.
 
 use super::destination::replaced;
 use crate::error::{Error, ErrorKind, Result};
@@ -139,8 +140,8 @@ pub(crate) fn partial_path(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Makes a file that was not there: what lies at the name, also a symbolic link that leads nowhere, is an error. What is
-/// to be private is so from the start.
+/// Makes a file that was not there: what lies at the name, also a symbolic link that leads nowhere, is an error. What
+/// is to be private is so from the start.
 fn create_new(partial: &Path, replaced: Option<&fs::Permissions>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

@@ -27,9 +27,9 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Whether this is a 206 that does not say which bytes it brings: without `Content-Range` and without `Content-Length`, by which
-    /// an exact length could be checked where the range is hidden, or in several parts with headers of their own. Such a body may be
-    /// anything, so the file must be read as a whole.
+    /// Whether this is a 206 that does not say which bytes it brings: without `Content-Range` and without
+    /// `Content-Length`, by which an exact length could be checked where the range is hidden, or in several parts with
+    /// headers of their own. Such a body may be anything, so the file must be read as a whole.
     pub(crate) fn proves_nothing(&self) -> bool {
         let is_multipart = self.content_type.as_deref().is_some_and(|kind| {
             kind.trim_start().get(..MULTIPART.len()).is_some_and(|start| start.eq_ignore_ascii_case(MULTIPART))

@@ -15,8 +15,8 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{AbortController, Headers, RequestCache, RequestCredentials, RequestInit, Response, ResponseType, Url};
 
-/// A file whose first ranges were not answered at all, so many times in a row, is asked for as a whole. As often as a file
-/// that never answered is asked again.
+/// A file whose first ranges were not answered at all, so many times in a row, is asked for as a whole. As often as a
+/// file that never answered is asked again.
 const FAILURES_BEFORE_WHOLE: u32 = 2;
 
 /// How requests are made.
@@ -128,8 +128,9 @@ impl FetchSource {
         Url::new(&self.url).is_ok_and(|url| url.origin() == self.client.origin)
     }
 
-    /// Asks for a range; for all of the file where no answer to a range ever came through. Chromium fails where the answer is
-    /// encoded, because it does not offer encodings along with ranges, and does not say why; the whole it decodes.
+    /// Asks for a range; for all of the file where no answer to a range ever came through. Chromium fails where the
+    /// answer is encoded, because it does not offer encodings along with ranges, and does not say why; the whole it
+    /// decodes.
     async fn request_range(&self, range: &Range<u64>) -> Result<(Response, AbortController)> {
         let failures = self.failures.get();
         if self.history.wants_whole_file() || failures.is_some_and(|failures| failures >= FAILURES_BEFORE_WHOLE) {
@@ -193,8 +194,8 @@ impl FetchSource {
     }
 }
 
-/// A request without an answer yet. Dropping it aborts the request: the browser would go on and fetch all of the body, for
-/// nobody.
+/// A request without an answer yet. Dropping it aborts the request: the browser would go on and fetch all of the body,
+/// for nobody.
 struct Pending(Option<AbortController>);
 
 impl Pending {

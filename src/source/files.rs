@@ -1,4 +1,5 @@
-//! Files that were chosen together: which of them to open, and where the files lie that it names. Their order means nothing.
+//! Files that were chosen together: which of them to open, and where the files lie that it names. Their order means
+//! nothing.
 
 use super::stream::broken;
 use crate::browser::type_tag::tag;
@@ -147,8 +148,8 @@ pub(super) async fn choose(files: &[ChosenFile]) -> Result<usize> {
             Head::Unreadable(error) => unreadable.push((at, error)),
         }
     }
-    // What came with its folder and is in no model's format was not picked for itself: a README, a tokenizer. Where no file
-    // names the others, one that is damaged may have been meant to.
+    // What came with its folder and is in no model's format was not picked for itself: a README, a tokenizer. Where no
+    // file names the others, one that is damaged may have been meant to.
     let came_along = |at: &usize| {
         let Some(file) = files.get(*at).filter(|file| !file.folder().is_empty()) else { return false };
         let error = unreadable.iter().find(|(it, _)| it == at).map(|(_, error)| error.kind);

@@ -7,8 +7,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// The answer to a request for `range`, as `ask` brings it. Where its ETag is doubtful, `ask` is called a few times more to
-/// find out whether the server's ETags mean anything.
+/// The answer to a request for `range`, as `ask` brings it. Where its ETag is doubtful, `ask` is called a few times
+/// more to find out whether the server's ETags mean anything.
 pub(super) async fn ask_until_settled<B>(
     history: &History,
     range: Range<u64>,
@@ -26,8 +26,8 @@ pub(super) async fn ask_until_settled<B>(
     Ok(answer)
 }
 
-/// How many more answers settle whether ETags are random. Two: a file that changes while it is asked for shows two ETags, and a third one
-/// may come from another server of the host.
+/// How many more answers settle whether ETags are random. Two: a file that changes while it is asked for shows two
+/// ETags, and a third one may come from another server of the host.
 const SETTLING_ANSWERS: usize = 2;
 
 /// The answers for one file.
@@ -41,8 +41,8 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Takes the ETag of an answer. Returns whether it differs from the only one before it. Some servers send a random one with every
-    /// answer for constant content, so that it must be asked once more what it is: [`History::settle`].
+    /// Takes the ETag of an answer. Returns whether it differs from the only one before it. Some servers send a random
+    /// one with every answer for constant content, so that it must be asked once more what it is: [`History::settle`].
     fn is_doubtful(&self, identity: &Identity) -> bool {
         let Some(now) = identity.etag.as_ref().filter(|_| !self.etags_are_random.get()) else { return false };
         let mut etag = self.etag.borrow_mut();
@@ -54,7 +54,8 @@ impl History {
         false
     }
 
-    /// Takes the ETags of [`SETTLING_ANSWERS`] more answers after a doubtful one. They are random if no two answers have the same.
+    /// Takes the ETags of [`SETTLING_ANSWERS`] more answers after a doubtful one. They are random if no two answers
+    /// have the same.
     fn settle(&self, doubtful: &Identity, later: &[Identity]) {
         let first = self.etag.borrow().as_ref().map(|(etag, _)| etag.clone());
         let etags = [first.as_ref(), doubtful.etag.as_ref()].into_iter().chain(later.iter().map(|it| it.etag.as_ref()));

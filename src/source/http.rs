@@ -68,9 +68,9 @@ impl HttpSource {
         Ok(HttpSource { url, caller, is_elsewhere: false, history, same_origin_only: false })
     }
 
-    /// Refuses redirects to, and files that a manifest has at, any other origin (scheme, host and port) than that of the
-    /// URL which was opened: nothing is asked of them. Meant for servers that read models for others, where a model must
-    /// not choose which hosts of the network are asked.
+    /// Refuses redirects to, and files that a manifest has at, any other origin (scheme, host and port) than that of
+    /// the URL which was opened: nothing is asked of them. Meant for servers that read models for others, where a model
+    /// must not choose which hosts of the network are asked.
     ///
     /// Without this call they are followed: hubs redirect every download to the host that stores it.
     #[must_use]

@@ -57,8 +57,8 @@ impl JsBuffer {
         &self.bytes
     }
 
-    /// Checks that the memory is still there: every method of a typed array throws where it is not. No JavaScript of the
-    /// caller runs between this check and what follows it without waiting.
+    /// Checks that the memory is still there: every method of a typed array throws where it is not. No JavaScript of
+    /// the caller runs between this check and what follows it without waiting.
     pub(crate) fn check_attached(&self) -> Result<()> {
         if self.bytes.length() == self.byte_length {
             return Ok(());

@@ -80,13 +80,14 @@ pub trait Source: Sized + 'static {
         let _ = digest;
     }
 
-    /// The index says that the bytes of `range` have this strong digest: whoever keeps bytes may have them from elsewhere.
+    /// The index says that the bytes of `range` have this strong digest: whoever keeps bytes may have them from
+    /// elsewhere.
     fn expect(&self, range: Range<u64>, digest: &Digest) {
         let _ = (range, digest);
     }
 
-    /// These ranges are about to be read, each whole into a buffer of its own, of at most 4 MiB: whoever keeps bytes may have
-    /// them in such buffers already, which saves a copy.
+    /// These ranges are about to be read, each whole into a buffer of its own, of at most 4 MiB: whoever keeps bytes
+    /// may have them in such buffers already, which saves a copy.
     fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
         let _ = ranges;
     }
@@ -108,8 +109,8 @@ pub trait Source: Sized + 'static {
     /// Waits. Dropping the future ends the wait.
     async fn pause(&self, delay_ms: u64);
 
-    /// The time in milliseconds since whenever: what the throughput is measured by. Where it stands still, everything is
-    /// read over one connection.
+    /// The time in milliseconds since whenever: what the throughput is measured by. Where it stands still, everything
+    /// is read over one connection.
     fn now_ms(&self) -> u64;
 
     /// A number from 0 to 1, to spread the retries of many clients.

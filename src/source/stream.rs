@@ -15,8 +15,8 @@ use wasm_bindgen::{JsCast, JsValue, prelude::wasm_bindgen};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{AbortController, ReadableStream, ReadableStreamDefaultReader};
 
-/// The most that one BYOB read asks for. Larger views are no faster, and Chromium fills one in a task of the page: 4 MiB of fresh
-/// memory took 13 ms.
+/// The most that one BYOB read asks for. Larger views are no faster, and Chromium fills one in a task of the page: 4
+/// MiB of fresh memory took 13 ms.
 const MAX_VIEW_BYTES: u64 = 1 << 20;
 
 /// Borrowed buffers are filled through one of this size.
@@ -51,8 +51,8 @@ pub struct StreamBody {
     controller: Option<AbortController>,
     /// How many bytes are still to come, where that is known.
     left: Option<u64>,
-    /// Whether only the end of the stream can tell that no more bytes come than that: the browser compares a Content-Length, but
-    /// there is none.
+    /// Whether only the end of the stream can tell that no more bytes come than that: the browser compares a
+    /// Content-Length, but there is none.
     pub(super) must_end: bool,
 }
 

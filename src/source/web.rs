@@ -38,8 +38,8 @@ pub enum WebSource {
 }
 
 impl WebSource {
-    /// The source that a JavaScript value stands for: an absolute URL as a string, a Blob, an array of Files, or an object
-    /// with `byteLength` and `slice`.
+    /// The source that a JavaScript value stands for: an absolute URL as a string, a Blob, an array of Files, or an
+    /// object with `byteLength` and `slice`.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for anything else.
@@ -76,8 +76,8 @@ impl WebSource {
         }
     }
 
-    /// The same source with the cache before it, where that makes sense, for URLs, and where there can be one. `report` says
-    /// why there is none.
+    /// The same source with the cache before it, where that makes sense, for URLs, and where there can be one. `report`
+    /// says why there is none.
     ///
     /// # Errors
     /// Those of [`Naming::name`].

@@ -13,7 +13,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// So much each worker must have to do, or fewer are started, or none: to start one takes as long as to decode some MiB.
+/// So much each worker must have to do, or fewer are started, or none: to start one takes as long as to decode some
+/// MiB.
 const LEAST_BYTES_EACH: u64 = if cfg!(weightstream_test_hooks) { 1 } else { 1 << 20 };
 
 /// What is smaller stays on the page: messages take as long as the work.

@@ -24,8 +24,8 @@ pub fn target_dtype(tensor: &Tensor, wanted: &Dtype) -> Option<Dtype> {
     (is_cast && fills_blocks(tensor, wanted)).then(|| wanted.clone())
 }
 
-/// Whether the rows of a matrix of floats are whole blocks of `wanted`. Where they are not, it stays as it is, and a user
-/// who asked for a smaller model may want to know. True of tensors that stay for another reason.
+/// Whether the rows of a matrix of floats are whole blocks of `wanted`. Where they are not, it stays as it is, and a
+/// user who asked for a smaller model may want to know. True of tensors that stay for another reason.
 pub fn fills_blocks(tensor: &Tensor, wanted: &Dtype) -> bool {
     let block_elements = wanted.block().map_or(1, |block| block.elements);
     let row = tensor.shape.last().copied().unwrap_or(0);

@@ -18,8 +18,8 @@ pub trait Input {
     /// Every tensor, in file order.
     fn tensors(&self) -> &[Tensor];
 
-    /// Reads a component in pieces, in order, from its start, and checks it as far as its format allows. Called for
-    /// the tensors in their order; more than once for the same one where `Compression::Auto` tries both. Where it has to
+    /// Reads a component in pieces, in order, from its start, and checks it as far as its format allows. Called for the
+    /// tensors in their order; more than once for the same one where `Compression::Auto` tries both. Where it has to
     /// wait for bytes, it should emit an empty piece now and then: that fails once the conversion is cancelled.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! Sound files with bytes flipped, forged, spliced and cut off: nothing panics, memory stays near the file's own size, and
-//! the loader and the native reader accept and refuse the same.
+//! Sound files with bytes flipped, forged, spliced and cut off: nothing panics, memory stays near the file's own size,
+//! and the loader and the native reader accept and refuse the same.
 
 use super::corpus::{self, Fixture};
 use super::{alone, is_internal, load, open, within};

@@ -1,7 +1,8 @@
 //! Files made to do harm, put together field by field: natively and in a browser they are the same.
 #![allow(dead_code, reason = "each test that includes this uses a part of it")]
 
-/// A frame with a window of 128 KiB and no stated length: `before`, then `byte` in so many blocks of 128 KiB, then `after`.
+/// A frame with a window of 128 KiB and no stated length: `before`, then `byte` in so many blocks of 128 KiB, then
+/// `after`.
 pub(crate) fn frame(before: &[u8], byte: u8, blocks: usize, after: &[u8]) -> Vec<u8> {
     let mut frame = b"\x28\xb5\x2f\xfd\x00\x38".to_vec();
     let raw = |bytes: &[u8], is_last: bool| [&block(0, bytes.len(), is_last)[..], bytes].concat();

@@ -101,7 +101,8 @@ fn tensors_on_their_way_take_no_more_than_the_caller_allows() {
             })
         });
         assert_eq!(count, 8);
-        // A tensor that is larger than the bound comes alone. How many come at once where there is room, the pace of the line says.
+        // A tensor that is larger than the bound comes alone. How many come at once where there is room, the pace of
+        // the line says.
         assert!(peak < bound.max(TENSOR_BYTES) + TENSOR_BYTES + 4 * MIB, "{peak} bytes where {bound} are allowed");
         assert!(peak > TENSOR_BYTES - MIB, "{peak} bytes do not hold one tensor: this is not measured");
     }

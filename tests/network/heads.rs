@@ -7,7 +7,8 @@ use serde_json::json;
 
 const KIB: usize = 1 << 10;
 
-/// A GGUF file, whose head nobody knows the length of before it is read: a vocabulary of so many tokens, and one tensor.
+/// A GGUF file, whose head nobody knows the length of before it is read: a vocabulary of so many tokens, and one
+/// tensor.
 fn gguf(tokens: u64, tensor: &[u8]) -> Vec<u8> {
     let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
     let mut file = [b"GGUF".as_slice(), &3u32.to_le_bytes(), &1u64.to_le_bytes(), &1u64.to_le_bytes()].concat();

@@ -92,7 +92,8 @@ traps! {
             .loads(&[Load::One("second"), Load::One("third")]),
 }
 
-/// The body of a tensor is cut, and whatever is requested of its rest is of another version, whose length and head are the same.
+/// The body of a tensor is cut, and whatever is requested of its rest is of another version, whose length and head are
+/// the same.
 fn changes_without_proof(validators: fn(Reply, &Request) -> Reply) -> Trap {
     Trap::new(move |request| {
         let third = place_of("third");

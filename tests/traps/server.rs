@@ -1,4 +1,5 @@
-//! A server on 127.0.0.1 that answers each request as its script says, and remembers what it was asked and what it sent.
+//! A server on 127.0.0.1 that answers each request as its script says, and remembers what it was asked and what it
+//! sent.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -276,8 +277,8 @@ impl Shared {
             match reply.then {
                 Then::KeepAlive => {}
                 Then::Close => {
-                    // What was sent arrives first, as over a longer line: browsers throw away what they have received and
-                    // not handed out yet when a connection breaks.
+                    // What was sent arrives first, as over a longer line: browsers throw away what they have received
+                    // and not handed out yet when a connection breaks.
                     thread::sleep(if reply.body.is_empty() { Duration::ZERO } else { CUT_PAUSE });
                     return;
                 }

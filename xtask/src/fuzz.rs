@@ -41,8 +41,8 @@ const FORMAT_VARIABLE: &str = "FUZZ_FORMAT";
 /// The manifests of all formats, which are JSON.
 const MANIFEST: &str = "manifest";
 
-/// Runs the parser of one format or one other target, or all of them in turn, each for so many seconds. What they find lies in
-/// `fuzz/artifacts/` then.
+/// Runs the parser of one format or one other target, or all of them in turn, each for so many seconds. What they find
+/// lies in `fuzz/artifacts/` then.
 pub fn run(project: &Project, wanted: Option<&str>, seconds: u64, sanitizer: Sanitizer) -> Result<()> {
     let parsers: Vec<_> = formats().iter().map(|format| format.name).chain([MANIFEST]).collect();
     let mut names: Vec<String> = parsers.iter().map(|name| (*name).to_owned()).collect();

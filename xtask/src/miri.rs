@@ -3,7 +3,7 @@
 //!
 //! We have no unsafe code but that of the map, which Miri cannot make. What is looked at here is what the core hands to
 //! crates that have some: maps and JSON, MessagePack and CBOR, Zstandard's decoder, the digests. Of it run the unit
-//! tests of [`CORE`] without [`LONG`]. Not covered are maps and sockets, the C library that writes Zstandard, and what
+//! tests of `CORE` without `LONG`. Not covered are maps and sockets, the C library that writes Zstandard, and what
 //! the digests do with vectors: under Miri their crates take the code that every processor has.
 //!
 //! It takes some six minutes.
@@ -15,7 +15,8 @@ use anyhow::Result;
 use crate::project::Project;
 use crate::{command, setup};
 
-/// All formats. The C that Zstandard is written with comes with two of them: it is built, and none of [`CORE`] calls it.
+/// All formats. The C that Zstandard is written with comes with two of them: it is built, and none of [`CORE`] calls
+/// it.
 const FEATURES: &str = "formats";
 
 /// The modules of the core: what reads untrusted bytes, and what keeps count of them.
@@ -34,8 +35,8 @@ const CORE: [&str; 12] = [
     "window::",
 ];
 
-/// Tests that move or digest tens of kilobytes up to megabytes: some were seen to take minutes, the others move as much, for code that
-/// the rest runs with less. Those of the formats are marked `ignore` under Miri where they are.
+/// Tests that move or digest tens of kilobytes up to megabytes: some were seen to take minutes, the others move as
+/// much, for code that the rest runs with less. Those of the formats are marked `ignore` under Miri where they are.
 const LONG: [&str; 12] = [
     "codec::byte_order::tests::any_split_into_chunks",
     "codec::crc_simd::tests::gives_what_tables_give",
@@ -54,8 +55,8 @@ const LONG: [&str; 12] = [
 /// Writers of formats, which read nothing that is not trusted: one compresses in C, which Miri cannot interpret.
 const WRITERS: &str = "::write::";
 
-/// Interpreted code is some hundred times slower: a few random inputs of each property are enough here, where they are for
-/// what the code does and not for what it gives.
+/// Interpreted code is some hundred times slower: a few random inputs of each property are enough here, where they are
+/// for what the code does and not for what it gives.
 const RANDOM_CASES: &str = "2";
 
 pub fn run(project: &Project) -> Result<()> {

@@ -56,7 +56,8 @@ pub(super) struct Arguments {
     /// Leave out what the format cannot hold, with a warning, instead of refusing the model.
     #[arg(long)]
     allow_loss: bool,
-    /// Replace OUT, and with --shard-size its files, if they exist. Without it they are left alone and nothing is written.
+    /// Replace OUT, and with --shard-size its files, if they exist. Without it they are left alone and nothing is
+    /// written.
     #[arg(long)]
     force: bool,
 }

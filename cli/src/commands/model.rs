@@ -15,7 +15,8 @@ pub(super) struct Place {
     /// A file of tensors, or a manifest with its files beside it; or the http(s) URL of one.
     #[arg(value_name = "FILE|URL")]
     place: OsString,
-    /// A header to send to the URL's host and to no other, such as 'Authorization: Bearer …'; can be given several times.
+    /// A header to send to the URL's host and to no other, such as 'Authorization: Bearer …'; can be given several
+    /// times.
     #[arg(long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
     /// Refuse redirects to other origins than the URL's (scheme, host and port), and files that a manifest has there.

@@ -1,6 +1,7 @@
 //! Sizes as people write them: `24MB`, `2GiB`, `1.5 GB`.
 
-/// Bytes. Units are decimal (`kB`, `MB`, `GB`, `TB`) or binary (`KiB`, `MiB`, `GiB`, `TiB`), in any case; none means bytes.
+/// Bytes. Units are decimal (`kB`, `MB`, `GB`, `TB`) or binary (`KiB`, `MiB`, `GiB`, `TiB`), in any case; none means
+/// bytes.
 pub(super) fn parse(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a size like 24MB, 1.5GB or 512MiB");
     let text = text.trim();

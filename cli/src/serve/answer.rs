@@ -47,8 +47,8 @@ fn preflight(request: &Request) -> Response {
         .with("Access-Control-Max-Age", PREFLIGHT_SECONDS)
 }
 
-/// The path is without symbolic links. The file is opened once, and its length, validators and bytes all come from that handle: should
-/// another file take its name meanwhile, the two are never mixed.
+/// The path is without symbolic links. The file is opened once, and its length, validators and bytes all come from that
+/// handle: should another file take its name meanwhile, the two are never mixed.
 fn file(path: &Path, request: &Request) -> io::Result<Response> {
     let Some((file, metadata)) = real_file::open(path)? else {
         return Ok(Response::text(404, "there is no such file"));

@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 /// `on_request` could hold one.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// If every connection is being answered, one whose client has received nothing for this long is evicted: it is probably
-/// paused, and can request the rest again.
+/// If every connection is being answered, one whose client has received nothing for this long is evicted: it is
+/// probably paused, and can request the rest again.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a new connection at the limit checks for a stalled one.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Maximum number of evicted connections whose threads have not ended yet. It bounds the number of threads while a client
-/// opens connections without end.
+/// Maximum number of evicted connections whose threads have not ended yet. It bounds the number of threads while a
+/// client opens connections without end.
 const MAX_LEAVING: usize = 64;
 
 /// The limit is never lowered below this number: a browser needs several connections for a page and a model, and so few
@@ -69,8 +69,8 @@ impl Connections {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Takes a new connection in. At the limit another one is evicted for it; if none can be, this waits until one ends.
-    /// `None` once the server has been stopped.
+    /// Takes a new connection in. At the limit another one is evicted for it; if none can be, this waits until one
+    /// ends. `None` once the server has been stopped.
     pub(super) fn admit(&self, stream: TcpStream) -> Option<u64> {
         let mut state = self.lock();
         while !state.closed && !state.has_room() {

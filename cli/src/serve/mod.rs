@@ -51,8 +51,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// machine. For those beyond, others that wait for their clients are closed.
 const MAX_CONNECTIONS: usize = 256;
 
-/// The pause after a failed `accept`. It fails when the process is out of file descriptors, until connections have ended;
-/// trying again at once would only burn the processor.
+/// The pause after a failed `accept`. It fails when the process is out of file descriptors, until connections have
+/// ended; trying again at once would only burn the processor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A connection's thread parses a head of 16 KiB and walks a few paths; the default stack of 2 MiB

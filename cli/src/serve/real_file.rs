@@ -1,11 +1,12 @@
-//! Opens the regular files that the server sends. A link that replaces a folder or file after its path was checked is not
-//! followed, and opening never waits: a pipe would wait for a writer, and a device could change its state.
+//! Opens the regular files that the server sends. A link that replaces a folder or file after its path was checked is
+//! not followed, and opening never waits: a pipe would wait for a writer, and a device could change its state.
 
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
-/// Opens the regular file at `path`, which must have no symbolic link in it, with its metadata; `None` for anything else.
+/// Opens the regular file at `path`, which must have no symbolic link in it, with its metadata; `None` for anything
+/// else.
 #[cfg(target_os = "linux")]
 pub(super) fn open(path: &Path) -> io::Result<Option<(File, Metadata)>> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};

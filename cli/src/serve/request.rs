@@ -59,8 +59,8 @@ impl<'a> Heads<'a> {
         Self { stream, timeout, buffer: Vec::new() }
     }
 
-    /// Reads the next head. It must begin within the timeout, and the whole of it come within a shorter one: a client that
-    /// sends a byte now and then does not hold its thread for ever.
+    /// Reads the next head. It must begin within the timeout, and the whole of it come within a shorter one: a client
+    /// that sends a byte now and then does not hold its thread for ever.
     pub(super) fn next(&mut self) -> io::Result<Next> {
         let mut deadline = Instant::now() + self.timeout;
         let mut has_begun = false;

@@ -94,8 +94,8 @@ impl Client {
         Ok(version.map(|version| read_identity(&version)))
     }
 
-    /// Asks for the first bytes of a range of that version, as many as the buffer takes: see [`Reply::bytes`]. Where there are
-    /// none, all up to `end_of_interest` is of interest.
+    /// Asks for the first bytes of a range of that version, as many as the buffer takes: see [`Reply::bytes`]. Where
+    /// there are none, all up to `end_of_interest` is of interest.
     pub(crate) fn read(
         self: &Rc<Self>,
         url: &str,
@@ -117,7 +117,8 @@ impl Client {
         }
     }
 
-    /// Keeps the first `byte_length` bytes of `buffer`, which the file has from `start`. The reply needs no waiting for.
+    /// Keeps the first `byte_length` bytes of `buffer`, which the file has from `start`. The reply needs no waiting
+    /// for.
     pub(crate) fn write(
         self: &Rc<Self>,
         url: &str,

@@ -28,7 +28,8 @@ impl Store {
         }
     }
 
-    /// Of each content `[URL, version, where it begins, its length]`, or nothing; no length where not all of it is there.
+    /// Of each content `[URL, version, where it begins, its length]`, or nothing; no length where not all of it is
+    /// there.
     pub(super) async fn locate_contents(&mut self, contents: &[Option<Content>]) -> Result<Array> {
         let found = Array::new();
         for content in contents {

@@ -131,7 +131,8 @@ impl<'t> Context<'t> {
         }
         let expected = data.dtype.byte_length(element_count(&shape)?);
         if entry.dtype == PACKED {
-            // What it is packed as is a hint, its length is what counts: the converter of GGUF adds what aligns it there.
+            // What it is packed as is a hint, its length is what counts: the converter of GGUF adds what aligns it
+            // there.
             if expected != Ok(Some(entry.data_len)) {
                 data.dtype = packed();
             }
@@ -143,7 +144,8 @@ impl<'t> Context<'t> {
         Ok(Tensor { attributes, ..Tensor::dense(entry.name.clone(), data.dtype.clone(), shape, data) })
     }
 
-    /// How it is quantized. The descriptors that `quant_id` counts stand in the JSON metadata; many tensors may have one.
+    /// How it is quantized. The descriptors that `quant_id` counts stand in the JSON metadata; many tensors may have
+    /// one.
     fn attributes(&self, entry: &Entry, budget: &mut Budget) -> Result<Metadata> {
         let mut attributes = Metadata::new();
         let mut add = |key: &str, value: &Value| {

@@ -25,15 +25,16 @@ pub(crate) const ENTRY_BYTES: u64 = 80;
 /// The specification's limit on chunks. Stops a count that would make the reader fetch tensors as a table.
 pub const MAX_CHUNKS: u32 = 1_000_000;
 
-/// The specification's limit on the names of all chunks. Stops a length that would make the reader fetch tensors as names.
+/// The specification's limit on the names of all chunks. Stops a length that would make the reader fetch tensors as
+/// names.
 pub const MAX_NAMES_BYTES: u64 = 512 << 20;
 
 /// An index of 100,000 tensors has some 10 MB; the specification allows 2 GiB. Stops a chunk of kilobytes that decodes
 /// until the memory is full.
 pub const MAX_METADATA_BYTES: u64 = 256 << 20;
 
-/// Names of chunks are some 20 bytes long. Entries may name the same bytes: stops thousands that name the same half of a
-/// megabyte.
+/// Names of chunks are some 20 bytes long. Entries may name the same bytes: stops thousands that name the same half of
+/// a megabyte.
 pub const MAX_NAME_BYTES: u32 = 1024;
 
 const FLAG_COMPRESSED: u32 = 1;

@@ -20,8 +20,8 @@ pub fn is_manifest(document: &Map<String, Value>) -> bool {
 /// Reads a manifest.
 ///
 /// # Errors
-/// `FORMAT` where a shard has no name inside the folder, the count is wrong, or a tensor is mapped to no shard; `LIMIT` for too
-/// many shards.
+/// `FORMAT` where a shard has no name inside the folder, the count is wrong, or a tensor is mapped to no shard; `LIMIT`
+/// for too many shards.
 pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let key = |ours: &str, theirs: &str| document.get(ours).or(document.get(theirs));
     let version = key("apr_version", "version").and_then(Value::as_str).unwrap_or("2.0").to_owned();

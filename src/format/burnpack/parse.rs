@@ -127,7 +127,8 @@ fn parse_tensor(value: &Value) -> Result<Described> {
     Ok(Described { dtype, shape, offsets: start..end, attributes })
 }
 
-/// A dtype is a name, or a map of a name to what else there is to say: `{"Bool": "U32"}`, `{"QFloat": {"value": "Q8S", …}}`.
+/// A dtype is a name, or a map of a name to what else there is to say: `{"Bool": "U32"}`,
+/// `{"QFloat": {"value": "Q8S", …}}`.
 pub(crate) fn parse_dtype(stated: &Value) -> Result<Dtype> {
     let (name, details) = match stated {
         Value::String(name) => (name.as_str(), &Value::Null),

@@ -1,4 +1,5 @@
-//! The typed key-value pairs of a GGUF head, as JSON: integers stay exact, floating-point numbers are those of the file.
+//! The typed key-value pairs of a GGUF head, as JSON: integers stay exact, floating-point numbers are those of the
+//! file.
 
 use super::head::Head;
 use crate::error::{Error, ErrorKind, malformed};
@@ -21,8 +22,8 @@ type LongArrays = Vec<(String, LongArray)>;
 
 /// Reads `count` pairs.
 ///
-/// First all of them are passed over and checked: a vocabulary is parsed again each time more of it has come, and to make its
-/// values takes ten times as long as to find their ends.
+/// First all of them are passed over and checked: a vocabulary is parsed again each time more of it has come, and to
+/// make its values takes ten times as long as to find their ends.
 ///
 /// Gives the budget, too, of which the tensors take theirs.
 pub(super) fn parse(head: &mut Head, window: &Window, count: u64) -> Result<(Metadata, LongArrays, Budget), Stop> {

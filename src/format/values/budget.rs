@@ -1,9 +1,10 @@
 //! How much memory the head of a file may take once it is parsed: one budget for all that is read of it, whichever
 //! format or encoding its values have.
 //!
-//! A byte of JSON, CBOR or MessagePack can be a whole value of 72 bytes, and a byte of Zstandard thousands of those. The
-//! budget is in proportion to the bytes that the file really has, and begins with what a head of any length may take.
-//! It counts what values take on 64 bits, so that every platform reads the same files; on wasm32 they take two thirds.
+//! A byte of JSON, CBOR or MessagePack can be a whole value of 72 bytes, and a byte of Zstandard thousands of those.
+//! The budget is in proportion to the bytes that the file really has, and begins with what a head of any length may
+//! take. It counts what values take on 64 bits, so that every platform reads the same files; on wasm32 they take two
+//! thirds.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
@@ -18,12 +19,12 @@ pub(crate) const BASE_BYTES: u64 = 105 << 19;
 /// of the file, and some 500 in memory.
 pub(crate) const BYTES_PER_BYTE: u64 = 4;
 
-/// What the values of the metadata may take of that, however short the head is. A caller who asks for them gets a copy, so
-/// that the peak is twice as much.
+/// What the values of the metadata may take of that, however short the head is. A caller who asks for them gets a copy,
+/// so that the peak is twice as much.
 const BASE_VALUE_BYTES: u64 = 31 << 20;
 
-/// What values may take for each two bytes of the head: so a compressed vocabulary of 150,000 tokens fits, with its merges
-/// and types, and one of 260,000 in plain JSON.
+/// What values may take for each two bytes of the head: so a compressed vocabulary of 150,000 tokens fits, with its
+/// merges and types, and one of 260,000 in plain JSON.
 const VALUE_BYTES_PER_TWO_BYTES: u64 = 7;
 
 /// How many values there may be, however short the head is: the largest vocabularies have 260,000 tokens, each with a
@@ -36,8 +37,8 @@ const BYTES_PER_VALUE: u64 = 16;
 /// What compressed parts of a head may decode to, however short they are: an index of 100,000 tensors has 13 MB.
 pub(crate) const BASE_DECODED_BYTES: u64 = 16 << 20;
 
-/// What they may decode to for each stored byte. The index of a model of equal layers compresses 20 to 50 times. Stops a
-/// file of kilobytes that is decoded for seconds; memory is bounded by the rest of the budget.
+/// What they may decode to for each stored byte. The index of a model of equal layers compresses 20 to 50 times. Stops
+/// a file of kilobytes that is decoded for seconds; memory is bounded by the rest of the budget.
 pub(crate) const DECODED_BYTES_PER_BYTE: u64 = 64;
 
 /// A JSON value.
@@ -52,8 +53,8 @@ const ALLOCATION_BYTES: u64 = 8;
 /// An array with fewer spare items is not worth a copy.
 const LEAST_SPARE_ITEMS: usize = 256;
 
-/// A tensor with one component, as the index, the loader and the native reader keep it, with a part of what a call that loads
-/// all tensors takes for each.
+/// A tensor with one component, as the index, the loader and the native reader keep it, with a part of what a call that
+/// loads all tensors takes for each.
 const TENSOR_BYTES: u64 = 496;
 
 /// A further component of a tensor.
@@ -85,8 +86,8 @@ pub(crate) fn max_values(stored: u64) -> u64 {
 }
 
 impl Budget {
-    /// The budget of a head that has `length` bytes in the file; as many as are stored of it, where the file is compressed
-    /// as a whole.
+    /// The budget of a head that has `length` bytes in the file; as many as are stored of it, where the file is
+    /// compressed as a whole.
     pub(crate) fn of(window: &Window, length: u64) -> Self {
         Budget::new(window.stored(length))
     }

@@ -76,9 +76,9 @@ impl<'a, 'b> MessagePack<'a, 'b> {
         Ok(())
     }
 
-    /// Reads a value of any kind. What JSON cannot say becomes text: bytes in hexadecimal, also those of text that is not
-    /// UTF-8; infinities and NaN by name. An extension becomes its number and its bytes. Keys that are no text become the
-    /// text of their value.
+    /// Reads a value of any kind. What JSON cannot say becomes text: bytes in hexadecimal, also those of text that is
+    /// not UTF-8; infinities and NaN by name. An extension becomes its number and its bytes. Keys that are no text
+    /// become the text of their value.
     pub(crate) fn value(&mut self) -> Result<Value> {
         self.nested(MAX_DEPTH)
     }

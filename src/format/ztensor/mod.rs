@@ -8,10 +8,10 @@
 //! | `\x89ZT2\r\n\x1a\n` | footer of 40 bytes | 2: a manifest whose objects have parts, at aligned offsets | `v2` |
 //!
 //! Sources of 0.1 and 1.x: the specifications 1.0 and 1.2, and the registry of version 2 for what 1.2 leaves open; the
-//! crates and Python packages `ztensor` 0.1 to 1.2. What is read where they differ: the magic stands at the start of 1.0 files
-//! too; digests are over the stored bytes; offsets that are no multiples of 64 and digests of unknown algorithms are
-//! warned of, not refused; lengths of raw and stated ones of compressed blobs must be those of dtype and shape; blobs
-//! do not overlap.
+//! crates and Python packages `ztensor` 0.1 to 1.2. What is read where they differ: the magic stands at the start of
+//! 1.0 files too; digests are over the stored bytes; offsets that are no multiples of 64 and digests of unknown
+//! algorithms are warned of, not refused; lengths of raw and stated ones of compressed blobs must be those of dtype and
+//! shape; blobs do not overlap.
 
 mod blob;
 mod contents;

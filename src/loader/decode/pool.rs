@@ -33,8 +33,8 @@ pub trait Work<B> {
     /// As [`Job::wants_more`](crate::loader::Job::wants_more), but told a little later.
     fn wants_more(&self) -> bool;
 
-    /// Hands over the next stored bytes: the first `length` of `chunk`. Ready once there is use for more, and says whether
-    /// that took a while.
+    /// Hands over the next stored bytes: the first `length` of `chunk`. Ready once there is use for more, and says
+    /// whether that took a while.
     fn push(&self, chunk: B, length: u64) -> LocalBoxFuture<'static, Result<bool, TaskError>>;
 
     /// Ends the task, after the last stored byte. No buffer comes where the caller's was written to.

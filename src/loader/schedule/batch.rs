@@ -29,7 +29,8 @@ use std::sync::Arc;
 /// A tensor to load.
 pub(crate) struct PlannedTensor<B> {
     pub(crate) tensor: Rc<Tensor>,
-    /// Which rows, with the bytes that they take once decoded; `None` for all. Boxed, since a model may have 100,000 tensors.
+    /// Which rows, with the bytes that they take once decoded; `None` for all. Boxed, since a model may have 100,000
+    /// tensors.
     pub(crate) rows: Option<Box<Rows>>,
     /// Where to put the bytes, if the caller said.
     pub(crate) into: Option<B>,
@@ -177,8 +178,8 @@ impl<S: Source> Batch<S> {
         Ok(Task { component: component.clone(), keep, keeps, is_complete, digests })
     }
 
-    /// Whether the bytes go straight into the component's own buffer. What is digested here is digested in small steps: while
-    /// the bytes of one are, those of the next arrive.
+    /// Whether the bytes go straight into the component's own buffer. What is digested here is digested in small steps:
+    /// while the bytes of one are, those of the next arrive.
     pub(crate) fn is_direct(&self, task: &Task) -> bool {
         let takes_whole = self.pool.as_ref().is_some_and(|pool| pool.takes_whole(task));
         task.component.encoding == Encoding::Raw && task.keeps && (takes_whole || !task.is_heavy())
@@ -198,7 +199,8 @@ impl<S: Source> Batch<S> {
         is_small && task.is_some_and(|task| task.is_ok_and(|task| self.is_direct(&task)))
     }
 
-    /// The digests that a component is checked by while it arrives: its own, then that of its tensor where it is all of it.
+    /// The digests that a component is checked by while it arrives: its own, then that of its tensor where it is all of
+    /// it.
     pub(crate) fn digests(&self, planned: usize, component: &Component, is_complete: bool) -> Vec<ComponentDigest> {
         if !is_complete {
             return Vec::new();

@@ -131,8 +131,8 @@ impl<S: Source> RunReader<S> {
         self.next_chunk(reading, count).await?.ok_or_else(|| cut(range.start, at, range.end))
     }
 
-    /// As [`RangeReader::chunk`], in a buffer that other threads are done with, if the last one is still with them: each that they are
-    /// given comes back, and whoever made new ones instead would have more and more.
+    /// As [`RangeReader::chunk`], in a buffer that other threads are done with, if the last one is still with them:
+    /// each that they are given comes back, and whoever made new ones instead would have more and more.
     pub(crate) async fn next_chunk<'a>(
         &self,
         reading: &'a mut RangeReader<S>,

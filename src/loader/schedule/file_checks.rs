@@ -16,8 +16,8 @@ use std::rc::Rc;
 
 /// The checksums of every file of the model, for one call that reads all of them.
 ///
-/// They belong to the call and not to the files: several calls may read the same file at the same time, each from its start to its
-/// end, and any of them may be paused or dropped.
+/// They belong to the call and not to the files: several calls may read the same file at the same time, each from its
+/// start to its end, and any of them may be paused or dropped.
 #[derive(Debug, Default)]
 pub(crate) struct WholeChecks {
     /// By file, while the call reads.
@@ -41,7 +41,8 @@ impl WholeChecks {
         Ok(())
     }
 
-    /// Takes bytes of a file that begin at `start`: each byte once, and in order unless [`WholeChecks::take_any_order`].
+    /// Takes bytes of a file that begin at `start`: each byte once, and in order unless
+    /// [`WholeChecks::take_any_order`].
     pub(crate) fn update(&self, shard: usize, start: u64, bytes: &[u8]) {
         if let Some(sums) = self.sums.borrow_mut().get_mut(shard) {
             sums.update(start, bytes);
@@ -53,8 +54,8 @@ impl WholeChecks {
         self.sums.borrow().get(shard).is_none_or(Sums::take_any_order)
     }
 
-    /// The end of what is read of a file: its length. For a file of unknown length it is the end of what its checksums cover, as the
-    /// head of an EMBD file states it.
+    /// The end of what is read of a file: its length. For a file of unknown length it is the end of what its checksums
+    /// cover, as the head of an EMBD file states it.
     pub(crate) fn known_end<S: Source>(&self, shard: usize, file: &ModelFile<S>) -> Option<u64> {
         let sums = self.sums.borrow();
         let summed_end = || sums.get(shard)?.0.iter().map(|sum| sum.checksum.over.end).max();
@@ -88,8 +89,8 @@ impl WholeChecks {
     }
 }
 
-/// Digests of stretches of a file, computed while the file is read: from its start to its end, or in parts whose digests
-/// can be combined.
+/// Digests of stretches of a file, computed while the file is read: from its start to its end, or in parts whose
+/// digests can be combined.
 #[derive(Debug, Default)]
 struct Sums(Vec<Sum>);
 
@@ -197,8 +198,8 @@ fn begin_file<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Optio
     Ok(Sums::new(checksums))
 }
 
-/// Compares the checksums of one file and returns their algorithms; the last is that of the checksum that covers the whole file,
-/// if there is one.
+/// Compares the checksums of one file and returns their algorithms; the last is that of the checksum that covers the
+/// whole file, if there is one.
 async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, sums: Sums) -> Result<Vec<&'static str>> {
     file.parse_with(format::check_tail).await?;
     let footer_crc32s = footer_crc32s(file, &sums).await?;

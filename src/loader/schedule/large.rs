@@ -61,7 +61,8 @@ impl<B: Buffer> Large<B> {
         }
     }
 
-    /// Digests what was not, and gives the component. `spare` gives buffers for chunks, `turn` is waited for again and again.
+    /// Digests what was not, and gives the component. `spare` gives buffers for chunks, `turn` is waited for again and
+    /// again.
     pub(crate) async fn finish(mut self, spare: impl Fn() -> Option<B>, turn: impl AsyncFn()) -> Result<Received<B>> {
         let mut job = match self.digesting {
             Digesting::Here(job) => job,

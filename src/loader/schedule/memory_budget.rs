@@ -37,8 +37,8 @@ impl MemoryBudget {
         Permit { budget: Rc::clone(self), name: name.to_owned(), bytes }
     }
 
-    /// Waits until `bytes` fit, and says whether it had to. A tensor that is larger than all the room may come alone; and nobody waits while
-    /// `is_needed` says that what comes behind is needed to finish what was begun.
+    /// Waits until `bytes` fit, and says whether it had to. A tensor that is larger than all the room may come alone;
+    /// and nobody waits while `is_needed` says that what comes behind is needed to finish what was begun.
     pub(crate) async fn wait(&self, bytes: u64, is_needed: impl Fn() -> bool) -> bool {
         let mut has_waited = false;
         poll_fn(|context| {

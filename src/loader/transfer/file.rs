@@ -22,8 +22,8 @@ use std::sync::Arc;
 /// The first read is speculative: most heads fit, so that most files open in one round trip.
 pub const FIRST_READ_BYTES: u64 = 64 << 10;
 
-/// A head that goes on behind two reads is of a length that nobody knows: the third one asks for so much more, and is given
-/// up when the parser has what it needs. So a head costs three requests at most, whatever its size.
+/// A head that goes on behind two reads is of a length that nobody knows: the third one asks for so much more, and is
+/// given up when the parser has what it needs. So a head costs three requests at most, whatever its size.
 const HEAD_AHEAD_BYTES: u64 = 128 << 20;
 
 /// A file of a model.
@@ -33,8 +33,8 @@ pub(crate) struct ModelFile<S: Source> {
     identity: RefCell<Option<Identity>>,
     /// What of the stored file decodes to the file that is read; `None` where it is read as it is stored.
     packed: RefCell<Option<Component>>,
-    /// The rest of a body: of one that can only be read from its start, from a server that ignores ranges or of a packed
-    /// file, or of one that was asked for ahead. Kept so that what comes next is not read anew.
+    /// The rest of a body: of one that can only be read from its start, from a server that ignores ranges or of a
+    /// packed file, or of one that was asked for ahead. Kept so that what comes next is not read anew.
     parked: RefCell<Option<Remote<S::Body>>>,
     /// Whether the last answer was such a body.
     comes_from_start: Cell<bool>,
@@ -114,8 +114,8 @@ impl<S: Source> ModelFile<S> {
         }
     }
 
-    /// What of a component's digests stands for its bytes, as they lie in the file. Only those that are worth a request:
-    /// around them the file has bytes that are in no other.
+    /// What of a component's digests stands for its bytes, as they lie in the file. Only those that are worth a
+    /// request: around them the file has bytes that are in no other.
     fn each_content<'a>(
         &self,
         component: &Component,
@@ -341,7 +341,8 @@ impl<S: Source> ModelFile<S> {
         self.has_stable_etag.get()
     }
 
-    /// Whether different answers can bring parts of one tensor: something must tell versions of the file from each other.
+    /// Whether different answers can bring parts of one tensor: something must tell versions of the file from each
+    /// other.
     pub(crate) fn has_validator(&self) -> bool {
         let has = |known: &Identity| known.etag.is_some() || known.last_modified.is_some();
         self.source.is_immutable() || self.identity.borrow().as_ref().is_some_and(has)

@@ -1,15 +1,15 @@
-//! The last bytes that a reading received. A resumed request overlaps them where no validator proves that the file is still the
-//! same version: halves of two versions must never be joined.
+//! The last bytes that a reading received. A resumed request overlaps them where no validator proves that the file is
+//! still the same version: halves of two versions must never be joined.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::ops::Range;
 
-/// How many bytes a resumed request overlaps: few enough to cost nothing beside a round trip, and far more than two versions of
-/// a model's weights have in common by chance.
+/// How many bytes a resumed request overlaps: few enough to cost nothing beside a round trip, and far more than two
+/// versions of a model's weights have in common by chance.
 pub(crate) const OVERLAP_BYTES: u64 = 64 << 10;
 
-/// How many bytes are kept of each read while the server proves by its ETags that the file is the same. They are needed only if it stops
-/// to do so, and copying more of them would slow down the reads.
+/// How many bytes are kept of each read while the server proves by its ETags that the file is the same. They are needed
+/// only if it stops to do so, and copying more of them would slow down the reads.
 pub(crate) const OVERLAP_OF_PROVEN_BYTES: u64 = 4 << 10;
 
 /// The last bytes that were read, up to twice [`OVERLAP_BYTES`].

@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 
-/// Compressed bytes, bytes that nobody wants and large raw tensors pass through a buffer of this size. Miri takes minutes to fill a
-/// quarter of a megabyte with zeros, byte by byte.
+/// Compressed bytes, bytes that nobody wants and large raw tensors pass through a buffer of this size. Miri takes
+/// minutes to fill a quarter of a megabyte with zeros, byte by byte.
 pub(crate) const SCRATCH_BYTES: u64 = if cfg!(miri) { 1 << 10 } else { 256 << 10 };
 
 /// Up to this size a raw tensor's own buffer is handed to the stream, which saves a copy. The buffer is lost
@@ -203,7 +203,8 @@ impl<S: Source> RangeReader<S> {
         Ok(true)
     }
 
-    /// One read: of what is known, else of the body, for which it asks first if there is none. 0 at the end of the file.
+    /// One read: of what is known, else of the body, for which it asks first if there is none. 0 at the end of the
+    /// file.
     async fn read(&mut self, into: &mut BufferOf<S>, at: Range<u64>) -> Result<u64> {
         let known = self.known.get(self.known_at..).unwrap_or_default();
         if !known.is_empty() {
@@ -243,8 +244,8 @@ impl<S: Source> RangeReader<S> {
         Ok(count)
     }
 
-    /// Asks for the next bytes. Where something was read before and nothing proves that the answer is of the same version, asks for the
-    /// last of those bytes again, too.
+    /// Asks for the next bytes. Where something was read before and nothing proves that the answer is of the same
+    /// version, asks for the last of those bytes again, too.
     async fn connect(&mut self) -> Result<Remote<S::Body>> {
         let (end, known) = (self.end.get(), self.tail.range());
         // Half as much after each failure, so that a line that breaks within the overlap still gets further.
@@ -268,8 +269,8 @@ impl<S: Source> RangeReader<S> {
         self.watched(|file| async move { file.ask(range).await }.boxed_local()).await
     }
 
-    /// Takes note of bytes that came into `at` of `into`, the first of which is the next of the reading; those that came once
-    /// before must be the same.
+    /// Takes note of bytes that came into `at` of `into`, the first of which is the next of the reading; those that
+    /// came once before must be the same.
     fn keep_overlap(&mut self, into: &BufferOf<S>, at: Range<u64>) -> Result<()> {
         let start = self.position;
         let end = start + (at.end - at.start);

@@ -1,6 +1,7 @@
 //! What the cache is asked for before it is wanted: its worker reads and checks it meanwhile.
 //!
-//! Where it is known that bytes are read whole into a buffer of their own, they are asked for in such a buffer, and need no copy.
+//! Where it is known that bytes are read whole into a buffer of their own, they are asked for in such a buffer, and
+//! need no copy.
 
 use super::{CachedFile, Version};
 use crate::cache::client::Reply;
@@ -92,8 +93,8 @@ impl Ahead {
     }
 }
 
-/// A buffer of this length, each page of which was touched: that takes longer than to fill it, and is done here while the worker
-/// fills another. `None` where there is no memory.
+/// A buffer of this length, each page of which was touched: that takes longer than to fill it, and is done here while
+/// the worker fills another. `None` where there is no memory.
 fn touched(spare: Option<ArrayBuffer>, byte_length: u64) -> Option<ArrayBuffer> {
     let fitting = spare.filter(|spare| u64::from(spare.byte_length()) == byte_length);
     let bytes = match fitting {

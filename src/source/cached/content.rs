@@ -136,7 +136,8 @@ impl Contents {
         Some(Place { range: place.range.start + (position - start)..place.range.end, ..place.clone() })
     }
 
-    /// The end of what to ask the server for: where the next content begins that is kept elsewhere, `end` at the latest.
+    /// The end of what to ask the server for: where the next content begins that is kept elsewhere, `end` at the
+    /// latest.
     pub(super) fn cut(&self, asked: Range<u64>) -> u64 {
         let expected = self.expected.borrow();
         let next = expected.range(asked.start + 1..).find(|(_, expected)| expected.place.is_some());

@@ -3,12 +3,12 @@
 //! The server is asked once, for one byte, whether the file is still the version that is kept. A conditional request
 //! would do the same for nothing, but across origins `If-None-Match` costs a preflight that few hosts answer, while a
 //! range needs none and `Last-Modified` can always be read. Without a connection, what is kept is trusted (`word`).
-//! Where it is known beforehand what the file must be, and all of it is kept under whatever URL, the server is not asked
-//! at all.
+//! Where it is known beforehand what the file must be, and all of it is kept under whatever URL, the server is not
+//! asked at all.
 //!
 //! Bytes that came with credentials are kept apart from all others ([`key`](crate::cache::key)), also those that are
-//! found by a digest. They, and those of signed URLs, are used only after the server has answered that the file may still be
-//! read, or where no server can be reached.
+//! found by a digest. They, and those of signed URLs, are used only after the server has answered that the file may
+//! still be read, or where no server can be reached.
 
 mod ahead;
 mod body;
@@ -189,7 +189,8 @@ impl CachedFile {
     async fn open(&self) -> Result<()> {
         let mut is_open = self.is_open.lock().await;
         if !*is_open {
-            // Where it is known what the file must be, the server need not be asked what it is, but whether it may be read.
+            // Where it is known what the file must be, the server need not be asked what it is, but whether it may be
+            // read.
             match self.contents.locate_whole(self).await {
                 Ok(Some(version)) => {
                     if self.is_private {
@@ -243,8 +244,8 @@ impl CachedFile {
         None
     }
 
-    /// Bytes of a version that is kept elsewhere are missing: the server is asked for them. Where some were read already, its
-    /// file must be the same.
+    /// Bytes of a version that is kept elsewhere are missing: the server is asked for them. Where some were read
+    /// already, its file must be the same.
     ///
     /// # Errors
     /// `CHANGED` where it is not: a mixture must not come out.
@@ -286,8 +287,8 @@ impl CachedFile {
         Ok((answer, version))
     }
 
-    /// Forgets what is kept and turned out to be wrong: of this file all, of what came from another file's cache only that
-    /// it would be there. That file may be right, and is another model's.
+    /// Forgets what is kept and turned out to be wrong: of this file all, of what came from another file's cache only
+    /// that it would be there. That file may be right, and is another model's.
     fn reject(&self) {
         self.is_quiet.set(true);
         self.contents.take_back(self);

@@ -1,5 +1,5 @@
-//! Whether what the server sends continues what is cached. Where no strong ETag proves it, the last cached bytes are requested once more
-//! and compared: halves of two versions must never be joined.
+//! Whether what the server sends continues what is cached. Where no strong ETag proves it, the last cached bytes are
+//! requested once more and compared: halves of two versions must never be joined.
 
 use super::{CachedFile, Version};
 use crate::cache::end_of_stretch;
@@ -10,7 +10,8 @@ use crate::source::{Answer, Buffer};
 use js_sys::Uint8Array;
 use std::ops::Range;
 
-/// How many cached bytes are compared: half as many after each failure, so that a line that breaks within them still gets further.
+/// How many cached bytes are compared: half as many after each failure, so that a line that breaks within them still
+/// gets further.
 pub(super) const OVERLAP_BYTES: u64 = 64 << 10;
 const LEAST_OVERLAP_BYTES: u64 = 256;
 
@@ -23,7 +24,8 @@ struct Known {
     bytes: JsBuffer,
 }
 
-/// Requests `asked`, which continues bytes of the version `cached`, if that is known. The body begins where `asked` does.
+/// Requests `asked`, which continues bytes of the version `cached`, if that is known. The body begins where `asked`
+/// does.
 ///
 /// # Errors
 /// `CHANGED` where the server says, or its bytes show, that the file is another; those of the network.

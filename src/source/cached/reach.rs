@@ -1,8 +1,9 @@
 //! Whether a server can be reached at all. A request that fails does not say so: a browser reports an answer without
 //! CORS headers, such as the 401 of many servers, by the same exception as a lost connection.
 //!
-//! A `no-cors` request tells them apart: it succeeds with whatever answer there is, of which nothing can be read; so does one
-//! to the page's own origin that does not follow redirects, which may lead to a login elsewhere. HEAD spares the body. The browser's own `fetch` is used also where the caller gave one: what that throws may mean anything.
+//! A `no-cors` request tells them apart: it succeeds with whatever answer there is, of which nothing can be read; so
+//! does one to the page's own origin that does not follow redirects, which may lead to a login elsewhere. HEAD spares
+//! the body. The browser's own `fetch` is used also where the caller gave one: what that throws may mean anything.
 
 use crate::browser::timer::pause;
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
@@ -22,8 +23,8 @@ pub(super) enum Reach {
     Answers,
     /// It did not.
     None,
-    /// The browser may have hidden its answer: in a page that is isolated from other origins a `no-cors` request fails where
-    /// the answer does not allow it, as on a lost connection.
+    /// The browser may have hidden its answer: in a page that is isolated from other origins a `no-cors` request fails
+    /// where the answer does not allow it, as on a lost connection.
     Unknown,
 }
 

@@ -1,5 +1,5 @@
-//! Whether the server's file is the one of which bytes came from another URL's cache. Nothing that the server says could tell:
-//! all of the file is fetched once more, and has the digest that it should or not.
+//! Whether the server's file is the one of which bytes came from another URL's cache. Nothing that the server says
+//! could tell: all of the file is fetched once more, and has the digest that it should or not.
 
 use crate::browser::timer::pause;
 use crate::codec::digest::{Hasher, compare};
@@ -17,7 +17,8 @@ const CHUNK_BYTES: u64 = 1 << 20;
 /// How often to look whether the comparison has ended.
 const LOOK_INTERVAL_MS: u64 = 50;
 
-/// At most one comparison, for all connections. It goes on while those that wait for it lose their patience and ask again.
+/// At most one comparison, for all connections. It goes on while those that wait for it lose their patience and ask
+/// again.
 #[derive(Debug, Default)]
 pub(super) struct Comparison(Rc<RefCell<State>>);
 

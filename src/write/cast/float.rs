@@ -84,8 +84,9 @@ pub(super) fn from_f16(bits: u16) -> f32 {
     f32::from_bits(sign | if magnitude < 0x7c00 << 13 { finite } else { magnitude | INFINITY })
 }
 
-/// `x`, or of the two F32 around it the odd one: rounding that to at most 22 bits gives what rounding `x` would give, as
-/// an odd number is neither one of them nor half-way between two (Boldo and Melquiond, "When double rounding is odd").
+/// `x`, or of the two F32 around it the odd one: rounding that to at most 22 bits gives what rounding `x` would give,
+/// as an odd number is neither one of them nor half-way between two (Boldo and Melquiond, "When double rounding is
+/// odd").
 pub(super) fn to_odd(x: f64) -> f32 {
     let nearest = x as f32;
     let back = f64::from(nearest);

@@ -15,8 +15,8 @@ pub(super) fn encode(floats: &[f32], out: &mut [u8]) {
 }
 
 fn encode_block(block: &[f32; BLOCK_ELEMENTS], encoded: &mut [u8; BLOCK_BYTES]) {
-    // As integers, magnitudes are in the order of their numbers, with infinity after them and NaN last, as numpy's `max`
-    // has them. Of NaN it gives the plain one.
+    // As integers, magnitudes are in the order of their numbers, with infinity after them and NaN last, as numpy's
+    // `max` has them. Of NaN it gives the plain one.
     let largest = block.iter().fold(0, |largest: u32, x| largest.max(x.to_bits() & 0x7fff_ffff));
     let step = f32::from_bits(largest.min(f32::NAN.to_bits())) / 127.0;
     // The inverse of a step below 2^-128 is infinite. gguf then gets only infinities and NaN, which become 0 as bytes;

@@ -80,7 +80,8 @@ impl Half {
         }
     }
 
-    /// The number nearest to `x`; of two, the even one. Numbers between are 54 bits apart at most, so their middle is exact.
+    /// The number nearest to `x`; of two, the even one. Numbers between are 54 bits apart at most, so their middle is
+    /// exact.
     fn nearest(&self, x: f64) -> u16 {
         let (mut below, mut above) = (0, self.infinity());
         while above - below > 1 {

@@ -1,12 +1,13 @@
 //! Writes EMBD `.weights` as their specification (binary weight format 1.0) lays them out: with an index, aligned, with
-//! checksums. The layout that the tools of `cpp_embedder` write has none of that, and is not written; they read no other.
+//! checksums. The layout that the tools of `cpp_embedder` write has none of that, and is not written; they read no
+//! other.
 //!
-//! Of what the specification leaves open, here is done what [`format::embd`](crate::format::embd) reads: sections follow
-//! each other without gaps; tensors, and the data as a whole, begin at multiples of 64 bytes, and the data ends with the
-//! last of them. The special tokens follow the other tokens, their offset counts from the start of the file, and no
-//! `total_size` counts more than entries. The keys that the specification asks for are written if the source or the
-//! caller has them; no time of writing, so that the same input gives the same bytes. A scalar would become `[1]`, since
-//! a tensor has 1 to 4 dimensions: that is a loss.
+//! Of what the specification leaves open, here is done what [`format::embd`](crate::format::embd) reads: sections
+//! follow each other without gaps; tensors, and the data as a whole, begin at multiples of 64 bytes, and the data ends
+//! with the last of them. The special tokens follow the other tokens, their offset counts from the start of the file,
+//! and no `total_size` counts more than entries. The keys that the specification asks for are written if the source or
+//! the caller has them; no time of writing, so that the same input gives the same bytes. A scalar would become `[1]`,
+//! since a tensor has 1 to 4 dimensions: that is a loss.
 
 mod sections;
 

@@ -17,8 +17,8 @@ pub(super) struct FrameEncoder {
 }
 
 impl FrameEncoder {
-    /// The frame of a blob of this length, where it is known: the frame states it, so that its reader need not make room
-    /// for more.
+    /// The frame of a blob of this length, where it is known: the frame states it, so that its reader need not make
+    /// room for more.
     pub(super) fn new(length: Option<u64>) -> Result<Self> {
         let mut encoder = Encoder::new(Vec::new(), LEVEL).map_err(refused)?;
         encoder.set_pledged_src_size(length).map_err(refused)?;

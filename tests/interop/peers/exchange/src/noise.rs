@@ -35,7 +35,8 @@ impl Noise {
         PLAIN.iter().flat_map(|(dtype, bytes)| self.tensors(dtype, *bytes)).collect()
     }
 
-    /// Tensors of a dtype whose elements have so many bytes: scalars, empty tensors, odd shapes and one that is not small.
+    /// Tensors of a dtype whose elements have so many bytes: scalars, empty tensors, odd shapes and one that is not
+    /// small.
     pub fn tensors(&mut self, dtype: &str, element_bytes: u64) -> Vec<Tensor> {
         let mut shapes = vec![vec![], vec![0], vec![self.below(7) + 1, 0, self.below(7) + 1], vec![1, 1]];
         shapes.extend((1..=4).map(|rank| (0..rank).map(|_| self.below(7) + 1).collect()));

@@ -9,6 +9,7 @@ use clap::Parser;
 
 use crate::project::Project;
 
+mod api;
 mod apt;
 mod bench;
 mod browser;

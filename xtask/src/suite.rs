@@ -8,8 +8,9 @@ use anyhow::{Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    browser, cache_test, cargo_tools, chaos, command, crash_test, examples_test, formats, headless, interop, lanes,
-    msrv, nginx_test, package_test, page_test, parity, release, setup, trap_test, types, wasm_target, worker_test,
+    api, browser, cache_test, cargo_tools, chaos, command, crash_test, examples_test, formats, headless, interop,
+    lanes, msrv, nginx_test, package_test, page_test, parity, release, setup, trap_test, types, wasm_target,
+    worker_test,
 };
 
 struct Step {
@@ -21,12 +22,13 @@ struct Step {
 }
 
 /// One after another: compilers use every core, and what is found, built and converted here is what the others need.
-const FIRST: [Step; 9] = [
+const FIRST: [Step; 10] = [
     Step { name: "tools", promise: "every tool is there", run: setup::all },
     Step { name: "fmt", promise: "the code is formatted", run: formatting },
     Step { name: "clippy", promise: "clippy has nothing to say", run: clippy },
     Step { name: "clippy-wasm", promise: "nor for wasm32", run: clippy_for_wasm },
     Step { name: "types", promise: "the JavaScript agrees with its types and with the public API", run: types::run },
+    Step { name: "api", promise: "the public Rust API is that of its snapshot", run: api::run },
     Step { name: "msrv", promise: "the library compiles with the stated version of Rust", run: msrv::run },
     Step { name: "package", promise: "the npm package is whole, typed and small", run: package_test::run },
     Step { name: "publish", promise: "npm and crates.io would accept the packages", run: release::dry_run },

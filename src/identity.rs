@@ -24,7 +24,7 @@ impl Identity {
     }
 
     /// What differs from `earlier`, in words; `None` where this can be the same file.
-    pub fn change_since(&self, earlier: &Identity) -> Option<String> {
+    pub(crate) fn change_since(&self, earlier: &Identity) -> Option<String> {
         fn differ<T: PartialEq>(now: &Option<T>, then: &Option<T>) -> bool {
             now.is_some() && then.is_some() && now != then
         }
@@ -42,7 +42,7 @@ impl Identity {
     }
 
     /// Takes over what only `now` tells: an answer may come from another server of the same host, and tell more.
-    pub fn learn(&mut self, now: &Identity) {
+    pub(crate) fn learn(&mut self, now: &Identity) {
         self.length = self.length.or(now.length);
         self.etag = self.etag.take().or_else(|| now.etag.clone());
         self.last_modified = self.last_modified.take().or_else(|| now.last_modified.clone());

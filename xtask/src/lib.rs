@@ -7,6 +7,7 @@
     reason = "tools of the project, which nobody else calls"
 )]
 
+pub mod api;
 pub mod apt;
 pub mod browser;
 pub mod call_graph;

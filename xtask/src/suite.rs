@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{browser, cargo_tools, command, lanes, msrv, release, setup, types, wasm_target, workspace};
+use crate::{api, browser, cargo_tools, command, lanes, msrv, release, setup, types, wasm_target, workspace};
 
 /// Ten seconds: enough to notice what breaks often.
 const SHORT_CHAOS_MINUTES: &str = "0.17";
@@ -21,13 +21,14 @@ struct Step {
 }
 
 /// One after another: compilers use every core, and what is found, built and converted here is what the others need.
-const FIRST: [Step; 10] = [
+const FIRST: [Step; 11] = [
     Step { name: "tools", promise: "every tool is there", run: setup::all },
     Step { name: "fmt", promise: "the code is formatted", run: formatting },
     Step { name: "clippy", promise: "clippy has nothing to say", run: clippy },
     Step { name: "clippy-wasm", promise: "nor for wasm32", run: clippy_for_wasm },
     Step { name: "features", promise: "each feature alone compiles without a warning", run: features },
     Step { name: "types", promise: "the JavaScript agrees with its types and with the public API", run: types::run },
+    Step { name: "api", promise: "the public Rust API is that of its snapshot", run: api::run },
     Step { name: "msrv", promise: "the library compiles with the stated version of Rust", run: msrv::run },
     Step {
         name: "package",

@@ -1,0 +1,64 @@
+//! Compares the public API of the Rust library with its snapshot, so that every change of it is seen in review.
+
+use std::collections::HashSet;
+use std::env;
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use public_api::Builder;
+
+use crate::command;
+use crate::project::Project;
+
+/// The native API with the default features.
+const SNAPSHOT: &str = "tests/api/weightstream.txt";
+
+/// The first run also compiles the dependencies.
+const RUSTDOC_LIMIT: Duration = Duration::from_secs(600);
+
+/// Compares the public API with the snapshot, or rewrites the snapshot if `UPDATE_SNAPSHOTS` is set.
+pub fn run(project: &Project) -> Result<()> {
+    let api = public_api(project)?;
+    let snapshot = project.root.join(SNAPSHOT);
+    if env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        return Ok(fs::write(snapshot, api)?);
+    }
+    let known = fs::read_to_string(snapshot).context(SNAPSHOT)?;
+    let (added, removed) = (missing(&api, &known), missing(&known, &api));
+    ensure!(
+        api == known,
+        "the public API differs from {SNAPSHOT}.\nadded:\n{added}\nremoved:\n{removed}\n\
+         To accept the change, run: UPDATE_SNAPSHOTS=1 cargo xtask test api"
+    );
+    Ok(())
+}
+
+/// One line for each public item. Implementations that the compiler derives or provides are left out.
+fn public_api(project: &Project) -> Result<String> {
+    // A folder of its own: build scripts of dependencies run again when RUSTC_BOOTSTRAP changes.
+    let target = project.target.join("api");
+    let mut rustdoc = Command::new("cargo");
+    rustdoc.args(["rustdoc", "--package", "weightstream", "--lib", "--target-dir"]).arg(&target);
+    rustdoc.args(["--", "-Z", "unstable-options", "--output-format", "json"]);
+    // The JSON of rustdoc is unstable, and a stable compiler writes it only with this.
+    rustdoc.env("RUSTC_BOOTSTRAP", "1").env_remove("RUSTDOCFLAGS").current_dir(&project.root);
+    command::quiet(&mut rustdoc, RUSTDOC_LIMIT)?;
+
+    let api = Builder::from_rustdoc_json(target.join("doc/weightstream.json"))
+        .omit_blanket_impls(true)
+        .omit_auto_trait_impls(true)
+        .omit_auto_derived_impls(true)
+        .build()
+        .context(
+            "if this compiler is newer, set `public-api` in xtask/Cargo.toml to the release for its rustdoc JSON",
+        )?;
+    Ok(api.items().map(|item| format!("{item}\n")).collect())
+}
+
+/// The lines of one text that the other one lacks.
+fn missing(text: &str, other: &str) -> String {
+    let known: HashSet<&str> = other.lines().collect();
+    text.lines().filter(|line| !known.contains(line)).collect::<Vec<_>>().join("\n")
+}

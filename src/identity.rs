@@ -14,7 +14,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whether `now` is the same file for sure: unlike for [`Identity::change_since`], something must say so.
+    /// Whether `now` is the same file for sure: unlike for `change_since`, something must say so.
     pub fn is_confirmed_by(&self, now: &Identity) -> bool {
         let is_same = match (&now.etag, &self.etag) {
             (Some(now), Some(then)) => now == then,

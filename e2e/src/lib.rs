@@ -1,11 +1,7 @@
 //! End-to-end tests: the npm package and the command in real browsers, over real networks, beside the formats' own
 //! tools.
 
-#![allow(
-    missing_debug_implementations,
-    clippy::missing_errors_doc,
-    reason = "tools of the project, which nobody else calls"
-)]
+#![allow(missing_debug_implementations, clippy::missing_errors_doc, reason = "used only by programs of this workspace")]
 
 pub mod browser_traps;
 pub mod cache_test;

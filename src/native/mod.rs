@@ -1,8 +1,9 @@
 //! Reads models on disk or in memory, without async: the native side of the library.
 //!
-//! [`Reader::open`] reads with positioned reads, so that opening costs the heads of the files alone, and a file that
-//! another process changes is an error. [`Reader::open_mapped`] maps the files instead, so that a raw tensor is a slice
-//! of the map; its caller promises that nobody changes them. On wasm32 [`Reader::from_bytes`] reads files in memory.
+//! [`Reader::open`] reads with positioned reads, so that opening costs the heads of the files alone. A file that
+//! another process cuts short is an error; bytes that it overwrites in place go unnoticed, unless a digest covers them.
+//! [`Reader::open_mapped`] maps the files instead, so that a raw tensor is a slice of the map; its caller promises that
+//! no process changes them. On wasm32 [`Reader::from_bytes`] reads files in memory.
 
 mod component;
 #[cfg(not(target_arch = "wasm32"))]

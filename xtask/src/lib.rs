@@ -1,11 +1,7 @@
 //! What the project's tasks, its end-to-end tests and its benchmarks share: finding and installing tools, building the
 //! npm package, and the demo's model.
 
-#![allow(
-    missing_debug_implementations,
-    clippy::missing_errors_doc,
-    reason = "tools of the project, which nobody else calls"
-)]
+#![allow(missing_debug_implementations, clippy::missing_errors_doc, reason = "used only by programs of this workspace")]
 
 pub mod api;
 pub mod apt;

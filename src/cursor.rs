@@ -1,16 +1,16 @@
-//! A stretch of a file read field by field, of which nobody knows the end before it is read: a GGUF head,
-//! a vocabulary.
+//! Reads a section of a file field by field, when the length of the section is not known in advance: a GGUF header, a
+//! vocabulary.
 
 use crate::error::{Error, ErrorKind, malformed};
 use crate::window::{Stop, Window};
 
-/// Where bytes are missing, at least so many more are asked for: a round trip costs more than they do.
+/// Minimum number of further bytes to request when bytes are missing: a round trip takes longer than reading them.
 const GROWTH_BYTES: u64 = 1 << 20;
 
-/// Reads fields from a place in the file on, in either byte order.
+/// Reads fields from an offset of the file on, in either byte order.
 ///
-/// Where bytes are missing it stops, and asks for twice as many as are known: so all parses together read
-/// no more than three times the file's bytes.
+/// If bytes are missing, it stops and requests twice as many bytes as are known. All parses together therefore read at
+/// most three times the file's bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     known: &'a [u8],
@@ -19,12 +19,12 @@ pub(crate) struct Cursor<'a> {
     limit: u64,
     file_length: Option<u64>,
     section: &'static str,
-    /// The byte order of the fields that are read from here on.
+    /// The byte order of the fields that are read next.
     pub(crate) big_endian: bool,
 }
 
 impl<'a> Cursor<'a> {
-    /// Reads from `start` on, but never more than `limit` bytes. `section` is what errors call them: "the head".
+    /// Reads from `start` on, at most `limit` bytes. `section` names the bytes in error messages, such as "the head".
     pub(crate) fn new(window: &'a Window, start: u64, limit: u64, section: &'static str) -> Self {
         let known = window.known_from(start, start.saturating_add(limit));
         Cursor { known, at: 0, start, limit, file_length: window.file_length(), section, big_endian: false }
@@ -54,11 +54,11 @@ impl<'a> Cursor<'a> {
         Ok(array)
     }
 
-    // What is known lies within the limit and the file.
+    // The known bytes are within the limit and within the file.
     #[inline]
     pub(crate) fn take(&mut self, length: u64) -> Result<&'a [u8], Stop> {
         let taken = self.known.get(self.at..).and_then(|rest| rest.get(..usize::try_from(length).ok()?));
-        let Some(taken) = taken else { return Err(self.lacking(length)) };
+        let Some(taken) = taken else { return Err(self.missing(length)) };
         self.at += taken.len();
         Ok(taken)
     }
@@ -70,20 +70,19 @@ impl<'a> Cursor<'a> {
         Ok(text.map_err(|_| malformed(format!("a name in {} is not UTF-8", self.section)).at(start..start + length))?)
     }
 
-    /// Stops unless the next `length` bytes are known: before many fields are read, and anything is allocated
-    /// for them, whose number the file only claims.
+    /// Stops unless the next `length` bytes are known. Call it before reading or allocating many fields whose number
+    /// the file states.
     pub(crate) fn ensure(&self, length: u64) -> Result<(), Stop> {
         let position = self.position();
         let end = position.saturating_add(length);
         if end - self.start > self.limit {
-            let what =
-                format!("{} is longer than the {} bytes that weightstream reads of it", self.section, self.limit);
+            let what = format!("{} is longer than the limit of {} bytes", self.section, self.limit);
             return Err(Error::new(ErrorKind::Limit, what).at(position..end).into());
         }
         if let Some(file_length) = self.file_length
             && end > file_length
         {
-            let what = format!("{} should go on to byte {end} at least, but the file has {file_length}", self.section);
+            let what = format!("{} extends at least to byte {end}, but the file has {file_length} bytes", self.section);
             return Err(Error::new(ErrorKind::Truncated, what).at(position..end).into());
         }
         let known = self.known.len() as u64;
@@ -95,19 +94,19 @@ impl<'a> Cursor<'a> {
         Err(Stop::Need(self.start..wanted.min(self.file_length.unwrap_or(u64::MAX)).max(end)))
     }
 
-    /// Why so many bytes cannot be taken.
+    /// The reason why `length` bytes cannot be read.
     #[cold]
-    fn lacking(&self, length: u64) -> Stop {
-        let internal = || Error::new(ErrorKind::Internal, "bytes that are known are not there").into();
+    fn missing(&self, length: u64) -> Stop {
+        let internal = || Error::new(ErrorKind::Internal, "known bytes are missing").into();
         self.ensure(length).err().unwrap_or_else(internal)
     }
 
-    /// Where the next field begins in the file.
+    /// The offset of the next field in the file.
     pub(crate) fn position(&self) -> u64 {
         self.start + self.at as u64
     }
 
-    /// The bytes of a number, lowest first.
+    /// The bytes of a number, least significant first.
     #[inline]
     fn number<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
         let mut bytes = self.array()?;
@@ -123,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn asks_for_twice_what_is_known_but_not_beyond_the_file() {
+    fn requests_twice_the_known_bytes_within_the_file() {
         let mut window = Window::new(Some(10 << 20));
         let stop = |window: &Window, length| Cursor::new(window, 0, u64::MAX, "it").ensure(length);
         assert_eq!(stop(&window, 4), Err(Stop::Need(0..GROWTH_BYTES)));
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn never_asks_for_more_than_its_limit() {
+    fn never_requests_more_than_the_limit() {
         let window = Window::new(None);
         let cursor = Cursor::new(&window, 100, 50, "it");
         assert_eq!(cursor.ensure(50), Err(Stop::Need(100..150)));

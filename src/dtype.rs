@@ -1,11 +1,11 @@
-//! Element types, spelled as SafeTensors and GGUF spell them, with their sizes.
+//! Element types and their sizes. Names are those of SafeTensors and GGUF.
 
 use crate::error::{Error, ErrorKind, Result, malformed};
 use std::fmt;
 
-/// The kind of JavaScript typed array (or native slice) that shows a dtype's elements best.
+/// The JavaScript typed array (or native slice type) that represents a dtype's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it all")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum ArrayKind {
     F32,
     F64,
@@ -20,7 +20,7 @@ pub enum ArrayKind {
 }
 
 impl ArrayKind {
-    /// Bytes of one element of the array.
+    /// The size of one array element in bytes.
     pub fn element_bytes(self) -> usize {
         match self {
             ArrayKind::I8 | ArrayKind::U8 => 1,
@@ -35,19 +35,19 @@ macro_rules! dtypes {
     ($($variant:ident $name:literal $elements:literal $bytes:literal $array:ident;)*) => {
         /// The type of a tensor's elements. Quantized types are stored in blocks of several elements.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-        #[allow(non_camel_case_types, missing_docs, reason = "the field's own spelling")]
+        #[allow(non_camel_case_types, missing_docs, reason = "the spelling of the formats")]
         #[non_exhaustive]
         pub enum Dtype {
             $($variant,)*
-            /// A dtype that weightstream has no size for: its tensors load as raw bytes.
+            /// A dtype of unknown size. Its tensors are loaded as raw bytes.
             Other(Box<str>),
         }
 
         impl Dtype {
-            /// Every dtype with a size, in the order of the table.
+            /// All dtypes of known size, in the order of the table.
             pub const ALL: &'static [Dtype] = &[$(Dtype::$variant,)*];
 
-            /// The dtype's name, as SafeTensors or GGUF spell it.
+            /// The dtype's name in SafeTensors or GGUF.
             pub fn name(&self) -> &str {
                 match self {
                     $(Dtype::$variant => $name,)*
@@ -63,7 +63,7 @@ macro_rules! dtypes {
                 }
             }
 
-            /// How elements are stored: so many of them in so many bytes. `None` where the size is not known.
+            /// The number of elements and bytes in a block; `None` if the size is unknown.
             pub fn block(&self) -> Option<Block> {
                 match self {
                     $(Dtype::$variant => Some(Block { elements: $elements, bytes: $bytes }),)*
@@ -71,7 +71,7 @@ macro_rules! dtypes {
                 }
             }
 
-            /// The typed array that shows the elements.
+            /// The typed array that represents the elements.
             pub fn array_kind(&self) -> ArrayKind {
                 match self {
                     $(Dtype::$variant => ArrayKind::$array,)*
@@ -83,8 +83,8 @@ macro_rules! dtypes {
 }
 
 // name, elements per block, bytes per block, typed array. Block sizes of the quantized types: ggml's
-// `ggml-common.h`, as the GGUF specification lists them. 16-bit floats show as U16: JavaScript's own
-// Float16Array is too young to hand out.
+// `ggml-common.h`, as the GGUF specification lists them. 16-bit floats are U16: JavaScript's `Float16Array` is too
+// recent to rely on.
 dtypes! {
     F64 "F64" 1 8 F64;
     F32 "F32" 1 4 F32;
@@ -137,17 +137,17 @@ dtypes! {
     NVFP4 "NVFP4" 64 36 U8;
 }
 
-/// The smallest stretch of a dtype that stands on its own: `elements` elements in `bytes` bytes.
+/// The smallest unit of a dtype that can be stored: `elements` elements in `bytes` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Elements in a block.
+    /// The number of elements in a block.
     pub elements: u64,
-    /// Bytes of a block.
+    /// The size of a block in bytes.
     pub bytes: u64,
 }
 
 impl Dtype {
-    /// Bytes that `elements` elements take, or `None` for a dtype of unknown size.
+    /// The size of `elements` elements in bytes; `None` for a dtype of unknown size.
     ///
     /// ```
     /// use weightstream::dtype::Dtype;
@@ -158,7 +158,7 @@ impl Dtype {
     /// ```
     ///
     /// # Errors
-    /// `FORMAT` where the elements do not fill whole blocks, or the size does not fit 64 bits.
+    /// `FORMAT` if the elements do not fill whole blocks, or if the size overflows `u64`.
     pub fn byte_length(&self, elements: u64) -> Result<Option<u64>> {
         let Some(block) = self.block() else { return Ok(None) };
         if !elements.is_multiple_of(block.elements) {
@@ -180,17 +180,19 @@ impl fmt::Display for Dtype {
     }
 }
 
-/// The most dimensions of a tensor: NumPy and PyTorch have the same limit. Stops shapes of millions of them.
+/// Maximum number of dimensions of a tensor. NumPy and PyTorch have the same limit. It stops shapes of millions of
+/// dimensions.
 pub const MAX_DIMS: usize = 64;
 
 /// The number of elements of a shape: 1 for a scalar.
 ///
 /// # Errors
-/// `LIMIT` for more than [`MAX_DIMS`] dimensions. `FORMAT` where the product does not fit 64 bits, even if another
-/// dimension is zero: no tool writes such a shape, and code that multiplies in another order would overflow.
+/// `LIMIT` for more than [`MAX_DIMS`] dimensions. `FORMAT` if the product of the nonzero dimensions overflows `u64`,
+/// even if another dimension is zero: no tool writes such a shape, and code that multiplies in another order would
+/// overflow.
 pub fn element_count(shape: &[u64]) -> Result<u64> {
     if shape.len() > MAX_DIMS {
-        let what = format!("it has {} dimensions; weightstream reads tensors of {MAX_DIMS}", shape.len());
+        let what = format!("it has {} dimensions; the limit is {MAX_DIMS}", shape.len());
         return Err(Error::new(ErrorKind::Limit, what));
     }
     let nonzero = shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim.max(1)));
@@ -205,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back_to_their_dtype() {
+    fn from_name_inverts_name() {
         for dtype in Dtype::ALL {
             assert_eq!(&Dtype::from_name(dtype.name()), dtype);
         }
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_shape_whose_product_overflows() {
+    fn refuses_overflowing_shapes() {
         assert_eq!(element_count(&[]), Ok(1));
         assert_eq!(element_count(&[3, 0, 5]), Ok(0));
         assert!(element_count(&[1 << 33, 1 << 33]).is_err());

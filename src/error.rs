@@ -1,11 +1,11 @@
-//! What can go wrong, said so that a reader knows what it was, where, and what to do.
+//! Errors, with a message that states what is wrong, where, and what the user can do.
 
 use std::fmt;
 use std::ops::Range;
 #[cfg(not(target_arch = "wasm32"))]
 use std::sync::Arc;
 
-/// The library's result.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! error_kinds {
@@ -25,7 +25,7 @@ macro_rules! error_kinds {
                 }
             }
 
-            /// What the user can do, unless the place that raised the error gives more specific advice.
+            /// The general advice to the user, for errors without more specific advice.
             fn advice(self) -> &'static str {
                 match self {
                     $(ErrorKind::$kind => $advice,)+
@@ -52,17 +52,17 @@ error_kinds! {
     /// The file changed after the load began.
     Changed = "CHANGED", "Open the model again to load its new version.";
     /// The file, or a response, ends too early.
-    Truncated = "TRUNCATED", "The file was probably not copied or uploaded whole: replace it.";
+    Truncated = "TRUNCATED", "The file was probably not copied or uploaded completely: replace it.";
     /// The bytes do not match the checksum or digest that was expected.
-    Checksum = "CHECKSUM", "The bytes were damaged on the way or in storage: fetch or upload the file again.";
+    Checksum = "CHECKSUM", "The bytes were damaged in transit or in storage: download or upload the file again.";
     /// The bytes violate the rules of their format.
-    Format = "FORMAT", "The file is damaged or was written by a faulty tool: make it again.";
+    Format = "FORMAT", "The file is damaged or was written by a faulty tool: create it again.";
     /// A size or count exceeds what the loader allows or can allocate.
-    Limit = "LIMIT", "The file is damaged, or made to do harm; if you know it to be neither, please report it.";
+    Limit = "LIMIT", "The file is damaged or malicious. If it is neither, please report it.";
     /// The format, or a feature that it uses, is not supported by this version or by this browser.
     Unsupported = "UNSUPPORTED", "Convert the model to a format that weightstream reads.";
     /// There is no tensor or file of this name.
-    NotFound = "NOT_FOUND", "Check the spelling; the index lists what there is.";
+    NotFound = "NOT_FOUND", "Check the spelling; the index lists all names.";
     /// An argument or an option is invalid.
     InvalidArgument = "INVALID_ARGUMENT", "Correct the call.";
     /// The loader was closed.
@@ -73,48 +73,48 @@ error_kinds! {
     Internal = "INTERNAL", "Please report it with the file that caused it.";
 }
 
-/// One error: its kind, what was wrong, and where.
+/// An error: its kind, what is wrong, and where.
 ///
-/// The places (`url`, `tensor`, `range`, `status`) are filled in by whoever knows them as the error
-/// passes: the parser knows the bytes, the loader the file.
+/// Each layer adds the parts of [`Place`] that it knows while the error propagates: the parser adds the byte range, the
+/// loader adds the file.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Error {
-    /// The kind of fault.
+    /// The kind of the error.
     pub kind: ErrorKind,
-    /// What was wrong, as half a sentence.
+    /// What is wrong, as a clause without a full stop.
     pub what: String,
-    /// Whether it may pass: the same request can succeed a little later.
+    /// Whether the same request may succeed later.
     pub is_transient: bool,
-    /// Where it was.
+    /// Where the error occurred.
     pub place: Box<Place>,
 }
 
-/// Where an error happened, as far as it is known.
+/// Where an error occurred, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Place {
     /// The URL or path of the file.
     pub url: Option<String>,
-    /// The tensor concerned.
+    /// The name of the tensor.
     pub tensor: Option<String>,
-    /// The bytes of the file that it is about, half-open.
+    /// The byte range of the file that the error is about.
     pub range: Option<Range<u64>>,
     /// The HTTP status.
     pub status: Option<u16>,
-    /// How long the server asked to wait before the next request.
+    /// The delay in milliseconds that the server requested before the next request.
     pub retry_after_ms: Option<u64>,
-    /// What to do, where it is more exact than the kind's general advice.
+    /// What the user can do, if it is more specific than the general advice of the kind.
     pub advice: Option<String>,
-    /// The JavaScript exception behind it.
+    /// The JavaScript exception that caused the error.
     #[cfg(target_arch = "wasm32")]
     pub cause: Option<wasm_bindgen::JsValue>,
-    /// The error of the operating system or of another crate behind it: [`std::error::Error::source`] of the error.
+    /// The error of the operating system or of another crate that caused the error: its [`std::error::Error::source`].
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) cause: Cause,
 }
 
-/// An error that led to another one. Errors with different causes are equal if all else is.
+/// The cause of an error. It is ignored when errors are compared.
 #[cfg(not(target_arch = "wasm32"))]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cause(Option<Arc<dyn std::error::Error + Send + Sync>>);
@@ -127,55 +127,55 @@ impl PartialEq for Cause {
 }
 
 impl Error {
-    /// An error of `kind`; `what` says what was wrong, in half a sentence without a full stop.
+    /// Creates an error. `what` states what is wrong, as a clause without a full stop.
     pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
         Error { kind, what: what.into(), is_transient: false, place: Box::default() }
     }
 
-    /// Adds the file, unless it is known already.
+    /// Sets the URL or path of the file, unless it is already set.
     #[must_use]
     pub fn in_file(mut self, url: &str) -> Self {
         self.place.url.get_or_insert_with(|| url.to_owned());
         self
     }
 
-    /// Adds the tensor, unless it is known already.
+    /// Sets the tensor, unless it is already set.
     #[must_use]
     pub fn in_tensor(mut self, name: &str) -> Self {
         self.place.tensor.get_or_insert_with(|| name.to_owned());
         self
     }
 
-    /// Adds the bytes of the file, unless they are known already.
+    /// Sets the byte range of the file, unless it is already set.
     #[must_use]
     pub fn at(mut self, range: Range<u64>) -> Self {
         self.place.range.get_or_insert(range);
         self
     }
 
-    /// Adds the HTTP status.
+    /// Sets the HTTP status.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.place.status = Some(status);
         self
     }
 
-    /// Says that the same request can succeed a little later.
+    /// Marks the error as transient: the same request may succeed later.
     #[must_use]
     pub fn transient(mut self) -> Self {
         self.is_transient = true;
         self
     }
 
-    /// Says what to do about it, in a whole sentence.
+    /// Sets the advice to the user, as a full sentence.
     #[must_use]
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.place.advice = Some(advice.into());
         self
     }
 
-    /// Keeps the error that led to this one, for [`std::error::Error::source`]. On wasm32 it is dropped: causes there
-    /// are JavaScript exceptions.
+    /// Sets the cause, which [`std::error::Error::source`] returns. On wasm32 the cause is dropped: causes there are
+    /// JavaScript exceptions.
     #[must_use]
     pub fn with_cause(self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
         #[cfg(target_arch = "wasm32")]
@@ -225,7 +225,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// A fault in the bytes of a format: the commonest error there is.
+/// An error of kind [`ErrorKind::Format`], the most frequent kind.
 pub(crate) fn malformed(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Format, what)
 }
@@ -242,25 +242,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_says_what_where_and_what_to_do() {
+    fn a_message_states_what_where_and_the_advice() {
         let error = malformed("the magic is `XXXX`").at(0..4).in_tensor("a.b").in_file("https://host/m.apr");
         assert_eq!(
             error.to_string(),
             "https://host/m.apr: tensor \"a.b\": the magic is `XXXX` (bytes 0 to 4). \
-             The file is damaged or was written by a faulty tool: make it again."
+             The file is damaged or was written by a faulty tool: create it again."
         );
         assert_eq!(error.code(), "FORMAT");
     }
 
     #[test]
-    fn the_place_nearest_to_the_fault_wins() {
+    fn the_first_place_is_kept() {
         let error = malformed("x").at(5..6).at(0..100).in_tensor("inner").in_tensor("outer");
         assert_eq!(error.place.range, Some(5..6));
         assert_eq!(error.place.tensor.as_deref(), Some("inner"));
     }
 
     #[test]
-    fn a_cause_can_be_reached_and_is_not_compared() {
+    fn a_cause_is_accessible_and_not_compared() {
         let caused = malformed("x").with_cause(std::fmt::Error);
         let source = std::error::Error::source(&caused).and_then(|cause| cause.downcast_ref::<std::fmt::Error>());
         assert_eq!(source, Some(&std::fmt::Error));

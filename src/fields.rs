@@ -1,9 +1,9 @@
-//! A section of a file read field by field, little-endian, with errors that name the place.
+//! Reads the little-endian fields of a section of a file. Errors include the byte range.
 
 use crate::error::{Error, Result, malformed};
 use std::ops::Range;
 
-/// Reads the fields of `bytes`, which begin at `base` in the file.
+/// Reads the fields of `bytes`, which start at offset `base` of the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
@@ -13,7 +13,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// `section` is what errors call these bytes: "the tensor index".
+    /// `section` names the bytes in error messages, such as "the tensor index".
     pub(crate) fn new(bytes: &'a [u8], base: u64, section: &'static str) -> Self {
         Fields { bytes, at: 0, base, section }
     }
@@ -53,12 +53,12 @@ impl<'a> Fields<'a> {
             .map_err(|_| malformed(format!("a name in {} is not UTF-8", self.section)).at(start..start + length as u64))
     }
 
-    /// Where the next field begins in the file.
+    /// The offset of the next field in the file.
     pub(crate) fn position(&self) -> u64 {
         self.base + self.at as u64
     }
 
-    /// The bytes from `start` to here, for errors about what was just read.
+    /// The range from `start` to the current position, for errors about fields that were just read.
     pub(crate) fn since(&self, start: u64) -> Range<u64> {
         start..self.position()
     }

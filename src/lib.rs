@@ -123,12 +123,13 @@
 //! stops where bytes are missing until the engine has fetched them.
 
 #![deny(missing_docs, unsafe_code)]
-// Every build has what only some formats need; the linker drops it. With all formats nothing may be unused.
+// Helpers that only some formats use are always compiled; the linker drops them. With all formats enabled, unused code
+// is an error.
 #![cfg_attr(not(feature = "formats"), allow(dead_code, unused_imports))]
 #![deny(rustdoc::broken_intra_doc_links, rustdoc::bare_urls)]
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
-extern crate self as weightstream; // what the tests in `tests/` share with ours calls the library so
+extern crate self as weightstream; // code shared with the tests in `tests/` uses this name
 
 #[cfg(target_arch = "wasm32")]
 mod browser;
@@ -146,7 +147,7 @@ pub mod index;
 mod js;
 pub mod loader;
 mod long_array;
-mod names;
+mod name_index;
 pub mod native;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod output;
@@ -180,7 +181,7 @@ mod guides {
 }
 
 /// Parsers, decoders and the interface of worker threads, for this repository's own tests, fuzz targets and benchmarks,
-/// which are other crates. It is no part of the public API: anything in it may change in any version.
+/// which are other crates. It is not part of the public API and may change in any version.
 #[doc(hidden)]
 pub mod internals {
     pub mod codec {

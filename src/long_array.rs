@@ -1,31 +1,31 @@
-//! Long arrays of the metadata: the vocabularies of tokenizers, with the scores and the types of their tokens.
+//! Long metadata arrays, such as tokenizer vocabularies with the scores and types of their tokens.
 
 use serde_json::Value;
 
-/// An array as plain vectors. As JSON each item would take 48 bytes and more, most of the time of reading a head and
-/// nearly all of its memory.
+/// A long metadata array as a plain vector. As JSON values, each item would take at least 48 bytes. Building them would
+/// dominate the time and the memory of reading a header.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LongArray {
     /// Strings.
     Strings(Strings),
     /// Floating-point numbers, all finite.
     F32(Vec<f32>),
-    /// Integers.
+    /// Signed integers.
     I32(Vec<i32>),
-    /// Integers.
+    /// Unsigned integers.
     U32(Vec<u32>),
 }
 
-/// Strings in one memory.
+/// A list of strings in one allocation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Strings {
     text: String,
-    /// Where each ends in `text`.
+    /// The end of each string in `text`.
     ends: Vec<usize>,
 }
 
 impl LongArray {
-    /// How many items it has.
+    /// The number of items.
     #[cfg(all(feature = "js", target_arch = "wasm32"))]
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -38,19 +38,20 @@ impl LongArray {
 }
 
 impl Strings {
-    /// Adds a string.
+    /// Appends a string.
     pub fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.ends.push(self.text.len());
     }
 
-    /// Gives back the memory that no string is in.
+    /// Releases unused capacity.
     pub fn shrink_to_fit(&mut self) {
         self.text.shrink_to_fit();
         self.ends.shrink_to_fit();
     }
 
-    /// The strings, `count` at a time and at least one: the text of all of them, and each.
+    /// The strings in chunks of `count` (at least 1). Each item is the concatenated text of a chunk and an iterator
+    /// over its strings.
     pub fn chunks(&self, count: usize) -> impl Iterator<Item = (&str, impl Iterator<Item = &str>)> {
         let mut start = 0;
         self.ends.chunks(count.max(1)).map(move |ends| {
@@ -65,7 +66,7 @@ impl Strings {
         })
     }
 
-    /// Each of the strings.
+    /// An iterator over the strings.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.chunks(usize::MAX).flat_map(|(_, strings)| strings)
     }
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_come_in_chunks_of_any_size_as_they_were_added() {
+    fn chunks_of_any_size_contain_the_strings_in_order() {
         let all = ["a", "", "naïve ✓", "", "x y"];
         let mut strings = Strings::default();
         all.iter().for_each(|text| strings.push(text));

@@ -1,37 +1,37 @@
-//! How loads, conversions and checks report their progress, and learn that they should stop.
+//! Progress reports and cancellation of loads, conversions and verifications.
 
 use std::ops::Range;
 
 /// Receives the progress of one operation. `()` ignores it.
 ///
-/// Native work on several threads needs one that is `Sync`; a loader calls its own from one thread.
+/// Native operations on several threads require a `Sync` implementation. A loader calls its implementation from one
+/// thread only.
 pub trait Progress {
-    /// The operation reads this many bytes in all. For a loader these are the bytes of its tensors as the files store
-    /// them.
+    /// The operation will read this many bytes in total. For a loader these are the stored bytes of its tensors.
     fn expects(&self, total_bytes: u64) {
         let _ = total_bytes;
     }
 
-    /// This many more of those bytes are done.
+    /// This many more of those bytes are processed.
     fn advanced(&self, bytes: u64) {
         let _ = bytes;
     }
 
-    /// A loader received bytes. By default [`Progress::advanced`] is called for those that belong to a tensor.
+    /// A loader received bytes. The default implementation calls [`Progress::advanced`] for bytes of a tensor.
     fn arrived(&self, arrived: Arrived<'_>) {
         if arrived.tensor.is_some() {
             self.advanced(arrived.range.end.saturating_sub(arrived.range.start));
         }
     }
 
-    /// A loader read the whole model, and every checksum of its files matched. `verified_by` is the algorithm that each
-    /// file as a whole was checked by; `None` where a file has no such checksum.
+    /// A loader read the whole model, and every checksum of its files matched. `verified_by` is the algorithm that
+    /// every whole file was verified with; `None` if a file has no such checksum.
     fn checked(&self, verified_by: Option<&'static str>) {
         let _ = verified_by;
     }
 
-    /// Asked between pieces of native work. Once it returns true, the work cleans up and ends in an error. To stop a
-    /// loader, drop its future.
+    /// Whether a native operation should stop. It is called between pieces of work. Once it returns true, the operation
+    /// cleans up and returns an error. To stop a loader, drop its future.
     fn is_cancelled(&self) -> bool {
         false
     }
@@ -43,12 +43,12 @@ impl Progress for () {}
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Arrived<'a> {
-    /// Which file of the model.
+    /// The number of the file in the model.
     pub shard: usize,
-    /// Which bytes of it.
+    /// The byte range of the file.
     pub range: Range<u64>,
-    /// Which of the operation's connections brought them, counted from 0.
+    /// The number of the operation's connection that received the bytes, counted from 0.
     pub connection: usize,
-    /// The tensor that they belong to; `None` for bytes between tensors, which are no payload.
+    /// The tensor that the bytes belong to; `None` for bytes between tensors.
     pub tensor: Option<&'a str>,
 }

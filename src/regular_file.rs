@@ -1,32 +1,32 @@
-//! Opens regular files for reading, and nothing else. To open a pipe waits until another process writes to it, which
-//! may never happen; to open a device can change its state.
+//! Opens regular files for reading and refuses other file types. Opening a pipe blocks until another process writes to
+//! it, which may never happen. Opening a device can change its state.
 
 use std::fs::{self, File, FileType, Metadata};
 use std::io;
 use std::path::Path;
 
-/// What a path led to.
+/// The result of [`open`].
 #[derive(Debug)]
 pub(crate) enum Opened {
-    /// A regular file, with what the system says of this very file.
+    /// A regular file, with the metadata of the opened file.
     File(File, Metadata),
-    /// Something else, which errors call so: "a folder", "a pipe".
+    /// Another file type, with its name for error messages: "a folder", "a pipe".
     Other(&'static str),
 }
 
-/// Opens the file at `path`, through symbolic links, without waiting.
+/// Opens the file at `path` without blocking. Follows symbolic links.
 pub(crate) fn open(path: &Path) -> io::Result<Opened> {
     // Sockets cannot be opened, and devices should not be.
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
         return Ok(Opened::Other(kind(metadata.file_type())));
     }
-    // Another file may have taken the name meanwhile: what counts is what was opened.
-    let file = without_waiting(File::options().read(true)).open(path)?;
-    of_opened(file)
+    // The path may refer to another file by now, so the type of the opened file is checked again.
+    let file = nonblocking(File::options().read(true)).open(path)?;
+    check_type(file)
 }
 
-fn of_opened(file: File) -> io::Result<Opened> {
+fn check_type(file: File) -> io::Result<Opened> {
     let metadata = file.metadata()?;
     match metadata.is_file() {
         true => Ok(Opened::File(file, metadata)),
@@ -34,7 +34,7 @@ fn of_opened(file: File) -> io::Result<Opened> {
     }
 }
 
-/// What errors call a file that is not a regular one.
+/// The name of a file type other than a regular file, for error messages.
 pub(crate) fn kind(file_type: FileType) -> &'static str {
     #[cfg(unix)]
     {
@@ -54,14 +54,14 @@ pub(crate) fn kind(file_type: FileType) -> &'static str {
 }
 
 #[cfg(all(unix, feature = "write"))]
-fn without_waiting(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
+fn nonblocking(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
     use rustix::fs::OFlags;
     use std::os::unix::fs::OpenOptionsExt;
-    // They change nothing for regular files.
+    // These flags have no effect on regular files.
     options.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed())
 }
 
 #[cfg(not(all(unix, feature = "write")))]
-fn without_waiting(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
+fn nonblocking(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
     options
 }

@@ -1,22 +1,22 @@
-//! When to try again: a policy without a clock. Whoever has one does the waiting.
+//! Decides when to retry after a failure. The policy has no clock; the caller waits.
 
 use crate::error::Error;
 use crate::setters::setters;
 
-/// How often to try again, and how long to wait.
+/// The number of retries and the delays between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Policy {
-    /// How many failures in a row are borne, counted since bytes last arrived: so a long download over a bad
-    /// line still ends. 0 for none.
+    /// Maximum number of consecutive failures. Received bytes reset the count, so that a long download over an unstable
+    /// connection can complete. 0 disables retries.
     pub max_attempts: u32,
-    /// The wait after the first failure; each further one doubles it.
+    /// The delay after the first failure in milliseconds. Each further failure doubles it.
     pub base_delay_ms: u64,
-    /// The longest wait of our own choosing.
+    /// The maximum delay in milliseconds, unless the server requests a longer one with `Retry-After`.
     pub max_delay_ms: u64,
-    /// A server's `Retry-After` beyond this is reported instead of waited for.
+    /// The maximum `Retry-After` in milliseconds that is waited for. A longer one makes the request fail.
     pub max_retry_after_ms: u64,
-    /// A connection that brings nothing for so long is given up and replaced.
+    /// A connection that receives no data for this many milliseconds is closed and replaced.
     pub stall_ms: u64,
 }
 
@@ -32,7 +32,7 @@ impl Policy {
 
 impl Default for Policy {
     fn default() -> Self {
-        // 6 attempts wait some 15 s in all: about as long as a change from Wi-Fi to mobile takes.
+        // 6 attempts wait about 15 s in total: as long as a switch from Wi-Fi to a mobile network takes.
         Policy {
             max_attempts: 6,
             base_delay_ms: 250,
@@ -43,19 +43,19 @@ impl Default for Policy {
     }
 }
 
-/// How many failures in a row are borne by a file that never answered: most likely it never will, and
-/// whoever mistyped a host's name should not wait.
+/// Maximum number of consecutive failures before the first response of a file: most likely there will never be one, and
+/// a user who mistyped a host name should not wait.
 const MAX_ATTEMPTS_BEFORE_FIRST_ANSWER: u32 = 2;
 
 impl Policy {
-    /// How long to wait after `failures` failures in a row, the last of which is `error`; `None` to give up.
-    /// `has_answered` says whether the file was ever there; a status is an answer, too: the host exists. `random` is
-    /// from 0 to 1: it spreads the clients of a server that failed them all at once.
+    /// The delay in milliseconds after `failures` consecutive failures, the last of which is `error`; `None` if it is
+    /// not retried. `has_answered` is whether any response for the file was received; an HTTP status counts as a
+    /// response. `random` is between 0 and 1. It spreads the retries of clients that failed at the same time.
     pub(crate) fn delay_ms(&self, error: &Error, failures: u32, has_answered: bool, random: f64) -> Option<u64> {
         let has_answered = has_answered || error.place.status.is_some();
-        let borne =
+        let allowed =
             if has_answered { self.max_attempts } else { self.max_attempts.min(MAX_ATTEMPTS_BEFORE_FIRST_ANSWER) };
-        if !error.is_transient || failures > borne {
+        if !error.is_transient || failures > allowed {
             return None;
         }
         let doubled = self.base_delay_ms.saturating_mul(1 << failures.saturating_sub(1).min(20));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_twice_as_long_after_each_failure_up_to_a_limit() {
+    fn doubles_the_delay_up_to_the_maximum() {
         let policy = Policy { max_attempts: 9, ..Policy::default() };
         let delays: Vec<_> = (1..=8).map(|n| policy.delay_ms(&transient(), n, true, 1.0)).collect();
         assert_eq!(delays, [250, 500, 1000, 2000, 4000, 8000, 8000, 8000].map(Some));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_up_after_so_many_failures_in_a_row() {
+    fn stops_after_the_maximum_number_of_consecutive_failures() {
         let policy = Policy::default();
         assert!(policy.delay_ms(&transient(), 6, true, 0.5).is_some());
         assert_eq!(policy.delay_ms(&transient(), 7, true, 0.5), None);
@@ -95,13 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn what_will_not_pass_is_not_tried_again() {
-        let lasting = Error::new(ErrorKind::Http, "forbidden").with_status(403);
-        assert_eq!(Policy::default().delay_ms(&lasting, 1, true, 0.5), None);
+    fn does_not_retry_permanent_errors() {
+        let permanent = Error::new(ErrorKind::Http, "forbidden").with_status(403);
+        assert_eq!(Policy::default().delay_ms(&permanent, 1, true, 0.5), None);
     }
 
     #[test]
-    fn waits_as_long_as_the_server_asks_within_reason() {
+    fn honours_retry_after_up_to_the_maximum() {
         let mut error = transient();
         error.place.retry_after_ms = Some(5_000);
         assert_eq!(Policy::default().delay_ms(&error, 1, true, 0.5), Some(5_000));

@@ -2,5 +2,6 @@
 
 #[path = "../tests/corpus/mod.rs"]
 pub(crate) mod corpus;
+#[cfg(feature = "write")]
 #[path = "../tests/write/model.rs"]
 pub(crate) mod model;

@@ -1,5 +1,5 @@
-//! The loader in WebAssembly, for applications that are written in Rust themselves: candle, burn, or an engine of their
-//! own. The npm package is another interface to the same loader; nothing of it is in a module that uses only this.
+//! The loader in WebAssembly, for Rust applications that use candle, burn or another engine. The npm package is a
+//! separate interface to the same loader; a wasm module that uses only this module does not contain it.
 //!
 //! ```no_run
 //! # #[cfg(target_arch = "wasm32")]
@@ -27,27 +27,27 @@ use std::rc::Rc;
 use wasm_bindgen::JsValue;
 use web_sys::Url;
 
-/// How a model is requested and loaded.
+/// Options for opening a model.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// Request headers, credentials, and the `fetch` that is called. Headers and credentials go to the origin of the
-    /// opened URL unless `client.origin` names another one.
+    /// Request headers, credentials mode, and the `fetch` function. Headers and credentials are sent only to
+    /// `client.origin`, which defaults to the origin of the opened URL.
     pub client: Client,
-    /// Retries, memory, concurrency, verification.
+    /// Retries, memory, concurrency and verification.
     pub loader: loader::Options,
 }
 
-/// Opens the model at an absolute URL: reads its head in one or two requests.
+/// Opens the model at an absolute URL, and reads its header with one or two requests.
 ///
 /// # Errors
-/// `NETWORK` and `HTTP` where the file cannot be requested, `UNSUPPORTED` for an unknown format, and whatever the
-/// format's parser finds wrong.
+/// `NETWORK` and `HTTP` if the request fails, `UNSUPPORTED` for an unknown format, and the errors of the format's
+/// parser.
 pub async fn open(url: &str, options: Options) -> Result<Rc<Loader<WebSource>>> {
     open_source(&JsValue::from_str(url), options).await
 }
 
-/// Opens a model that a JavaScript value stands for: an absolute URL as a string, a `Blob` or `File`, an array of
+/// Opens the model that a JavaScript value represents: an absolute URL as a string, a `Blob` or `File`, an array of
 /// `File`s or a `FileList`, or an object with `byteLength` and `slice(start, end)`.
 ///
 /// # Errors
@@ -57,6 +57,6 @@ pub async fn open_source(source: &JsValue, options: Options) -> Result<Rc<Loader
     if let Some(url) = source.as_string().filter(|_| client.origin.is_empty()) {
         client.origin = Url::new(&url).map(|url| url.origin()).unwrap_or_default();
     }
-    let source = WebSource::new(source, client)?.arranged().await?;
+    let source = WebSource::new(source, client)?.into_root().await?;
     Loader::open(source, options.loader).await.map(Rc::new)
 }

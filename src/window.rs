@@ -1,4 +1,4 @@
-//! The bytes of a file that are known so far, for parsers that read as if all of them were.
+//! The bytes of a file that are known so far. Parsers read them as if the whole file were in memory.
 
 use crate::error::{Error, ErrorKind};
 use std::borrow::Cow;
@@ -7,9 +7,9 @@ use std::ops::Range;
 /// Why a parse ended early.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stop {
-    /// These bytes are needed first: fetch them (or more), insert them, and parse again from the start.
+    /// The parser needs these bytes: fetch them (or more), insert them, and parse again from the start.
     Need(Range<u64>),
-    /// The file cannot be read.
+    /// The file is invalid.
     Failed(Error),
 }
 
@@ -21,42 +21,41 @@ impl From<Error> for Stop {
 
 /// The known pieces of one file.
 ///
-/// A parser asks for ranges and gets the bytes, or stops with [`Stop::Need`]. So it is straight-line
-/// code that works alike over mmap (which never stops), over Range requests (which stop once or twice)
-/// and over a body that streams in.
+/// A parser requests ranges. It receives the bytes or stops with [`Stop::Need`]. The same straight-line code therefore
+/// works with mmap (it never stops), with Range requests (it stops once or twice) and with a streamed body.
 #[derive(Debug, Default)]
 pub struct Window<'a> {
     file_length: Option<u64>,
-    /// Of a file that is compressed as a whole, and read as what it decodes to.
+    /// The compressed length, if the window is on the decoded content of a file that is compressed as a whole.
     packed_length: Option<u64>,
-    /// Disjoint, never adjacent, in ascending order of their start.
+    /// The known pieces with their offsets: disjoint, never adjacent, by ascending offset.
     pieces: Vec<(u64, Cow<'a, [u8]>)>,
 }
 
 impl<'a> Window<'a> {
-    /// A window on nothing yet. `file_length` is in bytes, where it is known.
+    /// An empty window. `file_length` is in bytes, if it is known.
     pub fn new(file_length: Option<u64>) -> Self {
         Window { file_length, packed_length: None, pieces: Vec::new() }
     }
 
-    /// A window on a whole file in memory or mapped into it; nothing is copied.
+    /// A window on a whole file in memory or mapped into memory. Copies nothing.
     pub fn whole(bytes: &'a [u8]) -> Self {
         let pieces = vec![(0, Cow::Borrowed(bytes))];
         Window { file_length: Some(bytes.len() as u64), packed_length: None, pieces }
     }
 
-    /// The same window, on what a file of `length` bytes decodes to, if it is compressed as a whole.
+    /// Marks the window as the decoded content of a file of `length` bytes that is compressed as a whole.
     #[must_use]
     pub fn unpacked_from(self, length: Option<u64>) -> Self {
         Window { packed_length: length, ..self }
     }
 
-    /// How many bytes the file that was fetched has at least, of which `length` were read or decoded.
+    /// The minimum length of the stored file, if `length` bytes of it were read or decoded.
     pub fn stored(&self, length: u64) -> u64 {
         self.packed_length.map_or(length, |packed| packed.min(length))
     }
 
-    /// The length of the file in bytes, once it is known.
+    /// The length of the file in bytes, if it is known.
     pub fn file_length(&self) -> Option<u64> {
         self.file_length
     }
@@ -64,12 +63,13 @@ impl<'a> Window<'a> {
     /// The length of the file in bytes, for formats that are read from the end.
     ///
     /// # Errors
-    /// [`Stop::Need`] where it is not known: for more of the file, since any answer may tell, and its end does.
+    /// [`Stop::Need`] if the length is unknown. It requests more of the file: any response may state the length, and
+    /// the end of the file shows it.
     pub fn whole_length(&self) -> Result<u64, Stop> {
         self.file_length.ok_or_else(|| Stop::Need(0..self.known_prefix().saturating_mul(2).max(1 << 16)))
     }
 
-    /// States the length of the file, in bytes.
+    /// Sets the length of the file in bytes.
     pub fn set_file_length(&mut self, length: u64) {
         self.file_length = Some(length);
     }
@@ -77,26 +77,26 @@ impl<'a> Window<'a> {
     /// The bytes of `range`.
     ///
     /// # Errors
-    /// [`Stop::Need`] where they are not known yet, `TRUNCATED` where the file ends before them.
+    /// [`Stop::Need`] if they are not known yet; `TRUNCATED` if the file ends before `range` does.
     pub fn get(&self, range: Range<u64>) -> Result<&[u8], Stop> {
         if let Some(length) = self.file_length
             && range.end > length
         {
-            let what = format!("the file has {length} bytes but should go on to byte {}", range.end);
+            let what = format!("the file has {length} bytes, but bytes up to {} are needed", range.end);
             return Err(Error::new(ErrorKind::Truncated, what).at(range).into());
         }
         self.known(&range).ok_or(Stop::Need(range))
     }
 
-    /// All bytes of the file, for formats that are one document, up to `limit` bytes.
+    /// All bytes of the file, at most `limit`, for formats that consist of one document.
     ///
     /// # Errors
-    /// `LIMIT` where the file is longer than that; [`Stop::Need`] as for [`Window::get`].
+    /// `LIMIT` if the file is longer than `limit`; [`Stop::Need`] as for [`Window::get`].
     pub fn get_all(&self, limit: u64) -> Result<&[u8], Stop> {
         let known = self.known_prefix();
         let end = self.file_length.unwrap_or(known.saturating_mul(2).max(1 << 16));
         if end > limit {
-            let what = format!("the document is longer than the {limit} bytes that weightstream reads of its kind");
+            let what = format!("the document is longer than the limit of {limit} bytes");
             return Err(Error::new(ErrorKind::Limit, what).into());
         }
         match self.file_length {
@@ -105,7 +105,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Adds bytes that begin at `start`. Where they overlap what is known, what is known stays.
+    /// Adds bytes at offset `start`. Bytes that are known already are not replaced.
     pub fn insert(&mut self, start: u64, bytes: &[u8]) {
         let end = start.saturating_add(bytes.len() as u64);
         let mut at = start;
@@ -126,7 +126,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Gives back memory that was taken for more bytes than have come.
+    /// Releases unused capacity.
     pub fn shrink_to_fit(&mut self) {
         for (_, piece) in &mut self.pieces {
             if let Cow::Owned(bytes) = piece {
@@ -135,7 +135,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The first stretch of `range` that is not known; empty where all of it is.
+    /// The first unknown part of `range`; empty if all of it is known.
     pub fn missing(&self, range: &Range<u64>) -> Range<u64> {
         let mut start = range.start;
         for (s, piece) in &self.pieces {
@@ -150,7 +150,7 @@ impl<'a> Window<'a> {
         start.min(range.end)..range.end
     }
 
-    /// How many bytes are known without a hole from the start of the file.
+    /// The number of contiguous bytes that are known from the start of the file.
     pub fn known_prefix(&self) -> u64 {
         match self.pieces.first() {
             Some((0, piece)) => piece.len() as u64,
@@ -158,13 +158,13 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The bytes that are known from `start` on, without a hole and not beyond `end`.
+    /// The contiguous bytes that are known from `start` on, up to `end`.
     pub fn known_from(&self, start: u64, end: u64) -> &[u8] {
         let missing = self.missing(&(start..end));
         self.known(&(start..missing.start)).unwrap_or_default()
     }
 
-    /// The bytes of `range`, where all of them are known.
+    /// The bytes of `range`, if all of them are known.
     pub fn known(&self, range: &Range<u64>) -> Option<&[u8]> {
         if range.is_empty() {
             return Some(&[]);
@@ -184,10 +184,10 @@ impl<'a> Window<'a> {
                 let piece = piece.to_mut();
                 let needed = piece.len() + bytes.len();
                 if let Some(length) = file_length.filter(|_| needed > piece.capacity()) {
-                    // Twice as much, as a vector does by itself, but never more than can come.
-                    let most = usize::try_from(length.saturating_sub(*piece_start)).unwrap_or(usize::MAX);
-                    let room = piece.capacity().saturating_mul(2).min(most).max(needed);
-                    piece.reserve_exact(room - piece.len());
+                    // Doubles the capacity, as `Vec` does, but not beyond the end of the file.
+                    let max = usize::try_from(length.saturating_sub(*piece_start)).unwrap_or(usize::MAX);
+                    let capacity = piece.capacity().saturating_mul(2).min(max).max(needed);
+                    piece.reserve_exact(capacity - piece.len());
                 }
                 piece.extend_from_slice(bytes);
             }
@@ -212,7 +212,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn stops_where_bytes_are_not_known_yet() {
+    fn stops_at_unknown_bytes() {
         let mut window = Window::new(Some(10));
         assert_eq!(window.get(2..6), Err(Stop::Need(2..6)));
         window.insert(0, b"01234567");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_no_more_than_was_asked_for_where_more_is_known() {
+    fn returns_no_more_than_the_requested_range() {
         let mut window = Window::new(Some(10));
         window.insert(0, b"0123");
         window.insert(8, b"89");
@@ -230,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn calls_a_file_truncated_that_ends_before_what_it_promises() {
+    fn reports_a_truncated_file() {
         let window = Window::whole(b"abc");
         assert!(matches!(window.get(1..4), Err(Stop::Failed(e)) if e.kind == ErrorKind::Truncated));
     }
 
     proptest! {
         #[test]
-        fn any_order_of_overlapping_inserts_gives_the_same_bytes(
+        fn overlapping_inserts_in_any_order_give_the_same_bytes(
             inserts in proptest::collection::vec((0usize..200, 0usize..60), 1..20),
             ask in (0u64..200, 0u64..80),
         ) {

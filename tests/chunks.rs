@@ -1,4 +1,4 @@
-//! However the bytes of a file come in, its index is the same.
+//! The index does not depend on the chunks in which the bytes of a file arrive.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
@@ -12,13 +12,14 @@ use weightstream::index::Parsed;
 use weightstream::internals::format;
 use weightstream::internals::window::{Stop, Window};
 
-/// No file needs more answers than this: a parser that stops without asking for something new would not end.
+/// The maximum number of times that the parser of any fixture may stop. The limit ends the test if a parser stops
+/// without requesting new bytes.
 const MAX_STOPS: usize = 1000;
 
 #[test]
-fn any_growth_of_the_window_gives_the_same_index() {
+fn index_is_independent_of_the_window_growth() {
     let fixtures = corpus::fixtures();
-    // What comes beside the bytes that were asked for: from nothing at all to most of the file.
+    // The ranges that are inserted in addition to the requested bytes: from none to most of the file.
     let growth = proptest::collection::vec((any::<Index>(), 0usize..3000), 0..6);
     let config = ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() };
     let strategy = (any::<Index>(), any::<bool>(), growth);
@@ -39,7 +40,7 @@ fn any_growth_of_the_window_gives_the_same_index() {
     }
 }
 
-/// Parses with a window that gets the bytes that were asked for, and one extra stretch each time.
+/// Parses with a window that gets the requested bytes, and one additional range each time.
 fn parse_growing(file: &[u8], length_known: bool, growth: Vec<(Index, usize)>) -> Result<Parsed, Error> {
     let length = file.len() as u64;
     let mut window = Window::new(length_known.then_some(length));
@@ -50,9 +51,9 @@ fn parse_growing(file: &[u8], length_known: bool, growth: Vec<(Index, usize)>) -
             Err(Stop::Failed(error)) => return Err(error),
             Err(Stop::Need(needed)) => needed,
         };
-        assert!(!window.missing(&needed).is_empty(), "the parser asks for {needed:?}, which it has");
+        assert!(!window.missing(&needed).is_empty(), "the parser requested {needed:?}, which the window already has");
         window.insert(needed.start, &file[needed.start as usize..needed.end.min(length) as usize]);
-        window.set_file_length(length); // the first answer tells it
+        window.set_file_length(length); // the first response contains it
         if let Some((start, count)) = growth.next() {
             let start = start.index(file.len());
             window.insert(start as u64, &file[start..file.len().min(start + count)]);

@@ -1,4 +1,4 @@
-//! Every fixture through the loader: the tensors, the types and the bytes that its writer put in, and nothing else.
+//! Loads every fixture and compares its tensors, dtypes and bytes with those that its writer stored.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
@@ -22,7 +22,7 @@ use weightstream::native::Reader;
 use weightstream::source::memory::MemorySource;
 
 #[test]
-fn every_fixture_is_read_as_its_writer_says() {
+fn every_fixture_has_the_expected_contents() {
     let fixtures = corpus::fixtures();
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut failures = Vec::new();
@@ -35,22 +35,22 @@ fn every_fixture_is_read_as_its_writer_says() {
         println!("{folder:<12} {files:>4} fixtures {tensors:>5} tensors");
     }
     assert!(failures.is_empty(), "{} fixtures failed:\n{}", failures.len(), failures.join("\n"));
-    assert_eq!(counts, counts_of_the_index(&fixtures));
+    assert_eq!(counts, counts_in_index(&fixtures));
 }
 
 #[test]
-fn every_format_has_fixtures_in_a_folder_of_its_name() {
+fn every_format_has_fixtures_in_its_folder() {
     let fixtures = corpus::fixtures();
     for format in format::formats() {
-        let mut own = fixtures.iter().filter(|fixture| fixture.folder() == format.name);
+        let mut in_folder = fixtures.iter().filter(|fixture| fixture.folder() == format.name);
         let is_detected =
             |fixture: &Fixture| format::detect(fixture.bytes()).map(|found| found.name) == Some(format.name);
-        assert!(own.any(is_detected), "tests/fixtures/{} has no file of the format", format.name);
+        assert!(in_folder.any(is_detected), "tests/fixtures/{} has no file of the format", format.name);
     }
 }
 
 #[test]
-fn every_bad_file_is_refused_as_its_manifest_says() {
+fn every_bad_file_is_rejected_with_the_expected_error() {
     let text = fs::read_to_string(root().join("bad/MANIFEST.json")).unwrap();
     let manifest: BTreeMap<String, Bad> = serde_json::from_str(&text).unwrap();
     let formats: BTreeSet<_> = corpus::fixtures().iter().map(|fixture| fixture.folder().to_owned()).collect();
@@ -62,7 +62,7 @@ fn every_bad_file_is_refused_as_its_manifest_says() {
         let bytes = fs::read(root().join("bad").join(name)).unwrap();
         assert_eq!(sha256(&bytes), bad.sha256, "{name}");
         let source = MemorySource::new(vec![(name.clone(), bytes.into())]).unwrap();
-        let (stage, error) = refusal(source);
+        let (stage, error) = rejection(source);
         let found = (stage, error.as_ref().map_or("none", Error::code));
         println!("{name}: {}", error.as_ref().map_or_else(|| "accepted".to_owned(), Error::to_string));
         if found != (bad.refused_at.as_str(), bad.code.as_str()) {
@@ -73,11 +73,11 @@ fn every_bad_file_is_refused_as_its_manifest_says() {
 }
 
 #[test]
-fn every_fixture_is_the_same_from_disk_mapped_and_in_memory() {
+fn files_maps_and_memory_give_the_same_contents() {
     let mut compared = 0;
     for fixture in corpus::fixtures() {
         let path = root().join(&fixture.path);
-        // SAFETY: nothing writes to the fixtures while they are compared.
+        // SAFETY: no process writes to the fixtures during the test.
         let readers = [Reader::open(&path), unsafe { Reader::open_mapped(&path) }];
         let files = fixture.files.iter().map(|(name, bytes)| (name.clone(), bytes.to_vec())).collect();
         match Reader::from_bytes(files) {
@@ -85,7 +85,7 @@ fn every_fixture_is_the_same_from_disk_mapped_and_in_memory() {
                 for reader in readers.map(Result::unwrap) {
                     assert_eq!(reader.metadata(), in_memory.metadata(), "{}", fixture.path);
                     assert_eq!(reader.tensors(), in_memory.tensors(), "{}", fixture.path);
-                    compared += same_components(&reader, &in_memory);
+                    compared += compare_components(&reader, &in_memory);
                 }
             }
             Err(error) => {
@@ -98,8 +98,8 @@ fn every_fixture_is_the_same_from_disk_mapped_and_in_memory() {
     assert!(compared > 1000, "{compared} components");
 }
 
-/// Compares the bytes of all components, and returns how many there are.
-fn same_components(one: &Reader, other: &Reader) -> usize {
+/// Compares the bytes of all components, and returns the number of components.
+fn compare_components(one: &Reader, other: &Reader) -> usize {
     let bytes = |reader: &Reader, name: &str, role: &str| {
         let mut bytes = Vec::new();
         let read = reader.read_pieces(name, role, &mut |piece| {
@@ -119,7 +119,7 @@ fn same_components(one: &Reader, other: &Reader) -> usize {
     count
 }
 
-/// What `bad/MANIFEST.json` says of a file.
+/// The entry of a file in `bad/MANIFEST.json`.
 #[derive(Deserialize)]
 struct Bad {
     sha256: String,
@@ -127,8 +127,8 @@ struct Bad {
     code: String,
 }
 
-/// Where a file is refused, and why.
-fn refusal(source: MemorySource) -> (&'static str, Option<Error>) {
+/// Returns the stage at which a file is rejected, and the error.
+fn rejection(source: MemorySource) -> (&'static str, Option<Error>) {
     block_on(async {
         let opened = async {
             let loader = Rc::new(Loader::open(source, Options::default()).await?);
@@ -151,9 +151,9 @@ fn check(fixture: &Fixture) -> Result<(), String> {
         let expected = expected_tensors(fixture)?;
         let names: BTreeSet<_> = index.iter().map(|tensor| tensor.name.as_str()).collect();
         equal("names", &names, &expected.keys().map(String::as_str).collect())?;
-        equal("the number of tensors", &index.len(), &expected.len())?;
-        let places: Vec<_> = index.iter().map(|tensor| (tensor.shard, tensor.first_byte())).collect();
-        equal("file order", &places.is_sorted(), &true)?;
+        equal("number of tensors", &index.len(), &expected.len())?;
+        let offsets: Vec<_> = index.iter().map(|tensor| (tensor.shard, tensor.first_byte())).collect();
+        equal("file order", &offsets.is_sorted(), &true)?;
 
         let mut whole = BTreeMap::new();
         for tensor in &index {
@@ -163,14 +163,14 @@ fn check(fixture: &Fixture) -> Result<(), String> {
             equal("shape", &tensor.shape, &expected.shape).map_err(in_tensor)?;
             let loaded = loader.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(())).await;
             let loaded = loaded.map_err(|e| e.to_string())?;
-            equal("bytes by load_tensor", &contents(&loaded), &expected.components).map_err(in_tensor)?;
+            equal("bytes from load_tensor()", &contents(&loaded), &expected.components).map_err(in_tensor)?;
             whole.insert(tensor.name.clone(), loaded);
         }
         let streamed = loader.tensors(None, Rc::new(())).await.map_err(|e| e.to_string())?;
         let streamed: Vec<_> = streamed.try_collect().await.map_err(|e| e.to_string())?;
-        equal("the number of streamed tensors", &streamed.len(), &expected.len())?;
+        equal("number of streamed tensors", &streamed.len(), &expected.len())?;
         for loaded in &streamed {
-            equal("bytes by tensors()", &contents(loaded), &expected[&loaded.tensor.name].components)?;
+            equal("bytes from tensors()", &contents(loaded), &expected[&loaded.tensor.name].components)?;
         }
         for tensor in &index {
             check_rows(&loader, tensor, &whole[&tensor.name]).await?;
@@ -180,7 +180,7 @@ fn check(fixture: &Fixture) -> Result<(), String> {
     })
 }
 
-/// Some rows of a dense tensor are the bytes that they are in the whole of it.
+/// Loads some rows of a dense tensor and compares them with the same bytes of the whole tensor.
 async fn check_rows(loader: &Rc<Loader<MemorySource>>, tensor: &Tensor, whole: &Loaded<Vec<u8>>) -> Result<(), String> {
     let Some((&row_count, row_shape)) = tensor.shape.split_first() else { return Ok(()) };
     let row_bytes = element_count(row_shape).and_then(|elements| tensor.dtype.byte_length(elements));
@@ -192,14 +192,14 @@ async fn check_rows(loader: &Rc<Loader<MemorySource>>, tensor: &Tensor, whole: &
     equal("rows", &loaded.components[0].buffer.as_slice(), &&whole.components[0].buffer[bytes])
 }
 
-/// What a tensor should be, in our spelling.
-struct Wanted {
+/// The expected tensor, with the dtype as weightstream spells it.
+struct ExpectedContent {
     dtype: String,
     shape: Vec<u64>,
     components: Contents,
 }
 
-/// Length and SHA-256 of each component, by role.
+/// The length and the SHA-256 of each component, by role.
 type Contents = BTreeMap<String, (u64, String)>;
 
 fn contents(loaded: &Loaded<Vec<u8>>) -> Contents {
@@ -207,22 +207,23 @@ fn contents(loaded: &Loaded<Vec<u8>>) -> Contents {
     loaded.components.iter().map(|c| (c.role.to_string(), content(&c.buffer))).collect()
 }
 
-fn expected_tensors(fixture: &Fixture) -> Result<BTreeMap<String, Wanted>, String> {
-    let wanted = |tensor: &ExpectedTensor| {
+fn expected_tensors(fixture: &Fixture) -> Result<BTreeMap<String, ExpectedContent>, String> {
+    let expected_content = |tensor: &ExpectedTensor| {
         let dtype = our_dtype(fixture.folder(), tensor);
         let mut shape = tensor.numpy_shape.clone().unwrap_or_else(|| tensor.shape.clone());
         if fixture.path.starts_with("aero/from_gguf") {
-            shape.reverse(); // its tool copies shapes as GGUF has them
+            shape.reverse(); // the tool that wrote it copies shapes in the order of GGUF
         }
-        Ok((tensor.name.clone(), Wanted { dtype, shape, components: expected_contents(tensor)? }))
+        Ok((tensor.name.clone(), ExpectedContent { dtype, shape, components: expected_contents(tensor)? }))
     };
     let mut tensors: BTreeMap<_, _> =
-        fixture.tensors_of_the_model().iter().map(wanted).collect::<Result<_, String>>()?;
-    // APRN has no tensors, but a payload that is listed as one.
+        fixture.tensors_of_the_model().iter().map(expected_content).collect::<Result<_, String>>()?;
+    // APRN has no tensors. Its payload is listed as one.
     if let Some(sha256) = fixture.expected.metadata["payload_uncompressed_sha256"].as_str() {
         let length = fixture.expected.metadata["uncompressed_size"].as_u64().unwrap();
         let components = [("data".to_owned(), (length, sha256.to_owned()))].into();
-        tensors.insert("payload".to_owned(), Wanted { dtype: "U8".to_owned(), shape: vec![length], components });
+        let dtype = "U8".to_owned();
+        tensors.insert("payload".to_owned(), ExpectedContent { dtype, shape: vec![length], components });
     }
     Ok(tensors)
 }
@@ -236,11 +237,11 @@ fn expected_contents(tensor: &ExpectedTensor) -> Result<Contents, String> {
     }
     match tensor.decoded.as_ref().and_then(Value::as_object) {
         Some(decoded) => Ok(decoded.iter().map(decoded_component).collect()),
-        None => Err(format!("nothing says what the bytes of {:?} should be", tensor.name)),
+        None => Err(format!("the fixture does not state the bytes of {:?}", tensor.name)),
     }
 }
 
-/// A component of which the fixture says the values: F32 for `values`, U64 for indices, coordinates dimension by
+/// A component whose values the fixture states: F32 for `values`, U64 for indices. Coordinates are stored dimension by
 /// dimension.
 fn decoded_component((role, numbers): (&String, &Value)) -> (String, (u64, String)) {
     let mut bytes = Vec::new();
@@ -256,7 +257,7 @@ fn decoded_component((role, numbers): (&String, &Value)) -> (String, (u64, Strin
     (role.to_owned(), (bytes.len() as u64, sha256(&bytes)))
 }
 
-/// A format's own spelling of a dtype, in ours.
+/// Converts the format's spelling of a dtype to that of weightstream.
 fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
     let spelling = tensor.dtype.as_str();
     match (folder, spelling) {
@@ -275,7 +276,7 @@ fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
     }
 }
 
-/// The types of ggml that the fixtures of AERO hold; `packed` where more bytes are stored than they need.
+/// The ggml types of the AERO fixtures; `packed` if more bytes are stored than the type needs.
 fn packed_dtype(tensor: &ExpectedTensor) -> String {
     let number = tensor.quant_params.as_ref().and_then(|params| params["ggml_type"].as_u64());
     let dtype = match number {
@@ -292,14 +293,14 @@ fn packed_dtype(tensor: &ExpectedTensor) -> String {
         Some(20) => "IQ4_NL",
         Some(34) => "TQ1_0",
         Some(35) => "TQ2_0",
-        other => panic!("a ggml type that no fixture had before: {other:?}"),
+        other => panic!("unknown ggml type {other:?}: add it to the table of this test"),
     };
     let needed = element_count(&tensor.shape).and_then(|elements| Dtype::from_name(dtype).byte_length(elements));
     if needed == Ok(tensor.nbytes) { dtype.to_owned() } else { "packed".to_owned() }
 }
 
-/// zTensor spells dtypes out or abbreviates them; a component may have a logical one, and a layout be that of ggml's
-/// blocks.
+/// zTensor files spell dtypes in full or abbreviated. A component may have a logical dtype, and the layout may name a
+/// ggml block type.
 fn ztensor_dtype(tensor: &ExpectedTensor) -> String {
     let blocks = tensor.layout.as_deref().and_then(|layout| layout.strip_prefix("gguf.")?.strip_suffix("/1"));
     if let Some(blocks) = blocks {
@@ -319,8 +320,9 @@ fn ztensor_dtype(tensor: &ExpectedTensor) -> String {
     }
 }
 
-/// Files and tensors by folder, as INDEX.json says, of the folders that are there; and each file is the one it lists.
-fn counts_of_the_index(fixtures: &[Fixture]) -> BTreeMap<&str, (usize, usize)> {
+/// The numbers of files and tensors in INDEX.json, by folder, for the folders that exist. Checks the SHA-256 of each
+/// file.
+fn counts_in_index(fixtures: &[Fixture]) -> BTreeMap<&str, (usize, usize)> {
     let entries: Vec<Entry> = serde_json::from_slice(&fs::read(root().join("INDEX.json")).unwrap()).unwrap();
     let folders: BTreeSet<_> = fixtures.iter().map(Fixture::folder).collect();
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -334,7 +336,7 @@ fn counts_of_the_index(fixtures: &[Fixture]) -> BTreeMap<&str, (usize, usize)> {
     counts
 }
 
-/// A line of INDEX.json.
+/// An entry of INDEX.json.
 #[derive(Deserialize)]
 struct Entry {
     path: String,

@@ -1,8 +1,8 @@
-//! The fuzz targets on the fixtures and on some thousand damaged copies of them: a smoke run, without a fuzzer's
-//! guidance. `cargo xtask fuzz` runs them for as long as one likes.
+//! Runs the fuzz targets on the fixtures and on several thousand corrupted copies, without coverage guidance.
+//! `cargo xtask fuzz` runs them with a fuzzer.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
-#![allow(unreachable_pub, reason = "the targets are a crate of their own too")]
+#![allow(unreachable_pub, reason = "the targets are also compiled as a separate crate")]
 
 mod corpus;
 #[path = "../fuzz/src/decoder.rs"]
@@ -19,43 +19,43 @@ use arbitrary::{Arbitrary, Unstructured};
 use std::rc::Rc;
 use weightstream::format::{self, Format};
 
-/// Damaged copies of each file. Those of the first kilobytes, where the structure is, are the more interesting ones.
+/// The number of corrupted copies of each file.
 const COPIES: u64 = 5;
 
-/// Larger files only take longer.
+/// Larger files are skipped: they only take longer.
 const MAX_FILE_BYTES: usize = 64 << 10;
 
 #[test]
-fn no_parser_breaks_a_promise() {
+fn parsers_keep_their_invariants() {
     for (format, file) in files() {
         parser::parse(format, &file);
         for seed in 0..COPIES {
-            parser::parse(format, &damaged(&file, seed));
+            parser::parse(format, &corrupted(&file, seed));
         }
     }
 }
 
 #[test]
-fn no_network_makes_a_load_hand_out_other_bytes() {
+fn network_failures_never_change_the_loaded_bytes() {
     for (_, file) in files() {
         for seed in 0..COPIES {
             let random = random_bytes(seed, 256);
             let script = load::Script::arbitrary(&mut Unstructured::new(&random)).unwrap();
-            let file = if seed.is_multiple_of(2) { file.to_vec() } else { damaged(&file, seed) };
+            let file = if seed.is_multiple_of(2) { file.to_vec() } else { corrupted(&file, seed) };
             load::load(script, &file);
         }
     }
 }
 
 #[test]
-fn no_decoder_depends_on_how_its_input_is_cut() {
+fn decoders_are_independent_of_the_split_of_their_input() {
     let compressed = lz4_flex::block::compress(&[7; 5000]);
     let blocks = [&(compressed.len() as u32).to_le_bytes()[..], &compressed].concat();
     let sized = [&5000u32.to_le_bytes()[..], &compressed].concat();
     for stored in [blocks, sized, Vec::new()] {
         for seed in 0..2000u64 {
-            // A header that `Input` is made of, then the stored bytes, whole or damaged.
-            let bytes = if seed.is_multiple_of(3) { stored.clone() } else { damaged(&stored, seed) };
+            // Every third input is intact, the others are corrupted.
+            let bytes = if seed.is_multiple_of(3) { stored.clone() } else { corrupted(&stored, seed) };
             let input = decoder::Input::new(!seed.is_multiple_of(5), 5000, random_cuts(seed), &bytes);
             decoder::lz4_blocks(&input);
             decoder::lz4_block(&input);
@@ -64,8 +64,8 @@ fn no_decoder_depends_on_how_its_input_is_cut() {
     }
 }
 
-/// Found by `cargo xtask fuzz zstd_c`: its second block leaves bits of its sequences unread, which only the C library
-/// refuses.
+/// Found by `cargo xtask fuzz zstd_c`: the second block has unread bits after its sequences, which only the C library
+/// rejects.
 #[cfg(feature = "zstd")]
 const UNREAD_BITS: &[u8] =
     b"\x28\xb5\x2f\xfd\x00\x00\x74\x00\x00\x28\xf3\xf3\x3b\xef\x4a\x02\x00\xf4\x75\x35\x2c\x80\x05\
@@ -73,61 +73,62 @@ const UNREAD_BITS: &[u8] =
 
 #[cfg(feature = "zstd")]
 #[test]
-fn no_zstandard_frame_decodes_to_other_bytes_than_in_c() {
-    zstd_c::same_as_c(UNREAD_BITS);
+fn zstandard_frames_decode_as_in_the_c_library() {
+    zstd_c::compare_with_c(UNREAD_BITS);
     let text: Vec<u8> = (0..60_000u32).map(|at| b"weights"[(at / 3 % 7) as usize] ^ (at >> 11) as u8).collect();
     for level in [-5, 1, 3, 9, 19] {
         for length in [0, 1, 100, text.len()] {
             let frame = zstd::bulk::compress(&text[..length], level).unwrap();
-            let streamed = zstd::encode_all(&text[..length], level).unwrap(); // without the length of its content
+            let streamed = zstd::encode_all(&text[..length], level).unwrap(); // without a content size
             for stored in
                 [[&frame[..], &streamed].concat(), [&streamed[..], b"\x5a\x2a\x4d\x18\x01\0\0\0-", &frame].concat()]
             {
-                zstd_c::same_as_c(&stored);
+                zstd_c::compare_with_c(&stored);
                 for seed in 0..60 {
-                    zstd_c::same_as_c(&damaged(&stored, seed));
+                    zstd_c::compare_with_c(&corrupted(&stored, seed));
                 }
             }
         }
     }
 }
 
-/// The fixtures, each with the format that its first bytes belong to.
+/// The fixtures, each with the format that is detected from its first bytes.
 fn files() -> Vec<(Option<&'static Format>, Rc<[u8]>)> {
     let mut files = Vec::new();
     for fixture in corpus::fixtures() {
         let file = Rc::clone(fixture.bytes());
-        let head = &file[..file.len().min(16)];
-        // Those that no format recognises are manifests, which are parsed by their content.
+        let prefix = &file[..file.len().min(16)];
+        // Files without a detected format are manifests, which are parsed by their content.
         if file.len() <= MAX_FILE_BYTES {
-            files.push((format::detect(head), file));
+            files.push((format::detect(prefix), file));
         }
     }
     assert!(files.len() > 100, "{}", files.len());
     files
 }
 
-/// A copy with a few bits, bytes or numbers changed, or its end cut off.
-fn damaged(file: &[u8], seed: u64) -> Vec<u8> {
-    let mut damaged = file.to_vec();
+/// A copy with a few changed bits, bytes or numbers, or a truncated one. Two thirds of the changes are in the first 400
+/// bytes, where the structure is.
+fn corrupted(file: &[u8], seed: u64) -> Vec<u8> {
+    let mut corrupted = file.to_vec();
     let mut random = random_bytes(seed, 64).into_iter();
     let mut next = || u64::from_le_bytes(std::array::from_fn(|_| random.next().unwrap_or(0)));
     for _ in 0..=next() % 3 {
-        if damaged.is_empty() {
+        if corrupted.is_empty() {
             break;
         }
-        let reach = if next().is_multiple_of(3) { damaged.len() } else { damaged.len().min(400) };
-        let at = next() as usize % reach;
+        let limit = if next().is_multiple_of(3) { corrupted.len() } else { corrupted.len().min(400) };
+        let at = next() as usize % limit;
         match next() % 4 {
-            0 => damaged[at] ^= 1 << (next() % 8),
-            1 => damaged[at] = 0xff,
-            2 if at + 8 <= damaged.len() => {
-                damaged[at..at + 8].copy_from_slice(&(u64::MAX >> (next() % 64)).to_le_bytes())
+            0 => corrupted[at] ^= 1 << (next() % 8),
+            1 => corrupted[at] = 0xff,
+            2 if at + 8 <= corrupted.len() => {
+                corrupted[at..at + 8].copy_from_slice(&(u64::MAX >> (next() % 64)).to_le_bytes())
             }
-            _ => damaged.truncate(at),
+            _ => corrupted.truncate(at),
         }
     }
-    damaged
+    corrupted
 }
 
 fn random_cuts(seed: u64) -> [u16; 4] {

@@ -1,4 +1,4 @@
-//! What models say of themselves, and of their tensors, arrives as their writers put it in.
+//! The metadata of models and the attributes of tensors are those that their writers stored.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
@@ -18,7 +18,7 @@ fn gguf_pairs_keep_their_values() {
         let metadata = metadata(&fixture);
         for (key, expected) in pairs.as_object().unwrap().iter().filter(|(key, _)| !key.starts_with("GGUF.")) {
             if key == "split.no" {
-                continue; // a model in parts has the metadata of its first
+                continue; // a split model has the metadata of its first part
             }
             assert_eq!(metadata.get(key), Some(expected), "{}: {key}", fixture.path);
             compared += 1;
@@ -27,9 +27,9 @@ fn gguf_pairs_keep_their_values() {
     assert!(compared > 20, "only {compared}");
 }
 
-/// The expected ids of these are not in the files, whose notes say that ids are random: probably those of the fresh
-/// module that they were read back into. What is in the file must be found.
-const OTHER_IDS: [&str; 2] = ["burnpack/bs019_module_linear.bpk", "burnpack/bs021_module_linear.bpk"];
+/// Fixtures whose expected ids are not in the files. Their notes say that ids are random, so the expected ids are
+/// probably those of the new module that the file was loaded into. The test searches the file for the ids instead.
+const RANDOM_IDS: [&str; 2] = ["burnpack/bs019_module_linear.bpk", "burnpack/bs021_module_linear.bpk"];
 
 #[test]
 fn burnpack_metadata_and_parameter_ids_are_exact() {
@@ -42,27 +42,27 @@ fn burnpack_metadata_and_parameter_ids_are_exact() {
             let (kind, value) = scalars[name].as_object().unwrap().iter().next().unwrap();
             assert_eq!(&format!("{kind}({value})"), expected, "{}: {name}", fixture.path);
         }
-        // The expected values of 0.19 leave out the key that the fixture was marked with.
+        // The expected values of 0.19 lack the key that marks the fixture.
         for (key, expected) in expected["metadata"].as_object().into_iter().flatten() {
             assert_eq!(metadata.get(key), Some(expected), "{}: {key}", fixture.path);
         }
         for tensor in tensors(&fixture) {
-            let place = format!("{}: {}", fixture.path, tensor.name);
+            let context = format!("{}: {}", fixture.path, tensor.name);
             let expected = fixture.expected.tensors.iter().find(|expected| expected.name == tensor.name).unwrap();
             let id = tensor.attributes.get("param_id").map(|id| id.as_u64().unwrap());
-            if OTHER_IDS.contains(&fixture.path.as_str()) {
+            if RANDOM_IDS.contains(&fixture.path.as_str()) {
                 let stored = [&[0x1b][..], &id.unwrap().to_be_bytes()].concat();
-                assert!(fixture.bytes().windows(9).any(|bytes| bytes == stored), "{place}: {id:?}");
+                assert!(fixture.bytes().windows(9).any(|bytes| bytes == stored), "{context}: {id:?}");
             } else {
-                assert_eq!(id, expected.param_id, "{place}");
+                assert_eq!(id, expected.param_id, "{context}");
             }
             ids += usize::from(expected.param_id.is_some_and(|id| id > 1 << 63));
             if expected.dtype.starts_with("QFloat") {
                 let scheme = &tensor.attributes["dtype"]["QFloat"];
                 let value = scheme["value"].as_str().unwrap();
-                assert!(expected.dtype.contains(&format!("value: {value}")), "{place}: {scheme}");
+                assert!(expected.dtype.contains(&format!("value: {value}")), "{context}: {scheme}");
                 let has_block = !scheme["block"].is_null() || scheme["level"].is_object();
-                assert_eq!(has_block, tensor.name.contains("block"), "{place}: {scheme}");
+                assert_eq!(has_block, tensor.name.contains("block"), "{context}: {scheme}");
                 schemes += 1;
             }
         }

@@ -1,4 +1,4 @@
-//! The native reader, over maps of the files, and the loader agree on every fixture.
+//! The native reader over memory maps and the loader give the same results for every fixture.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
@@ -14,7 +14,7 @@ use weightstream::native::Reader;
 use weightstream::source::memory::MemorySource;
 
 #[test]
-fn mapped_and_streamed_every_fixture_is_the_same() {
+fn mapped_and_streamed_fixtures_are_equal() {
     for fixture in corpus::fixtures() {
         let path = &fixture.path;
         let (mapped, streamed) = (open_mapped(root().join(path)), open(fixture.source()));
@@ -49,7 +49,7 @@ fn mapped_and_streamed_every_fixture_is_the_same() {
 }
 
 #[test]
-fn mapped_and_streamed_every_bad_file_is_refused_alike() {
+fn mapped_and_streamed_bad_files_give_the_same_error() {
     for entry in fs::read_dir(root().join("bad")).unwrap() {
         let path = entry.unwrap().path();
         let (name, bytes) = (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(&path).unwrap());
@@ -68,7 +68,7 @@ fn open(source: MemorySource) -> Result<Rc<Loader<MemorySource>>> {
     })
 }
 
-/// Nothing writes to the fixtures while they are compared.
+/// Maps the file. No process writes to the fixtures during the test.
 fn open_mapped(path: impl AsRef<std::path::Path>) -> Result<Reader> {
     unsafe { Reader::open_mapped(path) }
 }

@@ -1,4 +1,4 @@
-//! What other threads decode and digest is what the loader's own thread would have made of it.
+//! Decoding and digesting in a pool gives the same results as in the loader's own thread.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
@@ -19,36 +19,37 @@ use weightstream::source::memory::MemorySource;
 use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm, convert};
 use weightstream::{Error, Result};
 
-/// The loader's own chunks. What is larger or smaller is a tensor.
+/// The size of the chunks that the loader allocates. A buffer of another size belongs to a tensor.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Does all that it is given, at once, and tells so later, in the opposite order.
+/// The state of a simulated pool. It does all work immediately, and reports the results later, in the opposite order.
 #[derive(Default)]
-struct Crew {
-    /// After so many requests a thread is lost, and then again.
-    patience: Option<usize>,
-    /// Its threads take nothing but whole components.
-    is_whole: bool,
+struct PoolState {
+    /// A worker is lost at every n-th request.
+    lost_every: Option<usize>,
+    /// The workers accept only whole components.
+    only_whole: bool,
     requests: Cell<usize>,
     done: Cell<usize>,
     lost: Cell<usize>,
-    /// Buffers of chunks that were done with.
+    /// Chunk buffers that can be reused.
     spare: RefCell<Vec<Vec<u8>>>,
-    /// Bytes of tensors that came in chunks.
+    /// The number of bytes that were pushed in chunks.
     pushed_bytes: Cell<u64>,
 }
 
-struct Running {
-    crew: Rc<Crew>,
+struct RunningTask {
+    state: Rc<PoolState>,
     job: RefCell<Result<Job<Vec<u8>>, TaskError>>,
 }
 
-struct Threads(Rc<Crew>);
+struct TestPool(Rc<PoolState>);
 
-impl Crew {
-    fn asked(&self) -> Result<(), TaskError> {
+impl PoolState {
+    /// Counts a request. Fails if the worker is lost at this request.
+    fn count_request(&self) -> Result<(), TaskError> {
         self.requests.set(self.requests.get() + 1);
-        if self.patience.is_some_and(|patience| self.requests.get().is_multiple_of(patience)) {
+        if self.lost_every.is_some_and(|every| self.requests.get().is_multiple_of(every)) {
             self.lost.set(self.lost.get() + 1);
             return Err(TaskError::WorkerLost);
         }
@@ -56,7 +57,7 @@ impl Crew {
     }
 }
 
-impl Pool<Vec<u8>> for Threads {
+impl Pool<Vec<u8>> for TestPool {
     fn expect(&self, _: u64) {}
 
     fn chunk(&self) -> Option<Vec<u8>> {
@@ -65,11 +66,11 @@ impl Pool<Vec<u8>> for Threads {
 
     fn begin(&self, task: &Task, into: Option<Vec<u8>>) -> Option<Rc<dyn Work<Vec<u8>>>> {
         assert!(task.is_heavy() && into.is_none());
-        if self.0.is_whole {
+        if self.0.only_whole {
             return None;
         }
         let job = RefCell::new(Job::new(task.clone(), None).map_err(TaskError::Failed));
-        Some(Rc::new(Running { crew: Rc::clone(&self.0), job }))
+        Some(Rc::new(RunningTask { state: Rc::clone(&self.0), job }))
     }
 
     fn takes_whole(&self, task: &Task) -> bool {
@@ -77,8 +78,8 @@ impl Pool<Vec<u8>> for Threads {
     }
 
     fn digest(&self, task: &Task, buffer: Vec<u8>) -> Result<Outcome<Vec<u8>>, Vec<u8>> {
-        let work = Running {
-            crew: Rc::clone(&self.0),
+        let work = RunningTask {
+            state: Rc::clone(&self.0),
             job: RefCell::new(Job::new(Task { keeps: false, ..task.clone() }, None).map_err(TaskError::Failed)),
         };
         let length = buffer.len() as u64;
@@ -91,7 +92,7 @@ impl Pool<Vec<u8>> for Threads {
     }
 }
 
-impl Work<Vec<u8>> for Running {
+impl Work<Vec<u8>> for RunningTask {
     fn wants_more(&self) -> bool {
         self.job.borrow().as_ref().is_ok_and(Job::wants_more)
     }
@@ -99,27 +100,30 @@ impl Work<Vec<u8>> for Running {
     fn push(&self, chunk: Vec<u8>, length: u64) -> LocalBoxFuture<'static, Result<bool, TaskError>> {
         let mut held = self.job.borrow_mut();
         let outcome = match &mut *held {
-            Ok(job) => self.crew.asked().and_then(|()| job.push(&chunk[..length as usize]).map_err(TaskError::Failed)),
-            Err(trouble) => Err(trouble.clone()),
+            Ok(job) => {
+                let counted = self.state.count_request();
+                counted.and_then(|()| job.push(&chunk[..length as usize]).map_err(TaskError::Failed))
+            }
+            Err(error) => Err(error.clone()),
         };
-        if let Err(trouble) = &outcome {
-            *held = Err(trouble.clone());
+        if let Err(error) = &outcome {
+            *held = Err(error.clone());
         }
-        self.crew.pushed_bytes.set(self.crew.pushed_bytes.get() + length);
+        self.state.pushed_bytes.set(self.state.pushed_bytes.get() + length);
         if chunk.len() == CHUNK_BYTES {
-            self.crew.spare.borrow_mut().push(chunk);
+            self.state.spare.borrow_mut().push(chunk);
         }
         future::ready(outcome.map(|()| true)).boxed_local()
     }
 
     fn finish(self: Rc<Self>) -> Outcome<Vec<u8>> {
-        let later = 50 - self.crew.done.get() % 50;
+        let later = 50 - self.state.done.get() % 50;
         let outcome = async move {
             for _ in 0..later {
                 yield_now().await;
             }
-            self.crew.asked()?;
-            self.crew.done.set(self.crew.done.get() + 1);
+            self.state.count_request()?;
+            self.state.done.set(self.state.done.get() + 1);
             self.job.replace(Err(TaskError::WorkerLost))?.finish().map_err(TaskError::Failed)
         };
         outcome.boxed_local()
@@ -135,23 +139,23 @@ async fn yield_now() {
     .await;
 }
 
-async fn open(source: MemorySource, crew: Option<&Rc<Crew>>) -> Result<Rc<Loader<MemorySource>>> {
+async fn open(source: MemorySource, pool: Option<&Rc<PoolState>>) -> Result<Rc<Loader<MemorySource>>> {
     let loader = Loader::open(source, Options::default()).await?;
-    Ok(Rc::new(match crew {
-        Some(crew) => loader.with_pool(Rc::new(Threads(Rc::clone(crew)))),
+    Ok(Rc::new(match pool {
+        Some(pool) => loader.with_pool(Rc::new(TestPool(Rc::clone(pool)))),
         None => loader,
     }))
 }
 
 type Contents = Vec<(String, Option<&'static str>, Vec<Vec<u8>>)>;
 
-/// What `tensors()` over all of a model gives, and `loadTensor` of each, and the check of all of it.
+/// The results of `load_tensor` for each tensor, of `tensors()` for all tensors, and of `verify`.
 fn contents(
     source: MemorySource,
-    crew: Option<&Rc<Crew>>,
+    pool: Option<&Rc<PoolState>>,
 ) -> Result<(Contents, Contents, Option<&'static str>), Error> {
     block_on(async {
-        let loader = open(source, crew).await?;
+        let loader = open(source, pool).await?;
         let (mut alone, mut streamed) = (Vec::new(), Vec::new());
         for tensor in loader.load_index().await? {
             alone.push(loader.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(())).await?);
@@ -170,39 +174,39 @@ fn contents(
 }
 
 #[test]
-fn every_fixture_is_the_same_and_in_the_same_order() {
-    let crew = Rc::new(Crew::default());
+fn pooled_fixtures_have_the_same_tensors_in_the_same_order() {
+    let pool = Rc::new(PoolState::default());
     for fixture in corpus::fixtures() {
-        assert_eq!(contents(fixture.source(), Some(&crew)), contents(fixture.source(), None), "{}", fixture.path);
+        assert_eq!(contents(fixture.source(), Some(&pool)), contents(fixture.source(), None), "{}", fixture.path);
     }
-    assert!(crew.done.get() > 100, "{} tasks were given to threads", crew.done.get());
+    assert!(pool.done.get() > 100, "{} tasks were done by the pool", pool.done.get());
 }
 
 #[test]
-fn every_bad_file_is_refused_in_the_same_words() {
+fn pooled_bad_files_give_the_same_error() {
     for entry in fs::read_dir(root().join("bad")).unwrap() {
         let path = entry.unwrap().path();
         let (name, bytes) = (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(&path).unwrap());
         let source = || MemorySource::new(vec![(name.clone(), bytes.clone().into())]).unwrap();
-        let crew = Rc::new(Crew::default());
-        assert_eq!(contents(source(), Some(&crew)), contents(source(), None), "{name}");
+        let pool = Rc::new(PoolState::default());
+        assert_eq!(contents(source(), Some(&pool)), contents(source(), None), "{name}");
     }
 }
 
 #[test]
-fn a_thread_that_is_lost_fails_no_load() {
-    for patience in 1..6 {
-        let crew = Rc::new(Crew { patience: Some(patience), ..Crew::default() });
+fn a_lost_worker_does_not_fail_a_load() {
+    for lost_every in 1..6 {
+        let pool = Rc::new(PoolState { lost_every: Some(lost_every), ..PoolState::default() });
         for fixture in corpus::fixtures() {
-            let pooled = contents(fixture.source(), Some(&crew));
-            assert_eq!(pooled, contents(fixture.source(), None), "{} after {patience}", fixture.path);
+            let pooled = contents(fixture.source(), Some(&pool));
+            assert_eq!(pooled, contents(fixture.source(), None), "{} after {lost_every}", fixture.path);
         }
-        assert!(crew.lost.get() > 100, "{} threads were lost", crew.lost.get());
+        assert!(pool.lost.get() > 100, "{} workers were lost", pool.lost.get());
     }
 }
 
 #[test]
-fn a_component_that_came_in_parts_is_digested_as_a_whole_where_threads_take_no_other() {
+fn a_component_read_in_parts_is_digested_as_a_whole_if_workers_accept_only_that() {
     let folder = tempfile::tempdir().unwrap();
     let (weights, converted) = (folder.path().join("model.safetensors"), folder.path().join("model.zt"));
     let length = 9 << 20;
@@ -217,18 +221,18 @@ fn a_component_that_came_in_parts_is_digested_as_a_whole_where_threads_take_no_o
     wrong[5 << 20] ^= 1;
     for (bytes, verified) in [(right, Some("sha256")), (wrong, None)] {
         let source = || MemorySource::new(vec![("model.zt".to_owned(), bytes.clone().into())]).unwrap();
-        for patience in [None, Some(1)] {
-            let crew = Rc::new(Crew { is_whole: true, patience, ..Crew::default() });
-            let found = contents(source(), Some(&crew));
+        for lost_every in [None, Some(1)] {
+            let pool = Rc::new(PoolState { only_whole: true, lost_every, ..PoolState::default() });
+            let found = contents(source(), Some(&pool));
             assert_eq!(found, contents(source(), None));
             assert_eq!(found.ok().and_then(|(alone, ..)| alone[0].1), verified);
-            assert!(crew.requests.get() > 0, "nothing was given to a thread");
+            assert!(pool.requests.get() > 0, "the pool got no requests");
         }
     }
 }
 
 #[test]
-fn buffers_of_chunks_are_used_again_whatever_lies_between_tensors() {
+fn chunk_buffers_are_reused_between_tensors() {
     const TENSORS: usize = 300;
     let folder = tempfile::tempdir().unwrap();
     let (weights, converted) = (folder.path().join("model.safetensors"), folder.path().join("model.apr"));
@@ -243,15 +247,15 @@ fn buffers_of_chunks_are_used_again_whatever_lies_between_tensors() {
     let options = ConvertOptions::default().with_compression(Compression::Lz4);
     convert(&Reader::open(&weights).unwrap(), &converted, &options, &()).unwrap();
     let bytes = fs::read(&converted).unwrap();
-    let crew = Rc::new(Crew::default());
+    let pool = Rc::new(PoolState::default());
     let count = block_on(async {
         let source = MemorySource::new(vec![("model.apr".to_owned(), bytes.into())]).unwrap();
-        let loader = open(source, Some(&crew)).await.unwrap();
+        let loader = open(source, Some(&pool)).await.unwrap();
         let tensors = Box::pin(loader.tensors(None, Rc::new(())).await.unwrap());
         tensors.map(|loaded| loaded.unwrap().components.len()).fold(0, async |sum, count| sum + count).await
     });
-    assert_eq!((count, crew.done.get()), (TENSORS, TENSORS));
-    assert!(crew.pushed_bytes.get() < (TENSORS * length) as u64, "nothing was compressed");
-    let spare = crew.spare.borrow().len();
-    assert!(spare <= 4, "{spare} buffers were made, of which one was needed at a time");
+    assert_eq!((count, pool.done.get()), (TENSORS, TENSORS));
+    assert!(pool.pushed_bytes.get() < (TENSORS * length) as u64, "nothing was compressed");
+    let spare = pool.spare.borrow().len();
+    assert!(spare <= 4, "{spare} buffers were allocated, but only one is needed at a time");
 }

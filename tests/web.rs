@@ -36,7 +36,7 @@ extern "C" {
     fn aborted(this: &Server) -> u32;
     /// The path, the Authorization header and the credentials mode of each request.
     #[wasm_bindgen(method)]
-    fn secrets(this: &Server) -> Array;
+    fn credentials(this: &Server) -> Array;
 }
 
 type WebLoader = Rc<Loader<WebSource>>;
@@ -77,21 +77,21 @@ async fn check_everything(loader: &WebLoader) {
 }
 
 #[wasm_bindgen_test]
-async fn ranges_bring_every_tensor_and_the_checksum_holds() {
+async fn range_requests_load_every_tensor_and_verify_the_checksum() {
     let server = serve("");
     let loader = open(&server).await.unwrap();
-    assert_eq!(server.requests(), 1, "one request opens a small head");
+    assert_eq!(server.requests(), 1, "a small header needs one request");
     check_everything(&loader).await;
     assert_eq!(loader.verify(Rc::new(())).await.unwrap(), Some("crc32"));
 }
 
 #[wasm_bindgen_test]
-async fn a_stream_that_is_no_byte_stream_gives_the_same() {
+async fn streams_that_are_not_byte_streams_give_the_same_tensors() {
     check_everything(&open(&serve("no-byte-stream")).await.unwrap()).await;
 }
 
 #[wasm_bindgen_test]
-async fn hidden_headers_do_not_hinder() {
+async fn response_headers_hidden_by_cors_are_not_required() {
     check_everything(&open(&serve("hides-headers")).await.unwrap()).await;
 }
 
@@ -108,7 +108,7 @@ async fn a_server_that_ignores_ranges_sends_the_body_once() {
 }
 
 #[wasm_bindgen_test]
-async fn a_slice_of_a_200_is_cut_out_rightly() {
+async fn the_right_range_is_extracted_from_a_200() {
     let server = serve("ignores-ranges");
     let loader = open(&server).await.unwrap();
     for tensor in model::TENSORS.iter().rev() {
@@ -117,7 +117,7 @@ async fn a_slice_of_a_200_is_cut_out_rightly() {
 }
 
 #[wasm_bindgen_test]
-async fn an_encoded_range_is_fetched_again_as_a_whole() {
+async fn a_range_with_a_content_encoding_is_replaced_by_the_whole_file() {
     let server = serve("encoded-ranges");
     let loader = open(&server).await.unwrap();
     assert_eq!(load(&loader, "raw.weight").await.unwrap(), model::data(&model::TENSORS[2]));
@@ -125,7 +125,7 @@ async fn an_encoded_range_is_fetched_again_as_a_whole() {
 }
 
 #[wasm_bindgen_test]
-async fn refuses_another_range_than_asked() {
+async fn a_range_other_than_the_requested_one_is_rejected() {
     for behaviour in ["sends-another-range", "one-byte-more"] {
         let error = open(&serve(behaviour)).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::RangeUnsupported, "{error}");
@@ -134,7 +134,7 @@ async fn refuses_another_range_than_asked() {
 }
 
 #[wasm_bindgen_test]
-async fn a_body_that_ends_early_is_never_handed_out() {
+async fn a_truncated_body_is_never_returned() {
     let loader = open(&serve("cuts-bodies")).await.unwrap();
     let error = load(&loader, "raw.weight").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Truncated, "{error}");
@@ -142,7 +142,7 @@ async fn a_body_that_ends_early_is_never_handed_out() {
 }
 
 #[wasm_bindgen_test]
-async fn a_broken_load_goes_on_where_it_was() {
+async fn a_broken_load_is_resumed() {
     for behaviour in ["cuts-now-and-then", "breaks-now-and-then"] {
         let server = serve(behaviour);
         check_everything(&open(&server).await.unwrap()).await;
@@ -152,25 +152,25 @@ async fn a_broken_load_goes_on_where_it_was() {
 }
 
 #[wasm_bindgen_test]
-async fn a_server_that_is_busy_is_asked_again() {
+async fn a_503_is_retried() {
     let server = serve("is-busy-at-first");
     check_everything(&open(&server).await.unwrap()).await;
 }
 
 #[wasm_bindgen_test]
-async fn a_connection_that_stalls_is_replaced() {
+async fn a_stalled_connection_is_replaced() {
     let loader = open(&serve("stalls-once")).await.unwrap();
     assert_eq!(load(&loader, "raw.weight").await.unwrap(), model::data(&model::TENSORS[2]));
 }
 
 #[wasm_bindgen_test]
-async fn a_file_that_changes_under_the_load_is_an_error() {
+async fn a_file_that_changes_during_a_load_is_an_error() {
     let loader = open(&serve("changes")).await.unwrap();
     assert_eq!(load(&loader, "raw.weight").await.unwrap_err().kind, ErrorKind::Changed);
 }
 
 #[wasm_bindgen_test]
-async fn a_refusal_and_a_dead_line_say_what_happened() {
+async fn http_and_network_errors_state_their_causes() {
     let error = open(&serve("forbids")).await.unwrap_err();
     assert_eq!((error.kind, error.place.status), (ErrorKind::Http, Some(403)));
     let error = open(&serve("fails")).await.unwrap_err();
@@ -180,7 +180,7 @@ async fn a_refusal_and_a_dead_line_say_what_happened() {
 }
 
 #[wasm_bindgen_test]
-async fn sends_headers_and_credentials_to_no_url_that_a_manifest_names() {
+async fn headers_and_credentials_are_not_sent_to_absolute_urls_of_a_manifest() {
     let server = serve("");
     let mut client = Client::default();
     client.fetch = Some(server.fetch());
@@ -201,11 +201,11 @@ async fn sends_headers_and_credentials_to_no_url_that_a_manifest_names() {
         "/other/beside.aero undefined omit",
         "/part.aero undefined omit",
     ];
-    assert_eq!(server.secrets().iter().map(|sent| sent.as_string().unwrap()).collect::<Vec<_>>(), expected);
+    assert_eq!(server.credentials().iter().map(|sent| sent.as_string().unwrap()).collect::<Vec<_>>(), expected);
 }
 
 #[wasm_bindgen_test]
-async fn rows_ask_only_for_their_bytes() {
+async fn loading_rows_requests_only_their_bytes() {
     let server = serve("");
     let loader = open(&server).await.unwrap();
     for (at, rows) in [(2, 10..12), (2, 0..200), (1, 100..101), (1, 299..300), (1, 5..5)] {
@@ -224,14 +224,14 @@ async fn rows_ask_only_for_their_bytes() {
 }
 
 #[wasm_bindgen_test]
-async fn bytes_go_into_memory_that_the_caller_lends() {
+async fn bytes_are_written_into_the_memory_of_the_caller() {
     let loader = open(&serve("")).await.unwrap();
     for tensor in model::TENSORS {
         let expected = model::data(tensor);
         let memory = Uint8Array::new_with_length(expected.len() as u32);
         let request = TensorRequest::default().with_into(Some(JsBuffer::borrowed(memory.clone())));
         loader.load_tensor(tensor.name, request, Rc::new(())).await.unwrap();
-        assert_eq!(memory.to_vec(), expected, "the memory is still the caller's, and filled");
+        assert_eq!(memory.to_vec(), expected, "the memory has other bytes");
     }
     let request = TensorRequest::default().with_into(Some(JsBuffer::borrowed(Uint8Array::new_with_length(3))));
     let error = loader.load_tensor("first", request, Rc::new(())).await.unwrap_err();
@@ -239,7 +239,7 @@ async fn bytes_go_into_memory_that_the_caller_lends() {
 }
 
 #[wasm_bindgen_test]
-async fn two_callers_of_one_tensor_share_its_request_and_own_their_bytes() {
+async fn concurrent_loads_of_a_tensor_share_its_request_but_not_its_memory() {
     let server = serve("");
     let loader = open(&server).await.unwrap();
     let before = server.requests();
@@ -255,7 +255,7 @@ async fn two_callers_of_one_tensor_share_its_request_and_own_their_bytes() {
 }
 
 #[wasm_bindgen_test]
-async fn what_was_prefetched_is_not_requested_again() {
+async fn prefetched_tensors_are_not_requested_again() {
     let server = serve("");
     let loader = open(&server).await.unwrap();
     loader.prefetch(vec!["raw.weight".into(), "große.weight".into(), "no such".into()], Rc::new(())).await;
@@ -267,16 +267,16 @@ async fn what_was_prefetched_is_not_requested_again() {
 }
 
 #[wasm_bindgen_test]
-async fn a_load_that_nobody_waits_for_stops_its_request() {
-    stops_its_request("never-ends").await;
+async fn dropping_a_load_aborts_its_request() {
+    assert_drop_aborts_request("never-ends").await;
 }
 
 #[wasm_bindgen_test]
-async fn also_where_the_answer_has_not_begun() {
-    stops_its_request("answers-once").await;
+async fn dropping_a_load_before_the_response_aborts_its_request() {
+    assert_drop_aborts_request("responds-once").await;
 }
 
-async fn stops_its_request(behaviour: &str) {
+async fn assert_drop_aborts_request(behaviour: &str) {
     let server = serve(behaviour);
     let loader = open(&server).await.unwrap();
     let before = server.aborted();
@@ -289,7 +289,7 @@ async fn stops_its_request(behaviour: &str) {
 }
 
 #[wasm_bindgen_test]
-async fn damage_is_found_when_the_whole_is_read() {
+async fn corruption_is_detected_when_the_whole_file_is_read() {
     let mut file = model::file();
     let at = file.len() - 200;
     file[at] ^= 1;
@@ -302,7 +302,7 @@ async fn damage_is_found_when_the_whole_is_read() {
 }
 
 #[wasm_bindgen_test]
-async fn bad_files_are_errors_and_never_panics() {
+async fn invalid_files_are_errors_and_not_panics() {
     let good = model::file();
     let patched = |at: usize, with: &[u8]| {
         let mut bad = good.clone();
@@ -325,7 +325,7 @@ async fn bad_files_are_errors_and_never_panics() {
 }
 
 #[wasm_bindgen_test]
-async fn a_blob_brings_every_tensor() {
+async fn a_blob_is_a_source() {
     let file = Uint8Array::from(&model::file()[..]);
     let blob = web_sys::Blob::new_with_u8_array_sequence(&Array::of1(&file).into()).unwrap();
     let source = WebSource::new(&blob, Client::default()).unwrap();

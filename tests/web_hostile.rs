@@ -1,5 +1,5 @@
-//! Files made to do harm, in a real browser: the memory of wasm, which never shrinks, stays below 64 MiB over all of
-//! them. `tests/hostile` has more of them, natively.
+//! Malicious files in a real browser: the WebAssembly memory, which never shrinks, stays below 64 MiB for all of them
+//! together. `tests/hostile` has more of them, for the native build.
 
 #![cfg(target_arch = "wasm32")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
@@ -33,7 +33,7 @@ async fn load(source: &JsValue) -> Result<()> {
     Ok(())
 }
 
-async fn refused(what: &str, kind: ErrorKind, source: &JsValue) {
+async fn assert_rejected(what: &str, kind: ErrorKind, source: &JsValue) {
     let error = load(source).await.unwrap_err();
     assert_eq!(error.kind, kind, "{what}: {error}");
     let memory: WebAssembly::Memory = wasm_bindgen::memory().unchecked_into();
@@ -46,42 +46,42 @@ fn buffer(file: &[u8]) -> JsValue {
     Uint8Array::from(file).buffer().into()
 }
 
-/// A Blob of a text whose middle part is repeated; it is never in the memory of wasm as a whole.
+/// A Blob of a text with a repeated middle part. The whole text is never in the WebAssembly memory.
 fn blob(before: &str, repeated: &str, count: i32, after: &str) -> JsValue {
     let parts = Array::of3(&before.into(), &JsString::from(repeated).repeat(count).into(), &after.into());
     web_sys::Blob::new_with_str_sequence(&parts).unwrap().into()
 }
 
 #[wasm_bindgen_test]
-async fn small_files_that_decode_to_much_take_little_memory() {
+async fn small_files_with_a_large_decoded_size_use_little_memory() {
     let count = ((128 * BLOCK_BYTES) as u32).to_be_bytes();
     let zeros = frame(&[b"\x81\xa1a\xdd", &count[..]].concat(), 0, 128, b"");
     let metadata = Chunk::packed(b"MMSG", zeros, 8 + 128 * BLOCK_BYTES);
     let index = Chunk::raw(b"TIDX", b"\x81\xa7tensors\x90".to_vec());
-    refused("zeros in AERO", ErrorKind::Limit, &buffer(&aero(NAMES, &[metadata, index]))).await;
+    assert_rejected("zeros in AERO", ErrorKind::Limit, &buffer(&aero(NAMES, &[metadata, index]))).await;
 
     let length = 8 + 8000 * BLOCK_BYTES;
     let payload = frame(&apr1(length - 8), b' ', 8000, b"");
-    refused("a zstd wrapper", ErrorKind::Limit, &buffer(&wrapper(2, length, &payload))).await;
+    assert_rejected("a zstd wrapper", ErrorKind::Limit, &buffer(&wrapper(2, length, &payload))).await;
     let length = 8 + 60 * BLOCK_BYTES;
     let payload = frame(&apr1(length - 8), b' ', 60, b"");
-    refused("a wrapper of white space", ErrorKind::Truncated, &buffer(&wrapper(2, length, &payload))).await;
+    assert_rejected("a wrapper of white space", ErrorKind::Truncated, &buffer(&wrapper(2, length, &payload))).await;
 
     let csr = ["values", "indices", "indptr"];
-    refused("CSR of [3, 4]", ErrorKind::Limit, &buffer(&sparse("sparse_csr", &[3, 4], &csr, 8000))).await;
+    assert_rejected("CSR of [3, 4]", ErrorKind::Limit, &buffer(&sparse("sparse_csr", &[3, 4], &csr, 8000))).await;
 }
 
 #[wasm_bindgen_test]
-async fn entries_that_share_a_name_take_little_memory() {
+async fn entries_that_share_a_name_use_little_memory() {
     let chunks: Vec<_> = (0..6000).map(|_| Chunk { name: (0, 512 << 10), ..Chunk::raw(b"XTRA", Vec::new()) }).collect();
-    refused("6,000 names", ErrorKind::Limit, &buffer(&aero(&vec![b'x'; 512 << 10], &chunks))).await;
+    assert_rejected("6,000 names", ErrorKind::Limit, &buffer(&aero(&vec![b'x'; 512 << 10], &chunks))).await;
 }
 
 #[wasm_bindgen_test]
-async fn manifests_of_many_values_take_little_memory() {
+async fn manifests_of_many_values_use_little_memory() {
     for (what, repeated, last) in [("zeros", "0,", "0"), ("empty arrays", "[],", "[]"), ("texts", "\"a\",", "\"\"")] {
         let count = (10 << 20) / repeated.len() as i32;
         let manifest = blob(r#"{"shards":[],"a":["#, repeated, count, &format!("{last}]}}"));
-        refused(&format!("a manifest of {what}"), ErrorKind::Limit, &manifest).await;
+        assert_rejected(&format!("a manifest of {what}"), ErrorKind::Limit, &manifest).await;
     }
 }

@@ -3,7 +3,7 @@
 // them.
 import { gguf } from "./node_modules/@huggingface/gguf/dist/browser/index.mjs"; // its build for pages
 import { io } from "@tensorflow/tfjs-core";
-import "@tensorflow/tfjs-backend-cpu"; // tensors belong to a backend, and this one keeps them as they are
+import "@tensorflow/tfjs-backend-cpu"; // tensors need a backend, and this one stores them unchanged
 import { CacheManager } from "@wllama/wllama";
 import { ZSTDDecoder } from "zstddec";
 // The package exports no function to load a file: this is what its models and tokenizers use.
@@ -44,7 +44,7 @@ export const ways = {
     return { kept, count: kept.metadata["tokenizer.ggml.tokens"].length };
   },
 
-  // Fetched as a whole, because the package cannot read parts of a file; then one frame for each tensor.
+  // Fetches the whole file, because the package cannot read parts of a file, and decodes one frame for each tensor.
   async zstddec({ url, frames }) {
     const file = new Uint8Array(await (await fetch(url, { cache: "no-store" })).arrayBuffer());
     const kept = frames.map(([start, end, decodedLength]) => zstd.decode(file.subarray(start, end), decodedLength));

@@ -1,4 +1,4 @@
-//! A headless Chromium of our own, with a fresh profile. It ends and its profile goes when the value does.
+//! Runs a headless Chromium with a temporary profile. Dropping [`Chromium`] ends the process and deletes the profile.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -16,11 +16,11 @@ use xtask::browser;
 
 pub const FLAGS: [&str; 10] = [
     "--headless",
-    // Root has no user namespaces to make a sandbox of; the only pages shown are our own.
+    // The sandbox is unavailable to root. The browser opens only pages of these tests.
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
-    // Containers give /dev/shm 64 MB, less than a model.
+    // Containers limit /dev/shm to 64 MB, less than a model.
     "--disable-dev-shm-usage",
     "--disable-background-networking",
     "--disable-component-update",
@@ -46,23 +46,23 @@ impl Chromium {
         let program = browser::chromium()?;
         let process = Process::start(&program, flags)?;
         let (port, path) = process.endpoint()?;
-        let devtools = DevTools::connect(port, &path).with_context(|| process.said())?;
+        let devtools = DevTools::connect(port, &path).with_context(|| process.stderr())?;
         Ok(Chromium { devtools, process })
     }
 
-    /// Its name and version.
+    /// The name and version of the browser.
     pub fn version(&mut self) -> Result<String> {
         let version = self.devtools.call(None, "Browser.getVersion", json!({}))?;
         let product = version.get("product").and_then(Value::as_str);
-        product.map(str::to_owned).context("the browser does not tell its version")
+        product.map(str::to_owned).context("the browser does not report its version")
     }
 
-    /// A new tab, empty.
+    /// Opens an empty tab.
     pub fn new_page(&mut self) -> Result<Page<'_>> {
         self.new_page_with(json!({ "url": "about:blank" }))
     }
 
-    /// A new tab, empty, in a private window of its own.
+    /// Opens an empty tab in a new private window.
     pub fn new_private_page(&mut self) -> Result<Page<'_>> {
         let created = self.devtools.call(None, "Target.createBrowserContext", json!({ "disposeOnDetach": true }))?;
         let context = created.get("browserContextId").context("the browser opened no private window")?;
@@ -82,7 +82,7 @@ impl Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // Asked to close, the browser ends its many processes by itself; otherwise it is killed below.
+        // On `Browser.close` the browser ends all its processes. If the call fails, `Process` kills it.
         if self.devtools.call(None, "Browser.close", json!({})).is_ok() {
             self.process.wait(END_LIMIT);
         }
@@ -106,7 +106,7 @@ impl Process {
             .arg("--remote-debugging-port=0")
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg("about:blank");
-        // Whatever else it leaves in the temporary folder goes with the profile.
+        // Other temporary files are deleted with the profile.
         command.env("TMPDIR", profile.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
@@ -127,12 +127,12 @@ impl Process {
             }
             sleep(Duration::from_millis(20));
         }
-        bail!("Chromium opened no debugging port within {} s; {}", START_LIMIT.as_secs(), self.said())
+        bail!("Chromium opened no debugging port within {} s; {}", START_LIMIT.as_secs(), self.stderr())
     }
 
-    fn said(&self) -> String {
-        let said = fs::read_to_string(self.profile.path().join("stderr")).unwrap_or_default();
-        format!("it said: {}", said.trim())
+    fn stderr(&self) -> String {
+        let stderr = fs::read_to_string(self.profile.path().join("stderr")).unwrap_or_default();
+        format!("its standard error: {}", stderr.trim())
     }
 
     fn wait(&mut self, limit: Duration) {
@@ -147,7 +147,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Its helper processes notice a moment later, and may still write into the profile until then.
+        // Helper processes end a moment later and may still write to the profile until then.
         for _ in 0..100 {
             if fs::remove_dir_all(self.profile.path()).is_ok() {
                 return;

@@ -1,4 +1,4 @@
-// Counts the loaders in workers: a loader that cannot be in a worker is silently on the page.
+// Counts the loaders that run in workers. A loader that cannot start a worker silently runs on the page.
 globalThis.loadersInWorkers = 0;
 globalThis.Worker = class extends Worker {
   constructor(...parameters) {

@@ -1,6 +1,5 @@
-//! What the package promises whatever is done to it, in a real browser: every promise settles with an error that says
-//! why, also where its module ends; what is closed stops and gives its memory back; options and files that cannot be
-//! are refused.
+//! Tests of error handling in a real browser. After a crash of the module every promise rejects with the cause, closed
+//! loaders stop and free their memory, and invalid options and files are rejected.
 
 use std::fs;
 
@@ -13,7 +12,7 @@ use xtask::project::Project;
 use xtask::wasm_target::TARGET;
 use xtask::{command, package};
 
-/// A module of `tests/crash`, and the tests that it exports: each resolves to what does not hold.
+/// Each module of `tests/crash` and the tests that it exports. Each test resolves to a list of failures.
 const TESTS: [(&str, &[&str]); 5] = [
     ("crashes", &["endings"]),
     ("memory", &["into", "bodies", "caches", "cachedInto"]),
@@ -22,7 +21,7 @@ const TESTS: [(&str, &[&str]); 5] = [
     ("files", &["chosen"]),
 ];
 
-/// Models in several files: the one that names the others first.
+/// Models in several files. The first file of each references the others.
 const SEVERAL_FILES: [&[&str]; 4] = [
     &["apr/sharded/model.apr.json", "apr/sharded/model-0000?-of-00003.apr"],
     &["safetensors/sharded/model.safetensors.index.json", "safetensors/sharded/model-0000?-of-00003.safetensors"],
@@ -36,8 +35,8 @@ const SEVERAL_FILES: [&[&str]; 4] = [
     ],
 ];
 
-/// With so little memory an index of some MiB ends the module.
-const LITTLE_MEMORY: &str = "--js-flags=--wasm-max-mem-pages=480";
+/// Limits WebAssembly memory to 30 MiB, so that an index of a few MiB crashes the module.
+const LOW_MEMORY_FLAG: &str = "--js-flags=--wasm-max-mem-pages=480";
 
 pub fn run(project: &Project) -> Result<()> {
     let package = with_hooks(project, "crash-test")?;
@@ -53,25 +52,25 @@ pub fn run(project: &Project) -> Result<()> {
     let mut count = 0;
     for (module, tests) in TESTS {
         for test in tests {
-            holds(&mut browser, url, module, test, &Value::Null)?;
+            run_test(&mut browser, url, module, test, &Value::Null)?;
             count += 1;
         }
     }
     let models: Vec<Vec<_>> =
         SEVERAL_FILES.iter().map(|model| model.iter().flat_map(|path| numbered(path)).collect()).collect();
-    holds(&mut browser, url, "files", "fixtures", &json!(models))?;
-    holds(&mut Chromium::launch_with(&[LITTLE_MEMORY])?, url, "crashes", "outOfMemory", &Value::Null)?;
-    println!("{} promises hold", count + 2);
+    run_test(&mut browser, url, "files", "fixtures", &json!(models))?;
+    run_test(&mut Chromium::launch_with(&[LOW_MEMORY_FLAG])?, url, "crashes", "outOfMemory", &Value::Null)?;
+    println!("{} tests passed", count + 2);
     Ok(())
 }
 
-/// The paths that a path with a `?` stands for.
+/// Expands a `?` in a path to the numbers 1 to 3.
 fn numbered(path: &str) -> Vec<String> {
     let paths = (1..=3).map(|number| format!("/{}", path.replace('?', &number.to_string())));
     if path.contains('?') { paths.collect() } else { vec![format!("/{path}")] }
 }
 
-fn holds(browser: &mut Chromium, url: &str, module: &str, test: &str, argument: &Value) -> Result<()> {
+fn run_test(browser: &mut Chromium, url: &str, module: &str, test: &str, argument: &Value) -> Result<()> {
     let mut page = browser.new_page()?;
     page.open(&format!("{url}/tests/index.html"))?;
     let call = format!(
@@ -80,14 +79,13 @@ fn holds(browser: &mut Chromium, url: &str, module: &str, test: &str, argument: 
             return JSON.stringify(await {test}({argument}).catch((error) => [error.stack]));
         }})()"
     );
-    let told = page.evaluate(&call).with_context(|| format!("{module}: {test}"))?;
-    let faults: Vec<String> = serde_json::from_str(told.as_str().context("the page gave no text")?)?;
-    ensure!(faults.is_empty(), "{module}: {test}:\n  {}", faults.join("\n  "));
+    let result = page.evaluate(&call).with_context(|| format!("{module}: {test}"))?;
+    let failures: Vec<String> = serde_json::from_str(result.as_str().context("the page returned no text")?)?;
+    ensure!(failures.is_empty(), "{module}: {test}:\n  {}", failures.join("\n  "));
     Ok(())
 }
 
-/// The package without its worker, quickly built, with the hooks that only tests use. Each test has a package of its
-/// own.
+/// Builds the package without its worker, unoptimized, and with test hooks. Each test has its own package.
 pub fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
     let mut cargo = package::cargo_for_module(project)?;
     command::run(cargo.args(["--", "--cfg", "weightstream_test_hooks"]))?;

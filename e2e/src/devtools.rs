@@ -1,4 +1,4 @@
-//! The Chrome DevTools Protocol: calls with answers, and events that come in between, over one WebSocket.
+//! A client of the Chrome DevTools Protocol: calls, responses and events over one WebSocket.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -9,11 +9,11 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
 
-/// How long one call may take. None of ours does more than a moment's work; a machine can be slow.
+/// The time limit of one call. Calls take milliseconds, but a machine can be slow.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long one read of the socket blocks before the time limits are looked at again.
-const READ_TICK: Duration = Duration::from_millis(50);
+/// How long one read of the socket blocks before time limits are checked again.
+const READ_TIMEOUT: Duration = Duration::from_millis(50);
 
 pub struct DevTools {
     socket: WebSocket<TcpStream>,
@@ -27,11 +27,11 @@ pub struct Event {
 }
 
 impl DevTools {
-    /// `path` is that of the browser's own endpoint, as it writes it into `DevToolsActivePort`.
+    /// Connects to the browser. `path` is its endpoint, as it is written in `DevToolsActivePort`.
     pub fn connect(port: u16, path: &str) -> Result<DevTools> {
         let stream = TcpStream::connect(("127.0.0.1", port)).context("the browser's debugging port")?;
         let (socket, _) = tungstenite::client(format!("ws://127.0.0.1:{port}{path}"), stream)?;
-        socket.get_ref().set_read_timeout(Some(READ_TICK))?;
+        socket.get_ref().set_read_timeout(Some(READ_TIMEOUT))?;
         Ok(DevTools { socket, last_id: 0, events: VecDeque::new() })
     }
 
@@ -44,7 +44,7 @@ impl DevTools {
         }
         self.socket
             .send(Message::text(message.to_string()))
-            .with_context(|| format!("{method}: the browser is gone"))?;
+            .with_context(|| format!("{method}: the browser closed the connection"))?;
 
         let end = Instant::now() + CALL_LIMIT;
         while Instant::now() < end {
@@ -62,20 +62,21 @@ impl DevTools {
         bail!("{method}: the browser did not answer within {} s", CALL_LIMIT.as_secs())
     }
 
-    /// The events so far that were not yet taken. While a page loads, more come all the time: it does not wait for
-    /// a pause among them.
+    /// Returns the events since the last call. Because a loading page sends events continuously, it reads for at most
+    /// [`READ_TIMEOUT`].
     pub fn take_events(&mut self) -> Result<Vec<Event>> {
-        let end = Instant::now() + READ_TICK;
+        let end = Instant::now() + READ_TIMEOUT;
         while Instant::now() < end && self.read()?.is_some() {}
         Ok(self.events.drain(..).collect())
     }
 
-    /// The next message, `None` if none came within a tick. Events are kept for whoever asks for them.
+    /// Reads the next message, `None` if none arrives within [`READ_TIMEOUT`]. Events are also queued for
+    /// `take_events`.
     fn read(&mut self) -> Result<Option<Value>> {
         let message = match self.socket.read() {
             Ok(message) => message,
-            Err(tungstenite::Error::Io(error)) if is_tick(error.kind()) => return Ok(None),
-            Err(error) => return Err(error).context("the browser is gone"),
+            Err(tungstenite::Error::Io(error)) if is_timeout(error.kind()) => return Ok(None),
+            Err(error) => return Err(error).context("the browser closed the connection"),
         };
         let Message::Text(text) = message else {
             return Ok(None);
@@ -89,7 +90,7 @@ impl DevTools {
     }
 }
 
-/// What a read that came to its timeout is called: one name on Unix, the other on Windows.
-fn is_tick(kind: ErrorKind) -> bool {
+/// Whether a read timed out. Unix and Windows report different error kinds.
+fn is_timeout(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }

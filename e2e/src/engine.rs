@@ -1,4 +1,4 @@
-//! The browser engines, and the WebDriver servers that steer them.
+//! The browser engines and their WebDriver servers.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -38,7 +38,7 @@ impl Engine {
     /// Finds or installs the browser and its driver, and starts the driver on a free port.
     pub fn start(self, project: &Project) -> Result<Driver> {
         let folder = tempfile::Builder::new().prefix("weightstream-browser-").tempdir()?;
-        // Whoever takes the port between this line and the next makes the driver fail, not the tests lie.
+        // If another process takes the port before the driver does, the driver fails to start.
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let mut driver = Driver { port, capabilities: json!({}), processes: Vec::new(), folder };
         let flag = format!("--port={port}");
@@ -63,34 +63,34 @@ impl Engine {
     }
 }
 
-/// A WebDriver server that runs. It ends when the value does.
+/// A running WebDriver server. Dropping it ends the server.
 pub struct Driver {
     pub port: u16,
-    /// What a session must be asked for.
+    /// The capabilities to request for a session.
     pub capabilities: Value,
-    /// In the order in which they were started.
+    /// The processes in the order in which they were started.
     processes: Vec<Child>,
-    /// What all of them write, profiles included.
+    /// The files that the processes write, including profiles.
     folder: TempDir,
 }
 
 impl Driver {
-    /// The end of what the driver and its browser wrote.
-    pub fn said(&self) -> String {
-        let said = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-        let lines: Vec<_> = said.lines().rev().take(10).collect();
-        format!("the driver said: {}", lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
+    /// The last lines of the log of the driver and its browser.
+    pub fn log_tail(&self) -> String {
+        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        let lines: Vec<_> = log.lines().rev().take(10).collect();
+        format!("the log of the driver ends with: {}", lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
     }
 
     fn spawn(&mut self, command: &mut Command) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.folder.path().join("log"))?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).env("TMPDIR", self.folder.path());
-        let child = command.spawn().with_context(|| format!("cannot start {}", xtask::command::spelled(command)))?;
+        let child = command.spawn().with_context(|| format!("cannot start {}", xtask::command::describe(command)))?;
         self.processes.push(child);
         Ok(())
     }
 
-    /// A screen for a browser that has no headless mode: a free one, whose name is given.
+    /// Starts a virtual display for a browser without a headless mode. Returns the name of the display.
     fn spawn_display(&mut self, xvfb: &Path) -> Result<String> {
         let mut command = Command::new(xvfb);
         command.args(["-displayfd", "1", "-screen", "0", "1280x1024x24", "-nolisten", "tcp"]);

@@ -1,4 +1,4 @@
-//! The examples for the web, as a newcomer runs them: with the package installed, built, opened in a browser.
+//! Installs the package into the web examples, builds them and opens them in a browser.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ const TOOL_LIMIT: Duration = Duration::from_secs(300);
 
 const MODEL: &str = "/models/basic.safetensors";
 
-/// What a page shows of its model: the first three cells of each row.
+/// Evaluates to the first three cells of each row of the table of tensors.
 const ROWS: &str = "[...document.querySelectorAll('tbody tr')].map(({ cells }) => [...cells].slice(0, 3) \
                     .map((cell) => cell.textContent))";
 
 pub fn run(project: &Project) -> Result<()> {
-    // A copy of what the examples see of the repository, so that nothing is written into it.
+    // The examples are copied, so that nothing is written to the repository.
     let copy = tempfile::tempdir()?;
     let package = package::build(project)?;
     copy_folder(&package, &copy.path().join("pkg"))?;
@@ -36,7 +36,7 @@ pub fn run(project: &Project) -> Result<()> {
     let html = examples.join("html");
     npm(&html, &["install", "--no-save", "--install-links", "../../pkg"])?;
     let vite_ts = examples.join("vite-ts");
-    // Fails if the lock file does not match the manifest. The tools are those that the suite has already.
+    // Fails if the lock file does not match the manifest. The tools of the suite are used instead of devDependencies.
     npm(&vite_ts, &["ci", "--omit=dev"])?;
     has_the_pinned_tools(&vite_ts, &project.root.join("tests/package"))?;
     command::quiet(npm::tool(&tools, "typescript/bin/tsc").current_dir(&vite_ts), TOOL_LIMIT)?;
@@ -51,20 +51,20 @@ fn npm(folder: &Path, arguments: &[&str]) -> Result<()> {
     command::quiet(&mut npm, TOOL_LIMIT)
 }
 
-/// The example names the versions of the tools that it is built with here.
+/// Checks that the example depends on the tool versions of `tests/package`, which this test uses.
 fn has_the_pinned_tools(example: &Path, pins: &Path) -> Result<()> {
     let tools_of = |folder: &Path| -> Result<Value> {
         let manifest: Value = serde_json::from_slice(&fs::read(folder.join("package.json"))?)?;
         manifest.get("devDependencies").cloned().context("package.json has no devDependencies")
     };
     let (own, pinned) = (tools_of(example)?, tools_of(pins)?);
-    for (name, version) in own.as_object().context("devDependencies is no object")? {
-        ensure!(pinned.get(name) == Some(version), "the example uses {name} {version}, tests/package other versions");
+    for (name, version) in own.as_object().context("devDependencies is not an object")? {
+        ensure!(pinned.get(name) == Some(version), "the example uses {name} {version}, unlike tests/package");
     }
     Ok(())
 }
 
-/// Opens each page with a small model: it lists every tensor.
+/// Opens each page with a small model and checks that it lists every tensor.
 fn shows_tensors(project: &Project, pages: &[(&str, PathBuf)]) -> Result<()> {
     let fixtures = project.root.join("tests/fixtures/safetensors");
     let expected: Expected = serde_json::from_slice(&fs::read(fixtures.join("basic.safetensors.expected.json"))?)?;
@@ -85,13 +85,13 @@ fn shows_tensors(project: &Project, pages: &[(&str, PathBuf)]) -> Result<()> {
 }
 
 fn lists(page: &mut Page, expected: &[[String; 3]]) -> Result<()> {
-    page.wait_for("the end", SOON, "/\\d+ tensors|:/.test(document.querySelector('#status').textContent)")?;
+    page.wait_for("the list of tensors", SOON, "/\\d+ tensors|:/.test(document.querySelector('#status').textContent)")?;
     let mut rows: Vec<[String; 3]> = serde_json::from_value(page.evaluate(ROWS)?)?;
     rows.sort();
     let status = page.evaluate("document.querySelector('#status').textContent")?;
-    ensure!(rows == expected, "the page says {status} and lists {rows:?}, not {expected:?}");
-    let complaints = page.take_complaints()?;
-    ensure!(complaints.is_empty(), "the console says: {}", complaints.join("; "));
+    ensure!(rows == expected, "the page shows {status} and lists {rows:?} instead of {expected:?}");
+    let console_errors = page.take_console_errors()?;
+    ensure!(console_errors.is_empty(), "the console shows: {}", console_errors.join("; "));
     Ok(())
 }
 
@@ -121,7 +121,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let name = entry.file_name();
-        // What a developer has installed and built there.
+        // Skips local installations and builds.
         if name == "node_modules" || name == "dist" {
             continue;
         }

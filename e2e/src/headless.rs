@@ -1,4 +1,4 @@
-//! `cargo xtask demo --headless`: the page loads the whole model in a real browser, and every tensor is compared.
+//! `cargo xtask demo --headless`: loads the whole model on the demo page in a real browser and compares every tensor.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use xtask::demo::Demo;
 use xtask::expected::ExpectedTensor;
 use xtask::project::Project;
 
-/// The promise of bounded memory, whatever the size of the model.
+/// The memory limit, independent of the size of the model.
 const MAX_WASM_MEMORY_BYTES: u64 = 8 << 20;
 
-/// The head of a file (its metadata and index) takes no more requests than this.
-const MAX_REQUESTS_OF_HEAD: u64 = 3;
+/// The maximum number of requests for the metadata and index of a file.
+const MAX_HEADER_REQUESTS: u64 = 3;
 
-/// And the data of a shard come in no more pieces than there are connections by default.
-const MAX_REQUESTS_OF_DATA: u64 = 4;
+/// The maximum number of requests for the data of a shard: the default number of connections.
+const MAX_DATA_REQUESTS: u64 = 4;
 
-/// What the page tells of its load, in `window.weightstreamReport`.
+/// The report of the page, in `window.weightstreamReport`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -44,9 +44,9 @@ pub fn run(project: &Project) -> Result<()> {
     let demo = Demo::start(project)?;
     let report = load_everything(&demo)?;
     if let Some(error) = report.error {
-        bail!("the page says: {error}");
+        bail!("the page reports: {error}");
     }
-    ensure!(report.ok, "the page says that the load failed, and not why");
+    ensure!(report.ok, "the page reports a failure without a cause");
     compare(&report.tensors, &demo.model.expected)?;
 
     let stats = report.stats.context("the page reports no stats")?;
@@ -54,8 +54,8 @@ pub fn run(project: &Project) -> Result<()> {
     ensure!(memory <= MAX_WASM_MEMORY_BYTES, "the WebAssembly memory grew to {memory} bytes");
     let files = demo.model.files()? as u64;
     let requests = demo.traffic.requests();
-    let allowed = files * MAX_REQUESTS_OF_HEAD + (files - 1) * MAX_REQUESTS_OF_DATA;
-    ensure!(requests <= allowed, "{requests} requests for {files} files; at most {allowed} should do");
+    let allowed = files * MAX_HEADER_REQUESTS + (files - 1) * MAX_DATA_REQUESTS;
+    ensure!(requests <= allowed, "{requests} requests for {files} files exceed the limit of {allowed}");
 
     let megabytes = |bytes: u64| bytes as f64 / 1e6;
     println!(
@@ -77,17 +77,17 @@ fn load_everything(demo: &Demo) -> Result<Report> {
     page.open(&demo.page(&format!("?model={}&load=all&sha256=1", demo.manifest())))?;
     page.wait_for("the report of the load", LOAD_LIMIT, "window.weightstreamReport")?;
     let report = page.evaluate("window.weightstreamReport")?;
-    let report = serde_json::from_value(report).context("the page's report is not as agreed")?;
-    let complaints = page.take_complaints()?;
-    ensure!(complaints.is_empty(), "the console says: {}", complaints.join("; "));
+    let report = serde_json::from_value(report).context("cannot parse the report of the page")?;
+    let console_errors = page.take_console_errors()?;
+    ensure!(console_errors.is_empty(), "the console shows: {}", console_errors.join("; "));
     Ok(report)
 }
 
-/// Names the first tensors that are not what the original file holds.
+/// Compares loaded tensors with those of the original file. The error names the first that differ.
 pub fn compare(arrived: &[ExpectedTensor], expected: &[ExpectedTensor]) -> Result<()> {
     let by_name: BTreeMap<_, _> = arrived.iter().map(|tensor| (&tensor.name, tensor)).collect();
     let wrong = expected.iter().filter_map(|expected| match by_name.get(&expected.name) {
-        None => Some(format!("{} did not arrive", expected.name)),
+        None => Some(format!("{} is missing", expected.name)),
         Some(arrived) if *arrived != expected => Some(format!("expected {expected:?}, got {arrived:?}")),
         Some(_) => None,
     });

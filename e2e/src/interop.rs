@@ -1,4 +1,4 @@
-//! `cargo xtask interop`: what the formats' own tools write we read, and what we write they read.
+//! `cargo xtask interop`: weightstream reads what the formats' own tools write, and the tools read what it writes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::targets::Target;
 use xtask::project::Project;
 use xtask::{command, model};
 
-/// What the tensors are made from where nothing else is asked for.
+/// The default seed of the random tensors.
 pub const SEED: u64 = 2026;
 
-/// Tries every tool in both directions, prints what came of it, and fails if anything differs.
+/// Tests every tool in both directions and prints a table. Fails if anything differs.
 pub fn run(project: &Project, seed: u64) -> Result<()> {
     println!("interop: seed {seed}");
     let weightstream = Weightstream::build(project)?;
@@ -64,13 +64,13 @@ pub fn run(project: &Project, seed: u64) -> Result<()> {
 /// A file that a tool wrote.
 struct Source {
     peer: &'static Peer,
-    /// With its version.
+    /// The tool, with its version.
     tool: String,
     file: PathBuf,
     listing: Result<Listing>,
 }
 
-/// What `weightstream convert` is to do.
+/// The arguments of `weightstream convert`.
 struct Conversion<'a> {
     target: &'a Target,
     options: &'a [&'a str],
@@ -78,7 +78,7 @@ struct Conversion<'a> {
     out: &'a Path,
 }
 
-/// Our command line.
+/// The path of the `weightstream` program.
 struct Weightstream(PathBuf);
 
 impl Weightstream {
@@ -86,9 +86,9 @@ impl Weightstream {
         Ok(Weightstream(model::command_line(project)?))
     }
 
-    /// Reads what a tool wrote: it is as the tool says.
+    /// Reads a file that a tool wrote and compares it with the tool's description.
     fn reads(&self, program: &Program, file: &Path, expected: &Listing) -> Result<Outcome> {
-        expected.ensure_same(&program.read(file)?).context("the tool reads something else than it wrote")?;
+        expected.ensure_same(&program.read(file)?).context("the tool reads something other than it wrote")?;
         expected.ensure_same(&self.inspect(file)?)?;
         let verified = command::output(self.command("verify").arg(file))?;
         for checksum in &expected.checksums {
@@ -97,8 +97,8 @@ impl Weightstream {
         Ok(Outcome::Same { tensors: expected.tensors.len(), refused: 0 })
     }
 
-    /// Converts a file and has the tool read what came of it. What the format does not hold, and nothing else, must be
-    /// refused; with `--allow-loss` it is left out.
+    /// Converts a file and lets the tool read the result. The conversion must reject exactly the tensors that the
+    /// format does not support; `--allow-loss` omits them.
     fn writes(
         &self,
         conversion: &Conversion,
@@ -113,7 +113,7 @@ impl Weightstream {
         let tensors = expected.tensors.len();
         let refused = listing.tensors.len() - tensors;
         match self.convert(conversion, &[]) {
-            Ok(()) => ensure!(refused == 0, "{refused} tensors were written that {} cannot hold", target.format),
+            Ok(()) => ensure!(refused == 0, "{refused} tensors were written that {} does not support", target.format),
             Err(error) => {
                 let error = format!("{error:#}");
                 let is_of_tensor = refused > 0 || error.contains("attribute");
@@ -125,14 +125,14 @@ impl Weightstream {
         match (cannot(listing), read) {
             (None, read) => read.map(|()| Outcome::Same { tensors, refused }),
             (Some(reason), Err(_)) => Ok(Outcome::Impossible(reason)),
-            (Some(reason), Ok(())) => bail!("the tool can read it, and is said not to: {reason}"),
+            (Some(reason), Ok(())) => bail!("the tool can read the file, contrary to the exception: {reason}"),
         }
     }
 
     fn convert(&self, conversion: &Conversion, more: &[&str]) -> Result<()> {
         let Conversion { target, options, source, out } = conversion;
         let mut convert = self.command("convert");
-        convert.arg("--force"); // one conversion after another goes to the same place
+        convert.arg("--force"); // every conversion writes to the same path
         convert.arg(&source.file).arg(out).args(["--format", target.format]).args(*options).args(more);
         command::output(&mut convert).map(drop)
     }
@@ -148,7 +148,7 @@ impl Weightstream {
     }
 }
 
-/// One thing that was tried.
+/// One comparison.
 struct Row {
     format: &'static str,
     tool: String,
@@ -158,12 +158,12 @@ struct Row {
 }
 
 enum Outcome {
-    /// So many tensors are the same; so many others the format cannot hold, and they were refused.
+    /// `tensors` are identical; `refused` others are not supported by the format and were rejected.
     Same {
         tensors: usize,
         refused: usize,
     },
-    /// There is nothing to compare, for this reason.
+    /// The comparison is impossible for this reason.
     Impossible(&'static str),
     Failed(anyhow::Error),
 }
@@ -180,7 +180,7 @@ impl Row {
     fn cells(&self) -> [String; 6] {
         let (tensors, result) = match &self.outcome {
             Outcome::Same { tensors, refused: 0 } => (tensors.to_string(), "same".to_owned()),
-            Outcome::Same { tensors, refused } => (tensors.to_string(), format!("same; {refused} refused rightly")),
+            Outcome::Same { tensors, refused } => (tensors.to_string(), format!("same; {refused} rejected")),
             Outcome::Impossible(reason) => ("-".to_owned(), format!("impossible: {reason}")),
             Outcome::Failed(_) => ("-".to_owned(), "FAILED".to_owned()),
         };
@@ -188,7 +188,7 @@ impl Row {
     }
 }
 
-/// Prints the table, and below it what failed.
+/// Prints the table, followed by the failures.
 fn report(rows: &[Row]) -> Result<()> {
     let headings = ["FORMAT", "TOOL", "DIRECTION", "FILE", "TENSORS", "RESULT"].map(str::to_owned);
     let lines: Vec<_> = [headings].into_iter().chain(rows.iter().map(Row::cells)).collect();

@@ -1,5 +1,4 @@
-//! End-to-end tests: the npm package and the command in real browsers, over real networks, beside the formats' own
-//! tools.
+//! End-to-end tests: the npm package in real browsers, the command line, real servers and the formats' own tools.
 
 #![allow(missing_debug_implementations, clippy::missing_errors_doc, reason = "used only by programs of this workspace")]
 
@@ -14,8 +13,8 @@ pub mod examples_test;
 pub mod formats;
 pub mod headless;
 pub mod interop;
+pub mod large_headers;
 pub mod listing;
-pub mod long_heads;
 pub mod nginx;
 pub mod nginx_test;
 pub mod package_test;

@@ -1,4 +1,4 @@
-//! What a tool says is in a file, as `weightstream inspect --json --sha256` says it.
+//! The contents of a file as a tool lists them, in the format of `weightstream inspect --json --sha256`.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The tensors of a file and what else is known of it.
+/// The tensors, metadata and checksums of a file.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Listing {
     pub tensors: Vec<Tensor>,
-    /// Where the tool tells them.
+    /// `None` if the tool does not list them.
     pub metadata: Option<Map<String, Value>>,
-    /// The checksums that the file has: the tool's only, which `weightstream verify` must name.
+    /// The checksum algorithms of a file that the tool wrote, which `weightstream verify` must name.
     #[serde(default)]
     pub checksums: Vec<String>,
 }
@@ -22,13 +22,13 @@ pub struct Tensor {
     pub name: String,
     pub dtype: String,
     shape: Vec<u64>,
-    /// Dense where it is absent.
+    /// `None` for a dense tensor.
     pub layout: Option<String>,
-    /// Of a tensor of one component.
+    /// Only for tensors with one component.
     sha256: Option<String>,
     #[serde(default)]
     components: Vec<Component>,
-    /// Where the tool tells them.
+    /// `None` if the tool does not list them.
     pub attributes: Option<Map<String, Value>>,
 }
 
@@ -46,7 +46,7 @@ impl Tensor {
 }
 
 impl Listing {
-    /// What `weightstream inspect` prints, which leaves attributes out where there are none.
+    /// Parses the output of `weightstream inspect`, which omits empty attributes.
     pub fn of_inspect(json: &str) -> Result<Listing> {
         let mut listing = Listing::parse(json)?;
         for tensor in &mut listing.tensors {
@@ -55,16 +55,16 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Components come sorted by their roles: tools disagree on their order.
+    /// Parses a listing. Sorts components by role, because tools disagree on their order.
     pub fn parse(json: &str) -> Result<Listing> {
-        let mut listing: Listing = serde_json::from_str(json).context("this is no list of tensors")?;
+        let mut listing: Listing = serde_json::from_str(json).context("cannot parse the list of tensors")?;
         for tensor in &mut listing.tensors {
             tensor.components.sort();
         }
         Ok(listing)
     }
 
-    /// What of it a format takes of which not every tensor or attribute fits.
+    /// Removes the tensors and attributes that a format does not support.
     pub fn retain(&mut self, tensors: impl Fn(&Tensor) -> bool, attributes: bool) {
         self.tensors.retain(tensors);
         if !attributes {
@@ -72,7 +72,8 @@ impl Listing {
         }
     }
 
-    /// Fails, and says where, unless `found` has exactly these tensors, and at least these metadata and attributes.
+    /// Fails with a list of differences unless `found` has exactly these tensors and at least these metadata and
+    /// attributes.
     pub fn ensure_same(&self, found: &Listing) -> Result<()> {
         let mut differences = Vec::new();
         let by_name = |listing: &Listing| -> BTreeMap<String, Tensor> {
@@ -84,14 +85,14 @@ impl Listing {
         }
         for (name, expected) in &expected_tensors {
             match found_tensors.remove(name) {
-                None => differences.push(format!("there is no {name:?}")),
+                None => differences.push(format!("{name:?} is missing")),
                 Some(mut found) => {
                     found.attributes = match (found.attributes, &expected.attributes) {
                         (Some(mut found), Some(expected)) => {
                             found.retain(|key, _| expected.contains_key(key));
                             Some(found)
                         }
-                        // One of them says nothing of attributes.
+                        // One of the tools does not list attributes.
                         (_, expected) => expected.clone(),
                     };
                     if found != *expected {
@@ -100,32 +101,32 @@ impl Listing {
                 }
             }
         }
-        differences.extend(found_tensors.keys().map(|name| format!("there should be no {name:?}")));
+        differences.extend(found_tensors.keys().map(|name| format!("{name:?} is unexpected")));
         for (key, expected) in self.metadata.iter().flatten() {
             let Some(metadata) = &found.metadata else { break };
             let found = metadata.get(key);
             if !found.is_some_and(|found| found == expected || is_text_of(found, expected)) {
-                differences.push(format!("the metadata {key:?} are {found:?} instead of {expected}"));
+                differences.push(format!("the metadata entry {key:?} is {found:?} instead of {expected}"));
             }
         }
-        ensure!(differences.is_empty(), "{}", few(&differences));
+        ensure!(differences.is_empty(), "{}", summarize(&differences));
         Ok(())
     }
 }
 
-/// Formats that keep texts only have anything else as JSON.
+/// Whether `text` is the JSON of `value`. Formats with only string metadata store other values as JSON.
 fn is_text_of(text: &Value, value: &Value) -> bool {
     let parsed = text.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
     parsed.is_some_and(|parsed| parsed == *value)
 }
 
-/// Where one tensor is wrong, hundreds are.
-const MOST_DIFFERENCES: usize = 5;
+/// The maximum number of differences in a message. One cause often affects hundreds of tensors.
+const MAX_DIFFERENCES: usize = 5;
 
-fn few(differences: &[String]) -> String {
-    let mut lines: Vec<_> = differences.iter().take(MOST_DIFFERENCES).map(String::as_str).collect();
-    let rest = format!("and {} more", differences.len().saturating_sub(MOST_DIFFERENCES));
-    if differences.len() > MOST_DIFFERENCES {
+fn summarize(differences: &[String]) -> String {
+    let mut lines: Vec<_> = differences.iter().take(MAX_DIFFERENCES).map(String::as_str).collect();
+    let rest = format!("and {} more", differences.len().saturating_sub(MAX_DIFFERENCES));
+    if differences.len() > MAX_DIFFERENCES {
         lines.push(&rest);
     }
     lines.join("\n  ")

@@ -1,4 +1,4 @@
-//! Runs one end-to-end test, chaos, a comparison with other tools, or takes a screenshot. `cargo xtask` calls it.
+//! Runs one end-to-end test, or takes a screenshot. `cargo xtask` starts this program.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,58 +17,58 @@ use xtask::project::Project;
 #[derive(Parser)]
 #[command(name = "e2e")]
 enum Task {
-    /// What was loaded once is kept, and harms nothing.
+    /// Test the persistent cache.
     Cache,
-    /// Load random models from a server that cuts, stalls, lies and changes files; every tensor is bit-exact or an
-    /// error. Half of the time natively, and half in headless Chromium, whose tabs close and whose quota ends.
+    /// Load random models from a faulty server. Every tensor must be bit-exact or an error. Half of the time is spent
+    /// natively, half in headless Chromium with closing tabs and exceeded quotas.
     Chaos {
         #[arg(long, default_value_t = 1.0)]
         minutes: f64,
-        /// What the models, the calls and the faults are made from.
+        /// The seed of the models, the calls and the faults.
         #[arg(long, default_value_t = chaos::SEED)]
         seed: u64,
-        /// Spend all of the time natively, or in Chromium.
+        /// Run only natively or only in Chromium.
         #[arg(long, value_enum)]
-        only: Option<chaos::Place>,
+        only: Option<chaos::Platform>,
     },
-    /// A panic is reported, and the next open works.
+    /// Test that a panic is reported and the next open works.
     Crash,
-    /// The examples load a model.
+    /// Test that the examples load a model.
     Examples,
-    /// The demo works from every format that is written.
+    /// Test every format that has a writer.
     Formats,
-    /// The demo page loads the whole model, and every tensor is compared.
+    /// Load the whole model on the demo page and compare every tensor.
     Headless,
     /// Compare with the formats' own tools, in both directions.
     Interop {
-        /// What the random tensors are made from.
+        /// The seed of the random tensors.
         #[arg(long, default_value_t = interop::SEED)]
         seed: u64,
     },
-    /// Another server, however it is set up, is read the same.
+    /// Load from nginx with various configurations.
     Nginx,
-    /// The npm package is whole, typed and small.
+    /// Test the contents, types and size of the npm package.
     Package,
-    /// The demo page does what it promises.
+    /// Test the demo page.
     Page,
-    /// Every fixture is the same through three browsers and mmap.
+    /// Compare every fixture in three browsers with mmap.
     Parity,
-    /// Write a picture of the demo page with the loaded model.
+    /// Write a screenshot of the demo page with the loaded model.
     Screenshot {
         #[arg(long)]
         dark: bool,
-        /// In a window of 390 x 844 instead of 1280 x 900.
+        /// Use a window of 390 x 844 instead of 1280 x 900.
         #[arg(long)]
         phone: bool,
-        /// The page to its end, not only what the window shows.
+        /// Capture the whole page, not only the visible part.
         #[arg(long)]
         whole: bool,
         /// The PNG file.
         out: PathBuf,
     },
-    /// No trap of networks catches the package in a browser.
+    /// Test network traps in three browsers.
     Traps,
-    /// Workers give what the page would, or are done without.
+    /// Test workers, and pages without workers.
     Workers,
 }
 
@@ -82,8 +82,8 @@ fn run(task: Task, project: &Project) -> Result<()> {
         Task::Chaos { minutes, seed, only } => {
             let time = Duration::try_from_secs_f64(minutes * 60.0)?;
             match only {
-                Some(chaos::Place::Native) => chaos::run(seed, time),
-                Some(chaos::Place::Chromium) => chaos::browser::run(project, seed, time),
+                Some(chaos::Platform::Native) => chaos::run(seed, time),
+                Some(chaos::Platform::Chromium) => chaos::browser::run(project, seed, time),
                 None => chaos::run(seed, time / 2).and_then(|()| chaos::browser::run(project, seed, time / 2)),
             }
         }

@@ -1,4 +1,4 @@
-//! An nginx of our own, with the configuration of the tests. It ends when the value does.
+//! Runs nginx with the configuration of the tests. Dropping [`Nginx`] ends it.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -22,7 +22,7 @@ pub struct Nginx {
     folder: TempDir,
 }
 
-/// A request that nginx has answered, as its log tells it.
+/// A request that nginx has answered, from its access log.
 #[derive(Debug, PartialEq)]
 pub struct Answered {
     pub path: String,
@@ -33,7 +33,7 @@ pub struct Answered {
 }
 
 impl Nginx {
-    /// Starts nginx on a free port with a model of this name, as it is and compressed.
+    /// Starts nginx on a free port. It serves the model under this name, plain and gzipped.
     pub fn start(project: &Project, name: &str, model: &[u8]) -> Result<Nginx> {
         let program = browser::nginx()?;
         let folder = tempfile::Builder::new().prefix("weightstream-nginx-").tempdir()?;
@@ -55,7 +55,7 @@ impl Nginx {
         let end = Instant::now() + START_LIMIT;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let runs = matches!(nginx.process.try_wait(), Ok(None));
-            ensure!(runs && Instant::now() < end, "nginx does not answer; it said: {}", nginx.said());
+            ensure!(runs && Instant::now() < end, "nginx does not answer; its log: {}", nginx.logs());
             sleep(Duration::from_millis(20));
         }
         Ok(nginx)
@@ -65,13 +65,13 @@ impl Nginx {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// What was answered so far. nginx writes its log after the last byte, so an answer may be missing for a moment.
+    /// The requests answered so far. nginx writes its log after the last byte, so an entry may be missing for a moment.
     pub fn answered(&self) -> Result<Vec<Answered>> {
         let log = fs::read_to_string(self.folder.path().join("access.log"))?;
-        log.lines().map(|line| parse(line).with_context(|| format!("nginx logs {line}"))).collect()
+        log.lines().map(|line| parse(line).with_context(|| format!("cannot parse the log line {line}"))).collect()
     }
 
-    fn said(&self) -> String {
+    fn logs(&self) -> String {
         let read = |name: &str| fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
         format!("{}{}", read("stderr"), read("error.log"))
     }

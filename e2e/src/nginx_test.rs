@@ -1,4 +1,4 @@
-//! nginx, a server that is not ours: the command and the package in three browsers load from it, however it is set up.
+//! Loads a model from nginx in various configurations, with the command line and in three browsers.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,33 +18,33 @@ use crate::webdriver::Browser;
 use xtask::project::Project;
 use xtask::{command, model, package};
 
-/// One tensor by itself, then all of them.
+/// One single tensor, then all of them.
 const LOADS: [Load; 2] = [Load::One("third"), Load::Many(&["first", "second", "third", "fourth"])];
 
 struct Location {
     path: &'static str,
-    /// The code of the error in which a load from another origin ends, and natively; none where all arrives.
-    in_browsers: Option<&'static str>,
-    natively: Option<&'static str>,
-    /// What nginx must have answered.
+    /// The expected error codes of a cross-origin load in a browser and of a native load. `None` if the load succeeds.
+    browser_error: Option<&'static str>,
+    native_error: Option<&'static str>,
+    /// Checks the responses of nginx.
     answers: fn(&[Answered]) -> bool,
 }
 
 const LOCATIONS: [Location; 10] = [
     Location { path: "exposed", answers: |answered| are_all(answered, 206), ..LOADS_ALL },
     Location { path: "hidden", answers: |answered| are_all(answered, 206), ..LOADS_ALL },
-    Location { path: "denied", in_browsers: Some("NETWORK"), ..LOADS_ALL },
+    Location { path: "denied", browser_error: Some("NETWORK"), ..LOADS_ALL },
     Location { path: "whole", answers: |answered| are_all(answered, 200), ..LOADS_ALL },
-    // Natively nothing undoes an encoding that was not asked for.
-    Location { path: "gzip", natively: Some("UNSUPPORTED"), ..LOADS_ALL },
-    Location { path: "gzip-hidden", natively: Some("UNSUPPORTED"), ..LOADS_ALL },
+    // The native client does not decode a content encoding that it did not request.
+    Location { path: "gzip", native_error: Some("UNSUPPORTED"), ..LOADS_ALL },
+    Location { path: "gzip-hidden", native_error: Some("UNSUPPORTED"), ..LOADS_ALL },
     Location { path: "slow", answers: |answered| are_all(answered, 206), ..LOADS_ALL },
     Location { path: "busy", answers: |answered| answered.iter().any(|one| one.status == 503), ..LOADS_ALL },
     Location { path: "undated", answers: |answered| are_all(answered, 206), ..LOADS_ALL },
-    Location { path: "forbidden", in_browsers: Some("HTTP"), natively: Some("HTTP"), answers: is_one_403 },
+    Location { path: "forbidden", browser_error: Some("HTTP"), native_error: Some("HTTP"), answers: is_one_403 },
 ];
 
-const LOADS_ALL: Location = Location { path: "", in_browsers: None, natively: None, answers: |_| true };
+const LOADS_ALL: Location = Location { path: "", browser_error: None, native_error: None, answers: |_| true };
 
 pub fn run(project: &Project) -> Result<()> {
     let program = model::command_line(project)?;
@@ -52,45 +52,45 @@ pub fn run(project: &Project) -> Result<()> {
     let page = project.root.join("tests/traps/page");
     let site = Site::new().mount("/", page).mount("/pkg", package).bind("127.0.0.1:0")?.spawn();
     let nginx = Nginx::start(project, "m.safetensors", &FILE)?;
-    let mut told = Vec::new();
+    let mut summaries = Vec::new();
     for location in &LOCATIONS {
-        let outcome = answered_meanwhile(&nginx, location, |url| natively(&program, url, location.natively));
-        told.push(outcome.with_context(|| format!("{}, by the command", location.path))?);
+        let outcome = check_location(&nginx, location, |url| check_cli(&program, url, location.native_error));
+        summaries.push(outcome.with_context(|| format!("{}, command line", location.path))?);
     }
-    println!("by the command: {}", told.join(", "));
+    println!("command line: {}", summaries.join(", "));
     for engine in Engine::ALL {
         let browser = Browser::launch(project, engine)?;
         browser.open(&format!("{}/", site.url()))?;
-        told.clear();
+        summaries.clear();
         for location in &LOCATIONS {
-            let outcome = answered_meanwhile(&nginx, location, |url| {
-                check(&load(&browser, "spring", url, &LOADS)?, location.in_browsers)
+            let outcome = check_location(&nginx, location, |url| {
+                check(&load(&browser, "loadAll", url, &LOADS)?, location.browser_error)
             });
-            told.push(outcome.with_context(|| format!("{}, in {engine}", location.path))?);
+            summaries.push(outcome.with_context(|| format!("{}, in {engine}", location.path))?);
         }
-        println!("in {engine}: {}", told.join(", "));
+        println!("in {engine}: {}", summaries.join(", "));
     }
     Ok(())
 }
 
-/// Loads from a location, checks how nginx answered, and tells it in short.
-fn answered_meanwhile(nginx: &Nginx, location: &Location, load: impl Fn(&str) -> Result<()>) -> Result<String> {
+/// Loads from a location and checks the responses of nginx. Returns a summary.
+fn check_location(nginx: &Nginx, location: &Location, load: impl Fn(&str) -> Result<()>) -> Result<String> {
     let before = nginx.answered()?.len();
     load(&nginx.url(&format!("/{}/m.safetensors", location.path)))?;
     sleep(Duration::from_millis(100)); // until the last answer is in the log
     let answered: Vec<_> = nginx.answered()?.into_iter().skip(before).collect();
     let is_here = |one: &Answered| one.path.starts_with(&format!("/{}/", location.path)) && one.method == "GET";
-    ensure!(!answered.is_empty() && answered.iter().all(is_here), "nginx was asked {answered:?}");
-    ensure!((location.answers)(&answered), "nginx answered {answered:?}");
+    ensure!(!answered.is_empty() && answered.iter().all(is_here), "unexpected requests: {answered:?}");
+    ensure!((location.answers)(&answered), "unexpected responses: {answered:?}");
     let bytes: usize = answered.iter().map(|one| one.body_bytes).sum();
     let encoded = if answered.iter().any(|one| one.is_encoded) { " encoded" } else { "" };
     Ok(format!("{} {} × {:.1} MB{encoded}", location.path, answered.len(), bytes as f64 / 1e6))
 }
 
-fn natively(program: &Path, url: &str, code: Option<&str>) -> Result<()> {
+fn check_cli(program: &Path, url: &str, code: Option<&str>) -> Result<()> {
     let weightstream = |arguments: &[&str]| command::output(Command::new(program).args(arguments).arg(url));
     if let Some(code) = code {
-        let error = weightstream(&["verify"]).err().context("it verifies")?.to_string();
+        let error = weightstream(&["verify"]).err().context("the model verifies")?.to_string();
         ensure!(error.contains(&format!("error[{code}]")), "{error}");
         return Ok(());
     }
@@ -99,7 +99,7 @@ fn natively(program: &Path, url: &str, code: Option<&str>) -> Result<()> {
     let count = Listing::parse(&found)?.tensors.len();
     ensure!(count == TENSORS.len(), "{count} tensors");
     for (name, _) in TENSORS.iter() {
-        ensure!(found.contains(&sha256_of(name)), "{name} has other bytes");
+        ensure!(found.contains(&sha256_of(name)), "{name} has wrong bytes");
     }
     Ok(())
 }

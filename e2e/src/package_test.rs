@@ -1,4 +1,4 @@
-//! The npm package as its users get it: packed, installed, type-checked, bundled, run in a browser.
+//! Tests the npm package as users get it: packed, installed, type-checked, bundled and run in a browser.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,31 +16,31 @@ use xtask::model::{self, Model};
 use xtask::project::Project;
 use xtask::{command, links, npm, package, package_contents};
 
-/// What the module may weigh. Raise it in the change that makes it heavier, and say there what for.
-const MAX_RAW_BYTES: usize = 1534 << 10; // parsed values, keys of the cache, checks of promises
+/// The size budget of the module. Raise it in the commit that needs it, and give the reason there.
+const MAX_RAW_BYTES: usize = 1534 << 10; // last raised for parsed values, cache keys and checks of promises
 const MAX_BROTLI_BYTES: usize = 477 << 10;
 
 const TOOL_LIMIT: Duration = Duration::from_secs(300);
 
-/// A small one: what is tried here is the package, not the model.
+/// A small tensor.
 const TENSOR: &str = "embeddings.LayerNorm.weight";
 
 pub fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;
     let tools = npm::ready(project)?;
-    keeps_its_budget(&package)?;
+    stays_within_size_budget(&package)?;
     let app = tempfile::tempdir()?;
-    let tarball = packs_what_it_lists(project, &package, app.path())?;
+    let tarball = packs_listed_files(project, &package, app.path())?;
     install(app.path(), &tarball, &project.root.join("tests/package"))?;
     has_no_dead_links(project, &app.path().join("node_modules/weightstream"))?;
-    has_sound_types(app.path(), &tools)?;
-    goes_through_vite(app.path(), &tools)?;
-    goes_through_esbuild(app.path(), &tools)?;
+    has_valid_types(app.path(), &tools)?;
+    builds_with_vite(app.path(), &tools)?;
+    builds_with_esbuild(app.path(), &tools)?;
     runs_bundled(app.path(), &model::ready(project)?)
 }
 
-fn keeps_its_budget(package: &Path) -> Result<()> {
-    let package::Sizes { raw, brotli, .. } = package::weigh(package)?;
+fn stays_within_size_budget(package: &Path) -> Result<()> {
+    let package::Sizes { raw, brotli, .. } = package::measure(package)?;
     ensure!(raw <= MAX_RAW_BYTES, "{} has {raw} bytes, {MAX_RAW_BYTES} are allowed", package::MODULE);
     ensure!(
         brotli <= MAX_BROTLI_BYTES,
@@ -50,8 +50,8 @@ fn keeps_its_budget(package: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the tarball that would be published.
-fn packs_what_it_lists(project: &Project, package: &Path, folder: &Path) -> Result<PathBuf> {
+/// Creates the tarball to publish and checks that it has exactly the listed files.
+fn packs_listed_files(project: &Project, package: &Path, folder: &Path) -> Result<PathBuf> {
     let mut npm = Command::new("npm");
     npm.args(["pack", "--json", "--pack-destination"]).arg(folder).current_dir(package);
     let packed: Value = serde_json::from_str(&command::output(&mut npm)?)?;
@@ -65,7 +65,7 @@ fn packs_what_it_lists(project: &Project, package: &Path, folder: &Path) -> Resu
     Ok(folder.join(name))
 }
 
-/// An app that has the package among its dependencies.
+/// Creates an app that depends on the package.
 fn install(app: &Path, tarball: &Path, sources: &Path) -> Result<()> {
     fs::write(app.join("package.json"), r#"{ "private": true, "type": "module" }"#)?;
     let mut npm = Command::new("npm");
@@ -78,18 +78,18 @@ fn install(app: &Path, tarball: &Path, sources: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The package's pages on npm and on CDNs show these documents: their links must lead to files of the package.
+/// npm and CDNs show the documents of the package. Their links must lead to files of the package.
 fn has_no_dead_links(project: &Project, installed: &Path) -> Result<()> {
     let manifest = package::manifest(project)?;
     let documents = package_contents::listed(&manifest)?.into_iter().filter(|name| name.ends_with(".md"));
     links::check(installed, &documents.map(str::to_owned).collect::<Vec<_>>())
 }
 
-fn has_sound_types(app: &Path, tools: &Path) -> Result<()> {
+fn has_valid_types(app: &Path, tools: &Path) -> Result<()> {
     command::quiet(npm::tool(tools, "typescript/bin/tsc").args(["--project", "."]).current_dir(app), TOOL_LIMIT)
 }
 
-fn goes_through_vite(app: &Path, tools: &Path) -> Result<()> {
+fn builds_with_vite(app: &Path, tools: &Path) -> Result<()> {
     let mut vite = npm::tool(tools, "vite/bin/vite.js");
     vite.args(["build", "app", "--base", "./", "--outDir", "../vite"]).current_dir(app);
     command::quiet(&mut vite, TOOL_LIMIT)?;
@@ -99,7 +99,7 @@ fn goes_through_vite(app: &Path, tools: &Path) -> Result<()> {
     Ok(())
 }
 
-fn goes_through_esbuild(app: &Path, tools: &Path) -> Result<()> {
+fn builds_with_esbuild(app: &Path, tools: &Path) -> Result<()> {
     let mut esbuild = npm::tool(tools, "esbuild/bin/esbuild");
     esbuild.args(["app/explicit.js", "weightstream/weightstream.worker.js", "--entry-names=[name]"]);
     esbuild.args(["--bundle", "--format=esm", "--loader:.wasm=file", "--outdir=esbuild"]);
@@ -124,22 +124,22 @@ fn runs_bundled(app: &Path, model: &Model) -> Result<()> {
     Ok(())
 }
 
-/// A loader that cannot live in a worker lives on the page, and nobody notices.
+/// Detects a loader that silently runs on the page because it could not start a worker.
 const COUNT_LOADERS_IN_WORKERS: &str = include_str!("count_loaders.js");
 
 fn loads_a_tensor(page: &mut Page, model: &Model) -> Result<()> {
     let expected = model.expected.iter().find(|tensor| tensor.name == TENSOR).context("the model lacks the tensor")?;
     let sha256 = page.evaluate(&format!("sha256OfTensor('/models/{}', '{TENSOR}')", model::MANIFEST))?;
-    ensure!(sha256 == expected.sha256.as_str(), "{TENSOR} arrives as {sha256}, not as {}", expected.sha256);
-    // Workers were bundled, too: those that loaders live in, and the one that keeps files.
+    ensure!(sha256 == expected.sha256.as_str(), "the SHA-256 of {TENSOR} is {sha256} instead of {}", expected.sha256);
+    // The bundle must also contain the workers, of loaders and of the cache.
     page.evaluate(COUNT_LOADERS_IN_WORKERS)?;
     let in_worker = format!("sha256OfTensor('/models/{}', '{TENSOR}', {{ inWorker: true }})", model::MANIFEST);
     let sha256 = page.evaluate(&in_worker)?;
-    ensure!(sha256 == expected.sha256.as_str(), "in a worker {TENSOR} arrives as {sha256}");
+    ensure!(sha256 == expected.sha256.as_str(), "in a worker, the SHA-256 of {TENSOR} is {sha256}");
     ensure!(page.evaluate("loadersInWorkers")? == 1, "the loader was not in a worker");
-    let kept = page.evaluate("cachedBytes()")?;
-    ensure!(kept.as_f64().is_some_and(|kept| kept > expected.byte_length as f64), "{kept} bytes of it are kept");
-    let complaints = page.take_complaints()?;
-    ensure!(complaints.is_empty(), "the console says: {}", complaints.join("; "));
+    let cached = page.evaluate("cachedBytes()")?;
+    ensure!(cached.as_f64().is_some_and(|cached| cached > expected.byte_length as f64), "{cached} bytes are cached");
+    let console_errors = page.take_console_errors()?;
+    ensure!(console_errors.is_empty(), "the console shows: {}", console_errors.join("; "));
     Ok(())
 }

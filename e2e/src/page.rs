@@ -1,4 +1,4 @@
-//! A tab of the browser, used as a person uses it: looked at, clicked, typed into.
+//! A browser tab with simulated user input.
 
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::devtools::DevTools;
 
-/// How long a page may take for what it does at once: to show what a click asked for.
+/// The time limit for immediate reactions of a page, such as to a click.
 pub const SOON: Duration = Duration::from_secs(30);
 
-/// How long a page may take to load a whole model, on two slow cores that have other work.
+/// The time limit for loading a whole model, on two slow cores with other load.
 pub const LOAD_LIMIT: Duration = Duration::from_secs(180);
 
-/// The size of the window in CSS pixels, and how many pixels of the device make one.
+/// The size of a window in CSS pixels, and the device pixel ratio.
 #[derive(Clone, Copy)]
 pub struct Window {
     pub width: u32,
@@ -32,12 +32,12 @@ pub struct Page<'a> {
     devtools: &'a mut DevTools,
     target: String,
     session: String,
-    complaints: Vec<String>,
+    console_errors: Vec<String>,
 }
 
 impl<'a> Page<'a> {
     pub fn new(devtools: &'a mut DevTools, target: String, session: String) -> Result<Page<'a>> {
-        let mut page = Page { devtools, target, session, complaints: Vec::new() };
+        let mut page = Page { devtools, target, session, console_errors: Vec::new() };
         for domain in ["Page", "Runtime", "Log"] {
             page.call(&format!("{domain}.enable"), json!({}))?;
         }
@@ -53,7 +53,7 @@ impl<'a> Page<'a> {
         self.devtools.call(None, method, params)
     }
 
-    /// Goes to an address and waits until the document and what it loads from the start are there.
+    /// Navigates to a URL and waits until the document and its resources are loaded.
     pub fn open(&mut self, url: &str) -> Result<()> {
         let answer = self.call("Page.navigate", json!({ "url": url }))?;
         if let Some(error) = answer.get("errorText").and_then(Value::as_str) {
@@ -62,7 +62,7 @@ impl<'a> Page<'a> {
         self.wait_for(&format!("{url} to load"), SOON, "document.readyState === 'complete'")
     }
 
-    /// The value of a JavaScript expression; of what it resolves to, if it is a promise.
+    /// Evaluates a JavaScript expression. Awaits the value if it is a promise.
     pub fn evaluate(&mut self, expression: &str) -> Result<Value> {
         let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let answer = self.call("Runtime.evaluate", params)?;
@@ -72,7 +72,7 @@ impl<'a> Page<'a> {
         Ok(answer.pointer("/result/value").cloned().unwrap_or_default())
     }
 
-    /// Waits until an expression is truthy. `what` completes the sentence "waited for …".
+    /// Waits until an expression is truthy. `what` completes the message "waiting for …".
     pub fn wait_for(&mut self, what: &str, limit: Duration, expression: &str) -> Result<()> {
         let end = Instant::now() + limit;
         loop {
@@ -81,9 +81,9 @@ impl<'a> Page<'a> {
             }
             self.fail_if_crashed()?;
             if Instant::now() >= end {
-                let complaints = self.take_complaints()?.join("; ");
+                let console_errors = self.take_console_errors()?.join("; ");
                 bail!(
-                    "waited {} s in vain for {what} ({expression}); the console says: [{complaints}]",
+                    "timed out after {} s waiting for {what} ({expression}); the console shows: [{console_errors}]",
                     limit.as_secs()
                 );
             }
@@ -91,10 +91,10 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Clicks in the middle of an element, after scrolling it into view. It must be what a person would hit there.
+    /// Scrolls an element into view and clicks its center. Fails if another element covers it.
     pub fn click(&mut self, selector: &str) -> Result<()> {
         let point = self.evaluate(&format!("({})({selector:?})", include_str!("point_of.js")))?;
-        ensure!(point.is_array(), "cannot click {selector}: it {}", point.as_str().unwrap_or("has no place"));
+        ensure!(point.is_array(), "cannot click {selector}: it {}", point.as_str().unwrap_or("has no position"));
         for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
             let params =
                 json!({ "type": kind, "x": point.get(0), "y": point.get(1), "button": "left", "clickCount": 1 });
@@ -103,7 +103,7 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    /// Clicks into a field and puts a text in the place of what is there.
+    /// Clicks a text field and replaces its text.
     pub fn type_into(&mut self, selector: &str, text: &str) -> Result<()> {
         self.click(selector)?;
         self.evaluate(&format!("document.querySelector({selector:?}).select()"))?;
@@ -123,12 +123,12 @@ impl<'a> Page<'a> {
     pub fn choose_files(&mut self, selector: &str, files: &[PathBuf]) -> Result<()> {
         let params = json!({ "expression": format!("document.querySelector({selector:?})") });
         let input = self.call("Runtime.evaluate", params)?;
-        let object = input.pointer("/result/objectId").with_context(|| format!("{selector} is not there"))?;
+        let object = input.pointer("/result/objectId").with_context(|| format!("no element matches {selector}"))?;
         self.call("DOM.setFileInputFiles", json!({ "objectId": object, "files": files }))?;
         Ok(())
     }
 
-    /// Drags files from outside onto the middle of the window.
+    /// Drags files from outside and drops them at the center of the window.
     pub fn drop_files(&mut self, files: &[PathBuf]) -> Result<()> {
         let middle = self.evaluate("[innerWidth / 2, innerHeight / 2]")?;
         let data = json!({ "items": [], "files": files, "dragOperationsMask": 1 });
@@ -154,18 +154,18 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    /// Writes what the window shows as a PNG file; with `whole`, also what one would have to scroll to.
+    /// Writes a screenshot as a PNG file: of the window, or with `whole`, of the whole page.
     pub fn screenshot(&mut self, whole: bool, path: &Path) -> Result<()> {
         let shot = self.call("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": whole }))?;
-        let data = shot.get("data").and_then(Value::as_str).context("the browser gave no picture")?;
+        let data = shot.get("data").and_then(Value::as_str).context("the browser returned no screenshot")?;
         let png = data_encoding::BASE64.decode(data.as_bytes())?;
         fs::write(path, png).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// The errors and warnings that the console has shown since the last time.
-    pub fn take_complaints(&mut self) -> Result<Vec<String>> {
+    /// Returns the errors and warnings of the console since the last call.
+    pub fn take_console_errors(&mut self) -> Result<Vec<String>> {
         self.fail_if_crashed()?;
-        Ok(mem::take(&mut self.complaints))
+        Ok(mem::take(&mut self.console_errors))
     }
 
     fn fail_if_crashed(&mut self) -> Result<()> {
@@ -175,17 +175,17 @@ impl<'a> Page<'a> {
             match event.method.as_str() {
                 "Inspector.targetCrashed" => bail!("the tab crashed"),
                 "Runtime.exceptionThrown" => {
-                    self.complaints.push(exception(params.get("exceptionDetails").unwrap_or_default()));
+                    self.console_errors.push(exception(params.get("exceptionDetails").unwrap_or_default()));
                 }
                 "Runtime.consoleAPICalled" if matches!(text("/type"), "error" | "warning" | "assert") => {
                     let args = params.get("args").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
                     let words = args.iter().filter_map(|arg| arg.get("description").or(arg.get("value")));
                     let words: Vec<_> =
                         words.map(|word| word.as_str().map_or(word.to_string(), str::to_owned)).collect();
-                    self.complaints.push(words.join(" "));
+                    self.console_errors.push(words.join(" "));
                 }
                 "Log.entryAdded" if matches!(text("/entry/level"), "error" | "warning") => {
-                    self.complaints.push(format!("{} {}", text("/entry/text"), text("/entry/url")));
+                    self.console_errors.push(format!("{} {}", text("/entry/text"), text("/entry/url")));
                 }
                 _ => {}
             }
@@ -200,7 +200,7 @@ impl Drop for Page<'_> {
     }
 }
 
-/// The first line of what was thrown: without the stack.
+/// The description of a thrown value.
 fn exception(details: &Value) -> String {
     let description = details.pointer("/exception/description").or(details.pointer("/exception/value"));
     let text = description.or(details.get("text")).unwrap_or(details);

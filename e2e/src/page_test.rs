@@ -1,4 +1,4 @@
-//! The demo page, used as a visitor uses it, in a real browser. Each promise starts from a page freshly opened.
+//! Tests the demo page with simulated user input in a real browser. Each case starts with a new page.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,16 +14,16 @@ use crate::page::{DESKTOP, LOAD_LIMIT, PHONE, Page, SOON};
 use xtask::demo::Demo;
 use xtask::project::Project;
 
-type Promise = fn(&mut Page, &Demo) -> Result<()>;
+type TestCase = fn(&mut Page, &Demo) -> Result<()>;
 
-const PROMISES: [(&str, Promise); 11] = [
-    ("opens the demo model at a click", opens_the_demo_model),
+const CASES: [(&str, TestCase); 11] = [
+    ("opens the demo model on a click", opens_the_demo_model),
     ("finds tensors by words", finds_tensors),
-    ("draws one tensor that is chosen", draws_one_tensor),
-    ("shows the progress of a whole load", shows_progress),
+    ("draws a selected tensor", draws_one_tensor),
+    ("shows the progress of a load", shows_progress),
     ("stops a load when it is cancelled", stops_when_cancelled),
-    ("says in a sentence that an address leads nowhere", explains_a_missing_model),
-    ("says in a sentence that a file is no model", explains_a_file_that_is_no_model),
+    ("shows an error message for a missing file", explains_a_missing_model),
+    ("shows an error message for a file that is not a model", explains_a_file_that_is_no_model),
     ("opens files that are chosen", opens_chosen_files),
     ("opens files that are dropped", opens_dropped_files),
     ("fits a phone", fits_a_phone),
@@ -32,41 +32,41 @@ const PROMISES: [(&str, Promise); 11] = [
 
 const TENSOR: &str = "encoder.layer.0.attention.self.query.weight";
 
-/// So slow that a load of the demo model takes some ten seconds: there is time to look at it and to cancel it.
+/// Throttled bandwidth. A load of the demo model takes about ten seconds, enough time to check and cancel it.
 const SLOW_BYTES_PER_SECOND: u32 = 10_000_000;
 
 pub fn run(project: &Project) -> Result<()> {
     let demo = Demo::start(project)?;
     let mut browser = Chromium::launch()?;
-    let mut broken = 0;
-    for (name, promise) in PROMISES {
+    let mut failed = 0;
+    for (name, case) in CASES {
         let start = Instant::now();
         let mut page = browser.new_page()?;
-        let outcome = kept(&mut page, &demo, promise);
+        let outcome = run_case(&mut page, &demo, case);
         let seconds = start.elapsed().as_secs_f64();
         match outcome {
             Ok(()) => println!("  ok      {seconds:>5.1} s  {name}"),
             Err(error) => {
-                broken += 1;
+                failed += 1;
                 println!("  FAILED  {seconds:>5.1} s  {name}: {error:#}");
             }
         }
     }
-    ensure!(broken == 0, "{broken} of {} promises of the page are broken", PROMISES.len());
+    ensure!(failed == 0, "{failed} of {} test cases of the page failed", CASES.len());
     Ok(())
 }
 
-fn kept(page: &mut Page, demo: &Demo, promise: Promise) -> Result<()> {
+fn run_case(page: &mut Page, demo: &Demo, case: TestCase) -> Result<()> {
     page.set_window(DESKTOP)?;
-    // What an earlier promise loaded is not to be kept: these count what is fetched.
+    // The cache is cleared because cases count the bytes that are fetched.
     let everything = json!({ "origin": demo.server.url(), "storageTypes": "all" });
     page.call("Storage.clearDataForOrigin", everything)?;
     page.open(&demo.page(""))?;
-    promise(page, demo)?;
-    // The browser itself reports each response of 404, which one promise asks for.
-    let complaints = page.take_complaints()?.into_iter().filter(|text| !text.contains("status of 404"));
-    let complaints: Vec<_> = complaints.collect();
-    ensure!(complaints.is_empty(), "the console says: {}", complaints.join("; "));
+    case(page, demo)?;
+    // The browser logs each 404 response. One case requests a missing file.
+    let console_errors = page.take_console_errors()?.into_iter().filter(|text| !text.contains("status of 404"));
+    let console_errors: Vec<_> = console_errors.collect();
+    ensure!(console_errors.is_empty(), "the console shows: {}", console_errors.join("; "));
     Ok(())
 }
 
@@ -90,9 +90,10 @@ fn draws_one_tensor(page: &mut Page, demo: &Demo) -> Result<()> {
     let before = demo.traffic.bytes();
     page.click(&format!("tr[data-tensor='{TENSOR}']"))?;
     wait_for_the_drawing(page)?;
-    let expected = demo.model.expected.iter().find(|tensor| tensor.name == TENSOR).context("the tensor is gone")?;
+    let expected = demo.model.expected.iter().find(|tensor| tensor.name == TENSOR);
+    let expected = expected.context("the model lacks the tensor")?;
     let fetched = demo.traffic.bytes() - before;
-    // LZ4 blocks are read whole, and what cannot be compressed grows by a little.
+    // LZ4 blocks are read whole, and incompressible data grows slightly.
     let allowed = expected.byte_length * 5 / 4;
     ensure!(fetched <= allowed, "{fetched} bytes were fetched for a tensor of {}", expected.byte_length);
     Ok(())
@@ -119,11 +120,12 @@ fn stops_when_cancelled(page: &mut Page, demo: &Demo) -> Result<()> {
     page.wait_for("the bar to move", SOON, "document.querySelector('#progress').value > 0")?;
     page.click("#cancel")?;
     page.wait_for("the load to stop", SOON, "document.querySelector('#progress').dataset.end === 'stopped'")?;
-    let sent = settled(&demo.server)? - before; // still slow: at full speed what is on its way comes before the abort
+    // Still throttled: at full speed, bytes in flight arrive before the abort.
+    let sent = wait_until_idle(&demo.server)? - before;
     full_speed(page)?;
     let whole: u64 = demo.model.expected.iter().map(|tensor| tensor.byte_length).sum();
     ensure!(sent < whole / 2, "{sent} of {whole} bytes were sent although the load was cancelled");
-    // What was stopped can be begun again.
+    // A cancelled load can be started again.
     page.click("#load-all")?;
     page.wait_for("the second load to end", LOAD_LIMIT, "document.querySelector('#progress').dataset.end === 'done'")
 }
@@ -131,12 +133,12 @@ fn stops_when_cancelled(page: &mut Page, demo: &Demo) -> Result<()> {
 fn explains_a_missing_model(page: &mut Page, demo: &Demo) -> Result<()> {
     page.type_into("#url", &demo.page("models/missing.apr"))?;
     page.press_enter()?;
-    wait_for_a_sentence(page, "404")
+    wait_for_error_message(page, "404")
 }
 
 fn explains_a_file_that_is_no_model(page: &mut Page, demo: &Demo) -> Result<()> {
     page.choose_files("#file-input", &[demo.model.folder.join("expected.json")])?;
-    wait_for_a_sentence(page, "expected.json")
+    wait_for_error_message(page, "expected.json")
 }
 
 fn opens_chosen_files(page: &mut Page, demo: &Demo) -> Result<()> {
@@ -154,7 +156,7 @@ fn loads_local_files(page: &mut Page, demo: &Demo) -> Result<()> {
     wait_for_the_model(page)?;
     page.click(&format!("tr[data-tensor='{TENSOR}']"))?;
     wait_for_the_drawing(page)?;
-    ensure!(demo.traffic.requests() == before, "local files were asked of the server");
+    ensure!(demo.traffic.requests() == before, "local files were requested from the server");
     Ok(())
 }
 
@@ -170,8 +172,8 @@ fn fits_a_phone(page: &mut Page, demo: &Demo) -> Result<()> {
 }
 
 fn fits(page: &mut Page, when: &str) -> Result<()> {
-    let beyond = page.evaluate("document.documentElement.scrollWidth - innerWidth")?;
-    ensure!(beyond == 0, "{when}, the page is {beyond} pixels wider than the phone");
+    let overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")?;
+    ensure!(overflow == 0, "{when}, the page is {overflow} pixels wider than the phone");
     Ok(())
 }
 
@@ -181,12 +183,12 @@ fn follows_dark_mode(page: &mut Page, _: &Demo) -> Result<()> {
     page.set_dark(true)?;
     let dark = luminances(page)?;
     let reads = |[background, text]: [f64; 2]| (background - text).abs() > 100.0;
-    ensure!(light[0] > light[1] && reads(light), "in light mode, background and text are {light:?} bright");
-    ensure!(dark[0] < dark[1] && reads(dark), "in dark mode, background and text are {dark:?} bright");
+    ensure!(light[0] > light[1] && reads(light), "in light mode, the luminances of background and text are {light:?}");
+    ensure!(dark[0] < dark[1] && reads(dark), "in dark mode, the luminances of background and text are {dark:?}");
     Ok(())
 }
 
-/// How bright background and text are, 0 to 255: what the browser paints for whatever the style sheet calls them.
+/// The luminances of background and text, 0 to 255, as the browser paints them.
 fn luminances(page: &mut Page) -> Result<[f64; 2]> {
     let value = page.evaluate(include_str!("luminances.js"))?;
     Ok(serde_json::from_value(value)?)
@@ -201,13 +203,13 @@ fn wait_for_the_model(page: &mut Page) -> Result<()> {
     page.wait_for("the model to open", SOON, "document.documentElement.dataset.state === 'open'")
 }
 
-/// Waits for an error on the page that names something and reads as a sentence.
-fn wait_for_a_sentence(page: &mut Page, named: &str) -> Result<()> {
+/// Waits for an error on the page. It must contain `named` and be a sentence, not a stringified object.
+fn wait_for_error_message(page: &mut Page, named: &str) -> Result<()> {
     page.wait_for("an error on the page", SOON, "document.querySelector('#error p')?.textContent")?;
     let error = page.evaluate("document.querySelector('#error p').textContent")?;
     let error = error.as_str().unwrap_or_default();
     let is_sentence = error.contains(' ') && !error.contains("Error:") && !error.contains("[object");
-    ensure!(is_sentence && error.contains(named), "the error does not tell of {named} in a sentence: {error}");
+    ensure!(is_sentence && error.contains(named), "the error message does not explain {named}: {error}");
     Ok(())
 }
 
@@ -221,7 +223,7 @@ fn wait_for_the_drawing(page: &mut Page) -> Result<()> {
     page.wait_for("the heat map", SOON, include_str!("is_heatmap_painted.js"))
 }
 
-/// The files of the demo model, from the disk.
+/// The local files of the demo model.
 fn files(demo: &Demo) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(&demo.model.folder)?.collect::<Result<Vec<_>, _>>()?;
     Ok(entries
@@ -245,8 +247,9 @@ fn full_speed(page: &mut Page) -> Result<()> {
     Ok(())
 }
 
-/// The bytes sent, once no more are: what is under way in buffers when a load is cancelled is no fault.
-fn settled(server: &Running) -> Result<u64> {
+/// Waits until the server stops sending and returns how many bytes it has sent. After a load is cancelled, bytes in
+/// buffers may still be sent.
+fn wait_until_idle(server: &Running) -> Result<u64> {
     let mut bytes = server.bytes_sent();
     for _ in 0..20 {
         sleep(Duration::from_secs(1));
@@ -256,5 +259,5 @@ fn settled(server: &Running) -> Result<u64> {
         }
         bytes = now;
     }
-    bail!("bytes go on being sent after the load was cancelled")
+    bail!("the server still sends bytes after the load was cancelled")
 }

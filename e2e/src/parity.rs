@@ -1,5 +1,5 @@
-//! Every fixture, good and bad, through the package in three browsers and through mmap: the same heads and the same
-//! tensors, byte for byte, or the same refusal.
+//! Loads every fixture, valid or invalid, with the package in three browsers and through mmap. Metadata, index and
+//! tensors must be identical, or the error codes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,41 +12,41 @@ use weightstream::native::{Reader, StreamingLoader};
 use weightstream_cli::serve::Server;
 
 use crate::engine::Engine;
-use crate::long_heads;
+use crate::large_headers;
 use crate::webdriver::Browser;
 use xtask::package;
 use xtask::project::Project;
 
-/// So many tensors are loaded each by itself: none of the fixtures has more.
-const MOST_ALONE: usize = 100;
+/// The maximum number of tensors to load one by one. No fixture has more.
+const MAX_SINGLE_LOADS: usize = 100;
 
-/// Opens a file as a web app would, and tells its head as JSON and what every component of every tensor hashes to, by
-/// `loadTensor` and by `tensors()`; for a file that is refused, the code of the error.
+/// Opens a file as a web app would. Returns its metadata and index as JSON, and the hashes of all components of all
+/// tensors, from `loadTensor` and from `tensors()`. For a rejected file, returns the error code.
 pub const IN_THE_PAGE: &str = include_str!("parity.js");
 
 pub fn run(project: &Project) -> Result<()> {
     let fixtures = project.root.join("tests/fixtures");
     let package = package::build(project)?;
     let long = tempfile::tempdir()?;
-    long_heads::write(long.path())?;
+    large_headers::write(long.path())?;
     let server = Server::new().mount("/", &fixtures).mount("/pkg", &package).mount("/long", long.path());
     let server = server.bind("127.0.0.1:0")?.spawn();
     let mut models = models(&fixtures)?;
-    models.extend(self::models(long.path())?.into_iter().map(|(path, natively)| (format!("long/{path}"), natively)));
+    models.extend(self::models(long.path())?.into_iter().map(|(path, native)| (format!("long/{path}"), native)));
     for engine in Engine::ALL {
         let browser = Browser::launch(project, engine)?;
         browser.open(&format!("{}/", server.url()))?;
         let (mut tensors, mut refused) = (0, 0);
-        for (path, natively) in &models {
+        for (path, native) in &models {
             let in_browser = browser.evaluate(&format!("({IN_THE_PAGE})({})", json!(format!("/{path}"))))?;
-            compare(&in_browser, natively).with_context(|| format!("{path} in {engine}"))?;
-            match natively {
+            compare(&in_browser, native).with_context(|| format!("{path} in {engine}"))?;
+            match native {
                 Ok(expected) => tensors += expected.tensors.len(),
                 Err(_) => refused += 1,
             }
         }
         println!(
-            "{} files, {tensors} tensors the same through {engine} and mmap, {refused} refused alike",
+            "{engine}: {} files, {tensors} tensors identical to mmap, {refused} files rejected with the same error",
             models.len()
         );
         ensure!(tensors > 0 && refused > 0, "there are no fixtures to compare");
@@ -54,50 +54,50 @@ pub fn run(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Every model below a folder: its path from there, and what mmap gives.
-pub fn models(folder: &Path) -> Result<Vec<(String, Natively)>> {
+/// Every model below a folder: its relative path, and the result of loading it through mmap.
+pub fn models(folder: &Path) -> Result<Vec<(String, NativeResult)>> {
     let mut models = Vec::new();
     for file in models_below(folder)? {
         let path = file.strip_prefix(folder)?.to_string_lossy().replace('\\', "/");
-        models.push((path, natively(&file)));
+        models.push((path, load_natively(&file)));
     }
     Ok(models)
 }
 
-pub type Natively = weightstream::Result<Model>;
+pub type NativeResult = weightstream::Result<Model>;
 
-/// What mmap gives of a model.
+/// A model that was loaded through mmap.
 pub struct Model {
-    /// The metadata and the list of tensors, as JavaScript should see them.
+    /// The metadata and the index, as JavaScript should see them.
     head: Value,
-    /// Each tensor's components by their hashes.
+    /// The hashes of the components of each tensor.
     tensors: Map<String, Value>,
 }
 
-pub fn compare(in_browser: &Value, natively: &Natively) -> Result<()> {
-    match natively {
+pub fn compare(in_browser: &Value, native: &NativeResult) -> Result<()> {
+    match native {
         Ok(expected) => {
             let Model { head, tensors } = expected;
             let found =
-                |how: &str| in_browser.get(how).and_then(Value::as_object).context("the page tells of no tensors");
-            let alone = found("alone")?;
-            let is_same = alone.len() == tensors.len().min(MOST_ALONE)
-                && alone.iter().all(|(name, hashes)| tensors.get(name) == Some(hashes));
-            ensure!(is_same, "loadTensor gives {in_browser}, mmap {tensors:?}");
-            ensure!(found("streamed")? == tensors, "tensors() gives other bytes than mmap");
+                |how: &str| in_browser.get(how).and_then(Value::as_object).context("the page returned no tensors");
+            let single = found("single")?;
+            let is_same = single.len() == tensors.len().min(MAX_SINGLE_LOADS)
+                && single.iter().all(|(name, hashes)| tensors.get(name) == Some(hashes));
+            ensure!(is_same, "loadTensor returns {in_browser}, mmap {tensors:?}");
+            ensure!(found("streamed")? == tensors, "tensors() returns other bytes than mmap");
             let listed = in_browser.get("head").and_then(Value::as_str).unwrap_or_default();
-            let listed = in_one_kind(serde_json::from_str(listed)?);
-            ensure!(listed == *head, "loadMetadata and loadIndex give {}", difference(&listed, head));
+            let listed = with_float_numbers(serde_json::from_str(listed)?);
+            ensure!(listed == *head, "loadMetadata and loadIndex return {}", difference(&listed, head));
         }
         Err(error) => {
             let code = in_browser.get("code").and_then(Value::as_str);
-            ensure!(code == Some(error.code()), "mmap says {error}, the browser {in_browser}");
+            ensure!(code == Some(error.code()), "mmap fails with {error}, the browser returns {in_browser}");
         }
     }
     Ok(())
 }
 
-fn natively(file: &Path) -> Natively {
+fn load_natively(file: &Path) -> NativeResult {
     let mut reader = {
         // SAFETY: nothing writes to the fixtures while they are compared.
         unsafe { Reader::open_mapped(file) }?
@@ -113,12 +113,12 @@ fn natively(file: &Path) -> Natively {
     reader.verify(&())?;
     let metadata = reader.metadata();
     let about = json!({ "format": metadata.format, "version": metadata.version, "metadata": metadata.metadata });
-    let listed: Value = reader.tensors().iter().map(listed).collect();
-    Ok(Model { head: in_one_kind(with_bigints(json!([about, listed]))), tensors })
+    let listed: Value = reader.tensors().iter().map(tensor_info).collect();
+    Ok(Model { head: with_float_numbers(with_bigints(json!([about, listed]))), tensors })
 }
 
-/// A `TensorInfo`.
-fn listed(tensor: &Tensor) -> Value {
+/// A tensor as a `TensorInfo` in JavaScript.
+fn tensor_info(tensor: &Tensor) -> Value {
     let component = |component: &Component| {
         let stored_byte_length = component.range.end - component.range.start;
         let mut listed = Map::new();
@@ -143,21 +143,21 @@ fn listed(tensor: &Tensor) -> Value {
     })
 }
 
-/// Integers that are not exact as numbers are bigints in JavaScript.
+/// Converts integers that a JavaScript number cannot represent exactly to bigints.
 fn with_bigints(value: Value) -> Value {
     const MAX_SAFE_INTEGER: i128 = (1 << 53) - 1;
-    each_number(value, &|number| match number.as_i128() {
+    map_numbers(value, &|number| match number.as_i128() {
         Some(integer) if integer.abs() > MAX_SAFE_INTEGER => format!("{integer}n").into(),
         _ => Value::Number(number),
     })
 }
 
-/// All other numbers are of one kind there.
-fn in_one_kind(value: Value) -> Value {
-    each_number(value, &|number| number.as_f64().into())
+/// Converts numbers to floats, the only number type in JavaScript.
+fn with_float_numbers(value: Value) -> Value {
+    map_numbers(value, &|number| number.as_f64().into())
 }
 
-/// The innermost that is not the same.
+/// Describes the innermost values that differ.
 fn difference(one: &Value, other: &Value) -> String {
     let pairs: Vec<_> = match (one, other) {
         (Value::Array(one), Value::Array(other)) if one.len() == other.len() => one.iter().zip(other).collect(),
@@ -170,16 +170,16 @@ fn difference(one: &Value, other: &Value) -> String {
     inner.map_or_else(|| format!("{one}, mmap {other}"), |(one, other)| difference(one, other))
 }
 
-fn each_number(value: Value, change: &dyn Fn(Number) -> Value) -> Value {
+fn map_numbers(value: Value, change: &dyn Fn(Number) -> Value) -> Value {
     match value {
         Value::Number(number) => change(number),
-        Value::Array(items) => items.into_iter().map(|item| each_number(item, change)).collect(),
-        Value::Object(map) => map.into_iter().map(|(key, value)| (key, each_number(value, change))).collect(),
+        Value::Array(items) => items.into_iter().map(|item| map_numbers(item, change)).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, map_numbers(value, change))).collect(),
         other => other,
     }
 }
 
-/// The fixtures that are models: all files but the descriptions beside them.
+/// The models among the fixtures: all files except descriptions.
 fn models_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut models = Vec::new();
     for entry in fs::read_dir(folder)? {

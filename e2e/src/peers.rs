@@ -1,5 +1,5 @@
-//! The formats' own tools, from their registries, each behind a small program of `tests/interop/` that writes files of
-//! random tensors with it and tells what it reads.
+//! The formats' own tools, from their package registries. For each tool, a small program in `tests/interop/` writes
+//! files of random tensors with it and lists the contents of files that it reads.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,30 +16,30 @@ use crate::targets::{self, Target};
 use xtask::project::Project;
 use xtask::{cargo_tools, command, setup};
 
-/// Two slow cores need some three minutes.
+/// The time limit of the build. Two slow cores need about three minutes.
 const BUILD_LIMIT: Duration = Duration::from_secs(1500);
 
-/// A tool and what can be tried with it.
+/// A tool and what it can read.
 pub struct Peer {
-    /// The format that it is the tool of.
+    /// The format of the tool.
     pub format: &'static str,
-    /// As its registry calls it.
+    /// The name of the tool's package.
     pub package: &'static str,
     origin: Origin,
     pub reads: Reads,
 }
 
-/// Where it comes from.
+/// The package registry of a tool.
 enum Origin {
-    /// crates.io, with the version that the lock file of `tests/interop/peers` pins.
+    /// crates.io, with the version in the lock file of `tests/interop/peers`.
     Crate,
-    /// PyPI, with the program that uses it.
+    /// PyPI, with the program that uses the package.
     PyPi { version: &'static str, program: &'static str },
 }
 
-/// What it reads of what weightstream writes.
+/// Which files written by weightstream a tool can read.
 pub enum Reads {
-    /// Files of this format, but for those of models that it cannot read, for the reason that is given then.
+    /// Files of this format. `cannot` returns a reason for a model that the tool cannot read.
     Format { target: &'static Target, cannot: fn(&Listing) -> Option<&'static str> },
     /// Nothing, for this reason.
     Nothing(&'static str),
@@ -50,7 +50,7 @@ pub const PEERS: &[Peer] = &[
         format: "apr",
         package: "apr-format",
         origin: Origin::Crate,
-        reads: Reads::Nothing("it reads only its own layout, weightstream writes the specification's"),
+        reads: Reads::Nothing("the tool reads only its own layout, weightstream writes that of the specification"),
     },
     Peer {
         format: "burnpack",
@@ -59,7 +59,7 @@ pub const PEERS: &[Peer] = &[
         reads: Reads::Format {
             target: &targets::BURNPACK,
             cannot: |source| {
-                targets::has_burn_scheme_with(source, "level").then_some("0.22 forgets what 0.21 says of the scales")
+                targets::has_burn_scheme_with(source, "level").then_some("0.22 drops the scale parameters of 0.21")
             },
         },
     },
@@ -70,7 +70,7 @@ pub const PEERS: &[Peer] = &[
         reads: Reads::Format {
             target: &targets::BURNPACK,
             cannot: |source| {
-                targets::has_burn_scheme_with(source, "block").then_some("0.21 does not know the schemes of 0.22")
+                targets::has_burn_scheme_with(source, "block").then_some("0.21 does not support the schemes of 0.22")
             },
         },
     },
@@ -84,7 +84,7 @@ pub const PEERS: &[Peer] = &[
         format: "ztensor",
         package: "ztensor",
         origin: Origin::PyPi { version: "1.0.1", program: "peer_ztensor_1_0.py" },
-        reads: Reads::Nothing("it reads only files of 1.0, weightstream writes 1.2"),
+        reads: Reads::Nothing("the tool reads only version 1.0, weightstream writes 1.2"),
     },
     Peer {
         format: "ztensor",
@@ -112,7 +112,7 @@ pub const PEERS: &[Peer] = &[
     },
 ];
 
-/// How the programs for tools from crates.io are called.
+/// The names of the programs for tools from crates.io.
 const CRATES: [&str; 4] = ["peer-apr-format", "peer-burn-pack", "peer-burn-store", "peer-ztensor"];
 
 impl Peer {
@@ -126,7 +126,7 @@ impl Peer {
         })
     }
 
-    /// Installs it where it is missing.
+    /// Installs the tool if it is missing.
     pub fn ready(&self, project: &Project) -> Result<Program> {
         match self.origin {
             Origin::Crate => {
@@ -145,18 +145,18 @@ impl Peer {
     }
 }
 
-/// The folder with the programs for tools from crates.io. A change to any of their files makes them anew.
+/// The folder with the programs for tools from crates.io. They are rebuilt when any of their source files changes.
 fn crates(project: &Project) -> Result<PathBuf> {
     let workspace = peers(project);
     let folder = project.tools.join(format!("interop-{}", setup::fingerprint(files_below(&workspace)?)?));
     let find = || folder.is_dir().then(|| folder.display().to_string());
     let install = || {
         fs::create_dir_all(&project.tools)?;
-        // Half a gigabyte, of which some megabytes are moved out at the end.
+        // The build takes half a gigabyte; only the programs are kept.
         let build = tempfile::Builder::new().prefix("interop-").tempdir_in(&project.tools)?;
         let mut cargo = Command::new("cargo");
         cargo.args(["build", "--locked", "--workspace", "--target-dir"]).arg(build.path()).current_dir(&workspace);
-        // The person's flags are for their own builds, not for our tools.
+        // The user's compiler flags do not apply to these tools.
         cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CARGO_BUILD_TARGET");
         command::quiet(&mut cargo, BUILD_LIMIT)?;
         let programs = build.path().join("programs");
@@ -164,7 +164,7 @@ fn crates(project: &Project) -> Result<PathBuf> {
         for name in CRATES.map(program_name) {
             fs::rename(build.path().join("debug").join(&name), programs.join(&name))?;
         }
-        fs::rename(programs, &folder).with_context(|| format!("cannot make {}", folder.display()))
+        fs::rename(programs, &folder).with_context(|| format!("cannot create {}", folder.display()))
     };
     setup::ready("the formats' tools from crates.io", find, install)?;
     Ok(folder)
@@ -178,7 +178,7 @@ fn program_name(name: &str) -> String {
     format!("{name}{}", env::consts::EXE_SUFFIX)
 }
 
-/// Every file of a folder and those in it, sorted.
+/// All files below a folder, sorted.
 fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -192,36 +192,36 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The folder with what the packages depend on.
+/// The folder with the dependencies of the packages.
 fn support(project: &Project, python: &Python, requirements: &Path) -> Result<PathBuf> {
     let name = format!("support-{}", setup::fingerprint([requirements.to_owned()])?);
     python.installed(project, &name, &[OsStr::new("--requirement"), requirements.as_os_str()])
 }
 
-/// A tool that is there.
+/// An installed tool.
 pub enum Program {
     Binary(PathBuf),
     Python { python: Python, script: PathBuf, packages: Vec<PathBuf> },
 }
 
 impl Program {
-    /// Has it write its files into a folder; gives each with what is in it.
+    /// Lets the tool write its files to a folder. Returns each file with its contents.
     pub fn write(&self, seed: u64, folder: &Path) -> Result<Vec<(PathBuf, Listing)>> {
         command::output(self.command()?.arg("write").arg(seed.to_string()).arg(folder))?;
         let mut files = Vec::new();
         for entry in fs::read_dir(folder)? {
             let expected = entry?.path();
-            let path = expected.to_str().context("a file's name is no UTF-8")?;
+            let path = expected.to_str().context("a file name is not UTF-8")?;
             if let Some(file) = path.strip_suffix(".expected.json") {
                 files.push((PathBuf::from(file), Listing::parse(&fs::read_to_string(&expected)?)?));
             }
         }
-        ensure!(!files.is_empty(), "it wrote no file");
+        ensure!(!files.is_empty(), "the tool wrote no file");
         files.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(files)
     }
 
-    /// What it finds in a file.
+    /// Lets the tool read a file.
     pub fn read(&self, file: &Path) -> Result<Listing> {
         Listing::parse(&command::output(self.command()?.arg("read").arg(file))?)
     }

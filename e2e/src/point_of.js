@@ -1,4 +1,4 @@
-// The middle of an element, after scrolling it into view: what a person would click. Otherwise why there is none.
+// Scrolls an element into view and returns its center, or a message if it cannot be clicked.
 (selector) => {
   const element = document.querySelector(selector);
   if (!element) return "is not there";

@@ -1,4 +1,4 @@
-//! Python, and packages from PyPI, each in a folder of its own: those of different versions do not disturb one another.
+//! Python and packages from PyPI. Each package has its own folder, so that different versions do not conflict.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,20 +16,20 @@ use xtask::{apt, command, setup};
 
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 
-/// The pinned versions of numpy ask for no less than 3.11. Prints what a compiled package depends on.
-const ASK: &str = "import sys, sysconfig, pip
+/// Checks the version of Python: the pinned numpy requires 3.11. Prints the tag that compiled packages depend on.
+const PROBE_SCRIPT: &str = "import sys, sysconfig, pip
 assert sys.version_info >= (3, 11)
 print(f'{sys.implementation.cache_tag}-{sysconfig.get_platform()}')";
 
-/// A Python that has pip.
+/// A Python interpreter with pip.
 #[derive(Clone)]
 pub struct Python {
     program: &'static str,
-    /// Its version and the machine's architecture, as a part of a folder's name.
+    /// The version of Python and the architecture of the machine, as part of folder names.
     tag: String,
 }
 
-/// Finds it, or installs it; tried once, however many ask.
+/// Finds or installs Python. Later calls return the result of the first.
 pub fn ready() -> Result<Python> {
     static FOUND: OnceLock<Result<Python, String>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
@@ -40,35 +40,35 @@ pub fn ready() -> Result<Python> {
     found.clone().map_err(anyhow::Error::msg)
 }
 
-/// The last is where apt puts it, which an older one may hide.
+/// The last path is where apt installs Python, in case an older one comes first in `PATH`.
 fn find() -> Option<Python> {
     ["python3", "python", "/usr/bin/python3"].into_iter().find_map(|program| {
-        let tag = command::output(Command::new(program).args(["-c", ASK])).ok()?;
+        let tag = command::output(Command::new(program).args(["-c", PROBE_SCRIPT])).ok()?;
         Some(Python { program, tag: tag.trim().to_owned() })
     })
 }
 
 impl Python {
-    /// The folder with what `arguments` has pip install, without what that depends on.
+    /// Installs packages with pip, without their dependencies. Returns their folder.
     pub fn installed(&self, project: &Project, name: &str, arguments: &[&OsStr]) -> Result<PathBuf> {
         let folder = project.tools.join(format!("pypi-{name}-{}", self.tag));
         let find = || folder.is_dir().then(|| folder.display().to_string());
         let install = || {
             fs::create_dir_all(&project.tools)?;
-            // Moved to its place at the end: an installation cut off half way is never taken for one.
+            // Moved to the final path at the end, so that an interrupted installation is never used.
             let build = tempfile::Builder::new().prefix("pypi-").tempdir_in(&project.tools)?;
             let target = build.path().join("packages");
             let mut pip = Command::new(self.program);
             pip.args(["-m", "pip", "install", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check"]);
             pip.arg("--target").arg(&target).args(arguments);
             command::quiet(&mut pip, INSTALL_LIMIT)?;
-            fs::rename(&target, &folder).with_context(|| format!("cannot make {}", folder.display()))
+            fs::rename(&target, &folder).with_context(|| format!("cannot create {}", folder.display()))
         };
         setup::ready(&format!("{name} from PyPI"), find, install)?;
         Ok(folder)
     }
 
-    /// Runs a program that finds the packages of these folders and no others.
+    /// The command that runs a program with only the packages of these folders.
     pub fn run(&self, program: &Path, packages: &[PathBuf]) -> Result<Command> {
         let mut python = Command::new(self.program);
         python.arg("-S").arg(program).env("PYTHONPATH", env::join_paths(packages)?);

@@ -1,4 +1,4 @@
-//! `cargo xtask screenshot`: the demo page with a loaded model, as a picture for the README.
+//! `cargo xtask screenshot`: takes a screenshot of the demo page with a loaded model, for the README.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -12,13 +12,13 @@ use crate::page::{LOAD_LIMIT, SOON, Window};
 use xtask::demo::Demo;
 use xtask::project::Project;
 
-/// A weight matrix: it has the more telling histogram and heat map.
+/// A weight matrix, whose histogram and heat map are more interesting than those of a bias.
 const TENSOR: &str = "encoder.layer.0.attention.self.query.weight";
 
-/// How long the page may move after a click: transitions, smooth scrolling.
+/// How long transitions and smooth scrolling take after a click.
 const SETTLE: Duration = Duration::from_millis(800);
 
-/// `whole` takes the page to its end instead of what the window shows.
+/// Writes the screenshot: of the window, or with `whole`, of the whole page.
 pub fn take(project: &Project, window: Window, dark: bool, whole: bool, out: &Path) -> Result<()> {
     let demo = Demo::start(project)?;
     let mut browser = Chromium::launch()?;

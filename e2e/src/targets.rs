@@ -1,19 +1,19 @@
-//! The formats that weightstream writes, as far as tools read them back: what they hold, by their specifications.
+//! The formats that weightstream writes and other tools read, with what their specifications support.
 
 use crate::listing::{Listing, Tensor};
 
 pub struct Target {
-    /// As `weightstream convert --format` calls it.
+    /// The value of `weightstream convert --format`.
     pub format: &'static str,
     holds: fn(&Tensor) -> bool,
-    /// Whether it keeps attributes of tensors of any format, and not only its own.
+    /// Whether the format stores tensor attributes of all formats, not only its own.
     pub keeps_attributes: bool,
-    /// What to ask of the conversion, in turns.
+    /// Options of the conversion; successive models use them in turn.
     pub options: &'static [&'static [&'static str]],
 }
 
 impl Target {
-    /// Whether the format has a place for such a tensor. What it has none for, the conversion must refuse.
+    /// Whether the format supports such a tensor. The conversion must reject all others.
     pub fn holds(&self, tensor: &Tensor) -> bool {
         (self.holds)(tensor)
     }
@@ -73,23 +73,23 @@ pub const ZTENSOR: Target = Target {
     ],
 };
 
-/// Dtypes that every tool has which has any others.
+/// Dtypes that all tools support.
 const PLAIN: [&str; 13] = ["F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"];
 
-/// Whether the scheme of a quantized tensor has such a key. Releases of Burn disagree on the keys.
+/// Whether the scheme of a quantized tensor has this key. The keys differ between releases of Burn.
 pub fn has_burn_scheme_with(source: &Listing, key: &str) -> bool {
     let scheme = |tensor: &Tensor| tensor.attributes.as_ref()?.get("dtype")?.get("QFloat").cloned();
     source.tensors.iter().filter_map(scheme).any(|scheme| scheme.get(key).is_some())
 }
 
-/// What of a model, written as zTensor 1.2, tools of 1.1 do not read.
+/// Why tools of zTensor 1.1 cannot read a model that is written as zTensor 1.2, `None` if they can.
 pub fn beyond_ztensor_1_1(source: &Listing) -> Option<&'static str> {
     let is_plain = |tensor: &Tensor| {
         let layout = tensor.layout.as_deref();
         PLAIN.contains(&tensor.dtype.as_str()) && matches!(layout, None | Some("sparse_csr" | "sparse_coo"))
     };
     if !source.metadata.iter().flatten().all(|(_, value)| value.is_string()) {
-        return Some("1.1 has only metadata that are texts");
+        return Some("1.1 supports only string metadata");
     }
-    (!source.tensors.iter().all(is_plain)).then_some("1.1 has no such dtypes and layouts")
+    (!source.tensors.iter().all(is_plain)).then_some("1.1 does not support these dtypes or layouts")
 }

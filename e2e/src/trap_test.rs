@@ -1,5 +1,5 @@
-//! The traps that the native tests set to the native loader, and some that only browsers can fall into, set to the
-//! package in Chromium, Firefox and WebKitGTK. Page and server are of different origins, as they are on the web.
+//! Runs the network traps of the native tests, and some that concern only browsers, against the package in Chromium,
+//! Firefox and WebKitGTK. Page and server have different origins.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -21,7 +21,7 @@ use traps::{Load, Trap};
 use xtask::package;
 use xtask::project::Project;
 
-/// Here the traps are a list.
+/// Collects the traps in a list.
 macro_rules! traps {
     ($($name:ident: $trap:expr),* $(,)?) => {
         pub(crate) fn all() -> Vec<(&'static str, super::Trap)> {
@@ -33,16 +33,16 @@ macro_rules! traps {
 #[path = "../../tests/traps/mod.rs"]
 pub mod traps;
 
-/// A browser throws away what it has received and not handed out yet when a connection breaks.
+/// When a connection breaks, browsers discard bytes that were received but not yet delivered.
 const LOST_PER_CUT_BYTES: usize = 1 << 20;
 
-/// What a page tells of its loads.
+/// What a page reports about its loads.
 #[derive(Debug, Deserialize)]
 pub struct Outcome {
-    /// Names of tensors, and the SHA-256 of their bytes.
+    /// The names of the loaded tensors, and the SHA-256 of their bytes.
     arrived: Vec<(String, String)>,
     pub failure: Option<Failure>,
-    /// What progress told that cannot be.
+    /// Inconsistent values in progress events.
     impossible: Vec<String>,
 }
 
@@ -59,46 +59,46 @@ pub fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;
     let page = project.root.join("tests/traps/page");
     let site = Site::new().mount("/", page).mount("/pkg", package).bind("127.0.0.1:0")?.spawn();
-    // Side by side: most traps let the loader wait.
+    // The engines run concurrently, because most traps make the loader wait.
     let url = &*site.url();
     let failures = thread::scope(|scope| {
-        let set = |engine| (engine, scope.spawn(move || set_all(project, engine, url)));
-        Engine::ALL.map(set).into_iter().try_fold(0, |sum, (engine, thread)| {
+        let start = |engine| (engine, scope.spawn(move || run_engine(project, engine, url)));
+        Engine::ALL.map(start).into_iter().try_fold(0, |sum, (engine, thread)| {
             let failures = thread.join().unwrap_or_else(|_| bail!("the test panicked"));
             failures.map(|failures| sum + failures).with_context(|| engine.to_string())
         })
     })?;
-    ensure!(failures == 0, "{failures} traps caught the package");
+    ensure!(failures == 0, "{failures} traps failed");
     Ok(())
 }
 
-/// Sets every trap in one browser and gives how many of them caught the package. To loaders in workers those of
-/// networks are set in one browser, the fastest: it is the same engine that meets them. Those of browsers are in all.
-fn set_all(project: &Project, engine: Engine, site: &str) -> Result<usize> {
+/// Runs every trap in one browser and returns how many failed. With loaders in workers, only one browser, the fastest,
+/// runs the traps shared with the native tests. All browsers run those specific to browsers.
+fn run_engine(project: &Project, engine: Engine, site: &str) -> Result<usize> {
     let browser = Browser::launch(project, engine)?;
-    let on_the_page = set_each(&browser, &engine.to_string(), &format!("{site}/"), all())?;
-    let of_networks = if engine == Engine::Firefox { all() } else { Vec::new() };
+    let on_the_page = run_traps(&browser, &engine.to_string(), &format!("{site}/"), all())?;
+    let network_traps = if engine == Engine::Firefox { all() } else { Vec::new() };
     let in_workers = format!("{engine}, in workers");
-    let in_workers = set_each(&browser, &in_workers, &format!("{site}/?in-worker"), of_networks)?;
+    let in_workers = run_traps(&browser, &in_workers, &format!("{site}/?in-worker"), network_traps)?;
     Ok(on_the_page + in_workers)
 }
 
-fn set_each(browser: &Browser, engine: &str, page: &str, of_networks: Vec<(&str, Trap)>) -> Result<usize> {
+fn run_traps(browser: &Browser, engine: &str, page: &str, network_traps: Vec<(&str, Trap)>) -> Result<usize> {
     let start = Instant::now();
     browser.open(page)?;
     let (mut count, mut failures) = (0, 0);
-    let mut tell = |name: &str, outcome: Result<()>| {
+    let mut record = |name: &str, outcome: Result<()>| {
         count += 1;
         if let Err(error) = outcome {
             println!("{engine}: {name} FAILED: {error:#}");
             failures += 1;
         }
     };
-    for (name, trap) in of_networks {
-        tell(name, spring(browser, trap));
+    for (name, trap) in network_traps {
+        record(name, run_trap(browser, trap));
     }
     for (name, trap) in browser_traps::ALL {
-        tell(name, trap(browser));
+        record(name, trap(browser));
     }
     let in_workers = browser.evaluate("loadersInWorkers()")?.as_u64().unwrap_or_default();
     ensure!((in_workers > 0) == page.ends_with("in-worker"), "{in_workers} workers for loaders were started");
@@ -109,17 +109,17 @@ fn set_each(browser: &Browser, engine: &str, page: &str, of_networks: Vec<(&str,
 }
 
 fn all() -> Vec<(&'static str, Trap)> {
-    use traps::{answers, breaking, changing, retrying, whole};
-    let lists = [answers::all(), breaking::all(), changing::all(), retrying::all(), whole::all()];
+    use traps::{changed_files, connections, responses, retries, whole_responses};
+    let lists = [responses::all(), connections::all(), changed_files::all(), retries::all(), whole_responses::all()];
     lists.into_iter().flatten().collect()
 }
 
-/// Sets a trap to the package.
-fn spring(browser: &Browser, trap: Trap) -> Result<()> {
+/// Runs one trap.
+fn run_trap(browser: &Browser, trap: Trap) -> Result<()> {
     let script = trap.script;
     let server = Server::new(move |request| exposed(script(request)));
     let url = own_url(&server);
-    let patient = format!("((url, loads) => spring(url, loads, {{}}, {}))", trap.patience_ms);
+    let patient = format!("((url, loads) => loadAll(url, loads, {{}}, {}))", trap.stall_timeout_ms);
     let outcome = load(browser, &patient, &url, trap.loads)?;
     let failing = if trap.codes.is_empty() { None } else { trap.loads.last() };
     outcome.check(trap.loads, failing.copied())?;
@@ -135,15 +135,15 @@ fn spring(browser: &Browser, trap: Trap) -> Result<()> {
         }
     }
     let requests = server.requests();
-    let asked: Vec<_> = requests.iter().map(|request| (&*request.method, request.range.clone())).collect();
-    ensure!(requests.iter().all(|request| request.method == "GET"), "it sent {asked:?}");
+    let requested: Vec<_> = requests.iter().map(|request| (&*request.method, request.range.clone())).collect();
+    ensure!(requests.iter().all(|request| request.method == "GET"), "it sent {requested:?}");
     let fits = |count| requests.len() == count || (outcome.failure.is_some() && requests.len() < count);
-    // One that waits in the browser's queue until it is given up never comes to the server.
-    ensure!(trap.requests.is_none_or(fits), "{} requests: {asked:?}", requests.len());
+    // A request that is aborted in the browser's queue never reaches the server.
+    ensure!(trap.requests.is_none_or(fits), "{} requests: {requested:?}", requests.len());
     let sent = server.sent();
     let lost = requests.len().saturating_sub(1) * LOST_PER_CUT_BYTES;
     ensure!(trap.sent.is_none_or(|most| sent <= most + lost), "{sent} bytes were sent");
-    if let Some((number, at_least_ms)) = trap.waits {
+    if let Some((number, at_least_ms)) = trap.min_delay {
         let request = |number: usize| requests.get(number).context("there were fewer requests");
         let waited = request(number)?.at - request(number - 1)?.at;
         ensure!(waited >= Duration::from_millis(at_least_ms), "it waited {waited:?}");
@@ -151,13 +151,13 @@ fn spring(browser: &Browser, trap: Trap) -> Result<()> {
     Ok(())
 }
 
-/// A URL that no trap before has had: the system gives ports out again, and under its URL a file is kept.
+/// A unique URL. The system reuses ports, and the cache would return a file that was cached under the same URL.
 pub(crate) fn own_url(server: &Server) -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     server.url(&format!("/{}/m.safetensors", COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// Opens a model in the page and loads what is asked for, by the page's function of that name.
+/// Opens a model in the page and loads tensors, with the page's function of this name.
 pub(crate) fn load(browser: &Browser, function: &str, url: &str, loads: &[Load]) -> Result<Outcome> {
     let loads: Vec<Value> = loads
         .iter()
@@ -167,11 +167,11 @@ pub(crate) fn load(browser: &Browser, function: &str, url: &str, loads: &[Load])
         })
         .collect();
     let outcome = browser.evaluate(&format!("{function}({}, {})", json!(url), json!(loads)))?;
-    serde_json::from_value(outcome).context("the page's report is not as agreed")
+    serde_json::from_value(outcome).context("cannot parse the report of the page")
 }
 
 impl Outcome {
-    /// Every tensor that was asked for must have arrived, bit-exact, but for those of the load that fails.
+    /// Checks that every requested tensor was loaded bit-exact, except for those of the failing load.
     pub(crate) fn check(&self, loads: &[Load], failing: Option<Load>) -> Result<()> {
         let count = loads.len() - usize::from(failing.is_some());
         let names = loads.iter().take(count).flat_map(|load| match load {
@@ -180,10 +180,10 @@ impl Outcome {
         });
         let expected: Vec<_> = names.map(|name| ((*name).to_owned(), sha256_of(name))).collect();
         if self.failure.is_some() && failing.is_none() && !loads.is_empty() {
-            bail!("it fails: {:?}", self.failure);
+            bail!("the load failed: {:?}", self.failure);
         }
-        ensure!(self.arrived == expected, "{:?} arrived instead of {expected:?}: {:?}", self.arrived, self.failure);
-        ensure!(self.impossible.is_empty(), "progress tells of {}", self.impossible.join(", "));
+        ensure!(self.arrived == expected, "{:?} were loaded instead of {expected:?}: {:?}", self.arrived, self.failure);
+        ensure!(self.impossible.is_empty(), "inconsistent progress: {}", self.impossible.join(", "));
         Ok(())
     }
 }
@@ -194,13 +194,13 @@ pub fn sha256_of(name: &str) -> String {
     tensor.map(|(_, data)| HEXLOWER.encode(&Sha256::digest(data))).unwrap_or_default()
 }
 
-/// What lets pages of other origins read a reply with all that matters of its headers.
+/// Adds CORS headers that let pages of other origins read a reply and its relevant headers.
 pub(crate) fn exposed(reply: Reply) -> Reply {
     let names = "Content-Range, Content-Encoding, ETag, Last-Modified, Retry-After";
     readable(reply).with("Access-Control-Expose-Headers", names)
 }
 
-/// What lets pages of other origins read a reply, but few of its headers.
+/// Adds the CORS header that lets pages of other origins read a reply, but only safelisted headers.
 pub(crate) fn readable(reply: Reply) -> Reply {
     reply.with("Access-Control-Allow-Origin", "*")
 }

@@ -1,4 +1,4 @@
-//! A WebDriver client: a headless browser of our own, told over HTTP what to do. It ends when the value does.
+//! A WebDriver client that controls a headless browser. Dropping [`Browser`] ends the browser.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,10 +13,10 @@ use xtask::project::Project;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long a script may run. Nothing of ours takes a tenth of it; a machine can be slow.
+/// The time limit of a script. Scripts take less than a tenth of it, but a machine can be slow.
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 
-/// Evaluates an expression as a script of the page itself would, whatever world the driver runs scripts in.
+/// Evaluates an expression in the page's own world, even if the driver runs scripts in an isolated one.
 const EVALUATE: &str = include_str!("webdriver.js");
 
 pub struct Browser {
@@ -25,7 +25,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts the engine's driver, and with it a browser with a fresh profile.
+    /// Starts the engine's driver and a browser with a new profile.
     pub fn launch(project: &Project, engine: Engine) -> Result<Browser> {
         let driver = engine.start(project)?;
         let end = Instant::now() + START_LIMIT;
@@ -38,25 +38,25 @@ impl Browser {
             fields.insert("timeouts".to_owned(), json!({ "script": SCRIPT_LIMIT.as_millis() as u64 }));
         }
         let wanted = json!({ "capabilities": { "alwaysMatch": capabilities } });
-        let created = call(driver.port, "POST", "/session", Some(&wanted)).with_context(|| driver.said())?;
+        let created = call(driver.port, "POST", "/session", Some(&wanted)).with_context(|| driver.log_tail())?;
         let session = created.get("sessionId").and_then(Value::as_str).context("the driver opened no session")?;
         Ok(Browser { session: format!("/session/{session}"), driver })
     }
 
-    /// Goes to an address and waits until the document is there and its scripts have run. WebKit's driver says so
-    /// before, now and then.
+    /// Navigates to a URL and waits until the document and its scripts are loaded. WebKit's driver sometimes returns
+    /// before that.
     pub fn open(&self, url: &str) -> Result<()> {
         self.post("/url", json!({ "url": url }))?;
         let is_there = format!("location.href === new URL({}).href && document.readyState === 'complete'", json!(url));
         let end = Instant::now() + START_LIMIT;
         while self.evaluate(&is_there)? != true {
-            ensure!(Instant::now() < end, "{url} is not there after {} s", START_LIMIT.as_secs());
+            ensure!(Instant::now() < end, "{url} did not load within {} s", START_LIMIT.as_secs());
             sleep(Duration::from_millis(20));
         }
         Ok(())
     }
 
-    /// What a JavaScript expression gives; what it resolves to, if it is a promise.
+    /// Evaluates a JavaScript expression. Awaits the value if it is a promise.
     pub fn evaluate(&self, expression: &str) -> Result<Value> {
         let outcome = self.post("/execute/async", json!({ "script": EVALUATE, "args": [expression] }))?;
         if let Some(thrown) = outcome.get("thrown").and_then(Value::as_str) {
@@ -82,7 +82,7 @@ impl Drop for Browser {
     }
 }
 
-/// Sends one command to a driver and gives the value of its answer.
+/// Sends a command to a driver and returns the value of the response.
 fn call(port: u16, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
     let body = body.map(Value::to_string).unwrap_or_default();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).context("the driver's port")?;
@@ -93,7 +93,7 @@ fn call(port: u16, method: &str, path: &str, body: Option<&Value>) -> Result<Val
          Content-Type: application/json; charset=utf-8\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )?;
-    let answer = receive(stream).with_context(|| format!("{method} {path}: the driver gives no answer"))?;
+    let answer = receive(stream).with_context(|| format!("{method} {path}: the driver does not answer"))?;
     let value = answer.get("value").cloned().unwrap_or_default();
     if let Some(error) = value.get("error").and_then(Value::as_str) {
         let message = value.get("message").and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Small zTensor files, whose digests tell what tensors hold.
+//! Writes small zTensor files with a digest for each tensor.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8] = b"ZTEN1000";
 
-/// Blobs begin at multiples of this.
+/// The alignment of blobs in bytes.
 const ALIGNMENT: usize = 64;
 
-/// Writes tensors of bytes, each with its SHA-256.
+/// Writes tensors of dtype U8, each with its SHA-256.
 pub fn write(path: &Path, tensors: &[(&str, &[u8])]) -> Result<()> {
     let mut file = MAGIC.to_vec();
     let mut cbor = Encoder::new(Vec::new());

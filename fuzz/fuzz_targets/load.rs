@@ -1,12 +1,11 @@
-//! A whole load: a file of any format over a network that breaks, stalls and lies.
+//! Loads a file of any format over a faulty simulated network.
 #![no_main]
 
 use arbitrary::{Arbitrary, Unstructured};
 use weightstream_fuzz::load::{Script, load};
 
-/// An input is so many bytes that the network's script is made of, then the file: as long as a fuzzer leaves the
-/// script's length alone, whatever it does to the script leaves the file's head where it is. `cargo xtask fuzz` seeds
-/// it so.
+/// The length of the network script at the start of an input; the rest is the file. With a fixed length, mutations of
+/// the script do not move the header of the file. `cargo xtask fuzz` writes seeds in this layout.
 const SCRIPT_BYTES: usize = 64;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

@@ -1,5 +1,5 @@
-//! The parser of the format that the environment variable `FUZZ_FORMAT` names, as `cargo xtask fuzz <format>` sets it;
-//! without it, or for `manifest`, of the format that the first bytes belong to.
+//! The parser of the format in the environment variable `FUZZ_FORMAT`, which `cargo xtask fuzz <format>` sets. If the
+//! variable is missing or `manifest`, the format is detected from the first bytes.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use weightstream::format::{Format, formats};
 static FORMAT: LazyLock<Option<&'static Format>> = LazyLock::new(|| {
     let name = std::env::var("FUZZ_FORMAT").ok().filter(|name| name != "manifest")?;
     let format = formats().iter().find(|format| format.name == name);
-    Some(format.unwrap_or_else(|| panic!("there is no format {name}")))
+    Some(format.unwrap_or_else(|| panic!("unknown format {name}")))
 });
 
 libfuzzer_sys::fuzz_target!(|file: &[u8]| weightstream_fuzz::parser::parse(*FORMAT, file));

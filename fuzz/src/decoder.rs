@@ -1,14 +1,14 @@
-//! Decoders: any split of the input gives the same output, never more of it than was claimed.
+//! Fuzzes decoders: any split of the input must give the same output, and never more than the declared length.
 
 use arbitrary::Arbitrary;
 use weightstream::dtype::Dtype;
 use weightstream::index::{Component, Encoding};
 use weightstream::internals::codec::Decoder;
 
-/// Stored bytes, what they claim to decode to, and where to cut them.
+/// Stored bytes, their declared decoded length, and the positions at which to split them.
 #[derive(Debug, Arbitrary)]
 pub struct Input<'a> {
-    /// Whether a format would say the decoded length (Zstandard can do without).
+    /// Whether the decoded length is known from the format, which is optional for Zstandard.
     is_length_known: bool,
     decoded_length: u32,
     cuts: [u16; 4],
@@ -16,16 +16,16 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// Not from a fuzzer's bytes.
+    /// Creates an input that does not come from a fuzzer.
     pub fn new(is_length_known: bool, decoded_length: u32, cuts: [u16; 4], stored: &'a [u8]) -> Self {
         Input { is_length_known, decoded_length, cuts, stored }
     }
 }
 
-/// Outputs beyond this are cut off: a fuzzer's memory is small.
+/// Decoding stops after this many bytes, because the memory of a fuzz target is limited.
 const MAX_DECODED_BYTES: u64 = 16 << 20;
 
-/// LZ4 blocks as APR has them.
+/// LZ4 blocks as in APR files.
 pub fn lz4_blocks(input: &Input) {
     check(input, Encoding::Lz4Blocks, true);
 }
@@ -54,7 +54,7 @@ fn check(input: &Input, encoding: Encoding, is_length_known: bool) {
         pieces.push(&input.stored[start..cut]);
         start = cut;
     }
-    assert_eq!(decode(&component, &pieces), whole, "other cuts, other bytes");
+    assert_eq!(decode(&component, &pieces), whole, "the output depends on the split");
     if let Some(decoded) = whole
         && is_length_known
     {
@@ -62,15 +62,15 @@ fn check(input: &Input, encoding: Encoding, is_length_known: bool) {
     }
 }
 
-/// The decoded bytes, if there are no objections.
+/// The decoded bytes, `None` on an error.
 fn decode(component: &Component, pieces: &[&[u8]]) -> Option<Vec<u8>> {
-    let mut decoder = Decoder::new(component).expect("it is compressed");
+    let mut decoder = Decoder::new(component).expect("the component is compressed");
     let mut decoded = Vec::new();
     for piece in pieces {
         let take = &mut |bytes: &[u8]| {
             decoded.extend_from_slice(bytes);
             match decoded.len() as u64 > MAX_DECODED_BYTES {
-                true => Err(weightstream::Error::new(weightstream::ErrorKind::Limit, "enough")),
+                true => Err(weightstream::Error::new(weightstream::ErrorKind::Limit, "the output limit is reached")),
                 false => Ok(()),
             }
         };

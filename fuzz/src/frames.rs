@@ -1,12 +1,12 @@
-//! Zstandard frames to fuzz with: written by the C library with random parameters, and changed block by block.
+//! Generates Zstandard frames with the C library and random parameters, and mutates them block by block.
 
 use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ParamSwitch, Strategy};
 
-/// Longer frames than this are only slower to decode.
+/// The maximum size of the data. Longer frames are slower to decode and find no more.
 const MAX_DATA_BYTES: usize = 300 << 10;
 
-/// Changes the first `size` bytes of `data`, of which `max_size` may be used: as a frame, or as `fuzzer` changes any
-/// bytes.
+/// Mutates the first `size` bytes of `data` and returns the new size, at most `max_size`. Mutates them as a frame, or
+/// calls `fuzzer` to mutate them as plain bytes.
 pub fn mutate(
     data: &mut [u8],
     size: usize,
@@ -23,7 +23,7 @@ pub fn mutate(
     }
 }
 
-/// A changed copy of `stored`, or nothing where a fuzzer's own changes are wanted, as in most cases.
+/// A mutated copy of `stored`. In most cases `None`, to use the fuzzer's own mutations.
 fn changed(stored: &[u8], seed: u32) -> Option<Vec<u8>> {
     let mut random = Random::new(u64::from(seed));
     match random.below(24) {
@@ -38,13 +38,13 @@ fn changed(stored: &[u8], seed: u32) -> Option<Vec<u8>> {
     }
 }
 
-/// A frame of random data, written with random parameters.
+/// A frame of random data, compressed with random parameters.
 fn frame(random: &mut Random) -> Vec<u8> {
     let data = data(random);
     compressed(&data, random).unwrap_or_default()
 }
 
-/// Data with the structures that a compressor looks for: runs, repetitions near and far, few symbols, numbers, noise.
+/// Data with structures that a compressor uses: runs, near and far repetitions, few symbols, numbers and noise.
 fn data(random: &mut Random) -> Vec<u8> {
     let length = 1usize << random.below(19);
     let length = (length + random.below(length)).min(MAX_DATA_BYTES);
@@ -78,7 +78,7 @@ fn compressed(data: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     let mut context = CCtx::create();
     let mut set = |parameter| context.set_parameter(parameter).ok();
     set(CParameter::CompressionLevel(random.below(27) as i32 - 7));
-    // Small tables: those of the highest levels take longer than the frame does.
+    // Small tables: allocating those of the highest levels takes longer than compressing the frame.
     for table in [CParameter::HashLog, CParameter::ChainLog] {
         set(table(6 + random.below(11) as u32));
     }
@@ -157,8 +157,8 @@ fn without_magic(stored: &[u8]) -> Option<Vec<u8>> {
     Some(stored.strip_prefix(&MAGIC)?.to_vec())
 }
 
-/// Takes blocks away, doubles or exchanges them, or puts those of another frame there, which then use the tables, the
-/// literals and the window of their new neighbours.
+/// Removes, duplicates or swaps blocks, or inserts blocks of another frame, which then use the tables, literals and
+/// window of their new neighbours.
 fn other_blocks(stored: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     let (header, mut blocks) = split(stored)?;
     let other = frame(random);
@@ -178,13 +178,13 @@ fn other_blocks(stored: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     for (number, block) in blocks.iter().enumerate() {
         let start = changed.len();
         changed.extend_from_slice(block);
-        // The last block says that it is the last one.
+        // Sets the flag of the last block.
         changed[start] = changed[start] & !1 | u8::from(number + 1 == blocks.len());
     }
     Some(changed)
 }
 
-/// Changes a few bytes within one block, near its beginning or its end, where its tables and its bit streams begin.
+/// Changes a few bytes of one block near its start or end, where its tables and bit streams start.
 fn other_block_bytes(stored: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     let (header, blocks) = split(stored)?;
     let at = random.below(blocks.len());
@@ -231,11 +231,11 @@ fn split(stored: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
     (!blocks.is_empty()).then_some((header, blocks))
 }
 
-/// The same numbers from the same seed.
+/// A seeded random number generator (xorshift*).
 struct Random(u64);
 
 impl Random {
-    /// Any seed will do.
+    /// Creates a generator from any seed.
     fn new(seed: u64) -> Self {
         Random((seed ^ 0x5851_f42d_4c95_7f2d).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }

@@ -1,4 +1,4 @@
-//! What the fuzz targets do with the bytes that they get, and what must hold whatever these are.
+//! The code of the fuzz targets: runs the library on arbitrary inputs and checks its invariants.
 
 pub mod decoder;
 pub mod frames;

@@ -1,5 +1,4 @@
-//! The whole load, over a network that follows a script: whatever it does, a tensor that is handed out has the file's
-//! own bytes.
+//! Fuzzes a load over a scripted network: every returned tensor must have the bytes of the file.
 
 use arbitrary::Arbitrary;
 use futures::executor::block_on;
@@ -15,7 +14,7 @@ use weightstream::source::memory::{MemoryBody, MemorySource};
 use weightstream::source::{Answer, Body, Source};
 use weightstream::{Error, ErrorKind, Result};
 
-/// What the network does, request by request; after its end it behaves.
+/// The behaviour of the network for each request. Later requests succeed.
 #[derive(Debug, Arbitrary)]
 pub struct Script {
     requests: Vec<Behaviour>,
@@ -23,26 +22,26 @@ pub struct Script {
     gap: u16,
 }
 
-/// What happens to one request.
+/// The behaviour of one request.
 #[derive(Debug, Clone, Arbitrary)]
 enum Behaviour {
-    /// The body comes in pieces of at most so many bytes.
+    /// The body arrives in chunks of at most this many bytes.
     Pieces(u8),
-    /// The body breaks after so many bytes.
+    /// The body fails after this many bytes.
     Breaks(u16),
-    /// The connection closes after so many bytes as if that were all.
+    /// The body ends after this many bytes without an error.
     EndsEarly(u16),
-    /// No answer; it may pass.
+    /// The request fails with a transient error.
     Refuses,
-    /// The whole file instead of the range.
+    /// The response has the whole file instead of the range.
     IgnoresTheRange,
-    /// The file is another one from here on.
+    /// The response has another ETag, as if the file had changed.
     Changed,
 }
 
-/// Loads `file` over a network of this script and compares every tensor with what the native reader has.
+/// Loads `file` over a network with this script and compares every tensor with the result of the native reader.
 pub fn load(script: Script, file: &[u8]) {
-    let expected = Reader::from_bytes(vec![("m".to_owned(), file.to_vec())]).ok().and_then(whole);
+    let expected = Reader::from_bytes(vec![("m".to_owned(), file.to_vec())]).ok().and_then(read_all);
     let options = Options::default()
         .with_concurrency(usize::from(script.concurrency % 6) + 1)
         .with_coalesce_gap_bytes(script.gap.into());
@@ -68,12 +67,12 @@ pub fn load(script: Script, file: &[u8]) {
     });
 }
 
-/// Every component's bytes, by tensor and role.
-type Whole = HashMap<(String, String), Vec<u8>>;
+/// The bytes of each component, by tensor name and role.
+type Contents = HashMap<(String, String), Vec<u8>>;
 
-/// `None` for a file in which something is damaged.
-fn whole(reader: Reader) -> Option<Whole> {
-    let mut all = Whole::new();
+/// Reads all components. Damaged ones are missing in the result.
+fn read_all(reader: Reader) -> Option<Contents> {
+    let mut all = Contents::new();
     for tensor in reader.tensors() {
         for component in &tensor.components {
             let mut bytes = Vec::new();
@@ -89,11 +88,11 @@ fn whole(reader: Reader) -> Option<Whole> {
     Some(all)
 }
 
-fn compare(expected: &Option<Whole>, loaded: &weightstream::loader::Loaded<Vec<u8>>) {
-    let expected = expected.as_ref().expect("the loader opened what the reader refuses");
+fn compare(expected: &Option<Contents>, loaded: &weightstream::loader::Loaded<Vec<u8>>) {
+    let expected = expected.as_ref().expect("the loader opened a file that the reader rejects");
     for component in &loaded.components {
         let key = (loaded.tensor.name.clone(), component.role.to_string());
-        assert!(expected.get(&key) == Some(&component.buffer), "{key:?} has other bytes than in the file");
+        assert!(expected.get(&key) == Some(&component.buffer), "{key:?} differs from the file");
     }
 }
 
@@ -101,7 +100,7 @@ fn compare(expected: &Option<Whole>, loaded: &weightstream::loader::Loaded<Vec<u
 struct Scripted {
     memory: MemorySource,
     length: u64,
-    /// The next one last.
+    /// The remaining behaviours in reverse order.
     behaviours: Rc<RefCell<Vec<Behaviour>>>,
 }
 

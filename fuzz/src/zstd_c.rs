@@ -1,4 +1,4 @@
-//! Zstandard frames, decoded by this library and by the C library: both give the same bytes, or both refuse.
+//! Decodes Zstandard frames with this library and with the C library. Both must return the same bytes or fail.
 
 use weightstream::dtype::Dtype;
 use weightstream::index::{Component, Encoding};
@@ -6,16 +6,16 @@ use weightstream::internals::codec::Decoder;
 use weightstream::{Error, ErrorKind};
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
-/// Outputs beyond this are cut off: a fuzzer's time and memory are small.
+/// Decoding stops after this many bytes, because the time and memory of a fuzz target are limited.
 const MAX_DECODED_BYTES: usize = 4 << 20;
 
-/// The largest window that this library keeps, as the power of two that the C library wants.
+/// The base-2 logarithm of the largest window that this library supports.
 const MAX_WINDOW_LOG: u32 = 27;
 
-/// Errors for damage that the C library overlooks; its encoder writes no such frames. Its loop over four Huffman
-/// streams counts only what comes out of them, not where they begin and end; a block without a byte is an empty one to
-/// it, also a compressed one, and ends a frame without a look at its length; it keeps more than the window, and lets
-/// blocks refer to all of it.
+/// Errors for damage that the C library does not detect. Its encoder never writes such frames. The C library checks
+/// only the output of four Huffman streams, not where they start and end. It treats a block of zero bytes as empty even
+/// if it is a compressed block, and then ends a frame without checking its length. It keeps more than the window and
+/// lets blocks refer to all of it.
 const STRICTER: [&str; 5] = [
     "BitstreamReadMismatch",
     "ExtraPadding",
@@ -24,45 +24,46 @@ const STRICTER: [&str; 5] = [
     "OffsetTooBig",
 ];
 
-/// The error of the C library for damage that `structured-zstd` overlooks, as the C library did up to 1.5.4: a block
-/// whose bit stream of sequences is not used up. What came out before must be the same.
-const OVERLOOKED: &str = "Data corruption detected";
+/// The error of the C library for damage that `structured-zstd`, like the C library up to 1.5.4, does not detect: a
+/// block whose bit stream of sequences is not fully consumed. The output before must be the same.
+const IGNORED_BY_STRUCTURED_ZSTD: &str = "Data corruption detected";
 
-/// What a decoder made of its input.
+/// The result of a decoder.
 enum Outcome {
     Whole,
-    /// There was more than [`MAX_DECODED_BYTES`].
+    /// The output exceeded [`MAX_DECODED_BYTES`].
     Cut,
     Refused(String),
 }
 
-/// Decodes `stored` with both libraries and compares. Where to cut it into chunks follows from its bytes.
-pub fn same_as_c(stored: &[u8]) {
+/// Decodes `stored` with both libraries and compares the results. The positions at which it is split into chunks are
+/// derived from its bytes.
+pub fn compare_with_c(stored: &[u8]) {
     let (in_c, expected) = decode_in_c(stored);
     let (outcome, decoded) = decode(stored, &[], None);
-    assert!(decoded.starts_with(&expected) || expected.starts_with(&decoded), "other bytes than the C library");
+    assert!(decoded.starts_with(&expected) || expected.starts_with(&decoded), "the bytes differ from the C library");
     match (&outcome, &in_c) {
-        (Outcome::Whole, Outcome::Whole) => assert!(decoded == expected, "another length than in the C library"),
+        (Outcome::Whole, Outcome::Whole) => assert!(decoded == expected, "the length differs from the C library"),
         (Outcome::Refused(_), Outcome::Refused(_)) | (Outcome::Cut, Outcome::Cut) => {}
-        // The C library knows no limits for what is decoded, and keeps any window for frames that it is given whole.
+        // The C library does not limit the output, and supports any window for frames that are passed as a whole.
         (Outcome::Refused(why), Outcome::Whole | Outcome::Cut) if why.starts_with("LIMIT") => {}
         (Outcome::Refused(why), Outcome::Whole | Outcome::Cut) if STRICTER.iter().any(|error| why.contains(error)) => {}
-        (Outcome::Whole | Outcome::Cut, Outcome::Refused(why)) if why == OVERLOOKED => {}
+        (Outcome::Whole | Outcome::Cut, Outcome::Refused(why)) if why == IGNORED_BY_STRUCTURED_ZSTD => {}
         (outcome, in_c) => panic!("here: {}, in C: {}", outcome.name(), in_c.name()),
     }
     let cuts = cuts(stored);
     let (of_chunks, from_chunks) = decode(stored, &cuts, None);
-    assert!(from_chunks == decoded, "other chunks, other bytes");
-    // Other messages are fine: of a wrong magic number, the first wrong byte is enough to refuse it.
+    assert!(from_chunks == decoded, "the output depends on the split");
+    // Messages may differ: a wrong magic number is rejected at its first wrong byte.
     let is_same = std::mem::discriminant(&outcome) == std::mem::discriminant(&of_chunks);
     assert!(is_same, "whole: {}, in chunks: {}", outcome.name(), of_chunks.name());
     if let Outcome::Whole = outcome {
         let length = decoded.len() as u64;
         let (claimed, bytes) = decode(stored, &cuts, Some(length));
-        assert!(claimed.is_whole() && bytes == decoded, "the right length is refused: {}", claimed.name());
-        assert!(!decode(stored, &cuts, Some(length + 1)).0.is_whole(), "a missing byte goes unnoticed");
+        assert!(claimed.is_whole() && bytes == decoded, "the correct length is rejected: {}", claimed.name());
+        assert!(!decode(stored, &cuts, Some(length + 1)).0.is_whole(), "a missing byte is not detected");
         if let Some(less) = length.checked_sub(1) {
-            assert!(!decode(stored, &cuts, Some(less)).0.is_whole(), "a byte too many goes unnoticed");
+            assert!(!decode(stored, &cuts, Some(less)).0.is_whole(), "an extra byte is not detected");
         }
     }
 }
@@ -75,13 +76,13 @@ impl Outcome {
     fn name(&self) -> &str {
         match self {
             Outcome::Whole => "whole",
-            Outcome::Cut => "cut off",
+            Outcome::Cut => "truncated",
             Outcome::Refused(why) => why,
         }
     }
 }
 
-/// Positions at which `stored` is cut: few or many, by a hash of its bytes.
+/// Positions at which `stored` is split: few or many, depending on a hash of its bytes.
 fn cuts(stored: &[u8]) -> Vec<usize> {
     let hash = stored
         .iter()
@@ -117,11 +118,11 @@ fn decode(stored: &[u8], cuts: &[usize], decoded_length: Option<u64>) -> (Outcom
     (outcome, decoded)
 }
 
-/// The message of the error that ends a decoder after [`MAX_DECODED_BYTES`].
-const CUT: &str = "this is enough for a fuzzer";
+/// The message of the error that stops a decoder after [`MAX_DECODED_BYTES`].
+const CUT: &str = "the output limit of the fuzzer is reached";
 
 fn push(component: &Component, stored: &[u8], cuts: &[usize], decoded: &mut Vec<u8>) -> Result<(), Error> {
-    let mut decoder = Decoder::new(component).expect("it is compressed");
+    let mut decoder = Decoder::new(component).expect("the component is compressed");
     let mut start = 0;
     for &end in cuts.iter().chain([&stored.len()]) {
         let take = &mut |bytes: &[u8]| {
@@ -137,7 +138,7 @@ fn push(component: &Component, stored: &[u8], cuts: &[usize], decoded: &mut Vec<
 
 fn decode_in_c(stored: &[u8]) -> (Outcome, Vec<u8>) {
     let mut context = DCtx::create();
-    context.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG)).expect("a window log that it knows");
+    context.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG)).expect("the window log is supported");
     let mut decoded = Vec::new();
     let mut block = vec![0; 128 << 10];
     let mut input = InBuffer::around(stored);
@@ -159,7 +160,7 @@ fn decode_in_c(stored: &[u8]) -> (Outcome, Vec<u8>) {
         }
         if input.pos() == stored.len() && given < block.len() {
             let outcome =
-                if is_inside_a_frame { Outcome::Refused("it ends in a frame".to_owned()) } else { Outcome::Whole };
+                if is_inside_a_frame { Outcome::Refused("incomplete frame".to_owned()) } else { Outcome::Whole };
             return (outcome, decoded);
         }
     }

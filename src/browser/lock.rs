@@ -1,4 +1,4 @@
-//! Web Locks: what only one tab may do at a time.
+//! Web Locks, which synchronize the tabs and workers of an origin.
 
 use futures::channel::oneshot;
 use futures::future::{self, Either};
@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
-/// A lock that is held until this is dropped, or its tab ends.
+/// A lock that is held until this value is dropped or its tab is closed.
 #[derive(Debug)]
 pub(crate) struct Lock {
     release: Function,
@@ -17,15 +17,15 @@ impl Lock {
     /// Waits for the lock of this name.
     ///
     /// # Errors
-    /// Where the browser has no locks, or refuses them here.
+    /// If the browser does not support Web Locks or rejects the request.
     pub(crate) async fn wait(name: &str) -> Result<Lock, JsValue> {
         request(name, false).await?.ok_or(JsValue::UNDEFINED)
     }
 
-    /// Takes the lock if nobody has it.
+    /// Acquires the lock if it is available.
     ///
     /// # Errors
-    /// As for [`Lock::wait`].
+    /// Those of [`Lock::wait`].
     pub(crate) async fn try_now(name: &str) -> Result<Option<Lock>, JsValue> {
         request(name, true).await
     }
@@ -39,8 +39,8 @@ impl Drop for Lock {
 
 async fn request(name: &str, if_available: bool) -> Result<Option<Lock>, JsValue> {
     let (sender, granted) = oneshot::channel();
-    // Whoever is granted the lock keeps it until the promise that it gives back is resolved. Where nobody waits for the
-    // lock any more, the sender gives it back, and dropping it releases it.
+    // The lock is held until the promise that the callback returns is resolved. If the waiting future was dropped,
+    // `send` returns the lock, and dropping it releases it.
     let callback = Closure::once_into_js(move |lock: JsValue| -> JsValue {
         if lock.is_null() {
             sender.send(None).ok();
@@ -57,7 +57,7 @@ async fn request(name: &str, if_available: bool) -> Result<Option<Lock>, JsValue
     let ended = JsFuture::from(locks.request(name, &options, &callback)?);
     match future::select(granted, ended).await {
         Either::Left((lock, _)) => lock.map_err(|_| JsValue::UNDEFINED),
-        // What was not available has ended before we looked.
+        // If the lock is not available, the request may end before `granted` is polled.
         Either::Right((Ok(_), granted)) => granted.await.map_err(|_| JsValue::UNDEFINED),
         Either::Right((Err(refused), _)) => Err(refused),
     }

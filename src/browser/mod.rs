@@ -3,6 +3,8 @@
 #[cfg(feature = "js")]
 pub(crate) mod lock;
 #[cfg(feature = "js")]
+pub(crate) mod message;
+#[cfg(feature = "js")]
 pub(crate) mod navigator;
 pub(crate) mod timer;
 pub(crate) mod type_tag;

@@ -1,19 +1,19 @@
-//! The `navigator` object, which pages and workers both have.
+//! The `navigator` object of pages and workers.
 
 use js_sys::Reflect;
 use wasm_bindgen::JsValue;
 
-/// A member of `navigator` that is an object.
+/// Returns a property of `navigator` that is an object.
 ///
 /// # Errors
-/// Where the browser lacks it.
+/// If the browser does not support it.
 pub(crate) fn navigator(part: &str) -> Result<JsValue, JsValue> {
     let navigator = Reflect::get(&js_sys::global(), &"navigator".into())?;
     let part = Reflect::get(&navigator, &part.into())?;
     if part.is_object() { Ok(part) } else { Err(JsValue::UNDEFINED) }
 }
 
-/// Whether the browser knows that it has no connection.
+/// Whether the browser reports that it is offline.
 pub(crate) fn is_offline() -> bool {
     let navigator = Reflect::get(&js_sys::global(), &"navigator".into());
     navigator

@@ -1,5 +1,4 @@
-//! What a JavaScript value is, wherever it was made: `instanceof` knows only the classes of this page, and values come
-//! from frames and other windows, too.
+//! Type checks of JavaScript values from any realm. `instanceof` fails for values from frames and other windows.
 
 use js_sys::{ArrayBuffer, Function, Object, Reflect, Uint8Array};
 use wasm_bindgen::{JsCast, JsValue, prelude::wasm_bindgen};
@@ -9,22 +8,22 @@ pub(crate) const SHARED: &str = "[object SharedArrayBuffer]";
 
 #[wasm_bindgen]
 extern "C" {
-    // Throws for memory that is detached; js-sys' constructor would end the instance.
+    // Throws for detached memory; the constructor of js-sys does not catch the exception.
     #[wasm_bindgen(js_name = Uint8Array)]
     type Bytes;
     #[wasm_bindgen(constructor, catch, js_class = "Uint8Array")]
     fn new(buffer: &JsValue, offset: f64, length: f64) -> Result<Bytes, JsValue>;
 }
 
-/// What `Object.prototype.toString` makes of it: `"[object Blob]"` for every Blob.
+/// Returns the result of `Object.prototype.toString`, for example `"[object Blob]"`.
 pub(crate) fn tag(value: &JsValue) -> String {
     let prototype = Object::get_prototype_of(&Object::new());
     let to_string = Reflect::get(&prototype, &"toString".into()).and_then(|function| function.dyn_into::<Function>());
     to_string.and_then(|function| function.call0(value)).ok().and_then(|tag| tag.as_string()).unwrap_or_default()
 }
 
-/// The bytes of an ArrayBuffer, shared or not, or of any view of one, as a view of a fixed length. `None` for anything
-/// else, and for memory that is detached.
+/// Returns a view of a fixed length over an ArrayBuffer, a SharedArrayBuffer, or a view of one. `None` for any other
+/// value and for detached memory.
 pub(crate) fn view(value: &JsValue) -> Option<Uint8Array> {
     let field = |name: &str| Reflect::get(value, &name.into()).ok();
     let length = || field("byteLength").and_then(|length| length.as_f64());

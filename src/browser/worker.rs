@@ -1,4 +1,5 @@
-//! How workers are started and ended: JavaScript says it, since bundlers find their file only where that names it.
+//! Starts and terminates workers. JavaScript provides the functions, because bundlers find a worker's file only if
+//! JavaScript code references it.
 
 use js_sys::{Array, Function, Reflect};
 use std::cell::RefCell;
@@ -9,40 +10,41 @@ thread_local! {
     static END: RefCell<Option<Function>> = const { RefCell::new(None) };
 }
 
-/// Sets what starts a worker, and what ends one.
+/// Sets the functions that start and terminate a worker.
 pub(crate) fn set(start: Function, end: Function) {
     START.set(Some(start));
     END.set(Some(end));
 }
 
-/// A new worker, which will do what `role` says. Whether it really starts turns out later.
+/// Starts a worker with this role. A failure to load its script is reported later.
 pub(crate) fn start(role: &str) -> Result<Worker, JsValue> {
     let start = START.with_borrow(Option::clone).ok_or(JsValue::UNDEFINED)?;
     let worker: Worker = start.call0(&JsValue::UNDEFINED)?.unchecked_into();
-    // It runs the same module, which need be neither found nor compiled again.
+    // The worker runs the same module, so the module is not downloaded or compiled again.
     worker.post_message(&Array::of2(&wasm_bindgen::module(), &role.into()), &Array::new())?;
     Ok(worker)
 }
 
-/// Ends a worker, whatever it does.
+/// Terminates a worker immediately.
 pub(crate) fn end(worker: &Worker) {
     if let Some(end) = END.with_borrow(Option::clone) {
         end.call1(&JsValue::UNDEFINED, worker).ok(); // `terminate` does not throw
     }
 }
 
-/// Why a worker could not be started, of what the browser threw.
+/// The error message for an exception at the start of a worker.
 pub(crate) fn failed_to_start(exception: &JsValue) -> String {
-    let reason = text(exception, "message").unwrap_or_else(|| "this place has no Worker".to_owned());
+    let reason = text(exception, "message").unwrap_or_else(|| "Worker is not available in this context".to_owned());
     format!("workers cannot be started: {reason}")
 }
 
-/// Why a worker is given up, of its error event. Browsers say nothing of a script that they did not load or run.
+/// The error message for an error event of a worker. Browsers give no details about a script that they did not load or
+/// run.
 pub(crate) fn failed(event: &JsValue, has_started: bool) -> String {
     let reason = text(event, "message").filter(|message| !message.is_empty());
     match (has_started, reason) {
         (true, Some(reason)) => format!("a worker failed: {reason}"),
-        (true, None) => "a worker failed, and the browser does not say why".to_owned(),
+        (true, None) => "a worker failed, and the browser reports no reason".to_owned(),
         (false, Some(reason)) => format!("weightstream.worker.js does not run: {reason}"),
         (false, None) => "weightstream.worker.js cannot be loaded: it is not served or not bundled, or the page's \
                           Content-Security-Policy (`worker-src`) forbids it"

@@ -1,50 +1,50 @@
-//! Which bytes of a file are there, and in which piece.
+//! The cached ranges of a file, and the pieces that contain them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Bytes of a file that were kept together, under one checksum.
+/// A range of a file that is stored as one unit with one checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Where its first byte lies in the file.
+    /// Offset of its first byte in the file.
     pub(crate) start: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub(crate) byte_length: u32,
-    /// The CRC-32 of its bytes.
+    /// CRC-32 of its bytes.
     pub crc32: u32,
-    /// Where its first byte lies in the log.
+    /// Offset of its first byte in the log.
     pub(crate) at: u64,
 }
 
-/// The pieces of a file, by its bytes. Where pieces overlap, the one that was added last counts.
+/// The pieces of a file by position. If pieces overlap, the one that was inserted last is used.
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
-    /// By where they begin: where they end, and the piece that they are a part of. Disjoint.
+    /// Disjoint ranges: the key is the start, the value is the end and the piece that contains the range.
     parts: BTreeMap<u64, (u64, Piece)>,
 }
 
 impl Extents {
-    /// Adds a piece.
+    /// Inserts a piece.
     pub(crate) fn insert(&mut self, piece: Piece) {
         let end = piece.start.saturating_add(u64::from(piece.byte_length));
-        self.cut(piece.start..end);
+        self.remove_range(piece.start..end);
         if piece.start < end {
             self.parts.insert(piece.start, (end, piece));
         }
     }
 
-    /// Forgets a piece that turned out to be damaged.
+    /// Removes a damaged piece.
     pub(crate) fn remove(&mut self, piece: &Piece) {
         self.parts.retain(|_, (_, other)| other != piece);
     }
 
-    /// The piece that the byte at `position` is in, and the bytes around it that are to be taken from there.
+    /// Returns the piece that contains `position`, and the range around it to read from that piece.
     pub(crate) fn find(&self, position: u64) -> Option<(Range<u64>, Piece)> {
         let (&start, &(end, piece)) = self.parts.range(..=position).next_back()?;
         (position < end).then_some((start..end, piece))
     }
 
-    /// Up to where bytes are there in one run that begins at `position`.
+    /// The end of the contiguous cached range that starts at `position`.
     pub(crate) fn run_end(&self, position: u64) -> u64 {
         let mut end = position;
         while let Some((extent, _)) = self.find(end) {
@@ -53,15 +53,15 @@ impl Extents {
         end
     }
 
-    /// The first stretch of `range` that is not there; empty where all of it is. A run of fewer than `least_run` bytes
-    /// between two such stretches counts as missing, too: asking for it again costs less than a second request.
-    pub(crate) fn missing(&self, range: &Range<u64>, least_run: u64) -> Range<u64> {
+    /// Returns the first gap in `range`, or an empty range if there is none. A cached run of fewer than `min_run` bytes
+    /// between two gaps counts as part of the gap: downloading it again costs less than a second request.
+    pub(crate) fn missing(&self, range: &Range<u64>, min_run: u64) -> Range<u64> {
         let start = self.run_end(range.start).min(range.end);
         let mut end = start;
         while end < range.end {
             let Some((&next, _)) = self.parts.range(end..range.end).next() else { return start..range.end };
             let run_end = self.run_end(next);
-            if run_end >= range.end || run_end - next >= least_run {
+            if run_end >= range.end || run_end - next >= min_run {
                 return start..next;
             }
             end = run_end;
@@ -69,13 +69,13 @@ impl Extents {
         start..end
     }
 
-    /// How many bytes are there.
+    /// Number of cached bytes.
     #[cfg(all(test, not(target_arch = "wasm32")))]
     pub(crate) fn byte_length(&self) -> u64 {
         self.parts.iter().map(|(start, (end, _))| end - start).sum()
     }
 
-    fn cut(&mut self, range: Range<u64>) {
+    fn remove_range(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
@@ -103,20 +103,20 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_between_two_gaps_is_asked_for_with_them() {
+    fn a_short_run_between_two_gaps_counts_as_missing() {
         let mut extents = Extents::default();
         extents.insert(piece(10, 2, 0));
         extents.insert(piece(20, 8, 1));
         assert_eq!(extents.missing(&(0..40), 1), 0..10);
         assert_eq!(extents.missing(&(0..40), 5), 0..20);
         assert_eq!(extents.missing(&(0..40), 9), 0..40);
-        assert_eq!(extents.missing(&(0..28), 9), 0..20, "what is there up to the end needs no request");
+        assert_eq!(extents.missing(&(0..28), 9), 0..20, "a cached run at the end of the range is not missing");
         assert_eq!(extents.missing(&(20..28), 9), 28..28);
     }
 
     proptest! {
         #[test]
-        fn the_last_piece_over_a_byte_counts(pieces in prop::collection::vec((0u64..60, 0u32..20), 0..20)) {
+        fn the_piece_that_was_inserted_last_is_used(pieces in prop::collection::vec((0u64..60, 0u32..20), 0..20)) {
             let mut extents = Extents::default();
             let mut bytes = [None; 80];
             for (at, &(start, byte_length)) in pieces.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! IndexedDB, for browsers that have no origin private file system or keep it from private windows.
+//! IndexedDB, for browsers without OPFS or without OPFS in private windows.
 
-use super::keyed::KeyValues;
-use super::opfs::failed;
+use super::chunked_kv::KvStore;
+use super::opfs::storage_error;
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{Array, Function, Promise, Reflect, Uint8Array};
 use wasm_bindgen::prelude::*;
@@ -12,29 +12,30 @@ const NAME: &str = "weightstream";
 /// The one object store of the database.
 const STORE: &str = "kept";
 
-/// The database. Each call is a transaction of its own, which takes effect whole or not at all.
+/// The database. Each method uses its own transaction, which is atomic.
 #[derive(Debug)]
 pub(super) struct Database(IdbDatabase);
 
 impl Database {
-    /// The database, made if it is not there.
+    /// Opens the database, and creates it if necessary.
     pub(super) async fn open() -> Result<Self> {
         let factory = Reflect::get(&js_sys::global(), &"indexedDB".into()).unwrap_or_default();
         if !factory.is_object() {
-            return Err(Error::new(ErrorKind::Unsupported, "the browser has nothing to keep files in"));
+            return Err(Error::new(ErrorKind::Unsupported, "the browser has no storage for cached files"));
         }
-        let request = factory.unchecked_into::<IdbFactory>().open(NAME, 1).map_err(failed)?;
+        let request = factory.unchecked_into::<IdbFactory>().open(NAME, 1).map_err(storage_error)?;
         let opening = request.clone();
-        let make = Closure::once_into_js(move |_: JsValue| {
+        let on_upgrade = Closure::once_into_js(move |_: JsValue| {
             if let Ok(database) = opening.result() {
-                database.unchecked_into::<IdbDatabase>().create_object_store(STORE).ok(); // what fails here fails the opening
+                // An exception here aborts `open`.
+                database.unchecked_into::<IdbDatabase>().create_object_store(STORE).ok();
             }
         });
-        request.set_onupgradeneeded(&make);
+        request.set_onupgradeneeded(&on_upgrade);
         Ok(Database(done(&request).await?.unchecked_into()))
     }
 
-    /// Whether there is one already; `false` where the browser does not say.
+    /// Whether the database exists. `false` if the browser cannot list databases.
     pub(super) async fn exists() -> bool {
         let factory = Reflect::get(&js_sys::global(), &"indexedDB".into()).unwrap_or_default();
         let databases = Reflect::get(&factory, &"databases".into()).and_then(|method| method.dyn_into::<Function>());
@@ -47,37 +48,37 @@ impl Database {
     }
 
     fn transaction(&self, mode: &str) -> Result<(IdbTransaction, ObjectStore)> {
-        let transaction = self.0.transaction(STORE, mode).map_err(failed)?;
-        let store = transaction.object_store(STORE).map_err(failed)?;
+        let transaction = self.0.transaction(STORE, mode).map_err(storage_error)?;
+        let store = transaction.object_store(STORE).map_err(storage_error)?;
         Ok((transaction, store))
     }
 }
 
-impl KeyValues for Database {
+impl KvStore for Database {
     async fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
         let (_, store) = self.transaction("readonly")?;
-        let value = done(&store.get(key).map_err(failed)?).await?;
+        let value = done(&store.get(key).map_err(storage_error)?).await?;
         Ok(value.dyn_ref::<Uint8Array>().map(Uint8Array::to_vec))
     }
 
     async fn set(&self, key: &str, value: &[u8]) -> Result<()> {
         let (transaction, store) = self.transaction("readwrite")?;
-        store.put(&Uint8Array::from(value), key).map_err(failed)?;
+        store.put(&Uint8Array::from(value), key).map_err(storage_error)?;
         committed(&transaction).await
     }
 
     async fn delete(&self, keys: Vec<String>) -> Result<()> {
         let (transaction, store) = self.transaction("readwrite")?;
         for key in &keys {
-            store.delete(key).map_err(failed)?;
+            store.delete(key).map_err(storage_error)?;
         }
         committed(&transaction).await
     }
 
     async fn keys(&self, prefix: &str) -> Result<Vec<String>> {
         let (_, store) = self.transaction("readonly")?;
-        let range = KeyRange::bound(prefix, &format!("{prefix}\u{ffff}")).map_err(failed)?;
-        let keys: Array = done(&store.get_all_keys(&range).map_err(failed)?).await?.unchecked_into();
+        let range = KeyRange::bound(prefix, &format!("{prefix}\u{ffff}")).map_err(storage_error)?;
+        let keys: Array = done(&store.get_all_keys(&range).map_err(storage_error)?).await?.unchecked_into();
         Ok(keys.iter().filter_map(|key| key.as_string()).collect())
     }
 }
@@ -88,19 +89,19 @@ async fn done(request: &IdbRequest) -> Result<JsValue> {
         request.set_onerror(&reject);
     });
     match JsFuture::from(done).await {
-        Ok(_) => request.result().map_err(failed),
-        Err(_) => Err(failed(request.error().unwrap_or_default())),
+        Ok(_) => request.result().map_err(storage_error),
+        Err(_) => Err(storage_error(request.error().unwrap_or_default())),
     }
 }
 
 async fn committed(transaction: &IdbTransaction) -> Result<()> {
     let done = Promise::new(&mut |resolve, reject| {
         transaction.set_oncomplete(&resolve);
-        transaction.set_onabort(&reject); // where there is no room, for one
+        transaction.set_onabort(&reject); // for example if the quota is exceeded
     });
     match JsFuture::from(done).await {
         Ok(_) => Ok(()),
-        Err(_) => Err(failed(transaction.error())),
+        Err(_) => Err(storage_error(transaction.error())),
     }
 }
 

@@ -1,28 +1,28 @@
-//! What cached bytes are found by: the URL of their file without an expiring signature, and, where the requests carry
-//! credentials, a hash of these.
+//! Cache keys: the URL of the file without an expiring signature, and a hash of the credentials if the requests carry
+//! any.
 //!
 //! | requests | key |
 //! | --- | --- |
 //! | without credentials | the name |
 //! | with credentials | 32 hexadecimal digits, a tab, the name |
 //!
-//! The name is what the caller's `cacheKey` returns, else what [`name_of_url`] makes of the URL. It contains no control
-//! character, so that no name can pass for a key with credentials.
+//! The name is the result of the caller's `cacheKey`, or else of [`name_of_url`]. It contains no control character, so
+//! that no name can be mistaken for a key with credentials.
 
 use sha2::{Digest, Sha256};
 
 /// Separates the hash of the credentials from the name.
 const SEPARATOR: char = '\t';
 
-/// Half of a SHA-256: long enough that no two sets of headers with the same hash can be found.
+/// Half of a SHA-256 digest: long enough to make a collision of two sets of headers infeasible.
 const PARTITION_BYTES: usize = 16;
 
-/// The longest name. A longer one would not fit into what describes a cached file.
+/// Maximum length of a name. A longer one would not fit into the description of a cached file.
 const MAX_NAME_BYTES: usize = 32 << 10;
 
 /// The parameters that one service adds to a URL to sign it.
 struct Signature {
-    /// All of these must be there.
+    /// All of these parameters must be present.
     markers: &'static [&'static str],
     is_part: fn(&str) -> bool,
 }
@@ -42,7 +42,7 @@ const SIGNATURES: [Signature; 6] = [
         markers: &["GoogleAccessId", "Signature", "Expires"],
         is_part: |name| ["GoogleAccessId", "Signature", "Expires"].contains(&name),
     },
-    // Azure Storage. `rscd` and the like are no part of it: they change the answer.
+    // Azure Storage. `rscd` and similar parameters are not part of the signature: they change the response.
     Signature { markers: &["sig", "sv"], is_part: |name| AZURE.contains(&name) },
     // CloudFront, with a canned or a custom policy
     Signature {
@@ -79,9 +79,8 @@ pub(crate) fn name_of_url(url: &str) -> String {
     name
 }
 
-/// A hash of what identifies the user towards the server: the headers, and whether the browser sends cookies to other
-/// origins. `None` where there is nothing of that kind. Neither the order of headers nor the case of their names
-/// matters, as for HTTP.
+/// A hash of the credentials of the requests: the headers, and whether the browser sends cookies to other origins.
+/// `None` if there are neither. As in HTTP, the order of the headers and the case of their names do not matter.
 pub(crate) fn partition(headers: &[(String, String)], includes_cookies: bool) -> Option<String> {
     if headers.is_empty() && !includes_cookies {
         return None;
@@ -90,12 +89,12 @@ pub(crate) fn partition(headers: &[(String, String)], includes_cookies: bool) ->
     for (name, value) in headers {
         let header = (name.to_ascii_lowercase(), value.trim());
         let place = sent.partition_point(|other| *other < header);
-        sent.insert(place, header); // there are few: sorting them would take more code
+        sent.insert(place, header); // there are few headers, and a sort would add code size
     }
     let mut hasher = Sha256::new();
     hasher.update([u8::from(includes_cookies)]);
     for text in sent.iter().flat_map(|(name, value)| [name.as_str(), value]) {
-        hasher.update((text.len() as u64).to_le_bytes()); // so that no two lists have the same bytes
+        hasher.update((text.len() as u64).to_le_bytes()); // makes the encoding of the list unambiguous
         hasher.update(text);
     }
     let hash = hasher.finalize();
@@ -103,7 +102,7 @@ pub(crate) fn partition(headers: &[(String, String)], includes_cookies: bool) ->
     Some(hash.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The key of the file of this name.
+/// The key of the file with this name.
 pub(crate) fn join(partition: Option<&str>, name: &str) -> String {
     match partition {
         Some(partition) => format!("{partition}{SEPARATOR}{name}"),
@@ -111,7 +110,7 @@ pub(crate) fn join(partition: Option<&str>, name: &str) -> String {
     }
 }
 
-/// The name in a key.
+/// Returns the name in a key.
 pub(crate) fn name_in(key: &str) -> &str {
     key.split_once(SEPARATOR).map_or(key, |(_, name)| name)
 }
@@ -136,7 +135,7 @@ mod tests {
     const FILE: &str = "https://bucket.test/a/model.safetensors";
 
     #[test]
-    fn a_url_loses_its_signature_and_nothing_else() {
+    fn name_of_url_removes_only_the_signature() {
         let signed = [
             "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=A%2Fs3&X-Amz-Date=1&X-Amz-Expires=9&X-Amz-Signature=ab",
             "AWSAccessKeyId=A&Expires=1700000000&Signature=a%3D",
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_are_no_signature_stay() {
+    fn name_of_url_keeps_other_parameters() {
         for query in
             ["sv=1&se=2", "sig=1", "Expires=1&Signature=2", "Policy=p&Expires=1", "X-Amz-Date=1", "se", "", "rscd=1"]
         {
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn other_credentials_are_another_partition() {
+    fn different_credentials_have_different_partitions() {
         let headers = |list: &[(&str, &str)]| -> Vec<(String, String)> {
             list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_passes_for_a_key_with_credentials() {
+    fn a_name_is_never_a_key_with_credentials() {
         let key = join(Some("0123"), FILE);
         assert_eq!((name_in(&key), name_in(FILE)), (FILE, FILE));
         assert!(is_name(FILE) && !is_name(&key) && !is_name("") && !is_name("a\nb"));

@@ -1,96 +1,95 @@
-//! What a page and the cache's worker say to each other: arrays, of which buffers are transferred.
+//! The messages between a page and the cache worker.
 
-use crate::error::{Error, ErrorKind, Result};
+use super::backend::{CachedFile, ContentLocation};
+use super::status::Status;
 use js_sys::{Array, ArrayBuffer};
-use wasm_bindgen::{JsCast, JsValue};
+use serde::{Deserialize, Serialize};
+use serde_wasm_bindgen::preserve;
 
-/// What a page asks for. The first element of a message is a number that the answer bears, too.
-#[derive(Debug)]
+/// A request of the page.
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    /// Where are files kept? The first question to a worker: its answer says that it has started.
+    /// Asks where the files are stored. It is the first request to a worker: the answer shows that it has started.
     Status,
-    /// Which version of the file is kept?
+    /// Asks which version of the file is cached.
     Open { url: String },
-    /// Bytes of that version, from `start`, at most as many as the buffer takes and up to `end`; where there are none,
-    /// all up to `end_of_interest` are of interest.
-    Read { url: String, version: String, start: u64, end: u64, end_of_interest: u64, buffer: ArrayBuffer },
-    /// The first `byte_length` bytes of the buffer are what the file has from `start`.
-    Write { url: String, version: String, start: u64, byte_length: u64, buffer: ArrayBuffer },
-    /// These bytes of that version have this content; no bytes: it is not there any more.
+    /// Reads bytes of a version from `start`, as many as the buffer holds and at most up to `end`. If the first byte is
+    /// not cached, the answer says up to where nothing is cached, at most `end_of_interest`.
+    Read {
+        url: String,
+        version: String,
+        start: u64,
+        end: u64,
+        end_of_interest: u64,
+        #[serde(with = "preserve")]
+        buffer: ArrayBuffer,
+    },
+    /// Writes the first `byte_length` bytes of the buffer at the offset `start` of the file.
+    Write {
+        url: String,
+        version: String,
+        start: u64,
+        byte_length: u64,
+        #[serde(with = "preserve")]
+        buffer: ArrayBuffer,
+    },
+    /// Records the content ID of a range of a version. An empty range removes the record.
     Note { content: String, url: String, version: String, start: u64, byte_length: u64 },
-    /// Where are these contents?
-    Locate { contents: Array },
-    /// Forget the file; only if it is of this version, where one is named.
+    /// Asks for the locations of contents.
+    Locate { contents: Vec<String> },
+    /// Deletes the file. If `version` is given, deletes only that version.
     Delete { url: String, version: Option<String> },
-    /// What is kept?
+    /// Asks for a list of all files.
     List,
-    /// Forget everything.
+    /// Deletes all files.
     Clear,
 }
 
+/// An answer of the worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    /// To [`Request::Status`].
+    Status(Status),
+    /// To [`Request::Open`].
+    Version(Option<String>),
+    /// To [`Request::Read`]: the number of bytes, and the position after them or after the gap.
+    Read {
+        count: u64,
+        next: u64,
+        #[serde(with = "preserve")]
+        buffer: ArrayBuffer,
+    },
+    /// To [`Request::Write`]: the buffer, for reuse.
+    Written {
+        #[serde(with = "preserve")]
+        buffer: ArrayBuffer,
+    },
+    /// To [`Request::Locate`], in the same order.
+    Locations(Vec<Option<ContentLocation>>),
+    /// To [`Request::List`].
+    Files(Vec<CachedFile>),
+    /// To requests without a result.
+    Done,
+    /// To any request that failed.
+    Failed { message: String },
+}
+
 impl Request {
-    pub(super) fn write(self) -> (Array, Option<ArrayBuffer>) {
-        let number = |number: u64| JsValue::from_f64(number as f64);
-        let array = |items: &[JsValue]| items.iter().collect::<Array>();
+    /// The buffers to transfer.
+    pub(super) fn transferred(&self) -> Array {
         match self {
-            Request::Open { url } => (array(&["open".into(), url.into()]), None),
-            Request::Read { url, version, start, end, end_of_interest, buffer } => {
-                let [start, end, end_of_interest] = [start, end, end_of_interest].map(number);
-                let (url, version, taken) = (url.into(), version.into(), JsValue::from(&buffer));
-                (array(&["read".into(), url, version, start, end, taken, end_of_interest]), Some(buffer))
-            }
-            Request::Write { url, version, start, byte_length, buffer } => {
-                let (start, byte_length) = (number(start), number(byte_length));
-                let items = ["write".into(), url.into(), version.into(), start, byte_length, JsValue::from(&buffer)];
-                (array(&items), Some(buffer))
-            }
-            Request::Note { content, url, version, start, byte_length } => {
-                let (start, byte_length) = (number(start), number(byte_length));
-                (array(&["note".into(), url.into(), version.into(), start, byte_length, content.into()]), None)
-            }
-            Request::Locate { contents } => (array(&["locate".into(), contents.into()]), None),
-            Request::Delete { url, version } => (array(&["delete".into(), url.into(), version.into()]), None),
-            Request::Status => (array(&["status".into()]), None),
-            Request::List => (array(&["list".into()]), None),
-            Request::Clear => (array(&["clear".into()]), None),
+            Request::Read { buffer, .. } | Request::Write { buffer, .. } => Array::of1(buffer),
+            _ => Array::new(),
         }
     }
+}
 
-    pub(super) fn read(message: &Array) -> Result<Self> {
-        let unreadable = || Error::new(ErrorKind::Internal, "the cache's worker was asked for what it does not know");
-        let text = |at: u32| message.get(at).as_string().ok_or_else(unreadable);
-        let number = |at: u32| message.get(at).as_f64().map(|number| number as u64).ok_or_else(unreadable);
-        let buffer = || message.get(6).dyn_into::<ArrayBuffer>().map_err(|_| unreadable());
-        Ok(match text(1)?.as_str() {
-            "open" => Request::Open { url: text(2)? },
-            "read" => Request::Read {
-                url: text(2)?,
-                version: text(3)?,
-                start: number(4)?,
-                end: number(5)?,
-                end_of_interest: number(7)?,
-                buffer: buffer()?,
-            },
-            "write" => Request::Write {
-                url: text(2)?,
-                version: text(3)?,
-                start: number(4)?,
-                byte_length: number(5)?,
-                buffer: buffer()?,
-            },
-            "note" => Request::Note {
-                url: text(2)?,
-                version: text(3)?,
-                start: number(4)?,
-                byte_length: number(5)?,
-                content: text(6)?,
-            },
-            "locate" => Request::Locate { contents: message.get(2).dyn_into().map_err(|_| unreadable())? },
-            "delete" => Request::Delete { url: text(2)?, version: text(3).ok() },
-            "status" => Request::Status,
-            "list" => Request::List,
-            "clear" => Request::Clear,
-            _ => return Err(unreadable()),
-        })
+impl Answer {
+    /// The buffers to transfer.
+    pub(super) fn transferred(&self) -> Array {
+        match self {
+            Answer::Read { buffer, .. } | Answer::Written { buffer } => Array::of1(buffer),
+            _ => Array::new(),
+        }
     }
 }

@@ -1,28 +1,28 @@
-//! What was fetched once and is kept: bytes of files by URL, crash-safe, checked whenever they are read.
+//! Persistent cache of downloaded files, keyed by URL. Writes are crash-safe, and every read verifies a checksum.
 //!
-//! A file of a model has one [`log::Log`]: whatever arrived of it, piece by piece, each with its checksum. The log
-//! knows no browser. In the browser it lies in the origin private file system, whose synchronous access only workers
-//! have: a worker runs the same wasm module and keeps the logs (`worker`), the page asks it by messages (`client`), and
-//! `source::cached` stands between the loader and `fetch`. Where a browser has no such files, the worker keeps the
-//! pieces in IndexedDB instead, each under a key that says what it is ([`keyed`]); so does the page in what a caller
-//! gives it, and in IndexedDB where no worker can be started.
+//! Each file has one [`log::Log`], which stores the received bytes in pieces, each with a checksum. The log does not
+//! depend on a browser. In a browser, logs are stored in the origin private file system (OPFS). Only workers have
+//! synchronous access to OPFS, so a worker that runs the same wasm module owns the logs (`worker`), and the page sends
+//! requests to it (`client`). `source::cached` connects the cache to the loader and `fetch`. Without OPFS, the worker
+//! stores the pieces in IndexedDB, where the key describes the piece ([`chunked_kv`]). If no worker can be started, the
+//! page does so itself. A cache object that the caller provides uses the same layout.
 //!
-//! Whatever is called the URL of a file here is its [`key`]: the URL, or a name that stands for it.
+//! In this module, the URL of a file is its [`key`]: the URL, or a name that replaces it.
 //!
-//! Nothing here can fail a load: a cache that breaks goes quiet, and the network does the work.
+//! A cache error never fails a load. The cache stops writing, and the loader reads from the network.
 
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
-mod choice;
+pub(crate) mod backend;
+pub(crate) mod chunked_kv;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub(crate) mod client;
-pub(crate) mod contents;
+pub(crate) mod content_index;
 pub(crate) mod extents;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod indexed;
-#[cfg(all(feature = "js", target_arch = "wasm32"))]
-mod keep;
 pub(crate) mod key;
-pub(crate) mod keyed;
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
+mod kv_cache;
 pub(crate) mod log;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod memory;
@@ -31,41 +31,41 @@ mod message;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod opfs;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
-mod own;
+mod option;
 mod record;
-#[cfg(all(feature = "js", target_arch = "wasm32"))]
-mod shelf;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod status;
 pub(crate) mod storage;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod store;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
+mod user_cache;
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
 mod worker;
 
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
-pub(crate) use choice::Choice;
+pub(crate) use option::CacheOption;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
-pub(crate) use own::Own;
+pub(crate) use user_cache::UserCache;
 
-/// Bytes are kept in pieces of at most so many: to read a part of one, all of it is read and checked.
+/// Maximum length of a piece. To read a part of a piece, the whole piece is read and verified.
 pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 
-/// So many bytes are read at a time, some pieces: to ask a worker for 1 MiB costs half as much as to copy it.
+/// Maximum length of a read from the cache, a few pieces. A request to the worker costs half as much as the
+/// copy of 1 MiB.
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
-pub(crate) const STRETCH_BYTES: u64 = 4 << 20;
+pub(crate) const READ_BYTES: u64 = 4 << 20;
 
-/// Where the piece ends that the byte at `position` is in: at a multiple of [`PIECE_BYTES`], so that those of two loads
-/// are the same.
+/// The end of the piece that contains `position`: a multiple of [`PIECE_BYTES`], so that all loads use the same pieces.
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub(crate) fn end_of_piece(position: u64) -> u64 {
     (position / PIECE_BYTES + 1).saturating_mul(PIECE_BYTES)
 }
 
-/// Where a read that begins at `position` ends, where pieces do: no piece is read twice.
+/// The end of a read that starts at `position`. It is a piece boundary, so that no piece is read twice.
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
-pub(crate) fn end_of_stretch(position: u64) -> u64 {
-    (position / STRETCH_BYTES + 1).saturating_mul(STRETCH_BYTES)
+pub(crate) fn end_of_read(position: u64) -> u64 {
+    (position / READ_BYTES + 1).saturating_mul(READ_BYTES)
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]

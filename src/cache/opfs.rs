@@ -1,4 +1,4 @@
-//! The origin private file system: a folder of logs, opened by synchronous handles as only workers may.
+//! The origin private file system (OPFS): a directory of logs. Synchronous access handles exist only in workers.
 
 use super::storage::Storage;
 use crate::browser::navigator::navigator;
@@ -8,18 +8,18 @@ use js_sys::{ArrayBuffer, IteratorNext, Object, Promise, Reflect, Uint8Array};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
-/// The folder that all logs lie in.
-const FOLDER: &str = "weightstream";
+/// The directory of all logs.
+const DIRECTORY: &str = "weightstream";
 
-/// A worker whose page was closed loses its locks before its handles: for a moment a file that nobody has locked is
-/// still open.
-const HANDLE_LINGERS_MS: u64 = 3_000;
+/// How long to retry while a file is still open. When a page is closed, the browser releases the Web Locks of its
+/// worker before it closes the file handles.
+const MAX_RETRY_MS: u64 = 3_000;
 const RETRY_INTERVAL_MS: u64 = 50;
 
-/// What is wrong when nothing more can be kept.
-pub(super) const NO_ROOM: &str = "the browser grants no more room to keep files in";
+/// Error message for a full cache.
+pub(super) const QUOTA_EXCEEDED: &str = "the browser's storage quota is exceeded";
 
-/// A file in the folder and its length in bytes.
+/// A file in the directory, and its length in bytes.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) name: String,
@@ -27,63 +27,63 @@ pub(super) struct Entry {
     file: Blob,
 }
 
-/// The folder of logs.
+/// A directory in OPFS.
 #[derive(Debug)]
-pub(super) struct Folder(DirectoryHandle);
+pub(super) struct Directory(DirectoryHandle);
 
-impl Folder {
-    /// Whether this worker can have one, as far as that can be told beforehand.
-    pub(super) fn can_be() -> bool {
+impl Directory {
+    /// Whether the worker has the required APIs. Opening the directory may fail nevertheless.
+    pub(super) fn is_supported() -> bool {
         let handles = Reflect::get(&js_sys::global(), &"FileSystemFileHandle".into()).unwrap_or_default();
         let prototype = Reflect::get(&handles, &"prototype".into()).unwrap_or_default();
         Reflect::has(&prototype, &"createSyncAccessHandle".into()).unwrap_or(false) && navigator("locks").is_ok()
     }
 
-    /// The folder, made if it is not there.
+    /// Opens the directory of all logs, and creates it if necessary.
     pub(super) async fn open() -> Result<Self> {
-        let Folder(root) = Folder::root().await?;
-        Ok(Folder(settled(root.get_directory_handle(FOLDER, &create()?)).await?.unchecked_into()))
+        let Directory(root) = Directory::root().await?;
+        Ok(Directory(settled(root.get_directory_handle(DIRECTORY, &create()?)).await?.unchecked_into()))
     }
 
-    /// The folder that all others are in.
+    /// Opens the root directory.
     pub(super) async fn root() -> Result<Self> {
-        let storage: StorageManager = navigator("storage").map_err(failed)?.unchecked_into();
-        Ok(Folder(settled(storage.get_directory()).await?.unchecked_into()))
+        let storage: StorageManager = navigator("storage").map_err(storage_error)?.unchecked_into();
+        Ok(Directory(settled(storage.get_directory()).await?.unchecked_into()))
     }
 
-    /// Opens a file for this worker alone. `None` where there is none and none is to be made.
-    pub(super) async fn file(&self, name: &str, make: bool) -> Result<Option<SyncFile>> {
-        let options = if make { create()? } else { Object::new() };
-        let file = JsFuture::from(self.0.get_file_handle(name, &options).map_err(failed)?).await;
+    /// Opens a file with exclusive access. `None` if it does not exist and `create_file` is false.
+    pub(super) async fn file(&self, name: &str, create_file: bool) -> Result<Option<SyncFile>> {
+        let options = if create_file { create()? } else { Object::new() };
+        let file = JsFuture::from(self.0.get_file_handle(name, &options).map_err(storage_error)?).await;
         let file: FileHandle = match file {
             Ok(file) => file.unchecked_into(),
-            Err(cause) if !make && is_named(&cause, "NotFoundError") => return Ok(None),
-            Err(cause) => return Err(failed(cause)),
+            Err(cause) if !create_file && has_name(&cause, "NotFoundError") => return Ok(None),
+            Err(cause) => return Err(storage_error(cause)),
         };
-        let handle = once_free(|| file.create_sync_access_handle()).await.map_err(failed)?;
+        let handle = retry_while_open(|| file.create_sync_access_handle()).await.map_err(storage_error)?;
         let handle: SyncAccessHandle = handle.unchecked_into();
         Ok(Some(SyncFile { handle, position: Object::new() }))
     }
 
-    /// Deletes a file that nobody has open. It may be gone already.
+    /// Deletes a file that is not open. Succeeds if it does not exist.
     pub(super) async fn remove(&self, name: &str) -> Result<()> {
-        match once_free(|| self.0.remove_entry(name)).await {
-            Err(cause) if !is_named(&cause, "NotFoundError") => Err(failed(cause)),
+        match retry_while_open(|| self.0.remove_entry(name)).await {
+            Err(cause) if !has_name(&cause, "NotFoundError") => Err(storage_error(cause)),
             _ => Ok(()),
         }
     }
 
-    /// All files, also those that another tab has open.
+    /// Lists all files, including those that another tab has open.
     pub(super) async fn entries(&self) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
-        let handles = self.0.values().map_err(failed)?;
+        let handles = self.0.values().map_err(storage_error)?;
         loop {
             let next: IteratorNext = settled(handles.next()).await?.unchecked_into();
             if next.done() {
                 return Ok(entries);
             }
             let handle: FileHandle = next.value().unchecked_into();
-            // It may be gone by now.
+            // Another tab may have deleted it.
             if let Ok(file) = settled(handle.get_file()).await {
                 let file: Blob = file.unchecked_into();
                 entries.push(Entry { name: handle.name(), byte_length: file.size() as u64, file });
@@ -93,25 +93,25 @@ impl Folder {
 }
 
 impl Entry {
-    /// The first bytes of it, at most `count`.
+    /// Reads the first bytes, at most `count`.
     pub(super) async fn first_bytes(&self, count: u64) -> Result<Vec<u8>> {
         let bytes = settled(self.file.slice(0.0, count as f64).array_buffer()).await?;
         Ok(Uint8Array::new(bytes.unchecked_ref::<ArrayBuffer>()).to_vec())
     }
 }
 
-/// How many bytes the browser would still let us keep, who keep so many. It may not have counted all of them yet.
-pub(super) async fn room_bytes(kept_bytes: u64) -> Result<u64> {
+/// The remaining storage quota in bytes. The browser's usage may lag behind, so it counts as at least `cached_bytes`.
+pub(super) async fn available_bytes(cached_bytes: u64) -> Result<u64> {
     let Ok(storage) = navigator("storage") else { return Ok(u64::MAX) };
     let estimate = settled(storage.unchecked_into::<StorageManager>().estimate()).await.unwrap_or_default();
     let number = |name: &str| Reflect::get(&estimate, &name.into()).ok().and_then(|value| value.as_f64());
     match (number("quota"), number("usage")) {
-        (Some(quota), Some(usage)) => Ok((quota - usage.max(kept_bytes as f64)).max(0.0) as u64),
-        _ => Ok(u64::MAX), // it does not say: writing will tell
+        (Some(quota), Some(usage)) => Ok((quota - usage.max(cached_bytes as f64)).max(0.0) as u64),
+        _ => Ok(u64::MAX), // no estimate: a write reports a full disk
     }
 }
 
-/// A file that this worker alone has open, until this is dropped.
+/// A file that is open with exclusive access until this value is dropped.
 #[derive(Debug)]
 pub(super) struct SyncFile {
     handle: SyncAccessHandle,
@@ -120,34 +120,34 @@ pub(super) struct SyncFile {
 
 impl SyncFile {
     fn at(&self, at: u64) -> Result<&Object> {
-        Reflect::set(&self.position, &"at".into(), &(at as f64).into()).map_err(failed)?;
+        Reflect::set(&self.position, &"at".into(), &(at as f64).into()).map_err(storage_error)?;
         Ok(&self.position)
     }
 }
 
 impl Storage for SyncFile {
     fn read_at(&mut self, at: u64, into: &mut [u8]) -> Result<usize> {
-        self.handle.read(into, self.at(at)?).map(|count| count as usize).map_err(failed)
+        self.handle.read(into, self.at(at)?).map(|count| count as usize).map_err(storage_error)
     }
 
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        let written = self.handle.write(bytes, self.at(at)?).map_err(failed)?;
+        let written = self.handle.write(bytes, self.at(at)?).map_err(storage_error)?;
         if written as usize == bytes.len() {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::Limit, NO_ROOM))
+        Err(Error::new(ErrorKind::Limit, QUOTA_EXCEEDED))
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.handle.flush().map_err(failed)
+        self.handle.flush().map_err(storage_error)
     }
 
     fn byte_length(&mut self) -> Result<u64> {
-        self.handle.get_size().map(|size| size as u64).map_err(failed)
+        self.handle.get_size().map(|size| size as u64).map_err(storage_error)
     }
 
     fn truncate(&mut self, byte_length: u64) -> Result<()> {
-        self.handle.truncate(byte_length as f64).map_err(failed)
+        self.handle.truncate(byte_length as f64).map_err(storage_error)
     }
 }
 
@@ -157,12 +157,12 @@ impl Drop for SyncFile {
     }
 }
 
-/// Tries again what fails because somebody has the file open.
-async fn once_free(attempt: impl Fn() -> Result<Promise, JsValue>) -> Result<JsValue, JsValue> {
+/// Retries an operation that fails because the file is open.
+async fn retry_while_open(attempt: impl Fn() -> Result<Promise, JsValue>) -> Result<JsValue, JsValue> {
     let mut waited_ms = 0;
     loop {
         match JsFuture::from(attempt()?).await {
-            Err(cause) if waited_ms < HANDLE_LINGERS_MS && is_named(&cause, "NoModificationAllowedError") => {
+            Err(cause) if waited_ms < MAX_RETRY_MS && has_name(&cause, "NoModificationAllowedError") => {
                 pause(RETRY_INTERVAL_MS).await;
                 waited_ms += RETRY_INTERVAL_MS;
             }
@@ -172,26 +172,26 @@ async fn once_free(attempt: impl Fn() -> Result<Promise, JsValue>) -> Result<JsV
 }
 
 async fn settled(promise: Result<Promise, JsValue>) -> Result<JsValue> {
-    JsFuture::from(promise.map_err(failed)?).await.map_err(failed)
+    JsFuture::from(promise.map_err(storage_error)?).await.map_err(storage_error)
 }
 
-/// What the browser says is wrong with its storage.
-pub(super) fn failed(cause: JsValue) -> Error {
+/// Converts an exception of the browser's storage to an error.
+pub(super) fn storage_error(cause: JsValue) -> Error {
     let text = |name: &str| Reflect::get(&cause, &name.into()).ok().and_then(|value| value.as_string());
     let name = text("name").unwrap_or_default();
     if name == "QuotaExceededError" {
-        return Error::new(ErrorKind::Limit, NO_ROOM);
+        return Error::new(ErrorKind::Limit, QUOTA_EXCEEDED);
     }
     Error::new(ErrorKind::Io, format!("the browser's storage failed ({name}: {})", text("message").unwrap_or_default()))
 }
 
-fn is_named(cause: &JsValue, name: &str) -> bool {
+fn has_name(cause: &JsValue, name: &str) -> bool {
     Reflect::get(cause, &"name".into()).is_ok_and(|value| value == name)
 }
 
 fn create() -> Result<Object> {
     let options = Object::new();
-    Reflect::set(&options, &"create".into(), &JsValue::TRUE).map_err(failed)?;
+    Reflect::set(&options, &"create".into(), &JsValue::TRUE).map_err(storage_error)?;
     Ok(options)
 }
 

@@ -1,61 +1,40 @@
-//! Where files are cached, as a worker says it to its page.
+//! The location of the cache, which the worker reports to its page.
 
-use super::keep::Keep;
+use super::backend::CacheBackend;
 use crate::error::{Error, Result};
-use js_sys::Array;
-use wasm_bindgen::{JsCast, JsValue};
+use serde::{Deserialize, Serialize};
 
-/// Where files are cached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The location of the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Kind {
-    /// In the origin private file system,
+    /// OPFS on a disk.
     Files,
-    /// which the browser keeps in memory.
+    /// OPFS that the browser keeps in memory.
     Memory,
-    /// In IndexedDB.
+    /// IndexedDB.
     Database,
-    /// In what the caller gave.
-    Own,
-    /// Nowhere.
-    Nothing,
+    /// A cache object that the caller provides.
+    UserCache,
+    /// No cache is available.
+    Unavailable,
 }
 
-const KINDS: [(Kind, &str); 5] = [
-    (Kind::Files, "files"),
-    (Kind::Memory, "memory"),
-    (Kind::Database, "database"),
-    (Kind::Own, "own"),
-    (Kind::Nothing, "nothing"),
-];
-
-/// Where files are cached, and why not in the origin private file system.
-#[derive(Debug, Clone)]
+/// The location of the cache, and the reason if it is not OPFS.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Status {
     pub(super) kind: Kind,
-    pub(super) why: String,
+    pub(super) reason: String,
 }
 
 impl Status {
-    pub(super) fn of(store: &Result<impl Keep>, why_not_files: Option<&Error>) -> Self {
-        let mut reasons = why_not_files.into_iter().chain(store.as_ref().err()).map(|error| error.what.as_str());
+    pub(super) fn of(store: &Result<impl CacheBackend>, opfs_error: Option<&Error>) -> Self {
+        let mut reasons = opfs_error.into_iter().chain(store.as_ref().err()).map(|error| error.what.as_str());
         let first = reasons.next().unwrap_or_default().to_owned();
-        let why = reasons.fold(first, |all, reason| format!("{all}; {reason}"));
-        Status { kind: store.as_ref().map_or(Kind::Nothing, Keep::kind), why }
+        let reason = reasons.fold(first, |all, reason| format!("{all}; {reason}"));
+        Status { kind: store.as_ref().map_or(Kind::Unavailable, CacheBackend::kind), reason }
     }
 
-    pub(super) fn nothing(why: &Error) -> Self {
-        Status { kind: Kind::Nothing, why: why.what.clone() }
-    }
-
-    pub(super) fn write(&self) -> JsValue {
-        let name = KINDS.iter().find(|(kind, _)| *kind == self.kind).map_or("", |(_, name)| name);
-        Array::of2(&name.into(), &self.why.as_str().into()).into()
-    }
-
-    pub(super) fn read(answer: JsValue) -> Option<Self> {
-        let fields: Array = answer.dyn_into().ok()?;
-        let (name, why) = (fields.get(0).as_string()?, fields.get(1).as_string()?);
-        let (kind, _) = KINDS.iter().find(|(_, known)| *known == name)?;
-        Some(Status { kind: *kind, why })
+    pub(super) fn unavailable(reason: &Error) -> Self {
+        Status { kind: Kind::Unavailable, reason: reason.what.clone() }
     }
 }

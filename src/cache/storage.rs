@@ -1,36 +1,37 @@
-//! A file that a log lies in: what the origin private file system's sync handles can do.
+//! The file of a log, with the operations of an OPFS `FileSystemSyncAccessHandle`.
 
 use crate::error::Result;
 
-/// A file that is read and written in place.
+/// A file with random access.
 pub(crate) trait Storage {
-    /// Reads bytes that begin at `at`, and says how many: fewer than fit where the file ends.
+    /// Reads bytes at the offset `at` and returns their number, which is smaller than `into` only at the end of the
+    /// file.
     ///
     /// # Errors
-    /// `IO` where the disk fails.
+    /// `IO` if the disk fails.
     fn read_at(&mut self, at: u64, into: &mut [u8]) -> Result<usize>;
 
-    /// Writes all of `bytes`, which begin at `at`; a file that is too short grows.
+    /// Writes all of `bytes` at the offset `at`, and extends the file if necessary.
     ///
     /// # Errors
-    /// `IO` where the disk fails, `LIMIT` where there is no room. Some of the bytes may be written then.
+    /// `IO` if the disk fails, `LIMIT` if it is full. A part of the bytes may have been written.
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Waits until what was written would survive a power failure.
+    /// Waits until all writes are durable.
     ///
     /// # Errors
-    /// `IO` where the disk fails.
+    /// `IO` if the disk fails.
     fn flush(&mut self) -> Result<()>;
 
-    /// The file's length in bytes.
+    /// The length of the file in bytes.
     ///
     /// # Errors
-    /// `IO` where the disk fails.
+    /// `IO` if the disk fails.
     fn byte_length(&mut self) -> Result<u64>;
 
-    /// Cuts the file off.
+    /// Truncates the file.
     ///
     /// # Errors
-    /// `IO` where the disk fails.
+    /// `IO` if the disk fails.
     fn truncate(&mut self, byte_length: u64) -> Result<()>;
 }

@@ -1,29 +1,29 @@
-//! Big-endian elements, turned into little-endian ones as they come by.
+//! Converts big-endian elements to little-endian incrementally.
 
 use crate::error::{Result, malformed};
 
-/// Elements are turned in stretches of at most this many bytes: no tensor is held twice.
+/// The size of the conversion buffer: converting a tensor does not need a second copy of it.
 const SCRATCH_BYTES: usize = 16 << 10;
 
-/// Turns elements of a width of 2, 4 or 8 bytes, cut anywhere.
+/// Converts elements of 2, 4 or 8 bytes, from chunks of any length.
 #[derive(Debug)]
 pub struct BigEndian {
     width: usize,
-    /// The beginning of an element whose end has not come yet.
+    /// The bytes of an incomplete element.
     pending: Vec<u8>,
     scratch: Vec<u8>,
 }
 
 impl BigEndian {
-    /// A decoder of elements of `width` bytes; of width 1 they stay as they are.
+    /// Creates a decoder of elements of `width` bytes. Elements of width 1 are unchanged.
     pub fn new(width: usize) -> Self {
         BigEndian { width: width.max(1), pending: Vec::new(), scratch: Vec::new() }
     }
 
-    /// As [`Decoder::push`](super::Decoder::push).
+    /// See [`Decoder::push`](super::Decoder::push).
     ///
     /// # Errors
-    /// Those of `emit`.
+    /// Errors of `emit`.
     pub fn push(&mut self, mut input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         if !self.pending.is_empty() {
             let (completing, rest) = input.split_at(input.len().min(self.width - self.pending.len()));
@@ -36,23 +36,23 @@ impl BigEndian {
             emit(&self.pending)?;
             self.pending.clear();
         }
-        let (whole, begun) = input.split_at(input.len() - input.len() % self.width);
-        for stretch in whole.chunks(SCRATCH_BYTES - SCRATCH_BYTES % self.width) {
+        let (whole, partial) = input.split_at(input.len() - input.len() % self.width);
+        for chunk in whole.chunks(SCRATCH_BYTES - SCRATCH_BYTES % self.width) {
             self.scratch.clear();
-            self.scratch.extend_from_slice(stretch);
+            self.scratch.extend_from_slice(chunk);
             self.scratch.chunks_exact_mut(self.width).for_each(<[u8]>::reverse);
             emit(&self.scratch)?;
         }
-        self.pending.extend_from_slice(begun);
+        self.pending.extend_from_slice(partial);
         Ok(())
     }
 
-    /// As [`Decoder::finish`](super::Decoder::finish).
+    /// See [`Decoder::finish`](super::Decoder::finish).
     ///
     /// # Errors
     /// `FORMAT` if the last element is incomplete.
     pub fn finish(&self) -> Result<()> {
-        if self.pending.is_empty() { Ok(()) } else { Err(malformed("its last element is not whole")) }
+        if self.pending.is_empty() { Ok(()) } else { Err(malformed("its last element is incomplete")) }
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_each_element() {
+    fn reverses_each_element() {
         let stored: Vec<u8> = [1.5f32, -2.25].iter().flat_map(|x| x.to_be_bytes()).collect();
         let wanted: Vec<u8> = [1.5f32, -2.25].iter().flat_map(|x| x.to_le_bytes()).collect();
         assert_eq!(decode(4, &[&stored]), Ok(wanted));
@@ -81,13 +81,13 @@ mod tests {
     }
 
     #[test]
-    fn refuses_half_an_element() {
+    fn rejects_an_incomplete_element() {
         assert!(decode(4, &[&[0; 7]]).is_err());
     }
 
     proptest! {
         #[test]
-        fn any_split_into_chunks_decodes_to_the_same(
+        fn the_output_does_not_depend_on_the_chunks(
             elements in proptest::collection::vec(any::<u64>(), 0..5000),
             cuts in proptest::collection::vec(0usize..20_000, 0..9),
         ) {

@@ -1,34 +1,34 @@
-//! One component from its stored bytes: decoded and digested piece by piece, natively, in a page and in workers.
+//! Decodes and digests one component incrementally: natively, in a page and in workers.
 
 use super::Decoder;
 use super::digest::{self, Hasher};
 use crate::error::Result;
 use crate::index::{Component, ComponentDigest, DigestedBytes};
 
-/// Takes the stored bytes of a component, cut anywhere, and gives the decoded ones.
+/// Decodes the stored bytes of a component, in chunks of any length.
 #[derive(Debug)]
 pub(crate) struct ComponentDecoder {
-    /// `None` where the bytes are stored as they are.
+    /// `None` for uncompressed bytes.
     decoder: Option<Decoder>,
     digests: Vec<(ComponentDigest, Hasher)>,
 }
 
 impl ComponentDecoder {
-    /// A decoder that checks these digests, which may be more or fewer than the component's own.
+    /// Creates a decoder that verifies `digests`, which may differ from the component's own.
     pub(crate) fn new(component: &Component, digests: impl IntoIterator<Item = ComponentDigest>) -> Self {
         let digests = digests.into_iter().map(|stated| (stated, Hasher::new(stated.digest))).collect();
         ComponentDecoder { decoder: Decoder::new(component), digests }
     }
 
-    /// A decoder that checks the component's own digest, if it has one.
+    /// Creates a decoder that verifies the component's own digest, if it has one.
     pub(crate) fn of(component: &Component) -> Self {
         ComponentDecoder::new(component, component.digest)
     }
 
-    /// Takes the next stored bytes and calls `emit` with decoded ones, in order.
+    /// Decodes the next stored bytes and calls `emit` with the decoded bytes, in order.
     ///
     /// # Errors
-    /// `FORMAT` where they cannot be decoded; those of `emit`.
+    /// `FORMAT` if the bytes cannot be decoded; errors of `emit`.
     pub(crate) fn push(&mut self, stored: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let ComponentDecoder { decoder, digests } = self;
         update(digests, DigestedBytes::Stored, stored);
@@ -42,22 +42,22 @@ impl ComponentDecoder {
         }
     }
 
-    /// Whether any digest is checked.
+    /// Whether any digest is verified.
     pub(crate) fn has_digests(&self) -> bool {
         !self.digests.is_empty()
     }
 
-    /// Takes bytes that are stored as they are, and lie where they belong already.
+    /// Digests uncompressed bytes that are already in the output buffer.
     pub(crate) fn digest_raw(&mut self, bytes: &[u8]) {
         update(&mut self.digests, DigestedBytes::Stored, bytes);
         update(&mut self.digests, DigestedBytes::Decoded, bytes);
     }
 
-    /// Compares the digests, after the last byte, and gives the algorithm of the last one. `is_complete` says whether
-    /// all of the component came, so that the encoding must have ended.
+    /// Verifies the digests, after the last byte, and returns the algorithm of the last one. `is_complete` states
+    /// whether all bytes of the component were pushed, so that the encoding must be complete.
     ///
     /// # Errors
-    /// `FORMAT` where the encoding has not ended; `CHECKSUM` where the bytes have another digest.
+    /// `FORMAT` if the encoding is incomplete; `CHECKSUM` if a digest does not match.
     pub(crate) fn finish(self, is_complete: bool) -> Result<Option<&'static str>> {
         if let Some(decoder) = self.decoder.filter(|_| is_complete) {
             decoder.finish()?;

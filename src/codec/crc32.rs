@@ -1,47 +1,47 @@
-//! CRC-32/IEEE of a file whose parts are read in any order, some more than once.
+//! CRC-32/IEEE of a file whose parts are read in any order, possibly more than once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The CRC-32/IEEE of `bytes`.
+/// Returns the CRC-32/IEEE of `bytes`.
 pub fn checksum(bytes: &[u8]) -> u32 {
     append(0, bytes)
 }
 
-/// The CRC-32/IEEE of bytes that begin with those of `crc`, and go on with `bytes`.
+/// Updates the CRC-32/IEEE `crc` with `bytes`.
 pub fn append(crc: u32, bytes: &[u8]) -> u32 {
     if super::HAS_ONLY_VECTORS { super::crc_simd::crc32(crc, bytes) } else { append_by_table(crc, bytes) }
 }
 
-/// The CRC-32C, likewise.
+/// Updates the CRC-32C `crc` with `bytes`.
 #[cfg(feature = "crc32c")]
 pub fn append_castagnoli(crc: u32, bytes: &[u8]) -> u32 {
     if super::HAS_ONLY_VECTORS { super::crc_simd::crc32c(crc, bytes) } else { crc32c::crc32c_append(crc, bytes) }
 }
 
-/// As [`append`], by the crate: by the processor's own instructions where there are any, else by tables.
+/// Like [`append`], with `crc32fast`: it uses CRC instructions of the processor if available, else tables.
 pub(super) fn append_by_table(crc: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(crc);
     hasher.update(bytes);
     hasher.finalize()
 }
 
-/// The CRCs of the parts of a file that were read so far.
+/// The CRCs of the parts of a file that have been read so far.
 #[derive(Debug, Default)]
 pub struct Crc32Parts {
-    /// By where they begin: where they end, and their CRC. Disjoint.
+    /// Maps the start of each part to its end and its CRC. Parts are disjoint.
     parts: BTreeMap<u64, (u64, u32)>,
 }
 
 impl Crc32Parts {
-    /// Adds a part. One that overlaps what is known already adds nothing.
+    /// Adds a part. Ignores parts that overlap known parts.
     pub fn add(&mut self, range: Range<u64>, crc32: u32) {
         if !range.is_empty() && self.missing(&range) == range {
             self.parts.insert(range.start, (range.end, crc32));
         }
     }
 
-    /// The first stretch of `range` that no part covers; empty where all of it is covered.
+    /// Returns the first gap in `range` that no part covers; empty if the parts cover all of it.
     pub fn missing(&self, range: &Range<u64>) -> Range<u64> {
         let mut start = range.start;
         if let Some((_, &(end, _))) = self.parts.range(..=start).next_back() {
@@ -56,7 +56,7 @@ impl Crc32Parts {
         start.min(range.end)..range.end
     }
 
-    /// The CRC of `range`, where parts that begin and end at its ends cover it without a hole.
+    /// Returns the CRC of `range`, if parts cover it exactly and without gaps.
     pub fn over(&self, range: &Range<u64>) -> Option<u32> {
         let (mut position, mut crc) = (range.start, 0);
         for (&start, &(end, part)) in self.parts.range(range.start..range.end) {
@@ -70,7 +70,7 @@ impl Crc32Parts {
     }
 }
 
-/// The CRC of two neighbours; `second_length` is the bytes of the second.
+/// Combines the CRCs of two adjacent byte ranges. `second_length` is the length of the second range in bytes.
 pub fn combine(first: u32, second: u32, second_length: u64) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(first);
     hasher.combine(&crc32fast::Hasher::new_with_initial_len(second, second_length));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_missing() {
+    fn missing_returns_the_first_gap() {
         let mut parts = Crc32Parts::default();
         parts.add(10..20, 1);
         parts.add(30..40, 2);

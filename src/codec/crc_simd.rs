@@ -1,48 +1,47 @@
-//! CRC-32 without tables, for where the processor has vectors but no instruction for CRCs: WebAssembly.
+//! CRC-32 without tables, for targets with vector but without CRC instructions: WebAssembly.
 //!
-//! A CRC is the remainder of the message, a polynomial over GF(2), by a generator P. Adding a multiple of P to the
-//! message leaves the remainder as it is. So the first lane of 16 bytes can be taken away by adding it, shifted, times
-//! a multiple Q of P whose highest term meets it: it comes back in a few later lanes instead, one for each other term
-//! of Q. Lane after lane, all but the last `N` of them go, where `y^N` is the highest term of Q(y) and y = x^128 stands
-//! for a lane. What a lane holds when its turn comes is
+//! A CRC is the remainder of the message, a polynomial over GF(2), modulo a generator P. Adding a multiple of P to the
+//! message does not change the remainder. The first lane of 16 bytes can therefore be eliminated by adding a multiple
+//! of P: the lane, shifted, times a multiple Q of P whose highest term aligns with the lane. The lane is then added to
+//! a few later lanes, one for each other term of Q. All lanes except the last `N` are eliminated in order, where `y^N`
+//! is the highest term of Q(y) and y = x^128 represents a lane. The value of a lane when it is eliminated is
 //!
 //! ```text
 //! s[i] = data[i] ^ s[i - o1] ^ s[i - o2] ^ … ^ s[i - N]        for Q(y) = y^N + y^(N - o1) + y^(N - o2) + … + 1
 //! ```
 //!
-//! and only the last N lanes need a table. That Q(x^128) is a multiple of P follows from Q(x) being one: squaring is
-//! linear over GF(2), Q(x)^2 = Q(x^2), and so Q(x^128) = Q(x)^128. The tests compute that P divides these:
+//! and only the last N lanes need a table. Q(x^128) is a multiple of P because Q(x) is one: squaring is
+//! linear over GF(2), Q(x)^2 = Q(x^2), and so Q(x^128) = Q(x)^128. The tests verify that P divides these:
 //!
 //! ```text
 //! CRC-32/IEEE  x^300 + x^155 + x^117 + x^89 + 1         the only one of five terms up to x^399
 //! CRC-32C      x^209 + x^144 + x^54 + x^39 + x^14 + 1   the shortest of six; there is none of five, as x + 1 divides P
 //! ```
 //!
-//! Short multiples keep what is looked back at in the processor's first cache. The idea is that of Chorba. The loops
-//! are over plain bytes and the compiler makes vectors of them: 14 and 10 GB/s in V8, where the tables reach 2.7 and
-//! 2.0 in the same run.
+//! Short multiples keep the previous lanes in the processor's L1 cache. The idea is from Chorba. The loops work on
+//! bytes, and the compiler vectorizes them: 14 and 10 GB/s in V8, where the tables reach 2.7 and 2.0 in the same run.
 
-/// The bytes of a lane: those of a vector, so that each vector is read back just as it was written.
+/// The size of a lane: that of a vector, so that each vector is read back with the alignment of its write.
 const LANE_BYTES: usize = 16;
 
-/// Lanes to look back, from the nearest to N.
+/// The distances of the previous lanes that are added, from the nearest to N.
 const CRC32_LANES_BACK: [usize; 4] = [145, 183, 211, 300];
 #[cfg(feature = "crc32c")]
 const CRC32C_LANES_BACK: [usize; 5] = [65, 155, 170, 195, 209];
 
-/// Of `s`: the lanes that are looked back at, and those of one block. More than this finds no room in the first cache
-/// beside the data; with less, the lanes behind a block are moved to its front too often.
+/// The size of the buffer for `s`: the previous lanes and those of one block. A larger buffer does not fit into the L1
+/// cache together with the data; with a smaller one, the last lanes are moved to the front too often.
 const SUMS_BYTES: usize = 1170 * LANE_BYTES;
 
-/// For less than this the tables are as fast.
-const LEAST_BYTES: usize = 12 << 10;
+/// Below this length, the tables are as fast.
+const MIN_BYTES: usize = 12 << 10;
 
-/// The CRC-32/IEEE of bytes that begin with those of `crc`, and go on with `bytes`.
+/// Updates the CRC-32/IEEE `crc` with `bytes`.
 pub fn crc32(crc: u32, bytes: &[u8]) -> u32 {
     append(CRC32_LANES_BACK, crc, bytes, super::crc32::append_by_table)
 }
 
-/// The same of CRC-32C.
+/// Updates the CRC-32C `crc` with `bytes`.
 #[cfg(feature = "crc32c")]
 pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
     append(CRC32C_LANES_BACK, crc, bytes, crc32c::crc32c_append)
@@ -54,16 +53,16 @@ fn append<const TERMS: usize>(
     bytes: &[u8],
     table: impl Fn(u32, &[u8]) -> u32,
 ) -> u32 {
-    let reduced = if bytes.len() < LEAST_BYTES { None } else { reduce(lanes_back, !crc, bytes) };
+    let reduced = if bytes.len() < MIN_BYTES { None } else { reduce(lanes_back, !crc, bytes) };
     match reduced {
-        // CRCs are inverted at both ends: this begins with an empty register.
+        // CRCs are inverted at both ends: this starts with a register of zero.
         Some((lanes, rest)) => table(table(!0, &lanes), rest),
         None => table(crc, bytes),
     }
 }
 
-/// The N lanes that have, with the rest behind them and an empty register, the CRC of `bytes` with `register`.
-/// `None` where there are no more than N.
+/// Reduces `bytes` to N lanes and the remaining bytes. With a register of zero, they have the same CRC as `bytes` with
+/// `register`. Returns `None` if there are at most N lanes.
 fn reduce<const TERMS: usize>(lanes_back: [usize; TERMS], register: u32, bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let back = lanes_back.map(|lanes| lanes * LANE_BYTES);
     let (step, window) = (*back.first()?, *back.last()?);
@@ -72,11 +71,11 @@ fn reduce<const TERMS: usize>(lanes_back: [usize; TERMS], register: u32, bytes: 
     let (last, rest) = rest.split_at_checked(window)?;
 
     let mut sums = [0; SUMS_BYTES];
-    // A register is added to the first bytes. Only lane 0 looks back as far as here.
+    // The register is added to the first bytes. Only lane 0 refers to this position.
     sums.first_chunk_mut::<4>()?.copy_from_slice(&register.to_le_bytes());
     for block in taken.chunks(SUMS_BYTES - window) {
         let mut at = window;
-        // None of so many lanes looks back at another of them.
+        // The lanes of a step do not depend on each other.
         for data in block.chunks(step) {
             let (before, after) = sums.split_at_mut_checked(at)?;
             let mut earlier = [&*before; TERMS];
@@ -99,7 +98,7 @@ fn reduce<const TERMS: usize>(lanes_back: [usize; TERMS], register: u32, bytes: 
     Some((last, rest))
 }
 
-/// All slices are of one length, of whole lanes: four lanes at a time, then the rest one by one.
+/// Adds slices of the same length, a multiple of the lane size: four lanes at a time, then the remaining lanes.
 #[inline(always)]
 fn add<const TERMS: usize>(sums: &mut [u8], data: &[u8], earlier: [&[u8]; TERMS]) {
     const AT_ONCE: usize = 4 * LANE_BYTES;
@@ -114,8 +113,8 @@ fn add<const TERMS: usize>(sums: &mut [u8], data: &[u8], earlier: [&[u8]; TERMS]
     add_chunks::<LANE_BYTES, TERMS>(last_sums, last_data, last_earlier);
 }
 
-/// A chunk is read whole from everywhere before its sum is written, so that the compiler needs no proof that the sums
-/// are not what is read: it makes vectors of each.
+/// Adds chunks. Each chunk is read from all slices before its sum is written, so that the compiler can vectorize the
+/// loop without proving that the slices do not overlap.
 #[inline(always)]
 fn add_chunks<const BYTES: usize, const TERMS: usize>(sums: &mut [u8], data: &[u8], earlier: [&[u8]; TERMS]) {
     let mut earlier = earlier.map(|slice| slice.as_chunks::<BYTES>().0.iter());
@@ -136,7 +135,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// x^n modulo the generator, whose x^32 is left out.
+    /// Returns x^n modulo the generator, whose term x^32 is implicit.
     fn power(generator: u32, n: usize) -> u32 {
         (0..n).fold(1, |power, _| (power << 1) ^ if power >> 31 == 1 { generator } else { 0 })
     }
@@ -154,7 +153,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn gives_what_tables_give_for_any_bytes_and_any_cuts(
+        fn matches_the_tables_for_any_bytes_and_any_split(
             seed in any::<u64>(),
             length in 0usize..90_000,
             cuts in proptest::collection::vec(0usize..40_000, 0..4),
@@ -175,12 +174,12 @@ mod tests {
         }
     }
 
-    /// Around the lengths at which blocks, steps and lanes end.
+    /// Lengths around the ends of blocks, steps and lanes.
     #[test]
-    fn gives_what_tables_give_at_every_edge() {
+    fn matches_the_tables_at_block_boundaries() {
         let data: Vec<u8> = (0..60_000u32).map(|i| (i * i / 7) as u8).collect();
         let edges = [300, 300 + 145, 1170, 1170 + 870, 209, 1170 + 1170 - 209].map(|lanes| lanes * LANE_BYTES);
-        for length in edges.into_iter().chain([LEAST_BYTES]).flat_map(|edge| edge - 17..edge + 18) {
+        for length in edges.into_iter().chain([MIN_BYTES]).flat_map(|edge| edge - 17..edge + 18) {
             let data = &data[..length];
             let (ieee, castagnoli) = (crc32fast::hash(data), crc32c::crc32c(data));
             assert_eq!(crc32(0, data), ieee, "{length}");

@@ -1,4 +1,4 @@
-//! Digests computed as bytes go by, and compared with what the file states.
+//! Computes digests incrementally, and compares them with the values that files state.
 
 use super::crc32;
 use crate::error::{Error, ErrorKind, Result};
@@ -8,7 +8,7 @@ use std::hash::Hasher as _;
 #[cfg(feature = "xxh3")]
 use twox_hash::XxHash3_64;
 
-/// Computes a digest over bytes that come in pieces.
+/// Computes a digest incrementally.
 #[derive(Debug, Clone)]
 pub struct Hasher(State);
 
@@ -28,7 +28,7 @@ enum State {
 struct Xxh3(Box<XxHash3_64>);
 
 impl Hasher {
-    /// A hasher of the same algorithm as `like`.
+    /// Creates a hasher with the algorithm of `like`. The value of `like` is not used.
     pub fn new(like: Digest) -> Self {
         Hasher(match like {
             Digest::Crc32(_) => State::Crc32(0),
@@ -41,8 +41,8 @@ impl Hasher {
         })
     }
 
-    /// Takes the next bytes.
-    #[inline(never)] // five algorithms would be copied to wherever bytes go by
+    /// Adds the next bytes.
+    #[inline(never)] // avoids copies of five algorithms at every call site
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             State::Crc32(crc) => *crc = crc32::append(*crc, bytes),
@@ -57,7 +57,7 @@ impl Hasher {
         }
     }
 
-    /// Whether the digest of bytes can be computed from those of their parts, by the algorithm of `like`.
+    /// Whether digests with the algorithm of `like` can be combined from digests of consecutive parts.
     pub fn can_append(like: Digest) -> bool {
         match like {
             Digest::Crc32(_) => true,
@@ -67,8 +67,8 @@ impl Hasher {
         }
     }
 
-    /// Takes the bytes that `next` took, `length` of them. False, and nothing is taken, where [`Hasher::can_append`]
-    /// says that it cannot be.
+    /// Appends the bytes of `next`, which were `length` bytes. Returns false and does nothing if
+    /// [`Hasher::can_append`] is false for the algorithm.
     pub fn append(&mut self, next: Hasher, length: u64) -> bool {
         match (&mut self.0, next.0) {
             (State::Crc32(crc), State::Crc32(next)) => *crc = crc32::combine(*crc, next, length),
@@ -79,7 +79,7 @@ impl Hasher {
         true
     }
 
-    /// The digest of all bytes taken.
+    /// Returns the digest of all bytes.
     pub fn finish(self) -> Digest {
         match self.0 {
             State::Crc32(crc) => Digest::Crc32(crc),
@@ -100,10 +100,10 @@ impl std::fmt::Debug for Xxh3 {
     }
 }
 
-/// Compares a computed digest with the stated one, and gives the name of the algorithm.
+/// Compares a computed digest with the stated one, and returns the name of the algorithm.
 ///
 /// # Errors
-/// `CHECKSUM` where they differ.
+/// `CHECKSUM` if they differ.
 pub fn compare(computed: Digest, stated: Digest) -> Result<&'static str> {
     if computed == stated {
         return Ok(computed.algorithm());
@@ -112,7 +112,7 @@ pub fn compare(computed: Digest, stated: Digest) -> Result<&'static str> {
     Err(Error::new(ErrorKind::Checksum, what))
 }
 
-/// The digest of all of `bytes`, by the algorithm of `like`.
+/// Returns the digest of `bytes` with the algorithm of `like`.
 pub fn digest_of(bytes: &[u8], like: Digest) -> Digest {
     match like {
         Digest::Crc32(_) => Digest::Crc32(crc32::checksum(bytes)),
@@ -125,7 +125,7 @@ pub fn digest_of(bytes: &[u8], like: Digest) -> Digest {
     }
 }
 
-/// The bytes that `text` spells in hexadecimal, two digits each, if it spells just so many.
+/// Decodes hexadecimal text. Returns `None` if it does not have exactly two digits for each of `N` bytes.
 pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits: Vec<u32> = text.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
     let (pairs, rest) = digits.as_chunks::<2>();
@@ -133,7 +133,7 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     bytes.try_into().ok().filter(|_| rest.is_empty())
 }
 
-/// From `sha256:…`, `blake3:…`, `crc32:…` or `crc32c:…`, in hexadecimal.
+/// Parses `sha256:…`, `blake3:…`, `crc32:…` or `crc32c:…`, with the value in hexadecimal.
 impl std::str::FromStr for Digest {
     type Err = Error;
 
@@ -148,14 +148,14 @@ impl std::str::FromStr for Digest {
             _ => None,
         };
         digest.ok_or_else(|| {
-            let error = Error::new(ErrorKind::InvalidArgument, format!("\"{text}\" is no digest"));
-            error.advise("Spell it as sha256:, blake3:, crc32: or crc32c: and all of its hexadecimal digits.")
+            let error = Error::new(ErrorKind::InvalidArgument, format!("\"{text}\" is not a digest"));
+            error.advise("Write it as sha256:, blake3:, crc32: or crc32c: followed by all of its hexadecimal digits.")
         })
     }
 }
 
 impl Digest {
-    /// The algorithm, as `verified` spells it.
+    /// The name of the algorithm, as in `verified`.
     pub fn algorithm(self) -> &'static str {
         match self {
             Digest::Crc32(_) => "crc32",
@@ -169,7 +169,7 @@ impl Digest {
     }
 }
 
-/// In hexadecimal.
+/// Writes the value in hexadecimal, without the algorithm.
 impl std::fmt::Display for Digest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -194,16 +194,16 @@ mod tests {
     }
 
     #[test]
-    fn takes_hexadecimal_of_just_the_right_length() {
+    fn accepts_only_hexadecimal_of_the_exact_length() {
         assert_eq!(from_hex("0aFf"), Some([10, 255]));
         for wrong in ["0aF", "0aFf0", "0aFf00", "0aFg", "+aff", "0äff", ""] {
             assert_eq!(from_hex::<2>(wrong), None, "{wrong}");
         }
     }
 
-    /// The check values of the algorithms' own catalogues and test vectors.
+    /// The published check values and test vectors of the algorithms.
     #[test]
-    fn computes_what_the_algorithms_publish() {
+    fn matches_the_published_test_vectors() {
         let published = [
             (&b"123456789"[..], Digest::Crc32(0xcbf4_3926)),
             (b"123456789", Digest::Crc32c(0xe306_9283)),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_spelled_with_their_algorithm() {
+    fn parses_digests_with_their_algorithm() {
         let spelled =
             [("crc32", Digest::Crc32(0xa)), ("crc32c", Digest::Crc32c(0xb)), ("sha256", Digest::Sha256([7; 32]))];
         for (algorithm, digest) in spelled.into_iter().chain([("blake3", Digest::Blake3([0xfe; 32]))]) {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_bytes_of_another_digest() {
+    fn rejects_a_different_digest() {
         let error = compare(Digest::Crc32(0), Digest::Crc32(1)).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Checksum);
         assert!(error.what.contains("crc32 00000000, but should have 00000001"), "{}", error.what);

@@ -1,25 +1,25 @@
-//! One LZ4 block of any length behind its decoded length, as the crate `lz4_flex` writes it
-//! (`compress_prepend_size`): what compresses old APR files as a whole.
+//! One LZ4 block of any length, preceded by its decoded length, as the crate `lz4_flex` writes it
+//! (`compress_prepend_size`). Old APR files are compressed as one such block.
 //!
-//! A match refers back by no more than 64 KiB, so that the block is decoded as it comes, and no more than that is kept.
+//! A match refers back at most 64 KiB. The block is therefore decoded incrementally, and only this window is buffered.
 
 use super::lz4::check_lengths;
 use crate::error::{Result, malformed};
 use crate::index::Component;
 
-/// How far back a match may refer: its offset has 16 bits.
+/// The maximum offset of a match, which has 16 bits.
 const MAX_OFFSET: usize = (1 << 16) - 1;
 
 /// Decoded bytes are emitted in pieces of this size.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// A length of 15 goes on in the bytes that follow.
+/// A length of 15 continues in the following bytes.
 const LONG: u8 = 15;
 
-/// The shortest match; its length is stored without it.
+/// The minimum match length, which is subtracted from stored lengths.
 const MIN_MATCH: u64 = 4;
 
-/// Decodes one block from chunks cut anywhere.
+/// Decodes one block from chunks of any length.
 #[derive(Debug)]
 pub struct Lz4Block {
     stored_length: u64,
@@ -27,15 +27,15 @@ pub struct Lz4Block {
     decoded_length: u64,
     decoded_left: u64,
     step: Step,
-    /// What matches refer to, then what was not emitted yet.
+    /// The window that matches refer to, followed by bytes that have not been emitted.
     decoded: Vec<u8>,
     emitted: usize,
 }
 
-/// What comes next.
+/// The next step of the decoder.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// The decoded length, of which so many bytes have come.
+    /// The decoded length, of which `have` bytes are available.
     Prefix {
         bytes: [u8; 4],
         have: usize,
@@ -67,13 +67,13 @@ enum Step {
 }
 
 impl Lz4Block {
-    /// The decoder of a component.
+    /// Creates the decoder of a component.
     pub fn of(component: &Component) -> Self {
         let stored = component.range.end.saturating_sub(component.range.start);
         Self::new(stored, component.decoded_length.unwrap_or(0))
     }
 
-    /// A decoder of `stored` bytes that claim to decode to `decoded` bytes.
+    /// Creates a decoder of `stored` bytes that must decode to `decoded` bytes.
     pub fn new(stored: u64, decoded: u64) -> Self {
         Lz4Block {
             stored_length: stored,
@@ -86,11 +86,10 @@ impl Lz4Block {
         }
     }
 
-    /// As [`Decoder::push`](super::Decoder::push).
+    /// See [`Decoder::push`](super::Decoder::push).
     ///
     /// # Errors
-    /// `FORMAT` if the block is damaged, or there are more bytes than `new` was given; those of
-    /// `emit`.
+    /// `FORMAT` if the block is damaged, or there are more bytes than passed to `new`; errors of `emit`.
     pub fn push(&mut self, mut input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         loop {
             let mut has_emitted = false;
@@ -105,13 +104,13 @@ impl Lz4Block {
         }
     }
 
-    /// As [`Decoder::push_some`](super::Decoder::push_some).
+    /// See [`Decoder::push_some`](super::Decoder::push_some).
     ///
     /// # Errors
     /// As for [`Lz4Block::push`].
     pub fn push_some(&mut self, all: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<usize> {
         if all.len() as u64 > self.stored_left {
-            return Err(malformed("more bytes than its LZ4 block should have"));
+            return Err(malformed("there are more bytes than its LZ4 block should have"));
         }
         let mut input = all;
         while self.ready() < PIECE_BYTES && self.take(&mut input)? {}
@@ -126,13 +125,13 @@ impl Lz4Block {
         Ok(taken)
     }
 
-    /// As [`Decoder::finish`](super::Decoder::finish).
+    /// See [`Decoder::finish`](super::Decoder::finish).
     ///
     /// # Errors
     /// `FORMAT` if stored or decoded bytes are missing.
     pub fn finish(&self) -> Result<()> {
         if !self.is_at_end() {
-            return Err(malformed("its LZ4 block is not whole"));
+            return Err(malformed("its LZ4 block is incomplete"));
         }
         if self.decoded_left > 0 {
             let decoded = self.decoded_length - self.decoded_left;
@@ -141,17 +140,17 @@ impl Lz4Block {
         Ok(())
     }
 
-    /// How many bytes wait to be emitted.
+    /// Returns the number of bytes to emit.
     fn ready(&self) -> usize {
         self.decoded.len() - self.emitted
     }
 
-    /// Whether the block can end here: its last sequence has literals alone.
+    /// Whether the block can end here: its last sequence has only literals.
     fn is_at_end(&self) -> bool {
         self.stored_left == 0 && matches!(self.step, Step::Offset { .. } | Step::Literals { left: 0, .. })
     }
 
-    /// Takes a step, and says whether there was input for it.
+    /// Performs a step. Returns false if the step needs more input.
     fn take(&mut self, input: &mut &[u8]) -> Result<bool> {
         match self.step {
             Step::Literals { left: 0, token } => self.step = Step::Offset { token },
@@ -183,7 +182,7 @@ impl Lz4Block {
         Ok(true)
     }
 
-    /// What follows a byte of the steps that are read byte by byte.
+    /// Returns the step after a byte, for steps that are read byte by byte.
     fn after(&self, step: Step, byte: u8) -> Result<Step> {
         Ok(match step {
             Step::Prefix { mut bytes, have } => {
@@ -195,7 +194,7 @@ impl Lz4Block {
                 }
                 let (prefix, claimed) = (u64::from(u32::from_le_bytes(bytes)), self.decoded_length);
                 if prefix != claimed {
-                    let what = format!("its LZ4 block claims {prefix} bytes once decoded, the file {claimed}");
+                    let what = format!("its LZ4 block claims {prefix} bytes decoded, but the file {claimed}");
                     return Err(malformed(what));
                 }
                 check_lengths(self.stored_length, claimed)?;
@@ -266,7 +265,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_into_chunks_decodes_to_the_same(
+        fn the_output_does_not_depend_on_the_chunks(
             seed in proptest::collection::vec(any::<u8>(), 1..300),
             repeat in 1usize..900,
             cuts in proptest::collection::vec(0usize..70_000, 0..9),
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn decodes_to_as_much_as_both_lengths_say_or_not_at_all() {
+    fn rejects_output_that_differs_from_either_length() {
         let mut stored = lz4_flex::compress_prepend_size(&[7; 1000]);
         assert!(decode_in_chunks(&stored, 999, &[]).unwrap_err().what.contains("claims 1000 bytes"));
         for claimed in [999u32, 1001] {
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn allocates_nothing_for_a_length_that_lz4_cannot_reach() {
+    fn rejects_impossible_lengths_before_allocating_memory() {
         let mut stored = lz4_flex::compress_prepend_size(&[7; 1000]);
         stored[..4].fill(0xff);
         let error = decode_in_chunks(&stored, u64::from(u32::MAX), &[]).unwrap_err();
@@ -296,9 +295,9 @@ mod tests {
     }
 
     proptest! {
-        /// The decoder of `lz4_flex` decodes the same, or refuses the same.
+        /// The decoder of `lz4_flex` returns the same bytes, or also fails.
         #[test]
-        fn decodes_any_bytes_as_another_decoder_does(
+        fn matches_the_reference_decoder_for_any_bytes(
             block in proptest::collection::vec(prop_oneof![any::<u8>(), Just(0x10), Just(1), Just(0)], 1..60),
         ) {
             for claimed in 0..200usize {
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn emits_a_long_match_piece_by_piece() {
+    fn emits_a_long_match_in_pieces() {
         let stored = lz4_flex::compress_prepend_size(&vec![7; 10 << 20]);
         let mut decoder = Lz4Block::new(stored.len() as u64, 10 << 20);
         let (mut decoded, mut rest) = (0, &stored[..]);
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_block_that_is_not_whole() {
+    fn rejects_an_incomplete_block() {
         let stored = lz4_flex::compress_prepend_size(&[7; 1000]);
         let mut decoder = Lz4Block::new(stored.len() as u64, 1000);
         decoder.push(&stored[..stored.len() - 1], &mut |_| Ok(())).unwrap();

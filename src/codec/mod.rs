@@ -18,10 +18,10 @@ pub(crate) use component::ComponentDecoder;
 use crate::error::Result;
 use crate::index::{Component, Encoding};
 
-/// Whether there are vectors, but no instructions for CRCs.
+/// Whether the target has vector but no CRC instructions.
 const HAS_ONLY_VECTORS: bool = cfg!(all(target_arch = "wasm32", target_feature = "simd128"));
 
-/// What [`Decoder::push_some`] takes at once of bytes that only change their order.
+/// The maximum input that [`Decoder::push_some`] consumes for encodings that do not change the length.
 const MAX_PIECE_BYTES: usize = 64 << 10;
 
 /// An incremental decoder of one component.
@@ -41,7 +41,7 @@ pub enum Decoder {
 }
 
 impl Decoder {
-    /// The decoder of a component; `None` where its bytes are stored as they are.
+    /// Creates the decoder of a component; `None` if its bytes are stored raw.
     pub fn new(component: &Component) -> Option<Decoder> {
         match component.encoding {
             Encoding::Raw => None,
@@ -57,10 +57,10 @@ impl Decoder {
         }
     }
 
-    /// Takes the next stored bytes, cut anywhere, and calls `emit` with decoded bytes, in order.
+    /// Decodes the next stored bytes, in chunks of any length, and calls `emit` with decoded bytes, in order.
     ///
     /// # Errors
-    /// `FORMAT` where the bytes cannot be decoded; those of `emit`.
+    /// `FORMAT` if the bytes cannot be decoded; errors of `emit`.
     pub fn push(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
             Decoder::BigEndian(decoder) => decoder.push(input, emit),
@@ -73,15 +73,15 @@ impl Decoder {
         }
     }
 
-    /// As [`Decoder::push`], but calls `emit` no more than once, with 128 KiB at most, and says how much of the input
-    /// it took. Call it again with the rest, even where nothing is left, until it neither takes nor emits anything: so
-    /// a few bytes that decode to gigabytes are decoded only as far as there is use for them.
+    /// Like [`Decoder::push`], but calls `emit` at most once, with at most 128 KiB, and returns the number of input
+    /// bytes that it consumed. Call it again with the remaining input, even if that is empty, until it neither consumes
+    /// nor emits bytes. Input that decodes to gigabytes is thus decoded only as far as the caller needs.
     ///
     /// # Errors
     /// As for [`Decoder::push`].
     pub fn push_some(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<usize> {
         match self {
-            // What does not grow needs no care.
+            // The output is as long as the input.
             Decoder::BigEndian(decoder) => {
                 let piece = input.get(..MAX_PIECE_BYTES).unwrap_or(input);
                 decoder.push(piece, emit).map(|()| piece.len())
@@ -95,10 +95,10 @@ impl Decoder {
         }
     }
 
-    /// Must be called after the last stored byte.
+    /// Checks that the data is complete. Must be called after the last stored byte.
     ///
     /// # Errors
-    /// `FORMAT` where less came out than was claimed.
+    /// `FORMAT` if stored or decoded bytes are missing.
     pub fn finish(&self) -> Result<()> {
         match self {
             Decoder::BigEndian(decoder) => decoder.finish(),

@@ -1,4 +1,4 @@
-//! Digests of a stretch of a file, page by page: a part of the stretch can be checked without the rest.
+//! Page digests of a byte range of a file: parts of the range can be verified independently.
 
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Result, malformed};
@@ -6,7 +6,7 @@ use crate::index::Digest;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The BLAKE3 digests of a stretch's pages. The last page may be short.
+/// The BLAKE3 digests of the pages of a byte range. The last page may be shorter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pages {
     over: Range<u64>,
@@ -15,22 +15,22 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// The digests of the pages of `page_bytes` that `over` is cut into.
+    /// Creates the digests of the pages of `over`, which have `page_bytes` bytes each.
     ///
     /// # Errors
-    /// `FORMAT` where there are more or fewer of them than pages.
+    /// `FORMAT` if the number of digests differs from the number of pages.
     pub fn new(over: Range<u64>, page_bytes: u64, digests: Vec<[u8; 32]>) -> Result<Self> {
         let length = over.end - over.start;
         if page_bytes == 0 || length.div_ceil(page_bytes) != digests.len() as u64 {
             return Err(malformed(format!(
-                "{} digests are not those of {length} bytes by {page_bytes}",
+                "{} page digests do not match {length} bytes in pages of {page_bytes}",
                 digests.len()
             )));
         }
         Ok(Pages { over, page_bytes, digests })
     }
 
-    /// The whole pages that bytes of the file lie in; just as little where they are outside the stretch.
+    /// Widens a range of the file to whole pages. Returns ranges outside the covered range unchanged.
     pub fn around(&self, range: &Range<u64>) -> Range<u64> {
         if range.is_empty() || range.start < self.over.start || self.over.end < range.end {
             return range.clone();
@@ -38,7 +38,7 @@ impl Pages {
         self.page_at(range.start).start..self.page_at(range.end - 1).end
     }
 
-    /// The page that a byte of the stretch lies in.
+    /// Returns the page that contains a byte of the covered range.
     fn page_at(&self, position: u64) -> Range<u64> {
         let start = position - (position - self.over.start) % self.page_bytes;
         start..start.saturating_add(self.page_bytes).min(self.over.end)
@@ -50,34 +50,34 @@ impl Pages {
     }
 }
 
-/// Checks pages as their bytes go by, in order.
+/// Verifies pages incrementally, in order.
 #[derive(Debug)]
 pub struct PageChecker {
     pages: Arc<Pages>,
-    /// The page whose bytes go by, from its start.
+    /// The hasher of the current page.
     hasher: Hasher,
     position: u64,
-    /// The pages that were checked last, without a gap.
+    /// The last contiguous range of verified pages.
     checked: Range<u64>,
 }
 
 impl PageChecker {
-    /// A checker that has seen no byte.
+    /// Creates a checker.
     pub fn new(pages: Arc<Pages>) -> Self {
         let start = pages.over.start;
         PageChecker { pages, hasher: Hasher::new(Digest::Blake3([0; 32])), position: start, checked: start..start }
     }
 
-    /// The digests that it checks by.
+    /// The digests of the pages.
     pub fn pages(&self) -> &Arc<Pages> {
         &self.pages
     }
 
-    /// Takes bytes that begin at `start` in the file, behind those that it took before. Where they do not follow on
-    /// those, the rest of the page that they begin in is passed over.
+    /// Adds bytes that begin at `start` in the file, after all previous bytes. If they do not follow directly, the rest
+    /// of their first page is skipped.
     ///
     /// # Errors
-    /// `CHECKSUM` for a page that has another digest.
+    /// `CHECKSUM` if the digest of a page does not match.
     pub fn update(&mut self, start: u64, bytes: &[u8]) -> Result<()> {
         let over = self.pages.over.clone();
         let end = start + bytes.len() as u64;
@@ -100,7 +100,7 @@ impl PageChecker {
         Ok(())
     }
 
-    /// Whether all of `range` lies in pages that were checked without a gap.
+    /// Whether the contiguous verified pages contain all of `range`.
     pub fn has_checked(&self, range: &Range<u64>) -> bool {
         self.checked.start <= range.start && range.end <= self.checked.end
     }
@@ -135,8 +135,8 @@ mod tests {
 
     fn pages(page_bytes: u64) -> Arc<Pages> {
         let file = file();
-        let stretch = &file[OVER.start as usize..OVER.end as usize];
-        let digests = stretch.chunks(page_bytes as usize).map(|page| blake3::hash(page).into()).collect();
+        let covered = &file[OVER.start as usize..OVER.end as usize];
+        let digests = covered.chunks(page_bytes as usize).map(|page| blake3::hash(page).into()).collect();
         Arc::new(Pages::new(OVER, page_bytes, digests).unwrap())
     }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_another_number_of_digests_than_pages() {
+    fn rejects_a_wrong_number_of_digests() {
         assert!(Pages::new(0..10, 4, vec![[0; 32]; 2]).is_err());
         assert!(Pages::new(0..10, 0, vec![[0; 32]; 2]).is_err());
         assert!(Pages::new(0..0, 4, Vec::new()).is_ok());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_the_page_that_is_damaged_and_no_other() {
+    fn rejects_only_the_damaged_page() {
         let mut file = file();
         file[700] ^= 1;
         let check = |range: Range<usize>| PageChecker::new(pages(256)).update(range.start as u64, &file[range]);
@@ -168,12 +168,12 @@ mod tests {
         assert_eq!(check(868..1200), Ok(()));
         let error = check(612..868).unwrap_err();
         assert_eq!((error.kind, error.place.range), (ErrorKind::Checksum, Some(612..868)));
-        assert_eq!(check(613..868), Ok(())); // not from its start, so nothing is known of it
+        assert_eq!(check(613..868), Ok(())); // an incomplete page is not verified
     }
 
     proptest! {
         #[test]
-        fn any_split_into_chunks_checks_the_same_pages(
+        fn the_verified_pages_do_not_depend_on_the_chunks(
             page_bytes in 1u64..600, start in 0usize..1200, cuts in proptest::collection::vec(0usize..300, 0..12),
         ) {
             let (pages, file) = (pages(page_bytes), file());
@@ -186,8 +186,8 @@ mod tests {
             }
             for first in start.max(100)..at.min(1130) {
                 let page = pages.page_at(first as u64);
-                let came_whole = start as u64 <= page.start && page.end <= at as u64;
-                prop_assert_eq!(checker.has_checked(&page), came_whole);
+                let is_complete = start as u64 <= page.start && page.end <= at as u64;
+                prop_assert_eq!(checker.has_checked(&page), is_complete);
             }
         }
     }

@@ -1,42 +1,42 @@
-//! Zstandard (RFC 8878), decoded step by step: frames end to end, with or without their length, no dictionaries.
+//! Decodes Zstandard (RFC 8878) incrementally: consecutive frames, with or without a content size, no dictionaries.
 
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::Component;
 use structured_zstd::decoding::{ContentChecksum, FrameDecoder, errors::FrameDecoderError, frame_header_input_needed};
 
-/// How far back a frame may refer, which is what its decoder keeps in memory. The limit of the reference decoder,
-/// so that whatever the levels up to 22 write can be read. Stops a frame that claims a window of terabytes.
+/// The maximum window size. The decoder keeps the window in memory. This is the limit of the reference decoder, so that
+/// the output of all levels up to 22 can be read. Prevents a frame from claiming a window of terabytes.
 pub const MAX_WINDOW_BYTES: u64 = 128 << 20;
 
-/// The window that every frame may have, however short it is: the levels up to 19 need 8 MiB. The decoder keeps the
-/// window in memory, so that a larger one is for data that are worth it: see [`WINDOW_RATIO`].
+/// The window size that frames of any length may have: levels up to 19 need 8 MiB. The decoder keeps the window in
+/// memory, so larger windows require more data: see [`WINDOW_RATIO`].
 pub const SMALL_WINDOW_BYTES: u64 = 16 << 20;
 
-/// The window may have this many bytes more for each stored byte: levels 20 to 22 use windows as long as the data,
-/// which they rarely compress better. Stops a frame of kilobytes that makes the decoder keep [`MAX_WINDOW_BYTES`].
+/// The additional window size for each stored byte. Levels 20 to 22 use windows as long as the data, and rarely
+/// compress better than this ratio. Prevents a frame of a few kilobytes from allocating [`MAX_WINDOW_BYTES`].
 pub const WINDOW_RATIO: u64 = 16;
 
-/// The most that data of unstated length may decode to. Stops a file of kilobytes that decodes until the memory is
-/// full.
+/// The maximum decoded size of data without a stated length. Prevents a file of a few kilobytes from exhausting memory.
 pub const MAX_UNSTATED_BYTES: u64 = 1 << 30;
 
-/// What data of unstated length may decode to, however short they are.
+/// The decoded size that data of any stored length may have without a stated length.
 pub const SMALL_UNSTATED_BYTES: u64 = 16 << 20;
 
-/// Data of unstated length may decode to this many bytes more for each stored byte. Indices of sparse tensors, which
-/// compress best, take an eighth of their bytes. Stops a file of kilobytes that decodes to [`MAX_UNSTATED_BYTES`].
+/// The additional decoded size for each stored byte of data without a stated length. Indices of sparse tensors, which
+/// compress best, take an eighth of their size. Prevents a file of a few kilobytes from decoding to
+/// [`MAX_UNSTATED_BYTES`].
 pub const UNSTATED_RATIO: u64 = 16;
 
-/// The most that a block decodes to (RFC 8878, 3.1.1.2.4).
+/// The maximum decoded size of a block (RFC 8878, 3.1.1.2.4).
 const MAX_BLOCK_BYTES: usize = 128 << 10;
 
-/// A block of 4 bytes, a header and a byte to repeat, may be a whole one: nothing can decode to more.
+/// The maximum compression ratio: an RLE block of 4 bytes (a header and a byte) can decode to a full block.
 const MAX_RATIO: u64 = (MAX_BLOCK_BYTES / 4) as u64;
 
 /// Checks a claimed decoded length against the stored length.
 ///
 /// # Errors
-/// `FORMAT` where no `stored` bytes of Zstandard can decode to `decoded` bytes.
+/// `FORMAT` if no `stored` bytes of Zstandard can decode to `decoded` bytes.
 pub fn check_lengths(stored: u64, decoded: u64) -> Result<()> {
     if decoded / MAX_RATIO > stored {
         return Err(malformed(format!("{stored} bytes of zstd cannot decode to {decoded}")));
@@ -44,46 +44,46 @@ pub fn check_lengths(stored: u64, decoded: u64) -> Result<()> {
     Ok(())
 }
 
-/// The most that `stored` bytes of unstated decoded length may decode to.
+/// Returns the maximum decoded size of `stored` bytes without a stated length.
 pub fn max_unstated(stored: u64) -> u64 {
     SMALL_UNSTATED_BYTES.saturating_add(stored.saturating_mul(UNSTATED_RATIO)).min(MAX_UNSTATED_BYTES)
 }
 
-/// Decodes one component's frames from chunks cut anywhere, holding a block and the frame's window.
+/// Decodes the frames of one component from chunks of any length. Buffers a block and the frame's window.
 pub struct Zstd {
     stored_left: u64,
     decoded_left: u64,
-    /// What `decoded_left` began with.
+    /// The initial value of `decoded_left`.
     limit: u64,
     length: DecodedLength,
     step: Step,
-    /// Whether bytes were emitted since the caller last looked.
+    /// Whether the current call has emitted bytes.
     has_emitted: bool,
-    /// The beginning of a step whose end has not come yet.
+    /// The input of an incomplete step.
     pending: Vec<u8>,
     frame: Box<FrameDecoder>,
     decoded: Vec<u8>,
 }
 
-/// What is known of how long data decodes to.
+/// The known constraints on the decoded length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodedLength {
-    /// So many bytes.
+    /// Exactly this number of bytes.
     Exactly(u64),
-    /// Only that it is elements of `element_bytes` bytes each, and no more than `limit` bytes.
+    /// A multiple of `element_bytes`, and at most `limit` bytes.
     ElementsOf {
-        /// The bytes of an element.
+        /// The size of an element in bytes.
         element_bytes: u64,
-        /// The most bytes that they can be: what the index needs, or [`max_unstated`].
+        /// The maximum length in bytes: the size that the tensor needs, or [`max_unstated`].
         limit: u64,
     },
 }
 
-/// What comes next.
+/// The next step of the decoder.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     FrameHeader,
-    /// The rest of a frame that is to be skipped.
+    /// The remaining length of a skippable frame.
     Skipped(u64),
     BlockHeader,
     Block {
@@ -94,7 +94,7 @@ enum Step {
 }
 
 impl Zstd {
-    /// The decoder of a component.
+    /// Creates the decoder of a component.
     pub fn of(component: &Component) -> Self {
         let element_bytes = component.dtype.block().map_or(1, |block| block.bytes);
         let stored = component.range.end - component.range.start;
@@ -103,11 +103,11 @@ impl Zstd {
         Zstd::new(stored, component.decoded_length.map_or(unstated, DecodedLength::Exactly))
     }
 
-    /// A decoder of `stored` bytes.
+    /// Creates a decoder of `stored` bytes.
     pub fn new(stored: u64, length: DecodedLength) -> Self {
         let mut frame = Box::new(FrameDecoder::new());
         let window = SMALL_WINDOW_BYTES.saturating_add(stored.saturating_mul(WINDOW_RATIO)).min(MAX_WINDOW_BYTES);
-        frame.set_max_window_size(window).ok(); // fails only for sizes that no frame can have
+        frame.set_max_window_size(window).ok(); // fails only for invalid sizes
         frame.set_content_checksum(ContentChecksum::Verify);
         let limit = match length {
             DecodedLength::Exactly(decoded) => decoded,
@@ -126,17 +126,17 @@ impl Zstd {
         }
     }
 
-    /// As [`Decoder::push`](super::Decoder::push): `emit` is called once a block.
+    /// See [`Decoder::push`](super::Decoder::push). Calls `emit` once per block.
     ///
     /// # Errors
-    /// `FORMAT` if a frame is damaged, or there are more bytes than `new` was given; `LIMIT` if it needs more memory or
+    /// `FORMAT` if a frame is damaged, or there are more bytes than passed to `new`; `LIMIT` if it needs more memory or
     /// decodes to more bytes than is allowed; `UNSUPPORTED` if it needs a dictionary; `CHECKSUM` if its checksum does
-    /// not match; those of `emit`.
+    /// not match; errors of `emit`.
     pub fn push(&mut self, input: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.advance(input, emit, false).map(drop)
     }
 
-    /// As [`Decoder::push_some`](super::Decoder::push_some): `emit` is called for one block at most.
+    /// See [`Decoder::push_some`](super::Decoder::push_some). Calls `emit` for at most one block.
     ///
     /// # Errors
     /// As for [`Zstd::push`].
@@ -144,17 +144,17 @@ impl Zstd {
         self.advance(input, emit, true)
     }
 
-    /// Takes all of the input, or up to the first block that decodes to something, and says how much it took.
+    /// Consumes all input, or up to the first block with output. Returns the number of consumed bytes.
     fn advance(&mut self, all: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>, one_block: bool) -> Result<usize> {
         if all.len() as u64 > self.stored_left {
-            return Err(malformed("more bytes than its zstd frames should have"));
+            return Err(malformed("there are more bytes than its zstd frames should have"));
         }
         self.has_emitted = false;
         let mut input = all;
         let outcome = self.take_steps(&mut input, emit, one_block);
-        let taken = all.len() - input.len();
-        self.stored_left -= taken as u64;
-        outcome.map(|()| taken)
+        let consumed = all.len() - input.len();
+        self.stored_left -= consumed as u64;
+        outcome.map(|()| consumed)
     }
 
     fn take_steps(
@@ -174,57 +174,57 @@ impl Zstd {
                 self.step = Step::FrameHeader;
             }
             if self.pending.is_empty()
-                && let Some((whole, rest)) = input.split_at_checked(self.needed(input)?)
+                && let Some((complete, rest)) = input.split_at_checked(self.needed(input)?)
             {
                 *input = rest;
-                self.take(whole, emit)?; // straight from the chunk: most blocks need no copy
+                self.take(complete, emit)?; // directly from the chunk: most blocks need no copy
                 continue;
             }
             let missing = self.needed(&self.pending)?.saturating_sub(self.pending.len());
             if missing > 0 && input.is_empty() {
                 return Ok(());
             }
-            let (taken, rest) = input.split_at(input.len().min(missing));
-            self.pending.extend_from_slice(taken);
+            let (consumed, rest) = input.split_at(input.len().min(missing));
+            self.pending.extend_from_slice(consumed);
             *input = rest;
             if self.needed(&self.pending)? == self.pending.len() {
-                let mut whole = std::mem::take(&mut self.pending);
-                self.take(&whole, emit)?;
-                whole.clear();
-                self.pending = whole;
+                let mut complete = std::mem::take(&mut self.pending);
+                self.take(&complete, emit)?;
+                complete.clear();
+                self.pending = complete;
             }
         }
         Ok(())
     }
 
-    /// As [`Decoder::finish`](super::Decoder::finish).
+    /// See [`Decoder::finish`](super::Decoder::finish).
     ///
     /// # Errors
     /// `FORMAT` if stored or decoded bytes are missing, or the last element is incomplete.
     pub fn finish(&self) -> Result<()> {
         let at_a_frame = matches!(self.step, Step::FrameHeader) && self.pending.is_empty();
         if self.stored_left > 0 || !at_a_frame {
-            return Err(malformed("its last zstd frame is not whole"));
+            return Err(malformed("its last zstd frame is incomplete"));
         }
         match self.length {
             DecodedLength::Exactly(_) if self.decoded_left > 0 => Err(malformed(format!(
-                "its zstd frames decode to {} bytes less than the index says",
+                "its zstd frames decode to {} bytes less than the index states",
                 self.decoded_left
             ))),
             DecodedLength::ElementsOf { element_bytes: bytes, .. }
                 if !(self.limit - self.decoded_left).is_multiple_of(bytes) =>
             {
                 let decoded = self.limit - self.decoded_left;
-                Err(malformed(format!("its zstd frames decode to {decoded} bytes, which are no elements of {bytes}")))
+                Err(malformed(format!("its zstd frames decode to {decoded} bytes, not a multiple of {bytes}")))
             }
             _ => Ok(()),
         }
     }
 
-    /// How many bytes the next step has, as far as its first bytes tell.
-    fn needed(&self, begun: &[u8]) -> Result<usize> {
+    /// Returns the number of input bytes of the next step, as far as its first bytes determine it.
+    fn needed(&self, partial: &[u8]) -> Result<usize> {
         match self.step {
-            Step::FrameHeader => frame_header_input_needed(begun, false).map_err(damaged),
+            Step::FrameHeader => frame_header_input_needed(partial, false).map_err(damaged),
             Step::Skipped(_) => Ok(0),
             Step::BlockHeader => Ok(3),
             Step::Block { length, .. } => Ok(length),
@@ -237,7 +237,7 @@ impl Zstd {
             Step::FrameHeader => self.take_frame_header(bytes),
             Step::Skipped(_) => Ok(()),
             Step::BlockHeader => {
-                let header = bytes.try_into().unwrap_or_default(); // `needed` said 3
+                let header = bytes.try_into().unwrap_or_default(); // `needed` returned 3
                 let (length, _) = self.frame.block_content_len(header).map_err(damaged)?;
                 self.step = Step::Block { header, length };
                 Ok(())
@@ -270,14 +270,14 @@ impl Zstd {
     }
 
     fn take_frame_header(&mut self, bytes: &[u8]) -> Result<()> {
-        // RFC 8878, 3.1.2: sixteen magics of frames to skip, then their length.
+        // RFC 8878, 3.1.2: skippable frames have sixteen magics, followed by their length.
         if let Some((&[0x50..=0x5f, 0x2a, 0x4d, 0x18], length)) = bytes.split_first_chunk::<4>() {
             let length = u32::from_le_bytes(length.try_into().unwrap_or_default());
             self.step = Step::Skipped(u64::from(length));
             return Ok(());
         }
         self.frame.reset(bytes).map_err(damaged)?;
-        // The decoder makes room for what the header states.
+        // The decoder allocates the content size that the header states.
         if self.frame.content_size() > self.decoded_left {
             return Err(self.too_long());
         }
@@ -287,11 +287,11 @@ impl Zstd {
 
     fn too_long(&self) -> Error {
         if let DecodedLength::Exactly(_) = self.length {
-            return malformed("its zstd frames decode to more bytes than the index says");
+            return malformed("its zstd frames decode to more bytes than the index states");
         }
         let what = format!(
-            "its decoded length is not stated, and it decodes to more than the {} bytes that its tensor can need or \
-             that weightstream decodes of it",
+            "its decoded length is not stated, and it decodes to more than {} bytes, the maximum for its tensor or its \
+             stored length",
             self.limit
         );
         Error::new(ErrorKind::Limit, what).advise("Write the tensor with the decoded length of its components.")
@@ -307,7 +307,7 @@ impl std::fmt::Debug for Zstd {
 fn damaged(error: impl Into<FrameDecoderError>) -> Error {
     match error.into() {
         FrameDecoderError::WindowSizeTooBig { requested, limit, .. } => {
-            let what = format!("a zstd frame refers back by up to {requested} bytes; at most {limit} are kept");
+            let what = format!("a zstd frame has a window of {requested} bytes; the limit is {limit}");
             Error::new(ErrorKind::Limit, what)
         }
         FrameDecoderError::DictNotProvided { dict_id } => {
@@ -362,8 +362,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_into_chunks_decodes_to_the_same(
-            seeds in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..300), 1usize..900, any::<(bool, bool)>()), 0..4),
+        fn the_output_does_not_depend_on_the_chunks(
+            seeds in proptest::collection::vec(
+                (proptest::collection::vec(any::<u8>(), 0..300), 1usize..900, any::<(bool, bool)>()),
+                0..4,
+            ),
             is_stated in any::<bool>(),
             cuts in proptest::collection::vec(prop_oneof![0usize..20, 0usize..70_000], 0..60),
         ) {
@@ -371,7 +374,7 @@ mod tests {
             for (seed, repeat, (states_length, has_checksum)) in seeds {
                 let part = seed.repeat(repeat);
                 stored.extend(frame(&part, states_length, has_checksum));
-                stored.extend(b"\x5a\x2a\x4d\x18\x03\0\0\0any"); // a frame to skip
+                stored.extend(b"\x5a\x2a\x4d\x18\x03\0\0\0any"); // a skippable frame
                 data.extend(part);
             }
             let claimed = is_stated.then_some(data.len() as u64);
@@ -379,7 +382,7 @@ mod tests {
         }
 
         #[test]
-        fn damage_is_an_error_or_as_long_as_claimed(
+        fn damaged_frames_fail_or_decode_to_the_claimed_length(
             at in any::<proptest::sample::Index>(), flip in 1u8..=255, has_checksum in any::<bool>(),
             cuts in proptest::collection::vec(0usize..900, 0..9),
         ) {
@@ -394,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_half_an_element_where_no_length_is_stated() {
+    fn rejects_an_incomplete_element_without_a_stated_length() {
         let stored = frame(&[7; 30], false, false);
         for (element_bytes, is_whole) in [(1, true), (2, true), (4, false)] {
             let mut decoder = Zstd::new(stored.len() as u64, elements_of(element_bytes));
@@ -404,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_frames_that_decode_to_another_length_than_claimed() {
+    fn rejects_frames_that_decode_to_a_different_length() {
         for states_length in [false, true] {
             let stored = frame(&[7; 300_000], states_length, false);
             let error = |claimed| decode_chunks(&stored, Some(claimed), &[]).unwrap_err().what;
@@ -414,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_stream_that_ends_inside_a_frame() {
+    fn rejects_a_stream_that_ends_inside_a_frame() {
         let stored = frame(&[7; 1000], true, true);
         for end in 1..stored.len() {
             assert!(decode_chunks(&stored[..end], None, &[]).is_err(), "{end}");
@@ -423,25 +426,25 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_frame_whose_own_checksum_is_wrong() {
+    fn rejects_a_frame_with_a_wrong_checksum() {
         let mut stored = frame(&[7; 1000], true, true);
         *stored.last_mut().unwrap() ^= 1;
         assert_eq!(decode_chunks(&stored, None, &[]).unwrap_err().kind, ErrorKind::Checksum);
     }
 
     #[test]
-    fn refuses_a_window_beyond_the_limit() {
+    fn rejects_a_window_beyond_the_limit() {
         // Magic, a descriptor that announces a window byte only, a window of 2^28 bytes, an empty last block.
         let stored = b"\x28\xb5\x2f\xfd\x00\x90\x01\0\0";
         assert_eq!(decode_chunks(stored, None, &[]).unwrap_err().kind, ErrorKind::Limit);
-        // So short a frame may have 16 MiB.
+        // A frame of this length may have 16 MiB.
         let stored = b"\x28\xb5\x2f\xfd\x00\x70\x01\0\0";
         assert_eq!(decode_chunks(stored, None, &[]), Ok(Vec::new()));
     }
 
     #[test]
-    fn data_of_unstated_length_stops_at_the_limit() {
-        // Blocks of one byte, repeated 128 KiB times: 4 bytes stored for each.
+    fn data_without_a_stated_length_stops_at_the_limit() {
+        // RLE blocks of 128 KiB: 4 stored bytes for each.
         let mut stored = b"\x28\xb5\x2f\xfd\x00\x38".to_vec();
         stored.extend(b"\x02\x00\x10\x00".repeat((MAX_UNSTATED_BYTES >> 17) as usize + 1));
         let by_ratio = max_unstated(stored.len() as u64);
@@ -464,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_may_be_large_where_the_data_are() {
+    fn large_data_may_have_a_large_window() {
         // A window of 128 MiB, then one block of one byte.
         let frame = b"\x28\xb5\x2f\xfd\x00\x88\x09\x00\x00a";
         let decode = |stored: u64| Zstd::new(stored, DecodedLength::Exactly(1)).push(frame, &mut |_| Ok(()));
@@ -473,18 +476,18 @@ mod tests {
     }
 
     #[test]
-    fn takes_one_block_at_a_time_where_it_is_asked_to() {
+    fn push_some_decodes_one_block_at_a_time() {
         let data: Vec<u8> = (0..1_000_000u32).map(|i| (i / 1000) as u8).collect();
         let stored = frame(&data, true, true);
         let mut decoder = Zstd::new(stored.len() as u64, DecodedLength::Exactly(data.len() as u64));
         let (mut out, mut rest) = (Vec::new(), &stored[..]);
         loop {
             let before = out.len();
-            let taken = decoder.push_some(rest, &mut |bytes| {
+            let consumed = decoder.push_some(rest, &mut |bytes| {
                 out.extend_from_slice(bytes);
                 Ok(())
             });
-            rest = &rest[taken.unwrap()..];
+            rest = &rest[consumed.unwrap()..];
             assert!(out.len() - before <= MAX_BLOCK_BYTES);
             if rest.is_empty() && out.len() == before {
                 break;
@@ -495,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_lengths_that_zstd_cannot_reach() {
+    fn rejects_impossible_lengths() {
         assert!(check_lengths(10, 1 << 40).is_err());
         assert!(check_lengths(10, 0).is_ok());
         let stored = frame(&vec![0; 10 << 20], true, false);

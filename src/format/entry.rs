@@ -1,4 +1,4 @@
-//! What a format tells the rest of the crate: its entry in the registry.
+//! The registry entry of a format.
 
 use super::checksum::StretchChecksum;
 use crate::codec::pages::Pages;
@@ -21,9 +21,9 @@ pub struct Format {
     pub title: &'static str,
     /// File name extensions with their dot, the usual one first.
     pub extensions: &'static [&'static str],
-    /// The versions that are read, as files state them.
+    /// The versions that weightstream reads, as written in files.
     pub versions: &'static [&'static str],
-    /// The algorithms of the checksums in its files that are verified.
+    /// The algorithms of the checksums that weightstream verifies in files of this format.
     pub checksums: &'static [&'static str],
     pub(crate) parser: Parser,
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
@@ -34,12 +34,13 @@ impl Format {
     /// Reads the header and index of a file of this format.
     ///
     /// # Errors
-    /// [`Stop::Need`] until the bytes are there; what is wrong with the file otherwise.
+    /// [`Stop::Need`] while bytes are missing; [`Stop::Failed`] if the file is invalid.
     pub fn parse(&self, window: &Window) -> Result<Parsed, Stop> {
         (self.parser.parse)(window)
     }
 
-    /// The checksums that cover stretches of the file. Needs the head and the length of the file, but not its tail.
+    /// Lists the checksums that cover byte ranges of the file. Needs the head and the length of the file, but not its
+    /// tail.
     ///
     /// # Errors
     /// As for [`Format::parse`].
@@ -50,12 +51,12 @@ impl Format {
     /// Checks the marks at the end of the file, if the format has any.
     ///
     /// # Errors
-    /// `TRUNCATED` where the file does not end with them; as for [`Format::parse`] otherwise.
+    /// `TRUNCATED` if the file does not end with the marks; otherwise as for [`Format::parse`].
     pub fn check_tail(&self, window: &Window) -> Result<(), Stop> {
         (self.parser.check_tail)(window)
     }
 
-    /// How the format is written; `None` for a format that weightstream only reads.
+    /// The writer of the format; `None` if weightstream only reads the format.
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     pub fn writer(&self) -> Option<&Writer> {
         self.writer.as_ref()
@@ -68,25 +69,25 @@ impl fmt::Debug for Format {
     }
 }
 
-/// How files of a format are read. The functions read as if the whole file were in memory, and stop with
-/// [`Stop::Need`] where bytes are missing.
+/// The functions that read files of a format. They read as if the whole file were in memory, and return
+/// [`Stop::Need`] if bytes are missing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parser {
     pub(crate) detection: Detection,
-    /// Reads the header and index. A count in the file never makes it allocate more than the file's own size.
+    /// Reads the header and index. Never allocates more than the size of the file because of a count in it.
     pub(crate) parse: fn(&Window) -> Result<Parsed, Stop>,
-    /// Lists the checksums of stretches of the file, from its head and its length.
+    /// Lists the checksums of byte ranges of the file, from its head and its length.
     pub(crate) checksums: fn(&Window) -> Result<Vec<StretchChecksum>, Stop>,
     /// Checks the marks at the end of the file.
     pub(crate) check_tail: fn(&Window) -> Result<(), Stop>,
     /// Reads the digests of a component's pages.
     pub(crate) page_digests: fn(&Window, &PageTable) -> Result<Pages, Stop>,
-    /// The JSON document by which a model in several files is opened.
+    /// The parser of the JSON manifest of a model in several files.
     pub(crate) manifest: Option<ManifestParser>,
 }
 
 impl Parser {
-    /// A parser for files without manifest, tail marks, page digests, or checksums of more than one tensor.
+    /// Creates a parser for files without a manifest, tail marks, page digests, or checksums over several tensors.
     pub(crate) const fn new(detection: Detection, parse: fn(&Window) -> Result<Parsed, Stop>) -> Self {
         Parser {
             detection,
@@ -99,8 +100,8 @@ impl Parser {
     }
 }
 
-/// How a format is recognised by the first [`SNIFF_BYTES`](super::SNIFF_BYTES) of a file, or by the whole of a shorter
-/// file.
+/// How a format is detected from the first [`SNIFF_BYTES`](super::SNIFF_BYTES) of a file, or from the whole file if
+/// it is shorter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Detection {
     /// The file begins with one of these.
@@ -109,14 +110,14 @@ pub(crate) enum Detection {
     Heuristic(fn(&[u8]) -> bool),
 }
 
-/// How the manifest of a model in several files is read.
+/// The functions that read the manifest of a model in several files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ManifestParser {
-    /// Whether a JSON document is a manifest of this format. The formats are asked in the order of the registry.
+    /// Whether a JSON document is a manifest of this format. Called in the order of the registry.
     pub(crate) recognises: fn(&Map<String, Value>) -> bool,
     pub(crate) parse: fn(&Map<String, Value>) -> Result<Manifest>,
 }
 
 fn no_page_digests(_: &Window, table: &PageTable) -> Result<Pages, Stop> {
-    Err(Error::new(ErrorKind::Internal, "this format has no digests of pages").at(table.at.clone()).into())
+    Err(Error::new(ErrorKind::Internal, "this format has no page digests").at(table.at.clone()).into())
 }

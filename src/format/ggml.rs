@@ -1,4 +1,4 @@
-//! The numbers by which ggml calls its types: GGUF and AERO have them in their files.
+//! The type numbers of ggml, which GGUF and AERO files contain.
 
 use crate::dtype::Dtype;
 

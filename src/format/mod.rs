@@ -1,8 +1,8 @@
 //! File formats: one folder each, with parser, writer and tests, and one entry each in the registry.
 //!
-//! A [`Format`] says how its files are recognised, read and written. Everything that depends on the list of formats is
-//! derived from the registry: detection, the options of `weightstream convert`, the table of formats in the README, the
-//! size report, the fuzz targets. Parsers do no I/O; writers write through `output`.
+//! A [`Format`] describes how its files are detected, read and written. Everything that depends on the list of formats
+//! is derived from the registry: detection, the options of `weightstream convert`, the table of formats in the README,
+//! the size report, the fuzz targets. Parsers do no I/O; writers write through `output`.
 //!
 //! # Adding a format
 //!
@@ -12,20 +12,20 @@
 //!    `pub const FORMAT: Format`: name, title, extensions, versions, checksums, parser, writer.
 //! 2. Write the parser, for example in `parse.rs`: a function from a [`Window`] to a [`Parsed`]. It reads as if the
 //!    whole file were in memory: `window.get(range)?` returns the bytes, or stops the parse until they are fetched.
-//!    Check offsets, counts and lengths before anything is allocated: the memory budget in `values::budget` covers the
-//!    index and the metadata, and the readers in `values` for JSON, CBOR and MessagePack draw on it. If models may be
+//!    Check offsets, counts and lengths before you allocate memory: the memory budget in `values::budget` limits the
+//!    index and the metadata, and the readers in `values` for JSON, CBOR and MessagePack use it. If models may be
 //!    in several files, add a manifest parser, or return [`Parsed::Part`] for files that name each other.
-//! 3. If the format is written, implement the traits `Target` and `TensorFile` of `output::target`, for example in
+//! 3. To write the format, implement the traits `Target` and `TensorFile` of `output::target`, for example in
 //!    `write.rs`, and `Sharded` if models may be in several files. Define `pub(super) const WRITER: Writer`: the values
-//!    of `--compress`, `--digest` and `--align` that it takes, and its constructor. Writers exist natively only.
-//! 4. Test it in `tests.rs`. Put files of the format's own tools, each with its `.expected.json`, into
-//!    `tests/fixtures/foo/`, and list them in `tests/fixtures/INDEX.json`: the tests of all formats read them from
-//!    there.
+//!    of `--compress`, `--digest` and `--align` that it accepts, and its constructor. Writers exist natively only.
+//! 4. Test it in `tests.rs`. Put files written by the format's own tools, each with its `.expected.json`, into
+//!    `tests/fixtures/foo/`, and list them in `tests/fixtures/INDEX.json`, from which the tests of all formats read
+//!    them.
 //! 5. Add `pub mod foo;` with its `cfg` and the line of the registry below, and in `Cargo.toml` the feature `foo`,
 //!    which is also an entry of the feature `formats`.
 //! 6. Update the table in the README: `UPDATE_README=1 cargo test --test write readme`.
 //!
-//! `cargo test` then converts to and from the format, damages its files and compares the README;
+//! `cargo test` then converts to and from the format, reads damaged files and compares the README;
 //! `cargo xtask fuzz foo` fuzzes its parser, `cargo xtask build` reports its size.
 
 mod checksum;
@@ -58,10 +58,10 @@ use crate::window::{Stop, Window};
 use entry::{Detection, Parser};
 use values::{budget::Budget, json};
 
-/// Lists the formats, each as the feature that it needs and its module.
+/// Lists the formats: the Cargo feature and the module of each.
 ///
-/// `PARSERS` has what reading takes. It is apart from `FORMATS`, so that the descriptions are not part of a module for
-/// browsers, which needs none of them.
+/// `PARSERS` holds only what reading needs. It is separate from `FORMATS` so that wasm modules for browsers do not
+/// contain the descriptions.
 macro_rules! registry {
     ($($feature:tt => $module:ident,)*) => {
         static FORMATS: &[Format] = &[$(#[cfg(feature = $feature)] $module::FORMAT,)*];
@@ -79,14 +79,14 @@ registry! {
     "ztensor" => ztensor,
 }
 
-/// JSON documents that name the files of a model, of any format. They are tried last.
-static MANIFEST: Parser = Parser::new(Detection::Heuristic(begins_an_object), parse_manifest);
+/// The parser of manifests: JSON documents that name the files of a model, of any format. It is tried last.
+static MANIFEST: Parser = Parser::new(Detection::Heuristic(is_json_object), parse_manifest);
 
-/// Magics and first fields fit in this many bytes.
+/// The number of bytes at the start of a file from which the format is detected: magics and first fields fit in them.
 pub const SNIFF_BYTES: u64 = 16;
 
-/// A document that names the files of a model is read whole; one for 100,000 tensors has some 10 MB.
-/// Stops a manifest that would fill the memory.
+/// The maximum size of a manifest. Manifests are read whole; one for 100,000 tensors has about 10 MB. The limit
+/// prevents a manifest from exhausting memory.
 pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
 /// The formats that this build reads.
@@ -102,8 +102,8 @@ pub fn formats() -> &'static [Format] {
     FORMATS
 }
 
-/// The format of a file that begins with `head`: its first [`SNIFF_BYTES`], or the whole of a shorter file. `None` for
-/// unknown bytes, and for a JSON manifest.
+/// Detects the format of a file from `head`: its first [`SNIFF_BYTES`], or the whole file if it is shorter. Returns
+/// `None` for unknown bytes, and for a JSON manifest.
 pub fn detect(head: &[u8]) -> Option<&'static Format> {
     position(head).and_then(|at| FORMATS.get(at))
 }
@@ -130,14 +130,14 @@ pub fn detect(head: &[u8]) -> Option<&'static Format> {
 /// ```
 ///
 /// # Errors
-/// [`Stop::Need`] until the bytes are there; `UNSUPPORTED` for bytes of no format that weightstream reads; what is
-/// wrong with the file otherwise.
+/// [`Stop::Need`] while bytes are missing; `UNSUPPORTED` if weightstream reads no format that begins with these bytes;
+/// another error if the file is invalid.
 #[doc(hidden)]
 pub fn parse(window: &Window) -> Result<Parsed, Stop> {
     (parser_of(window)?.parse)(window)
 }
 
-/// The checksums that cover stretches of the file: empty if its format has none.
+/// Lists the checksums that cover byte ranges of the file: empty if its format has none.
 ///
 /// # Errors
 /// As for [`parse`].
@@ -149,7 +149,7 @@ pub fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
 /// Checks the marks at the end of the file, if its format has any: a truncated file lacks them.
 ///
 /// # Errors
-/// `TRUNCATED` where the file does not end with them; as for [`parse`] otherwise.
+/// `TRUNCATED` if the file does not end with the marks; otherwise as for [`parse`].
 #[doc(hidden)]
 pub fn check_tail(window: &Window) -> Result<(), Stop> {
     (parser_of(window)?.check_tail)(window)
@@ -167,26 +167,27 @@ pub fn page_digests(window: &Window, table: &PageTable) -> Result<Pages, Stop> {
 fn parser_of(window: &Window) -> Result<&'static Parser, Stop> {
     let sniff_end = window.file_length().unwrap_or(SNIFF_BYTES).min(SNIFF_BYTES);
     let head = window.get(0..sniff_end)?;
-    let manifest = || begins_an_object(head).then_some(&MANIFEST);
+    let manifest = || is_json_object(head).then_some(&MANIFEST);
     let parser = position(head).and_then(|at| PARSERS.get(at)).or_else(manifest);
     parser.ok_or_else(|| unrecognised(head).into())
 }
 
-/// Where in the registry the format of a file is that begins like this.
+/// Returns the position in the registry of the format of a file that begins with `head`.
 fn position(head: &[u8]) -> Option<usize> {
     let has_magic = |parser: &Parser| match parser.detection {
         Detection::Magic(magics) => magics.iter().any(|magic| head.starts_with(magic)),
         Detection::Heuristic(_) => false,
     };
-    let looks_alike = |parser: &Parser| match parser.detection {
+    let matches_heuristic = |parser: &Parser| match parser.detection {
         Detection::Magic(_) => false,
         Detection::Heuristic(recognises) => recognises(head),
     };
-    PARSERS.iter().position(has_magic).or_else(|| PARSERS.iter().position(looks_alike))
+    PARSERS.iter().position(has_magic).or_else(|| PARSERS.iter().position(matches_heuristic))
 }
 
-/// Whether the file is a JSON object. No binary format begins like one: SafeTensors has NULs in its first 8 bytes.
-fn begins_an_object(head: &[u8]) -> bool {
+/// Whether the file appears to be a JSON object. No binary format begins like one: SafeTensors has NULs in its first
+/// 8 bytes.
+fn is_json_object(head: &[u8]) -> bool {
     head.trim_ascii_start().starts_with(b"{") && !head.contains(&0)
 }
 
@@ -197,7 +198,7 @@ fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
     match manifests.find(|manifest| (manifest.recognises)(&document)) {
         Some(manifest) => Ok(Parsed::Manifest(check_parts((manifest.parse)(&document)?)?)),
         None => {
-            let what = "this is a JSON file, but not one that names the files of a model";
+            let what = "this JSON file is not the manifest of a model";
             Err(Error::new(ErrorKind::Unsupported, what).into())
         }
     }
@@ -206,7 +207,7 @@ fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
 fn check_parts(manifest: Manifest) -> Result<Manifest> {
     let count = manifest.parts.len() as u64;
     if count > MAX_PARTS {
-        let what = format!("the manifest names {count} files; weightstream takes {MAX_PARTS}");
+        let what = format!("the manifest names {count} files; weightstream reads at most {MAX_PARTS}");
         return Err(Error::new(ErrorKind::Limit, what).advise("Write the model in fewer, larger files."));
     }
     Ok(manifest)

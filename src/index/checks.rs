@@ -1,28 +1,28 @@
-//! What must hold of the tensors of a file in every format.
+//! Checks of a file's tensors that apply to every format.
 
 use super::Tensor;
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::names::Names;
+use crate::name_index::NameIndex;
 
-/// Brings an index's tensors into file order (one without bytes before one that begins where it lies) and checks what
-/// must hold in every format: unique names, components inside the file (before `data_end`) that do not overlap.
+/// Sorts an index's tensors into file order and checks them: names must be unique, and components must end before
+/// `data_end` and must not overlap. At equal offsets, empty tensors come first.
 ///
 /// # Errors
-/// `FORMAT` for a duplicate name or an overlap, `TRUNCATED` for a component beyond the file's end.
+/// `FORMAT` for a duplicate name or an overlap; `TRUNCATED` for a component that ends after `data_end`.
 pub(crate) fn check_tensors(tensors: &mut [Tensor], data_end: Option<u64>) -> Result<()> {
     check(tensors, data_end, false)
 }
 
-/// As [`check_tensors`], for formats in which components may have just the same bytes, as tied weights do.
+/// Like [`check_tensors`], for formats in which components may share exactly the same range, as tied weights do.
 ///
 /// # Errors
-/// As for [`check_tensors`].
+/// The errors of [`check_tensors`].
 pub(crate) fn check_tied_tensors(tensors: &mut [Tensor], data_end: Option<u64>) -> Result<()> {
     check(tensors, data_end, true)
 }
 
-/// Where the next tensor begins, of those that begin at `starts` in ascending order: up to there reaches one whose
-/// dtype has no known size.
+/// The first of the ascending offsets `starts` that is greater than `start`. A tensor at `start` whose dtype has no
+/// known size ends there.
 pub(crate) fn next_start(starts: &[u64], start: u64) -> Option<u64> {
     starts.get(starts.partition_point(|&other| other <= start)).copied()
 }
@@ -30,11 +30,11 @@ pub(crate) fn next_start(starts: &[u64], start: u64) -> Option<u64> {
 fn check(tensors: &mut [Tensor], data_end: Option<u64>, may_be_tied: bool) -> Result<()> {
     let order = |tensor: &Tensor| (tensor.first_byte(), tensor.stored_length() > 0);
     if !tensors.is_sorted_by_key(order) {
-        tensors.sort_by_key(order); // takes half as much memory again, whether it is needed or not
+        tensors.sort_by_key(order); // allocates half of the slice's size, so it is skipped if possible
     }
     let name_at = &|at: usize| tensors.get(at).map_or("", |tensor| tensor.name.as_str());
-    if let Some(twice) = Names::new(tensors.len(), name_at).twice(name_at) {
-        return Err(malformed("the name occurs twice").in_tensor(twice));
+    if let Some(duplicate) = NameIndex::new(tensors.len(), name_at).duplicate(name_at) {
+        return Err(malformed("the name occurs twice").in_tensor(duplicate));
     }
     let components = || tensors.iter().flat_map(|t| t.components.iter().map(move |c| (t, &c.range)));
     if let Some(data_end) = data_end {

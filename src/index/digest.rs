@@ -1,8 +1,8 @@
-//! What bytes can be checked by.
+//! Digests of components and files.
 
 use super::Encoding;
 
-/// A checksum as a file states it.
+/// A checksum or digest, as stated in a file or pinned by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Digest {
@@ -20,18 +20,18 @@ pub enum Digest {
     Blake3([u8; 32]),
 }
 
-/// What a component's bytes can be checked by.
+/// The expected digest of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ComponentDigest {
-    /// What they should have.
+    /// The expected digest.
     pub digest: Digest,
-    /// Which bytes it is over.
+    /// Which bytes the digest covers.
     pub over: DigestedBytes,
 }
 
 impl ComponentDigest {
-    /// The digest of the bytes as stored, of a component that is stored in this encoding, where it is a strong one.
+    /// The digest, if it is strong and covers the stored bytes of a component in this encoding.
     pub fn content(&self, encoding: Encoding) -> Option<&Digest> {
         let is_stored = self.over == DigestedBytes::Stored || encoding == Encoding::Raw;
         (is_stored && self.digest.is_strong()).then_some(&self.digest)
@@ -39,17 +39,17 @@ impl ComponentDigest {
 }
 
 impl Digest {
-    /// Whether nobody can make other bytes that have it: then it stands for the bytes themselves.
+    /// Whether the algorithm is collision-resistant, so that the digest identifies the bytes.
     pub fn is_strong(&self) -> bool {
         matches!(self, Digest::Sha256(_) | Digest::Blake3(_))
     }
 }
 
-/// Which bytes of a component a digest is over. They are the same where the component is stored raw.
+/// Which bytes of a component a digest covers. For raw components, stored and decoded bytes are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DigestedBytes {
     /// The bytes as stored.
     Stored,
-    /// The bytes once decoded.
+    /// The decoded bytes.
     Decoded,
 }

@@ -1,39 +1,40 @@
-//! Models in several files: what names the files, and which of them holds which tensor.
+//! Models in several files: the manifest that names the files, and which file contains which tensor.
 
 use super::{Digest, Index, Metadata};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use std::collections::HashMap;
 
-/// The largest models are uploaded in some hundred files. Stops a count, or a list, that would make the loader prepare
-/// and open thousands of files: each one costs memory, requests, and natively a file descriptor.
+/// Maximum number of files of a model. The largest models are uploaded in some hundred files. The limit stops a
+/// manifest that would make the loader open thousands of files, each of which costs memory, requests and natively a
+/// file descriptor.
 pub(crate) const MAX_PARTS: u64 = 1024;
 
-/// A small document that names the files of a model.
+/// A document that names the files of a model.
 #[doc(hidden)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
     /// The format of the manifest's files.
     pub format: &'static str,
-    /// The version, as the manifest states it.
+    /// The version, as stated in the manifest.
     pub version: String,
-    /// What the manifest says of the model.
+    /// The metadata of the model in the manifest.
     pub metadata: Metadata,
-    /// The files, in the manifest's order: a tensor's `shard` counts them.
+    /// The files, in the manifest's order. [`Tensor::shard`](super::Tensor::shard) is an index into this list.
     pub parts: Vec<Part>,
-    /// Which file holds which tensor, where the manifest says.
+    /// The index of the file of each tensor, as far as the manifest states it.
     pub tensor_parts: HashMap<String, usize>,
-    /// The file that says it in the manifest's stead, where there is one.
+    /// The file that lists the tensors of all files instead of the manifest, if there is one.
     pub catalog: Option<Catalog>,
 }
 
-/// The file of a model that lists the tensors of the others ([`Index::elsewhere`]), with numbers of shards that only
-/// the manifest explains.
+/// The file of a model that lists the tensors of the other files ([`Index::elsewhere`]). It identifies the files by
+/// shard numbers that the manifest defines.
 #[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalog {
-    /// Which of the manifest's parts it is.
+    /// The index of the file in the manifest's parts.
     pub part: usize,
-    /// Which part holds a shard.
+    /// The index of the part of each shard number.
     pub part_of_shard: HashMap<u64, usize>,
 }
 
@@ -41,34 +42,36 @@ pub struct Catalog {
 #[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Relative to the manifest; checked to stay in its folder. May be empty where there is a URL.
+    /// The path relative to the manifest, checked to be inside its folder. May be empty if there is a URL.
     pub path: String,
-    /// Where the file is instead, if the model was opened from a URL: any http(s) URL. Only AEROSET has some.
+    /// The http(s) URL of the file, used instead of the path if the model was opened from a URL. Only AEROSET has such
+    /// URLs.
     pub url: Option<String>,
-    /// Length in bytes, where the manifest says.
+    /// The length in bytes, if the manifest states it.
     pub byte_length: Option<u64>,
-    /// A checksum of the file, where the manifest has one.
+    /// The digest of the file, if the manifest states one.
     pub digest: Option<Digest>,
 }
 
 impl Catalog {
-    /// The part that holds a tensor of this shard.
+    /// The index of the part that contains a tensor of this shard.
     ///
     /// # Errors
-    /// `FORMAT` where the manifest has no part with this shard.
+    /// `FORMAT` if the manifest has no part for this shard.
     pub(crate) fn part_of(&self, tensor: &str, shard: u64) -> Result<usize> {
         let part = self.part_of_shard.get(&shard).copied();
         part.ok_or_else(|| {
-            malformed(format!("it is in shard {shard}, which no file of the manifest has")).in_tensor(tensor)
+            malformed(format!("it is in shard {shard}, but the manifest has no file for this shard")).in_tensor(tensor)
         })
     }
 }
 
 impl Manifest {
-    /// Which part holds which tensor, as far as the manifest and its catalog say. `listed` is what the catalog lists.
+    /// The names of tensors and the indices of their parts, as stated by the manifest and its catalog. `listed` is
+    /// [`Index::elsewhere`] of the catalog.
     ///
     /// # Errors
-    /// As for [`Catalog::part_of`].
+    /// The errors of [`Catalog::part_of`].
     pub(crate) fn stated_parts<'a>(
         &'a self,
         listed: Option<&'a HashMap<String, u64>>,
@@ -80,7 +83,7 @@ impl Manifest {
     }
 }
 
-/// Checks that a model does not have more files than weightstream takes. Called before anything is prepared for each.
+/// Checks the number of files of a model. Must be called before anything is allocated for each file.
 ///
 /// # Errors
 /// `LIMIT` for more than [`MAX_PARTS`].
@@ -94,21 +97,24 @@ pub(crate) fn check_part_count(count: u64) -> Result<()> {
     }
 }
 
-/// Checks that a part that lists tensors of other files is the one that the manifest has for that.
+/// Checks that a part that lists tensors of other files is the manifest's catalog.
 ///
 /// # Errors
-/// `FORMAT` where it should hold them itself.
-pub(crate) fn check_elsewhere(index: &Index, manifest: Option<&Manifest>, part: usize) -> Result<()> {
+/// `FORMAT` if another part lists tensors that it does not contain.
+pub(crate) fn check_catalog(index: &Index, manifest: Option<&Manifest>, part: usize) -> Result<()> {
     let catalog = manifest.and_then(|manifest| manifest.catalog.as_ref());
     if index.elsewhere.is_empty() || catalog.is_some_and(|catalog| catalog.part == part) {
         return Ok(());
     }
-    Err(malformed("it lists tensors but holds none of them, and the manifest does not have it as its index"))
+    Err(malformed("the file lists tensors that it does not contain, and the manifest does not name it as the index"))
 }
 
-/// A part's path as a manifest names it, if it stays in the manifest's folder.
+/// Checks the path of a part in a manifest. It must be inside the manifest's folder.
 ///
-/// Paths are file names, not URLs: whoever makes a URL of one must escape it.
+/// Paths are file names, not URLs. They must be escaped before they are used in a URL.
+///
+/// # Errors
+/// `FORMAT` for any other path.
 pub(crate) fn part_path(path: &str) -> Result<String> {
     let leads_out = path.split(['/', '\\']).any(|segment| segment == "..");
     let absolute = path.starts_with(['/', '\\']) || path.split('/').next().is_some_and(|s| s.contains(':'));
@@ -124,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_stays_in_its_folder() {
+    fn refuses_paths_outside_the_folder() {
         for good in ["a.apr", "shards/a.apr", "a..b", "%2e%2e/a", "ü 1.apr"] {
             assert!(part_path(good).is_ok(), "{good}");
         }

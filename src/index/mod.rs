@@ -1,4 +1,4 @@
-//! The vocabulary that all formats share: logical tensors, made of physical components.
+//! The types that all formats share: logical tensors, made of physical components.
 
 pub use crate::codec::digest::Hasher;
 use crate::dtype::Dtype;
@@ -19,34 +19,34 @@ pub use digest::{ComponentDigest, Digest, DigestedBytes};
 pub(crate) use manifest::MAX_PARTS;
 #[doc(hidden)]
 pub use manifest::{Catalog, Manifest, Part};
-pub(crate) use manifest::{check_elsewhere, check_part_count, part_path};
+pub(crate) use manifest::{check_catalog, check_part_count, part_path};
 
-/// What the model says of itself: a JSON object, in the order of the file.
+/// The metadata of a model: a JSON object, in file order.
 pub type Metadata = Map<String, Value>;
 
-/// What one file holds.
+/// The content of one file: metadata and tensors.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Index {
     /// The format's name: `"apr"`, `"safetensors"` …
     pub format: &'static str,
-    /// The version of the format, as the file states it.
+    /// The version of the format, as stated in the file.
     pub version: String,
-    /// What the model says of itself; null stands where `long_arrays` has something. See [`Index::whole_metadata`].
+    /// The metadata of the model. Keys whose values are in `long_arrays` are null here. See [`Index::whole_metadata`].
     pub metadata: Metadata,
-    /// Long arrays of the metadata, by their keys.
+    /// Long arrays of the metadata, with their keys.
     pub long_arrays: Vec<(String, LongArray)>,
-    /// In file order: ascending offsets of their first byte.
+    /// The tensors in file order: by ascending offset of their first byte.
     pub tensors: Vec<Tensor>,
-    /// Things a user may want to know that are no reason to refuse the file.
+    /// Warnings for the user. They do not prevent the file from being loaded.
     pub warnings: Vec<String>,
-    /// Tensors that the file lists although another one holds them, with the number of the shard that they are in:
-    /// see [`Catalog`].
+    /// Tensors that this file lists although other files contain them, with the shard number of that file. See
+    /// [`Catalog`].
     pub elsewhere: HashMap<String, u64>,
 }
 
 impl Index {
-    /// As [`Index::whole_metadata`], of which nothing is left then.
+    /// Like [`Index::whole_metadata`], but moves the metadata out of the index.
     pub(crate) fn take_metadata(&mut self) -> Metadata {
         let mut metadata = std::mem::take(&mut self.metadata);
         for (key, array) in std::mem::take(&mut self.long_arrays) {
@@ -55,7 +55,7 @@ impl Index {
         metadata
     }
 
-    /// What the model says of itself, all of it as JSON.
+    /// The complete metadata as JSON, including `long_arrays`. Copies all of it.
     pub fn whole_metadata(&self) -> Metadata {
         let mut metadata = self.metadata.clone();
         for (key, array) in &self.long_arrays {
@@ -65,23 +65,23 @@ impl Index {
     }
 }
 
-/// A named array: what a user asks for.
+/// A named array of numbers.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Tensor {
-    /// Unique within a model; any UTF-8.
+    /// The name: any UTF-8, unique within a model.
     pub name: String,
     /// The type of the elements.
     pub dtype: Dtype,
-    /// Row-major, outermost dimension first; empty for a scalar.
+    /// The shape, outermost dimension first, for row-major order. Empty for a scalar.
     pub shape: Vec<u64>,
     /// How the components make up the tensor.
     pub layout: Layout,
-    /// The stretches of the file that hold it: one called `data` for a dense tensor.
+    /// The parts of the file that contain the tensor. A dense tensor has one component, `data`.
     pub components: Vec<Component>,
-    /// What else the format says of this tensor (quantization, `param_id` …).
+    /// Further format-specific attributes (quantization, `param_id` …).
     pub attributes: Metadata,
-    /// Which file of the model holds it, counted from 0.
+    /// The number of the model's file that contains the tensor, counted from 0.
     pub shard: usize,
 }
 
@@ -89,13 +89,13 @@ pub struct Tensor {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Layout {
-    /// One component, `data`, row by row.
+    /// One component, `data`, in row-major order.
     Dense,
     /// Compressed sparse rows: `values`, `indices`, `indptr`.
     SparseCsr,
     /// Coordinates: `values`, `coords`.
     SparseCoo,
-    /// A layout that weightstream lists and loads by components without interpreting it.
+    /// Another layout. Its components are listed and loaded without interpretation.
     Other(Box<str>),
 }
 
@@ -111,61 +111,61 @@ impl Layout {
     }
 }
 
-/// The sum of lengths that files claim, or the largest number if there is none so large.
+/// The sum of lengths that a file states; `u64::MAX` on overflow.
 pub(crate) fn saturating_sum(lengths: impl Iterator<Item = u64>) -> u64 {
     lengths.fold(0, u64::saturating_add)
 }
 
-/// The component that dense tensors have.
+/// The role of a dense tensor's component.
 const DATA: &str = "data";
 
-/// A stretch of a file that holds a tensor, or a part of one.
+/// A range of a file that contains a tensor, or a part of one.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Component {
-    /// What it is to the tensor: `data`, `values`, `indices` …
+    /// The role in the tensor: `data`, `values`, `indices` …
     pub role: Cow<'static, str>,
-    /// The type of its elements.
+    /// The type of the elements.
     pub dtype: Dtype,
-    /// The stored bytes, from the start of the file.
+    /// The range of the stored bytes in the file.
     pub range: Range<u64>,
-    /// How the stored bytes become elements.
+    /// How the elements are encoded.
     pub encoding: Encoding,
-    /// Bytes once decoded; `None` where the format does not say (zstd without a length).
+    /// The decoded length in bytes; `None` if the format does not state it (zstd without a content size).
     pub decoded_length: Option<u64>,
-    /// The most bytes that it can be once decoded, where `decoded_length` is `None` but layout and shape say so.
+    /// The maximum decoded length in bytes, if `decoded_length` is `None` and layout and shape determine a maximum.
     pub max_decoded_length: Option<u64>,
-    /// What the bytes can be checked by.
+    /// The digest of the component, if the file has one.
     pub digest: Option<ComponentDigest>,
-    /// What any part of the bytes can be checked by.
+    /// The digests of the pages that contain the bytes, if the file has them. They verify partial reads.
     pub pages: Option<Box<PageTable>>,
 }
 
-/// Where a file has the digests of the pages that one of its stretches is cut into. They are read when they are needed:
-/// see [`page_digests`](crate::format::page_digests).
+/// The location of the page digests of a range of the file. The digests are read when they are needed: see
+/// [`page_digests`](crate::format::page_digests).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PageTable {
-    /// The stretch of the file.
+    /// The range of the file that is divided into pages.
     pub over: Range<u64>,
-    /// The digests.
+    /// The range of the file that contains the digests.
     pub at: Range<u64>,
 }
 
-/// How stored bytes become elements.
+/// How the elements of a component are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Encoding {
-    /// As they are.
+    /// Not encoded: the stored bytes are the decoded bytes.
     Raw,
-    /// As they are, but the bytes of each number in the opposite order: byte `n` of the stored bytes belongs to
-    /// the same element as byte `n` of the decoded ones. A number is as wide as an element of the dtype's
-    /// [`ArrayKind`](crate::dtype::ArrayKind), so that a complex one is two.
+    /// The bytes of each number are in the opposite order of the decoded ones. Stored byte `n` belongs to the same
+    /// element as decoded byte `n`. A number is as wide as an element of the dtype's
+    /// [`ArrayKind`](crate::dtype::ArrayKind), so a complex element is two numbers.
     BigEndian,
-    /// APR v2's LZ4: blocks of at most 64 KiB, each behind its stored length as a u32.
+    /// LZ4 in APR v2: blocks of at most 64 KiB, each preceded by its stored length as a u32.
     #[cfg(feature = "lz4")]
     Lz4Blocks,
-    /// One LZ4 block of any length, behind its decoded length as a u32.
+    /// One LZ4 block of any length, preceded by its decoded length as a u32.
     #[cfg(feature = "lz4")]
     Lz4Block,
     /// Zstandard frames, one or more.
@@ -186,7 +186,7 @@ impl Encoding {
         }
     }
 
-    /// Whether byte `n` of the stored bytes belongs to the same element as byte `n` of the decoded ones.
+    /// Whether stored byte `n` belongs to the same element as decoded byte `n`.
     pub fn keeps_positions(self) -> bool {
         matches!(self, Encoding::Raw | Encoding::BigEndian)
     }
@@ -199,30 +199,30 @@ impl Tensor {
         Tensor { name, dtype, shape, layout, components: vec![data], attributes, shard: 0 }
     }
 
-    /// Bytes once decoded, over all components; `None` where one of them does not say.
+    /// The decoded length in bytes over all components; `None` if it is unknown for one of them.
     pub fn byte_length(&self) -> Option<u64> {
         self.components.iter().try_fold(0u64, |sum, c| sum.checked_add(c.decoded_length?))
     }
 
-    /// Bytes as the file stores them, over all components.
+    /// The stored length in bytes over all components.
     pub fn stored_length(&self) -> u64 {
         let lengths = self.components.iter().map(|c| c.range.end - c.range.start);
-        lengths.fold(0, u64::saturating_add) // files of unknown length may claim anything
+        lengths.fold(0, u64::saturating_add) // in a file of unknown length, the lengths are unchecked
     }
 
-    /// Where the tensor begins in its file.
+    /// The offset of the tensor's first byte in its file.
     pub fn first_byte(&self) -> u64 {
         self.components.iter().map(|c| c.range.start).min().unwrap_or(0)
     }
 }
 
 impl Component {
-    /// The page digests that its bytes are checked by: where only some are read, or where it has no digest of its own.
+    /// The page digests that verify the component: for partial reads, and for components without their own digest.
     pub(crate) fn checking_pages(&self, is_read_whole: bool) -> Option<&PageTable> {
         self.pages.as_deref().filter(|_| !is_read_whole || self.digest.is_none())
     }
 
-    /// Raw bytes called `data`, as long as they are stored.
+    /// A component `data` of raw bytes.
     pub fn raw(dtype: Dtype, range: Range<u64>) -> Self {
         let decoded_length = Some(range.end - range.start);
         Component {
@@ -238,21 +238,21 @@ impl Component {
     }
 }
 
-/// What a file calls a component. Nearly all are called the same: that takes no memory.
+/// The role of a component. The most frequent role needs no allocation.
 pub(crate) fn role_named(name: &str) -> Cow<'static, str> {
     if name == DATA { DATA.into() } else { name.to_owned().into() }
 }
 
-/// What a file turned out to be.
+/// The result of parsing a file.
 #[doc(hidden)]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Parsed {
     /// A file of tensors.
     File(Index),
-    /// A file of tensors that says of itself which part of a model it is.
+    /// A file of tensors that states which part of a model it is.
     Part(Index, Split),
-    /// A document that names files of tensors.
+    /// A manifest that names files of tensors.
     Manifest(Manifest),
-    /// A file that is compressed as a whole: this component of it decodes to another file, which is read instead.
+    /// A file that is compressed as a whole: this component decodes to the file that is read instead.
     Packed(Component),
 }

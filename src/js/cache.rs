@@ -1,4 +1,4 @@
-//! Lists and deletes what is cached.
+//! Lists and deletes cached files.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
@@ -13,21 +13,19 @@ use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
 
-/// An array of `CachedFile`; empty where there is no cache. Files that were read with several credentials are in it
-/// several times.
+/// Resolves to an array of `CachedFile`. The array is empty if there is no cache. A file that was read with several
+/// credentials is listed once for each of them.
 #[wasm_bindgen(js_name = cacheList)]
 pub fn list() -> Promise {
     future_to_promise(async {
         let all = Array::new();
         for cache in caches().await {
             for file in cache.list().await.map_err(failure)? {
-                let file: Array = file.unchecked_into();
-                let key = file.get(0).as_string().unwrap_or_default();
                 all.push(&value::object([
-                    ("url", key::name_in(&key).into()),
-                    ("cachedBytes", file.get(1)),
-                    ("byteLength", file.get(2)),
-                    ("lastUsed", js_sys::Date::new(&file.get(3)).into()),
+                    ("url", key::name_in(&file.key).into()),
+                    ("cachedBytes", value::from_u64(file.cached_bytes)),
+                    ("byteLength", file.byte_length.map_or(JsValue::UNDEFINED, value::from_u64)),
+                    ("lastUsed", js_sys::Date::new(&(file.last_used_ms as f64).into()).into()),
                 ]));
             }
         }
@@ -35,7 +33,7 @@ pub fn list() -> Promise {
     })
 }
 
-/// Forgets a file, whatever the credentials that it was read with: by its absolute URL, or by its name as it is listed.
+/// Deletes a file, for all credentials that it was read with. `url` is its absolute URL, `name` its name in the list.
 #[wasm_bindgen(js_name = cacheDelete)]
 pub fn delete(url: String, name: String) -> Promise {
     future_to_promise(async move {
@@ -46,7 +44,7 @@ pub fn delete(url: String, name: String) -> Promise {
     })
 }
 
-/// Forgets everything.
+/// Deletes all cached files.
 #[wasm_bindgen(js_name = cacheClear)]
 pub fn clear() -> Promise {
     future_to_promise(async {
@@ -57,10 +55,10 @@ pub fn clear() -> Promise {
     })
 }
 
-/// All that files of this origin may be in.
+/// All caches that may contain files of this origin.
 fn caches() -> LocalBoxFuture<'static, Vec<Rc<Client>>> {
     let caches = async {
-        let others = Client::of_others().await; // knows first where this page has them
+        let others = Client::indexed_db_of_others().await; // runs first: it determines where this page caches
         std::iter::once(Client::get()).chain(others).collect()
     };
     caches.boxed_local()
@@ -68,10 +66,10 @@ fn caches() -> LocalBoxFuture<'static, Vec<Rc<Client>>> {
 
 async fn delete_from(cache: &Rc<Client>, names: &[String]) -> Result<()> {
     let listed = cache.list().await?;
-    let keys = listed.iter().filter_map(|file| file.unchecked_into::<Array>().get(0).as_string());
-    let mut doomed: Vec<_> = keys.filter(|key| names.iter().any(|name| name == key::name_in(key))).collect();
-    doomed.extend_from_slice(names); // also what cannot be listed
-    for key in doomed {
+    let keys = listed.into_iter().map(|file| file.key);
+    let mut deleted: Vec<_> = keys.filter(|key| names.iter().any(|name| name == key::name_in(key))).collect();
+    deleted.extend_from_slice(names); // also deletes entries that cannot be listed
+    for key in deleted {
         cache.delete(&key, None).await?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Work that stops when its signal aborts or its loader closes: dropping a future stops its requests.
+//! Cancels work when its signal aborts or its loader closes. Dropping the future of the work stops its requests.
 
 use super::failure;
 use crate::error::{Error, ErrorKind, Result};
@@ -11,52 +11,53 @@ use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::{Closure, wasm_bindgen};
 use web_sys::AbortSignal;
 
-/// Whether a loader is closed, and who wants to know when it is.
+/// Tells pending work that a loader is closed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Closing {
+pub(super) struct CloseSignal {
     is_closed: Rc<Cell<bool>>,
-    waiting: Rc<RefCell<Vec<oneshot::Sender<()>>>>,
+    waiters: Rc<RefCell<Vec<oneshot::Sender<()>>>>,
 }
 
-impl Closing {
+impl CloseSignal {
     pub(super) fn close(&self) {
         self.is_closed.set(true);
-        for waiting in self.waiting.take() {
-            waiting.send(()).ok(); // its work may have ended already
+        for waiter in self.waiters.take() {
+            waiter.send(()).ok(); // the receiver is gone if its work has ended
         }
     }
 
-    /// Waits for it.
+    /// Waits until the loader is closed.
     pub(super) async fn closed(&self) {
         if self.is_closed.get() {
             return;
         }
         let (sender, receiver) = oneshot::channel();
         {
-            let mut waiting = self.waiting.borrow_mut();
-            waiting.retain(|sender| !sender.is_canceled());
-            waiting.push(sender);
+            let mut waiters = self.waiters.borrow_mut();
+            waiters.retain(|sender| !sender.is_canceled());
+            waiters.push(sender);
         }
         receiver.await.ok();
     }
 }
 
-/// Does the work unless the signal aborts or the loader closes first. An abort rejects with the signal's own reason.
-pub(super) async fn unless<T>(
+/// Runs the work until it completes, the signal aborts or the loader closes. An abort rejects with the signal's own
+/// reason.
+pub(super) async fn run_until_stopped<T>(
     signal: Option<AbortSignal>,
-    closing: &Closing,
+    close_signal: &CloseSignal,
     work: impl Future<Output = Result<T>>,
 ) -> Result<T, JsValue> {
-    // The stop is asked first, so that a signal that is aborted already starts no work.
-    match future::select(pin!(stopped(signal.as_ref(), closing)), pin!(work)).await {
+    // `select` polls `stopped` first, so no work starts if the signal is already aborted.
+    match future::select(pin!(stopped(signal.as_ref(), close_signal)), pin!(work)).await {
         Either::Left((reason, _)) => Err(reason),
         Either::Right((outcome, _)) => outcome.map_err(failure),
     }
 }
 
-/// Waits until the signal aborts or the loader closes, and gives what calls reject with then.
-pub(super) async fn stopped(signal: Option<&AbortSignal>, closing: &Closing) -> JsValue {
-    let closed = pin!(closing.closed());
+/// Waits until the signal aborts or the loader closes. Returns the value that pending calls reject with.
+pub(super) async fn stopped(signal: Option<&AbortSignal>, close_signal: &CloseSignal) -> JsValue {
+    let closed = pin!(close_signal.closed());
     match signal {
         None => closed.await,
         Some(signal) => {
@@ -84,7 +85,7 @@ extern "C" {
     fn reason(this: &Signal) -> JsValue;
 }
 
-/// Waits for the abort and gives the signal's reason.
+/// Waits until the signal aborts, and returns its reason.
 async fn aborted(signal: &AbortSignal) -> JsValue {
     use wasm_bindgen::JsCast;
     let signal: &Signal = signal.unchecked_ref();
@@ -93,22 +94,23 @@ async fn aborted(signal: &AbortSignal) -> JsValue {
         let mut sender = Some(sender);
         let listener = Closure::new(move || {
             if let Some(sender) = sender.take() {
-                sender.send(()).ok(); // the work may have ended already
+                sender.send(()).ok(); // the receiver is gone if the work has ended
             }
         });
-        let listening = Listening { signal, listener };
-        listening.signal.add_event_listener("abort", &listening.listener);
+        let registered = AbortListener { signal, listener };
+        registered.signal.add_event_listener("abort", &registered.listener);
         receiver.await.ok();
     }
     signal.reason()
 }
 
-struct Listening<'a> {
+/// Removes the event listener when it is dropped.
+struct AbortListener<'a> {
     signal: &'a Signal,
     listener: Closure<dyn FnMut()>,
 }
 
-impl Drop for Listening<'_> {
+impl Drop for AbortListener<'_> {
     fn drop(&mut self) {
         self.signal.remove_event_listener("abort", &self.listener);
     }

@@ -1,18 +1,18 @@
-//! Errors on their way to JavaScript, where `weightstream.js` makes a `LoadError` of them.
+//! The error type that is passed to JavaScript, where `weightstream.js` converts it to a `LoadError`.
 
 use super::value;
 use crate::error::Error;
 use js_sys::Array;
 use wasm_bindgen::prelude::*;
 
-/// What a `LoadError` is made of.
+/// The fields of a `LoadError`.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Failure(Error);
 
 #[wasm_bindgen]
 impl Failure {
-    /// The whole message.
+    /// The message, including the URL, the tensor and the advice.
     #[wasm_bindgen(getter)]
     pub fn message(&self) -> String {
         self.0.to_string()
@@ -24,19 +24,19 @@ impl Failure {
         self.0.code().to_owned()
     }
 
-    /// The file.
+    /// The URL or path of the file.
     #[wasm_bindgen(getter)]
     pub fn url(&self) -> Option<String> {
         self.0.place.url.clone()
     }
 
-    /// The tensor.
+    /// The name of the tensor.
     #[wasm_bindgen(getter)]
     pub fn tensor(&self) -> Option<String> {
         self.0.place.tensor.clone()
     }
 
-    /// The bytes, half-open.
+    /// The byte range in the file, `[start, end)`.
     #[wasm_bindgen(getter)]
     pub fn range(&self) -> Option<Array> {
         let range = self.0.place.range.as_ref()?;
@@ -49,14 +49,14 @@ impl Failure {
         self.0.place.status
     }
 
-    /// The exception behind it.
+    /// The exception that caused the error.
     #[wasm_bindgen(getter)]
     pub fn cause(&self) -> JsValue {
         self.0.place.cause.clone().unwrap_or(JsValue::UNDEFINED)
     }
 }
 
-/// The error as a rejection.
+/// Converts an error to the value that a promise rejects with.
 pub(super) fn failure(error: Error) -> JsValue {
     Failure(error).into()
 }

@@ -1,6 +1,6 @@
-//! The index as it crosses to JavaScript, where `weightstream.js` makes `TensorInfo` of it: names as one text, all else
-//! as numbers. Rows of JSON took twice the time to become objects, and each string that crosses by itself takes a
-//! microsecond.
+//! Passes the index to JavaScript, where `weightstream.js` creates the `TensorInfo` objects. All names are passed as
+//! one string and everything else as numbers: parsing rows of JSON took twice as long, and each string that is passed
+//! separately takes a microsecond.
 
 use super::{byte_length_of, value};
 use crate::error::{Error, ErrorKind, Result};
@@ -9,30 +9,30 @@ use js_sys::{Array, Float64Array, Function};
 use std::rc::Rc;
 use wasm_bindgen::JsValue;
 
-/// So many tensors cross at a time: what is needed for that alone stays small, and is gone before the browser looks for
-/// garbage.
+/// The number of tensors in a batch. Small batches bound the temporary memory.
 const BATCH_TENSORS: usize = 1024;
 
-/// Dtypes, layouts and the like are few. Stops forged ones that would all be compared with each other.
-const MAX_WORDS_COMPARED: usize = 32;
+/// How many strings of the string table are searched for a duplicate. Files have few dtypes, layouts, roles and
+/// encodings; the limit bounds the time for a malicious file that has many.
+const MAX_STRINGS_COMPARED: usize = 32;
 
-/// Calls `add` with one batch after the other: the names, joined; the numbers; the words that numbers stand for; and
-/// the attributes of those tensors that have some.
-pub(super) fn hand_over(tensors: &[Rc<Tensor>], add: &Function) -> Result<()> {
-    let mut room = Float64Array::new_with_length(0);
+/// Calls `add` once for each batch, with the concatenated names, the numbers, the string table that some numbers index,
+/// and the attributes of the tensors that have any.
+pub(super) fn pass_tensors(tensors: &[Rc<Tensor>], add: &Function) -> Result<()> {
+    let mut buffer = Float64Array::new_with_length(0);
     let mut batch = Batch::default();
     for tensors in tensors.chunks(BATCH_TENSORS) {
         batch.clear();
         tensors.iter().for_each(|tensor| batch.add(tensor));
-        let words: Array = batch.words.iter().map(|word| JsValue::from_str(word)).collect();
+        let strings: Array = batch.strings.iter().map(|string| JsValue::from_str(string)).collect();
         let length = batch.numbers.len() as u32;
-        if room.length() < length {
-            room = Float64Array::new_with_length(length);
+        if buffer.length() < length {
+            buffer = Float64Array::new_with_length(length);
         }
-        let numbers = room.subarray(0, length);
+        let numbers = buffer.subarray(0, length);
         numbers.copy_from(&batch.numbers);
-        add.call4(&JsValue::NULL, &batch.names.as_str().into(), &numbers, &words, &batch.attributes)
-            .map_err(|_| Error::new(ErrorKind::Internal, "tensors of the index cannot be listed"))?;
+        add.call4(&JsValue::NULL, &batch.names.as_str().into(), &numbers, &strings, &batch.attributes)
+            .map_err(|_| Error::new(ErrorKind::Internal, "the tensors of the index cannot be passed to JavaScript"))?;
     }
     Ok(())
 }
@@ -41,7 +41,8 @@ pub(super) fn hand_over(tensors: &[Rc<Tensor>], add: &Function) -> Result<()> {
 struct Batch<'a> {
     names: String,
     numbers: Vec<f64>,
-    words: Vec<&'a str>,
+    /// The string table. Numbers refer to its elements by index.
+    strings: Vec<&'a str>,
     attributes: Array,
 }
 
@@ -49,19 +50,19 @@ impl<'a> Batch<'a> {
     fn clear(&mut self) {
         self.names.clear();
         self.numbers.clear();
-        self.words.clear();
+        self.strings.clear();
         self.attributes = Array::new();
     }
 
-    /// Its numbers are read in the same order by `addTensors` in `weightstream.js`.
+    /// Adds a tensor. `addTensors` in `weightstream.js` reads the numbers in the same order.
     fn add(&mut self, tensor: &'a Tensor) {
         let Tensor { name, dtype, shape, layout, components, attributes, shard } = tensor;
         self.names.push_str(name);
         self.number(value::utf16_length(name) as u64);
-        self.word(dtype.name());
+        self.string(dtype.name());
         self.number(shape.len() as u64);
         shape.iter().for_each(|dim| self.number(*dim));
-        self.word(layout.name());
+        self.string(layout.name());
         self.number(byte_length_of(tensor));
         self.number(*shard as u64);
         self.number(components.len() as u64);
@@ -74,25 +75,26 @@ impl<'a> Batch<'a> {
 
     fn component(&mut self, component: &'a Component) {
         let Component { role, dtype, range, encoding, decoded_length, .. } = component;
-        self.word(role);
-        self.word(dtype.name());
+        self.string(role);
+        self.string(dtype.name());
         self.numbers.push(decoded_length.map_or(f64::NAN, |length| length as f64));
         self.number(range.end - range.start);
-        self.word(encoding.name());
+        self.string(encoding.name());
     }
 
-    /// Integers beyond 2^53 become the nearest numbers.
+    /// Adds a number. Integers above 2^53 are rounded to the nearest double.
     fn number(&mut self, number: u64) {
         self.numbers.push(number as f64);
     }
 
-    fn word(&mut self, word: &'a str) {
-        let known =
-            self.words.iter().take(MAX_WORDS_COMPARED).position(|known| std::ptr::eq(*known, word) || *known == word);
-        let at = known.unwrap_or_else(|| {
-            self.words.push(word);
-            self.words.len() - 1
+    /// Adds the index of a string in the string table.
+    fn string(&mut self, string: &'a str) {
+        let is_same = |known: &&str| std::ptr::eq(*known, string) || *known == string;
+        let found = self.strings.iter().take(MAX_STRINGS_COMPARED).position(is_same);
+        let index = found.unwrap_or_else(|| {
+            self.strings.push(string);
+            self.strings.len() - 1
         });
-        self.number(at as u64);
+        self.number(index as u64);
     }
 }

@@ -1,4 +1,4 @@
-//! What a model says of itself as it crosses to JavaScript.
+//! Passes the metadata of a model to JavaScript.
 
 use super::value;
 use crate::error::{Error, ErrorKind, Result};
@@ -6,12 +6,14 @@ use crate::index::{Index, LongArray, Manifest, Strings};
 use js_sys::{Array, Float32Array, Function, Int32Array, Object, Uint32Array};
 use wasm_bindgen::JsValue;
 
-/// So many strings of a vocabulary cross at a time. One that is kept keeps the text of them all.
+/// The number of strings that are passed at a time. It is limited because a substring in JavaScript can keep the joined
+/// string of its whole batch in memory.
 const BATCH_STRINGS: usize = 4096;
 
-/// What the manifest says and then the first file. `add` puts items into an array, from a place on: those of a typed
-/// array, or the strings of a text of which it is told the lengths.
-pub(super) fn from_heads(manifest: Option<&Manifest>, first: Option<&Index>, add: &Function) -> Result<JsValue> {
+/// Returns a `Metadata` object with the metadata of the manifest and of the first file. Keys of the file take
+/// precedence. `add` writes items into an array from an index on: the numbers of a typed array, or the substrings of a
+/// string whose lengths the typed array contains.
+pub(super) fn from_headers(manifest: Option<&Manifest>, first: Option<&Index>, add: &Function) -> Result<JsValue> {
     let metadata = Object::new();
     if let Some(manifest) = manifest {
         value::extend(&metadata, &manifest.metadata);
@@ -22,16 +24,16 @@ pub(super) fn from_heads(manifest: Option<&Manifest>, first: Option<&Index>, add
             value::set(&metadata, key, &from_long_array(array, add)?);
         }
     }
-    let of_manifest = || manifest.map_or(("", ""), |manifest| (manifest.format, &manifest.version));
-    let (format, version) = first.map_or_else(of_manifest, |first| (first.format, &first.version));
+    let manifest_format = || manifest.map_or(("", ""), |manifest| (manifest.format, &manifest.version));
+    let (format, version) = first.map_or_else(manifest_format, |first| (first.format, &first.version));
     Ok(value::object([("format", format.into()), ("version", version.into()), ("metadata", metadata.into())]))
 }
 
 fn from_long_array(array: &LongArray, add: &Function) -> Result<JsValue> {
-    let items = Array::new_with_length(array.len() as u32); // to grow it would take more time than to fill it
+    let items = Array::new_with_length(array.len() as u32); // growing the array would take longer than filling it
     let add = |start: usize, numbers: JsValue, text: JsValue| {
         let added = add.call4(&JsValue::NULL, &items, &JsValue::from(start as u32), &numbers, &text);
-        added.map_err(|_| Error::new(ErrorKind::Internal, "an array of the metadata cannot be handed out"))
+        added.map_err(|_| Error::new(ErrorKind::Internal, "an array of the metadata cannot be passed to JavaScript"))
     };
     match array {
         LongArray::Strings(strings) => add_strings(strings, add)?,
@@ -42,7 +44,7 @@ fn from_long_array(array: &LongArray, add: &Function) -> Result<JsValue> {
     Ok(items.into())
 }
 
-/// A string that crosses by itself costs a microsecond: they are joined, and cut there.
+/// Passes joined strings, which JavaScript splits: each string that is passed separately takes a microsecond.
 fn add_strings(strings: &Strings, add: impl Fn(usize, JsValue, JsValue) -> Result<JsValue>) -> Result<()> {
     for (batch, (text, strings)) in strings.chunks(BATCH_STRINGS).enumerate() {
         let lengths: Vec<u32> = strings.map(|string| value::utf16_length(string) as u32).collect();

@@ -1,4 +1,4 @@
-//! The face that JavaScript sees, below its own `weightstream.js`: promises in, plain objects out, no logic.
+//! The interface to JavaScript, which `weightstream.js` calls. It returns promises and plain objects, and has no logic.
 
 mod allocator;
 mod cache;
@@ -19,14 +19,14 @@ use crate::loader::{Loader, Pool, Stats, TensorRequest};
 use crate::source::cached::Report;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::web::WebSource;
-use crate::workers::{WebCrypto, WorkerPool};
-use cancel::Closing;
+use crate::workers::{PoolHandle, WebCrypto};
+use cancel::CloseSignal;
 use failure::failure;
 use futures::future::{self, Either};
 use futures::lock::Mutex;
 use futures::stream::{LocalBoxStream, StreamExt, TryStreamExt};
 use js_sys::{Array, Function, Promise};
-use progress::Meter;
+use progress::ProgressReporter;
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
@@ -36,48 +36,49 @@ use wasm_bindgen_futures::{future_to_promise, spawn_local};
 /// An open model.
 #[wasm_bindgen(js_name = Loader)]
 pub struct JsLoader {
-    /// `None` once it is closed, so that its memory is free at once and not when JavaScript collects this.
+    /// `None` once it is closed, so its memory is freed immediately and not when JavaScript collects this object.
     loader: RefCell<Option<Rc<Loader<WebSource>>>>,
     stats: Rc<Stats>,
-    closing: Closing,
+    close_signal: CloseSignal,
     on_progress: Option<Function>,
-    /// Where the model comes from a URL: the requests that were made.
+    /// The number of requests, if the model is loaded from a URL.
     requests: Option<Rc<Cell<u64>>>,
     cache: Rc<Report>,
-    workers: Option<Rc<WorkerPool>>,
+    workers: Option<Rc<PoolHandle>>,
 }
 
-/// The tensors of one `tensors()` call, on their way.
+/// The stream of tensors that one `tensors()` call returns.
 #[wasm_bindgen]
 pub struct TensorStream {
-    /// `None` once nothing more comes.
+    /// `None` after the last tensor, an error or a cancellation.
     tensors: Rc<Mutex<Option<TensorResults>>>,
     signal: Option<web_sys::AbortSignal>,
-    closing: Closing,
-    /// Closed when nobody wants any more of them.
-    unwanted: Closing,
+    close_signal: CloseSignal,
+    /// Closed when JavaScript cancels or drops the stream, or when the stream has ended.
+    cancelled: CloseSignal,
 }
 
 type TensorResults = LocalBoxStream<'static, Result<JsValue, Error>>;
 
 #[wasm_bindgen(js_class = Loader)]
 impl JsLoader {
-    /// `source` as in `StreamingLoader.open`, URLs as absolute strings. Options are checked already.
+    /// Opens a model. `source` and `options` are those of `StreamingLoader.open`, as `weightstream.options.js` has
+    /// checked and converted them.
     pub fn open(source: JsValue, options: JsValue) -> Promise {
         future_to_promise(async move {
             let settings = options::read(&source, &options)?;
-            let closing = Closing::default();
+            let close_signal = CloseSignal::default();
             let requests = source.is_string().then(|| Rc::clone(&settings.client.requests));
             let cache = Rc::new(Report::default());
-            let workers = (settings.workers > 0).then(|| Rc::new(WorkerPool::new(settings.workers)));
+            let workers = (settings.workers > 0).then(|| Rc::new(PoolHandle::new(settings.workers)));
             let pool: Option<Rc<dyn Pool<JsBuffer>>> = match &workers {
                 Some(workers) => Some(Rc::clone(workers) as Rc<_>),
-                None => WebCrypto::of_this_page().map(|crypto| Rc::new(crypto) as Rc<_>),
+                None => WebCrypto::detect().map(|crypto| Rc::new(crypto) as Rc<_>),
             };
             let opening = async {
-                let mut source = WebSource::new(&source, settings.client)?.arranged().await?;
-                if let Some(kept) = settings.cache {
-                    source = source.kept_in(kept, settings.naming, Rc::clone(&cache)).await?;
+                let mut source = WebSource::new(&source, settings.client)?.into_root().await?;
+                if let Some(choice) = settings.cache {
+                    source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
                 }
                 let loader = Loader::open(source, settings.loader).await?;
                 Ok(match pool {
@@ -85,19 +86,19 @@ impl JsLoader {
                     None => loader,
                 })
             };
-            let loader = Rc::new(cancel::unless(settings.signal, &closing, opening).await?);
+            let loader = Rc::new(cancel::run_until_stopped(settings.signal, &close_signal, opening).await?);
             let (stats, on_progress) = (loader.shared_stats(), settings.on_progress);
             let loader = RefCell::new(Some(loader));
-            Ok(JsLoader { loader, stats, closing, on_progress, requests, cache, workers }.into())
+            Ok(JsLoader { loader, stats, close_signal, on_progress, requests, cache, workers }.into())
         })
     }
 
-    /// The metadata. Calls `add` for the items of long arrays.
+    /// Resolves to the metadata. Calls `add` for the items of long arrays.
     #[wasm_bindgen(js_name = loadMetadata)]
     pub fn load_metadata(&self, add: Function) -> Promise {
         self.run(None, async move |loader| {
             let (manifest, first) = loader.heads().await?;
-            metadata::from_heads(manifest, first.as_deref().map(|first| &first.index), &add)
+            metadata::from_headers(manifest, first.as_deref().map(|first| &first.index), &add)
         })
     }
 
@@ -105,70 +106,70 @@ impl JsLoader {
     #[wasm_bindgen(js_name = loadIndex)]
     pub fn load_index(&self, add: Function) -> Promise {
         self.run(None, async move |loader| {
-            list::hand_over(&loader.load_index().await?, &add)?;
+            list::pass_tensors(&loader.load_index().await?, &add)?;
             Ok(JsValue::UNDEFINED)
         })
     }
 
-    /// One tensor.
+    /// Loads one tensor.
     #[wasm_bindgen(js_name = loadTensor)]
     pub fn load_tensor(&self, name: String, options: JsValue) -> Promise {
-        let meter = self.meter("loadTensor");
+        let reporter = self.reporter("loadTensor");
         self.run(options::signal(&options), async move |loader| {
             let (rows, into) = options::tensor_request(&options);
-            let observer = Rc::clone(&meter);
+            let observer = Rc::clone(&reporter);
             let loaded = loader.load_tensor(&name, TensorRequest { rows, into }, observer).await?;
-            meter.finish(None);
+            reporter.finish(None);
             tensor::from_loaded(loaded)
         })
     }
 
-    /// Starts loading; what fails is left to `load_tensor`.
+    /// Starts to load tensors for later calls of `load_tensor`, which report the errors.
     pub fn prefetch(&self, names: Vec<String>) {
         let Some(loader) = self.loader.borrow().clone() else { return };
-        let meter = self.meter("prefetch");
-        let work = loader.prefetch(names, Rc::clone(&meter) as Rc<_>);
-        let closing = self.closing.clone();
+        let reporter = self.reporter("prefetch");
+        let work = loader.prefetch(names, Rc::clone(&reporter) as Rc<_>);
+        let close_signal = self.close_signal.clone();
         spawn_local(async move {
             let finished = async {
                 work.await;
                 Ok(())
             };
-            if cancel::unless(None, &closing, finished).await.is_ok() {
-                meter.finish(None);
+            if cancel::run_until_stopped(None, &close_signal, finished).await.is_ok() {
+                reporter.finish(None);
             }
         });
     }
 
-    /// Many tensors: all of them where `names` is undefined.
+    /// Streams the named tensors, or all tensors if `names` is undefined.
     pub fn tensors(&self, names: Option<Vec<String>>, signal: Option<web_sys::AbortSignal>) -> TensorStream {
-        let meter = self.meter("tensors");
+        let reporter = self.reporter("tensors");
         let loader = self.loader.borrow().clone();
         let opening = async move {
             let loader = loader.ok_or_else(cancel::closed_error)?;
-            let tensors = loader.tensors(names, Rc::clone(&meter) as Rc<_>).await?;
+            let tensors = loader.tensors(names, Rc::clone(&reporter) as Rc<_>).await?;
             let tensors = tensors.and_then(async |loaded| tensor::from_loaded(loaded));
             let end = futures::stream::once(async move {
-                meter.finish(meter.verified_by());
+                reporter.finish(reporter.verified_by());
                 Ok(None)
             });
             Ok(tensors.map_ok(Some).chain(end).try_filter_map(async |tensor| Ok(tensor)))
         };
         let tensors = Box::pin(futures::stream::once(opening).try_flatten());
-        TensorStream::new(tensors, signal, self.closing.clone())
+        TensorStream::new(tensors, signal, self.close_signal.clone())
     }
 
-    /// Reads and checks everything.
+    /// Reads and verifies the whole model.
     pub fn verify(&self, signal: Option<web_sys::AbortSignal>) -> Promise {
-        let meter = self.meter("verify");
+        let reporter = self.reporter("verify");
         self.run(signal, async move |loader| {
-            let verified = loader.verify(Rc::clone(&meter) as Rc<_>).await?;
-            meter.finish(verified);
+            let verified = loader.verify(Rc::clone(&reporter) as Rc<_>).await?;
+            reporter.finish(verified);
             Ok(verified.map_or(JsValue::NULL, JsValue::from))
         })
     }
 
-    /// Counters over the life of the loader.
+    /// Counters over the lifetime of the loader.
     #[wasm_bindgen(getter)]
     pub fn stats(&self) -> JsValue {
         let stats = &self.stats;
@@ -184,16 +185,16 @@ impl JsLoader {
         ])
     }
 
-    /// Rejects what is running and whatever is asked later, and frees the memory.
+    /// Rejects pending and later calls, and frees the memory.
     pub fn close(&self) {
-        self.closing.close();
+        self.close_signal.close();
         if let Some(loader) = self.loader.take() {
             loader.forget_prefetched();
         }
     }
 
-    fn meter(&self, kind: &'static str) -> Rc<Meter> {
-        Meter::new(kind, self.on_progress.clone(), Rc::clone(&self.stats))
+    fn reporter(&self, kind: &'static str) -> Rc<ProgressReporter> {
+        ProgressReporter::new(kind, self.on_progress.clone(), Rc::clone(&self.stats))
     }
 
     fn run(
@@ -201,58 +202,60 @@ impl JsLoader {
         signal: Option<web_sys::AbortSignal>,
         work: impl AsyncFnOnce(Rc<Loader<WebSource>>) -> Result<JsValue, Error> + 'static,
     ) -> Promise {
-        let (loader, closing) = (self.loader.borrow().clone(), self.closing.clone());
+        let (loader, close_signal) = (self.loader.borrow().clone(), self.close_signal.clone());
         let work = async move { work(loader.ok_or_else(cancel::closed_error)?).await };
-        future_to_promise(async move { cancel::unless(signal, &closing, work).await })
+        future_to_promise(async move { cancel::run_until_stopped(signal, &close_signal, work).await })
     }
 }
 
 #[wasm_bindgen]
 impl TensorStream {
-    /// The next tensor, or `undefined` at the end.
+    /// Resolves to the next tensor, or to `undefined` at the end.
     pub fn next(&self) -> Promise {
         let tensors = Rc::clone(&self.tensors);
-        let (signal, closing, unwanted) = (self.signal.clone(), self.closing.clone(), self.unwanted.clone());
+        let (signal, close_signal) = (self.signal.clone(), self.close_signal.clone());
+        let cancelled = self.cancelled.clone();
         future_to_promise(async move {
             let next = async {
-                let mut held = tensors.lock().await;
-                let Some(stream) = held.as_mut() else { return Ok(None) };
+                let mut guard = tensors.lock().await;
+                let Some(stream) = guard.as_mut() else { return Ok(None) };
                 let next = stream.try_next().await;
                 if !matches!(next, Ok(Some(_))) {
-                    *held = None; // the end, or an error: stops what still runs
-                    unwanted.close();
+                    *guard = None; // the end, or an error: stops the remaining requests
+                    cancelled.close();
                 }
                 next
             };
-            let wanted = async {
-                match future::select(pin!(unwanted.closed()), pin!(next)).await {
+            let next_or_cancelled = async {
+                match future::select(pin!(cancelled.closed()), pin!(next)).await {
                     Either::Left(_) => Ok(None),
                     Either::Right((next, _)) => next,
                 }
             };
-            Ok(cancel::unless(signal, &closing, wanted).await?.unwrap_or(JsValue::UNDEFINED))
+            Ok(cancel::run_until_stopped(signal, &close_signal, next_or_cancelled).await?.unwrap_or(JsValue::UNDEFINED))
         })
     }
 
-    /// Stops what is still running.
+    /// Stops the requests of the stream.
     pub fn cancel(&self) {
-        self.unwanted.close();
+        self.cancelled.close();
     }
 
-    fn new(tensors: TensorResults, signal: Option<web_sys::AbortSignal>, closing: Closing) -> Self {
+    fn new(tensors: TensorResults, signal: Option<web_sys::AbortSignal>, close_signal: CloseSignal) -> Self {
         let tensors = Rc::new(Mutex::new(Some(tensors)));
-        let unwanted = Closing::default();
-        let stream = TensorStream { tensors, signal, closing, unwanted };
-        stream.end_when_stopped();
+        let cancelled = CloseSignal::default();
+        let stream = TensorStream { tensors, signal, close_signal, cancelled };
+        stream.drop_when_stopped();
         stream
     }
 
-    /// Drops the loads when they are stopped, also while nobody asks for the next tensor.
-    fn end_when_stopped(&self) {
+    /// Drops the stream when it is stopped, even if no call of `next` is pending.
+    fn drop_when_stopped(&self) {
         let tensors = Rc::downgrade(&self.tensors);
-        let (signal, closing, unwanted) = (self.signal.clone(), self.closing.clone(), self.unwanted.clone());
+        let (signal, close_signal) = (self.signal.clone(), self.close_signal.clone());
+        let cancelled = self.cancelled.clone();
         spawn_local(async move {
-            future::select(pin!(cancel::stopped(signal.as_ref(), &closing)), pin!(unwanted.closed())).await;
+            future::select(pin!(cancel::stopped(signal.as_ref(), &close_signal)), pin!(cancelled.closed())).await;
             if let Some(tensors) = tensors.upgrade() {
                 *tensors.lock().await = None;
             }
@@ -262,7 +265,7 @@ impl TensorStream {
 
 impl Drop for TensorStream {
     fn drop(&mut self) {
-        self.unwanted.close();
+        self.cancelled.close();
     }
 }
 
@@ -282,7 +285,7 @@ fn wasm_memory_bytes() -> u64 {
     core::arch::wasm32::memory_size(0) as u64 * (64 << 10)
 }
 
-/// A tensor's shape as numbers: exact up to 2^53.
+/// The shape of a tensor, as an array of numbers, or of bigints above 2^53.
 fn shape_array(shape: &[u64]) -> Array {
     shape.iter().map(|&dim| value::from_u64(dim)).collect()
 }

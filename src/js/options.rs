@@ -1,13 +1,12 @@
-//! The options of calls, as Rust has them. What may be given is checked before, in `weightstream.options.js`: here only
-//! arrives what stands there.
+//! Converts the options of calls to Rust types. `weightstream.options.js` has checked them.
 
 use super::failure;
-use crate::cache::{Choice, Own};
+use crate::cache::{CacheOption, UserCache};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use crate::loader::{self, Digests};
 use crate::retry::Policy;
-use crate::source::cached::Naming;
+use crate::source::cached::KeyFunction;
 use crate::source::fetch::Client;
 use crate::source::js_buffer::JsBuffer;
 use crate::workers;
@@ -18,21 +17,21 @@ use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{AbortSignal, RequestCredentials, Url};
 
-/// What `StreamingLoader.open` was told.
+/// The options of `StreamingLoader.open`.
 pub(super) struct Settings {
     pub(super) loader: loader::Options,
     pub(super) client: Client,
     pub(super) signal: Option<AbortSignal>,
     pub(super) on_progress: Option<js_sys::Function>,
-    /// Where files are kept from one load to the next.
-    pub(super) cache: Option<Choice>,
-    /// What files are cached under.
-    pub(super) naming: Naming,
-    /// How many workers decode and digest.
+    /// Where to cache files; `None` for no caching.
+    pub(super) cache: Option<CacheOption>,
+    /// Under which names files are cached.
+    pub(super) key_function: KeyFunction,
+    /// The maximum number of workers that decode and compute digests.
     pub(super) workers: usize,
 }
 
-/// Reads the options of `open`; `source` says which origin they are for.
+/// Reads the options of `open`. Headers and credentials apply to the origin of `source`.
 pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsValue> {
     let origin = source.as_string().and_then(|url| Url::new(&url).ok()).map(|url| url.origin()).unwrap_or_default();
     let client = Client {
@@ -43,17 +42,17 @@ pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsVa
         requests: Rc::default(),
     };
     Ok(Settings {
-        loader: of_loader(options).map_err(failure)?,
+        loader: loader_options(options).map_err(failure)?,
         client,
         signal: signal(options),
         on_progress: object(options, "onProgress"),
         cache: cache(options, source.is_string()).map_err(failure)?,
-        naming: Naming(object(options, "cacheKey")),
+        key_function: KeyFunction(object(options, "cacheKey")),
         workers: number(options, "workers").map_or_else(workers::default_count, |workers| workers as usize),
     })
 }
 
-/// The signal of a call.
+/// The `signal` of a call.
 pub(super) fn signal(options: &JsValue) -> Option<AbortSignal> {
     object(options, "signal")
 }
@@ -67,7 +66,7 @@ pub(super) fn tensor_request(options: &JsValue) -> (Option<Range<u64>>, Option<J
     (rows, object(options, "into").map(JsBuffer::borrowed))
 }
 
-fn of_loader(options: &JsValue) -> Result<loader::Options> {
+fn loader_options(options: &JsValue) -> Result<loader::Options> {
     let defaults = loader::Options::default();
     let digests = field(options, "digests").unwrap_or_default();
     Ok(loader::Options {
@@ -75,7 +74,7 @@ fn of_loader(options: &JsValue) -> Result<loader::Options> {
         coalesce_gap_bytes: number(options, "coalesceGap").unwrap_or(defaults.coalesce_gap_bytes),
         max_memory_bytes: number(options, "maxMemory").unwrap_or(defaults.max_memory_bytes),
         verify: field(options, "verify").and_then(|verify| verify.as_bool()).unwrap_or(defaults.verify),
-        digests: Digests { tensors: parsed(&digests, "tensors")?, files: parsed(&digests, "files")? },
+        digests: Digests { tensors: digests_of(&digests, "tensors")?, files: digests_of(&digests, "files")? },
         retry: retry(&field(options, "retry").unwrap_or_default()),
     })
 }
@@ -92,33 +91,33 @@ fn retry(options: &JsValue) -> Policy {
     }
 }
 
-fn parsed(digests: &JsValue, name: &str) -> Result<HashMap<String, Digest>> {
-    let parse = |(of, text): (String, String)| match text.parse() {
-        Ok(digest) => Ok((of, digest)),
+fn digests_of(digests: &JsValue, name: &str) -> Result<HashMap<String, Digest>> {
+    let parse = |(key, text): (String, String)| match text.parse() {
+        Ok(digest) => Ok((key, digest)),
         Err(mut error @ Error { .. }) => {
-            error.what = format!("`digests.{name}` of \"{of}\": {}", error.what);
+            error.what = format!("`digests.{name}` of \"{key}\": {}", error.what);
             Err(error)
         }
     };
     pairs(digests, name).map(parse).collect()
 }
 
-fn cache(options: &JsValue, is_url: bool) -> Result<Option<Choice>> {
-    let choice = field(options, "cache").unwrap_or_else(|| "auto".into());
-    let choice = match choice.as_string().as_deref() {
-        Some("auto") => Some(Choice::Auto),
-        Some("opfs") => Some(Choice::Files),
+fn cache(options: &JsValue, is_url: bool) -> Result<Option<CacheOption>> {
+    let option = field(options, "cache").unwrap_or_else(|| "auto".into());
+    let option = match option.as_string().as_deref() {
+        Some("auto") => Some(CacheOption::Auto),
+        Some("opfs") => Some(CacheOption::Files),
         Some("none") => None,
-        _ => Some(Own::new(choice).map(Choice::Own).ok_or_else(|| {
+        _ => Some(UserCache::new(option).map(CacheOption::UserCache).ok_or_else(|| {
             let what =
-                "`cache` is none of \"auto\", \"opfs\" and \"none\" and no object with get, set, delete and keys";
+                "`cache` must be one of \"auto\", \"opfs\", \"none\", or an object with get, set, delete and keys";
             Error::new(ErrorKind::InvalidArgument, what)
         })?),
     };
-    Ok(choice.filter(|_| is_url))
+    Ok(option.filter(|_| is_url))
 }
 
-/// An array of pairs of strings.
+/// The pairs of strings of an array option.
 fn pairs(options: &JsValue, name: &str) -> impl Iterator<Item = (String, String)> {
     let pairs: Array = object(options, name).unwrap_or_default();
     pairs.into_iter().filter_map(|pair| {
@@ -127,7 +126,7 @@ fn pairs(options: &JsValue, name: &str) -> impl Iterator<Item = (String, String)
     })
 }
 
-/// A whole number.
+/// The value of an integer option.
 fn number(options: &JsValue, name: &str) -> Option<u64> {
     field(options, name).and_then(|number| number.as_f64()).map(|number| number as u64)
 }
@@ -136,7 +135,7 @@ fn object<T: JsCast>(options: &JsValue, name: &str) -> Option<T> {
     field(options, name).map(JsCast::unchecked_into)
 }
 
-/// The property, unless it is undefined or null.
+/// The value of a property, unless it is undefined or null.
 fn field(options: &JsValue, name: &str) -> Option<JsValue> {
     if !options.is_object() {
         return None;

@@ -1,4 +1,4 @@
-//! How far an operation is, told at most ten times a second and once at its end.
+//! Reports the progress of an operation, at most ten times a second and once at its end.
 
 use super::value;
 use crate::loader::Stats;
@@ -11,15 +11,16 @@ use wasm_bindgen::prelude::*;
 
 const INTERVAL_MS: f64 = 100.0;
 
-/// How much the newest interval counts in the rate. A lower weight would answer late to a change of the line.
+/// The weight of the newest interval in the rate. With a lower weight, the rate would follow a change of the bandwidth
+/// late.
 const NEWEST_WEIGHT: f64 = 0.3;
 
-/// Watches one operation and calls `onProgress`.
+/// Calls `onProgress` for one operation.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct ProgressReporter {
     kind: &'static str,
     on_progress: Option<Function>,
-    /// What tells where bytes came from.
+    /// Counts the bytes from the source and from the cache.
     stats: Rc<Stats>,
     verified_by: Cell<Option<&'static str>>,
     state: RefCell<State>,
@@ -30,11 +31,11 @@ struct State {
     loaded: u64,
     total: u64,
     bytes_per_second: Option<f64>,
-    told_at_ms: f64,
-    told_loaded: u64,
-    told_received: u64,
-    told_from_cache: u64,
-    told_is_cached: bool,
+    reported_at_ms: f64,
+    reported_loaded: u64,
+    reported_received: u64,
+    reported_from_cache: u64,
+    is_from_cache: bool,
     tensor: Option<String>,
     ranges: Vec<ArrivedRange>,
 }
@@ -46,46 +47,46 @@ struct ArrivedRange {
     connection: usize,
 }
 
-impl Meter {
-    /// A meter of an operation of this `type`.
+impl ProgressReporter {
+    /// Creates a reporter for an operation. `kind` is the `type` of its events.
     pub(super) fn new(kind: &'static str, on_progress: Option<Function>, stats: Rc<Stats>) -> Rc<Self> {
         let state = State {
             loaded: 0,
             total: 0,
             bytes_per_second: None,
-            told_at_ms: now(),
-            told_loaded: 0,
-            told_received: stats.bytes_received(),
-            told_from_cache: stats.bytes_from_cache(),
-            told_is_cached: false,
+            reported_at_ms: now(),
+            reported_loaded: 0,
+            reported_received: stats.bytes_received(),
+            reported_from_cache: stats.bytes_from_cache(),
+            is_from_cache: false,
             tensor: None,
             ranges: Vec::new(),
         };
-        Rc::new(Meter { kind, on_progress, stats, verified_by: Cell::new(None), state: RefCell::new(state) })
+        Rc::new(ProgressReporter { kind, on_progress, stats, verified_by: Cell::new(None), state: RefCell::new(state) })
     }
 
-    /// What every file as a whole was checked by, once the operation has read the whole model.
+    /// The algorithm that verified every file as a whole, once the operation has read the whole model.
     pub(super) fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
     }
 
-    /// Tells the end, and what every file as a whole was checked by.
+    /// Reports the last event, with the algorithm that verified every file as a whole.
     pub(super) fn finish(&self, verified: Option<&'static str>) {
-        self.tell(now(), Some(verified));
+        self.report(now(), Some(verified));
     }
 
-    /// `end` is there for the last event.
-    fn tell(&self, now_ms: f64, end: Option<Option<&'static str>>) {
+    /// Calls `onProgress`. `end` is `Some` for the last event, with its `verified`.
+    fn report(&self, now_ms: f64, end: Option<Option<&'static str>>) {
         let Some(on_progress) = &self.on_progress else { return };
         let event = self.state.borrow_mut().event(self.kind, now_ms, end, &self.stats);
         if let Err(exception) = on_progress.call1(&JsValue::UNDEFINED, &event) {
-            // A fault of the page must not end the load, nor go unseen.
-            report_error(&exception).ok(); // a browser too old to have this goes without
+            // An exception in the listener must be reported, but must not end the load.
+            report_error(&exception).ok(); // fails in browsers without `reportError`
         }
     }
 }
 
-impl Progress for Meter {
+impl Progress for ProgressReporter {
     fn expects(&self, payload_bytes: u64) {
         self.state.borrow_mut().total += payload_bytes;
     }
@@ -98,11 +99,11 @@ impl Progress for Meter {
         {
             let mut state = self.state.borrow_mut();
             state.add(arrived);
-            if now_ms - state.told_at_ms < INTERVAL_MS {
+            if now_ms - state.reported_at_ms < INTERVAL_MS {
                 return;
             }
         }
-        self.tell(now_ms, None);
+        self.report(now_ms, None);
     }
 
     fn checked(&self, verified_by: Option<&'static str>) {
@@ -128,18 +129,18 @@ impl State {
     }
 
     fn event(&mut self, kind: &'static str, now_ms: f64, end: Option<Option<&'static str>>, stats: &Stats) -> JsValue {
-        let seconds = (now_ms - self.told_at_ms) / 1000.0;
-        if seconds > 0.0 && self.loaded > self.told_loaded {
-            let newest = (self.loaded - self.told_loaded) as f64 / seconds;
+        let seconds = (now_ms - self.reported_at_ms) / 1000.0;
+        if seconds > 0.0 && self.loaded > self.reported_loaded {
+            let newest = (self.loaded - self.reported_loaded) as f64 / seconds;
             let before = self.bytes_per_second.unwrap_or(newest);
             self.bytes_per_second = Some(before + NEWEST_WEIGHT * (newest - before));
         }
-        (self.told_at_ms, self.told_loaded) = (now_ms, self.loaded);
+        (self.reported_at_ms, self.reported_loaded) = (now_ms, self.loaded);
         let (received, from_cache) = (stats.bytes_received(), stats.bytes_from_cache());
-        if (received, from_cache) != (self.told_received, self.told_from_cache) {
-            self.told_is_cached = received == self.told_received; // else as before: nothing has come
+        if (received, from_cache) != (self.reported_received, self.reported_from_cache) {
+            self.is_from_cache = received == self.reported_received; // if no bytes arrived, the previous value remains
         }
-        (self.told_received, self.told_from_cache) = (received, from_cache);
+        (self.reported_received, self.reported_from_cache) = (received, from_cache);
         let left = self.total.saturating_sub(self.loaded) as f64;
         let seconds_left = self.bytes_per_second.map(|rate| left / rate);
         let ranges = std::mem::take(&mut self.ranges).into_iter().map(|arrived| {
@@ -157,7 +158,7 @@ impl State {
             ("bytesPerSecond", self.bytes_per_second.unwrap_or(0.0).into()),
             ("secondsLeft", seconds_left.map_or(JsValue::UNDEFINED, JsValue::from)),
             ("tensor", self.tensor.as_deref().map_or(JsValue::UNDEFINED, JsValue::from)),
-            ("fromCache", self.told_is_cached.into()),
+            ("fromCache", self.is_from_cache.into()),
             ("done", end.is_some().into()),
             ("verified", end.flatten().map_or(JsValue::UNDEFINED, JsValue::from)),
             ("ranges", ranges.collect::<Array>().into()),
@@ -167,7 +168,7 @@ impl State {
 
 #[wasm_bindgen]
 extern "C" {
-    // Both pages and workers have them, so they are taken from the global object rather than from `window`.
+    // They are properties of the global object in both pages and workers, so not of `window`.
     #[wasm_bindgen(js_namespace = performance)]
     fn now() -> f64;
     #[wasm_bindgen(catch, js_name = reportError)]
@@ -182,19 +183,20 @@ mod tests {
     wasm_bindgen_test_configure!(run_in_browser);
 
     #[wasm_bindgen_test]
-    fn an_event_to_which_nothing_came_says_where_the_last_bytes_came_from() {
-        let told = Rc::new(RefCell::new(Vec::new()));
-        let telling = Rc::clone(&told);
+    fn from_cache_keeps_its_value_if_no_bytes_arrived() {
+        let reported = Rc::new(RefCell::new(Vec::new()));
+        let values = Rc::clone(&reported);
         let on_progress = Closure::<dyn FnMut(JsValue)>::new(move |event| {
             let is_cached = js_sys::Reflect::get(&event, &"fromCache".into()).unwrap_or_default();
-            telling.borrow_mut().push(is_cached.is_truthy());
+            values.borrow_mut().push(is_cached.is_truthy());
         });
         let stats = Rc::new(Stats::default());
-        let meter = Meter::new("tensors", Some(on_progress.as_ref().clone().unchecked_into()), Rc::clone(&stats));
+        let listener = on_progress.as_ref().clone().unchecked_into();
+        let reporter = ProgressReporter::new("tensors", Some(listener), Rc::clone(&stats));
         for (bytes, is_cached) in [(0, false), (7, true), (0, true), (7, false), (0, false), (7, true), (0, true)] {
             stats.count_received(bytes, is_cached);
-            meter.finish(None);
+            reporter.finish(None);
         }
-        assert_eq!(*told.borrow(), [false, true, true, false, false, true, true]);
+        assert_eq!(*reported.borrow(), [false, true, true, false, false, true, true]);
     }
 }

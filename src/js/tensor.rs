@@ -1,4 +1,4 @@
-//! A loaded tensor as JavaScript sees it.
+//! Converts a loaded tensor to a JavaScript object.
 
 use super::{shape_array, value};
 use crate::dtype::ArrayKind;
@@ -11,16 +11,16 @@ use js_sys::{
 };
 use wasm_bindgen::JsValue;
 
-/// A `Tensor`: its typed array lies over the buffer that the bytes arrived in.
+/// Returns a `Tensor`. Its typed arrays are views of the buffers that the bytes were read into, without a copy.
 pub(super) fn from_loaded(loaded: Loaded<JsBuffer>) -> Result<JsValue> {
     let Loaded { tensor, shape, components, verified } = loaded;
     let map = Map::new();
-    let mut only = JsValue::UNDEFINED;
-    let is_one = components.len() == 1;
+    let mut dense_data = JsValue::UNDEFINED;
+    let is_single = components.len() == 1;
     for LoadedComponent { role, dtype, buffer } in components {
         let data = typed_array(&buffer, dtype.array_kind()).map_err(|e| e.in_tensor(&tensor.name))?;
-        if is_one && &*role == "data" {
-            only = data.clone();
+        if is_single && &*role == "data" {
+            dense_data = data.clone();
         }
         let component = value::object([("dtype", dtype.name().into()), ("data", data)]);
         map.set(&(&*role).into(), &component);
@@ -30,7 +30,7 @@ pub(super) fn from_loaded(loaded: Loaded<JsBuffer>) -> Result<JsValue> {
         ("dtype", tensor.dtype.name().into()),
         ("shape", shape_array(&shape).into()),
         ("layout", tensor.layout.name().into()),
-        ("data", only),
+        ("data", dense_data),
         ("components", map.into()),
         ("verified", verified.map_or(JsValue::NULL, JsValue::from)),
     ]))
@@ -47,9 +47,9 @@ fn typed_array(buffer: &JsBuffer, kind: ArrayKind) -> Result<JsValue> {
     };
     let (memory, offset, length) = (bytes.buffer(), bytes.byte_offset(), bytes.length() / item_bytes);
     if offset % item_bytes != 0 {
-        let what = format!("`into` begins at byte {offset} of its buffer, but the elements have {item_bytes} bytes");
+        let what = format!("`into` starts at byte {offset} of its buffer, but the elements have {item_bytes} bytes");
         let error = Error::new(ErrorKind::InvalidArgument, what);
-        return Err(error.advise(format!("Give a view that begins at a multiple of {item_bytes}.")));
+        return Err(error.advise(format!("Pass a view that starts at a multiple of {item_bytes} bytes.")));
     }
     macro_rules! view {
         ($array:ident) => {

@@ -1,25 +1,25 @@
-//! JSON and integers as JavaScript values, exactly.
+//! Converts JSON and integers to JavaScript values without rounding.
 
 use js_sys::{Array, BigInt, Object, Reflect};
 use serde_json::{Map, Number, Value};
 use wasm_bindgen::JsValue;
 
-/// Integers above this are not all exact as numbers.
+/// Not all integers above this can be represented exactly as a number.
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
-/// Items of an array that cross at a time.
+/// The number of items of an array that are passed at a time.
 const BATCH_ITEMS: usize = 4096;
 
-/// What crosses at a time has at most so many bytes as JSON: beside the values themselves, its text is in memory twice.
+/// The maximum size of a batch as JSON. In addition to the values, the JSON text is in memory twice.
 const MAX_BATCH_BYTES: usize = 1 << 20;
 
-/// What a character of a text may take in JSON, as `\u0001`.
+/// The maximum size of a character in a JSON string, for example `\u0001`.
 const MAX_ESCAPED_BYTES: usize = 6;
 
-/// What a number, or the signs around anything else, may take.
+/// The maximum size of a number in JSON, or of the punctuation around any other value.
 const MAX_NUMBER_BYTES: usize = 32;
 
-/// A plain object with these properties.
+/// Creates a plain object with these properties.
 pub(super) fn object<const N: usize>(properties: [(&str, JsValue); N]) -> JsValue {
     let object = Object::new();
     for (name, value) in properties {
@@ -28,26 +28,26 @@ pub(super) fn object<const N: usize>(properties: [(&str, JsValue); N]) -> JsValu
     object.into()
 }
 
-/// A number, or a bigint where a number would not be exact.
+/// Returns a number, or a bigint if a number would not be exact.
 pub(super) fn from_u64(integer: u64) -> JsValue {
     if integer <= MAX_SAFE_INTEGER { JsValue::from_f64(integer as f64) } else { BigInt::from(integer).into() }
 }
 
-/// A JSON object. Its integers beyond 2^53 become bigints, which `JSON.parse` would round.
+/// Converts a JSON object. Integers beyond 2^53, which `JSON.parse` would round, become bigints.
 pub(super) fn from_map(map: &Map<String, Value>) -> JsValue {
     let object = Object::new();
     extend(&object, map);
     object.into()
 }
 
-/// Sets what is in a JSON object.
+/// Sets the properties of a JSON object on `object`.
 pub(super) fn extend(object: &Object, map: &Map<String, Value>) {
     for (key, value) in map {
         set(object, key, &from_json(value));
     }
 }
 
-/// The length that JavaScript gives of a string.
+/// The `length` of a string in JavaScript.
 pub(super) fn utf16_length(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(char::len_utf16).sum() }
 }
@@ -63,36 +63,36 @@ fn from_json(value: &Value) -> JsValue {
     }
 }
 
-/// Vocabularies have hundreds of thousands of items: they cross in batches, since each string that crosses by itself
-/// costs a microsecond.
+/// Vocabularies have hundreds of thousands of items. They are passed in batches, because each string that is passed
+/// separately takes a microsecond.
 fn from_items(items: &[Value]) -> Array {
     let batch = |items: &[Value]| {
-        let bytes = items.iter().try_fold(0, |sum: usize, item| sum.checked_add(exact_bytes(item)?));
-        let parsed = if bytes.is_some_and(|bytes| bytes <= MAX_BATCH_BYTES) { parsed(items) } else { None };
+        let bytes = items.iter().try_fold(0, |sum: usize, item| sum.checked_add(json_size(item)?));
+        let parsed = if bytes.is_some_and(|bytes| bytes <= MAX_BATCH_BYTES) { via_json(items) } else { None };
         parsed.unwrap_or_else(|| items.iter().map(from_json).collect::<Array>().into())
     };
     items.chunks(BATCH_ITEMS).map(batch).collect::<Array>().flat(1)
 }
 
-/// The most bytes that a value has as JSON, if `JSON.parse` keeps all of it.
-fn exact_bytes(value: &Value) -> Option<usize> {
+/// The maximum size of a value as JSON; `None` if `JSON.parse` would round a number in it.
+fn json_size(value: &Value) -> Option<usize> {
     let text_bytes = |text: &str| text.len().saturating_mul(MAX_ESCAPED_BYTES).saturating_add(MAX_NUMBER_BYTES);
     match value {
         Value::Number(number) => {
             let is_exact = number.is_f64() || number.as_i64().is_some_and(|n| n.unsigned_abs() <= MAX_SAFE_INTEGER);
             is_exact.then_some(MAX_NUMBER_BYTES)
         }
-        Value::Array(items) => items.iter().try_fold(MAX_NUMBER_BYTES, |sum, item| sum.checked_add(exact_bytes(item)?)),
+        Value::Array(items) => items.iter().try_fold(MAX_NUMBER_BYTES, |sum, item| sum.checked_add(json_size(item)?)),
         Value::Object(map) => map.iter().try_fold(MAX_NUMBER_BYTES, |sum, (key, value)| {
-            sum.checked_add(text_bytes(key))?.checked_add(exact_bytes(value)?)
+            sum.checked_add(text_bytes(key))?.checked_add(json_size(value)?)
         }),
         Value::String(text) => Some(text_bytes(text)),
         Value::Null | Value::Bool(_) => Some(MAX_NUMBER_BYTES),
     }
 }
 
-/// What `JSON.parse` makes of it: integers beyond 2^53 become the nearest numbers.
-fn parsed(value: &[Value]) -> Option<JsValue> {
+/// Passes values as JSON text. `JSON.parse` rounds integers beyond 2^53.
+fn via_json(value: &[Value]) -> Option<JsValue> {
     js_sys::JSON::parse(&serde_json::to_string(value).ok()?).ok()
 }
 
@@ -104,7 +104,7 @@ fn from_number(number: &Number) -> JsValue {
     }
 }
 
-/// Makes an own property of it, whatever the name: plain assignment to `__proto__` would change the prototype.
+/// Sets an own property with any name. An assignment to `__proto__` would change the prototype instead.
 pub(super) fn set(object: &Object, name: &str, value: &JsValue) {
     let name = JsValue::from_str(name);
     let done = if name == "__proto__" {
@@ -117,7 +117,7 @@ pub(super) fn set(object: &Object, name: &str, value: &JsValue) {
     } else {
         Reflect::set(object, &name, value)
     };
-    debug_assert!(done.is_ok(), "a fresh object takes any property");
+    debug_assert!(done.is_ok(), "setting a property of a new object cannot fail");
 }
 
 #[cfg(all(test, target_arch = "wasm32"))]
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[wasm_bindgen_test]
-    fn an_array_crosses_in_batches_as_if_item_by_item() {
+    fn arrays_passed_in_batches_keep_all_items() {
         let mut items: Vec<Value> = (0..3 * BATCH_ITEMS).map(|i| json!([format!("▁t{i}"), i])).collect();
         items[BATCH_ITEMS + 1] = json!(u64::MAX);
         items[7] = json!(-0.5e-7);
@@ -153,15 +153,15 @@ mod tests {
     }
 
     #[wasm_bindgen_test]
-    fn only_numbers_that_stay_exact_are_left_to_json() {
+    fn only_exact_numbers_are_passed_as_json() {
         let exact = [json!(MAX_SAFE_INTEGER), json!(-(MAX_SAFE_INTEGER as i64)), json!(1e300), json!([{ "a": 1 }])];
         let rounded = [json!(MAX_SAFE_INTEGER + 1), json!(i64::MIN), json!(u64::MAX), json!([{ "a": u64::MAX }])];
-        assert!(exact.iter().all(|value| exact_bytes(value).is_some()));
-        assert!(!rounded.iter().any(|value| exact_bytes(value).is_some()));
+        assert!(exact.iter().all(|value| json_size(value).is_some()));
+        assert!(!rounded.iter().any(|value| json_size(value).is_some()));
     }
 
     #[wasm_bindgen_test]
-    fn long_texts_cross_without_a_copy_as_json() {
+    fn long_strings_are_not_passed_as_json() {
         let text = "\u{1}".repeat(MAX_BATCH_BYTES);
         let array = from_items(&[json!(text), json!([text, 1]), json!("short")]);
         assert_eq!(item(&array, 0).as_string(), Some(text));

@@ -4,7 +4,7 @@
 /** @import * as Api from "./weightstream.js" */
 /** @import { ErrorFields } from "./weightstream_glue.js" */
 
-/** Allows this package, and nobody else, to call the constructors of its classes. The package does not export it. */
+/** Only code with this symbol can call the constructors of the package's classes. The package does not export it. */
 export const MAKE = Symbol("make");
 
 /** @implements {Api.LoadError} */

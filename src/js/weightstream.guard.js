@@ -173,7 +173,7 @@ export function crashFields({ exception, what, isMemory, bytes = 0 }, who, lost)
 }
 
 /**
- * The message of whatever was thrown.
+ * The message of a thrown value.
  *
  * @param {unknown} exception
  * @returns {string}

@@ -68,7 +68,7 @@ function startError(cause) {
   const what = `The WebAssembly module of weightstream could not be started: ${messageOf(cause)}. `;
   if (cause instanceof RangeError) return fail({
     code: "LIMIT",
-    message: what + "The browser has not enough memory for it: close other tabs, or release what is no longer needed.",
+    message: what + "The browser does not have enough memory: close other tabs, or release what is no longer needed.",
     cause,
   });
   const advice = "Check that weightstream_bg.wasm is served beside weightstream.js, or call init() with its URL.";
@@ -84,7 +84,8 @@ whenCrashed((end) => {
 });
 
 /**
- * What surrounds each call of a loader: {@link settle} for one in this thread, nothing for one in a worker.
+ * Wraps each call of a loader. For a loader in this thread, this is {@link settle}. A loader in a worker needs no
+ * wrapper.
  *
  * @typedef {<T>(call: () => Promise<T>) => Promise<T>} Settle
  */
@@ -309,24 +310,24 @@ function addItems(array, start, numbers, text) {
 
 /**
  * Adds a `TensorInfo` for each tensor of a batch. `src/js/list.rs` writes `numbers` in the order in which they are read
- * here; some of them are lengths of pieces of `names`, or indexes into `words`.
+ * here; some of them are lengths of pieces of `names`, or indexes into `strings`.
  *
  * @param {Api.TensorInfo[]} tensors
  * @param {string} names
  * @param {Float64Array} numbers
- * @param {string[]} words
+ * @param {string[]} strings
  * @param {Record<string, unknown>[]} attributesOfSome
  */
-function addTensors(tensors, names, numbers, words, attributesOfSome) {
+function addTensors(tensors, names, numbers, strings, attributesOfSome) {
   let at = 0;
   let nameAt = 0;
   let attributesAt = 0;
   while (at < numbers.length) {
     const name = names.slice(nameAt, (nameAt += numbers[at++]));
-    const dtype = words[numbers[at++]];
+    const dtype = strings[numbers[at++]];
     const shape = new Array(numbers[at++]); // `push` to an empty array would allocate 17 elements
     for (let i = 0; i < shape.length; i++) shape[i] = numbers[at++];
-    const layout = words[numbers[at++]];
+    const layout = strings[numbers[at++]];
     const byteLength = numbers[at++];
     const shard = numbers[at++];
     const components = new Array(numbers[at++]);
@@ -336,11 +337,11 @@ function addTensors(tensors, names, numbers, words, attributesOfSome) {
   }
 
   function component() {
-    const role = words[numbers[at++]];
-    const dtype = words[numbers[at++]];
+    const role = strings[numbers[at++]];
+    const dtype = strings[numbers[at++]];
     const length = numbers[at++];
     const byteLength = Number.isNaN(length) ? undefined : length;
-    return { role, dtype, byteLength, storedByteLength: numbers[at++], encoding: words[numbers[at++]] };
+    return { role, dtype, byteLength, storedByteLength: numbers[at++], encoding: strings[numbers[at++]] };
   }
 }
 

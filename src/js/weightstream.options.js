@@ -1,6 +1,6 @@
 // @ts-check
 // Checks the arguments of all public calls. The checks run on the page, also for a loader in a worker. They return
-// plain data of this realm, which `src/js/options.rs` reads; everything that they do not know is an error.
+// plain data of this realm, which `src/js/options.rs` reads. Unknown options are errors.
 import { invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
 
@@ -13,8 +13,8 @@ import { messageOf } from "./weightstream.guard.js";
  * @typedef {(value: any, name: string) => T} Check
  */
 
-// An object of another frame or window is no `instanceof` a class of this realm, but the getters of this realm work on
-// it.
+// An object of another frame or window is not an instance of a class of this realm, but the getters of this realm work
+// on it.
 const abortedOf = getter("AbortSignal", "aborted");
 const hrefOf = getter("URL", "href");
 const fileNameOf = getter("File", "name");

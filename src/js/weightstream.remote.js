@@ -8,19 +8,19 @@ import { messageOf } from "./weightstream.guard.js";
 /**
  * @import {
  *   AddItems, AddTensors, CheckedOpenOptions, CheckedSource, CheckedTensorOptions, ErrorFields, ModelLoader,
- * TensorStream,
+ *   TensorStream,
  * } from "./weightstream_glue.js"
  */
 /** @import { RemoteMethods, ReplyMessage, RequestMessage, SentTensor } from "./weightstream.messages.js" */
 
-// A worker that has not replied for this long after its start is given up.
+// A worker that has not replied this long after its start is considered failed.
 const START_TIMEOUT_MS = 10_000;
 
 // Starting a worker, with those that it starts itself, takes a tenth of a second. A worker whose loader is closed
 // therefore waits this long for the next loader.
 const IDLE_TIMEOUT_MS = 10_000;
 
-// The page reports the bytes that it has taken to the worker in steps of this size, for flow control.
+// The page reports to the worker, in steps of this size, how many bytes it has taken. This is the flow control.
 const CREDIT_STEP_BYTES = 2 << 20;
 
 /**
@@ -400,8 +400,8 @@ function sameSize({ byteOffset, byteLength }) {
 }
 
 /**
- * Makes the arrays of a tensor views of the caller's own memory. Until now they are views of a copy, which is copied
- * here, or of the same shared memory, as which the worker's buffer has another identity.
+ * Replaces the arrays of a tensor by views of the caller's own memory. A copy is copied into that memory. Shared memory
+ * has the bytes already, but arrives from the worker as another buffer object.
  *
  * @param {Uint8Array} own
  * @param {Api.Tensor} tensor

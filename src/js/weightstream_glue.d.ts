@@ -89,7 +89,7 @@ export type AddItems = (array: unknown[], start: number, numbers: ArrayLike<numb
 
 /** Takes one batch of the index: see `addTensors` in `weightstream.js` and `src/js/list.rs`. */
 export type AddTensors = (
-  names: string, numbers: Float64Array, words: string[], attributesOfSome: Record<string, unknown>[],
+  names: string, numbers: Float64Array, strings: string[], attributesOfSome: Record<string, unknown>[],
 ) => void;
 
 /** The tensors of one `tensors()` call. */

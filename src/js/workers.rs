@@ -1,4 +1,4 @@
-//! What JavaScript sets up for workers: bundlers find a worker's file only where JavaScript names it.
+//! The worker functions that JavaScript provides. Bundlers detect the script of a worker only if JavaScript names it.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
@@ -6,13 +6,13 @@ use crate::browser::worker;
 use js_sys::Function;
 use wasm_bindgen::prelude::*;
 
-/// Sets what starts a worker, and what ends one.
+/// Sets the functions that start and end a worker.
 #[wasm_bindgen(js_name = setWorkers)]
 pub fn set_workers(start: Function, end: Function) {
     worker::set(start, end);
 }
 
-/// The module that runs here, for a worker that JavaScript starts.
+/// The compiled module of this instance, for workers that JavaScript starts.
 #[wasm_bindgen(js_name = thisModule)]
 pub fn this_module() -> JsValue {
     wasm_bindgen::module()

@@ -1,4 +1,4 @@
-//! Digests that the caller knows: what a model must be, whatever its files say.
+//! Digests that the caller pins. They are checked in addition to the digests that the model's files state.
 
 use crate::codec::digest;
 use crate::error::{Error, ErrorKind, Result};
@@ -9,15 +9,16 @@ use crate::source::{Buffer, Source};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Pinned digests. They are checked also where [`Options::verify`](crate::loader::Options::verify) is off.
+/// Pinned digests. They are checked even if [`Options::verify`](crate::loader::Options::verify) is off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Digests {
-    /// By tensor: over its decoded bytes; of a tensor of several components over those of one after the other, in the
-    /// order of the index. Rows of it are not checked.
+    /// Digests by tensor name, over the tensor's decoded bytes. For a tensor of several components, the digest is over
+    /// their concatenation in index order. A load of single rows is not checked.
     pub tensors: HashMap<String, Digest>,
-    /// By file: its path in the model, its name or its URL. Over the bytes as they are stored. They are checked where
-    /// the whole of a file is read: a manifest when it is opened, others by `tensors()` of all and by `verify()`.
+    /// Digests by file, over the file's stored bytes. The key is the file's path in the model, its name or its URL. A
+    /// manifest is checked when the model is opened. Other files are checked when all their bytes are read: by
+    /// `tensors()` without names and by `verify()`.
     pub files: HashMap<String, Digest>,
 }
 
@@ -28,12 +29,11 @@ impl Digests {
     }
 }
 
-/// What errors call them.
+/// How error messages name these digests.
 pub(super) const PINNED: &str = "the caller's digests";
 
 impl Digests {
-    /// The digest of a file of the model, with the name by which it is pinned: its URL, its path in the model or its
-    /// name.
+    /// The pinned digest of a file of the model, and its key: the file's URL, its path in the model or its name.
     pub(super) fn of_file(&self, source: &impl Source, part: Option<&Part>) -> Option<(&str, Digest)> {
         let file_name = source.file_name();
         let names = [Some(source.name()), part.map(|part| part.path.as_str()), file_name.as_deref()];
@@ -41,7 +41,7 @@ impl Digests {
         pinned.map(|(name, digest)| (name.as_str(), *digest))
     }
 
-    /// The digest that a file should have as a whole: the pinned one, or the one that the manifest states.
+    /// The expected digest of a whole file: the pinned digest, or else the digest in the manifest.
     pub(super) fn of_whole_file(&self, source: &impl Source, part: Option<&Part>) -> Option<Digest> {
         let pinned = self.of_file(source, part).map(|(_, digest)| digest);
         pinned.or(part.and_then(|part| part.digest))
@@ -57,17 +57,16 @@ impl Digests {
         }
     }
 
-    /// The digest of a tensor of one component, as that has it.
+    /// The pinned digest of a tensor, if the tensor has one component.
     pub(super) fn of_component(&self, tensor: &Tensor) -> Option<ComponentDigest> {
         let digest = self.tensors.get(&tensor.name).filter(|_| tensor.components.len() == 1)?;
         Some(ComponentDigest { digest: *digest, over: DigestedBytes::Decoded })
     }
 
-    /// Checks that every file that is pinned belongs to the model: a digest with a slip in its name would check
-    /// nothing.
+    /// Checks that every pinned file belongs to the model: a digest under a misspelled name would never be checked.
     ///
     /// # Errors
-    /// `NOT_FOUND` for one that does not.
+    /// `NOT_FOUND` for a pinned file that the model does not have.
     pub(super) fn check_files<'a, S: Source>(
         &self,
         files: impl Iterator<Item = (&'a S, Option<&'a Part>)>,
@@ -79,35 +78,37 @@ impl Digests {
         }
         match unknown.first() {
             Some(name) => {
-                Err(Error::new(ErrorKind::NotFound, format!("`digests` has \"{name}\", which is no file of the model")))
+                let what = format!("`digests` names the file \"{name}\", which is not a file of the model");
+                Err(Error::new(ErrorKind::NotFound, what))
             }
             None => Ok(()),
         }
     }
 
-    /// As [`Digests::check_files`], for tensors.
+    /// Checks that every pinned tensor belongs to the model.
     ///
     /// # Errors
-    /// `NOT_FOUND` for one that the model does not have.
+    /// `NOT_FOUND` for a pinned tensor that the model does not have.
     pub(super) fn check_tensors(&self, tensors: &[Rc<Tensor>]) -> Result<()> {
         let mut unknown = self.tensors.clone();
-        let tensors: &[_] = if unknown.is_empty() { &[] } else { tensors }; // to hash all names takes some time
+        let tensors: &[_] = if unknown.is_empty() { &[] } else { tensors }; // hashing all names takes time
         for tensor in tensors {
             unknown.remove(&tensor.name);
         }
         match unknown.keys().next() {
             Some(name) => {
-                Err(Error::new(ErrorKind::NotFound, "`digests` has it, but the model does not").in_tensor(name))
+                let what = "`digests` names this tensor, but the model does not contain it";
+                Err(Error::new(ErrorKind::NotFound, what).in_tensor(name))
             }
             None => Ok(()),
         }
     }
 }
 
-/// Checks the bytes of buffers, one after the other, and gives the algorithm.
+/// Compares the digest of the concatenated buffers with `stated`. Returns the algorithm.
 ///
 /// # Errors
-/// `CHECKSUM` where they have another digest.
+/// `CHECKSUM` if the digests differ.
 pub(super) fn check<'a, B: Buffer>(buffers: impl Iterator<Item = &'a B>, stated: Digest) -> Result<&'static str> {
     let mut hasher = digest::Hasher::new(stated);
     for buffer in buffers {
@@ -119,26 +120,26 @@ pub(super) fn check<'a, B: Buffer>(buffers: impl Iterator<Item = &'a B>, stated:
     digest::compare(hasher.finish(), stated)
 }
 
-/// Checks a small file, all of which is kept.
+/// Compares the digest of a whole file with `stated`. The file must be small: all its bytes are held in memory.
 ///
 /// # Errors
-/// `CHECKSUM` where it has another digest.
+/// `CHECKSUM` if the digests differ; `UNSUPPORTED` for a file of unknown length.
 pub(super) async fn check_whole<S: Source>(file: &Rc<ModelFile<S>>, stated: Digest) -> Result<()> {
     let Some(length) = file.length() else { return Err(unknown_length()) };
     let computed = file.parse_with(|window| Ok(digest::digest_of(window.get(0..length)?, stated))).await?;
-    digest::compare(computed, stated).map_err(|error| by_the_caller(error).at(0..length))?;
+    digest::compare(computed, stated).map_err(|error| as_pinned_mismatch(error).at(0..length))?;
     file.confirm_whole(&stated);
     Ok(())
 }
 
-/// Says whose digest it is that does not match.
-pub(super) fn by_the_caller(mut error: Error) -> Error {
+/// Adds to a mismatch error that the caller pinned the digest.
+pub(super) fn as_pinned_mismatch(mut error: Error) -> Error {
     error.what = format!("{}, says {PINNED}", error.what);
     error
 }
 
-/// The error for a file whose end nobody knows.
+/// The error for a pinned digest of a file of unknown length.
 pub(super) fn unknown_length() -> Error {
-    let what = "its digest is pinned, but its stored bytes cannot be read as a whole: their length is not known";
-    Error::new(ErrorKind::Unsupported, what).advise("Serve it as it is, from a host that tells its length.")
+    let what = "the pinned digest of this file cannot be checked: the length of its stored bytes is unknown";
+    Error::new(ErrorKind::Unsupported, what).advise("Serve the file uncompressed, from a host that reports its length.")
 }

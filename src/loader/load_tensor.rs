@@ -1,4 +1,4 @@
-//! One tensor, as soon as possible.
+//! Loads one tensor, with priority over prefetching.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::loaded::check_into;
@@ -15,12 +15,12 @@ type SharedLoad<B> = Shared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 pub(super) type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 
 impl<S: Source> Loader<S> {
-    /// Loads one tensor, reading only its bytes. A caller that asks for a tensor while it is being
-    /// loaded joins that load.
+    /// Loads one tensor, reading only its bytes. A second call for the same tensor joins the running load, unless it
+    /// asks for rows or passes a buffer.
     ///
     /// # Errors
-    /// `NOT_FOUND` for a name that is not in the index; `INVALID_ARGUMENT` for impossible rows or a buffer of
-    /// another length; whatever the source and the decoders find wrong.
+    /// `NOT_FOUND` for a name that is not in the index; `INVALID_ARGUMENT` for rows out of range or a buffer of the
+    /// wrong length; errors of the source and the decoders.
     pub async fn load_tensor(
         self: &Rc<Self>,
         name: &str,
@@ -71,7 +71,7 @@ impl<S: Source> Loader<S> {
         let Some(loaded) = loads.try_next().await? else {
             return Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name));
         };
-        loads.try_next().await?; // asks for no more bytes, but keeps the rest of a body that began at the file's start
+        loads.try_next().await?; // requests nothing, but keeps the rest of a body that started at the file's first byte
         Ok(loaded)
     }
 }

@@ -1,4 +1,4 @@
-//! What a caller asks for of a tensor, and what it gets.
+//! Requests for tensors and their results.
 
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
@@ -10,17 +10,17 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A tensor whose bytes have arrived.
+/// A loaded tensor.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Loaded<B> {
-    /// What the index says of it.
+    /// The tensor's entry in the index.
     pub tensor: Rc<Tensor>,
-    /// The shape of what was loaded: with rows, of those.
+    /// The shape of the loaded data. If only rows were requested, the outermost dimension is their number.
     pub shape: Vec<u64>,
-    /// Its components, in the order of the index.
+    /// The tensor's components, in index order.
     pub components: Vec<LoadedComponent<B>>,
-    /// The algorithm by which the tensor's own bytes were checked, if the format has a digest for them.
+    /// The algorithm that the tensor's own bytes were verified with, if the format has a digest for them.
     pub verified: Option<&'static str>,
 }
 
@@ -28,21 +28,21 @@ pub struct Loaded<B> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LoadedComponent<B> {
-    /// What it is to the tensor.
+    /// The component's role in the tensor: `data`, `values`, `indices` …
     pub role: Cow<'static, str>,
-    /// The type of its elements.
+    /// The type of the elements.
     pub dtype: Dtype,
-    /// Its decoded bytes.
+    /// The decoded bytes.
     pub buffer: B,
 }
 
-/// What to load of a tensor, and where to.
+/// Which part of a tensor to load, and the destination buffer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TensorRequest<B> {
-    /// Only these rows of the outermost dimension, half-open.
+    /// Only these rows of the outermost dimension, as a half-open range.
     pub rows: Option<Range<u64>>,
-    /// A buffer of exactly the right length to put the bytes into.
+    /// The buffer to write to, of exactly the length of the requested bytes. If `None`, a buffer is allocated.
     pub into: Option<B>,
 }
 
@@ -59,23 +59,23 @@ impl<B> Default for TensorRequest<B> {
     }
 }
 
-/// What a check of all of a model found to hold.
+/// The result of verifying a whole model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {
-    /// Files of tensors; the manifest is not counted.
+    /// Number of files that hold tensors; the manifest is not counted.
     pub files: usize,
-    /// Tensors, each of which can be decoded.
+    /// Number of tensors. Each of them can be decoded.
     pub tensors: usize,
-    /// The algorithms of the checksums that hold.
+    /// The algorithms of the checksums that matched.
     pub checksums: BTreeSet<&'static str>,
-    /// Tensors without a checksum, of their own or of their file: of these the structure holds, but nothing can tell
-    /// whether a value was damaged.
+    /// Number of tensors that no checksum covers, neither their own nor their file's. Their structure is valid, but
+    /// damaged values cannot be detected.
     pub tensors_without_checksum: usize,
 }
 
 impl Verified {
-    /// Counts in what holds of one file: its tensors, and the checksums that cover them all.
+    /// Adds one file: its tensors, and the algorithms of the checksums that cover all of them.
     pub(crate) fn add_file<'a>(&mut self, tensors: impl Iterator<Item = &'a Tensor>, checksums: &[&'static str]) {
         for tensor in tensors {
             let own = || tensor.components.iter().map(|component| component.digest);
@@ -98,16 +98,16 @@ impl<B: Buffer> Loaded<B> {
     }
 }
 
-/// Checks that `into` is as long as what goes there.
+/// Checks that the length of `into` is that of the requested bytes.
 pub(super) fn check_into(into_length: u64, tensor: &Tensor, rows: Option<&Range<u64>>) -> Result<()> {
     let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name));
     if tensor.components.len() != 1 {
-        return refuse("`into` takes one buffer, and this tensor has several components".to_owned());
+        return refuse("`into` takes one buffer, but this tensor has several components".to_owned());
     }
     let needed = rows.map(|bytes| bytes.end - bytes.start).or_else(|| tensor.byte_length());
     match needed {
         Some(needed) if needed == into_length => Ok(()),
-        Some(needed) => refuse(format!("`into` has {into_length} bytes, but {needed} are loaded")),
-        None => refuse("`into` takes what is known to fit, and the file does not say how long this is".to_owned()),
+        Some(needed) => refuse(format!("`into` has {into_length} bytes, but {needed} bytes are requested")),
+        None => refuse("`into` requires a known length, but the file does not state the tensor's length".to_owned()),
     }
 }

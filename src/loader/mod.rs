@@ -1,8 +1,7 @@
 //! The engine: opens a model over any [`Source`], lists it, and streams its tensors.
 //!
-//! Futures here belong to one thread and do nothing unless they are polled; dropping one stops its
-//! requests. Nothing knows JavaScript or threads; the time is the
-//! source's.
+//! The futures are not `Send` and make progress only while they are polled. Dropping a future stops its requests. The
+//! engine does not depend on JavaScript or threads; the [`Source`] provides the clock.
 
 pub(crate) mod decode;
 mod digests;
@@ -19,7 +18,7 @@ mod verify;
 
 #[doc(hidden)]
 pub use decode::job::{Job, Received, Task};
-pub(crate) use decode::kept::Kept;
+pub(crate) use decode::output_buffer::OutputBuffer;
 #[doc(hidden)]
 pub use decode::pool::{Outcome, Pool, TaskError, Work};
 pub use digests::Digests;
@@ -51,20 +50,20 @@ use std::rc::Rc;
 use transfer::file::ModelFile;
 use transfer::priority::Priority;
 
-/// The format of a model, its version and what the model says of itself.
+/// The format of a model, its version and its metadata.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ModelMetadata {
     /// The format's name.
     pub format: &'static str,
-    /// The version, as the file states it.
+    /// The version of the format, as stated in the file.
     pub version: String,
-    /// What the model says of itself.
+    /// The model's metadata.
     pub metadata: Metadata,
 }
 
 impl ModelMetadata {
-    /// What a model in memory says of itself, for an [`Input`](crate::write::Input) of one's own.
+    /// The metadata of a model in memory, for a custom [`Input`](crate::write::Input).
     pub fn new(format: &'static str, version: impl Into<String>, metadata: Metadata) -> Self {
         ModelMetadata { format, version: version.into(), metadata }
     }
@@ -72,7 +71,7 @@ impl ModelMetadata {
 
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 
-/// A model that is read from a [`Source`]: the four verbs of the APR specification's `StreamingLoader`, asynchronous.
+/// Reads a model from a [`Source`]: the four operations of the APR specification's `StreamingLoader`, asynchronous.
 ///
 /// ```
 /// use futures::executor::block_on;
@@ -96,29 +95,29 @@ type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 /// ```
 pub struct Loader<S: Source> {
     manifest: Option<Manifest>,
-    /// What the file that was opened first says of all files, where there is no manifest.
+    /// How the model is split, as stated in the file that was opened first. `None` for a model with a manifest.
     split: Option<Split>,
     shards: Vec<Shard<S>>,
     options: Options,
     stats: Rc<Stats>,
-    /// Who does what takes time; `None` where all is done on the loader's own thread.
+    /// Decodes and digests components on other threads; `None` if the loader's own thread does this.
     pool: Option<Rc<dyn Pool<BufferOf<S>>>>,
-    /// Loads that run, by name: a second caller joins the first.
+    /// Running loads by tensor name. A second caller joins the first.
     loading: RefCell<HashMap<String, WeakLoad<BufferOf<S>>>>,
     prefetched: RefCell<HashMap<String, oneshot::Receiver<Prefetched<BufferOf<S>>>>>,
     prefetch_budget: Rc<MemoryBudget>,
     priority: Rc<Priority>,
-    /// The digests of tensors that the caller knows.
+    /// The digests of tensors that the caller pinned.
     pinned: Rc<HashMap<String, Digest>>,
     /// See [`Loader::verified_by`].
     verified_by: Cell<Option<&'static str>>,
 }
 
 impl<S: Source> Loader<S> {
-    /// Reads the head of the model: a request or two, whatever its size.
+    /// Reads the header and index of the file, or the manifest. Takes one or two requests, whatever the model's size.
     ///
     /// # Errors
-    /// `UNSUPPORTED` for a file of no known format, and whatever the source and the format's parser find wrong.
+    /// `UNSUPPORTED` for a file of an unknown format; errors of the source and of the format's parser.
     pub async fn open(source: S, options: Options) -> Result<Self> {
         let stats = Rc::new(Stats::default());
         let file = Rc::new(ModelFile::new(source, Rc::clone(&stats), options.retry));
@@ -170,29 +169,30 @@ impl<S: Source> Loader<S> {
         })
     }
 
-    /// Has components decoded and digested by other threads, where that takes time.
+    /// Decodes and digests components on other threads where that takes long.
     #[doc(hidden)]
     #[must_use]
     pub fn with_pool(self, pool: Rc<dyn Pool<BufferOf<S>>>) -> Self {
         Loader { pool: Some(pool), ..self }
     }
 
-    /// The algorithm that every file as a whole was checked by, in the call that read the whole model and ended last;
-    /// `None` where a file has no such checksum, or no call has read the whole model. [`Progress::checked`] reports it
-    /// for each call.
+    /// The algorithm that every whole file was verified with, in the last completed call that read the whole model.
+    /// `None` if a file has no checksum of the whole file, or if no call has read the whole model.
+    /// [`Progress::checked`] reports the algorithm for each call.
     pub fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
     }
 
-    /// How many files hold tensors.
+    /// The number of files that hold tensors.
     pub fn file_count(&self) -> usize {
         self.shards.len()
     }
 
-    /// Things a user may want to know that are no reason to refuse the model, each with the file's name.
+    /// Warnings about the model, each as a pair of the file's name and the text. A warning is not an error: the model
+    /// can be loaded.
     ///
     /// # Errors
-    /// Those of reading the heads of all files.
+    /// Errors of reading the headers of all files.
     pub async fn warnings(&self) -> Result<Vec<(String, String)>> {
         let mut warnings = Vec::new();
         for (number, shard) in self.shards.iter().enumerate() {
@@ -203,21 +203,22 @@ impl<S: Source> Loader<S> {
         Ok(warnings)
     }
 
-    /// Counters over the life of the loader.
+    /// Counters over the lifetime of the loader.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// As [`Loader::stats`], for whoever outlives the loader.
+    /// Like [`Loader::stats`], for owners that outlive the loader.
     #[cfg(all(feature = "js", target_arch = "wasm32"))]
     pub(crate) fn shared_stats(&self) -> Rc<Stats> {
         Rc::clone(&self.stats)
     }
 
-    /// What the model says of itself. For a model in several files: its manifest, then its first file.
+    /// The model's metadata. For a model in several files, the metadata of the manifest is extended with that of the
+    /// first file, which takes precedence.
     ///
     /// # Errors
-    /// Those of reading the first file's head.
+    /// Errors of reading the first file's header.
     pub async fn load_metadata(&self) -> Result<ModelMetadata> {
         let (manifest, first) = self.heads().await?;
         let mut metadata = manifest.map(|manifest| manifest.metadata.clone()).unwrap_or_default();
@@ -229,20 +230,20 @@ impl<S: Source> Loader<S> {
         Ok(ModelMetadata { format, version, metadata })
     }
 
-    /// What says something of the model: its manifest and its first file, where it has them.
+    /// The manifest and the first file, which contain the model's metadata. Either can be absent.
     ///
     /// # Errors
-    /// Those of reading the first file's head.
+    /// Errors of reading the first file's header.
     pub(crate) async fn heads(&self) -> Result<(Option<&Manifest>, Option<Rc<OpenShard>>)> {
         let first = if self.shards.is_empty() { None } else { Some(self.open_shard(0).await?) };
         Ok((self.manifest.as_ref(), first))
     }
 
-    /// Every tensor, in file order. Reads the heads of all files.
+    /// All tensors, in file order. Reads the headers of all files.
     ///
     /// # Errors
-    /// Those of reading the heads; `NOT_FOUND` for a pinned tensor that there is not; `FORMAT` where a name occurs in
-    /// two files, or the manifest names a tensor that is not in its file.
+    /// Errors of reading the headers; `NOT_FOUND` for a pinned tensor that the model does not have; `FORMAT` if a name
+    /// occurs in two files, or if the manifest assigns a tensor to a file that does not contain it.
     pub async fn load_index(&self) -> Result<Vec<Rc<Tensor>>> {
         let opening = stream::iter(0..self.shards.len()).map(|shard| self.open_shard(shard));
         let opened: Vec<_> = opening.buffered(self.options.concurrency).try_collect().await?;
@@ -267,13 +268,13 @@ impl<S: Source> Loader<S> {
         Ok(tensors)
     }
 
-    /// Loads many tensors in few long reads and yields each as it completes: in file order what one connection brings.
-    /// `None` for all of them: then each file's checksum is checked too, and the stream ends in an error
-    /// where one does not match.
+    /// Loads many tensors with few long reads, and yields each tensor when it is complete. Tensors that one connection
+    /// reads are yielded in file order. `None` loads all tensors; the checksum of each file is then verified too, and
+    /// the stream ends with an error if a checksum does not match.
     ///
     /// # Errors
-    /// `NOT_FOUND` for an unknown name; those of [`Loader::load_index`]. Errors of single tensors are items of the
-    /// stream.
+    /// `NOT_FOUND` for an unknown name; the errors of [`Loader::load_index`]. Errors of single tensors are items of
+    /// the stream.
     pub async fn tensors(
         self: &Rc<Self>,
         names: Option<Vec<String>>,

@@ -1,27 +1,28 @@
-//! How a loader works, as its caller has it.
+//! Options of a loader.
 
 use crate::loader::digests::Digests;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::Policy;
 use crate::setters::setters;
 
-/// How a loader works.
+/// Options of a [`Loader`](crate::loader::Loader).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// How many connections one operation may use at once. It begins with one, and adds more only while that raises the
-    /// throughput.
+    /// Maximum number of concurrent connections for one operation. An operation starts with one connection and adds
+    /// more only while each addition increases the throughput.
     pub concurrency: usize,
-    /// Two wanted ranges closer than this many bytes are read as one.
+    /// Two requested ranges that are at most this many bytes apart are read as one range.
     pub coalesce_gap_bytes: u64,
-    /// Whether to check what the format allows for the bytes that are read.
+    /// Whether to verify the checksums that the model's files state for the bytes that are read.
     pub verify: bool,
-    /// How many bytes one call may hold of tensors that it has not handed out yet; all that was prefetched counts as
-    /// one. Where there is no room, nothing more is read. A single tensor may be larger.
+    /// Maximum number of bytes that one call holds of tensors that it has not returned yet. All prefetched tensors
+    /// together have one such budget. When the budget is used up, reading pauses. A single tensor may be larger than
+    /// the budget.
     pub max_memory_bytes: u64,
-    /// What the model must be, whatever its files say.
+    /// Digests that the caller pins. They are checked in addition to those that the model's files state.
     pub digests: Digests,
-    /// When to try again after a failure.
+    /// When to retry after a failure.
     pub retry: Policy,
 }
 
@@ -36,12 +37,12 @@ impl Options {
     }
 }
 
-/// Enough for several connections to be busy with large tensors, and little to a tab.
+/// Enough for several connections that read large tensors, and little memory for a tab.
 const DEFAULT_MAX_MEMORY_BYTES: u64 = 256 << 20;
 
 impl Default for Options {
     fn default() -> Self {
-        // 4 connections are what browser loaders settled on: a browser has 6 to a host, and the page needs some.
+        // Browser loaders commonly use 4 connections: browsers allow 6 per host, and the page needs some of them.
         Options {
             concurrency: 4,
             coalesce_gap_bytes: DEFAULT_COALESCE_GAP_BYTES,

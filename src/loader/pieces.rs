@@ -1,4 +1,4 @@
-//! Components in pieces, one after the other, for whoever passes bytes on instead of keeping tensors.
+//! Reads components piece by piece, for callers that forward the bytes instead of holding whole tensors.
 
 use crate::codec::ComponentDecoder;
 use crate::codec::pages::PageChecker;
@@ -12,26 +12,26 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Reads components in pieces. In the order of the index they come from one long body a file, and no more than a piece
-/// of them is held at a time.
+/// Reads components piece by piece. If they are read in index order, one response body per file delivers all of them.
+/// At most one piece is held in memory at a time.
 pub struct PieceReader<S: Source> {
     loader: Rc<Loader<S>>,
-    /// What the last component left: which file it is of, and the rest of its body.
+    /// The file of the last component, and the reader at the position after that component.
     rest: Option<(usize, RangeReader<S>)>,
 }
 
 impl<S: Source> PieceReader<S> {
-    /// Reads nothing yet.
+    /// Creates a reader. It reads nothing yet.
     pub fn new(loader: Rc<Loader<S>>) -> Self {
         PieceReader { loader, rest: None }
     }
 
-    /// Calls `emit` with the decoded bytes of a component, in order, and gives the algorithm by which it was checked,
-    /// if the format has a digest for it. `tensor` is one of [`Loader::load_index`].
+    /// Calls `emit` with the decoded bytes of a component, in order. Returns the algorithm that the component was
+    /// verified with, if the format has a digest for it. `tensor` is an item of [`Loader::load_index`].
     ///
     /// # Errors
-    /// `NOT_FOUND` for a role that the tensor does not have; whatever the source and the decoders find wrong; those of
-    /// `emit`, which may have had pieces before a fault is found.
+    /// `NOT_FOUND` for a role that the tensor does not have; errors of the source, of the decoders and of `emit`.
+    /// `emit` may have received pieces before an error is found.
     pub async fn read(
         &mut self,
         tensor: &Tensor,
@@ -42,7 +42,7 @@ impl<S: Source> PieceReader<S> {
         let missing = || Error::new(ErrorKind::NotFound, format!("it has no component \"{role}\""));
         let component = component.ok_or_else(|| missing().in_tensor(&tensor.name))?;
         let file = self.loader.shards.get(tensor.shard).map(|shard| Rc::clone(&shard.file));
-        let file = file.ok_or_else(|| Error::new(ErrorKind::Internal, "a tensor is in a file that there is not"))?;
+        let file = file.ok_or_else(|| Error::new(ErrorKind::Internal, "a tensor is in a file that does not exist"))?;
         let read = self.read_component(&file, tensor.shard, component, emit).await;
         read.map_err(|e| e.in_tensor(&tensor.name).in_file(file.source.name()))
     }
@@ -59,12 +59,12 @@ impl<S: Source> PieceReader<S> {
             file.read_pages(table).await?;
             pages = file.known_pages(table).map(PageChecker::new);
         }
-        let cover = pages.as_ref().map_or(component.range.clone(), |pages| pages.pages().around(&component.range));
+        let read_range = pages.as_ref().map_or(component.range.clone(), |pages| pages.pages().around(&component.range));
         let mut reader = ComponentDecoder::of(component);
-        if !cover.is_empty() {
-            let mut reading = self.reading_from(file, shard, cover.start).await?;
-            while reading.position < cover.end {
-                pass(&mut reading, cover.end, &mut |at, bytes| {
+        if !read_range.is_empty() {
+            let mut reading = self.reader_at(file, shard, read_range.start).await?;
+            while reading.position < read_range.end {
+                read_chunk(&mut reading, read_range.end, &mut |at, bytes| {
                     if let Some(pages) = &mut pages {
                         pages.update(at, bytes)?;
                     }
@@ -80,8 +80,8 @@ impl<S: Source> PieceReader<S> {
         Ok(reader.finish(true)?.or(pages.map(|_| "blake3")))
     }
 
-    /// A reading that stands at `start`: the rest of the last one, if that is not far before it.
-    async fn reading_from(&mut self, file: &Rc<ModelFile<S>>, shard: usize, start: u64) -> Result<RangeReader<S>> {
+    /// A reader at position `start`. Reuses the last reader if it is only a short distance before `start`.
+    async fn reader_at(&mut self, file: &Rc<ModelFile<S>>, shard: usize, start: u64) -> Result<RangeReader<S>> {
         let near = start.saturating_sub(self.loader.options.coalesce_gap_bytes)..=start;
         let mut reading = match self.rest.take() {
             Some((of, rest)) if of == shard && near.contains(&rest.position) => rest,
@@ -99,7 +99,7 @@ impl<S: Source> PieceReader<S> {
             }
         };
         while reading.position < start {
-            pass(&mut reading, start, &mut |_, _| Ok(())).await?;
+            read_chunk(&mut reading, start, &mut |_, _| Ok(())).await?;
         }
         Ok(reading)
     }
@@ -111,23 +111,23 @@ impl<S: Source> std::fmt::Debug for PieceReader<S> {
     }
 }
 
-/// Shows the next bytes, not beyond `end`, with their place in the file.
-async fn pass<S: Source>(
+/// Reads the next chunk, up to `end`, and calls `inspect` with its bytes and their offset in the file.
+async fn read_chunk<S: Source>(
     reading: &mut RangeReader<S>,
     end: u64,
-    look: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    inspect: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<()> {
     let start = reading.position;
     let chunk = reading.chunk(end - start).await?.ok_or_else(|| cut(start, start, end))?;
     let mut at = start;
     BufferOf::<S>::inspect(chunk.buffer, 0..chunk.length, &mut |bytes| {
-        look(at, bytes)?;
+        inspect(at, bytes)?;
         at += bytes.len() as u64;
         Ok(())
     })
 }
 
-/// What of `bytes`, which begin at `at`, lies in `range`.
+/// The part of `bytes` that is in `range`; `bytes` start at offset `at`.
 fn overlap<'a>(at: u64, bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
     let end = at + bytes.len() as u64;
     let (first, last) = (range.start.clamp(at, end), range.end.clamp(at, end));

@@ -1,4 +1,4 @@
-//! Tensors that are loaded before they are asked for.
+//! Loads tensors before they are requested.
 
 use crate::loader::schedule::batch::Call;
 use crate::loader::schedule::memory_budget::Permit;
@@ -12,13 +12,13 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// A tensor that waits to be asked for, and the room that it takes.
+/// A prefetched tensor that was not requested yet, and the permit for its memory.
 pub(super) type Prefetched<B> = (Loaded<B>, Permit);
 
 impl<S: Source> Loader<S> {
-    /// Starts loading tensors that [`Loader::load_tensor`] will be asked for soon. The future does the work: let it run
-    /// beside everything else. While `load_tensor` loads something, nothing more is read here. What fails is left to
-    /// `load_tensor`, which tries and reports.
+    /// Starts to load tensors that will soon be requested from [`Loader::load_tensor`]. The returned future does the
+    /// work: poll it concurrently with other work. Prefetching pauses while `load_tensor` loads another tensor. Errors
+    /// are ignored here: `load_tensor` loads such a tensor again and reports the error.
     pub fn prefetch(
         self: &Rc<Self>,
         names: Vec<String>,
@@ -43,32 +43,34 @@ impl<S: Source> Loader<S> {
             }
             senders.borrow_mut().retain(|name, _| tensors.iter().any(|tensor| tensor.name == *name));
             let budget = Rc::clone(&loader.prefetch_budget);
-            let ahead = Prefetching { priority: Rc::clone(&loader.priority), is_wanted: is_waited_for(&senders) };
-            let call = Call { budget: Rc::clone(&budget), ahead: Some(Rc::new(ahead)), ..loader.call(observer) };
+            let priority = Rc::clone(&loader.priority);
+            let prefetching = Some(Rc::new(Prefetching { priority, is_wanted: is_wanted(&senders) }));
+            let call = Call { budget: Rc::clone(&budget), prefetching, ..loader.call(observer) };
             let Ok(loads) = loader.stream(tensors, call).await else { return };
             let mut loads = Box::pin(loads);
             while let Some(Ok(loaded)) = loads.next().await {
                 let sender = senders.borrow_mut().remove(&loaded.tensor.name);
                 if let Some(sender) = sender {
                     let bytes = loaded.components.iter().map(|component| component.buffer.byte_length()).sum();
-                    let taken = budget.take(&loaded.tensor.name, bytes);
-                    sender.send((loaded, taken)).ok(); // nobody waits for it if the loader was closed
+                    let permit = budget.take(&loaded.tensor.name, bytes);
+                    sender.send((loaded, permit)).ok(); // the receiver is gone if the loader was closed
                 }
             }
         }
     }
 
-    /// The tensor, if it was prefetched or is on its way. One that has not begun is not prefetched any more: the caller
-    /// gets it sooner without what comes before it, and it may never find room.
+    /// Returns the tensor if it was prefetched or is being prefetched. A tensor whose transfer has not started is
+    /// removed from prefetching: loading it directly is faster than waiting for the tensors before it, and it might
+    /// never get memory.
     pub(super) async fn take_prefetched(self: &Rc<Self>, name: &str) -> Option<Loaded<BufferOf<S>>> {
         let receiver = self.prefetched.borrow_mut().remove(name)?;
         let mut joined = Joined { loader: Rc::clone(self), name: name.to_owned(), receiver: Some(receiver) };
         let arrived = joined.receiver.as_mut()?.try_recv();
         match arrived {
-            Ok(None) if self.prefetch_budget.has_begun(name) => {}
+            Ok(None) if self.prefetch_budget.is_admitted(name) => {}
             arrived => {
                 joined.receiver = None;
-                self.prefetch_budget.wake(); // it may be what waits for budget
+                self.prefetch_budget.wake(); // the removed tensor may be the one that waits for memory
                 return arrived.ok().flatten().map(|(loaded, _)| loaded);
             }
         }
@@ -78,7 +80,7 @@ impl<S: Source> Loader<S> {
         arrived.ok().map(|(loaded, _)| loaded)
     }
 
-    /// Forgets what was prefetched, which stops its requests once nothing else runs.
+    /// Drops the prefetched tensors. Running prefetch requests stop once no other load runs.
     pub fn forget_prefetched(&self) {
         self.prefetched.borrow_mut().clear();
         self.prefetch_budget.wake();
@@ -87,12 +89,12 @@ impl<S: Source> Loader<S> {
 
 type Senders<B> = Rc<RefCell<HashMap<String, oneshot::Sender<Prefetched<B>>>>>;
 
-fn is_waited_for<B: 'static>(senders: &Senders<B>) -> Box<dyn Fn(&str) -> bool> {
+fn is_wanted<B: 'static>(senders: &Senders<B>) -> Box<dyn Fn(&str) -> bool> {
     let senders = Rc::clone(senders);
     Box::new(move |name| senders.borrow().get(name).is_some_and(|sender| !sender.is_canceled()))
 }
 
-/// Somebody waits for a tensor that is being prefetched. Who goes before it is there leaves it as it was.
+/// A caller that waits for a tensor that is being prefetched. If the caller is dropped first, the receiver is put back.
 struct Joined<S: Source> {
     loader: Rc<Loader<S>>,
     name: String,

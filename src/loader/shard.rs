@@ -1,38 +1,38 @@
-//! The files of a model: opened when the first tensor of them is looked for.
+//! The files of a model. Each is opened on the first access to one of its tensors.
 
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
-use crate::index::{Index, Manifest, Parsed, Part, Tensor, check_elsewhere};
+use crate::index::{Index, Manifest, Parsed, Part, Tensor, check_catalog};
 use crate::loader::Loader;
 use crate::loader::digests::Digests;
 use crate::loader::transfer::file::ModelFile;
-use crate::names::Names;
+use crate::name_index::NameIndex;
 use crate::source::Source;
 use futures::lock::Mutex;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Memory is given back so many tensors at a time.
-const GIVEN_BACK_TENSORS: usize = 4096;
+/// Memory is released after each batch of this many tensors.
+const RELEASE_BATCH_TENSORS: usize = 4096;
 
-/// A file of the model, and its head once that was read.
+/// A file of the model, and its header once that was read.
 pub(crate) struct Shard<S: Source> {
     pub(super) file: Rc<ModelFile<S>>,
     pub(super) part: Option<Part>,
     pub(super) opened: Mutex<Option<Rc<OpenShard>>>,
 }
 
-/// The head of a file.
+/// The header and index of a file.
 pub(crate) struct OpenShard {
     pub(crate) index: Index,
     pub(super) tensors: Vec<Rc<Tensor>>,
-    /// Where the tensors are in `tensors`: a map of their names would take longer to make than all but the parse, and
-    /// as much memory again.
-    names: Names,
+    /// Finds the index of a name in `tensors`. Building a hash map of the names would take longer than anything but the
+    /// parse, and would double the memory.
+    names: NameIndex,
 }
 
 impl<S: Source> Loader<S> {
-    /// The tensor of that name, opening only the file that the manifest says it is in.
+    /// The tensor of that name. If the manifest states the tensor's file, only that file is opened.
     pub(super) async fn find(&self, name: &str) -> Result<Rc<Tensor>> {
         let candidates = self.stated_part(name).await?.map_or(0..self.shards.len(), |shard| shard..shard + 1);
         for shard in candidates {
@@ -44,7 +44,7 @@ impl<S: Source> Loader<S> {
         Err(Error::new(ErrorKind::NotFound, "the model has no tensor of this name").in_tensor(name))
     }
 
-    /// The file that the tensor of that name is in, if the manifest or its catalog says.
+    /// The file of the tensor of that name, if the manifest or its catalog states it.
     async fn stated_part(&self, name: &str) -> Result<Option<usize>> {
         let Some(manifest) = &self.manifest else { return Ok(None) };
         match (manifest.tensor_parts.get(name), &manifest.catalog) {
@@ -59,7 +59,7 @@ impl<S: Source> Loader<S> {
 
     pub(super) async fn open_shard(&self, shard: usize) -> Result<Rc<OpenShard>> {
         let Shard { file, part, opened } = self.shards.get(shard).ok_or_else(|| {
-            Error::new(ErrorKind::Internal, format!("file {shard} of {} was to be opened", self.shards.len()))
+            Error::new(ErrorKind::Internal, format!("there is no file {shard}: the model has {}", self.shards.len()))
         })?;
         let mut opened = opened.lock().await;
         if let Some(open) = &*opened {
@@ -71,9 +71,9 @@ impl<S: Source> Loader<S> {
             Parsed::Manifest(_) => {
                 return Err(self.place(shard, malformed("a manifest names another manifest as a file of the model")));
             }
-            // Its length and its digest, as the manifest states them, would be those of the packed file.
+            // The length and the digest in the manifest would be those of the compressed file.
             Parsed::Packed(_) => {
-                let what = "a manifest names a file that is compressed as a whole, which no tool writes";
+                let what = "a manifest names a file that is compressed as a whole";
                 return Err(self.place(shard, Error::new(ErrorKind::Unsupported, what)));
             }
         };
@@ -82,7 +82,7 @@ impl<S: Source> Loader<S> {
         }
         check_footer(file)?;
         check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
-        check_elsewhere(&index, self.manifest.as_ref(), shard).map_err(|e| self.place(shard, e))?;
+        check_catalog(&index, self.manifest.as_ref(), shard).map_err(|e| self.place(shard, e))?;
         self.options.digests.expect_contents(file, &index);
         let open = Rc::new(OpenShard::new(index, shard));
         *opened = Some(Rc::clone(&open));
@@ -98,13 +98,13 @@ impl<S: Source> Loader<S> {
 }
 
 impl<S: Source> Shard<S> {
-    /// A file whose head was read.
+    /// A file whose header was read.
     pub(super) fn opened(file: Rc<ModelFile<S>>, index: Index, shard: usize, digests: &Digests) -> Self {
         digests.expect_contents(&file, &index);
         Shard { file, part: None, opened: Mutex::new(Some(Rc::new(OpenShard::new(index, shard)))) }
     }
 
-    /// The files that a manifest names, beside `file` and not yet read.
+    /// The files that a manifest names, resolved relative to `file`. None of them is read yet.
     pub(super) fn parts(file: &ModelFile<S>, manifest: &Manifest, digests: &Digests) -> Result<Vec<Self>> {
         let part = |part: &Part| {
             let file = Rc::new(file.part(part)?);
@@ -117,8 +117,8 @@ impl<S: Source> Shard<S> {
 
 impl OpenShard {
     pub(super) fn new(mut index: Index, shard: usize) -> Self {
-        let tensors = shared(std::mem::take(&mut index.tensors), shard);
-        let names = Names::new(tensors.len(), &|at| name_at(&tensors, at));
+        let tensors = into_shared(std::mem::take(&mut index.tensors), shard);
+        let names = NameIndex::new(tensors.len(), &|at| name_at(&tensors, at));
         OpenShard { index, tensors, names }
     }
 
@@ -139,12 +139,13 @@ pub(super) fn check_unique(opened: &[Rc<OpenShard>]) -> Result<()> {
     Ok(())
 }
 
-/// Moves tensors from the end on, giving their memory back meanwhile: it would be needed twice.
-fn shared(mut tensors: Vec<Tensor>, shard: usize) -> Vec<Rc<Tensor>> {
+/// Moves tensors into `Rc`s, from the last to the first. The vector shrinks on the way, so that the memory is not
+/// needed twice.
+fn into_shared(mut tensors: Vec<Tensor>, shard: usize) -> Vec<Rc<Tensor>> {
     let mut shared = Vec::with_capacity(tensors.len());
     while let Some(tensor) = tensors.pop() {
         shared.push(Rc::new(Tensor { shard, ..tensor }));
-        if tensors.len().is_multiple_of(GIVEN_BACK_TENSORS) {
+        if tensors.len().is_multiple_of(RELEASE_BATCH_TENSORS) {
             tensors.shrink_to_fit();
         }
     }
@@ -156,7 +157,7 @@ fn name_at(tensors: &[Rc<Tensor>], at: usize) -> &str {
     tensors.get(at).map_or("", |tensor| tensor.name.as_str())
 }
 
-/// A file so small that its footer came with the head is checked at once for being whole.
+/// Checks that a file is complete if its footer was read together with the header, as in small files.
 pub(super) fn check_footer<S: Source>(file: &ModelFile<S>) -> Result<()> {
     if file.length().is_some() {
         file.try_parse(format::check_tail)?;
@@ -164,14 +165,13 @@ pub(super) fn check_footer<S: Source>(file: &ModelFile<S>) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a file is as long as its manifest says.
+/// Checks that a file has the length that the manifest states.
 pub(crate) fn check_length(part: Option<&Part>, length: Option<u64>) -> Result<()> {
     match (part.and_then(|part| part.byte_length), length) {
         (Some(stated), Some(length)) if stated != length => {
             let kind = if length < stated { ErrorKind::Truncated } else { ErrorKind::Format };
             let error = Error::new(kind, format!("the manifest says {stated} bytes, but the file has {length}"));
-            Err(error
-                .advise("The manifest and this file do not belong together: upload the model again, all files of it."))
+            Err(error.advise("The manifest and this file do not belong together: upload all files of the model again."))
         }
         _ => Ok(()),
     }

@@ -1,11 +1,11 @@
-//! From tensors that are wanted to runs that are read at once, and the tensors that come out of them.
+//! Plans the reads for the requested tensors, and streams the tensors from them.
 
 use crate::error::Result;
 use crate::index::Tensor;
 use crate::loader::schedule::batch::{Batch, Call, PlannedTensor};
 use crate::loader::schedule::connections::Connections;
-use crate::loader::schedule::file_checks;
 use crate::loader::schedule::memory_budget::MemoryBudget;
+use crate::loader::shard::Shard;
 use crate::loader::{BufferOf, Loaded, Loader, Options};
 use crate::plan;
 use crate::progress::Progress;
@@ -42,16 +42,20 @@ impl<S: Source> Loader<S> {
             self.options.concurrency,
         ));
         batch.announce();
-        let mut wanted = batch.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
+        let wanted = batch.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
+        let mut ends = Vec::new();
         if let Some(checks) = &whole {
             checks.begin(&self.shards, &self.options.digests)?;
-            let ends = self.shards.iter().enumerate().map(|(number, shard)| checks.known_end(number, &shard.file));
-            file_checks::add_gaps(&mut wanted, ends);
+            let known_end = |(number, shard): (usize, &Shard<S>)| checks.known_end(number, &shard.file);
+            ends = self.shards.iter().enumerate().map(known_end).collect();
         }
-        // What comes from its start each time is read once, whatever lies between.
+        // A file whose bodies always start at its first byte is read once, with all gaps.
         let from_start = |shard: usize| self.shards.get(shard).is_some_and(|shard| shard.file.comes_from_start());
-        let gap = |shard| if from_start(shard) { u64::MAX } else { self.options.coalesce_gap_bytes };
-        let runs = plan::plan(wanted, gap);
+        let is_whole = |shard: usize| ends.get(shard).is_some_and(Option::is_some);
+        let is_one_run = |shard| from_start(shard) || is_whole(shard);
+        let gap = |shard| if is_one_run(shard) { u64::MAX } else { self.options.coalesce_gap_bytes };
+        let mut runs = plan::merge_ranges(wanted, gap);
+        plan::extend_to_whole_files(&mut runs, &ends);
         let runs = runs.into_iter().filter_map(|run| Some((Rc::clone(&self.shards.get(run.shard)?.file), run)));
         let connections = Connections::new(batch, runs, self.options.coalesce_gap_bytes);
         let step =
@@ -69,15 +73,15 @@ impl<S: Source> Loader<S> {
         Ok(loads.chain(check))
     }
 
-    /// To load tensors, for themselves.
+    /// The parameters of a call that returns tensors.
     pub(super) fn call(&self, observer: Rc<dyn Progress>) -> Call {
         let budget = MemoryBudget::new(self.options.max_memory_bytes);
         let Options { verify, coalesce_gap_bytes, .. } = self.options;
         let pinned = Rc::clone(&self.pinned);
-        Call { keeps: true, whole: None, verify, coalesce_gap_bytes, budget, observer, pinned, ahead: None }
+        Call { keeps: true, whole: None, verify, coalesce_gap_bytes, budget, observer, pinned, prefetching: None }
     }
 
-    /// Reads the digests of the pages that orders will be checked by.
+    /// Reads the page digests that the planned tensors are verified with.
     async fn read_pages(&self, planned_tensors: &[PlannedTensor<BufferOf<S>>]) -> Result<()> {
         for PlannedTensor { tensor, rows, .. } in planned_tensors {
             for table in tensor.components.iter().filter_map(|component| component.checking_pages(rows.is_none())) {

@@ -12,19 +12,20 @@ use futures::stream::TryStreamExt;
 use std::rc::Rc;
 
 impl<S: Source> Loader<S> {
-    /// Reads and checks the whole model, keeping nothing, and gives the algorithm that all of it was checked by.
+    /// Reads and verifies the whole model without holding tensors in memory. Returns the algorithm that every whole
+    /// file was verified with; `None` if a file has no such checksum.
     ///
     /// # Errors
-    /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first thing that is wrong.
+    /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first fault; errors of the source.
     pub async fn verify(self: &Rc<Self>, observer: Rc<dyn Progress>) -> Result<Option<&'static str>> {
         let tensors = self.load_index().await?;
         Ok(self.check_everything(tensors, observer).await?.verified_by())
     }
 
-    /// As [`Loader::verify`], and says what there was to check.
+    /// Like [`Loader::verify`], but returns which checksums were verified.
     ///
     /// # Errors
-    /// As for [`Loader::verify`].
+    /// The errors of [`Loader::verify`].
     pub async fn verify_in_detail(self: &Rc<Self>, observer: Rc<dyn Progress>) -> Result<Verified> {
         let tensors = self.load_index().await?;
         let of_files = self.check_everything(tensors.clone(), observer).await?.checked_by();

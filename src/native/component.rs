@@ -1,23 +1,23 @@
-//! One component of a file that is open natively.
+//! Decodes a component of an open file into memory.
 
 use super::storage::Storage;
 use crate::codec::ComponentDecoder;
 use crate::error::Result;
 use crate::index::Component;
-use crate::loader::Kept;
+use crate::loader::OutputBuffer;
 
-/// All of a component, decoded, and the algorithm that it was checked by.
+/// Decodes a whole component. Returns its bytes and the algorithm of the verified digest.
 pub(super) fn decode(storage: &Storage, component: &Component) -> Result<(Vec<u8>, Option<&'static str>)> {
-    let mut kept = Kept::allocate(component, 0..component.decoded_length.unwrap_or(u64::MAX))?;
+    let mut output = OutputBuffer::allocate(component, 0..component.decoded_length.unwrap_or(u64::MAX))?;
     let mut decoder = ComponentDecoder::of(component);
     let mut end = 0;
     storage.read_pieces(&component.range, &mut |stored| {
         decoder.push(stored, &mut |bytes| {
-            kept.write(end, bytes)?;
+            output.write(end, bytes)?;
             end += bytes.len() as u64;
             Ok(())
         })
     })?;
     let verified = decoder.finish(true)?;
-    Ok((kept.finish(component, end)?, verified))
+    Ok((output.finish(component, end)?, verified))
 }

@@ -1,4 +1,4 @@
-//! Files on disk: only regular files are opened, and their bytes are read at their positions.
+//! Files on disk: opens only regular files, and reads them with positioned reads.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::regular_file::{self, Opened};
@@ -26,8 +26,7 @@ pub(super) fn open(path: &Path) -> Result<(File, Metadata)> {
     Err(opened.in_file(&path.display().to_string()))
 }
 
-/// Reads the whole of a small regular file, such as a config.json. Pipes and devices are refused at once, not waited
-/// for.
+/// Reads a small regular file, such as a config.json, into memory. Pipes and devices are rejected without blocking.
 ///
 /// # Errors
 /// `NOT_FOUND`; `INVALID_ARGUMENT` for a folder, a pipe, a socket or a device; `LIMIT` for more than `max_bytes`; `IO`.
@@ -38,32 +37,32 @@ pub fn read_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
     file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| place(error.into()))?;
     if bytes.len() as u64 > max_bytes {
         let error = Error::new(ErrorKind::Limit, format!("the file is longer than {max_bytes} bytes"));
-        return Err(place(error.advise("Name a smaller file.")));
+        return Err(place(error.advise("Choose a smaller file.")));
     }
     Ok(bytes)
 }
 
-/// This many files stay open: a model may have more shards than a process may have open files. Others are opened again
-/// for each read.
+/// The maximum number of files that stay open: a model may have more shards than a process may have open files. Other
+/// files are reopened for each read.
 const MAX_OPEN_FILES: usize = 16;
 
 static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
 
-/// A file that is read with positioned reads, also by several threads at the same time. A file that another process
-/// cuts short is an error, where a mapped one would end the process.
+/// A file that is read with positioned reads, also by several threads at the same time. If another process truncates
+/// the file, reads fail with an error; with a mapped file, the process would be terminated.
 #[derive(Debug)]
 pub(super) struct DiskFile {
     path: PathBuf,
-    kept: Option<KeptFile>,
+    open_file: Option<OpenFile>,
     byte_length: u64,
     version: Version,
 }
 
-/// An open file, counted while it is open.
+/// An open file, counted in `OPEN_FILES`.
 #[derive(Debug)]
-struct KeptFile(File);
+struct OpenFile(File);
 
-/// What changes when a path leads to another file, or the file to other bytes.
+/// Metadata that changes if the path refers to another file, or the file is modified.
 #[derive(Debug, PartialEq, Eq)]
 struct Version {
     byte_length: u64,
@@ -73,20 +72,20 @@ struct Version {
 }
 
 impl DiskFile {
-    /// Takes the file that was opened at `path`, as long as it is now.
+    /// Creates a reader of a file that was opened at `path`, with its current length.
     pub(super) fn new(path: &Path, file: File, metadata: &Metadata) -> Self {
         let (byte_length, version) = (metadata.len(), Version::of(metadata));
-        DiskFile { path: path.to_owned(), kept: KeptFile::new(file), byte_length, version }
+        DiskFile { path: path.to_owned(), open_file: OpenFile::new(file), byte_length, version }
     }
 
     pub(super) fn byte_length(&self) -> u64 {
         self.byte_length
     }
 
-    /// The bytes of `range`, in a buffer of their own.
+    /// Reads the bytes of `range` into a new buffer.
     ///
     /// # Errors
-    /// `TRUNCATED` where the file became shorter since it was opened; `IO`; `LIMIT` where there is no memory for them.
+    /// `TRUNCATED` if the file became shorter since it was opened; `IO`; `LIMIT` if memory cannot be allocated.
     pub(super) fn read(&self, range: &Range<u64>) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let length = usize::try_from(range.end.saturating_sub(range.start)).map_err(|_| too_long(range))?;
@@ -99,7 +98,7 @@ impl DiskFile {
     /// Calls `take` with the bytes of `range` in order, in pieces of at most `piece_bytes`.
     ///
     /// # Errors
-    /// As for [`DiskFile::read`], and those of `take`.
+    /// As for [`DiskFile::read`]; errors of `take`.
     pub(super) fn read_pieces(
         &self,
         range: &Range<u64>,
@@ -120,15 +119,15 @@ impl DiskFile {
         })
     }
 
-    /// Reads from the file that is open, or opens it again, if it is still the same.
+    /// Calls `read` with the open file. Reopens the file if necessary, and checks that it has not changed.
     fn with_file(&self, read: impl FnOnce(&File) -> Result<()>) -> Result<()> {
-        if let Some(KeptFile(file)) = &self.kept {
+        if let Some(OpenFile(file)) = &self.open_file {
             return read(file);
         }
         let (file, metadata) = open(&self.path)?;
         if Version::of(&metadata) != self.version {
             let error = Error::new(ErrorKind::Changed, "the file changed since it was opened");
-            return Err(error.advise("Another process changed the file: open the model again."));
+            return Err(error.advise("Another process changed the file. Open the model again."));
         }
         read(&file)
     }
@@ -139,22 +138,22 @@ impl DiskFile {
             io::ErrorKind::UnexpectedEof => {
                 let what = format!("the file had {} bytes when it was opened, and is shorter now", self.byte_length);
                 let error = Error::new(ErrorKind::Truncated, what).at(range);
-                error.advise("Another process changed the file: open it again once it is complete.")
+                error.advise("Another process changed the file. Open it again when it is complete.")
             }
             _ => Error::from(error).at(range),
         })
     }
 }
 
-impl KeptFile {
-    /// `None` where enough files are open.
+impl OpenFile {
+    /// Keeps the file open. Returns `None` if too many files are open.
     fn new(file: File) -> Option<Self> {
         let is_free = |open: usize| (open < MAX_OPEN_FILES).then_some(open + 1);
-        OPEN_FILES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_free).is_ok().then(|| KeptFile(file))
+        OPEN_FILES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_free).is_ok().then(|| OpenFile(file))
     }
 }
 
-impl Drop for KeptFile {
+impl Drop for OpenFile {
     fn drop(&mut self) {
         OPEN_FILES.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! One file of a model that is open: its bytes, and what its head says.
+//! An open file of a model: its bytes, and its index.
 
 use super::component;
 #[cfg(not(target_arch = "wasm32"))]
@@ -19,18 +19,18 @@ use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file's head is read with this many bytes at first.
+/// The size of the first read of a file's head.
 const HEAD_BYTES: u64 = 16 << 10;
 
-/// The bytes of a file under the name that errors call it.
+/// The bytes of a file, and its name in error messages.
 #[derive(Debug)]
 pub(super) struct FileBytes {
     pub(super) name: String,
-    /// Where it lies, for files that were opened.
+    /// The path of a file on disk.
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) path: Option<PathBuf>,
     pub(super) storage: Storage,
-    /// How long the file is that decodes to this, if it is compressed as a whole.
+    /// The stored length of the file, if it was compressed as a whole.
     packed_length: Option<u64>,
 }
 
@@ -46,10 +46,10 @@ impl FileBytes {
     /// # Safety
     /// As for [`Map::of`].
     #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
-    #[allow(unsafe_code, reason = "passes the promise of `Reader::open_mapped`'s caller on")]
+    #[allow(unsafe_code, reason = "forwards the safety requirement of `Reader::open_mapped`")]
     pub(super) unsafe fn map(path: &Path) -> Result<Self> {
         let (file, _) = open_regular(path)?;
-        // SAFETY: as our caller promised us.
+        // SAFETY: the caller guarantees the requirement of `Map::of`.
         let map = unsafe { Map::of(&file) }.map_err(|e| Error::from(e).in_file(&path.display().to_string()))?;
         Ok(FileBytes::at(path, Storage::Mapped(map)))
     }
@@ -69,7 +69,7 @@ impl FileBytes {
         }
     }
 
-    /// Its name in its folder.
+    /// The file name without its folder.
     pub(super) fn file_name(&self) -> Option<&str> {
         #[cfg(not(target_arch = "wasm32"))]
         if let Some(path) = &self.path {
@@ -82,8 +82,8 @@ impl FileBytes {
         self.storage.byte_length()
     }
 
-    /// Reads the header and index. A file that is compressed as a whole is decoded into memory first: only small
-    /// files of old tools are.
+    /// Reads the header and index. A file that is compressed as a whole is decoded into memory first: only old tools
+    /// write such files, for small models.
     pub(super) fn unpack(self) -> Result<(FileBytes, Parsed)> {
         let component = match self.parse(format::parse)? {
             Parsed::Packed(component) => component,
@@ -94,12 +94,12 @@ impl FileBytes {
         let packed_length = Some(component.range.end - component.range.start);
         let unpacked = FileBytes { storage: Storage::Memory(decoded), packed_length, ..self };
         match unpacked.parse(format::parse)? {
-            Parsed::Packed(_) => Err(malformed("a compressed file holds another one").in_file(&unpacked.name)),
+            Parsed::Packed(_) => Err(malformed("a compressed file contains another one").in_file(&unpacked.name)),
             parsed => Ok((unpacked, parsed)),
         }
     }
 
-    /// What a parser makes of the file. Of a file on disk only the bytes that the parser needs are read.
+    /// Runs a parser over the file. Reads only the bytes that the parser needs from disk.
     pub(super) fn parse<T>(&self, parser: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
         let length = self.byte_length();
         let window = self.storage.in_memory().map_or_else(|| Window::new(Some(length)), Window::whole);
@@ -114,7 +114,7 @@ impl FileBytes {
                 let error = Error::new(ErrorKind::Internal, "a parser needs more than the whole file");
                 return Err(error.at(missing).in_file(&self.name));
             }
-            // A head of unknown length is parsed again each time: reading as much again keeps that linear.
+            // A head of unknown length is reparsed after each read: doubling the bytes keeps the total work linear.
             let ahead = missing.start.saturating_add(window.known_prefix().max(HEAD_BYTES));
             let range = missing.start..missing.end.max(ahead).min(length);
             let bytes = self.storage.read(&range).map_err(|e| e.in_file(&self.name))?;
@@ -126,10 +126,8 @@ impl FileBytes {
 #[cfg(not(target_arch = "wasm32"))]
 fn open_regular(path: &Path) -> Result<(File, Metadata)> {
     disk::open(path).map_err(|error| match error.kind {
-        ErrorKind::NotFound => {
-            error.advise("Check the path; a model in several files needs all of them in one folder.")
-        }
-        ErrorKind::InvalidArgument => error.advise("Name a file: the model, or the manifest of its files."),
+        ErrorKind::NotFound => error.advise("Check the path. All files of a model must be in one folder."),
+        ErrorKind::InvalidArgument => error.advise("Specify the model file or the manifest of its files."),
         _ => error,
     })
 }
@@ -138,25 +136,25 @@ fn open_regular(path: &Path) -> Result<(File, Metadata)> {
 #[derive(Debug)]
 pub(super) struct TensorFile {
     pub(super) bytes: FileBytes,
-    /// What its head says; the tensors themselves are the reader's.
+    /// The index of the file. The reader takes its tensors.
     pub(super) index: Index,
-    /// What stretches of it can be checked by.
+    /// The checksums of byte ranges of the file.
     pub(super) checksums: Vec<StretchChecksum>,
-    /// What the manifest says of the whole of it.
+    /// The digest of the whole file that the manifest states.
     pub(super) stated_digest: Option<Digest>,
-    /// Which part of a model it says that it is.
+    /// The position of the file in a split model, as stated in the file.
     pub(super) split: Option<Split>,
 }
 
 impl TensorFile {
-    /// Takes a file that `index` was read from, and checks that its end is there.
+    /// Creates a file with an index that has been read, and checks the end of the file.
     pub(super) fn new(bytes: FileBytes, index: Index) -> Result<Self> {
         bytes.parse(format::check_tail)?;
         let checksums = bytes.parse(format::checksums)?;
         Ok(TensorFile { bytes, index, checksums, stated_digest: None, split: None })
     }
 
-    /// Takes a file that the model has beside others.
+    /// Opens one of several files of a model.
     pub(super) fn part(bytes: FileBytes, part: &Part) -> Result<Self> {
         check_length(Some(part), Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
         let (bytes, index, split) = match bytes.unpack()? {
@@ -170,7 +168,7 @@ impl TensorFile {
         Ok(TensorFile { stated_digest: part.digest, split, ..TensorFile::new(bytes, index)? })
     }
 
-    /// Checks the pages that a component lies in, where it has no digest of its own, and gives their algorithm.
+    /// Verifies the pages that contain a component, if it has no digest of its own. Returns the algorithm of the pages.
     pub(super) fn check_pages(&self, component: &Component) -> Result<Option<&'static str>> {
         let Some(table) = component.checking_pages(true) else { return Ok(None) };
         let pages = self.bytes.parse(|window| format::page_digests(window, table))?;

@@ -1,5 +1,5 @@
-//! A file mapped into memory: the one place of the library with `unsafe`.
-#![allow(unsafe_code, reason = "a map cannot be made without; the arguments stand with each use")]
+//! A file mapped into memory: the only module of the library with `unsafe` operations.
+#![allow(unsafe_code, reason = "memory maps require unsafe; each use has a SAFETY comment")]
 
 use memmap2::Mmap;
 use std::fs::File;
@@ -14,14 +14,13 @@ impl Map {
     /// Maps a regular file that is open for reading.
     ///
     /// # Safety
-    /// While the map lives, no process may write into the file or cut it short.
+    /// While the map exists, no process may write to the file or truncate it.
     pub(super) unsafe fn of(file: &File) -> io::Result<Map> {
-        // SAFETY: the map is read-only, so that nothing in this process writes to it, and our caller promised that
-        // nothing else changes the file. Offsets, lengths and names are copied out of the map before they are checked
-        // and used.
+        // SAFETY: the map is read-only, so nothing in this process writes to it, and the caller guarantees that nothing
+        // else changes the file. Offsets, lengths and names are copied out of the map before they are checked and used.
         let map = unsafe { Mmap::map(file)? };
-        // By default the kernel reads up to 128 KiB round every page that is touched. Here it is told what
-        // will be touched (`will_need`) and must not guess.
+        // By default the kernel reads up to 128 KiB around every page that is accessed. `will_need` announces accesses
+        // instead.
         #[cfg(unix)]
         map.advise(memmap2::Advice::Random).ok();
         Ok(Map(map))
@@ -31,10 +30,10 @@ impl Map {
         &self.0
     }
 
-    /// Has the kernel read these bytes in the background.
+    /// Advises the kernel to read these bytes in the background.
     #[cfg(unix)]
     pub(super) fn will_need(&self, range: &Range<u64>) {
-        // Linux reads no more ahead for one call than the device's largest request, often 1.25 MiB.
+        // For one call, Linux reads ahead at most the device's maximum request size, often 1.25 MiB.
         const STEP: usize = 512 << 10;
         let Range { start, end } = self.inside(range);
         for at in (start..end).step_by(STEP) {
@@ -42,13 +41,13 @@ impl Map {
         }
     }
 
-    /// Gives the memory of these bytes back; they are read from the file again if they are touched again.
+    /// Releases the memory of these bytes. Further accesses read them from the file again.
     #[cfg(unix)]
     pub(super) fn release(&self, range: &Range<u64>) {
         let Range { start, end } = self.inside(range);
-        // SAFETY: `DontNeed` throws away writes to private maps and empties anonymous ones. This map is of
-        // a file and read-only: the pages come back with the file's bytes, and slices into them stay valid.
-        // The range is inside the map (the end was clamped above), so that no other memory is concerned.
+        // SAFETY: `DontNeed` discards writes to private maps and clears anonymous ones. This map is of a file and
+        // read-only: the pages are reloaded with the file's bytes, and slices into them stay valid. The range is inside
+        // the map (the end is clamped above), so no other memory is affected.
         unsafe { self.0.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, end - start) }.ok();
     }
 

@@ -1,9 +1,9 @@
-//! Reads models on disk or in memory, without async: the native side of the library.
+//! Reads models on disk or in memory, with a blocking API.
 //!
-//! [`Reader::open`] reads with positioned reads, so that opening costs the heads of the files alone. A file that
-//! another process cuts short is an error; bytes that it overwrites in place go unnoticed, unless a digest covers them.
-//! [`Reader::open_mapped`] maps the files instead, so that a raw tensor is a slice of the map; its caller promises that
-//! no process changes them. On wasm32 [`Reader::from_bytes`] reads files in memory.
+//! [`Reader::open`] uses positioned reads: opening reads only the heads of the files. If another process truncates a
+//! file, reads fail; bytes overwritten in place are detected only if a digest covers them. [`Reader::open_mapped`] maps
+//! the files instead, so that a raw tensor is a slice of the map; the caller must guarantee that no process changes the
+//! files. On wasm32, [`Reader::from_bytes`] reads files in memory.
 
 mod component;
 #[cfg(not(target_arch = "wasm32"))]
@@ -27,9 +27,9 @@ pub use streaming::{LoadedTensor, StreamingLoader};
 use crate::codec::ComponentDecoder;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::split::Split;
-use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor, check_elsewhere};
+use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor, check_catalog};
 use crate::loader::ModelMetadata;
-use crate::names::Names;
+use crate::name_index::NameIndex;
 use file::{FileBytes, TensorFile};
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
@@ -44,33 +44,33 @@ pub struct Reader {
     manifest_path: Option<std::path::PathBuf>,
     metadata: ModelMetadata,
     files: Vec<TensorFile>,
-    /// In file order, file by file.
+    /// All tensors, in the order of the files and of the tensors in each file.
     tensors: Vec<Tensor>,
-    names: Names,
-    /// What was asked for as a slice, by tensor and component.
-    held: Vec<Vec<OnceLock<Held>>>,
+    names: NameIndex,
+    /// The components that were requested as slices, by tensor and component.
+    cached: Vec<Vec<OnceLock<Cached>>>,
 }
 
-/// A component that was asked for as a slice, and checked.
+/// A component that was requested as a slice, and verified.
 #[derive(Debug)]
-enum Held {
-    /// The stored bytes are the component, and are in memory.
+enum Cached {
+    /// The component is raw, and its bytes are in memory.
     InPlace,
-    /// Its decoded bytes.
+    /// The decoded bytes of the component.
     Decoded(Vec<u8>),
 }
 
 impl Reader {
-    /// Opens a file of tensors with the further parts of its model beside it, if it has some, or a manifest with
-    /// the files that it names.
+    /// Opens a file of tensors, with the other parts of a split model in the same folder, or a manifest with the files
+    /// that it names.
     ///
-    /// The heads are read now and tensors when they are requested, with positioned reads. A file that another process
-    /// replaces by a rename stays as it was opened; one that is cut short while it is read gives `TRUNCATED`. Of a
-    /// model in many files some are opened again for each read: one that was replaced meanwhile gives `CHANGED`.
+    /// Reads the heads of the files now, and tensors on demand, with positioned reads. If another process replaces a
+    /// file by renaming, the reader keeps the original file; if it truncates a file, reads return `TRUNCATED`. In a
+    /// model of many files, some files are reopened for each read: reads of a replaced file return `CHANGED`.
     ///
     /// # Errors
-    /// `NOT_FOUND` and `IO` where a file cannot be opened; `TRUNCATED`, `FORMAT` and others where a head, a
-    /// length or the manifest is wrong. The bytes of tensors are not checked: see [`Reader::verify`].
+    /// `NOT_FOUND` and `IO` if a file cannot be opened; `TRUNCATED`, `FORMAT` and others if a head, a length or the
+    /// manifest is invalid. The bytes of tensors are not checked: see [`Reader::verify`].
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
         let path = path.as_ref();
@@ -78,41 +78,40 @@ impl Reader {
         Reader::new(FileBytes::open(path)?, |part| FileBytes::open(&folder.join(&part.path)))
     }
 
-    /// As [`Reader::open`], with the files mapped into memory: raw tensors are borrowed from the map and nothing is
-    /// copied.
+    /// Like [`Reader::open`], but maps the files into memory: raw tensors are borrowed from the map without a copy.
     ///
     /// # Safety
-    /// While the reader lives, no process may write into the files or cut them short. A file that is cut short ends
-    /// this process with a bus error at the first page that is gone; one that is written to changes bytes behind
-    /// `&[u8]`, which Rust does not allow. Replacing a file by a rename is fine: the reader keeps the old one.
+    /// While the reader exists, no process may write to the files or truncate them. An access to a page beyond the end
+    /// of a truncated file terminates this process with a bus error. A write to a file changes bytes behind `&[u8]`,
+    /// which is undefined behavior. Replacing a file by renaming is allowed: the reader keeps the original file.
     ///
     /// # Errors
     /// As for [`Reader::open`].
     #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
-    #[allow(unsafe_code, reason = "an unsafe constructor, whose caller makes the promise")]
+    #[allow(unsafe_code, reason = "an unsafe constructor with a safety requirement")]
     pub unsafe fn open_mapped(path: impl AsRef<Path>) -> Result<Reader> {
         let path = path.as_ref();
         let folder = path.parent().unwrap_or(Path::new(""));
-        // SAFETY: as our caller promised us, for all files of the model.
+        // SAFETY: the caller guarantees the requirement of `FileBytes::map` for all files of the model.
         Reader::new(unsafe { FileBytes::map(path) }?, |part| unsafe { FileBytes::map(&folder.join(&part.path)) })
     }
 
-    /// Opens the first of `files` (name and content); the others lie beside it.
+    /// Opens the first of `files` (name and content). The others are treated as files in the same folder.
     ///
     /// # Errors
-    /// As for `open`.
+    /// As for `open`, except `IO`.
     pub fn from_bytes(files: Vec<(String, Vec<u8>)>) -> Result<Reader> {
         let mut files = files.into_iter().map(|(name, bytes)| FileBytes::in_memory(name, bytes));
         let first = files.next().ok_or_else(|| Error::new(ErrorKind::NotFound, "no file was given"))?;
-        let mut beside: Vec<_> = files.collect();
-        Reader::new(first, |part| match beside.iter().position(|file| file.name == part.path) {
-            Some(at) => Ok(beside.swap_remove(at)),
+        let mut others: Vec<_> = files.collect();
+        Reader::new(first, |part| match others.iter().position(|file| file.name == part.path) {
+            Some(at) => Ok(others.swap_remove(at)),
             None => Err(Error::new(ErrorKind::NotFound, "this file of the model was not given").in_file(&part.path)),
         })
     }
 
-    /// The model's format, its version and what it says of itself. For a model in several files: its
-    /// manifest, then its first file.
+    /// The model's format, version and metadata. For a model in several files, the metadata of the manifest and of the
+    /// first file, which takes precedence.
     pub fn metadata(&self) -> &ModelMetadata {
         &self.metadata
     }
@@ -122,20 +121,20 @@ impl Reader {
         &self.tensors
     }
 
-    /// The tensor of that name.
+    /// Returns the tensor with this name.
     ///
     /// # Errors
-    /// `NOT_FOUND` where there is none.
+    /// `NOT_FOUND` if the model has no such tensor.
     pub fn tensor(&self, name: &str) -> Result<&Tensor> {
         self.find(name).map(|(_, tensor)| tensor)
     }
 
-    /// The files that hold tensors, by name, each with its length in bytes: a tensor's `shard` counts them.
+    /// The files with tensors: their names and lengths in bytes. A tensor's `shard` is a position in this list.
     pub fn files(&self) -> impl ExactSizeIterator<Item = (&str, u64)> {
         self.files.iter().map(|file| (file.bytes.name.as_str(), file.bytes.byte_length()))
     }
 
-    /// The files that are open: the manifest, if there is one, and those that hold tensors.
+    /// The paths of all files: the manifest, if there is one, and the files with tensors.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.manifest_path
@@ -144,44 +143,44 @@ impl Reader {
             .map(AsRef::as_ref)
     }
 
-    /// Things a user may want to know that are no reason to refuse the model, each with the file's name.
+    /// Warnings about the model, each with the name of the file.
     pub fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().flat_map(|TensorFile { bytes, index, .. }| {
             index.warnings.iter().map(|warning| (bytes.name.as_str(), warning.as_str()))
         })
     }
 
-    /// The decoded bytes of a tensor. Bytes that are mapped or in memory, and stored as they are, are not copied.
+    /// Returns the decoded bytes of a tensor. Raw bytes that are mapped or in memory are not copied.
     ///
-    /// A compressed tensor, or one of a file on disk, is read at the first call into memory that the reader keeps until
-    /// it is dropped: where that is too much, [`StreamingLoader::load_tensor`] gives a buffer of the caller's own, and
-    /// [`Reader::read_pieces`] pieces. A digest of the tensor, if the format has one, is checked at the first call.
+    /// A compressed tensor, or a tensor of a file on disk, is read into memory at the first call. The reader keeps this
+    /// memory until it is dropped. To avoid this, use [`StreamingLoader::load_tensor`], which returns an owned buffer,
+    /// or [`Reader::read_pieces`]. The first call verifies the digest of the tensor, if the format has one.
     ///
     /// # Errors
-    /// `NOT_FOUND`; `CHECKSUM` and `FORMAT` where the bytes are damaged; `INVALID_ARGUMENT` for a tensor of
-    /// several components.
+    /// `NOT_FOUND`; `CHECKSUM` and `FORMAT` if the bytes are damaged; `INVALID_ARGUMENT` for a tensor with several
+    /// components.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn tensor_slice(&self, name: &str) -> Result<&[u8]> {
         let (at, tensor) = self.find(name)?;
-        self.hold(at, tensor, only_component(tensor)?)
+        self.cached_bytes(at, tensor, only_component(tensor)?)
     }
 
-    /// The decoded bytes of a tensor, in a buffer of their own: nothing is mapped on wasm32.
+    /// Returns the decoded bytes of a tensor in a new buffer.
     ///
     /// # Errors
-    /// `NOT_FOUND`; `CHECKSUM` and `FORMAT` where the bytes are damaged; `INVALID_ARGUMENT` for a tensor of
-    /// several components.
+    /// `NOT_FOUND`; `CHECKSUM` and `FORMAT` if the bytes are damaged; `INVALID_ARGUMENT` for a tensor with several
+    /// components.
     #[cfg(target_arch = "wasm32")]
     pub fn tensor_slice(&self, name: &str) -> Result<Vec<u8>> {
         let (at, tensor) = self.find(name)?;
-        self.hold(at, tensor, only_component(tensor)?).map(<[u8]>::to_vec)
+        self.cached_bytes(at, tensor, only_component(tensor)?).map(<[u8]>::to_vec)
     }
 
-    /// Reads a component in pieces, in order, and gives the algorithm of the digest that it was checked by,
-    /// if the format has one. Holds one block at a time, whatever the tensor's size.
+    /// Reads a component in pieces, in order. Returns the algorithm of the verified digest, if the format has one.
+    /// Buffers one block at a time, independent of the tensor's size.
     ///
     /// # Errors
-    /// As for [`Reader::tensor_slice`]; those of `emit`. `emit` may have had pieces before a fault is found.
+    /// As for [`Reader::tensor_slice`]; errors of `emit`. `emit` may receive pieces before damage is detected.
     pub fn read_pieces(
         &self,
         name: &str,
@@ -209,13 +208,13 @@ impl Reader {
         let (mut manifest, mut files) = match first.unpack()? {
             (first, Parsed::File(mut index)) => {
                 if !index.elsewhere.is_empty() {
-                    let warning = "the tensors that it lists are in other files: open the manifest beside it";
+                    let warning = "the tensors that it lists are in other files: open the manifest of the model";
                     index.warnings.push(warning.to_owned());
                 }
                 (None, vec![TensorFile::new(first, index)?])
             }
             (first, Parsed::Packed(_)) => {
-                return Err(malformed("a compressed file holds another one").in_file(&first.name));
+                return Err(malformed("a compressed file contains another one").in_file(&first.name));
             }
             (_manifest_file, Parsed::Manifest(manifest)) => {
                 #[cfg(not(target_arch = "wasm32"))]
@@ -239,29 +238,29 @@ impl Reader {
             metadata: join_metadata(manifest.as_mut(), files.first_mut()),
             files,
             tensors: Vec::new(),
-            names: Names::new(0, &|_| ""),
-            held: Vec::new(),
+            names: NameIndex::new(0, &|_| ""),
+            cached: Vec::new(),
         };
         reader.join_tensors(manifest.as_ref())?;
         Ok(reader)
     }
 
-    /// Takes the tensors of all files and checks that they make one model.
+    /// Collects the tensors of all files, and checks that they form one model.
     fn join_tensors(&mut self, manifest: Option<&Manifest>) -> Result<()> {
         for (shard, file) in self.files.iter_mut().enumerate() {
             let tensors = std::mem::take(&mut file.index.tensors);
             self.tensors.extend(tensors.into_iter().map(|tensor| Tensor { shard, ..tensor }));
         }
         let name_at = &|at: usize| self.tensors.get(at).map_or("", |tensor| tensor.name.as_str());
-        self.names = Names::new(self.tensors.len(), name_at);
-        if let Some(twice) = self.names.twice(name_at) {
+        self.names = NameIndex::new(self.tensors.len(), name_at);
+        if let Some(twice) = self.names.duplicate(name_at) {
             let mut shards = self.tensors.iter().filter(|tensor| tensor.name == twice).map(|tensor| tensor.shard);
             let (one, other) = (shards.next().unwrap_or_default(), shards.next().unwrap_or_default());
             let what = format!("it is in two files of the model, {one} and {other}");
             return Err(malformed(what).in_tensor(twice).in_file(&self.name));
         }
         let slots = |tensor: &Tensor| tensor.components.iter().map(|_| OnceLock::new()).collect();
-        self.held = self.tensors.iter().map(slots).collect();
+        self.cached = self.tensors.iter().map(slots).collect();
         let Some(manifest) = manifest else { return Ok(()) };
         let catalog = manifest.catalog.as_ref().and_then(|catalog| self.files.get(catalog.part));
         for stated in manifest.stated_parts(catalog.map(|file| &file.index.elsewhere)) {
@@ -273,7 +272,7 @@ impl Reader {
             }
         }
         for (part, file) in self.files.iter().enumerate() {
-            check_elsewhere(&file.index, Some(manifest), part).map_err(|e| e.in_file(&file.bytes.name))?;
+            check_catalog(&file.index, Some(manifest), part).map_err(|e| e.in_file(&file.bytes.name))?;
         }
         Ok(())
     }
@@ -291,38 +290,38 @@ impl Reader {
         self.files.get(tensor.shard).ok_or_else(missing)
     }
 
-    fn hold(&self, at: usize, tensor: &Tensor, component: usize) -> Result<&[u8]> {
-        let lost = || Error::new(ErrorKind::Internal, "a component is not where it was");
+    fn cached_bytes(&self, at: usize, tensor: &Tensor, component: usize) -> Result<&[u8]> {
+        let lost = || Error::new(ErrorKind::Internal, "a component is missing");
         let file = self.file(tensor)?;
-        let hold = || {
+        let load = || {
             let part = tensor.components.get(component).ok_or_else(lost)?;
-            let slot = self.held.get(at).and_then(|slots| slots.get(component)).ok_or_else(lost)?;
-            let held = match slot.get() {
-                Some(held) => held,
+            let slot = self.cached.get(at).and_then(|slots| slots.get(component)).ok_or_else(lost)?;
+            let cached = match slot.get() {
+                Some(cached) => cached,
                 None => {
-                    let held = check(&file.bytes.storage, part)?;
+                    let cached = check(&file.bytes.storage, part)?;
                     file.check_pages(part)?;
-                    slot.get_or_init(|| held) // another thread may have been faster; its bytes are the same
+                    slot.get_or_init(|| cached) // another thread may have set the same bytes
                 }
             };
-            match held {
-                Held::InPlace => file.bytes.storage.borrow(&part.range)?.ok_or_else(lost),
-                Held::Decoded(bytes) => Ok(bytes.as_slice()),
+            match cached {
+                Cached::InPlace => file.bytes.storage.borrow(&part.range)?.ok_or_else(lost),
+                Cached::Decoded(bytes) => Ok(bytes.as_slice()),
             }
         };
-        hold().map_err(|e: Error| e.in_tensor(&tensor.name).in_file(&file.bytes.name))
+        load().map_err(|e: Error| e.in_tensor(&tensor.name).in_file(&file.bytes.name))
     }
 }
 
-fn check(storage: &Storage, component: &Component) -> Result<Held> {
+fn check(storage: &Storage, component: &Component) -> Result<Cached> {
     match (component.encoding, storage.borrow(&component.range)?) {
         (Encoding::Raw, Some(stored)) => {
             let mut reader = ComponentDecoder::of(component);
             reader.push(stored, &mut |_| Ok(()))?;
             reader.finish(true)?;
-            Ok(Held::InPlace)
+            Ok(Cached::InPlace)
         }
-        _ => component::decode(storage, component).map(|(decoded, _)| Held::Decoded(decoded)),
+        _ => component::decode(storage, component).map(|(decoded, _)| Cached::Decoded(decoded)),
     }
 }
 
@@ -360,7 +359,7 @@ fn open_split(
     Ok(files)
 }
 
-/// What the manifest says and then the first file, which lose it: a vocabulary need not be in memory twice.
+/// Takes the metadata of the manifest and of the first file, so that a vocabulary is not in memory twice.
 fn join_metadata(manifest: Option<&mut Manifest>, first: Option<&mut TensorFile>) -> ModelMetadata {
     let mut joined = match manifest {
         Some(manifest) => ModelMetadata {

@@ -1,4 +1,4 @@
-//! Models at URLs, without async: what a [`Reader`](super::Reader) is to files.
+//! Models at URLs with a blocking API: the remote counterpart of [`Reader`](super::Reader).
 
 use super::Verified;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,16 +15,16 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::MissedTickBehavior;
 
-/// How often a blocked call checks whether it was cancelled: Ctrl-C should seem to work at once.
+/// The interval at which a blocked call checks for cancellation, short enough for Ctrl-C to appear immediate.
 const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A model at a URL: its head is read by the opening, its tensors' bytes when they are asked for, in little memory.
+/// A model at a URL. Opening it reads the heads of its files; tensors are read on demand, with little memory.
 ///
-/// It has a runtime of its own, which works only while it is called. What is async uses
-/// [`Loader`] over a [`HttpSource`] instead.
+/// The reader has its own runtime, which runs only during calls. Async code uses [`Loader`] with a [`HttpSource`]
+/// instead.
 #[derive(Debug)]
 pub struct RemoteReader {
-    // Before the runtime: what is dropped with it stops its requests.
+    // Declared before the runtime, so that it is dropped first and stops its requests.
     pieces: RefCell<PieceReader<HttpSource>>,
     loader: Rc<Loader<HttpSource>>,
     metadata: ModelMetadata,
@@ -34,20 +34,18 @@ pub struct RemoteReader {
 }
 
 impl RemoteReader {
-    /// Reads the heads of all files of the model at `url`. `headers` (name and value) are sent to its origin and to no
-    /// other.
+    /// Reads the heads of all files of the model at `url`. `headers` (name and value) are sent only to its origin.
     ///
     /// # Errors
-    /// Those of [`HttpSource::new`], of [`Loader::open`] and of [`Loader::load_index`].
+    /// As for [`HttpSource::new`], [`Loader::open`] and [`Loader::load_index`].
     pub fn open(url: &str, headers: &[(String, String)], options: Options) -> Result<Self> {
         RemoteReader::open_source(HttpSource::new(url, headers)?, options)
     }
 
-    /// As [`RemoteReader::open`], for a source that was made with options of its own, such as
-    /// [`HttpSource::same_origin_only`].
+    /// Like [`RemoteReader::open`], for a source with options such as [`HttpSource::same_origin_only`].
     ///
     /// # Errors
-    /// Those of [`Loader::open`] and of [`Loader::load_index`].
+    /// As for [`Loader::open`] and [`Loader::load_index`].
     pub fn open_source(source: HttpSource, options: Options) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (loader, metadata, tensors, warnings) = runtime.block_on(async {
@@ -60,7 +58,7 @@ impl RemoteReader {
         Ok(RemoteReader { pieces, loader, metadata, tensors, warnings, runtime })
     }
 
-    /// The model's format, its version and what it says of itself.
+    /// The model's format, version and metadata.
     pub fn metadata(&self) -> &ModelMetadata {
         &self.metadata
     }
@@ -70,23 +68,23 @@ impl RemoteReader {
         &self.tensors
     }
 
-    /// How many files hold tensors.
+    /// The number of files with tensors.
     pub fn file_count(&self) -> usize {
         self.loader.file_count()
     }
 
-    /// Things a user may want to know that are no reason to refuse the model, each with the file's URL.
+    /// Warnings about the model, each with the URL of the file.
     pub fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.warnings.iter().map(|(file, warning)| (file.as_str(), warning.as_str()))
     }
 
-    /// Reads a component in pieces, in order, and gives the algorithm by which it was checked, if there is one. To read
-    /// the tensors in their order takes one long request a file.
+    /// Reads a component in pieces, in order. Returns the algorithm of the verified digest, if there is one. Reading
+    /// the tensors in their order takes one long request per file.
     ///
-    /// While nothing arrives, `emit` gets an empty piece a few times a second: an error from it ends the reading.
+    /// While no bytes arrive, `emit` receives an empty piece several times a second; an error from it stops the read.
     ///
     /// # Errors
-    /// As for [`PieceReader::read`]; `INVALID_ARGUMENT` where `emit` itself reads.
+    /// As for [`PieceReader::read`]; `INVALID_ARGUMENT` if `emit` calls this function.
     pub fn read_pieces(
         &self,
         tensor: &Tensor,
@@ -94,39 +92,39 @@ impl RemoteReader {
         emit: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<Option<&'static str>> {
         let mut pieces = self.pieces.try_borrow_mut().map_err(|_| {
-            let what = "a component was to be read from within the reading of another one";
+            let what = "a component cannot be read while another one is being read";
             Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name)
         })?;
         let emit = RefCell::new(emit);
-        let pass_on = |bytes: &[u8]| match emit.try_borrow_mut() {
+        let forward = |bytes: &[u8]| match emit.try_borrow_mut() {
             Ok(mut emit) => emit(bytes),
-            Err(_) => Err(Error::new(ErrorKind::Internal, "a piece was passed on while another one was")),
+            Err(_) => Err(Error::new(ErrorKind::Internal, "a piece was emitted while another one was being emitted")),
         };
-        let mut own = pass_on;
-        self.block_on(pieces.read(tensor, role, &mut own), || pass_on(&[]))
+        let mut forward_pieces = forward;
+        self.block_on(pieces.read(tensor, role, &mut forward_pieces), || forward(&[]))
     }
 
-    /// Reads and checks everything that the files let one check, holding no more than a piece of a tensor for each
-    /// connection.
+    /// Verifies the whole model: every block is decoded, and every checksum is compared. Buffers at most a piece of a
+    /// tensor for each connection.
     ///
     /// # Errors
-    /// `CHECKSUM` or `FORMAT` for the first thing that is wrong; those of the network.
+    /// `CHECKSUM` or `FORMAT` for the first error found; network errors.
     pub fn verify(&self, progress: &(dyn Progress + Sync)) -> Result<Verified> {
         let meter = Rc::new(Meter::default());
         let work = self.loader.verify_in_detail(Rc::clone(&meter) as Rc<dyn Progress>);
         let verified = self.block_on(work, || {
-            meter.tell(progress);
+            meter.report_to(progress);
             match progress.is_cancelled() {
                 true => Err(Error::new(ErrorKind::Network, "the check was interrupted").advise("Run it again.")),
                 false => Ok(()),
             }
         });
-        meter.tell(progress);
+        meter.report_to(progress);
         verified
     }
 
-    /// Runs `work` to its end, or until `check` fails, which is called whenever bytes have arrived and a few times a
-    /// second while none do.
+    /// Runs `work` to completion, or until `check` fails. Calls `check` when bytes have arrived, and several times a
+    /// second while none arrive.
     fn block_on<T>(&self, work: impl Future<Output = Result<T>>, mut check: impl FnMut() -> Result<()>) -> Result<T> {
         let mut work = pin!(work);
         self.runtime.block_on(async {
@@ -145,7 +143,7 @@ impl RemoteReader {
     }
 }
 
-/// What an operation tells while it runs, kept until the one who watches can be told: an observer outlives no call.
+/// Collects progress while an operation runs: the caller's `Progress` is borrowed only during a call.
 #[derive(Default)]
 struct Meter {
     expected: Cell<Option<u64>>,
@@ -153,7 +151,7 @@ struct Meter {
 }
 
 impl Meter {
-    fn tell(&self, progress: &(dyn Progress + Sync)) {
+    fn report_to(&self, progress: &(dyn Progress + Sync)) {
         if let Some(expected) = self.expected.take() {
             progress.expects(expected);
         }

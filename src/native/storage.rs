@@ -1,4 +1,4 @@
-//! Where the bytes of an open file are: on disk, mapped into memory, or in memory.
+//! The storage of an open file: on disk, mapped into memory, or in memory.
 
 #[cfg(not(target_arch = "wasm32"))]
 use super::disk::DiskFile;
@@ -8,18 +8,18 @@ use crate::error::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Mapped bytes are touched in pieces of this length, while the system reads the next one: enough for a disk, and
-/// little enough for processor caches.
+/// The size of pieces of mapped bytes. The system reads the next piece in the background: large enough for a disk, and
+/// small enough for processor caches.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Bytes of a file on disk are copied in pieces of this length: as much as the system reads ahead by itself.
+/// The size of pieces of a file on disk: the default read-ahead of the system.
 #[cfg(not(target_arch = "wasm32"))]
 const COPIED_PIECE_BYTES: usize = 128 << 10;
 
 /// The bytes of one file.
 #[derive(Debug)]
 pub(super) enum Storage {
-    /// Read when they are needed.
+    /// Read on demand.
     #[cfg(not(target_arch = "wasm32"))]
     OnDisk(DiskFile),
     #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
@@ -38,7 +38,7 @@ impl Storage {
         }
     }
 
-    /// All bytes, if they can be borrowed; `None` for a file that is read from disk.
+    /// Borrows all bytes; `None` for a file on disk.
     pub(super) fn in_memory(&self) -> Option<&[u8]> {
         match self {
             #[cfg(not(target_arch = "wasm32"))]
@@ -49,7 +49,7 @@ impl Storage {
         }
     }
 
-    /// The bytes of `range`, if they can be borrowed.
+    /// Borrows the bytes of `range`; `None` for a file on disk.
     ///
     /// # Errors
     /// `INTERNAL` for a range outside the file.
@@ -60,10 +60,10 @@ impl Storage {
         bytes.map(Some).ok_or_else(|| outside(range))
     }
 
-    /// The bytes of `range`: borrowed, or read from disk.
+    /// Returns the bytes of `range`, borrowed or read from disk.
     ///
     /// # Errors
-    /// `TRUNCATED` where the file became shorter since it was opened; `IO`; `LIMIT` where there is no memory for them.
+    /// `TRUNCATED` if the file became shorter since it was opened; `IO`; `LIMIT` if memory cannot be allocated.
     pub(super) fn read(&self, range: &Range<u64>) -> Result<Cow<'_, [u8]>> {
         match self {
             #[cfg(not(target_arch = "wasm32"))]
@@ -72,11 +72,11 @@ impl Storage {
         }
     }
 
-    /// Calls `take` with the bytes of `range` in order, in pieces. What was taken does not stay in memory, unless the
-    /// file is in memory anyway.
+    /// Calls `take` with the bytes of `range` in order, in pieces. Pieces of files on disk and of mapped files do not
+    /// stay in memory.
     ///
     /// # Errors
-    /// Those of [`Storage::read`] and of `take`.
+    /// As for [`Storage::read`]; errors of `take`.
     pub(super) fn read_pieces(&self, range: &Range<u64>, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
             #[cfg(not(target_arch = "wasm32"))]
@@ -95,7 +95,7 @@ impl Storage {
         }
     }
 
-    /// Lets the system read these bytes in the background.
+    /// Advises the system to read these bytes in the background.
     pub(super) fn will_need(&self, range: &Range<u64>) {
         match self {
             #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
@@ -104,7 +104,7 @@ impl Storage {
         }
     }
 
-    /// Gives back the memory that these bytes take.
+    /// Releases the memory of these bytes.
     fn release(&self, range: &Range<u64>) {
         match self {
             #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]

@@ -1,32 +1,32 @@
-//! The four verbs, as the APR specification's `StreamingLoader` trait has them.
+//! The trait `StreamingLoader` of the APR specification.
 
 use super::{Reader, component};
 use crate::error::Result;
 use crate::index::Tensor;
 use crate::loader::{LoadedComponent, ModelMetadata};
 
-/// Loads a model bit by bit: what the model says of itself, the list of its tensors, then tensors on demand
-/// (APR-FORMAT-002, "Streaming Load"). [`Loader`](crate::loader::Loader) has the same verbs, asynchronous.
+/// Loads a model incrementally: its metadata, the list of its tensors, then tensors on demand (APR-FORMAT-002,
+/// "Streaming Load"). [`Loader`](crate::loader::Loader) has the same operations, with an async API.
 pub trait StreamingLoader {
-    /// What the model says of itself.
+    /// Loads the model's metadata.
     ///
     /// # Errors
-    /// Those of reading the head.
+    /// Errors of reading the head.
     fn load_metadata(&mut self) -> Result<ModelMetadata>;
 
-    /// Every tensor, in file order.
+    /// Lists every tensor, in file order.
     ///
     /// # Errors
-    /// Those of reading the heads of all files.
+    /// Errors of reading the heads of all files.
     fn load_index(&mut self) -> Result<Vec<Tensor>>;
 
-    /// One tensor, decoded and checked by its digest, if it has one.
+    /// Loads and decodes a tensor, and verifies its digest, if it has one.
     ///
     /// # Errors
-    /// `NOT_FOUND`; `CHECKSUM` and `FORMAT` where its bytes are damaged; `LIMIT` where there is no memory for it.
+    /// `NOT_FOUND`; `CHECKSUM` and `FORMAT` if its bytes are damaged; `LIMIT` if memory cannot be allocated.
     fn load_tensor(&mut self, name: &str) -> Result<LoadedTensor>;
 
-    /// Says which tensors will be loaded soon. What cannot be prefetched is left to `load_tensor`, which reports.
+    /// Announces tensors that will be loaded soon. Ignores errors, which `load_tensor` reports.
     fn prefetch(&mut self, names: &[&str]);
 }
 
@@ -34,11 +34,11 @@ pub trait StreamingLoader {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LoadedTensor {
-    /// What the index says of it.
+    /// The tensor's entry in the index.
     pub tensor: Tensor,
-    /// Its components, in the order of the index.
+    /// The components, in the order of the index.
     pub components: Vec<LoadedComponent<Vec<u8>>>,
-    /// The algorithm by which the tensor's own bytes were checked, if the format has a digest for them.
+    /// The algorithm of the verified digest of the tensor's bytes, if the format has one.
     pub verified: Option<&'static str>,
 }
 
@@ -61,7 +61,7 @@ impl StreamingLoader for Reader {
                 components.push(LoadedComponent { role: part.role.clone(), dtype: part.dtype.clone(), buffer });
                 algorithms.push(verified.or(file.check_pages(part)?));
             }
-            // One component without a digest, and the tensor as a whole is unverified.
+            // A tensor counts as verified only if all of its components have a digest.
             let verified = algorithms.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.first().copied());
             Ok(LoadedTensor { tensor: tensor.clone(), components, verified })
         };

@@ -1,4 +1,4 @@
-//! Checks all of a model: every block decoded, every digest and checksum compared, on all processors.
+//! Verifies a whole model on all processors: decodes every block, and compares every digest and checksum.
 
 use super::file::TensorFile;
 use super::{Reader, Verified};
@@ -13,15 +13,15 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Raw bytes are summed up in tasks of so many bytes, so that one large tensor keeps all processors busy.
+/// The size of tasks over raw bytes, so that one large tensor keeps all processors busy.
 const RAW_TASK_BYTES: u64 = 16 << 20;
 
 impl Reader {
-    /// Reads and checks everything that the files let one check, holding no more than a block a processor.
-    /// Heads, bounds, lengths, duplicates and the manifest's map of tensors were checked by the opening.
+    /// Verifies the whole model: every block is decoded, and every checksum is compared. Buffers at most one block per
+    /// processor. Opening the model has checked heads, bounds, lengths, duplicates and the manifest's map of tensors.
     ///
     /// # Errors
-    /// `CHECKSUM` or `FORMAT` for the first thing that is wrong.
+    /// `CHECKSUM` or `FORMAT` for the first error found.
     pub fn verify(&self, progress: &(dyn Progress + Sync)) -> Result<Verified> {
         let tasks: Vec<_> = self.files.iter().enumerate().flat_map(|(shard, file)| self.tasks(shard, file)).collect();
         progress.expects(saturating_sum(tasks.iter().map(|task| task.range.end - task.range.start)));
@@ -44,7 +44,7 @@ impl Reader {
         Ok(verified)
     }
 
-    /// What there is to do for one file: each byte once where the file has a checksum, else only what can fail.
+    /// Returns the tasks of one file: all bytes once if the file has a checksum, else only verifiable components.
     fn tasks<'a>(&'a self, shard: usize, file: &'a TensorFile) -> Vec<Task<'a>> {
         let mut whole: Vec<_> = self.components(shard).filter(|(_, c)| is_checked_whole(c)).collect();
         whole.sort_by_key(|(_, component)| component.range.start);
@@ -67,7 +67,7 @@ impl Reader {
     }
 }
 
-/// A stretch of a file to read: a component that must be decoded or digested, or bytes of which only the CRC matters.
+/// A byte range to read: a component to decode or digest, or raw bytes that only contribute to a CRC.
 struct Task<'a> {
     shard: usize,
     file: &'a TensorFile,
@@ -76,7 +76,7 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Gives the CRC32 of the stretch.
+    /// Reads the range, and returns its CRC32.
     fn run(&self, progress: &(dyn Progress + Sync)) -> Result<u32> {
         let mut crc32 = crc32fast::Hasher::new();
         let mut reader = self.component.map(|(_, component)| ComponentDecoder::of(component));
@@ -106,8 +106,8 @@ impl Task<'_> {
 }
 
 impl TensorFile {
-    /// Cuts bytes of which only the CRC matters into tasks, also where a checksum begins or ends. Nothing
-    /// needs to be read where the file has no checksum.
+    /// Splits raw bytes that only contribute to a CRC into tasks, also at the bounds of checksums. Returns no tasks if
+    /// the file has no checksum.
     fn raw_cuts(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let mut cuts: Vec<_> = (range.start..range.end).step_by(RAW_TASK_BYTES as usize).skip(1).collect();
         cuts.extend(self.checksums.iter().flat_map(|checksum| [checksum.over.start, checksum.over.end]));
@@ -125,7 +125,7 @@ fn is_checked_whole(component: &Component) -> bool {
     !component.range.is_empty() && (component.encoding != Encoding::Raw || component.digest.is_some())
 }
 
-/// Compares the file's checksums, and gives their algorithms.
+/// Compares the file's checksums, and returns their algorithms.
 fn compare_checksums(file: &TensorFile, crc32s: &Crc32Parts) -> Result<Vec<&'static str>> {
     let mut algorithms = Vec::new();
     let mut footers = Vec::new();
@@ -141,7 +141,7 @@ fn compare_checksums(file: &TensorFile, crc32s: &Crc32Parts) -> Result<Vec<&'sta
         };
         algorithms.push(compare(file, &checksum.over, stated, crc32s, &checksum.by)?);
     }
-    // APR's specification does not say whether a manifest means the file or what its footer covers.
+    // APR's specification does not define whether the manifest's CRC covers the file or the bytes before its footer.
     if let Some(stated) = file.stated_digest.filter(|stated| !footers.contains(stated)) {
         algorithms.push(compare(file, &(0..file.bytes.byte_length()), stated, crc32s, "the manifest")?);
     }
@@ -172,7 +172,7 @@ fn compare(
     })
 }
 
-/// Runs all tasks, on as many threads as there are processors, and gives the error of the first that failed.
+/// Runs all tasks, with one thread per processor. Returns the error of the first failed task in task order.
 fn in_parallel<T: Sync>(tasks: &[T], run: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<(usize, Error)>> = Mutex::new(None);
@@ -181,7 +181,7 @@ fn in_parallel<T: Sync>(tasks: &[T], run: impl Fn(&T) -> Result<()> + Sync) -> R
             && let Some(task) = tasks.get(at)
         {
             if let Err(error) = run(task) {
-                next.store(tasks.len(), Ordering::Relaxed); // tasks before this one have all begun
+                next.store(tasks.len(), Ordering::Relaxed); // all previous tasks have been started
                 let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                 if failed.as_ref().is_none_or(|(first, _)| at < *first) {
                     *failed = Some((at, error));
@@ -192,7 +192,7 @@ fn in_parallel<T: Sync>(tasks: &[T], run: impl Fn(&T) -> Result<()> + Sync) -> R
     let processors = std::thread::available_parallelism().map_or(1, usize::from); // 1 on wasm32, where it is unknown
     std::thread::scope(|scope| {
         for _ in 1..processors.min(tasks.len()) {
-            // A thread that cannot be had is one less: this one works too.
+            // If a thread cannot be created, the others do its work.
             std::thread::Builder::new().spawn_scoped(scope, work).ok();
         }
         work();

@@ -1,4 +1,4 @@
-//! Where files are to be written: what must not be replaced, and how a whole file gets its name.
+//! Checks output paths, and renames finished files to them.
 
 use super::partial::partial_path;
 use crate::error::{Error, ErrorKind, Result};
@@ -7,14 +7,14 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
 
-/// Refuses an output that is a file of the model being read, that is no regular file, or that exists although existing
-/// files shall be kept. Asked of every output before anything is written.
+/// Rejects an output path that is a file of the model being read, that is not a regular file, or that exists if
+/// `keep_existing` is set. Called for every output before anything is written.
 pub(crate) fn check(path: &Path, inputs: &[&Path], keep_existing: bool) -> Result<()> {
     refuse_input(path, inputs)?;
     check_free(path, keep_existing)
 }
 
-/// As [`check`], once the input was read.
+/// Like [`check`], after the input has been read.
 pub(crate) fn check_free(path: &Path, keep_existing: bool) -> Result<()> {
     match replaced(path)? {
         Some(_) if keep_existing => Err(exists(path)),
@@ -22,13 +22,13 @@ pub(crate) fn check_free(path: &Path, keep_existing: bool) -> Result<()> {
     }
 }
 
-/// The regular file that an output replaces; `None` where there is nothing yet.
+/// Returns the metadata of the regular file that an output replaces; `None` if the path does not exist.
 ///
-/// A symbolic link is neither followed nor replaced: which of the two the caller wants is unknown, and what it leads to
-/// may be shared: files of the Hugging Face cache, for example, are links to files that are named after their digests.
+/// A symbolic link is neither followed nor replaced, because the intention of the caller is unknown, and its target may
+/// be shared. For example, files of the Hugging Face cache are links to files that are named after their digests.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` for anything else than a regular file, which would be lost.
+/// `INVALID_ARGUMENT` for anything other than a regular file, which would be lost.
 pub(crate) fn replaced(path: &Path) -> Result<Option<Metadata>> {
     let place = |error: Error| error.in_file(&path.display().to_string());
     let metadata = match fs::symlink_metadata(path) {
@@ -41,22 +41,22 @@ pub(crate) fn replaced(path: &Path) -> Result<Option<Metadata>> {
     }
     let followed = fs::metadata(path).ok().filter(|followed| !followed.is_file());
     let (what, advice) = match kind(followed.map_or(metadata.file_type(), |followed| followed.file_type())) {
-        "a folder" => ("this is a folder".to_owned(), "Name a file to write."),
+        "a folder" => ("this is a folder".to_owned(), "Specify a file to write."),
         link @ "a symbolic link" => (
             format!("this is {link}, which is neither followed nor replaced"),
-            "Name the file that it leads to, or remove the link.",
+            "Specify the target of the link, or remove the link.",
         ),
-        other => (format!("this is {other}, which a file must not replace"), "Name a file to write."),
+        other => (format!("this is {other}, which a file must not replace"), "Specify a file to write."),
     };
     Err(place(Error::new(ErrorKind::InvalidArgument, what).advise(advice)))
 }
 
-/// Gives a whole file its name.
+/// Renames a finished file to its final path.
 pub(crate) fn publish(partial: &Path, path: &Path, keep_existing: bool) -> Result<()> {
     let place = |error: io::Error| Error::from(error).in_file(&path.display().to_string());
     replaced(path)?;
     match keep_existing {
-        true => rename_to_nothing(partial, path).map_err(|error| match error.kind() {
+        true => rename_no_replace(partial, path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => exists(path),
             _ => place(error),
         }),
@@ -64,13 +64,13 @@ pub(crate) fn publish(partial: &Path, path: &Path, keep_existing: bool) -> Resul
     }
 }
 
-/// Has the disk remember the names of the files in the folder of `path`: a crash of the machine could undo a rename.
+/// Flushes the folder of `path` to disk. Without this, a crash of the system could undo a rename.
 #[cfg(unix)]
 pub(crate) fn sync_folder(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
     match synced {
-        // Some file systems have no such operation, and some folders can be written to but not be opened.
+        // Some file systems do not support this, and some folders are writable but cannot be opened.
         Err(error) if !matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::PermissionDenied) => {
             Err(Error::from(error).in_file(&folder.display().to_string()))
         }
@@ -83,7 +83,7 @@ pub(crate) fn sync_folder(_: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether both paths lead to the same file, through links of any kind.
+/// Whether both paths refer to the same file, through links of any kind.
 fn is_same_file(path: &Path, other: &Path) -> bool {
     #[cfg(unix)]
     if let (Ok(path), Ok(other)) = (fs::metadata(path), fs::metadata(other)) {
@@ -95,7 +95,7 @@ fn is_same_file(path: &Path, other: &Path) -> bool {
 fn refuse_input(path: &Path, inputs: &[&Path]) -> Result<()> {
     for output in [path.to_owned(), partial_path(path)] {
         if inputs.iter().any(|input| is_same_file(input, &output)) {
-            let error = Error::new(ErrorKind::InvalidArgument, "this file would be written over while it is read");
+            let error = Error::new(ErrorKind::InvalidArgument, "this file would be overwritten while it is read");
             return Err(error.advise("Choose another output.").in_file(&output.display().to_string()));
         }
     }
@@ -103,28 +103,28 @@ fn refuse_input(path: &Path, inputs: &[&Path]) -> Result<()> {
 }
 
 fn exists(path: &Path) -> Error {
-    let error = Error::new(ErrorKind::InvalidArgument, "this file exists already");
+    let error = Error::new(ErrorKind::InvalidArgument, "this file already exists");
     error.advise("Choose another output, or replace the file with `--force`.").in_file(&path.display().to_string())
 }
 
-/// Renames without replacing anything, also where another process makes a file of that name just now.
+/// Renames without replacing, even if another process creates the target concurrently.
 #[cfg(target_os = "linux")]
-fn rename_to_nothing(from: &Path, to: &Path) -> io::Result<()> {
+fn rename_no_replace(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
 
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS) => rename_unless_there(from, to), // some file systems cannot
+        Err(Errno::INVAL | Errno::NOSYS) => rename_if_absent(from, to), // not supported by some file systems
         renamed => renamed.map_err(io::Error::from),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn rename_to_nothing(from: &Path, to: &Path) -> io::Result<()> {
-    rename_unless_there(from, to)
+fn rename_no_replace(from: &Path, to: &Path) -> io::Result<()> {
+    rename_if_absent(from, to)
 }
 
-fn rename_unless_there(from: &Path, to: &Path) -> io::Result<()> {
+fn rename_if_absent(from: &Path, to: &Path) -> io::Result<()> {
     match fs::symlink_metadata(to) {
         Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
         Err(_) => fs::rename(from, to),

@@ -1,4 +1,4 @@
-//! Files on their way: written under another name, and given their own only once all of them are whole.
+//! Output files: written under temporary names, and renamed when all of them are complete.
 
 use super::destination;
 use super::partial::Guard;
@@ -12,33 +12,33 @@ use std::io::Read;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// Small writes (heads, padding, blocks) are gathered to so many bytes.
+/// The size of the write buffer, for small writes (heads, padding, blocks).
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// A file that is being written under a temporary name. Dropping it removes it.
+/// A file being written under a temporary name. Dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct PartialFile {
     guard: Guard,
     file: BufWriter<File>,
-    /// Where the next byte goes.
+    /// The offset of the next byte.
     position: u64,
-    /// Bytes at the start that are written last, and are not in `crc32`.
+    /// The length of the head, which is written last and not included in `crc32`.
     head_length: u64,
     crc32: crc32fast::Hasher,
 }
 
-/// A place in a [`PartialFile`] to go back to.
+/// A position in a [`PartialFile`] for [`PartialFile::rewind`].
 #[derive(Debug)]
 pub(crate) struct Mark {
     position: u64,
     crc32: crc32fast::Hasher,
 }
 
-/// A file that is whole but has not got its name yet. Dropping it removes it.
+/// A complete file that has not been renamed yet. Dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct FinishedFile {
     guard: Guard,
-    /// Kept open for its lock, where one is wanted.
+    /// Keeps the file open to hold its lock, if needed.
     lock: Option<File>,
     byte_length: u64,
     crc32: u32,
@@ -51,14 +51,14 @@ impl PartialFile {
         Ok(PartialFile { guard, file, position: 0, head_length: 0, crc32: crc32fast::Hasher::new() })
     }
 
-    /// Leaves room at the start for [`PartialFile::write_head`].
-    pub(crate) fn leave_head(&mut self, length: u64) -> Result<()> {
+    /// Reserves space at the start for [`PartialFile::write_head`].
+    pub(crate) fn reserve_head(&mut self, length: u64) -> Result<()> {
         self.seek(length)?;
         self.head_length = length;
         Ok(())
     }
 
-    /// The name that it will have.
+    /// The final path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.guard.path
     }
@@ -74,7 +74,7 @@ impl PartialFile {
         Ok(())
     }
 
-    /// Writes a document, indented, with a line break at its end.
+    /// Writes a JSON document, indented, with a newline at its end.
     pub(crate) fn write_json(&mut self, document: &Value) -> Result<()> {
         let text = serde_json::to_vec_pretty(document);
         let text = text.map_err(|e| Error::new(ErrorKind::Internal, format!("a document cannot be written: {e}")))?;
@@ -82,7 +82,7 @@ impl PartialFile {
         self.write(b"\n")
     }
 
-    /// Writes zeros up to a multiple of `alignment`.
+    /// Pads with zeros to a multiple of `alignment`.
     pub(crate) fn align(&mut self, alignment: u64) -> Result<()> {
         let missing = self.position.next_multiple_of(alignment) - self.position;
         (0..missing).try_for_each(|_| self.write(&[0]))
@@ -92,7 +92,7 @@ impl PartialFile {
         Mark { position: self.position, crc32: self.crc32.clone() }
     }
 
-    /// Forgets what was written since the mark.
+    /// Discards everything that was written since the mark.
     pub(crate) fn rewind(&mut self, mark: Mark) -> Result<()> {
         self.seek(mark.position)?;
         self.file.get_ref().set_len(mark.position).map_err(|e| self.place(e))?;
@@ -100,10 +100,10 @@ impl PartialFile {
         Ok(())
     }
 
-    /// Writes what [`PartialFile::leave_head`] left room for, and goes back to the end.
+    /// Writes the head into the space of [`PartialFile::reserve_head`], and seeks back to the end.
     pub(crate) fn write_head(&mut self, head: &[u8]) -> Result<()> {
         if head.len() as u64 != self.head_length {
-            return Err(Error::new(ErrorKind::Internal, "a head has not the length that was planned"));
+            return Err(Error::new(ErrorKind::Internal, "the head does not have its planned length"));
         }
         let end = self.position;
         self.seek(0)?;
@@ -115,12 +115,12 @@ impl PartialFile {
         Ok(())
     }
 
-    /// The CRC-32/IEEE of the file so far; until the head is written, of what follows it.
+    /// The CRC-32/IEEE of the file so far; before the head is written, of the bytes after the head.
     pub(crate) fn crc32(&self) -> u32 {
         self.crc32.clone().finalize()
     }
 
-    /// Brings everything to the disk.
+    /// Flushes the file to disk.
     pub(crate) fn finish(self) -> Result<FinishedFile> {
         let crc32 = self.crc32();
         let PartialFile { guard, file, position, .. } = self;
@@ -141,17 +141,17 @@ impl PartialFile {
 }
 
 impl FinishedFile {
-    /// Closes the file: a process may have only so many open, and there may be more shards.
+    /// Closes the file and releases its lock: a process may have fewer open files than a model has shards.
     pub(crate) fn unlocked(self) -> Self {
         FinishedFile { lock: None, ..self }
     }
 
-    /// The name that it will have.
+    /// The final path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.guard.path
     }
 
-    /// The last part of that name.
+    /// The file name of the final path.
     pub(crate) fn name(&self) -> String {
         self.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
@@ -160,13 +160,13 @@ impl FinishedFile {
         self.byte_length
     }
 
-    /// The CRC-32/IEEE of the whole file. It finds damage; but since it covers a footer with the CRC of what is
-    /// before it, it is the same for all sound APR files of one length, and does not tell one from another.
+    /// The CRC-32/IEEE of the whole file. It detects damage, but it covers a footer with the CRC of the preceding
+    /// bytes: it is therefore the same for all valid APR files of the same length, and does not distinguish them.
     pub(crate) fn crc32(&self) -> u32 {
         self.crc32
     }
 
-    /// The SHA-256 of the whole file, which is read once more for it: its head was written last.
+    /// The SHA-256 of the whole file. Reads the file again, because its head was written last.
     pub(crate) fn sha256(&self) -> Result<Digest> {
         self.guard.check_in_place()?;
         let read = || -> io::Result<Digest> {
@@ -185,15 +185,15 @@ impl FinishedFile {
     }
 }
 
-/// Gives all files their names, and has the disk remember them. The last one makes them a model, so what had its name
-/// goes first, and the last one gets it when all others are there: new shards beside an old manifest, or a manifest
-/// without its shards, would look like a model.
+/// Renames all files to their final paths, and flushes the folder to disk. The last file is the manifest. An existing
+/// manifest is removed first, and the new one is renamed after all other files. Otherwise new shards with an old
+/// manifest, or a manifest without its shards, could be read as a model.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` where an output exists by now and is to be kept, or is no regular file; `IO`.
+/// `INVALID_ARGUMENT` if an output exists by now and `keep_existing` is set, or is not a regular file; `IO`.
 pub(crate) fn publish(files: Vec<FinishedFile>, keep_existing: bool) -> Result<()> {
     for file in &files {
-        destination::check_free(file.path(), keep_existing)?; // again: what lies there may have changed meanwhile
+        destination::check_free(file.path(), keep_existing)?; // again, because the destination may have changed
     }
     let count = files.len();
     let Some(last) = files.last() else { return Ok(()) };

@@ -1,18 +1,18 @@
-//! What a target cannot hold: an error, or a warning where the caller allows the loss.
+//! Losses of a conversion: data that the target cannot store is an error, or a warning if the caller allows losses.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 use std::collections::BTreeMap;
 
-/// What allows losses.
+/// The option that allows losses.
 const OPTION: &str = "--allow-loss";
 
-/// What gets lost in a conversion.
+/// Collects the losses of a conversion.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     is_allowed: bool,
     warnings: Vec<String>,
-    /// By key: how many tensors have it, and one of them.
+    /// The number of tensors with an attribute, and the name of the first, by key.
     attributes: BTreeMap<String, (usize, String)>,
 }
 
@@ -21,27 +21,27 @@ impl Losses {
         Losses { is_allowed, ..Losses::default() }
     }
 
-    /// Something of the model gets lost: `error` says what.
+    /// Records that the item named by `error` is left out.
     ///
     /// # Errors
-    /// That one, where no loss is allowed.
-    pub(crate) fn lose(&mut self, error: Error) -> Result<()> {
+    /// `error`, if losses are not allowed.
+    pub(crate) fn leave_out(&mut self, error: Error) -> Result<()> {
         self.allow(error, "leaves it out", "left out")
     }
 
-    /// What `error` names gets stored in another way: `as_what` says how.
+    /// Records that the item named by `error` is stored differently, as described by `as_what`.
     ///
     /// # Errors
-    /// That one, where no loss is allowed.
+    /// `error`, if losses are not allowed.
     pub(crate) fn store(&mut self, as_what: &str, error: Error) -> Result<()> {
         self.allow(error, &format!("stores it {as_what}"), &format!("stored {as_what}"))
     }
 
-    /// `would` says what `--allow-loss` does about the error, `done` what was done.
+    /// Records a loss. `would` describes the effect of `--allow-loss` for the error, `done` the result for the warning.
     fn allow(&mut self, error: Error, would: &str, done: &str) -> Result<()> {
         if !self.is_allowed {
-            let is_said = error.what.contains(OPTION); // by what refused a part of the tensor
-            let what = if is_said { error.what } else { format!("{} (`{OPTION}` {would})", error.what) };
+            let names_option = error.what.contains(OPTION); // set when a part of the tensor was rejected
+            let what = if names_option { error.what } else { format!("{} (`{OPTION}` {would})", error.what) };
             return Err(Error { what, ..error });
         }
         let tensor = error.place.tensor.as_ref().map(|name| format!("tensor \"{name}\": ")).unwrap_or_default();
@@ -49,20 +49,21 @@ impl Losses {
         Ok(())
     }
 
-    /// The target has no place for these attributes of a tensor. What its dtype says already is no loss.
+    /// Records the attributes of a tensor that the target cannot store. An attribute that the dtype implies is not a
+    /// loss.
     ///
     /// # Errors
-    /// `UNSUPPORTED` where no loss is allowed.
-    pub(crate) fn lose_attributes(
+    /// `UNSUPPORTED`, if losses are not allowed.
+    pub(crate) fn leave_out_attributes(
         &mut self,
         tensor: &Tensor,
         target: &str,
         is_kept: impl Fn(&str) -> bool,
     ) -> Result<()> {
-        for key in tensor.attributes.keys().filter(|key| !is_kept(key) && !says_the_dtype(tensor, key)) {
+        for key in tensor.attributes.keys().filter(|key| !is_kept(key) && !is_implied_by_dtype(tensor, key)) {
             if !self.is_allowed {
-                let what = format!("{target} has no place for its attribute `{key}` (`{OPTION}` leaves it out)");
-                let advice = "Allow the loss, or choose a format that keeps it, such as ztensor.";
+                let what = format!("{target} cannot store its attribute `{key}` (`{OPTION}` leaves it out)");
+                let advice = "Allow the loss, or choose a format that supports it, such as ztensor.";
                 return Err(Error::new(ErrorKind::Unsupported, what).advise(advice).in_tensor(&tensor.name));
             }
             self.attributes.entry(key.clone()).or_insert_with(|| (0, tensor.name.clone())).0 += 1;
@@ -82,7 +83,7 @@ impl Losses {
     }
 }
 
-/// Burnpack's own spelling of a dtype that we have a name for: `{"Bool": "Native"}`, `"Flex32"`.
-fn says_the_dtype(tensor: &Tensor, key: &str) -> bool {
+/// Whether an attribute is Burnpack's spelling of a known dtype: `{"Bool": "Native"}`, `"Flex32"`.
+fn is_implied_by_dtype(tensor: &Tensor, key: &str) -> bool {
     key == "dtype" && tensor.dtype.block().is_some()
 }

@@ -1,14 +1,14 @@
-//! What a new file says of the model, for formats that have no rules of their own for it.
+//! Merges the metadata of a new file, for formats without their own rules.
 
 use super::writer::Settings;
 use crate::index::Metadata;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Under which key an APR file keeps the metadata of another format: what SafeTensors calls its own.
+/// The key under which an APR file stores the metadata of another format. SafeTensors uses the same key.
 pub(crate) const FOREIGN_KEY: &str = "__metadata__";
 
-/// What the caller gives, then what the source says; what an APR file keeps of another format comes back out of there.
+/// Merges the metadata of the caller and of the source. Restores entries that an APR file stores for another format.
 pub(crate) fn join(settings: &Settings) -> Metadata {
     let mut joined = settings.given.clone();
     for (key, value) in settings.source {
@@ -24,7 +24,7 @@ pub(crate) fn join(settings: &Settings) -> Metadata {
     joined
 }
 
-/// A value for a format that keeps texts only: a text as it is, anything else as JSON.
+/// Converts a value for a format that stores only text: text is unchanged, other values become JSON.
 pub(crate) fn as_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -32,7 +32,7 @@ pub(crate) fn as_text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// An object, or a text that is one in JSON: what [`as_text`] made of it for another format.
+/// Returns an object, or parses it from JSON text, the inverse of [`as_text`].
 pub(crate) fn as_object(value: &Value) -> Option<Cow<'_, Metadata>> {
     match value {
         Value::Object(object) => Some(Cow::Borrowed(object)),

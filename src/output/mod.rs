@@ -1,4 +1,4 @@
-//! What the writers of all formats share: files on their way, how a model is divided into several, and what is lost.
+//! Shared code of the writers of all formats: output files, sharding, and losses.
 
 pub(crate) mod destination;
 pub(crate) mod file;

@@ -1,5 +1,4 @@
-//! The temporary file of an output that is being written. The writer creates it; it never opens one that already
-//! exists.
+//! The temporary file of an output being written. The writer creates it, and never opens an existing one.
 
 use super::destination::replaced;
 use crate::error::{Error, ErrorKind, Result};
@@ -9,23 +8,23 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How often the usual name is tried: each time another process may take it first.
+/// The number of attempts with the usual name. Another process may take the name before each attempt.
 const ATTEMPTS: usize = 3;
 
-/// A temporary file. Dropping it removes it, unless it was given its name.
+/// A temporary file. Dropping it removes the file, unless it has been published.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    /// The name that it will have.
+    /// The final path.
     pub(crate) path: PathBuf,
-    /// The name that it has.
+    /// The temporary path.
     pub(crate) partial: PathBuf,
     pub(crate) published: bool,
     identity: Option<Identity>,
-    /// The permissions of the file that it replaces.
+    /// The permissions of the file that will be replaced.
     permissions: Option<fs::Permissions>,
 }
 
-/// What tells a file from all others while it is there; `None` where the system does not say.
+/// Identifies an existing file, if the system supports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     device: u64,
@@ -33,11 +32,10 @@ pub(crate) struct Identity {
 }
 
 impl Guard {
-    /// Makes a new, empty file beside `path`, which is open for writing and locked.
+    /// Creates a new, empty file next to `path`, open for writing and locked.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` where `path` is something that a file must not replace; `IO`, also where another process is
-    /// writing the same output.
+    /// `INVALID_ARGUMENT` if `path` is not a regular file; `IO`, also if another process is writing the same output.
     pub(crate) fn create(path: &Path) -> Result<(Guard, File)> {
         let permissions = replaced(path)?.map(|metadata| metadata.permissions());
         let usual = partial_path(path);
@@ -53,14 +51,14 @@ impl Guard {
             let guard = Guard::new(path, usual.clone(), created, permissions.clone())?;
             match guard.1.try_lock() {
                 Err(TryLockError::WouldBlock) => return Err(busy(path)),
-                // Before it was locked, another process may have taken it for one that was left.
+                // Before the lock, another process may have removed it as a leftover.
                 _ if guard.0.is_in_place() => return Ok(guard),
                 _ => {}
             }
         }
-        let mut unusual = usual.into_os_string();
-        unusual.push(format!(".{:016x}", RandomState::new().hash_one(path)));
-        let partial = PathBuf::from(unusual);
+        let mut random_name = usual.into_os_string();
+        random_name.push(format!(".{:016x}", RandomState::new().hash_one(path)));
+        let partial = PathBuf::from(random_name);
         let created = create_new(&partial, permissions.as_ref());
         Guard::new(path, partial, created, permissions)
     }
@@ -77,19 +75,19 @@ impl Guard {
         Ok((Guard { path: path.to_owned(), partial, published: false, identity, permissions }, file))
     }
 
-    /// Brings the file to the disk, with the permissions of the one that it replaces.
+    /// Flushes the file to disk, with the permissions of the file that it replaces.
     pub(crate) fn finish(&self, file: &File) -> Result<()> {
         if let Some(permissions) = &self.permissions {
             file.set_permissions(permissions.clone()).map_err(|e| self.place(e))?;
         }
-        // Otherwise a crash of the machine could leave the new name with the content not yet there.
+        // Otherwise the final name could refer to incomplete content after a crash of the system.
         file.sync_all().map_err(|e| self.place(e))
     }
 
-    /// Checks that the temporary name is still that of the file that was written.
+    /// Checks that the temporary path still refers to the file that was written.
     ///
     /// # Errors
-    /// `IO` where another process has removed or replaced it.
+    /// `IO` if another process has removed or replaced it.
     pub(crate) fn check_in_place(&self) -> Result<()> {
         match self.is_in_place() {
             true => Ok(()),
@@ -107,15 +105,15 @@ impl Guard {
     }
 
     fn is_in_place(&self) -> bool {
-        let there = fs::symlink_metadata(&self.partial);
-        there.is_ok_and(|there| there.is_file() && Identity::of(&there) == self.identity)
+        let current = fs::symlink_metadata(&self.partial);
+        current.is_ok_and(|current| current.is_file() && Identity::of(&current) == self.identity)
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.published && self.is_in_place() {
-            fs::remove_file(&self.partial).ok(); // nothing is lost if it stays: its name says what it is
+            fs::remove_file(&self.partial).ok(); // harmless if it fails: the name marks the file as partial
         }
     }
 }
@@ -133,15 +131,15 @@ impl Identity {
     }
 }
 
-/// What an output is usually called until it is whole.
+/// Returns the usual temporary path of an output.
 pub(crate) fn partial_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".partial");
     PathBuf::from(name)
 }
 
-/// Makes a file that was not there: what lies at the name, also a symbolic link that leads nowhere, is an error. What
-/// is to be private is so from the start.
+/// Creates a new file. Any existing file is an error, including a dangling symbolic link. The file has the permission
+/// bits of the replaced file from the start, so that private data is never readable by others.
 fn create_new(partial: &Path, replaced: Option<&fs::Permissions>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -155,23 +153,24 @@ fn create_new(partial: &Path, replaced: Option<&fs::Permissions>) -> io::Result<
     options.open(partial)
 }
 
-/// What lay at the usual temporary name.
+/// The result of removing an existing file at the usual temporary path.
 enum Leftover {
-    /// The file of a conversion that was killed, which is gone now.
+    /// The file was left by a killed conversion, and has been removed.
     Removed,
-    /// The file of a conversion that runs.
+    /// The file belongs to a running conversion.
     Busy,
-    /// Something that no conversion made, or that cannot be removed: it stays.
+    /// The file is not from a conversion, or cannot be removed.
     Foreign,
 }
 
 fn remove_leftover(partial: &Path) -> Leftover {
-    let Ok(there) = fs::symlink_metadata(partial) else { return Leftover::Removed };
-    if !there.is_file() || has_other_names(&there) {
+    let Ok(current) = fs::symlink_metadata(partial) else { return Leftover::Removed };
+    if !current.is_file() || has_other_names(&current) {
         return Leftover::Foreign;
     }
     let Ok(file) = no_follow(File::options().read(true)).open(partial) else { return Leftover::Foreign };
-    let is_same = file.metadata().is_ok_and(|opened| opened.is_file() && Identity::of(&opened) == Identity::of(&there));
+    let identity = Identity::of(&current);
+    let is_same = file.metadata().is_ok_and(|opened| opened.is_file() && Identity::of(&opened) == identity);
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Leftover::Busy,
         _ if is_same && fs::remove_file(partial).is_ok() => Leftover::Removed,

@@ -1,26 +1,26 @@
-//! How a format is written: the options that its writer takes, and what the writer is given.
+//! The writer of a format: its supported options, and its settings.
 
 use super::losses::Losses;
 use super::target::Target;
 use crate::error::Result;
 use crate::index::Metadata;
 
-/// How a format is written, and by which options.
+/// The writer of a format, and the options that it supports.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Writer {
-    /// How tensors can be compressed. Every writer also takes [`Compression::None`] and [`Compression::Auto`].
+    /// The supported compressions. Every writer also supports [`Compression::None`] and [`Compression::Auto`].
     pub compressions: &'static [Compression],
-    /// The digests that tensors can have, beside [`DigestAlgorithm::None`]. The first one is the default.
+    /// The supported digests of tensors, in addition to [`DigestAlgorithm::None`]. The first one is the default.
     pub digests: &'static [DigestAlgorithm],
-    /// The multiples of bytes at which tensors can begin. The first one is the default.
+    /// The supported alignments of tensors, in bytes. The first one is the default.
     pub alignments: &'static [u64],
     /// Whether a model can be written in several files.
     pub shards: bool,
     pub(crate) new: fn(&Settings, &mut Losses) -> Result<Box<dyn Target>>,
 }
 
-/// What a writer is given: options that it takes, and the model's metadata.
+/// The settings of a writer: its options, and the model's metadata.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings<'a> {
     pub(crate) compression: Compression,
@@ -38,19 +38,19 @@ pub(crate) struct Settings<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {
-    /// As they are.
+    /// Uncompressed.
     #[default]
     None,
-    /// In LZ4 blocks, every tensor: one that does not compress grows by at most 0.4 %.
+    /// Every tensor in LZ4 blocks. Incompressible tensors grow by at most 0.4 %.
     Lz4,
-    /// In Zstandard frames, every tensor.
+    /// Every tensor in Zstandard frames.
     Zstd,
-    /// By what the format has, where that makes a tensor smaller, else as they are.
+    /// The compression of the format for tensors that it makes smaller; other tensors are uncompressed.
     Auto,
 }
 
 impl Compression {
-    /// All of them.
+    /// All variants.
     pub const ALL: &'static [Compression] = &[Self::None, Self::Lz4, Self::Zstd, Self::Auto];
 
     /// The name in the command line.
@@ -63,38 +63,38 @@ impl Compression {
         }
     }
 
-    /// What it does, as the command line explains it.
+    /// A description for the help of the command line.
     pub fn description(self) -> &'static str {
         match self {
-            Compression::None => "As they are",
+            Compression::None => "Uncompressed",
             Compression::Lz4 => "Every tensor in LZ4 blocks of 64 KiB",
             Compression::Zstd => "Every tensor in Zstandard frames",
-            Compression::Auto => "By what the format has, but only the tensors that it makes smaller",
+            Compression::Auto => "The compression of the format, only for tensors that it makes smaller",
         }
     }
 
-    /// The compression of that name.
+    /// Returns the compression with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|compression| compression.name() == name)
     }
 }
 
-/// What the bytes of each tensor can be checked by.
+/// The algorithm of the digest that each tensor gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DigestAlgorithm {
-    /// Nothing.
+    /// No digest.
     None,
-    /// CRC-32C: finds damage, says nothing about intent.
+    /// CRC-32C: detects accidental damage, but not tampering.
     Crc32c,
     /// SHA-256.
     Sha256,
-    /// BLAKE3 with its ordinary 256-bit output.
+    /// BLAKE3 with its default 256-bit output.
     Blake3,
 }
 
 impl DigestAlgorithm {
-    /// All of them.
+    /// All variants.
     pub const ALL: &'static [DigestAlgorithm] = &[Self::None, Self::Crc32c, Self::Sha256, Self::Blake3];
 
     /// The name in the command line.
@@ -107,7 +107,7 @@ impl DigestAlgorithm {
         }
     }
 
-    /// The algorithm of that name.
+    /// Returns the algorithm with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|algorithm| algorithm.name() == name)
     }

@@ -1,122 +1,122 @@
-//! Is this HTTP answer what was asked for? Checked before a byte of it is used.
+//! Checks that an HTTP response matches the request, before any byte of its body is used.
 
 use super::Answer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
 use std::ops::Range;
 
-/// The head of an HTTP answer, as far as the program may see it.
+/// The head of an HTTP response, with the headers that are readable.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Head {
-    /// The status.
+    /// Status code.
     pub(crate) status: u16,
-    /// `Content-Range`; hidden from other origins unless the server exposes it.
+    /// `Content-Range`; not readable cross-origin unless the server exposes it.
     pub(crate) content_range: Option<String>,
     /// `Content-Length`.
     pub(crate) content_length: Option<u64>,
-    /// `Content-Encoding`; hidden like `Content-Range`.
+    /// `Content-Encoding`; not readable cross-origin unless the server exposes it.
     pub(crate) content_encoding: Option<String>,
     /// `Content-Type`.
     pub(crate) content_type: Option<String>,
-    /// `ETag`; hidden likewise.
+    /// `ETag`; not readable cross-origin unless the server exposes it.
     pub(crate) etag: Option<String>,
     /// `Last-Modified`.
     pub(crate) last_modified: Option<String>,
-    /// `Retry-After`, in milliseconds from now, whether it was a number of seconds or a date; hidden likewise.
+    /// `Retry-After` (a number of seconds or a date) in milliseconds from now; not readable cross-origin unless the
+    /// server exposes it.
     pub(crate) retry_after_ms: Option<u64>,
 }
 
 impl Head {
-    /// Whether this is a 206 that does not say which bytes it brings: without `Content-Range` and without
-    /// `Content-Length`, by which an exact length could be checked where the range is hidden, or in several parts with
-    /// headers of their own. Such a body may be anything, so the file must be read as a whole.
-    pub(crate) fn proves_nothing(&self) -> bool {
+    /// Whether this is a 206 whose range cannot be determined: it has neither a readable `Content-Range` nor a
+    /// `Content-Length` to check instead, or it is a multipart response. The whole file must then be requested.
+    pub(crate) fn has_unspecified_range(&self) -> bool {
         let is_multipart = self.content_type.as_deref().is_some_and(|kind| {
             kind.trim_start().get(..MULTIPART.len()).is_some_and(|start| start.eq_ignore_ascii_case(MULTIPART))
         });
         self.status == 206 && (is_multipart || (self.content_range.is_none() && self.content_length.is_none()))
     }
 
-    /// Whether the body is encoded for the transfer, so that its bytes are not the file's.
+    /// Whether the body has a content encoding, so that its bytes differ from those of the file.
     pub(crate) fn is_encoded(&self) -> bool {
         self.content_encoding.as_deref().is_some_and(|e| !e.is_empty() && !e.eq_ignore_ascii_case("identity"))
     }
 }
 
-/// The type of a body of several ranges.
+/// Media type of a response with several ranges.
 const MULTIPART: &str = "multipart/byteranges";
 
-/// Checks the head of the answer to a request for `asked` and says what its body is.
+/// Checks the head of the response to a request for the range `requested`, and returns the properties of its body.
 ///
 /// # Errors
-/// `HTTP` for a status that is no success; `TRUNCATED` for 416; `RANGE_UNSUPPORTED` for a 206 with another
-/// range, another length or an encoding (an encoded range cannot be decoded from its middle).
-pub(crate) fn check<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B>> {
+/// `HTTP` for an unsuccessful status; `TRUNCATED` for 416; `RANGE_UNSUPPORTED` for a 206 with another range, another
+/// length or a content encoding (a range of an encoded file cannot be decoded).
+pub(crate) fn check<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<Answer<B>> {
     match head.status {
-        206 => check_partial(asked, head, body),
+        206 => check_partial(requested, head, body),
         200 => Ok(check_whole(head, body)),
         416 => {
             let length = head.content_range.as_deref().and_then(|value| value.strip_prefix("bytes */"));
             let what = match length {
-                Some(length) => format!("the file has {length} bytes, none of them in the range asked for"),
-                None => "the file has no bytes in the range asked for".to_owned(),
+                Some(length) => format!("the file has {length} bytes, none of them in the requested range"),
+                None => "the file has no bytes in the requested range".to_owned(),
             };
-            Err(Error::new(ErrorKind::Truncated, what).at(asked.clone()).with_status(416))
+            Err(Error::new(ErrorKind::Truncated, what).at(requested.clone()).with_status(416))
         }
         status => Err(status_error(status, head.retry_after_ms)),
     }
 }
 
-fn check_partial<B>(asked: &Range<u64>, head: &Head, body: B) -> Result<Answer<B>> {
-    let refuse = |what: String| {
+fn check_partial<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<Answer<B>> {
+    let reject = |what: String| {
         let error = Error::new(ErrorKind::RangeUnsupported, what);
-        Err(error.at(asked.clone()).with_status(206))
+        Err(error.at(requested.clone()).with_status(206))
     };
     if head.is_encoded() {
         let encoding = head.content_encoding.as_deref().unwrap_or_default();
-        return refuse(format!("the server answered a range of the file with Content-Encoding {encoding}"));
+        return reject(format!("the server responded to a Range request with Content-Encoding {encoding}"));
     }
-    if head.proves_nothing() {
-        let what = "the server answered with a part of the file, but did not say which: neither Content-Range nor Content-Length \
-                    can be read, or the answer is in several parts";
-        return refuse(what.to_owned());
+    if head.has_unspecified_range() {
+        let what = "the server sent an unspecified range of the file: neither Content-Range nor Content-Length is \
+                    readable, or the response is multipart";
+        return reject(what.to_owned());
     }
     let (sent, file_length) = match &head.content_range {
         Some(value) => match parse_content_range(value) {
             Some(parsed) => parsed,
-            None => return refuse(format!("the server answered with the unreadable Content-Range `{value}`")),
+            None => return reject(format!("the server sent the invalid Content-Range `{value}`")),
         },
-        // Hidden from other origins. The length can be read, and is shorter than asked only where the file ends.
+        // Not readable cross-origin, unlike Content-Length. A shorter length means that the file ends within the range.
         None => match head.content_length {
-            Some(length) if length < asked.end - asked.start => {
-                let end = asked.start + length;
-                (asked.start..end, Some(end))
+            Some(length) if length < requested.end - requested.start => {
+                let end = requested.start + length;
+                (requested.start..end, Some(end))
             }
-            _ => (asked.clone(), None),
+            _ => (requested.clone(), None),
         },
     };
-    let expected_end = file_length.map_or(asked.end, |length| asked.end.min(length));
-    if sent != (asked.start..expected_end) {
-        return refuse(format!("the server sent bytes {} to {} in answer", sent.start, sent.end));
+    let expected_end = file_length.map_or(requested.end, |length| requested.end.min(length));
+    if sent != (requested.start..expected_end) {
+        return reject(format!("the server sent bytes {} to {} instead of the requested range", sent.start, sent.end));
     }
     if head.content_length.is_some_and(|length| length != sent.end - sent.start) {
         let length = head.content_length.unwrap_or(0);
-        return refuse(format!("the server sent {length} bytes for a range of {}", sent.end - sent.start));
+        return reject(format!("the server sent {length} bytes for a range of {} bytes", sent.end - sent.start));
     }
     let identity = identity(head, file_length);
     Ok(Answer { start: sent.start, end: Some(sent.end), file_length, is_whole_file: false, identity, body })
 }
 
-/// The error for a body that goes on behind the bytes that were asked for.
+/// The error for a body that is longer than the requested range.
 #[cfg(any(feature = "http", target_arch = "wasm32"))]
 pub(super) fn too_long() -> Error {
-    let what = "the server sent more bytes than were asked for";
+    let what = "the server sent more bytes than requested";
     Error::new(ErrorKind::RangeUnsupported, what)
         .advise("Serve the file from a host that answers Range requests correctly.")
 }
 
 fn check_whole<B>(head: &Head, body: B) -> Answer<B> {
-    // The length of an encoded body is not the file's.
+    // The Content-Length of an encoded body is not the length of the file.
     let file_length = if head.is_encoded() { None } else { head.content_length };
     let identity = identity(head, file_length);
     Answer { start: 0, end: file_length, file_length, is_whole_file: true, identity, body }
@@ -127,7 +127,7 @@ fn identity(head: &Head, length: Option<u64>) -> Identity {
     Identity { length, etag, last_modified: head.last_modified.clone() }
 }
 
-/// `bytes first-last/length`, where the length may be `*`. Gives a half-open range.
+/// Parses `bytes first-last/length`, where the length may be `*`. Returns a half-open range.
 fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
     let (range, length) = value.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;
     let (first, last) = range.split_once('-')?;
@@ -137,17 +137,17 @@ fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
         length => Some(length.parse::<u64>().ok()?),
     };
     let end = last.checked_add(1)?;
-    let sound = first < end && length.is_none_or(|length| end <= length);
-    sound.then_some((first..end, length))
+    let is_valid = first < end && length.is_none_or(|length| end <= length);
+    is_valid.then_some((first..end, length))
 }
 
 fn status_error(status: u16, retry_after_ms: Option<u64>) -> Error {
     let (what, advice) = match status {
-        401 | 403 => ("the server refuses access", "Give the credentials that it wants, or a URL that is not expired."),
-        404 | 410 => ("there is no such file on the server", "Check the URL."),
-        429 => ("the server answers too many requests", "Wait a while, then try again."),
+        401 | 403 => ("the server denies access", "Provide valid credentials, or a URL that has not expired."),
+        404 | 410 => ("the file does not exist on the server", "Check the URL."),
+        429 => ("the server limits the request rate", "Wait a while, then try again."),
         500..=599 => ("the server failed", "Try again later, or from another host."),
-        _ => ("the server gave no file", "Check the URL."),
+        _ => ("the server did not send the file", "Check the URL."),
     };
     let mut error = Error::new(ErrorKind::Http, what).with_status(status).advise(advice);
     error.is_transient = matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504);
@@ -163,24 +163,24 @@ mod tests {
         Head { status, content_range: content_range.map(str::to_owned), content_length, ..Head::default() }
     }
 
-    fn answer(asked: Range<u64>, head: &Head) -> Result<(u64, Option<u64>, Option<u64>)> {
-        check(&asked, head, ()).map(|a| (a.start, a.end, a.file_length))
+    fn answer(requested: Range<u64>, head: &Head) -> Result<(u64, Option<u64>, Option<u64>)> {
+        check(&requested, head, ()).map(|a| (a.start, a.end, a.file_length))
     }
 
     #[test]
-    fn takes_the_range_that_was_asked_for() {
+    fn accepts_the_requested_range() {
         assert_eq!(answer(10..20, &head(206, Some("bytes 10-19/100"), Some(10))), Ok((10, Some(20), Some(100))));
         assert_eq!(answer(10..20, &head(206, Some("bytes 10-19/*"), None)), Ok((10, Some(20), None)));
     }
 
     #[test]
-    fn takes_a_shorter_range_only_at_the_end_of_the_file() {
+    fn accepts_a_shorter_range_only_at_the_end_of_the_file() {
         assert_eq!(answer(90..120, &head(206, Some("bytes 90-99/100"), Some(10))), Ok((90, Some(100), Some(100))));
         assert!(answer(10..20, &head(206, Some("bytes 10-18/100"), Some(9))).is_err());
     }
 
     #[test]
-    fn refuses_another_range_than_asked() {
+    fn rejects_another_range() {
         for range in [
             "bytes 11-20/100",
             "bytes 10-20/100",
@@ -197,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_content_range_is_checked_by_its_length() {
+    fn without_content_range_the_content_length_is_checked() {
         assert_eq!(answer(10..20, &head(206, None, Some(10))), Ok((10, Some(20), None)));
         assert_eq!(answer(10..20, &head(206, None, Some(3))), Ok((10, Some(13), Some(13))));
         assert!(answer(10..20, &head(206, None, Some(11))).is_err());
     }
 
     #[test]
-    fn refuses_a_206_that_does_not_say_which_bytes_it_brings() {
+    fn rejects_a_206_with_an_unspecified_range() {
         let refused = |head: &Head| answer(10..20, head).unwrap_err().kind == ErrorKind::RangeUnsupported;
         assert!(refused(&head(206, None, None)));
         for kind in ["multipart/byteranges; boundary=x", " Multipart/ByteRanges;boundary=x"] {
@@ -216,12 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn a_200_is_the_whole_file_and_never_a_slice() {
+    fn a_200_is_always_the_whole_file() {
         assert_eq!(answer(10..20, &head(200, None, Some(10))), Ok((0, Some(10), Some(10))));
     }
 
     #[test]
-    fn the_length_of_an_encoded_body_is_not_the_files() {
+    fn the_length_of_an_encoded_body_is_not_the_file_length() {
         let mut gzipped = head(200, None, Some(10));
         gzipped.content_encoding = Some("gzip".into());
         assert_eq!(answer(0..20, &gzipped), Ok((0, None, None)));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_is_no_success_is_an_error() {
+    fn an_unsuccessful_status_is_an_error() {
         for status in [204, 301, 403, 404, 500] {
             let error = answer(0..20, &head(status, None, None)).unwrap_err();
             assert_eq!((error.kind, error.is_transient), (ErrorKind::Http, status == 500));
@@ -239,21 +239,21 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_the_same_only_if_something_says_so() {
-        let kept = Identity { length: Some(5), etag: Some("\"a\"".into()), last_modified: Some("Monday".into()) };
-        assert!(kept.is_confirmed_by(&kept));
+    fn a_version_is_confirmed_only_by_etag_or_last_modified() {
+        let cached = Identity { length: Some(5), etag: Some("\"a\"".into()), last_modified: Some("Monday".into()) };
+        assert!(cached.is_confirmed_by(&cached));
         let now = |length, etag: Option<&str>, last_modified: Option<&str>| {
             let text = |text: Option<&str>| text.map(str::to_owned);
-            kept.is_confirmed_by(&Identity { length, etag: text(etag), last_modified: text(last_modified) })
+            cached.is_confirmed_by(&Identity { length, etag: text(etag), last_modified: text(last_modified) })
         };
         assert!(now(None, Some("\"a\""), None) && now(None, None, Some("Monday")));
-        assert!(!now(Some(5), None, None), "nothing says so");
+        assert!(!now(Some(5), None, None), "an equal length confirms nothing");
         assert!(!now(Some(6), Some("\"a\""), None) && !now(None, Some("\"b\""), Some("Monday")));
         assert!(!now(Some(5), None, Some("Tuesday")));
     }
 
     #[test]
-    fn a_file_of_another_length_or_etag_has_changed() {
+    fn another_length_or_etag_means_a_change() {
         let identity =
             |length, etag: Option<&str>| Identity { length, etag: etag.map(str::to_owned), last_modified: None };
         let first = identity(Some(5), Some("\"a\""));

@@ -1,8 +1,8 @@
-//! A Blob or File, read by its stream; files of one choice lie beside each other.
+//! A Blob or File, read by its stream. Files that are selected together form one model.
 
 use super::Answer;
-use super::files::{self, ChosenFile};
-use super::stream::{StreamBody, broken};
+use super::files::{self, SelectedFile};
+use super::stream::{StreamBody, network_error};
 use crate::browser::type_tag::tag;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
@@ -11,39 +11,39 @@ use std::rc::Rc;
 use wasm_bindgen::JsCast;
 use web_sys::{Blob, File};
 
-/// A Blob, with the files that were given together with it.
+/// A Blob, with the files that were passed together with it.
 #[derive(Debug, Clone)]
 pub struct BlobSource {
-    file: ChosenFile,
+    file: SelectedFile,
     file_name: Option<String>,
-    beside: Rc<Vec<ChosenFile>>,
+    siblings: Rc<Vec<SelectedFile>>,
 }
 
 impl BlobSource {
     pub(super) fn new(blob: Blob) -> Self {
         let file_name = (tag(&blob) == "[object File]").then(|| blob.unchecked_ref::<File>().name());
         let path = file_name.clone().unwrap_or_else(|| "the Blob".to_owned());
-        BlobSource { file: ChosenFile { blob, path }, file_name, beside: Rc::default() }
+        BlobSource { file: SelectedFile { blob, path }, file_name, siblings: Rc::default() }
     }
 
-    /// The first of several files: see [`BlobSource::arranged`].
-    pub(super) fn among(files: Vec<ChosenFile>) -> Option<Self> {
+    /// The first of several files: see [`BlobSource::into_root`].
+    pub(super) fn from_files(files: Vec<SelectedFile>) -> Option<Self> {
         let first = files.first()?.clone();
-        Some(BlobSource::beside(first, Rc::new(files)))
+        Some(BlobSource::with_siblings(first, Rc::new(files)))
     }
 
-    fn beside(file: ChosenFile, beside: Rc<Vec<ChosenFile>>) -> Self {
-        BlobSource { file_name: Some(file.name().to_owned()), file, beside }
+    fn with_siblings(file: SelectedFile, siblings: Rc<Vec<SelectedFile>>) -> Self {
+        BlobSource { file_name: Some(file.name().to_owned()), file, siblings }
     }
 
-    /// The file to open, whichever came first: the one that names the others. All that it names are there.
-    pub(super) async fn arranged(self) -> Result<Self> {
-        if self.beside.is_empty() {
+    /// Selects the file to open: the one that references the others. Checks that all referenced files are present.
+    pub(super) async fn into_root(self) -> Result<Self> {
+        if self.siblings.is_empty() {
             return Ok(self);
         }
-        let root = files::choose(&self.beside).await?;
-        Ok(match self.beside.get(root) {
-            Some(file) => BlobSource::beside(file.clone(), self.beside),
+        let root = files::find_root(&self.siblings).await?;
+        Ok(match self.siblings.get(root) {
+            Some(file) => BlobSource::with_siblings(file.clone(), self.siblings),
             None => self,
         })
     }
@@ -61,24 +61,26 @@ impl BlobSource {
         let end = range.end.min(length);
         let start = range.start.min(end);
         let piece = self.file.blob.slice_with_f64_and_f64(start as f64, end as f64);
-        let piece = piece.map_err(|cause| broken("the Blob cannot be read", cause))?;
+        let piece = piece.map_err(|cause| network_error("the Blob cannot be read", cause))?;
         let body = StreamBody::new(Some(piece.stream()), Some(end - start), None)?;
         let identity = Identity { length: Some(length), ..Identity::default() };
         Ok(Answer { start, end: Some(end), file_length: Some(length), is_whole_file: false, identity, body })
     }
 
-    /// The file at `path`, as this one names it.
+    /// The file at `path`, relative to this one.
     pub(super) fn part(&self, path: &str) -> Result<Self> {
-        match files::find(&self.beside, &self.file, path)?.and_then(|at| self.beside.get(at)) {
-            Some(file) => Ok(BlobSource::beside(file.clone(), Rc::clone(&self.beside))),
+        match files::find(&self.siblings, &self.file, path)?.and_then(|at| self.siblings.get(at)) {
+            Some(file) => Ok(BlobSource::with_siblings(file.clone(), Rc::clone(&self.siblings))),
             None => {
-                let error = Error::new(ErrorKind::NotFound, format!("the model's file \"{path}\" was not given"));
-                Err(error.advise("Choose all files of the model together: the manifest and every file that it names."))
+                let error = Error::new(ErrorKind::NotFound, format!("the model's file \"{path}\" was not selected"));
+                let advice = "Select all files of the model together: the manifest and every file that it references.";
+                Err(error.advise(advice))
             }
         }
     }
 
-    /// The file that the model has at `url`, or beside it at `path`.
+    /// The file that the manifest references by `url`: the file at `path` relative to this one, or else with the file
+    /// name of the URL.
     pub(super) fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
         self.part(if path.is_empty() { files::name_in(url) } else { path })
     }

@@ -1,8 +1,8 @@
-//! Bytes that the caller's own code provides: anything with `byteLength` and `slice(start, end)`.
+//! A byte source of the caller: an object with `byteLength` and `slice(start, end)`.
 
 use super::Answer;
 use super::js_buffer::JsBuffer;
-use super::stream::broken;
+use super::stream::network_error;
 use crate::browser::type_tag::view;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
@@ -11,12 +11,12 @@ use std::ops::Range;
 use wasm_bindgen::{JsValue, prelude::wasm_bindgen};
 use wasm_bindgen_futures::JsFuture;
 
-/// A slice is asked for in steps of this size, so that a large tensor does not exist twice.
+/// Maximum length of a slice, so that no second copy of a large tensor is allocated.
 const STEP_BYTES: u64 = 4 << 20;
 
 #[wasm_bindgen]
 extern "C" {
-    /// Bytes that the caller provides.
+    /// A byte source of the caller.
     #[derive(Debug, Clone)]
     pub type ByteSource;
     #[wasm_bindgen(method, catch, getter, js_name = byteLength)]
@@ -32,12 +32,13 @@ pub struct BytesBody {
     left: Range<u64>,
 }
 
-/// As [`Source::read`](super::Source::read).
+/// Implements [`Source::read`](super::Source::read).
 pub(super) fn read(source: &ByteSource, range: Range<u64>) -> Result<Answer<BytesBody>> {
-    let length =
-        source.byte_length().map_err(|cause| broken("the byteLength of the byte source cannot be read", cause))?;
+    let length = source
+        .byte_length()
+        .map_err(|cause| network_error("reading the byteLength of the byte source failed", cause))?;
     let length = length.as_f64().ok_or_else(|| {
-        Error::new(ErrorKind::InvalidArgument, "the byteLength of the byte source is not a number any more")
+        Error::new(ErrorKind::InvalidArgument, "the byteLength of the byte source is no longer a number")
     })? as u64;
     let end = range.end.min(length);
     let start = range.start.min(end);
@@ -47,19 +48,19 @@ pub(super) fn read(source: &ByteSource, range: Range<u64>) -> Result<Answer<Byte
 }
 
 impl BytesBody {
-    /// As [`Body::read`](super::Body::read).
+    /// Implements [`Body::read`](super::Body::read).
     pub(super) async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         let length = (self.left.end - self.left.start).min(at.end - at.start).min(STEP_BYTES);
         if length == 0 {
             return Ok(0);
         }
         let (start, end) = (self.left.start, self.left.start + length);
-        let failed = |cause| broken("the byte source failed", cause);
+        let failed = |cause| network_error("the byte source failed", cause);
         let slice = self.source.slice(start as f64, end as f64).map_err(failed)?;
         let slice = JsFuture::from(Promise::resolve(&slice)).await.map_err(failed)?;
         let bytes = view(&slice).filter(|bytes| u64::from(bytes.length()) == length);
         let bytes = bytes.ok_or_else(|| {
-            let what = format!("the byte source did not give the {length} bytes of slice({start}, {end})");
+            let what = format!("the byte source did not return the {length} bytes of slice({start}, {end})");
             Error::new(ErrorKind::Truncated, what).at(start..end)
         })?;
         into.put(at.start, &bytes)?;

@@ -1,7 +1,7 @@
 //! A URL, read by `fetch` with Range requests.
 
-use super::history::{History, ask_until_settled};
-use super::stream::{StreamBody, broken, used};
+use super::history::{History, request_with_checked_etag};
+use super::stream::{StreamBody, body_used_error, network_error};
 use super::{Answer, answer};
 use crate::browser::type_tag::tag;
 #[cfg(feature = "js")]
@@ -15,23 +15,23 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{AbortController, Headers, RequestCache, RequestCredentials, RequestInit, Response, ResponseType, Url};
 
-/// A file whose first ranges were not answered at all, so many times in a row, is asked for as a whole. As often as a
-/// file that never answered is asked again.
+/// Number of consecutive Range requests that fail without a response before the whole file is requested. It equals the
+/// number of retries for a file without any response.
 const FAILURES_BEFORE_WHOLE: u32 = 2;
 
-/// How requests are made.
+/// Request settings.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Client {
-    /// Called in place of `globalThis.fetch`.
+    /// Replaces `globalThis.fetch`.
     pub fetch: Option<Function>,
-    /// Sent to `origin` and to no other.
+    /// Headers that are sent only to `origin`.
     pub headers: Vec<(String, String)>,
-    /// Sent to `origin` and to no other.
+    /// Credentials mode, applied only to requests to `origin`.
     pub credentials: Option<RequestCredentials>,
-    /// The origin of the URL that the caller named.
+    /// The origin of the URL that the caller opened.
     pub origin: String,
-    /// Counts the requests that are made.
+    /// Number of requests that were sent.
     pub requests: Rc<Cell<u64>>,
 }
 
@@ -40,9 +40,9 @@ pub struct Client {
 pub struct FetchSource {
     url: String,
     client: Rc<Client>,
-    /// Whether a manifest named it, and not the caller.
-    is_elsewhere: bool,
-    /// How many requests for a range of it failed without an answer; `None` once one was answered.
+    /// Whether the URL comes from a manifest, not from the caller.
+    is_from_manifest: bool,
+    /// Number of Range requests that failed without a response; `None` after the first response.
     failures: Rc<Cell<Option<u32>>>,
     history: Rc<History>,
 }
@@ -50,39 +50,39 @@ pub struct FetchSource {
 impl FetchSource {
     /// The file at an absolute URL.
     pub fn new(url: String, client: Rc<Client>) -> Self {
-        FetchSource { url, client, is_elsewhere: false, failures: unanswered(), history: Rc::default() }
+        FetchSource { url, client, is_from_manifest: false, failures: no_failures(), history: Rc::default() }
     }
 
-    /// What errors call it.
+    /// The URL, for error messages.
     pub fn name(&self) -> &str {
         &self.url
     }
 
-    /// As [`Source::file_name`](super::Source::file_name): the last segment of the path, unescaped.
+    /// Implements [`Source::file_name`](super::Source::file_name): the last segment of the path, percent-decoded.
     pub fn file_name(&self) -> Option<String> {
         let path = Url::new(&self.url).ok()?.pathname();
         let segment = path.rsplit('/').next()?;
         Some(decode_uri_component(segment).map_or_else(|_| segment.to_owned(), String::from))
     }
 
-    /// As [`Source::read`](super::Source::read). Redirects are followed anew each time: signed URLs expire.
+    /// Implements [`Source::read`](super::Source::read). Every request follows the redirects again, because signed URLs
+    /// expire.
     ///
     /// # Errors
-    /// As for [`Source::read`](super::Source::read).
+    /// Those of [`Source::read`](super::Source::read).
     pub async fn read(&self, range: Range<u64>) -> Result<Answer<StreamBody>> {
-        ask_until_settled(&self.history, range, async |range| self.ask(range).await).await
+        request_with_checked_etag(&self.history, range, async |range| self.read_once(range).await).await
     }
 
-    /// Asks for a range of the file; for all of it where ranges of it cannot be used.
-    async fn ask(&self, range: &Range<u64>) -> Result<Answer<StreamBody>> {
+    /// Requests a range of the file, or the whole file if its ranges cannot be used.
+    async fn read_once(&self, range: &Range<u64>) -> Result<Answer<StreamBody>> {
         let (response, controller) = self.request_range(range).await?;
         let head = head_of(&response);
-        if head.proves_nothing() {
-            self.history.note_unproven_range();
+        if head.has_unspecified_range() {
+            self.history.note_unspecified_range();
         }
-        // A range of an encoded file cannot be decoded from its middle. Without a Range header the browser
-        // decodes the whole.
-        if head.proves_nothing() || (head.status == 206 && head.content_encoding.is_some()) {
+        // A range of an encoded file cannot be decoded. Without a Range header, the browser decodes the whole file.
+        if head.has_unspecified_range() || (head.status == 206 && head.content_encoding.is_some()) {
             controller.abort();
             let (response, controller) = self.request(None).await?;
             return into_answer(range, response, controller);
@@ -90,68 +90,69 @@ impl FetchSource {
         into_answer(range, response, controller)
     }
 
-    /// As [`Source::part`](super::Source::part): a path is a file name, so what means something in a URL is escaped.
+    /// Implements [`Source::part`](super::Source::part). The segments of `path` are percent-encoded.
     ///
     /// # Errors
-    /// `UNSUPPORTED` if the URL has no folder, as `data:` URLs.
+    /// `UNSUPPORTED` if the URL cannot be a base URL, such as a `data:` URL.
     pub fn part(&self, path: &str) -> Result<Self> {
         let escaped: Vec<String> = path.split('/').map(|segment| encode_uri_component(segment).into()).collect();
         match Url::new_with_base(&escaped.join("/"), &self.url) {
             Ok(url) => {
-                Ok(FetchSource { url: url.href(), failures: unanswered(), history: Rc::default(), ..self.clone() })
+                Ok(FetchSource { url: url.href(), failures: no_failures(), history: Rc::default(), ..self.clone() })
             }
             Err(_) => {
-                let what = format!("a URL like this has no files beside it, so \"{path}\" cannot be found");
+                let what = format!("the model's file \"{path}\" cannot be resolved relative to this URL");
                 Err(Error::new(ErrorKind::Unsupported, what))
             }
         }
     }
 
-    /// As [`Source::elsewhere`](super::Source::elsewhere): neither headers nor credentials go there, also not where it
-    /// is of the caller's origin. Whoever writes a manifest must not choose what is asked for in the caller's name.
+    /// Implements [`Source::elsewhere`](super::Source::elsewhere). The request carries neither headers nor credentials,
+    /// not even to the caller's origin: the author of a manifest must not be able to send authenticated requests.
     pub fn elsewhere(&self, url: &str) -> Self {
-        let (client, failures, history) = (Rc::clone(&self.client), unanswered(), Rc::default());
-        FetchSource { url: url.to_owned(), client, is_elsewhere: true, failures, history }
+        let (client, failures, history) = (Rc::clone(&self.client), no_failures(), Rc::default());
+        FetchSource { url: url.to_owned(), client, is_from_manifest: true, failures, history }
     }
 
-    /// A hash of the caller's headers and credentials, where requests for this file carry any: see
+    /// A hash of the headers and credentials of requests for this file, if any: see
     /// [`partition`](crate::cache::key::partition).
     #[cfg(feature = "js")]
     pub fn partition(&self) -> Option<String> {
         let Client { headers, credentials, .. } = &*self.client;
         let includes_cookies = matches!(credentials, Some(RequestCredentials::Include));
-        if self.is_elsewhere || !self.is_at_origin() { None } else { partition(headers, includes_cookies) }
+        if self.is_from_manifest || !self.is_at_origin() { None } else { partition(headers, includes_cookies) }
     }
 
-    /// Whether the file is at the origin that the caller's headers are for.
+    /// Whether the file is at the origin that receives the caller's headers.
     fn is_at_origin(&self) -> bool {
         Url::new(&self.url).is_ok_and(|url| url.origin() == self.client.origin)
     }
 
-    /// Asks for a range; for all of the file where no answer to a range ever came through. Chromium fails where the
-    /// answer is encoded, because it does not offer encodings along with ranges, and does not say why; the whole it
-    /// decodes.
+    /// Requests a range, or the whole file if no Range request ever got a response. Chromium rejects encoded responses
+    /// to Range requests without a reason, because it sends `Accept-Encoding: identity` with them. It decodes whole
+    /// files.
     async fn request_range(&self, range: &Range<u64>) -> Result<(Response, AbortController)> {
         let failures = self.failures.get();
         if self.history.wants_whole_file() || failures.is_some_and(|failures| failures >= FAILURES_BEFORE_WHOLE) {
             return self.request(None).await;
         }
-        let answered = self.request(Some(range)).await;
-        self.failures.set(failures.filter(|_| answered.is_err()).map(|failures| failures + 1));
-        answered
+        let result = self.request(Some(range)).await;
+        self.failures.set(failures.filter(|_| result.is_err()).map(|failures| failures + 1));
+        result
     }
 
     async fn request(&self, range: Option<&Range<u64>>) -> Result<(Response, AbortController)> {
-        let no_browser = |cause| broken("this environment has no fetch", cause);
+        let no_browser = |cause| network_error("`fetch` is not available", cause);
         let controller = AbortController::new().map_err(no_browser)?;
         let headers = Headers::new().map_err(no_browser)?;
         let init = RequestInit::new();
-        if self.is_elsewhere {
-            init.set_credentials(RequestCredentials::Omit); // fetch would send the page's own origin its cookies
+        if self.is_from_manifest {
+            // By default, `fetch` sends cookies to the page's own origin.
+            init.set_credentials(RequestCredentials::Omit);
         } else if self.is_at_origin() {
             for (name, value) in &self.client.headers {
                 headers.set(name, value).map_err(|cause| {
-                    let mut error = broken(&format!("the header \"{name}\" cannot be sent"), cause);
+                    let mut error = network_error(&format!("the header \"{name}\" is invalid"), cause);
                     (error.kind, error.is_transient) = (ErrorKind::InvalidArgument, false);
                     error
                 })?;
@@ -165,20 +166,21 @@ impl FetchSource {
             headers.set("Range", &inclusive).map_err(no_browser)?;
         }
         init.set_headers(&headers);
-        // Chromium's HTTP cache serialises parallel ranges of one URL, and a warm one is slower than loopback.
+        // Chromium's HTTP cache serializes parallel Range requests for one URL, and a cache hit is slower than
+        // loopback.
         init.set_cache(RequestCache::NoStore);
         init.set_signal(Some(&controller.signal()));
         self.client.requests.set(self.client.requests.get() + 1);
         let pending = Pending(Some(controller.clone()));
         let response = self.call_fetch(&init).await;
-        pending.has_ended();
-        let response = response.map_err(|cause| broken("the request failed", cause))?;
+        pending.complete();
+        let response = response.map_err(|cause| network_error("the request failed", cause))?;
         if tag(&response) != "[object Response]" {
-            return Err(Error::new(ErrorKind::InvalidArgument, "`fetch` gave something that is not a Response"));
+            return Err(Error::new(ErrorKind::InvalidArgument, "`fetch` did not return a Response"));
         }
         let response: Response = response.unchecked_into();
         if response.body_used() {
-            return Err(used("`fetch` gave a Response whose body was read already", None));
+            return Err(body_used_error("`fetch` returned a Response whose body was already read", None));
         }
         Ok((response, controller))
     }
@@ -194,12 +196,12 @@ impl FetchSource {
     }
 }
 
-/// A request without an answer yet. Dropping it aborts the request: the browser would go on and fetch all of the body,
-/// for nobody.
+/// A request without a response yet. Dropping it aborts the request; otherwise the browser would download the whole
+/// body.
 struct Pending(Option<AbortController>);
 
 impl Pending {
-    fn has_ended(mut self) {
+    fn complete(mut self) {
         self.0 = None;
     }
 }
@@ -212,14 +214,14 @@ impl Drop for Pending {
     }
 }
 
-fn unanswered() -> Rc<Cell<Option<u32>>> {
+fn no_failures() -> Rc<Cell<Option<u32>>> {
     Rc::new(Cell::new(Some(0)))
 }
 
 fn head_of(response: &Response) -> answer::Head {
     let header = |name| header(response, name);
     let content_encoding = header("Content-Encoding");
-    // Of another origin the encoding may be hidden, but not the length, which is then that of the encoded body.
+    // Cross-origin, the encoding may not be readable. The Content-Length is, but it is that of the encoded body.
     let may_be_encoded =
         response.status() == 200 && response.type_() == ResponseType::Cors && content_encoding.is_none();
     let content_length = header("Content-Length").filter(|_| !may_be_encoded);
@@ -235,16 +237,16 @@ fn head_of(response: &Response) -> answer::Head {
     }
 }
 
-fn into_answer(asked: &Range<u64>, response: Response, controller: AbortController) -> Result<Answer<StreamBody>> {
+fn into_answer(requested: &Range<u64>, response: Response, controller: AbortController) -> Result<Answer<StreamBody>> {
     let head = head_of(&response);
-    let checked = answer::check(asked, &head, ()).inspect_err(|_| controller.abort())?;
+    let checked = answer::check(requested, &head, ()).inspect_err(|_| controller.abort())?;
     let length = checked.end.map(|end| end - checked.start);
     let mut body = StreamBody::new(response.body(), length, Some(controller))?;
     body.must_end = head.content_length.is_none();
     Ok(checked.map(|()| body))
 }
 
-/// A number of seconds, or the date until which to wait.
+/// Parses a `Retry-After` header: a number of seconds or a date.
 fn retry_after_ms(value: &str) -> Option<u64> {
     match value.parse::<u64>() {
         Ok(seconds) => Some(seconds.saturating_mul(1000)),

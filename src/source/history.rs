@@ -1,4 +1,4 @@
-//! What the answers of a server so far say about how far its answers can be believed.
+//! Tracks whether the ETags and ranges in the responses of a server are reliable.
 
 use super::Answer;
 use crate::error::Result;
@@ -7,42 +7,42 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// The answer to a request for `range`, as `ask` brings it. Where its ETag is doubtful, `ask` is called a few times
-/// more to find out whether the server's ETags mean anything.
-pub(super) async fn ask_until_settled<B>(
+/// Requests `range` with `request`. If the ETag of the response is doubtful, sends a few more requests to find out
+/// whether the server's ETags are random.
+pub(super) async fn request_with_checked_etag<B>(
     history: &History,
     range: Range<u64>,
-    ask: impl AsyncFn(&Range<u64>) -> Result<Answer<B>>,
+    request: impl AsyncFn(&Range<u64>) -> Result<Answer<B>>,
 ) -> Result<Answer<B>> {
-    let mut answer = ask(&range).await?;
+    let mut answer = request(&range).await?;
     if history.is_doubtful(&answer.identity) {
         let mut later = Vec::new();
-        for _ in 0..SETTLING_ANSWERS {
-            later.push(ask(&(0..1)).await?.identity);
+        for _ in 0..SETTLING_REQUESTS {
+            later.push(request(&(0..1)).await?.identity);
         }
         history.settle(&answer.identity, &later);
     }
-    answer.identity = history.cleaned(answer.identity);
+    answer.identity = history.without_random_etag(answer.identity);
     Ok(answer)
 }
 
-/// How many more answers settle whether ETags are random. Two: a file that changes while it is asked for shows two
-/// ETags, and a third one may come from another server of the host.
-const SETTLING_ANSWERS: usize = 2;
+/// Number of additional requests that determine whether ETags are random. Two, because a file that changes during the
+/// requests has two ETags, and another server of the host may send a third one.
+const SETTLING_REQUESTS: usize = 2;
 
-/// The answers for one file.
+/// Properties of the responses for one file.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// The strong ETag that was seen first, and whether a second answer had it.
+    /// The first strong ETag, and whether a second response had the same.
     etag: RefCell<Option<(String, bool)>>,
     etags_are_random: Cell<bool>,
-    /// Whether a 206 did not say which bytes it brought.
-    ranges_prove_nothing: Cell<bool>,
+    /// Whether a 206 had an unspecified range.
+    has_unspecified_range: Cell<bool>,
 }
 
 impl History {
-    /// Takes the ETag of an answer. Returns whether it differs from the only one before it. Some servers send a random
-    /// one with every answer for constant content, so that it must be asked once more what it is: [`History::settle`].
+    /// Records the ETag of a response. Returns whether it differs from the first one, which no other response had. Some
+    /// servers send a random ETag with every response; [`History::settle`] detects them.
     fn is_doubtful(&self, identity: &Identity) -> bool {
         let Some(now) = identity.etag.as_ref().filter(|_| !self.etags_are_random.get()) else { return false };
         let mut etag = self.etag.borrow_mut();
@@ -54,8 +54,8 @@ impl History {
         false
     }
 
-    /// Takes the ETags of [`SETTLING_ANSWERS`] more answers after a doubtful one. They are random if no two answers
-    /// have the same.
+    /// Records the ETags of [`SETTLING_REQUESTS`] additional responses after a doubtful one. ETags are random if all
+    /// responses have different ones.
     fn settle(&self, doubtful: &Identity, later: &[Identity]) {
         let first = self.etag.borrow().as_ref().map(|(etag, _)| etag.clone());
         let etags = [first.as_ref(), doubtful.etag.as_ref()].into_iter().chain(later.iter().map(|it| it.etag.as_ref()));
@@ -63,20 +63,20 @@ impl History {
         self.etags_are_random.set(known.is_some_and(|known| known.len() == 2 + later.len()));
     }
 
-    /// The identity without an ETag that means nothing.
-    fn cleaned(&self, mut identity: Identity) -> Identity {
+    /// Removes the ETag if ETags are random.
+    fn without_random_etag(&self, mut identity: Identity) -> Identity {
         identity.etag.take_if(|_| self.etags_are_random.get());
         identity
     }
 
-    /// Notes that a 206 did not say which bytes it brought.
-    pub(crate) fn note_unproven_range(&self) {
-        self.ranges_prove_nothing.set(true);
+    /// Records that a 206 had an unspecified range.
+    pub(crate) fn note_unspecified_range(&self) {
+        self.has_unspecified_range.set(true);
     }
 
-    /// Whether the file should be asked for as a whole, since its ranges cannot be believed.
+    /// Whether the whole file should be requested, because the ranges of responses are unreliable.
     pub(crate) fn wants_whole_file(&self) -> bool {
-        self.ranges_prove_nothing.get()
+        self.has_unspecified_range.get()
     }
 }
 
@@ -89,19 +89,19 @@ mod tests {
     }
 
     #[test]
-    fn an_etag_that_was_confirmed_is_never_doubted() {
+    fn a_confirmed_etag_is_never_doubtful() {
         let history = History::default();
         assert!(!history.is_doubtful(&identity("a")) && !history.is_doubtful(&identity("a")));
         assert!(!history.is_doubtful(&identity("b")));
-        assert_eq!(history.cleaned(identity("b")), identity("b"), "the file has changed");
+        assert_eq!(history.without_random_etag(identity("b")), identity("b"), "the file has changed");
     }
 
     #[test]
-    fn etags_that_always_differ_mean_nothing() {
+    fn etags_that_always_differ_are_ignored() {
         let history = History::default();
         assert!(!history.is_doubtful(&identity("a")) && history.is_doubtful(&identity("b")));
         history.settle(&identity("b"), &[identity("c"), identity("d")]);
-        assert_eq!(history.cleaned(identity("b")), Identity::default());
+        assert_eq!(history.without_random_etag(identity("b")), Identity::default());
         assert!(!history.is_doubtful(&identity("e")));
     }
 
@@ -111,9 +111,9 @@ mod tests {
         assert!(!history.is_doubtful(&identity("a")) && history.is_doubtful(&identity("b")));
         for later in [["b", "b"], ["c", "b"], ["a", "c"], ["c", "c"]] {
             history.settle(&identity("b"), &later.map(identity));
-            assert_eq!(history.cleaned(identity("b")), identity("b"), "{later:?}");
+            assert_eq!(history.without_random_etag(identity("b")), identity("b"), "{later:?}");
         }
         history.settle(&identity("b"), &[identity("c"), Identity::default()]);
-        assert_eq!(history.cleaned(identity("b")), identity("b"), "a missing ETag shows nothing");
+        assert_eq!(history.without_random_etag(identity("b")), identity("b"), "a missing ETag proves nothing");
     }
 }

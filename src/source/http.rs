@@ -1,6 +1,6 @@
-//! A URL, read natively by an HTTP client with Range requests.
+//! A URL, read by a native HTTP client with Range requests.
 
-use super::history::{History, ask_until_settled};
+use super::history::{History, request_with_checked_etag};
 use super::{Answer, Body, Buffer, Source, answer};
 use crate::error::{Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -15,107 +15,110 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
-/// A host that does not take a connection within so long is taken for dead: shorter than a stall.
+/// Time limit for a connection, shorter than the stall timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// As many as browsers follow.
+/// Maximum number of redirects, the same as in browsers.
 const MAX_REDIRECTS: usize = 20;
 
-/// What a file's name may hold as it is when it is a segment of a URL's path.
+/// Characters to percent-encode in a path segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A file at a URL. Its futures want a tokio runtime with I/O and time; one of a single thread is enough.
+/// A file at a URL. Its futures require a tokio runtime with I/O and time; a current-thread runtime is sufficient.
 #[derive(Debug, Clone)]
 pub struct HttpSource {
     url: Url,
-    caller: Rc<Caller>,
-    /// Whether a manifest named it, and not the caller.
-    is_elsewhere: bool,
+    shared: Rc<Shared>,
+    /// Whether the URL comes from a manifest, not from the caller.
+    is_from_manifest: bool,
     history: Rc<History>,
-    /// Whether other origins than that of the caller's URL are refused.
+    /// Whether requests to other origins than that of the caller's URL are rejected.
     same_origin_only: bool,
 }
 
-/// What all files of a model have in common.
+/// Settings that all files of a model share.
 #[derive(Debug)]
-struct Caller {
+struct Shared {
     client: Client,
-    /// The URL that the caller named.
+    /// The URL that the caller opened.
     url: Url,
-    /// Sent to the origin of that URL and to no other.
+    /// Headers that are sent only to the origin of that URL.
     headers: HeaderMap,
-    /// When time began.
+    /// Start of the clock of [`Source::now_ms`].
     start: Instant,
 }
 
 impl HttpSource {
-    /// The file at `url`, with headers (name and value) that are sent to its origin and to no other: neither to where
-    /// the server redirects, nor to where a manifest says that files are.
+    /// The file at `url`. `headers` (name and value) are sent only to its origin: not to the targets of redirects to
+    /// other origins, and not to URLs in a manifest.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for what is no http(s) URL, or holds a password, and for headers that cannot be sent. The
-    /// error does not tell a header's value.
+    /// `INVALID_ARGUMENT` if `url` is not an http(s) URL or contains a user name or password, and for invalid headers.
+    /// The error message does not contain header values.
     pub fn new(url: &str, headers: &[(String, String)]) -> Result<Self> {
         let url = parse_url(url)?;
         if !url.username().is_empty() || url.password().is_some() {
-            // Errors tell the URL, so it is no place for secrets. Browsers refuse them, too.
-            let error = Error::new(ErrorKind::InvalidArgument, "the URL holds a name or a password");
-            return Err(error.advise("Take it out of the URL and send it as a header."));
+            // Error messages contain the URL, so it must not contain secrets. Browsers reject such URLs, too.
+            let error = Error::new(ErrorKind::InvalidArgument, "the URL contains a user name or a password");
+            return Err(error.advise("Remove it from the URL and send it as a header."));
         }
-        let caller =
-            Caller { client: client()?, url: url.clone(), headers: checked_headers(headers)?, start: Instant::now() };
-        let (caller, history) = (Rc::new(caller), Rc::default());
-        Ok(HttpSource { url, caller, is_elsewhere: false, history, same_origin_only: false })
+        let shared =
+            Shared { client: client()?, url: url.clone(), headers: checked_headers(headers)?, start: Instant::now() };
+        let (shared, history) = (Rc::new(shared), Rc::default());
+        Ok(HttpSource { url, shared, is_from_manifest: false, history, same_origin_only: false })
     }
 
-    /// Refuses redirects to, and files that a manifest has at, any other origin (scheme, host and port) than that of
-    /// the URL which was opened: nothing is asked of them. Meant for servers that read models for others, where a model
-    /// must not choose which hosts of the network are asked.
+    /// Rejects redirects and manifest entries that lead to another origin (scheme, host and port) than that of the
+    /// opened URL. No request is sent to other origins. Use this in a server that loads models for its clients, to
+    /// prevent server-side request forgery.
     ///
-    /// Without this call they are followed: hubs redirect every download to the host that stores it.
+    /// By default, other origins are allowed: hubs redirect every download to a storage host.
     #[must_use]
     pub fn same_origin_only(self) -> Self {
         HttpSource { same_origin_only: true, ..self }
     }
 
-    /// Asks for a range of the file; for all of it where ranges of it cannot be used.
-    async fn ask(&self, range: &Range<u64>) -> Result<Answer<HttpBody>> {
+    /// Requests a range of the file, or the whole file if its ranges cannot be used.
+    async fn read_once(&self, range: &Range<u64>) -> Result<Answer<HttpBody>> {
         let wanted = Some(range).filter(|_| !self.history.wants_whole_file());
         let response = self.request(wanted).await?;
         let head = head_of(&response);
-        if head.proves_nothing() {
-            self.history.note_unproven_range();
+        if head.has_unspecified_range() {
+            self.history.note_unspecified_range();
         }
-        // Some hosts encode ranges only.
-        if head.proves_nothing() || (head.status == 206 && head.content_encoding.is_some()) {
+        // Some hosts encode only ranges, not whole files.
+        if head.has_unspecified_range() || (head.status == 206 && head.content_encoding.is_some()) {
             drop(response);
             return into_answer(range, self.request(None).await?);
         }
         into_answer(range, response)
     }
 
-    /// Asks for a range of the file, or all of it. Redirects are followed anew each time: signed URLs expire.
+    /// Requests a range of the file, or the whole file. Every request follows the redirects again, because signed URLs
+    /// expire.
     async fn request(&self, range: Option<&Range<u64>>) -> Result<Response> {
         let mut url = self.url.clone();
-        // Once a redirect has led away, nothing that follows is the caller's choice.
-        let mut is_trusted = !self.is_elsewhere;
+        // After a redirect to another origin, later redirects are not trusted either.
+        let mut is_trusted = !self.is_from_manifest;
         for _ in 0..=MAX_REDIRECTS {
             self.check_origin(&url)?;
-            is_trusted &= url.origin() == self.caller.url.origin();
-            if self.caller.url.scheme() == "https" && url.scheme() != "https" {
-                let what = format!("it leads from https to {}, where anybody on the way can change it", place(&url));
-                return Err(Error::new(ErrorKind::Http, what).advise("Use a host that stays with https."));
+            is_trusted &= url.origin() == self.shared.url.origin();
+            if self.shared.url.scheme() == "https" && url.scheme() != "https" {
+                let target = without_query(&url);
+                let what = format!("the https URL of the model leads to {target}, which others can modify in transit");
+                let error = Error::new(ErrorKind::Http, what);
+                return Err(error.advise("Use a host that serves all files over https."));
             }
-            let mut request = self.caller.client.get(url.clone());
+            let mut request = self.shared.client.get(url.clone());
             if is_trusted {
-                request = request.headers(self.caller.headers.clone());
+                request = request.headers(self.shared.headers.clone());
             }
-            // The bytes of an encoded range cannot be decoded from its middle.
+            // A range of an encoded file cannot be decoded.
             request = request.header(header::ACCEPT_ENCODING, "identity");
             if let Some(range) = range {
                 request = request.header(header::RANGE, format!("bytes={}-{}", range.start, range.end - 1));
             }
-            let response = request.send().await.map_err(|error| broken("the request failed", error))?;
+            let response = request.send().await.map_err(|error| network_error("the request failed", error))?;
             match redirect_target(&response, &url)? {
                 Some(target) => url = target,
                 None => return Ok(response),
@@ -124,14 +127,14 @@ impl HttpSource {
         Err(Error::new(ErrorKind::Http, format!("the server redirects more than {MAX_REDIRECTS} times")))
     }
 
-    /// Asked of every URL before it is requested, whoever named it.
+    /// Checks a URL before it is requested. This applies to all URLs, including those of redirects and manifests.
     fn check_origin(&self, url: &Url) -> Result<()> {
-        let own = self.caller.url.origin();
+        let own = self.shared.url.origin();
         if !self.same_origin_only || url.origin() == own {
             return Ok(());
         }
-        let (own, place) = (own.ascii_serialization(), place(url));
-        let what = format!("the model leads to {place}, and only files of {own} are allowed");
+        let (own, place) = (own.ascii_serialization(), without_query(url));
+        let what = format!("the model references {place}, but only URLs of {own} are allowed");
         Err(Error::new(ErrorKind::Http, what).advise("Allow other origins only for models that you trust."))
     }
 }
@@ -149,7 +152,7 @@ impl Source for HttpSource {
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Answer<HttpBody>> {
-        ask_until_settled(&self.history, range, async |range| self.ask(range).await).await
+        request_with_checked_etag(&self.history, range, async |range| self.read_once(range).await).await
     }
 
     fn part(&self, path: &str) -> Result<Self> {
@@ -158,7 +161,7 @@ impl Source for HttpSource {
         match self.url.join(&escaped.join("/")) {
             Ok(url) => Ok(HttpSource { url, history: Rc::default(), ..self.clone() }),
             Err(_) => {
-                let what = format!("a URL like this has no files beside it, so \"{path}\" cannot be found");
+                let what = format!("the model's file \"{path}\" cannot be resolved relative to this URL");
                 Err(Error::new(ErrorKind::Unsupported, what))
             }
         }
@@ -166,8 +169,8 @@ impl Source for HttpSource {
 
     fn elsewhere(&self, url: &str, _: &str) -> Result<Self> {
         let url = parse_url(url)?;
-        self.check_origin(&url)?; // told by the opening already
-        Ok(HttpSource { url, is_elsewhere: true, history: Rc::default(), ..self.clone() })
+        self.check_origin(&url)?; // reports the error when the model is opened
+        Ok(HttpSource { url, is_from_manifest: true, history: Rc::default(), ..self.clone() })
     }
 
     async fn pause(&self, delay_ms: u64) {
@@ -175,7 +178,7 @@ impl Source for HttpSource {
     }
 
     fn now_ms(&self) -> u64 {
-        self.caller.start.elapsed().as_millis() as u64
+        self.shared.start.elapsed().as_millis() as u64
     }
 
     fn random(&self) -> f64 {
@@ -183,13 +186,13 @@ impl Source for HttpSource {
     }
 }
 
-/// The body of an HTTP answer.
+/// The body of an HTTP response.
 #[derive(Debug)]
 pub struct HttpBody {
     response: Response,
-    /// How many bytes are still to come, where that is known.
+    /// Number of remaining bytes, if known.
     left: Option<u64>,
-    /// What has come and was not taken yet.
+    /// Received bytes that were not read yet.
     chunk: Bytes,
 }
 
@@ -200,11 +203,11 @@ impl Body for HttpBody {
         if !self.receive().await? {
             return Ok(0);
         }
-        let room = usize::try_from(at.end - at.start).unwrap_or(usize::MAX);
-        let taken = self.chunk.split_to(room.min(self.chunk.len()));
+        let capacity = usize::try_from(at.end - at.start).unwrap_or(usize::MAX);
+        let taken = self.chunk.split_to(capacity.min(self.chunk.len()));
         if let Some(left) = &mut self.left {
             *left = left.checked_sub(taken.len() as u64).ok_or_else(answer::too_long)?;
-            // A body without Content-Length ends where it ends: nothing may follow the bytes that were asked for.
+            // Without Content-Length, only the end of the body shows that it is not longer than the requested range.
             if *left == 0 && self.response.content_length().is_none() && self.receive().await? {
                 return Err(answer::too_long());
             }
@@ -215,10 +218,10 @@ impl Body for HttpBody {
 }
 
 impl HttpBody {
-    /// Waits for the next bytes; false at the end.
+    /// Waits for the next bytes. Returns `false` at the end.
     async fn receive(&mut self) -> Result<bool> {
         while self.chunk.is_empty() {
-            match self.response.chunk().await.map_err(|error| broken("the connection broke", error))? {
+            match self.response.chunk().await.map_err(|error| network_error("the connection broke", error))? {
                 Some(chunk) => self.chunk = chunk,
                 None => return Ok(false),
             }
@@ -228,7 +231,7 @@ impl HttpBody {
 }
 
 fn client() -> Result<Client> {
-    let no_client = |error: String| Error::new(ErrorKind::Io, format!("no secure connections can be made: {error}"));
+    let no_client = |error: String| Error::new(ErrorKind::Io, format!("TLS cannot be initialized: {error}"));
     Client::builder()
         .tls_backend_preconfigured(TLS.clone().map_err(no_client)?)
         .connect_timeout(CONNECT_TIMEOUT)
@@ -238,7 +241,7 @@ fn client() -> Result<Client> {
         .map_err(|error| no_client(error.to_string()).with_cause(error))
 }
 
-/// To read the system's certificates takes long enough to do it once.
+/// The TLS configuration. It is created once, because reading the system's certificates is slow.
 static TLS: LazyLock<std::result::Result<ClientConfig, String>> = LazyLock::new(|| {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -248,16 +251,16 @@ static TLS: LazyLock<std::result::Result<ClientConfig, String>> = LazyLock::new(
 
 fn parse_url(url: &str) -> Result<Url> {
     let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    parsed.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "this is no http or https URL"))
+    parsed.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "this is not an http or https URL"))
 }
 
 fn checked_headers(headers: &[(String, String)]) -> Result<HeaderMap> {
     let mut checked = HeaderMap::new();
     for (name, value) in headers {
         let name = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| Error::new(ErrorKind::InvalidArgument, "a header has a name that cannot be sent"))?;
+            .map_err(|_| Error::new(ErrorKind::InvalidArgument, "a header has an invalid name"))?;
         let mut value = HeaderValue::from_str(value).map_err(|_| {
-            Error::new(ErrorKind::InvalidArgument, format!("the header \"{name}\" has a value that cannot be sent"))
+            Error::new(ErrorKind::InvalidArgument, format!("the header \"{name}\" has an invalid value"))
         })?;
         value.set_sensitive(true);
         checked.append(name, value);
@@ -265,13 +268,13 @@ fn checked_headers(headers: &[(String, String)]) -> Result<HeaderMap> {
     Ok(checked)
 }
 
-/// Where a redirect leads.
+/// The target of a redirect, if the response is one.
 fn redirect_target(response: &Response, url: &Url) -> Result<Option<Url>> {
     let redirects = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
     let Some(location) = text(response, &header::LOCATION).filter(|_| redirects) else { return Ok(None) };
     let target = url.join(&location).ok().and_then(|target| parse_url(target.as_str()).ok());
     target.map(Some).ok_or_else(|| {
-        let error = Error::new(ErrorKind::Http, "the server redirects to something that is no http or https URL");
+        let error = Error::new(ErrorKind::Http, "the server redirects to a target that is not an http or https URL");
         error.with_status(response.status().as_u16())
     })
 }
@@ -290,20 +293,20 @@ fn head_of(response: &Response) -> answer::Head {
     }
 }
 
-fn into_answer(asked: &Range<u64>, response: Response) -> Result<Answer<HttpBody>> {
+fn into_answer(requested: &Range<u64>, response: Response) -> Result<Answer<HttpBody>> {
     let head = head_of(&response);
-    let checked = answer::check(asked, &head, ())?;
+    let checked = answer::check(requested, &head, ())?;
     if let (true, Some(encoding)) = (head.is_encoded(), &head.content_encoding) {
         let what =
-            format!("the server sends the file with Content-Encoding {encoding}, though asked for the plain bytes");
+            format!("the server sent the file with Content-Encoding {encoding}, although identity was requested");
         let error = Error::new(ErrorKind::Unsupported, what).with_status(head.status);
-        return Err(error.advise("Switch compression off for this file on the server."));
+        return Err(error.advise("Disable compression for this file on the server."));
     }
     let left = checked.end.map(|end| end - checked.start);
     Ok(checked.map(|()| HttpBody { response, left, chunk: Bytes::new() }))
 }
 
-/// A number of seconds, or the date until which to wait.
+/// Parses a `Retry-After` header: a number of seconds or a date.
 fn retry_after_ms(value: &str) -> Option<u64> {
     if let Ok(seconds) = value.parse::<u64>() {
         return Some(seconds.saturating_mul(1000));
@@ -318,14 +321,14 @@ fn text(response: &Response, name: &HeaderName) -> Option<String> {
     Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// A URL without what may be secret in it: the query of a signed one.
-fn place(url: &Url) -> String {
+/// A URL without its query, which contains secrets if the URL is signed.
+fn without_query(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
-/// A network error, with the innermost reason for it: the outer ones only say that there is one.
-fn broken(what: &str, error: reqwest::Error) -> Error {
-    let lasting = error.is_builder();
+/// A network error with the message of the innermost source error. The outer messages are not specific.
+fn network_error(what: &str, error: reqwest::Error) -> Error {
+    let is_permanent = error.is_builder();
     let error = error.without_url();
     let mut reason: &dyn std::error::Error = &error;
     while let Some(inner) = reason.source() {
@@ -334,5 +337,5 @@ fn broken(what: &str, error: reqwest::Error) -> Error {
     let error = Error::new(ErrorKind::Network, format!("{what} ({reason})"))
         .advise("Check the connection and the name of the host, then try again.")
         .with_cause(error);
-    if lasting { error } else { error.transient() }
+    if is_permanent { error } else { error.transient() }
 }

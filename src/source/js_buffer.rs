@@ -1,4 +1,4 @@
-//! A tensor's memory in the browser: an ArrayBuffer that JavaScript owns, outside the wasm memory.
+//! The memory of a tensor in the browser: an ArrayBuffer that JavaScript owns, outside the wasm memory.
 
 use super::Buffer;
 use crate::browser::type_tag::{SHARED, tag};
@@ -8,57 +8,57 @@ use std::cell::RefCell;
 use std::ops::Range;
 use wasm_bindgen::{JsCast, JsValue, prelude::wasm_bindgen};
 
-/// Bytes go into wasm memory, to be decoded or digested, through one scratch of this size.
+/// Size of the scratch buffer in wasm memory. Bytes are copied through it to be decoded or digested.
 const SCRATCH_BYTES: usize = 256 << 10;
 
 thread_local! {
-    /// Reused for ever: the first touch of fresh memory costs ten times as much as a copy into warm memory.
+    /// Never freed: the first access to fresh memory costs ten times as much as a copy into memory in use.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 #[wasm_bindgen]
 extern "C" {
-    // `new ArrayBuffer(n)` throws where there is no memory; js-sys' constructor would abort.
+    // `new ArrayBuffer(n)` throws if allocation fails; the constructor of js-sys does not catch the exception.
     #[wasm_bindgen(js_name = ArrayBuffer)]
     type FallibleArrayBuffer;
     #[wasm_bindgen(constructor, catch, js_class = "ArrayBuffer")]
     fn new(byte_length: f64) -> Result<FallibleArrayBuffer, JsValue>;
 }
 
-/// A buffer of bytes that lies in JavaScript's memory.
+/// A byte buffer in JavaScript memory.
 #[derive(Debug, Clone)]
 pub struct JsBuffer {
     pub(super) bytes: Uint8Array,
     byte_length: u32,
-    /// Whether the buffer is the caller's: then it must not be handed to a BYOB reader, which would detach it.
+    /// Whether the caller owns the memory. It must then not be passed to a BYOB reader, which would detach it.
     pub(super) is_borrowed: bool,
 }
 
 impl JsBuffer {
-    /// A buffer over memory that the caller lent, shared or not. It is written to and never detached here; the caller
-    /// may detach or shrink it at any time, which each use finds out and refuses.
+    /// A buffer over memory that the caller owns, shared or not. This library writes to it and never detaches it. The
+    /// caller may detach or shrink it at any time; every later use then returns an error.
     pub fn borrowed(bytes: Uint8Array) -> Self {
         JsBuffer { byte_length: bytes.length(), bytes, is_borrowed: true }
     }
 
-    /// A buffer over all of a memory that nobody else has.
+    /// A buffer over memory that has no other owner.
     pub(crate) fn owned(bytes: Uint8Array) -> Self {
         JsBuffer { byte_length: bytes.length(), bytes, is_borrowed: false }
     }
 
-    /// Whether it may be detached.
+    /// Whether this library owns the memory and may detach it.
     #[cfg(feature = "js")]
     pub(crate) fn is_ours(&self) -> bool {
         !self.is_borrowed
     }
 
-    /// All of its bytes.
+    /// The whole buffer as a `Uint8Array`.
     pub fn bytes(&self) -> &Uint8Array {
         &self.bytes
     }
 
-    /// Checks that the memory is still there: every method of a typed array throws where it is not. No JavaScript of
-    /// the caller runs between this check and what follows it without waiting.
+    /// Checks that the memory is not detached, because the methods of a detached typed array throw. The result is valid
+    /// until the next `await`: no JavaScript of the caller runs before.
     pub(crate) fn check_attached(&self) -> Result<()> {
         if self.bytes.length() == self.byte_length {
             return Ok(());
@@ -66,16 +66,16 @@ impl JsBuffer {
         if self.is_borrowed {
             let what = "`into` was detached or shrunk while a tensor was loaded into it";
             let error = Error::new(ErrorKind::InvalidArgument, what);
-            return Err(error.advise("Neither transfer nor resize its memory until the call has settled."));
+            return Err(error.advise("Do not transfer or resize its memory before the call has settled."));
         }
-        Err(Error::new(ErrorKind::Internal, "a buffer is used that a read has detached"))
+        Err(Error::new(ErrorKind::Internal, "a buffer is used after a read has detached it"))
     }
 
-    /// Puts `bytes` at `at`.
+    /// Copies `bytes` to the offset `at`.
     pub(super) fn put(&self, at: u64, bytes: &Uint8Array) -> Result<()> {
         self.check_attached()?;
         if at.checked_add(u64::from(bytes.length())).is_none_or(|end| end > u64::from(self.byte_length)) {
-            return Err(outside());
+            return Err(out_of_bounds());
         }
         self.bytes.set(bytes, at as u32);
         Ok(())
@@ -91,9 +91,9 @@ impl Buffer for JsBuffer {
                 Ok(JsBuffer { bytes, byte_length: byte_length as u32, is_borrowed: false })
             }
             _ => {
-                let what = format!("the browser has no memory for {byte_length} bytes in one piece");
+                let what = format!("the browser cannot allocate a buffer of {byte_length} bytes");
                 let error = Error::new(ErrorKind::Limit, what);
-                Err(error.advise("Load fewer rows at a time, or let go of tensors that are not needed any more."))
+                Err(error.advise("Load fewer rows at a time, or release tensors that are no longer needed."))
             }
         }
     }
@@ -104,7 +104,7 @@ impl Buffer for JsBuffer {
 
     fn resize(&mut self, byte_length: u64) -> Result<()> {
         if self.is_borrowed {
-            return Err(Error::new(ErrorKind::Internal, "memory that the caller lent was to be made longer"));
+            return Err(Error::new(ErrorKind::Internal, "memory of the caller cannot be resized"));
         }
         self.check_attached()?;
         let resized = JsBuffer::allocate(byte_length)?;
@@ -114,7 +114,7 @@ impl Buffer for JsBuffer {
         Ok(())
     }
 
-    /// Memory that the caller lent counts as intact: no other may take its place, and each use checks it.
+    /// Memory of the caller always counts as intact: it cannot be replaced, and every use checks it.
     fn is_intact(&self) -> bool {
         self.is_borrowed || self.bytes.length() == self.byte_length
     }
@@ -122,7 +122,7 @@ impl Buffer for JsBuffer {
     fn copy(&mut self, at: u64, from: &Self, range: Range<u64>) -> Result<()> {
         from.check_attached()?;
         if range.start > range.end || range.end > u64::from(from.byte_length) {
-            return Err(outside());
+            return Err(out_of_bounds());
         }
         self.put(at, &from.bytes.subarray(range.start as u32, range.end as u32))
     }
@@ -130,19 +130,19 @@ impl Buffer for JsBuffer {
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         self.check_attached()?;
         if at.checked_add(bytes.len() as u64).is_none_or(|end| end > u64::from(self.byte_length)) {
-            return Err(outside());
+            return Err(out_of_bounds());
         }
         let at = at as u32;
         self.bytes.subarray(at, at + bytes.len() as u32).copy_from(bytes);
         Ok(())
     }
 
-    fn inspect(&self, range: Range<u64>, look: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn inspect(&self, range: Range<u64>, visit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.check_attached()?;
         if range.end > u64::from(self.byte_length) {
-            return Err(outside());
+            return Err(out_of_bounds());
         }
-        // Taken rather than borrowed, so that `look` may inspect another buffer.
+        // Taken rather than borrowed, so that `visit` may inspect another buffer.
         let mut scratch = SCRATCH.take();
         scratch.resize(SCRATCH_BYTES, 0);
         let (mut at, end) = (range.start as u32, range.end as u32);
@@ -151,7 +151,7 @@ impl Buffer for JsBuffer {
             let length = (end - at).min(SCRATCH_BYTES as u32);
             if let Some(piece) = scratch.get_mut(..length as usize) {
                 self.bytes.subarray(at, at + length).copy_to(piece);
-                outcome = look(piece);
+                outcome = visit(piece);
             }
             at += length;
         }
@@ -171,6 +171,6 @@ impl Buffer for JsBuffer {
     }
 }
 
-fn outside() -> Error {
-    Error::new(ErrorKind::Internal, "a read or a write goes beyond the end of a buffer")
+fn out_of_bounds() -> Error {
+    Error::new(ErrorKind::Internal, "a read or a write is out of bounds of a buffer")
 }

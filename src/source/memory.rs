@@ -1,4 +1,4 @@
-//! Bytes that are in memory already, and the buffer that native tensors live in.
+//! A source of bytes in memory, and the buffer of native tensors.
 
 use super::{Answer, Body, Buffer, Source};
 use crate::error::{Error, ErrorKind, Result};
@@ -6,24 +6,24 @@ use crate::identity::Identity;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A file in memory, under a name, perhaps with others beside it.
+/// A named file in memory, with the other files of its model.
 #[derive(Debug, Clone)]
 pub struct MemorySource {
     name: String,
     bytes: Rc<[u8]>,
-    beside: Rc<Vec<(String, Rc<[u8]>)>>,
+    siblings: Rc<Vec<(String, Rc<[u8]>)>>,
 }
 
 impl MemorySource {
-    /// The first of `files` (name and content); the others lie beside it.
+    /// Opens the first of `files` (name and content). The others are in the same folder.
     ///
     /// # Errors
-    /// `NOT_FOUND` where there is no first.
+    /// `NOT_FOUND` if `files` is empty.
     pub fn new(files: Vec<(String, Rc<[u8]>)>) -> Result<Self> {
-        let beside = Rc::new(files);
+        let siblings = Rc::new(files);
         let (name, bytes) =
-            beside.first().cloned().ok_or_else(|| Error::new(ErrorKind::NotFound, "no file was given"))?;
-        Ok(MemorySource { name, bytes, beside })
+            siblings.first().cloned().ok_or_else(|| Error::new(ErrorKind::NotFound, "the list of files is empty"))?;
+        Ok(MemorySource { name, bytes, siblings })
     }
 }
 
@@ -41,7 +41,7 @@ impl Source for MemorySource {
     async fn read(&self, range: Range<u64>) -> Result<Answer<MemoryBody>> {
         let length = self.bytes.len() as u64;
         if range.start >= length && length > 0 {
-            let what = format!("the file has {length} bytes, none of them in the range asked for");
+            let what = format!("the file has {length} bytes, none of them in the requested range");
             return Err(Error::new(ErrorKind::Truncated, what).at(range));
         }
         let end = range.end.min(length);
@@ -62,11 +62,11 @@ impl Source for MemorySource {
     }
 
     fn part(&self, path: &str) -> Result<Self> {
-        match self.beside.iter().find(|(name, _)| name == path) {
+        match self.siblings.iter().find(|(name, _)| name == path) {
             Some((name, bytes)) => {
-                Ok(MemorySource { name: name.clone(), bytes: Rc::clone(bytes), beside: Rc::clone(&self.beside) })
+                Ok(MemorySource { name: name.clone(), bytes: Rc::clone(bytes), siblings: Rc::clone(&self.siblings) })
             }
-            None => Err(Error::new(ErrorKind::NotFound, format!("there is no file \"{path}\" beside it"))),
+            None => Err(Error::new(ErrorKind::NotFound, format!("the model's file \"{path}\" is not in memory"))),
         }
     }
 
@@ -76,7 +76,7 @@ impl Source for MemorySource {
 
     async fn pause(&self, _: u64) {}
 
-    /// To copy takes no time that another connection could shorten.
+    /// The clock stands still: a copy is not faster with several connections.
     fn now_ms(&self) -> u64 {
         0
     }
@@ -117,7 +117,7 @@ impl Buffer for Vec<u8> {
     }
 
     fn resize(&mut self, byte_length: u64) -> Result<()> {
-        let no_memory = || Error::new(ErrorKind::Limit, format!("there is no memory for {byte_length} bytes"));
+        let no_memory = || Error::new(ErrorKind::Limit, format!("{byte_length} bytes cannot be allocated"));
         let length = usize::try_from(byte_length).map_err(|_| no_memory())?;
         self.try_reserve_exact(length.saturating_sub(self.len())).map_err(|_| no_memory())?;
         Vec::resize(self, length, 0);
@@ -127,19 +127,19 @@ impl Buffer for Vec<u8> {
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         let slot = usize::try_from(at).ok().and_then(|at| self.get_mut(at..)?.get_mut(..bytes.len()));
-        slot.ok_or_else(outside)?.copy_from_slice(bytes);
+        slot.ok_or_else(out_of_bounds)?.copy_from_slice(bytes);
         Ok(())
     }
 
     fn copy(&mut self, at: u64, from: &Self, range: Range<u64>) -> Result<()> {
-        self.write(at, from.get(range.start as usize..range.end as usize).ok_or_else(outside)?)
+        self.write(at, from.get(range.start as usize..range.end as usize).ok_or_else(out_of_bounds)?)
     }
 
-    fn inspect(&self, range: Range<u64>, look: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        look(self.get(range.start as usize..range.end as usize).ok_or_else(outside)?)
+    fn inspect(&self, range: Range<u64>, visit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        visit(self.get(range.start as usize..range.end as usize).ok_or_else(out_of_bounds)?)
     }
 }
 
-fn outside() -> Error {
-    Error::new(ErrorKind::Internal, "bytes were to be put outside a buffer")
+fn out_of_bounds() -> Error {
+    Error::new(ErrorKind::Internal, "a read or a write is out of bounds of a buffer")
 }

@@ -1,7 +1,7 @@
-//! Where bytes come from: `read` a range, get a body, take its pieces into buffers.
+//! Byte sources: [`Source::read`] requests a range, and [`Body::read`] copies its bytes into buffers.
 //!
-//! Sources are thin. They know how to ask and what an answer must be; what to ask for, in which order,
-//! and what to do with the bytes is the loader's.
+//! Sources only send requests and check responses. The loader decides which ranges to request and in which order, and
+//! processes the bytes.
 
 #[cfg(any(target_arch = "wasm32", feature = "http", test))]
 mod answer;
@@ -32,191 +32,190 @@ pub use crate::identity::Identity;
 use crate::index::Digest;
 use std::ops::Range;
 
-/// Something that ranges of bytes can be read from: a URL, a Blob, a file, memory.
-#[allow(async_fn_in_trait, reason = "loaders run on one thread, so no bound on the futures is wanted")]
+/// A file that is read by byte ranges: a URL, a Blob, a local file or memory.
+#[allow(async_fn_in_trait, reason = "loaders run on one thread, so the futures need no `Send` bound")]
 pub trait Source: Sized + 'static {
-    /// The bytes on their way.
+    /// The body of a response.
     type Body: Body;
 
-    /// What errors call it: its URL or path.
+    /// The URL or path of the file, for error messages.
     fn name(&self) -> &str;
 
-    /// Its name in its folder, as [`Source::part`] takes one: a file name, not a URL. `None` where it has none.
+    /// The file name without folders, which may be passed to [`Source::part`]. It is not percent-encoded. `None` if the
+    /// file has no name.
     fn file_name(&self) -> Option<String>;
 
-    /// Asks for `range`, which is not empty. The end may lie beyond the file's.
+    /// Requests `range`, which must not be empty. Its end may be beyond the end of the file.
     ///
     /// # Errors
-    /// `HTTP`, `NETWORK`, `IO` as the source has it; `RANGE_UNSUPPORTED` for an answer that is neither the
-    /// range nor the whole; `TRUNCATED` where the file ends before the range begins.
+    /// `HTTP`, `NETWORK` or `IO`, depending on the source; `RANGE_UNSUPPORTED` for a response that is neither the range
+    /// nor the whole file; `TRUNCATED` if the range starts beyond the end of the file.
     async fn read(&self, range: Range<u64>) -> Result<Answer<Self::Body>>;
 
-    /// The file at `path` beside this one, for models in several files. `path` is relative, does not lead
-    /// out of the folder, and is a file name, not a URL: escape it.
+    /// The file at `path`, for models in several files. `path` is relative to the folder of this file and does not
+    /// leave it. It is a file path, not a URL: an implementation for URLs must percent-encode it.
     ///
     /// # Errors
-    /// `NOT_FOUND` or `UNSUPPORTED` where this source has no files beside it.
+    /// `NOT_FOUND` or `UNSUPPORTED` if this source has no such file.
     fn part(&self, path: &str) -> Result<Self>;
 
-    /// The file at `url`, an http(s) URL that a manifest names, which may be of any host: whatever the caller's
-    /// headers and credentials are for, they are not for there. `path` is where the file would be beside this one, or
-    /// empty. A source that is not at a URL itself takes that: its files were fetched before.
+    /// The file at `url`, an http(s) URL in a manifest. The URL may have any host, so the caller's headers and
+    /// credentials must not be sent there. `path` is the path of the file relative to this one, or empty. Sources
+    /// without a URL use `path`, because their files were downloaded before.
     ///
     /// # Errors
-    /// As for [`Source::part`].
+    /// Those of [`Source::part`].
     fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
         self.part(path).map_err(|mut error| {
-            error.what = format!(
-                "{}, and the model has it at {url}, where only one that is read from a URL can find it",
-                error.what
-            );
+            error.what =
+                format!("{}; its manifest entry {url} is used only if the model is opened from a URL", error.what);
             error
         })
     }
 
-    /// All of the file should have this strong digest, told before anything of it is read: whoever keeps bytes may have
-    /// them from elsewhere, and need not ask for any.
+    /// Sets the expected strong digest of the whole file, before its first read. A cache may use bytes with this digest
+    /// from another URL, without any request.
     fn expect_whole(&self, digest: &Digest) {
         let _ = digest;
     }
 
-    /// The index says that the bytes of `range` have this strong digest: whoever keeps bytes may have them from
-    /// elsewhere.
+    /// Sets the strong digest of the bytes of `range` according to the index. A cache may use bytes with this digest
+    /// from another URL.
     fn expect(&self, range: Range<u64>, digest: &Digest) {
         let _ = (range, digest);
     }
 
-    /// These ranges are about to be read, each whole into a buffer of its own, of at most 4 MiB: whoever keeps bytes
-    /// may have them in such buffers already, which saves a copy.
+    /// Announces ranges that will be read, each completely into its own buffer of at most 4 MiB. A cache may read them
+    /// directly into such buffers, which saves a copy.
     fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
         let _ = ranges;
     }
 
-    /// The bytes of `range` have come, and have this strong digest.
+    /// Reports that the bytes of `range` were read and have this strong digest.
     fn confirm(&self, range: Range<u64>, digest: &Digest) {
         let _ = (range, digest);
     }
 
-    /// Whether every answer is of the same bytes, as those of memory are: then no resumed read needs a proof of it.
+    /// Whether the bytes never change, as those in memory. A resumed read then needs no check for changes.
     fn is_immutable(&self) -> bool {
         false
     }
 
-    /// The bytes do not have the digest that they should, or break the rules of their format: whoever keeps them should
-    /// not, or nothing would ever help.
+    /// Reports that the bytes have a wrong digest or violate their format. A cache must delete them, because every
+    /// later load would fail in the same way.
     fn reject(&self) {}
 
-    /// Waits. Dropping the future ends the wait.
+    /// Waits for `delay_ms` milliseconds. Dropping the future cancels the wait.
     async fn pause(&self, delay_ms: u64);
 
-    /// The time in milliseconds since whenever: what the throughput is measured by. Where it stands still, everything
-    /// is read over one connection.
+    /// A monotonic clock in milliseconds, which measures the throughput. If it stands still, the loader uses only one
+    /// connection.
     fn now_ms(&self) -> u64;
 
-    /// A number from 0 to 1, to spread the retries of many clients.
+    /// A random number between 0 and 1, for the jitter of retry delays.
     fn random(&self) -> f64;
 }
 
-/// What a source answered.
+/// A response of a source.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Answer<B> {
-    /// Where the body begins in the file: at the range's start, or at 0 for a server that ignored the range.
+    /// Offset of the body in the file: the start of the range, or 0 if the server ignored the range.
     pub start: u64,
-    /// Where the body ends, in the file, if that is known.
+    /// End offset of the body in the file, if known.
     pub end: Option<u64>,
-    /// The length of the file, if that is known.
+    /// Length of the file in bytes, if known.
     pub file_length: Option<u64>,
-    /// Whether the range was ignored and the body is the whole file.
+    /// Whether the server ignored the range and the body is the whole file.
     pub is_whole_file: bool,
-    /// What tells this version of the file from another.
+    /// Identifies the version of the file.
     pub identity: Identity,
-    /// The bytes.
+    /// The body.
     pub body: B,
 }
 
 impl<B> Answer<B> {
-    /// A body that begins at `start`. Set what else is known in the fields.
+    /// A response with a body at the offset `start`. All other fields are unknown and may be set afterwards.
     pub fn new(start: u64, body: B) -> Self {
         Answer { start, end: None, file_length: None, is_whole_file: false, identity: Identity::default(), body }
     }
 
-    /// The same answer with its body as another type.
+    /// Converts the body to another type.
     pub fn map<C>(self, change: impl FnOnce(B) -> C) -> Answer<C> {
         let Answer { start, end, file_length, is_whole_file, identity, body } = self;
         Answer { start, end, file_length, is_whole_file, identity, body: change(body) }
     }
 }
 
-/// Bytes on their way. Dropping it before its end stops the transfer.
+/// The body of a response. Dropping it before its end cancels the transfer.
 #[allow(async_fn_in_trait, reason = "as for Source")]
 pub trait Body: 'static {
-    /// Where its bytes can be put.
+    /// The type of buffer that the bytes are copied to.
     type Buffer: Buffer;
 
-    /// Puts the next bytes into `into`, at the start of `at` and not beyond its end, and says how many; 0 at
-    /// the end of the body. `at` is not empty. Fewer than fit may come, and be followed by more.
+    /// Copies the next bytes to the range `at` of `into`, which must not be empty, and returns their number. Returns 0
+    /// at the end of the body. A read may return fewer bytes than fit before the end of the body.
     ///
     /// # Errors
-    /// `NETWORK` where the connection broke, `IO` where the disk did.
+    /// `NETWORK` if the connection breaks, `IO` if the disk fails.
     async fn read(&mut self, into: &mut Self::Buffer, at: Range<u64>) -> Result<u64>;
 
-    /// Whether the bytes that were read last were kept from an earlier load, so that none came from the source.
+    /// Whether the last read returned bytes from a cache.
     fn is_cached(&self) -> bool {
         false
     }
 }
 
-/// Memory that a tensor ends up in: an ArrayBuffer in the browser, a `Vec` elsewhere.
+/// The memory of a tensor: an ArrayBuffer in the browser, a `Vec` natively.
 pub trait Buffer: Sized + 'static {
-    /// A zeroed buffer of `byte_length` bytes.
+    /// Allocates a zeroed buffer of `byte_length` bytes.
     ///
     /// # Errors
-    /// `LIMIT` where there is no such memory.
+    /// `LIMIT` if there is not enough memory.
     fn allocate(byte_length: u64) -> Result<Self>;
 
-    /// Its length in bytes.
+    /// Length in bytes.
     fn byte_length(&self) -> u64;
 
-    /// Makes it as long as `byte_length` says: zeros follow what was there, or its end is cut off.
+    /// Changes the length to `byte_length` bytes: appends zeros or truncates the buffer.
     ///
     /// # Errors
-    /// As for [`Buffer::allocate`].
+    /// Those of [`Buffer::allocate`].
     fn resize(&mut self, byte_length: u64) -> Result<()>;
 
-    /// Copies `bytes` to where `at` says.
+    /// Copies `bytes` to the offset `at`.
     ///
     /// # Errors
-    /// `INTERNAL` where they do not fit.
+    /// `INTERNAL` if they do not fit.
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Copies `range` of `from` to where `at` says.
+    /// Copies the bytes of `range` in `from` to the offset `at`.
     ///
     /// # Errors
-    /// `INTERNAL` where it does not fit.
+    /// `INTERNAL` if `range` is out of bounds or does not fit.
     fn copy(&mut self, at: u64, from: &Self, range: Range<u64>) -> Result<()>;
 
-    /// Whether the memory is still there. A read that failed may have lost a buffer that it was given.
+    /// Whether the memory is still available. A failed read may have detached it.
     fn is_intact(&self) -> bool {
         true
     }
 
-    /// The same memory, for another thread to write to; `None` where threads cannot share it.
+    /// Another handle to the same memory, for writes from another thread. `None` if the memory cannot be shared.
     fn share(&self) -> Option<Self> {
         None
     }
 
-    /// Shows the bytes of `range` to `look`, in pieces, in order: copied through a scratch where the buffer
-    /// lies outside the program's own memory.
+    /// Passes the bytes of `range` to `visit` in order, in one or more pieces. If the buffer is outside the address
+    /// space of the program, the bytes are copied through a scratch buffer.
     ///
     /// # Errors
-    /// `INTERNAL` where the range is not inside; those of `look`.
-    fn inspect(&self, range: Range<u64>, look: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+    /// `INTERNAL` if `range` is out of bounds; those of `visit`.
+    fn inspect(&self, range: Range<u64>, visit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 
-    /// Another buffer with the same bytes.
+    /// Copies the bytes to a new buffer.
     ///
     /// # Errors
-    /// As for [`Buffer::allocate`].
+    /// Those of [`Buffer::allocate`].
     fn duplicate(&self) -> Result<Self> {
         let mut copy = Self::allocate(self.byte_length())?;
         let mut at = 0;

@@ -1,8 +1,7 @@
-//! A ReadableStream's bytes, straight into the tensor's own buffer where the stream is a byte stream.
+//! Reads a ReadableStream, directly into the buffer of the tensor if it is a byte stream.
 //!
-//! A BYOB read lands in the buffer without a copy: it is faster than `fetch().arrayBuffer()` and needs half the
-//! memory. WebKit's fetch streams, and those of many custom `fetch` functions, are no byte streams:
-//! then chunks are copied.
+//! A BYOB read fills the buffer without a copy. It is faster than `fetch().arrayBuffer()` and needs half the memory.
+//! WebKit's fetch streams, and those of many custom `fetch` functions, are not byte streams. Their chunks are copied.
 
 use super::js_buffer::JsBuffer;
 use super::{Buffer, answer};
@@ -15,11 +14,11 @@ use wasm_bindgen::{JsCast, JsValue, prelude::wasm_bindgen};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{AbortController, ReadableStream, ReadableStreamDefaultReader};
 
-/// The most that one BYOB read asks for. Larger views are no faster, and Chromium fills one in a task of the page: 4
-/// MiB of fresh memory took 13 ms.
+/// Maximum length of one BYOB read. Larger views are not faster, and Chromium fills a view in a task of the page, which
+/// took 13 ms for 4 MiB of fresh memory.
 const MAX_VIEW_BYTES: u64 = 1 << 20;
 
-/// Borrowed buffers are filled through one of this size.
+/// Size of the scratch buffer that fills borrowed buffers.
 const SCRATCH_BYTES: u64 = 256 << 10;
 
 #[wasm_bindgen]
@@ -29,7 +28,7 @@ extern "C" {
     fn read(this: &ByobReader, view: &Uint8Array) -> Result<Promise, JsValue>;
 
     type Stream;
-    // Throws where the stream is locked.
+    // Throws if the stream is locked.
     #[wasm_bindgen(method, catch, js_name = getReader)]
     fn get_reader(this: &Stream) -> Result<ReadableStreamDefaultReader, JsValue>;
     #[wasm_bindgen(method, catch, js_name = getReader)]
@@ -43,16 +42,15 @@ extern "C" {
     fn value(this: &ReadResult) -> Option<JsValue>;
 }
 
-/// The rest of a stream.
+/// A stream as a body.
 #[derive(Debug)]
 pub struct StreamBody {
     reader: Reader,
-    /// Stops the request when the body is dropped before its end.
+    /// Aborts the request when the body is dropped before its end.
     controller: Option<AbortController>,
-    /// How many bytes are still to come, where that is known.
+    /// Number of remaining bytes, if known.
     left: Option<u64>,
-    /// Whether only the end of the stream can tell that no more bytes come than that: the browser compares a
-    /// Content-Length, but there is none.
+    /// Whether to check that the stream ends after the remaining bytes. With a Content-Length, the browser checks this.
     pub(super) must_end: bool,
 }
 
@@ -71,7 +69,7 @@ enum Reader {
 }
 
 impl StreamBody {
-    /// Takes the stream. `length` is how many bytes should come, where that is known; `controller` stops them.
+    /// Locks the stream. `length` is the expected number of bytes, if known. `controller` aborts the request.
     pub fn new(
         stream: Option<ReadableStream>,
         length: Option<u64>,
@@ -84,23 +82,23 @@ impl StreamBody {
         Ok(StreamBody { reader, controller, left: length, must_end: false })
     }
 
-    /// As [`Body::read`](super::Body::read).
+    /// Implements [`Body::read`](super::Body::read).
     pub async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
-        timer::give_turn().await;
+        timer::yield_to_event_loop().await;
         let count = self.read_some(into, at).await?;
         match &mut self.left {
             Some(left) => *left = left.checked_sub(count).ok_or_else(answer::too_long)?,
             left if count == 0 => *left = Some(0),
             _ => {}
         }
-        if count > 0 && self.left == Some(0) && self.goes_on().await? {
+        if count > 0 && self.left == Some(0) && self.has_excess_bytes().await? {
             return Err(answer::too_long());
         }
         Ok(count)
     }
 
-    /// Whether bytes follow the last one that was asked for.
-    async fn goes_on(&mut self) -> Result<bool> {
+    /// Whether more bytes than requested follow.
+    async fn has_excess_bytes(&mut self) -> Result<bool> {
         if let Reader::Default { chunk, .. } = &self.reader
             && chunk.as_ref().is_some_and(|chunk| chunk.byte_length() > 0)
         {
@@ -136,7 +134,7 @@ impl StreamBody {
 
 impl Drop for StreamBody {
     fn drop(&mut self) {
-        // A body that came whole is left alone, so that its connection serves the next request.
+        // A complete body is not cancelled, so that its connection can be reused.
         if self.left == Some(0) {
             return;
         }
@@ -152,33 +150,33 @@ impl Drop for StreamBody {
 impl Reader {
     fn of(stream: &ReadableStream) -> Result<Self> {
         let mode = Object::new();
-        Reflect::set(&mode, &"mode".into(), &"byob".into()).ok(); // a fresh object takes any property
+        Reflect::set(&mode, &"mode".into(), &"byob".into()).ok(); // setting a property of a new object does not throw
         let stream: &Stream = stream.unchecked_ref();
         if let Ok(reader) = stream.get_byob_reader(&mode) {
             return Ok(Reader::Byob { reader, scratch: None });
         }
         match stream.get_reader() {
             Ok(reader) => Ok(Reader::Default { reader, chunk: None }),
-            Err(cause) => Err(used("`fetch` gave a Response whose body is locked", Some(cause))),
+            Err(cause) => Err(body_used_error("`fetch` returned a Response whose body is locked", Some(cause))),
         }
     }
 }
 
-/// The error for a Response that a `fetch` of the caller's own gave, and whose body somebody else reads or has read.
-pub(super) fn used(what: &str, cause: Option<JsValue>) -> Error {
+/// The error for a Response of the caller's own `fetch` whose body is locked or was already read.
+pub(super) fn body_used_error(what: &str, cause: Option<JsValue>) -> Error {
     let mut error = Error::new(ErrorKind::InvalidArgument, what);
     error.place.cause = cause;
-    error.advise("Return a Response that nothing has read from: give weightstream the original, and read its clone().")
+    error.advise("Return a Response with an unread body: pass the original to weightstream, and read its clone().")
 }
 
 async fn read_byob(reader: &ByobReader, into: &mut JsBuffer, at: &Range<u64>) -> Result<u64> {
     into.check_attached()?;
     let length = (at.end - at.start).min(MAX_VIEW_BYTES) as u32;
     let view = Uint8Array::new_with_byte_offset_and_length(&into.bytes.buffer(), at.start as u32, length);
-    let read = reader.read(&view).map_err(lost)?;
+    let read = reader.read(&view).map_err(connection_error)?;
     let result: ReadResult = settled(read).await?.unchecked_into();
-    // The read detached the old buffer and gives its memory back under a new one. A stream that closes
-    // may do so together with its last bytes.
+    // The read detaches the buffer and returns its memory as a new one. A stream may close together with its last
+    // bytes.
     match result.value() {
         Some(value) => {
             let value: &Uint8Array = value.unchecked_ref();
@@ -216,15 +214,15 @@ async fn read_chunk(
 }
 
 async fn settled(promise: Promise) -> Result<JsValue> {
-    JsFuture::from(promise).await.map_err(lost)
+    JsFuture::from(promise).await.map_err(connection_error)
 }
 
-fn lost(cause: JsValue) -> Error {
-    broken("the connection broke", cause)
+fn connection_error(cause: JsValue) -> Error {
+    network_error("the connection broke", cause)
 }
 
-/// A network error with the exception behind it.
-pub(super) fn broken(what: &str, cause: JsValue) -> Error {
+/// A network error with the exception that caused it.
+pub(super) fn network_error(what: &str, cause: JsValue) -> Error {
     let reason = cause.dyn_ref::<js_sys::Error>().map(|error| String::from(error.message()));
     let what = match reason {
         Some(reason) => format!("{what} ({reason})"),
@@ -240,7 +238,7 @@ fn cancel(reader: &JsValue) {
         .and_then(|function| function.dyn_into::<js_sys::Function>())
         .and_then(|function| function.call0(reader));
     if let Ok(Ok(promise)) = cancelled.map(|promise| promise.dyn_into::<Promise>()) {
-        // Nobody waits for it, and its failure means nothing.
+        // The result of the cancellation does not matter.
         wasm_bindgen_futures::spawn_local(async move { drop(JsFuture::from(promise).await) });
     }
 }

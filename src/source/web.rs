@@ -1,18 +1,18 @@
-//! What a web app can open: URLs, Blobs and Files, and bytes of its own.
+//! Sources that a web app can open: URLs, Blobs, Files and its own byte sources.
 
 use super::blob::BlobSource;
 use super::bytes::{self, ByteSource, BytesBody};
 #[cfg(feature = "js")]
-use super::cached::{CachedBody, CachedSource, Naming, Report};
+use super::cached::{CachedBody, CachedSource, KeyFunction, Report};
 use super::fetch::{Client, FetchSource};
-use super::files::ChosenFile;
+use super::files::SelectedFile;
 use super::js_buffer::JsBuffer;
 use super::stream::StreamBody;
 use super::{Answer, Body, Source};
 use crate::browser::timer;
 use crate::browser::type_tag::tag;
 #[cfg(feature = "js")]
-use crate::cache::Choice;
+use crate::cache::CacheOption;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "js")]
 use crate::index::Digest;
@@ -23,23 +23,23 @@ use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
 
-/// One of the sources that JavaScript can name.
+/// A source that a JavaScript value represents.
 #[derive(Debug, Clone)]
 pub enum WebSource {
     /// A URL.
     Fetch(FetchSource),
-    /// A URL, with the cache before it.
+    /// A URL with a cache.
     #[cfg(feature = "js")]
     Cached(CachedSource),
     /// A Blob or File.
     Blob(BlobSource),
-    /// Bytes that the caller provides.
+    /// A byte source of the caller.
     Bytes(ByteSource),
 }
 
 impl WebSource {
-    /// The source that a JavaScript value stands for: an absolute URL as a string, a Blob, an array of Files, or an
-    /// object with `byteLength` and `slice`.
+    /// Converts a JavaScript value: an absolute URL as a string, a Blob, an array of Files, or an object with
+    /// `byteLength` and `slice`.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for anything else.
@@ -52,8 +52,8 @@ impl WebSource {
                 return Ok(WebSource::Blob(BlobSource::new(value.clone().unchecked_into())));
             }
             "[object Array]" | "[object FileList]" => {
-                let files = ChosenFile::all_of(value)?;
-                return BlobSource::among(files).map(WebSource::Blob).ok_or_else(unknown);
+                let files = SelectedFile::all_of(value)?;
+                return BlobSource::from_files(files).map(WebSource::Blob).ok_or_else(unknown);
             }
             _ => {}
         }
@@ -65,32 +65,38 @@ impl WebSource {
         Err(unknown())
     }
 
-    /// Of several files the one to open: the one that names the others.
+    /// Of several files, selects the one to open: the one that references the others.
     ///
     /// # Errors
-    /// `NOT_FOUND` naming the files of the model that are missing; `INVALID_ARGUMENT` naming those that do not belong.
-    pub async fn arranged(self) -> Result<Self> {
+    /// `NOT_FOUND` with the names of missing files of the model; `INVALID_ARGUMENT` with the names of files that do not
+    /// belong to it.
+    pub async fn into_root(self) -> Result<Self> {
         match self {
-            WebSource::Blob(source) => source.arranged().await.map(WebSource::Blob),
+            WebSource::Blob(source) => source.into_root().await.map(WebSource::Blob),
             other => Ok(other),
         }
     }
 
-    /// The same source with the cache before it, where that makes sense, for URLs, and where there can be one. `report`
-    /// says why there is none.
+    /// Adds a cache to the source if it is a URL and a cache is available. `report` receives the error otherwise.
     ///
     /// # Errors
-    /// Those of [`Naming::name`].
+    /// Those of [`KeyFunction::name`].
     #[cfg(feature = "js")]
-    pub(crate) async fn kept_in(self, choice: Choice, naming: Naming, report: Rc<Report>) -> Result<Self> {
+    pub(crate) async fn with_cache(
+        self,
+        option: CacheOption,
+        key_function: KeyFunction,
+        report: Rc<Report>,
+    ) -> Result<Self> {
         let WebSource::Fetch(source) = self else { return Ok(self) };
-        naming.name(source.name())?; // before anything is started, and wherever there is a cache or not
-        let (cache, fault) = choice.open().boxed_local().await;
-        if let Some(fault) = fault {
-            report.note(&fault);
+        // Errors of `cacheKey` are returned before the cache is started, and even if there is no cache.
+        key_function.name(source.name())?;
+        let (cache, error) = option.open().boxed_local().await;
+        if let Some(error) = error {
+            report.note(&error);
         }
         Ok(match cache {
-            Some(cache) => WebSource::Cached(CachedSource::new(source, cache, naming, report)?),
+            Some(cache) => WebSource::Cached(CachedSource::new(source, cache, key_function, report)?),
             None => WebSource::Fetch(source),
         })
     }
@@ -124,7 +130,7 @@ impl Source for WebSource {
             WebSource::Fetch(source) => Ok(source.read(range).await?.map(WebBody::Stream)),
             #[cfg(feature = "js")]
             WebSource::Cached(source) => {
-                // Boxed, or the compiler copies all of it to wherever a source is read.
+                // Boxed to avoid a copy of its code at every call site.
                 let answer = source.read(range).boxed_local().await?;
                 Ok(answer.map(|body| WebBody::Cached(Box::new(body))))
             }
@@ -140,9 +146,9 @@ impl Source for WebSource {
             WebSource::Cached(source) => Ok(WebSource::Cached(source.with(source.source().part(path)?)?)),
             WebSource::Blob(source) => Ok(WebSource::Blob(source.part(path)?)),
             WebSource::Bytes(_) => {
-                let what = format!("a byte source has no files beside it, so \"{path}\" cannot be found");
+                let what = format!("the model's file \"{path}\" is missing, because a byte source is a single file");
                 let error = Error::new(ErrorKind::Unsupported, what);
-                Err(error.advise("Give a URL or all files of the model instead."))
+                Err(error.advise("Pass a URL or all files of the model instead."))
             }
         }
     }
@@ -210,20 +216,19 @@ impl Source for WebSource {
 }
 
 fn unknown() -> Error {
-    let what =
-        "the source is none of a URL, a Blob, a File, an array of Files and an object with byteLength and slice()";
+    let what = "the source is not a URL, a Blob, a File, an array of Files or an object with byteLength and slice()";
     Error::new(ErrorKind::InvalidArgument, what)
 }
 
-/// Bytes from one of the sources.
+/// The body of a [`WebSource`].
 #[derive(Debug)]
 pub enum WebBody {
-    /// From a stream.
+    /// The body of a URL or Blob.
     Stream(StreamBody),
-    /// From the cache, or past it.
+    /// The body of a URL with a cache.
     #[cfg(feature = "js")]
     Cached(Box<CachedBody>),
-    /// From the caller's code.
+    /// The body of a byte source.
     Bytes(BytesBody),
 }
 

@@ -1,213 +1,192 @@
-//! What a page and its workers say to each other: arrays, of which buffers are transferred.
+//! The messages between a page and its decode workers.
 
-use crate::codec::digest::from_hex;
+use crate::browser::message::preserve_option;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind};
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding};
 use crate::loader::Task;
 use js_sys::{Array, ArrayBuffer, Uint8Array};
+use serde::{Deserialize, Serialize};
+use serde_wasm_bindgen::preserve;
 use std::ops::Range;
-use wasm_bindgen::{JsCast, JsValue};
 
-/// What a page asks for. All messages of a task bear its number.
-#[derive(Debug)]
+/// A request of the page. All messages of a task have its number.
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    /// Begin a task. Its bytes go into shared memory, if there is some.
-    Begin { task: Task, into: Option<Uint8Array> },
-    /// The first `length` bytes of `chunk` come next.
-    Chunk { chunk: ArrayBuffer, length: u32 },
-    /// There are no more.
+    /// Starts a task. `into` is shared memory that the result is written to.
+    Begin {
+        task: TaskMessage,
+        #[serde(with = "preserve_option")]
+        into: Option<Uint8Array>,
+    },
+    /// The next bytes of the task: the first `length` bytes of `chunk`.
+    Chunk {
+        #[serde(with = "preserve")]
+        chunk: ArrayBuffer,
+        length: u32,
+    },
+    /// All bytes were sent.
     Finish,
-    /// Do a task whose stored bytes are all in `bytes`: raw ones.
-    Digest { task: Task, bytes: Uint8Array },
-    /// Forget the task.
+    /// Runs a task over raw bytes that are all in `bytes`.
+    Digest {
+        task: TaskMessage,
+        #[serde(with = "preserve")]
+        bytes: Uint8Array,
+    },
+    /// Cancels the task.
     Drop,
 }
 
-/// What a worker answers.
-#[derive(Debug)]
+/// An answer of a worker.
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// The worker has started.
     Ready,
-    /// A chunk was done with. Whether there is use for more.
-    Taken { chunk: ArrayBuffer, wants_more: bool },
-    /// The task is done.
-    Done { buffer: Option<ArrayBuffer>, verified: Option<&'static str> },
-    /// It cannot be.
-    Failed(Error),
+    /// A chunk was processed. `wants_more` says whether the task needs more bytes.
+    Taken {
+        #[serde(with = "preserve")]
+        chunk: ArrayBuffer,
+        wants_more: bool,
+    },
+    /// The task has succeeded.
+    Done {
+        #[serde(with = "preserve_option")]
+        buffer: Option<ArrayBuffer>,
+        verified: Option<String>,
+    },
+    /// The task has failed.
+    Failed { code: String, message: String, advice: Option<String> },
 }
 
-/// The kinds of errors that tasks end in.
+/// The kinds of errors that tasks can have.
 const KINDS: [ErrorKind; 5] =
     [ErrorKind::Checksum, ErrorKind::Format, ErrorKind::Limit, ErrorKind::Truncated, ErrorKind::Unsupported];
 
 impl Request {
-    /// The message, and what is transferred with it.
-    pub(super) fn write(self, number: u32) -> (Array, Array) {
-        let message = Array::of1(&number.into());
-        let transferred = Array::new();
-        let transfer = |buffer: &JsValue| {
-            if buffer.is_instance_of::<ArrayBuffer>() {
-                transferred.push(buffer);
-            }
-        };
+    /// The buffers to transfer. Shared memory is not transferred.
+    pub(super) fn transferred(&self) -> Array {
         match self {
-            Request::Begin { task, into } => {
-                push(&message, ["begin".into(), write_task(&task).into(), into.into()]);
-            }
-            Request::Chunk { chunk, length } => {
-                transfer(&chunk);
-                push(&message, ["chunk".into(), chunk.into(), length.into()]);
-            }
-            Request::Finish => push(&message, ["finish".into()]),
-            Request::Digest { task, bytes } => {
-                transfer(&bytes.buffer());
-                push(&message, ["digest".into(), write_task(&task).into(), bytes.into()]);
-            }
-            Request::Drop => push(&message, ["drop".into()]),
+            Request::Chunk { chunk, .. } => Array::of1(chunk),
+            Request::Digest { bytes, .. } => transferable(&bytes.buffer()),
+            Request::Begin { .. } | Request::Finish | Request::Drop => Array::new(),
         }
-        (message, transferred)
-    }
-
-    pub(super) fn read(message: &Array) -> Option<(u32, Self)> {
-        let (number, first, second) = (message.get(0).as_f64()? as u32, message.get(2), message.get(3));
-        let request = match message.get(1).as_string()?.as_str() {
-            "begin" => Request::Begin { task: read_task(first.dyn_ref()?)?, into: second.dyn_into().ok() },
-            "chunk" => Request::Chunk { chunk: first.dyn_into().ok()?, length: second.as_f64()? as u32 },
-            "finish" => Request::Finish,
-            "digest" => Request::Digest { task: read_task(first.dyn_ref()?)?, bytes: second.dyn_into().ok()? },
-            "drop" => Request::Drop,
-            _ => return None,
-        };
-        Some((number, request))
     }
 }
 
 impl Answer {
-    /// The message, and what is transferred with it.
-    pub(super) fn write(self, number: u32) -> (Array, Array) {
-        let message = Array::of1(&number.into());
-        let mut transferred = Array::new();
+    pub(super) fn failed(error: Error) -> Self {
+        Answer::Failed { code: error.kind.code().to_owned(), message: error.what, advice: error.place.advice }
+    }
+
+    /// The buffers to transfer.
+    pub(super) fn transferred(&self) -> Array {
         match self {
-            Answer::Ready => push(&message, ["ready".into()]),
-            Answer::Taken { chunk, wants_more } => {
-                transferred = Array::of1(&chunk);
-                push(&message, ["taken".into(), chunk.into(), wants_more.into()]);
-            }
-            Answer::Done { buffer, verified } => {
-                transferred = buffer.iter().collect();
-                push(&message, ["done".into(), buffer.into(), verified.into()]);
-            }
-            Answer::Failed(error) => {
-                let advice = error.place.advice.into();
-                push(&message, ["failed".into(), error.kind.code().into(), error.what.into(), advice]);
-            }
+            Answer::Taken { chunk, .. } => Array::of1(chunk),
+            Answer::Done { buffer, .. } => buffer.iter().collect(),
+            Answer::Ready | Answer::Failed { .. } => Array::new(),
         }
-        (message, transferred)
-    }
-
-    pub(super) fn read(message: &Array) -> Option<(u32, Self)> {
-        let (number, first, second) = (message.get(0).as_f64()? as u32, message.get(2), message.get(3));
-        let answer = match message.get(1).as_string()?.as_str() {
-            "ready" => Answer::Ready,
-            "taken" => Answer::Taken { chunk: first.dyn_into().ok()?, wants_more: second.is_truthy() },
-            "done" => {
-                let verified = second.as_string().and_then(|name| algorithm(&name));
-                Answer::Done { buffer: first.dyn_into().ok(), verified }
-            }
-            "failed" => {
-                let code = first.as_string()?;
-                let kind = KINDS.into_iter().find(|kind| kind.code() == code).unwrap_or(ErrorKind::Internal);
-                let mut error = Error::new(kind, second.as_string()?);
-                error.place.advice = message.get(4).as_string();
-                Answer::Failed(error)
-            }
-            _ => return None,
-        };
-        Some((number, answer))
     }
 }
 
-fn write_task(task: &Task) -> Array {
-    let Task { component, keep, keeps, is_complete, digests } = task;
-    let digests: Array = digests.iter().map(write_digest).collect();
-    let fields = Array::new();
-    push(&fields, [component.dtype.name().into(), write_encoding(component.encoding).into()]);
-    push(&fields, [component.range.start.into(), component.range.end.into(), component.decoded_length.into()]);
-    push(&fields, [keep.start.into(), keep.end.into(), (*keeps).into(), (*is_complete).into(), digests.into()]);
-    push(&fields, [component.max_decoded_length.into()]);
-    fields
+/// The error that an [`Answer::Failed`] reports.
+pub(super) fn error_of(code: &str, message: String, advice: Option<String>) -> Error {
+    let kind = KINDS.into_iter().find(|kind| kind.code() == code).unwrap_or(ErrorKind::Internal);
+    let mut error = Error::new(kind, message);
+    error.place.advice = advice;
+    error
 }
 
-fn read_task(fields: &Array) -> Option<Task> {
-    let number = |at: u32| u64::try_from(fields.get(at)).ok();
-    let range = |at: u32| Some(Range { start: number(at)?, end: number(at + 1)? });
-    let component = Component {
-        encoding: read_encoding(fields.get(1).as_f64()? as u32)?,
-        decoded_length: number(4),
-        max_decoded_length: number(10),
-        ..Component::raw(Dtype::from_name(&fields.get(0).as_string()?), range(2)?)
-    };
-    let digests: Array = fields.get(9).dyn_into().ok()?;
-    Some(Task {
-        component,
-        keep: range(5)?,
-        keeps: fields.get(7).is_truthy(),
-        is_complete: fields.get(8).is_truthy(),
-        digests: digests.iter().map(|digest| read_digest(digest.dyn_ref()?)).collect::<Option<_>>()?,
-    })
-}
-
-fn write_encoding(encoding: Encoding) -> u32 {
-    match encoding {
-        Encoding::Raw => 0,
-        Encoding::BigEndian => 1,
-        #[cfg(feature = "lz4")]
-        Encoding::Lz4Blocks => 2,
-        #[cfg(feature = "lz4")]
-        Encoding::Lz4Block => 3,
-        #[cfg(feature = "zstd")]
-        Encoding::Zstd => 4,
-    }
-}
-
-fn read_encoding(number: u32) -> Option<Encoding> {
-    Some(match number {
-        0 => Encoding::Raw,
-        1 => Encoding::BigEndian,
-        #[cfg(feature = "lz4")]
-        2 => Encoding::Lz4Blocks,
-        #[cfg(feature = "lz4")]
-        3 => Encoding::Lz4Block,
-        #[cfg(feature = "zstd")]
-        4 => Encoding::Zstd,
-        _ => return None,
-    })
-}
-
-fn write_digest(stated: &ComponentDigest) -> JsValue {
-    let is_over_stored = stated.over == DigestedBytes::Stored;
-    let (algorithm, hex) = (stated.digest.algorithm(), stated.digest.to_string());
-    Array::of3(&algorithm.into(), &hex.into(), &is_over_stored.into()).into()
-}
-
-fn read_digest(fields: &Array) -> Option<ComponentDigest> {
-    let (algorithm, hex) = (fields.get(0).as_string()?, fields.get(1).as_string()?);
-    let digest = match algorithm.as_str() {
-        #[cfg(feature = "xxh3")]
-        "xxh3" => Digest::Xxh3(u64::from_be_bytes(from_hex(&hex)?)),
-        _ => format!("{algorithm}:{hex}").parse().ok()?,
-    };
-    let over = if fields.get(2).is_truthy() { DigestedBytes::Stored } else { DigestedBytes::Decoded };
-    Some(ComponentDigest { digest, over })
-}
-
-fn algorithm(name: &str) -> Option<&'static str> {
+/// The name of a checksum algorithm, as tensors report it.
+pub(super) fn algorithm(name: &str) -> Option<&'static str> {
     ["crc32", "crc32c", "xxh3", "sha256", "blake3"].into_iter().find(|known| *known == name)
 }
 
-fn push<const N: usize>(array: &Array, items: [JsValue; N]) {
-    for item in items {
-        array.push(&item);
+/// A [`Task`], with those fields of its component that a worker needs.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TaskMessage {
+    dtype: String,
+    #[serde(with = "EncodingMessage")]
+    encoding: Encoding,
+    range: Range<u64>,
+    decoded_length: Option<u64>,
+    max_decoded_length: Option<u64>,
+    keep: Range<u64>,
+    keeps: bool,
+    is_complete: bool,
+    digests: Vec<DigestMessage>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(remote = "Encoding")]
+enum EncodingMessage {
+    Raw,
+    BigEndian,
+    #[cfg(feature = "lz4")]
+    Lz4Blocks,
+    #[cfg(feature = "lz4")]
+    Lz4Block,
+    #[cfg(feature = "zstd")]
+    Zstd,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct DigestMessage {
+    #[serde(with = "DigestValue")]
+    digest: Digest,
+    is_over_stored: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(remote = "Digest")]
+enum DigestValue {
+    Crc32(u32),
+    #[cfg(feature = "crc32c")]
+    Crc32c(u32),
+    #[cfg(feature = "xxh3")]
+    Xxh3(u64),
+    Sha256([u8; 32]),
+    Blake3([u8; 32]),
+}
+
+impl From<Task> for TaskMessage {
+    fn from(Task { component, keep, keeps, is_complete, digests }: Task) -> Self {
+        let digest = |stated: ComponentDigest| DigestMessage {
+            digest: stated.digest,
+            is_over_stored: stated.over == DigestedBytes::Stored,
+        };
+        TaskMessage {
+            dtype: component.dtype.name().to_owned(),
+            encoding: component.encoding,
+            range: component.range,
+            decoded_length: component.decoded_length,
+            max_decoded_length: component.max_decoded_length,
+            keep,
+            keeps,
+            is_complete,
+            digests: digests.into_iter().map(digest).collect(),
+        }
     }
+}
+
+impl From<TaskMessage> for Task {
+    fn from(message: TaskMessage) -> Self {
+        let digest = |DigestMessage { digest, is_over_stored }| {
+            let over = if is_over_stored { DigestedBytes::Stored } else { DigestedBytes::Decoded };
+            ComponentDigest { digest, over }
+        };
+        let component = Component {
+            encoding: message.encoding,
+            decoded_length: message.decoded_length,
+            max_decoded_length: message.max_decoded_length,
+            ..Component::raw(Dtype::from_name(&message.dtype), message.range)
+        };
+        let TaskMessage { keep, keeps, is_complete, digests, .. } = message;
+        Task { component, keep, keeps, is_complete, digests: digests.into_iter().map(digest).collect() }
+    }
+}
+
+/// The buffer, unless it is shared memory.
+fn transferable(buffer: &js_sys::Object) -> Array {
+    use wasm_bindgen::JsCast;
+    buffer.dyn_ref::<ArrayBuffer>().into_iter().collect()
 }

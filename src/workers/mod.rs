@@ -1,19 +1,18 @@
-//! Workers that decode and digest for a page: dedicated workers, which run the same wasm module, in a memory of their
-//! own.
+//! Dedicated workers that decode and digest tensors. Each worker runs the same wasm module with its own memory.
 //!
-//! The page reads, and hands the bytes over in buffers that are transferred: nothing is copied on the way. A worker
-//! does with them what the page would do by itself ([`Job`](crate::loader::Job)), and transfers the tensor back. Where
-//! the page cannot have workers, it does all of it by itself, and nobody notices but the clock.
+//! The page reads the bytes and transfers them to a worker in `ArrayBuffer`s, without a copy. The worker runs the same
+//! [`Job`](crate::loader::Job) that the page would run, and transfers the tensor back. If workers are unavailable, the
+//! page runs the jobs on its own thread.
 //!
-//! What is called the page here may be a worker itself: with `inWorker` all of a loader lives in one
-//! (`js/weightstream.worker.js`), and these are that one's.
+//! In this module "the page" can itself be a worker: with `inWorker` the whole loader runs in a worker
+//! (`js/weightstream.worker.js`), which then owns these workers.
 
-mod crew;
+mod handle;
 mod message;
 mod pool;
 mod serve;
 mod webcrypto;
 mod worker;
 
-pub(crate) use pool::{WorkerPool, default_count};
+pub(crate) use handle::{PoolHandle, default_count};
 pub(crate) use webcrypto::WebCrypto;

@@ -1,152 +1,162 @@
-//! The workers as the loader has them.
+//! The workers of a page. They are started when there is work and terminated after an idle period.
 
-use super::crew::Crew;
-use super::message::Request;
-use super::worker::{TaskState, Worker};
-use crate::loader::{Outcome, Pool, Task, TaskError, Work};
-use crate::source::Buffer;
+use super::worker::Worker;
+use crate::browser::timer::{now_ms, pause};
+use crate::browser::worker as script;
+use crate::loader::SCRATCH_BYTES;
 use crate::source::js_buffer::JsBuffer;
-use futures::future::{FutureExt, LocalBoxFuture};
-use js_sys::Reflect;
-use std::cell::Cell;
-use std::future::poll_fn;
+use js_sys::{ArrayBuffer, Uint8Array};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
+use wasm_bindgen_futures::spawn_local;
 
-/// So much each worker must have to do, or fewer are started, or none: to start one takes as long as to decode some
-/// MiB.
-const LEAST_BYTES_EACH: u64 = if cfg!(weightstream_test_hooks) { 1 } else { 1 << 20 };
+/// Maximum number of bytes queued per worker, on average: enough for the reader to pass the next tensor to another
+/// worker, and little memory for a tab.
+const MAX_QUEUED_BYTES_PER_WORKER: u64 = 4 << 20;
 
-/// What is smaller stays on the page: messages take as long as the work.
-const LEAST_TASK_BYTES: u64 = if cfg!(weightstream_test_hooks) { 1 } else { 32 << 10 };
+/// Idle workers are terminated after this time: each takes some MiB of memory.
+const IDLE_TIMEOUT_MS: f64 = 10_000.0;
 
-/// These decode faster than ordinary networks bring bytes, and each takes some MiB.
-const MAX_DEFAULT_COUNT: usize = 4;
+/// Interval between checks for idle and unresponsive workers.
+const CHECK_INTERVAL_MS: u64 = 2_000;
 
-/// The page's, and that of the browser's network process: where a computer has no more than these, workers made most
-/// loads longer (on 2 cores, which other work kept busy, too).
-const OTHERS_CORES: usize = 2;
-
-/// How many workers a loader has where nobody says.
-pub(crate) fn default_count() -> usize {
-    let navigator = Reflect::get(&js_sys::global(), &"navigator".into()).unwrap_or_default();
-    let cores = Reflect::get(&navigator, &"hardwareConcurrency".into()).ok().and_then(|cores| cores.as_f64());
-    (cores.unwrap_or(1.0) as usize).saturating_sub(OTHERS_CORES).min(MAX_DEFAULT_COUNT)
+thread_local! {
+    static POOL: RefCell<Option<Rc<WorkerPool>>> = const { RefCell::new(None) };
 }
 
-/// At most so many of a page's workers, for one loader.
+/// The workers of a page, shared by all its loaders.
 #[derive(Debug)]
-pub(crate) struct WorkerPool {
-    crew: Rc<Crew>,
-    count: usize,
-    /// Whether there was enough to do for them.
-    is_needed: Cell<bool>,
-}
-
-/// A task that a worker does.
-#[derive(Debug)]
-struct Running {
-    crew: Rc<Crew>,
-    count: usize,
-    worker: Rc<Worker>,
-    number: u32,
-    state: Rc<TaskState>,
+pub(super) struct WorkerPool {
+    workers: RefCell<Vec<Rc<Worker>>>,
+    /// Why workers are unavailable: the first failure.
+    failure: RefCell<Option<String>>,
+    /// Buffers for reuse by later chunks: allocating a buffer costs ten times as much as copying into it.
+    free_buffers: RefCell<Vec<ArrayBuffer>>,
+    wakers: RefCell<Vec<Waker>>,
+    is_monitored: Cell<bool>,
+    last_used_ms: Cell<f64>,
 }
 
 impl WorkerPool {
-    /// `count` workers, none of which is started before there is something to do.
-    pub(crate) fn new(count: usize) -> Self {
-        WorkerPool { crew: Crew::of_this_page(), count, is_needed: Cell::new(false) }
-    }
-
-    /// Why workers that were needed did not do the work.
-    pub(crate) fn error(&self) -> Option<String> {
-        self.crew.failure().filter(|_| self.is_needed.get())
-    }
-
-    fn run(&self, task: &Task, bytes: u64, request: impl FnOnce(Task) -> Request) -> Option<Rc<Running>> {
-        let range = &task.component.range;
-        let worker = self.crew.least_busy(self.count).filter(|_| range.end - range.start >= LEAST_TASK_BYTES)?;
-        let (number, state) = worker.begin(request(task.clone()), bytes);
-        Some(Rc::new(Running { crew: Rc::clone(&self.crew), count: self.count, worker, number, state }))
-    }
-}
-
-impl Pool<JsBuffer> for WorkerPool {
-    fn expect(&self, bytes: u64) {
-        let count = usize::try_from(bytes / LEAST_BYTES_EACH).unwrap_or(usize::MAX);
-        let count = self.count.min(count);
-        self.is_needed.set(self.is_needed.get() || count > 0);
-        self.crew.start(count);
-    }
-
-    fn chunk(&self) -> Option<JsBuffer> {
-        self.crew.chunk()
-    }
-
-    fn begin(&self, task: &Task, into: Option<JsBuffer>) -> Option<Rc<dyn Work<JsBuffer>>> {
-        let into = into.map(|into| into.bytes().clone());
-        let running = self.run(task, 0, |task| Request::Begin { task, into })?;
-        Some(running)
-    }
-
-    fn takes_whole(&self, task: &Task) -> bool {
-        task.is_heavy() && self.crew.least_busy(self.count).is_some()
-    }
-
-    fn digest(&self, task: &Task, buffer: JsBuffer) -> Result<Outcome<JsBuffer>, JsBuffer> {
-        let (length, bytes) = (buffer.byte_length(), buffer.bytes().clone());
-        if !buffer.is_ours() && buffer.share().is_none() {
-            return Err(buffer);
+    /// The pool of this page, created on first use.
+    pub(super) fn shared() -> Rc<Self> {
+        if let Some(pool) = POOL.with_borrow(Option::clone) {
+            return pool;
         }
-        let running = self.run(task, length, |task| Request::Digest { task, bytes }).ok_or(buffer)?;
-        Ok(running.outcome())
-    }
-}
-
-impl Work<JsBuffer> for Running {
-    fn wants_more(&self) -> bool {
-        !self.state.has_enough.get()
+        let (workers, failure, free_buffers, wakers, is_monitored) = Default::default();
+        let last_used_ms = Cell::new(now_ms());
+        let pool = Rc::new(WorkerPool { workers, failure, free_buffers, wakers, is_monitored, last_used_ms });
+        POOL.set(Some(Rc::clone(&pool)));
+        pool
     }
 
-    fn push(&self, chunk: JsBuffer, length: u64) -> LocalBoxFuture<'static, Result<bool, TaskError>> {
-        let request = Request::Chunk { chunk: chunk.bytes().buffer(), length: length as u32 };
-        self.worker.post(self.number, request, chunk.byte_length());
-        let (crew, state, count) = (Rc::clone(&self.crew), Rc::clone(&self.state), self.count);
-        let mut has_waited = false;
-        let room = poll_fn(move |context| match state.trouble() {
-            Some(trouble) => Poll::Ready(Err(trouble)),
-            None if crew.is_full(count) => {
-                has_waited = true;
-                crew.wake_later(context)
+    /// Starts workers until there are `count`, if they are available. Returns before the workers are ready.
+    pub(super) fn start(self: &Rc<Self>, count: usize) {
+        self.last_used_ms.set(now_ms());
+        while self.workers.borrow().len() < count && self.failure.borrow().is_none() {
+            match Worker::start(Rc::downgrade(self)) {
+                Ok(worker) => self.workers.borrow_mut().push(worker),
+                Err(exception) => self.set_failure(script::failed_to_start(&exception)),
             }
-            None => Poll::Ready(Ok(has_waited)),
-        });
-        room.boxed_local()
+        }
+        self.start_monitor();
     }
 
-    fn finish(self: Rc<Self>) -> Outcome<JsBuffer> {
-        self.worker.post(self.number, Request::Finish, 0);
-        self.outcome()
+    /// Why workers are unavailable, if they are.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.borrow().clone()
     }
-}
 
-impl Running {
-    fn outcome(self: Rc<Self>) -> Outcome<JsBuffer> {
-        let outcome = poll_fn(move |context| match self.state.outcome.take() {
-            Some(outcome) => Poll::Ready(outcome),
-            None => {
-                self.state.wake(context.waker());
-                Poll::Pending
+    fn set_failure(&self, failure: String) {
+        self.failure.borrow_mut().get_or_insert(failure);
+    }
+
+    /// The least loaded of the first `count` workers; `None` if none of them is ready.
+    pub(super) fn least_busy(&self, count: usize) -> Option<Rc<Worker>> {
+        self.last_used_ms.set(now_ms());
+        let workers = self.workers.borrow();
+        let ready = workers.iter().take(count).filter(|worker| worker.is_ready());
+        ready.min_by_key(|worker| (worker.queued_bytes(), worker.task_count())).cloned()
+    }
+
+    /// Whether the queues are full, so that the caller should wait before it sends more chunks.
+    pub(super) fn is_full(&self, count: usize) -> bool {
+        let workers = self.workers.borrow();
+        let queued_bytes: u64 = workers.iter().map(|worker| worker.queued_bytes()).sum();
+        queued_bytes > MAX_QUEUED_BYTES_PER_WORKER * count as u64
+    }
+
+    /// Registers the task to be woken when the workers have finished some of their work.
+    pub(super) fn register_waker<T>(&self, context: &Context<'_>) -> Poll<T> {
+        let mut wakers = self.wakers.borrow_mut();
+        if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+            wakers.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// A free buffer for a chunk.
+    pub(super) fn chunk(&self) -> Option<JsBuffer> {
+        let chunk = self.free_buffers.borrow_mut().pop()?;
+        Some(JsBuffer::owned(Uint8Array::new(&chunk)))
+    }
+
+    /// Checks the workers at regular intervals until none is left.
+    fn start_monitor(self: &Rc<Self>) {
+        if self.workers.borrow().is_empty() || self.is_monitored.replace(true) {
+            return;
+        }
+        let pool = Rc::clone(self);
+        spawn_local(async move {
+            while !pool.workers.borrow().is_empty() {
+                pause(CHECK_INTERVAL_MS).await;
+                pool.check_workers();
             }
+            pool.is_monitored.set(false);
         });
-        outcome.boxed_local()
     }
-}
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.worker.forget(self.number);
-        self.crew.eased();
+    /// Terminates unresponsive workers, and all workers once they have been idle for long enough.
+    fn check_workers(&self) {
+        let is_timed_out = now_ms() - self.last_used_ms.get() > IDLE_TIMEOUT_MS;
+        let to_terminate: Vec<_> = {
+            let workers = self.workers.borrow();
+            let is_idle = is_timed_out && workers.iter().all(|worker| worker.is_idle());
+            workers.iter().filter(|worker| is_idle || worker.is_unresponsive()).cloned().collect()
+        };
+        for worker in to_terminate {
+            if worker.is_unresponsive() {
+                self.remove_failed(&worker, "a worker does not respond".to_owned());
+            } else {
+                worker.terminate();
+            }
+        }
+        self.workers.borrow_mut().retain(|worker| !worker.is_terminated());
+        if self.workers.borrow().is_empty() {
+            self.free_buffers.borrow_mut().clear();
+        }
+    }
+
+    /// Keeps the buffer of a processed chunk for reuse.
+    pub(super) fn recycle(&self, chunk: ArrayBuffer) {
+        if u64::from(chunk.byte_length()) == SCRATCH_BYTES {
+            self.free_buffers.borrow_mut().push(chunk);
+        }
+    }
+
+    /// Wakes the tasks that wait for the workers to finish some of their work.
+    pub(super) fn wake_waiting(&self) {
+        self.last_used_ms.set(now_ms());
+        self.wakers.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// Removes a worker that failed or could not be started. It is not replaced, because a new worker would probably
+    /// fail too.
+    pub(super) fn remove_failed(&self, worker: &Worker, failure: String) {
+        self.set_failure(failure);
+        worker.terminate();
+        self.workers.borrow_mut().retain(|worker| !worker.is_terminated());
+        self.wake_waiting();
     }
 }

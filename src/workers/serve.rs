@@ -1,6 +1,7 @@
-//! The worker's side: it does tasks, several at a time as their bytes come, each message at once.
+//! The worker's side: runs several tasks concurrently, and handles each message as it arrives.
 
 use super::message::{Answer, Request};
+use crate::browser::message::Message;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::{Job, Received, Task};
 use crate::source::Buffer;
@@ -9,36 +10,37 @@ use js_sys::{Array, ArrayBuffer, Reflect, Uint8Array};
 use std::collections::HashMap;
 use wasm_bindgen::prelude::*;
 
-/// Begins to do what this worker is asked.
+/// Starts to handle the messages that the page sends to this worker.
 #[wasm_bindgen(js_name = serveJobs)]
 #[allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 pub fn serve_jobs() {
     let mut jobs = HashMap::new();
-    let asked = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
-        let message: Array = Reflect::get(&event, &"data".into()).unwrap_or_default().unchecked_into();
-        if let Some((number, request)) = Request::read(&message) {
-            serve(&mut jobs, number, request);
+    let on_message = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
+        // The page ends a worker that leaves a message without an answer.
+        if let Ok(Message { number, body }) = Message::decode(Reflect::get(&event, &"data".into()).unwrap_or_default())
+        {
+            serve(&mut jobs, number, body);
         }
     });
     let scope = js_sys::global();
-    Reflect::set(&scope, &"onmessage".into(), &asked.into_js_value()).ok(); // an event target takes any listener
+    Reflect::set(&scope, &"onmessage".into(), &on_message.into_js_value()).ok(); // an event target takes any listener
     post(0, Answer::Ready);
 }
 
 fn serve(jobs: &mut HashMap<u32, Job<JsBuffer>>, number: u32, request: Request) {
     let outcome = match request {
-        Request::Begin { task, into } => Job::new(task, into.map(JsBuffer::borrowed)).map(|job| {
+        Request::Begin { task, into } => Job::new(task.into(), into.map(JsBuffer::borrowed)).map(|job| {
             jobs.insert(number, job);
         }),
         Request::Chunk { chunk, length } => {
-            let pushed = jobs.get_mut(&number).map_or(Ok(false), |job| take(job, &chunk, length));
+            let pushed = jobs.get_mut(&number).map_or(Ok(false), |job| push_chunk(job, &chunk, length));
             post(number, Answer::Taken { chunk, wants_more: matches!(pushed, Ok(true)) });
             pushed.map(drop)
         }
         Request::Finish => {
-            jobs.remove(&number).map_or(Ok(()), |job| job.finish().map(|received| done(number, received)))
+            jobs.remove(&number).map_or(Ok(()), |job| job.finish().map(|received| post_result(number, received)))
         }
-        Request::Digest { task, bytes } => digest(task, bytes).map(|received| done(number, received)),
+        Request::Digest { task, bytes } => digest(task.into(), bytes).map(|received| post_result(number, received)),
         Request::Drop => {
             jobs.remove(&number);
             Ok(())
@@ -46,12 +48,12 @@ fn serve(jobs: &mut HashMap<u32, Job<JsBuffer>>, number: u32, request: Request) 
     };
     if let Err(error) = outcome {
         jobs.remove(&number);
-        post(number, Answer::Failed(error));
+        post(number, Answer::failed(error));
     }
 }
 
-/// Whether there is use for more.
-fn take(job: &mut Job<JsBuffer>, chunk: &ArrayBuffer, length: u32) -> Result<bool> {
+/// Passes a chunk to the job. Returns whether the job needs more bytes.
+fn push_chunk(job: &mut Job<JsBuffer>, chunk: &ArrayBuffer, length: u32) -> Result<bool> {
     if job.wants_more() {
         let chunk = JsBuffer::borrowed(Uint8Array::new(chunk));
         chunk.inspect(0..u64::from(length), &mut |bytes| job.push(bytes))?;
@@ -66,25 +68,29 @@ fn digest(task: Task, bytes: Uint8Array) -> Result<Received<JsBuffer>> {
     job.finish()
 }
 
-fn done(number: u32, Received { buffer, verified }: Received<JsBuffer>) {
-    // Shared memory is where it belongs already.
+fn post_result(number: u32, Received { buffer, verified }: Received<JsBuffer>) {
+    // Shared memory is not transferred: the page has access to it already.
     let buffer = buffer.and_then(|buffer| JsValue::from(buffer.bytes().buffer()).dyn_into().ok());
-    post(number, Answer::Done { buffer, verified });
+    post(number, Answer::Done { buffer, verified: verified.map(str::to_owned) });
 }
 
 fn post(number: u32, answer: Answer) {
-    let (message, transferred) = answer.write(number);
-    let scope: Scope = js_sys::global().unchecked_into();
-    if scope.post_message(&message, &transferred).is_err() {
-        let error = Error::new(ErrorKind::Internal, "a worker cannot give back what it did");
-        let (message, transferred) = Answer::Failed(error).write(number);
-        scope.post_message(&message, &transferred).ok();
+    if try_post(number, answer).is_err() {
+        let error = Error::new(ErrorKind::Internal, "a worker cannot transfer its result");
+        try_post(number, Answer::failed(error)).ok(); // if it fails, the page ends the worker
     }
+}
+
+fn try_post(number: u32, answer: Answer) -> Result<(), JsValue> {
+    let (transferred, message) = (answer.transferred(), Message { number, body: answer });
+    let message = message.encode().map_err(|error| JsValue::from_str(&error.what))?;
+    let scope: Scope = js_sys::global().unchecked_into();
+    scope.post_message(&message, &transferred)
 }
 
 #[wasm_bindgen]
 extern "C" {
     type Scope;
     #[wasm_bindgen(method, catch, js_name = postMessage)]
-    fn post_message(this: &Scope, message: &Array, transferred: &Array) -> Result<(), JsValue>;
+    fn post_message(this: &Scope, message: &JsValue, transferred: &Array) -> Result<(), JsValue>;
 }

@@ -1,6 +1,7 @@
-//! The browser's own SHA-256, which runs beside the page: for loaders without workers.
+//! SHA-256 of the Web Crypto API, which runs off the page's thread: for loaders without workers.
 //!
-//! It takes all bytes at once, and a copy of them: a component is digested when the last of it has come.
+//! `crypto.subtle.digest` takes all bytes at once and copies them, so a component is digested after its last byte has
+//! arrived.
 
 use crate::codec::digest::{Hasher, compare};
 use crate::error::Result;
@@ -14,16 +15,16 @@ use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
-/// What is larger is digested as it comes: the copies would take more memory than the loader may.
+/// Larger components are digested as they arrive: the copies would exceed the loader's memory limit.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// `crypto.subtle`, which only secure contexts have.
+/// `crypto.subtle`, available in secure contexts only.
 #[derive(Debug)]
 pub(crate) struct WebCrypto(SubtleCrypto);
 
 impl WebCrypto {
-    /// The page's, if it has one.
-    pub(crate) fn of_this_page() -> Option<Self> {
+    /// The global `crypto.subtle`, if it is available.
+    pub(crate) fn detect() -> Option<Self> {
         let crypto = Reflect::get(&js_sys::global(), &"crypto".into()).ok()?;
         let subtle = Reflect::get(&crypto, &"subtle".into()).ok()?;
         subtle.is_object().then(|| WebCrypto(subtle.unchecked_into()))
@@ -47,14 +48,14 @@ impl Pool<JsBuffer> for WebCrypto {
     }
 
     fn digest(&self, task: &Task, buffer: JsBuffer) -> Result<Outcome<JsBuffer>, JsBuffer> {
-        // Shared memory is refused.
+        // `digest` throws for shared memory.
         let (Some(stated), Ok(promise)) = (stated(task), self.0.digest("SHA-256", buffer.bytes())) else {
             return Err(buffer);
         };
         let outcome = async move {
             let computed = match JsFuture::from(promise).await {
                 Ok(bytes) => Digest::Sha256(Uint8Array::new(&bytes).to_vec().try_into().unwrap_or_default()),
-                Err(_) => here(&buffer, stated).map_err(TaskError::Failed)?,
+                Err(_) => digest_locally(&buffer, stated).map_err(TaskError::Failed)?,
             };
             let verified = compare(computed, stated).map_err(TaskError::Failed)?;
             Ok(Received { buffer: Some(buffer), verified: Some(verified) })
@@ -63,7 +64,7 @@ impl Pool<JsBuffer> for WebCrypto {
     }
 }
 
-/// The one digest to compute, where the browser has its algorithm.
+/// The digest to compare with, if it is the only one of the task and Web Crypto has its algorithm.
 fn stated(task: &Task) -> Option<Digest> {
     match task.digests.as_slice() {
         [one] if matches!(one.digest, Digest::Sha256(_)) => Some(one.digest),
@@ -71,7 +72,7 @@ fn stated(task: &Task) -> Option<Digest> {
     }
 }
 
-fn here(buffer: &JsBuffer, like: Digest) -> Result<Digest> {
+fn digest_locally(buffer: &JsBuffer, like: Digest) -> Result<Digest> {
     let mut hasher = Hasher::new(like);
     buffer.inspect(0..buffer.byte_length(), &mut |bytes| {
         hasher.update(bytes);

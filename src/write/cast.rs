@@ -1,7 +1,7 @@
-//! Casts the elements of tensors as they go by: floats to shorter floats, or to blocks of 8-bit integers.
+//! Casts the elements of tensors incrementally: floats to shorter floats, or to blocks of 8-bit integers.
 //!
-//! Everything goes through F32, which holds F16 and BF16 exactly. Of F64 it keeps enough for one rounding to be all
-//! there is; see `float::to_odd`.
+//! All casts go through F32, which represents F16 and BF16 exactly. F64 is converted such that the result is rounded
+//! only once; see `float::to_odd`.
 
 mod float;
 mod q8_0;
@@ -12,20 +12,20 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Layout, Tensor};
 
-/// Elements that are cast at a time: whole blocks of every dtype, and few enough to stay in the processor's cache.
-const STRETCH_ELEMENTS: usize = 4096;
+/// The number of elements that are cast at a time: whole blocks of every dtype, which fit in the processor's cache.
+const CHUNK_ELEMENTS: usize = 4096;
 
-/// The dtype that `tensor` is cast to where `wanted` is asked for; `None` where it stays as it is.
+/// Returns the dtype that `tensor` is cast to if `wanted` is requested, or `None` if the tensor is not cast.
 ///
-/// Dense matrices of floats are cast. Vectors stay: biases and norms are a thousandth of a model, and suffer most. So
-/// do matrices whose rows do not fill whole blocks: [`fills_blocks`] tells.
+/// Only dense matrices of floats are cast. Vectors are not: biases and norms are a thousandth of a model, and lose the
+/// most accuracy. Matrices whose rows do not fill whole blocks are not cast either: see [`fills_blocks`].
 pub fn target_dtype(tensor: &Tensor, wanted: &Dtype) -> Option<Dtype> {
     let is_cast = is_matrix_of_floats(tensor) && tensor.dtype != *wanted && encoder_of(wanted).is_some();
     (is_cast && fills_blocks(tensor, wanted)).then(|| wanted.clone())
 }
 
-/// Whether the rows of a matrix of floats are whole blocks of `wanted`. Where they are not, it stays as it is, and a
-/// user who asked for a smaller model may want to know. True of tensors that stay for another reason.
+/// Whether the rows of a matrix of floats are whole blocks of `wanted`. If not, the matrix is not cast, which callers
+/// may report. Also true for tensors that are not cast for another reason.
 pub fn fills_blocks(tensor: &Tensor, wanted: &Dtype) -> bool {
     let block_elements = wanted.block().map_or(1, |block| block.elements);
     let row = tensor.shape.last().copied().unwrap_or(0);
@@ -36,19 +36,19 @@ fn is_matrix_of_floats(tensor: &Tensor) -> bool {
     tensor.layout == Layout::Dense && tensor.shape.len() >= 2 && float_bytes(&tensor.dtype).is_some()
 }
 
-/// Casts one tensor, piece by piece.
+/// Casts one tensor incrementally.
 ///
-/// Rounds to nearest, ties to even, once; what is too large becomes an infinity, NaN stays NaN. Q8_0 has the
-/// bits that the Python package `gguf` 0.19 gives it.
+/// Rounds once, to nearest, ties to even. Values that are too large become infinities, NaN stays NaN. Q8_0 is
+/// bit-identical to the output of the Python package `gguf` 0.19.
 #[derive(Debug)]
 pub struct Cast {
     decode: Decode,
     encode: Encode,
     element_bytes: usize,
-    /// How the target stores elements: so many of them in so many bytes.
+    /// The number of elements in a block of the target dtype.
     block_elements: usize,
     block_bytes: usize,
-    /// The beginning of a block whose end has not come yet.
+    /// The bytes of an incomplete block.
     pending: Vec<u8>,
     floats: Vec<f32>,
     out: Vec<u8>,
@@ -61,14 +61,14 @@ type Decode = fn(&[u8], &mut [f32]);
 type Encode = fn(&[f32], &mut [u8]);
 
 impl Cast {
-    /// A cast from F64, F32, F16 or BF16 to F32, F16, BF16 or Q8_0.
+    /// Creates a cast from F64, F32, F16 or BF16 to F32, F16, BF16 or Q8_0.
     ///
     /// # Errors
     /// `UNSUPPORTED` for other dtypes.
     pub fn new(from: &Dtype, to: &Dtype) -> Result<Cast> {
         let unsupported = || {
             let error = Error::new(ErrorKind::Unsupported, format!("{from} cannot be cast to {to}"));
-            error.advise("F64, F32, F16 and BF16 can be cast, to F32, F16, BF16 and Q8_0.")
+            error.advise("Casts are supported from F64, F32, F16 and BF16 to F32, F16, BF16 and Q8_0.")
         };
         let element_bytes = float_bytes(from).ok_or_else(unsupported)?;
         let (encode, block) = encoder_of(to).zip(to.block()).ok_or_else(unsupported)?;
@@ -84,10 +84,10 @@ impl Cast {
         Ok(Cast { decode, encode, element_bytes, block_elements, block_bytes, pending, floats, out })
     }
 
-    /// Takes the next bytes, cut anywhere, and calls `emit` with cast ones, in order.
+    /// Casts the next bytes, of any length, and calls `emit` with the cast bytes, in order.
     ///
     /// # Errors
-    /// Those of `emit`.
+    /// Errors of `emit`.
     pub fn push(&mut self, mut bytes: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let unit = self.unit();
         if !self.pending.is_empty() {
@@ -100,26 +100,26 @@ impl Cast {
             let completed = std::mem::take(&mut self.pending);
             self.cast(&completed, emit)?;
         }
-        let (whole, begun) = bytes.split_at(bytes.len() - bytes.len() % unit);
-        for stretch in whole.chunks(STRETCH_ELEMENTS * self.element_bytes) {
-            self.cast(stretch, emit)?;
+        let (whole, partial) = bytes.split_at(bytes.len() - bytes.len() % unit);
+        for chunk in whole.chunks(CHUNK_ELEMENTS * self.element_bytes) {
+            self.cast(chunk, emit)?;
         }
-        self.pending.extend_from_slice(begun);
+        self.pending.extend_from_slice(partial);
         Ok(())
     }
 
-    /// Must be called after the last byte.
+    /// Checks that the input is complete. Must be called after the last byte.
     ///
     /// # Errors
-    /// `FORMAT` where the last element, or the last block of elements, is not whole.
+    /// `FORMAT` if the last element or block of elements is incomplete.
     pub fn finish(self) -> Result<()> {
         match self.pending.len() {
             0 => Ok(()),
-            left => Err(malformed(format!("its last {left} bytes are not whole: {} were expected", self.unit()))),
+            left => Err(malformed(format!("its last {left} bytes are incomplete: {} were expected", self.unit()))),
         }
     }
 
-    /// Casts as many elements as make whole blocks.
+    /// Casts elements of whole blocks.
     fn cast(&mut self, bytes: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let elements = bytes.len() / self.element_bytes;
         self.floats.resize(elements, 0.0);
@@ -129,13 +129,13 @@ impl Cast {
         emit(&self.out)
     }
 
-    /// Bytes of as many elements as make one block of the target.
+    /// The size of the input elements of one target block, in bytes.
     fn unit(&self) -> usize {
         self.block_elements * self.element_bytes
     }
 }
 
-/// Bytes of an element of a dtype that can be cast.
+/// The size of an element of a dtype that can be cast.
 fn float_bytes(dtype: &Dtype) -> Option<usize> {
     match dtype {
         Dtype::F64 => Some(8),

@@ -1,4 +1,4 @@
-//! Where the tensors to write come from.
+//! The source of the tensors to write.
 
 use super::cast::Cast;
 use super::check_cancelled;
@@ -12,21 +12,22 @@ use std::path::Path;
 
 /// A model that can be converted.
 pub trait Input {
-    /// What the model says of itself.
+    /// The model's format, version and metadata.
     fn metadata(&self) -> &ModelMetadata;
 
     /// Every tensor, in file order.
     fn tensors(&self) -> &[Tensor];
 
-    /// Reads a component in pieces, in order, from its start, and checks it as far as its format allows. Called for the
-    /// tensors in their order; more than once for the same one where `Compression::Auto` tries both. Where it has to
-    /// wait for bytes, it should emit an empty piece now and then: that fails once the conversion is cancelled.
+    /// Reads a component in pieces, in order, from its start, and verifies it as far as its format allows. Called for
+    /// the tensors in their order, and twice for a tensor if `Compression::Auto` tries both compressed and raw. While
+    /// an implementation waits for bytes, it should emit empty pieces regularly: `emit` fails when the conversion is
+    /// cancelled.
     ///
     /// # Errors
-    /// What is wrong with its bytes, or with getting them; those of `emit`.
+    /// Errors of reading or verifying the bytes; errors of `emit`.
     fn read_pieces(&self, tensor: &Tensor, role: &str, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 
-    /// The files that must not be written over while the model is read.
+    /// The files that must not be overwritten while the model is read.
     fn paths(&self) -> Vec<&Path> {
         Vec::new()
     }
@@ -65,13 +66,13 @@ impl Input for crate::native::RemoteReader {
     }
 }
 
-/// The bytes of a tensor to write, with its dtype changed on the way where that is wanted.
+/// The bytes of a tensor to write, cast to another dtype if requested.
 pub(super) struct InputTensor<'a> {
     input: &'a dyn Input,
-    /// As the input has it.
+    /// The tensor of the input.
     tensor: &'a Tensor,
     progress: &'a (dyn Progress + Sync),
-    /// Bytes that the progress knows of.
+    /// The number of bytes that have been reported as progress.
     counted: u64,
 }
 
@@ -86,14 +87,13 @@ impl TensorSource for InputTensor<'_> {
         let InputTensor { input, tensor, progress, counted } = self;
         let mut components = tensor.components.iter();
         let stored = components.find(|component| component.role == wanted.role);
-        let stored =
-            stored.ok_or_else(|| Error::new(ErrorKind::Internal, "a component was to be written that is not there"))?;
+        let stored = stored.ok_or_else(|| Error::new(ErrorKind::Internal, "the component to write does not exist"))?;
         let mut cast = (stored.dtype != wanted.dtype).then(|| Cast::new(&stored.dtype, &wanted.dtype)).transpose()?;
         let mut position = 0;
         input.read_pieces(tensor, &stored.role, &mut |bytes| {
             check_cancelled(*progress)?;
             if bytes.is_empty() {
-                return Ok(()); // it only asked whether to go on
+                return Ok(()); // an empty piece only checks for cancellation
             }
             match &mut cast {
                 Some(cast) => cast.push(bytes, take)?,

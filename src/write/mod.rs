@@ -1,8 +1,8 @@
 //! Writes models: reads one through an [`Input`] and streams it into another format.
 //!
-//! However large the model, no more than a few blocks of it are in memory. Files are written under
-//! temporary names and take their own only when all of them are whole, so that a conversion that fails or is
-//! interrupted leaves nothing that looks like a model. The same input and options give the same bytes.
+//! Only a few blocks of the model are in memory, independent of its size. Files are written under temporary names and
+//! renamed when all of them are complete, so that a failed or interrupted conversion leaves no incomplete model. The
+//! same input and options give the same bytes.
 
 pub mod cast;
 mod input;
@@ -25,30 +25,30 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// What [`convert`] wrote.
+/// The result of [`convert`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Converted {
-    /// The file by which the model is opened.
+    /// The path to open the model with: the file or the manifest.
     pub path: PathBuf,
     /// The files of tensors, in order, each with its length in bytes.
     pub files: Vec<(PathBuf, u64)>,
-    /// How many tensors they hold.
+    /// The number of tensors in the files.
     pub tensors: usize,
-    /// Bytes of all tensors of the input once decoded.
+    /// The total decoded size of the tensors of the input, in bytes.
     pub decoded_bytes: u64,
-    /// Things the caller may want to know.
+    /// Warnings about the conversion.
     pub warnings: Vec<String>,
 }
 
 /// Reads all tensors of `input` and writes them to `out`: one file, or several with a manifest.
 ///
 /// # Errors
-/// `UNSUPPORTED` and `LIMIT` for what the target format cannot hold, naming it; `INVALID_ARGUMENT` where an
-/// output is an input, is no regular file (a folder, a device, a symbolic link), or exists and
-/// [`ConvertOptions::keep_existing`] is set, or where the format does not take an option or cannot be inferred from the
-/// name of the output; `IO`; those of reading. After an error, what was at the outputs before is still there, unless
-/// the error came while finished files were given their names.
+/// `UNSUPPORTED` and `LIMIT` for data that the target format cannot store; `INVALID_ARGUMENT` if an output is an input,
+/// is not a regular file (a folder, a device, a symbolic link), or exists and [`ConvertOptions::keep_existing`] is set,
+/// or if the format does not support an option or cannot be inferred from the name of the output; `IO`; errors of
+/// reading. After an error, existing files at the outputs are unchanged, unless the error occurred while finished files
+/// were renamed.
 pub fn convert(
     input: &dyn Input,
     out: &Path,
@@ -58,7 +58,7 @@ pub fn convert(
     let mut losses = Losses::new(options.allow_loss);
     let (format, writer) = options.writer(out)?;
     let target = (writer.new)(&options.settings(format, writer, input.metadata())?, &mut losses)?;
-    let mut tensors = wanted_tensors(input, options.dtype.as_ref(), &*target, &mut losses)?;
+    let mut tensors = target_tensors(input, options.dtype.as_ref(), &*target, &mut losses)?;
     let mut warnings = losses.into_warnings();
     warnings.extend(options.dtype.as_ref().and_then(|dtype| not_cast(input, dtype)));
     let files = divide(&*target, options.max_shard_bytes, &tensors, &mut warnings)?;
@@ -84,8 +84,8 @@ pub fn convert(
     Ok(Converted { path, files, tensors, decoded_bytes, warnings })
 }
 
-/// The tensors as the target shall have them.
-fn wanted_tensors(
+/// Returns the tensors to write: cast if requested, and checked by the target.
+fn target_tensors(
     input: &dyn Input,
     dtype: Option<&Dtype>,
     target: &dyn Target,
@@ -99,13 +99,13 @@ fn wanted_tensors(
         };
         match target.check(&tensor, losses) {
             Ok(()) => wanted.push(tensor),
-            Err(error) => losses.lose(error.in_tensor(&tensor.name))?,
+            Err(error) => losses.leave_out(error.in_tensor(&tensor.name))?,
         }
     }
     Ok(wanted)
 }
 
-/// The tensor once it is cast. What its file could check it by is not for the new bytes.
+/// Returns the tensor with another dtype. The digests of the source do not apply to the new bytes.
 fn in_dtype(tensor: &Tensor, dtype: Dtype) -> Result<Tensor> {
     let decoded_length = dtype.byte_length(element_count(&tensor.shape)?)?;
     let cast = |component: &Component| Component {
@@ -119,17 +119,15 @@ fn in_dtype(tensor: &Tensor, dtype: Dtype) -> Result<Tensor> {
     Ok(Tensor { dtype: dtype.clone(), components, ..tensor.clone() })
 }
 
-/// Matrices that stay as they are although a cast was asked for.
+/// Returns a warning about matrices that are not cast although a cast was requested.
 fn not_cast(input: &dyn Input, dtype: &Dtype) -> Option<String> {
-    let mut stay = input.tensors().iter().filter(|tensor| !cast::fills_blocks(tensor, dtype));
-    let first = &stay.next()?.name;
-    let count = 1 + stay.count();
-    Some(format!(
-        "not cast to {dtype}: rows that do not fill its blocks in {count} tensors, the first of them \"{first}\""
-    ))
+    let mut uncast = input.tensors().iter().filter(|tensor| !cast::fills_blocks(tensor, dtype));
+    let first = &uncast.next()?.name;
+    let count = 1 + uncast.count();
+    Some(format!("not cast to {dtype}: the rows of {count} tensors do not fill its blocks; the first is \"{first}\""))
 }
 
-/// Which tensors go into which file.
+/// Assigns tensors to files.
 fn divide(
     target: &dyn Target,
     max_shard_bytes: Option<u64>,
@@ -137,11 +135,10 @@ fn divide(
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Range<usize>>> {
     match (target.sharded(), max_shard_bytes) {
-        (Some(sharded), limit) => shards::fill(sharded, tensors, limit.unwrap_or(u64::MAX), warnings),
+        (Some(sharded), limit) => shards::assign(sharded, tensors, limit.unwrap_or(u64::MAX), warnings),
         (None, None) => Ok(std::iter::once(0..tensors.len()).collect()),
         (None, Some(_)) => {
-            let error =
-                Error::new(ErrorKind::InvalidArgument, "this format has no way to keep a model in several files");
+            let error = Error::new(ErrorKind::InvalidArgument, "this format does not support models in several files");
             Err(error.advise(format!(
                 "Leave `--shard-size` out, or choose one of {}.",
                 options::names(|writer| writer.shards)
@@ -150,16 +147,16 @@ fn divide(
     }
 }
 
-/// Which files will be written.
+/// The files to write.
 struct Plan<'a> {
     target: &'a dyn Target,
     out: &'a Path,
     /// The files of tensors.
     shard_paths: Vec<PathBuf>,
     shards: Vec<&'a [Tensor]>,
-    /// Where there are several.
+    /// The manifest, if there are several files.
     manifest_path: Option<PathBuf>,
-    /// Where the manifest has one.
+    /// The index file of the manifest, if the format has one.
     catalog_path: Option<PathBuf>,
 }
 
@@ -180,28 +177,28 @@ impl<'a> Plan<'a> {
         Ok(Plan { target, out, shard_paths, shards, manifest_path, catalog_path })
     }
 
-    /// The file by which the model is opened.
+    /// The path to open the model with.
     fn model_path(&self) -> &Path {
         self.manifest_path.as_deref().unwrap_or(self.out)
     }
 
-    /// Every file that will be written.
+    /// All files to write.
     fn paths(&self) -> impl Iterator<Item = &Path> {
         self.shard_paths.iter().chain(&self.manifest_path).chain(&self.catalog_path).map(PathBuf::as_path)
     }
 
-    /// Writes all files. The last one makes the others a model.
+    /// Writes all files. The last one is the manifest or the only file.
     fn write(&self, input: &dyn Input, progress: &(dyn Progress + Sync)) -> Result<Vec<FinishedFile>> {
         let sources: HashMap<&str, &Tensor> = input.tensors().iter().map(|tensor| (&*tensor.name, tensor)).collect();
-        // Made first, since its lock keeps other conversions to the same place away.
+        // Created first: its lock prevents concurrent conversions to the same output.
         let manifest = self.manifest_path.as_ref().map(|path| PartialFile::create(path)).transpose()?;
         let mut finished = Vec::new();
         for (number, (path, tensors)) in self.shard_paths.iter().zip(&self.shards).enumerate() {
             let place = Place { number, count: self.shards.len() };
             let mut file = self.target.begin(PartialFile::create(path)?, tensors, place)?;
             for tensor in *tensors {
-                let lost = || Error::new(ErrorKind::Internal, "a tensor was to be written that is not in the model");
-                let source = sources.get(&*tensor.name).ok_or_else(lost)?;
+                let missing = || Error::new(ErrorKind::Internal, "the tensor to write is not in the model");
+                let source = sources.get(&*tensor.name).ok_or_else(missing)?;
                 let mut source = InputTensor::new(input, source, progress);
                 file.write_tensor(tensor, &mut source).map_err(|e| e.in_tensor(&tensor.name))?;
             }

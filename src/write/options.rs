@@ -1,4 +1,4 @@
-//! What a caller can ask of a conversion.
+//! The options of a conversion.
 
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,23 +13,23 @@ use std::path::Path;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// The format to write; `None` for the format that the name of the output implies: see [`format_of_name`].
+    /// The format to write; `None` infers it from the name of the output, see [`format_of_name`].
     pub format: Option<&'static Format>,
-    /// Casts matrices of floats to F32, F16, BF16 or Q8_0: see [`cast`](super::cast). Vectors stay as they are.
+    /// Casts matrices of floats to F32, F16, BF16 or Q8_0: see [`cast`](super::cast). Vectors are not cast.
     pub dtype: Option<Dtype>,
-    /// How tensors are stored, where that makes them smaller.
+    /// The compression of tensors.
     pub compression: Compression,
-    /// The digest that each tensor gets; `None` for the one that the format's readers expect, if it has any.
+    /// The digest of each tensor; `None` for the default of the format, if it has one.
     pub digest: Option<DigestAlgorithm>,
-    /// At which multiple of bytes tensors begin; `None` for what the format is used to.
+    /// The alignment of tensors in bytes; `None` for the default of the format.
     pub alignment: Option<u64>,
-    /// Writes several files of at most so many bytes, with a manifest, if one file would be longer.
+    /// Writes several files of at most this many bytes, with a manifest, if one file would be longer.
     pub max_shard_bytes: Option<u64>,
-    /// What the new file says of the model, before what the source says of it.
+    /// Additional metadata of the new file. It takes precedence over the metadata of the source.
     pub metadata: Metadata,
-    /// Leaves out what the format cannot hold, with a warning, instead of refusing the model.
+    /// Leaves out data that the format cannot store, with a warning, instead of failing.
     pub allow_loss: bool,
-    /// Refuses an output that exists, instead of replacing it. A file that is replaced keeps its permissions.
+    /// Fails if an output exists, instead of replacing it. A replaced file keeps its permissions.
     pub keep_existing: bool,
 }
 
@@ -47,23 +47,24 @@ impl ConvertOptions {
     }
 }
 
-/// The formats that weightstream writes.
+/// Lists the formats that weightstream writes.
 pub fn formats() -> impl Iterator<Item = &'static Format> {
     format::formats().iter().filter(|format| format.writer().is_some())
 }
 
-/// The written format of this name.
+/// Returns the format with this name.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` if no format of this name is written.
+/// `INVALID_ARGUMENT` if weightstream does not write a format with this name.
 pub fn format_named(name: &str) -> Result<&'static Format> {
     formats().find(|format| format.name == name).ok_or_else(|| {
-        let error = Error::new(ErrorKind::InvalidArgument, format!("no format that is written is called `{name}`"));
+        let what = format!("weightstream does not write a format named `{name}`");
+        let error = Error::new(ErrorKind::InvalidArgument, what);
         error.advise(format!("It must be one of {}.", names(|_| true)))
     })
 }
 
-/// The written format of files with this name: by the extension, or by what stands before `.json`.
+/// Infers the format from a file name: from the extension, or from the name before `.json`.
 ///
 /// ```
 /// # #[cfg(all(feature = "apr", feature = "safetensors"))] {
@@ -82,7 +83,7 @@ pub fn format_of_name(path: &Path) -> Option<&'static Format> {
 }
 
 impl ConvertOptions {
-    /// The format to write, and its writer.
+    /// Returns the format to write, and its writer.
     pub(super) fn writer(&self, out: &Path) -> Result<(&'static Format, &'static Writer)> {
         let format = self.format.or_else(|| format_of_name(out)).ok_or_else(|| {
             let error = Error::new(ErrorKind::InvalidArgument, "cannot infer an output format from this file name");
@@ -90,13 +91,14 @@ impl ConvertOptions {
             error.in_file(&out.display().to_string())
         })?;
         let writer = format.writer().ok_or_else(|| {
-            let error = Error::new(ErrorKind::InvalidArgument, format!("{} is read, but not written", format.name));
+            let what = format!("weightstream reads {}, but does not write it", format.name);
+            let error = Error::new(ErrorKind::InvalidArgument, what);
             error.advise(format!("Choose one of {}.", names(|_| true)))
         })?;
         Ok((format, writer))
     }
 
-    /// The settings for a writer, which must take these options.
+    /// Returns the settings for a writer. Fails if the writer does not support the options.
     pub(super) fn settings<'a>(
         &'a self,
         format: &Format,
@@ -118,7 +120,7 @@ impl ConvertOptions {
         if matches!(compression, Compression::None | Compression::Auto) || has.contains(&compression) {
             return Ok(compression);
         }
-        Err(not_for_this(format, "compress", compression.name(), "none", has.iter().map(|has| has.name())))
+        Err(unsupported_value(format, "compress", compression.name(), "none", has.iter().map(|has| has.name())))
     }
 
     fn digest_of(&self, format: &Format, has: &[DigestAlgorithm]) -> Result<DigestAlgorithm> {
@@ -127,7 +129,7 @@ impl ConvertOptions {
         if digest == DigestAlgorithm::None || has.contains(&digest) {
             return Ok(digest);
         }
-        Err(not_for_this(format, "digest", digest.name(), "none", has.iter().map(|has| has.name())))
+        Err(unsupported_value(format, "digest", digest.name(), "none", has.iter().map(|has| has.name())))
     }
 
     fn alignment_of(&self, format: &Format, has: &[u64]) -> Result<u64> {
@@ -138,24 +140,24 @@ impl ConvertOptions {
         }
         let more = has.iter().skip(1).map(u64::to_string).collect::<Vec<_>>();
         let more = more.iter().map(String::as_str);
-        Err(not_for_this(format, "align", &alignment.to_string(), &usual.to_string(), more))
+        Err(unsupported_value(format, "align", &alignment.to_string(), &usual.to_string(), more))
     }
 }
 
-/// The names of the formats whose writer satisfies the predicate, for messages.
+/// Returns the names of the formats whose writer satisfies the predicate, for error messages.
 pub(super) fn names(predicate: impl Fn(&Writer) -> bool) -> String {
     let matching = formats().filter(|format| format.writer().is_some_and(&predicate));
     matching.map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
-fn not_for_this<'a>(
+fn unsupported_value<'a>(
     format: &Format,
     option: &str,
     value: &str,
     first: &'a str,
     has: impl Iterator<Item = &'a str>,
 ) -> Error {
-    let what = format!("{} has no `--{option} {value}`", format.name);
+    let what = format!("{} does not support `--{option} {value}`", format.name);
     let has = std::iter::once(first).chain(has).collect::<Vec<_>>().join(", ");
-    Error::new(ErrorKind::InvalidArgument, what).advise(format!("It has: {has}."))
+    Error::new(ErrorKind::InvalidArgument, what).advise(format!("Supported values: {has}."))
 }

@@ -1,5 +1,5 @@
-//! The fixtures: files written by the formats' own tools, with what they contain.
-#![allow(dead_code, reason = "each test that includes this uses a part of it")]
+//! The fixtures: files that the formats' own tools wrote, with their expected contents.
+#![allow(dead_code, reason = "each test that includes this module uses a part of it")]
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use weightstream::source::memory::MemorySource;
 
-/// A file, with the others of its folder beside it and what is expected of it.
+/// A file, the other files of its folder, and its expected contents.
 pub(crate) struct Fixture {
-    /// Below `tests/fixtures/`.
+    /// The path relative to `tests/fixtures/`.
     pub(crate) path: String,
-    /// The file comes first, then those beside it, each under its name in the folder.
+    /// The file itself, then the other files of its folder, each with its name in the folder.
     pub(crate) files: Vec<(String, Rc<[u8]>)>,
     pub(crate) expected: Expected,
 }
 
-/// What `<file>.expected.json` says.
+/// The contents of `<file>.expected.json`.
 #[derive(Deserialize)]
 pub(crate) struct Expected {
-    /// What the format has to say; null where it says nothing.
+    /// Metadata whose structure depends on the format; null if there is none.
     #[serde(default)]
     pub(crate) metadata: serde_json::Value,
     pub(crate) tensors: Vec<ExpectedTensor>,
@@ -50,7 +50,7 @@ pub(crate) struct ExpectedComponent {
 }
 
 impl Fixture {
-    /// The folder directly below `tests/fixtures/`: one a format.
+    /// The folder directly below `tests/fixtures/`. Each format has one.
     pub(crate) fn folder(&self) -> &str {
         folder_of(&self.path)
     }
@@ -59,7 +59,7 @@ impl Fixture {
         &self.files[0].1
     }
 
-    /// What opening the file should list: a part of a split GGUF leads to the other parts.
+    /// The tensors that the index of the opened file should have. Opening a part of a split GGUF opens all parts.
     pub(crate) fn tensors_of_the_model(&self) -> Vec<ExpectedTensor> {
         let Some(folder) = self.path.strip_suffix(&self.files[0].0).filter(|folder| *folder == "gguf/split/") else {
             return self.expected.tensors.clone();
@@ -74,7 +74,7 @@ impl Fixture {
 }
 
 pub(crate) fn root() -> PathBuf {
-    // Crates of the workspace include this file, too.
+    // Other crates of the workspace include this file too.
     let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("tests/fixtures"));
     folders.find(|fixtures| fixtures.is_dir()).unwrap()
 }
@@ -83,12 +83,12 @@ pub(crate) fn folder_of(path: &str) -> &str {
     path.split('/').next().unwrap()
 }
 
-/// Every file below `tests/fixtures/` that has an `.expected.json`, in the order of their paths.
+/// Every file below `tests/fixtures/` that has an `.expected.json`, sorted by path.
 pub(crate) fn fixtures() -> Vec<Fixture> {
     let mut found = Vec::new();
     collect(&root(), &mut found);
     found.sort_by(|a, b| a.path.cmp(&b.path));
-    assert!(!found.is_empty(), "no fixtures below {}", root().display());
+    assert!(!found.is_empty(), "there are no fixtures below {}", root().display());
     found
 }
 

@@ -1,7 +1,7 @@
-// A module that crashes, for whatever reason: all pending calls reject, and the next `open` works.
+// If the module crashes for any reason, all pending calls reject, and the next `open` succeeds.
 import { Faults, MODEL, crashForTest, open, outcome, pause, safetensors, slowFetch } from "./common.js";
 
-const SAYS = {
+const MESSAGES = {
   panic: ["INTERNAL: weightstream crashed", "this is a test"],
   exception: ["INTERNAL: weightstream crashed", "outside the bounds"],
   memory: ["LIMIT: weightstream ran out of memory", "2000000000 bytes could not be allocated"],
@@ -40,11 +40,11 @@ async function crash(how, isLater) {
   try {
     crashForTest(how, isLater);
   } catch {
-    // as a call of the page would
+    // the exception is expected
   }
-  for (const [what, said] of Object.entries(waiting)) faults.expect(`${how}, ${what}`, await said, ...SAYS[how]);
-  faults.expect(`${how}, a call afterwards`, await outcome(loader.loadTensor(name)), ...SAYS[how]);
-  faults.expect(`${how}, a paused iteration`, await outcome(paused.next()), ...SAYS[how]);
+  for (const [what, said] of Object.entries(waiting)) faults.expect(`${how}, ${what}`, await said, ...MESSAGES[how]);
+  faults.expect(`${how}, a call afterwards`, await outcome(loader.loadTensor(name)), ...MESSAGES[how]);
+  faults.expect(`${how}, a paused iteration`, await outcome(paused.next()), ...MESSAGES[how]);
   const running = fetch.requests.filter(({ sent, start, end, isAborted }) => sent < end - start && !isAborted);
   faults.same(`${how}: requests that go on`, running.length, 0);
   await everything(faults, how);
@@ -58,7 +58,9 @@ async function crash(how, isLater) {
 
 export async function endings() {
   const found = [];
-  for (const how of Object.keys(SAYS)) for (const isLater of [true, false]) found.push(...(await crash(how, isLater)));
+  for (const how of Object.keys(MESSAGES)) {
+    for (const isLater of [true, false]) found.push(...(await crash(how, isLater)));
+  }
   return found;
 }
 

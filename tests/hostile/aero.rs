@@ -75,22 +75,46 @@ fn an_index_that_decodes_to_many_tensors_is_refused() {
     refused("zeros in the index", ErrorKind::Limit, file(NAMES, &[zeros]));
 }
 
-/// The most tensors that the budget lets through, each as short as can be: all of them are loaded.
+/// The most tensors that the budget lets through, each as small as possible. All of them are loaded.
 #[test]
 fn all_tensors_of_an_index_just_within_the_budget_stay_below_the_ceiling() {
     let _alone = alone();
-    let file_of = |count: usize| {
-        let tensors: Vec<_> = (0..count).map(|at| entry(&format!("{at:x}"))).collect();
-        file(NAMES, &[compressed(b"TIDX", &index(tensors.into())), Chunk::raw(b"WTSH", Vec::new())])
+    load_largest_index(&|_, entry| entry, &|_| 0);
+}
+
+/// As above, with a byte between two tensors that belongs to none, and that the check of the whole file reads.
+#[test]
+fn as_many_gaps_as_tensors_stay_below_the_ceiling() {
+    let _alone = alone();
+    let with_gap = |at: usize, mut entry: serde_json::Value| {
+        entry["shape"] = json!([1]);
+        entry["data_off"] = json!(5 * at);
+        entry["data_len"] = json!(4);
+        entry
     };
-    let is_within = |count: usize| Reader::from_bytes(vec![(String::new(), file_of(count))]).is_ok();
-    let (mut within, mut beyond) = (50_000, 200_000);
-    assert!(is_within(within) && !is_within(beyond));
-    while beyond - within > 1000 {
-        let middle = within.midpoint(beyond);
-        *(if is_within(middle) { &mut within } else { &mut beyond }) = middle;
+    load_largest_index(&with_gap, &|count| 5 * count);
+}
+
+/// Finds the largest index that is accepted, and loads all of its tensors.
+fn load_largest_index(
+    change: &dyn Fn(usize, serde_json::Value) -> serde_json::Value,
+    shard_bytes: &dyn Fn(usize) -> usize,
+) {
+    let file_of = |count: usize| {
+        let tensors: Vec<_> = (0..count).map(|at| change(at, entry(&format!("{at:x}")))).collect();
+        let shard = Chunk::raw(b"WTSH", vec![0; shard_bytes(count)]);
+        file(NAMES, &[compressed(b"TIDX", &index(tensors.into())), shard])
+    };
+    let is_accepted = |count: usize| Reader::from_bytes(vec![(String::new(), file_of(count))]).is_ok();
+    let (mut accepted, mut refused) = (100_000, 116_000);
+    let first = Reader::from_bytes(vec![(String::new(), file_of(accepted))]).map(drop);
+    assert_eq!(first, Ok(()));
+    assert!(!is_accepted(refused));
+    while refused - accepted > 2000 {
+        let middle = accepted.midpoint(refused);
+        *(if is_accepted(middle) { &mut accepted } else { &mut refused }) = middle;
     }
-    let (streamed, mapped) = read(&format!("an index of {within}"), file_of(within));
+    let (streamed, mapped) = read(&format!("an index of {accepted}"), file_of(accepted));
     assert!(streamed.is_ok() && mapped.is_ok(), "{streamed:?} {mapped:?}");
 }
 

@@ -1,17 +1,17 @@
-//! How much memory reading, checking and converting take, whatever the files say and however large they are.
+//! Upper bounds of the memory that reading, verifying and converting use, for large and for invalid files.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
-#[allow(dead_code, reason = "shared with the tests of what is read and written")]
+#[allow(dead_code, reason = "shared with the native tests")]
 #[path = "../native/bytes.rs"]
 mod bytes;
 mod ceiling;
-mod damage;
-mod forged;
+mod corruption;
+mod invalid_sizes;
 #[cfg(feature = "http")]
 mod network;
 #[cfg(feature = "http")]
-#[allow(dead_code, reason = "shared with the tests of the network")]
+#[allow(dead_code, reason = "shared with the network tests")]
 #[path = "../traps/server.rs"]
 mod server;
 
@@ -24,13 +24,13 @@ static ALLOCATED: PeakAlloc = PeakAlloc;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// The allocator counts for all threads: tests run one after another.
+/// A lock that makes tests run one after another, because the allocator counts the memory of all threads.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What `work` gives, and the most bytes that it held at a time.
+/// Returns the result of `work`, and the peak number of bytes that it allocated.
 fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     ALLOCATED.reset_peak_usage();
     let before = ALLOCATED.current_usage();

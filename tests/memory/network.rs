@@ -1,4 +1,4 @@
-//! A model of 12 GB at a URL, which a server makes up while it sends it.
+//! Upper bounds of the memory for loading a model of 12 GB from a server, which generates it while it sends it.
 
 use super::bytes::noise;
 use super::server::{Reply, Server};
@@ -14,7 +14,7 @@ use weightstream::source::http::HttpSource;
 const TENSOR_BYTES: usize = 16 * MIB;
 const TENSORS: usize = 760;
 
-static HEAD: LazyLock<Vec<u8>> = LazyLock::new(|| {
+static HEADER: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let tensor = |at: usize| {
         let (start, end) = (at * TENSOR_BYTES, (at + 1) * TENSOR_BYTES);
         format!(r#""{at}":{{"dtype":"U8","shape":[16,{MIB}],"data_offsets":[{start},{end}]}}"#)
@@ -23,11 +23,11 @@ static HEAD: LazyLock<Vec<u8>> = LazyLock::new(|| {
     [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()
 });
 
-/// What comes behind the head, over and over; its length is a prime, so that no two tensors are alike.
+/// The bytes after the header, repeated. The length of the pattern is a prime, so no two tensors are equal.
 static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| noise(7, 999_983));
 
-fn make(range: Range<usize>) -> Vec<u8> {
-    let mut bytes = HEAD.get(range.start..range.end.min(HEAD.len())).unwrap_or_default().to_vec();
+fn generate(range: Range<usize>) -> Vec<u8> {
+    let mut bytes = HEADER.get(range.start..range.end.min(HEADER.len())).unwrap_or_default().to_vec();
     while bytes.len() < range.len() {
         let pattern = &PATTERN[(range.start + bytes.len()) % PATTERN.len()..];
         bytes.extend(&pattern[..pattern.len().min(range.len() - bytes.len())]);
@@ -37,16 +37,16 @@ fn make(range: Range<usize>) -> Vec<u8> {
 
 #[track_caller]
 fn check(tensor: usize, bytes: &[u8]) {
-    let start = HEAD.len() + tensor * TENSOR_BYTES;
-    assert!(bytes == make(start..start + TENSOR_BYTES), "tensor {tensor} has other bytes");
+    let start = HEADER.len() + tensor * TENSOR_BYTES;
+    assert!(bytes == generate(start..start + TENSOR_BYTES), "tensor {tensor} has other bytes");
 }
 
 fn server() -> Server {
-    let length = HEAD.len() + TENSORS * TENSOR_BYTES;
+    let length = HEADER.len() + TENSORS * TENSOR_BYTES;
     assert!(length > 12_000_000_000);
     Server::new(move |request| {
         let range = request.range.clone().unwrap();
-        Reply::made(range.start..range.end.min(length), length, make)
+        Reply::generated(range.start..range.end.min(length), length, generate)
     })
 }
 
@@ -59,7 +59,7 @@ async fn open(server: &Server, options: Options) -> Rc<Loader<HttpSource>> {
     Rc::new(Loader::open(source, options).await.unwrap())
 }
 
-/// Tensors so far from each other that each is a run of its own.
+/// Tensors that are so far apart that each is read with its own request.
 fn names() -> Vec<String> {
     (0..8).map(|at| (at * 90).to_string()).collect()
 }
@@ -69,7 +69,7 @@ fn options(max_memory_bytes: usize) -> Options {
 }
 
 #[test]
-fn a_tensor_of_a_model_of_12_gb_takes_its_own_size_and_little_more() {
+fn loading_a_tensor_of_a_large_model_uses_little_more_than_its_size() {
     let _alone = alone();
     let server = server();
     let (loaded, peak) = peak_of(|| {
@@ -84,7 +84,7 @@ fn a_tensor_of_a_model_of_12_gb_takes_its_own_size_and_little_more() {
 }
 
 #[test]
-fn tensors_on_their_way_take_no_more_than_the_caller_allows() {
+fn undelivered_tensors_do_not_exceed_max_memory() {
     let _alone = alone();
     let server = server();
     for bound in [40 * MIB, MIB] {
@@ -94,22 +94,22 @@ fn tensors_on_their_way_take_no_more_than_the_caller_allows() {
                 let mut tensors = Box::pin(loader.tensors(Some(names()), Rc::new(())).await.unwrap());
                 let mut count = 0;
                 while let Some(loaded) = tensors.try_next().await.unwrap() {
-                    check_some(&loaded);
+                    check_samples(&loaded);
                     count += 1;
                 }
                 count
             })
         });
         assert_eq!(count, 8);
-        // A tensor that is larger than the bound comes alone. How many come at once where there is room, the pace of
-        // the line says.
-        assert!(peak < bound.max(TENSOR_BYTES) + TENSOR_BYTES + 4 * MIB, "{peak} bytes where {bound} are allowed");
-        assert!(peak > TENSOR_BYTES - MIB, "{peak} bytes do not hold one tensor: this is not measured");
+        // A tensor that is larger than the bound is loaded alone. The number of concurrent loads below the bound
+        // depends on the throughput.
+        assert!(peak < bound.max(TENSOR_BYTES) + TENSOR_BYTES + 4 * MIB, "{peak} bytes, but {bound} are allowed");
+        assert!(peak > TENSOR_BYTES - MIB, "{peak} bytes do not hold one tensor: the measurement is wrong");
     }
 }
 
 #[test]
-fn what_is_prefetched_takes_no_more_either_and_every_tensor_can_still_be_had() {
+fn prefetched_tensors_do_not_exceed_max_memory_and_can_be_loaded() {
     let _alone = alone();
     let server = server();
     let bound = 40 * MIB;
@@ -124,19 +124,19 @@ fn what_is_prefetched_takes_no_more_either_and_every_tensor_can_still_be_had() {
                 }
                 assert!(loader.stats().bytes_received() < bound as u64 + MIB as u64);
                 for name in names().into_iter().rev() {
-                    check_some(&loader.load_tensor(&name, TensorRequest::default(), Rc::new(())).await.unwrap());
+                    check_samples(&loader.load_tensor(&name, TensorRequest::default(), Rc::new(())).await.unwrap());
                 }
             };
             futures::join!(loader.prefetch(names(), Rc::new(())), all)
         })
     });
-    assert!(peak < bound + TENSOR_BYTES + 4 * MIB, "{peak} bytes where {bound} are allowed");
+    assert!(peak < bound + TENSOR_BYTES + 4 * MIB, "{peak} bytes, but {bound} are allowed");
 }
 
 const SHARD_BYTES: usize = 2 * MIB;
 const SHARDS: usize = 64;
 
-/// A model of many files, each of one tensor, whose shard `at` the server makes up.
+/// A server of a model with many shards of one tensor each, which it generates.
 fn sharded_server() -> Server {
     let shard = |at: usize| format!("model-{at:05}-of-{SHARDS:05}.safetensors");
     let map: Vec<_> = (0..SHARDS).map(|at| format!(r#""{at}":"{}""#, shard(at))).collect();
@@ -156,11 +156,11 @@ fn shard_bytes(at: usize) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &noise(at as u64, SHARD_BYTES)].concat()
 }
 
-/// The server has its answers in this process' memory: up to three copies of a shard for each connection.
+/// The memory of the server, which runs in this process: up to three copies of a shard for each connection.
 const SERVER_BYTES: usize = 4 * 3 * SHARD_BYTES;
 
 #[test]
-fn of_many_shards_no_more_are_in_memory_than_the_caller_allows() {
+fn tensors_of_many_shards_do_not_exceed_max_memory() {
     let _alone = alone();
     let server = sharded_server();
     let bound = 5 * MIB;
@@ -178,44 +178,44 @@ fn of_many_shards_no_more_are_in_memory_than_the_caller_allows() {
             assert_eq!(count, SHARDS);
         });
     });
-    // The tensor that was handed out, and what it is compared with.
+    // The delivered tensor and the expected bytes are also in memory.
     let allowed = bound + 2 * SHARD_BYTES + SERVER_BYTES + 10 * MIB;
-    assert!(peak < allowed, "{peak} bytes where {allowed} are allowed");
-    assert!(allowed < SHARDS * SHARD_BYTES / 2, "all shards at once would go unnoticed");
+    assert!(peak < allowed, "{peak} bytes, but {allowed} are allowed");
+    assert!(allowed < SHARDS * SHARD_BYTES / 2, "the limit is too high to detect that all shards are in memory");
 }
 
 #[test]
-fn what_many_shards_prefetch_is_bounded_and_handed_out_tensors_are_the_callers() {
+fn prefetched_tensors_of_many_shards_do_not_exceed_max_memory() {
     let _alone = alone();
     let server = sharded_server();
     let bound = 5 * MIB;
-    let (kept, peak) = peak_of(|| {
+    let (loaded, peak) = peak_of(|| {
         run(async {
             let source = HttpSource::new(&server.url("/model.safetensors.index.json"), &[]).unwrap();
             let loader = Rc::new(Loader::open(source, options(bound)).await.unwrap());
             let names: Vec<_> = (0..SHARDS).map(|at| at.to_string()).collect();
             let all = async {
-                let mut kept = Vec::new();
+                let mut loaded = Vec::new();
                 for name in (0..SHARDS).step_by(4).map(|at| at.to_string()) {
-                    kept.push(loader.load_tensor(&name, TensorRequest::default(), Rc::new(())).await.unwrap());
+                    loaded.push(loader.load_tensor(&name, TensorRequest::default(), Rc::new(())).await.unwrap());
                 }
                 loader.forget_prefetched();
-                kept
+                loaded
             };
             futures::join!(loader.prefetch(names, Rc::new(())), all).1
         })
     });
-    let allowed = kept.len() * SHARD_BYTES + bound + 2 * SHARD_BYTES + SERVER_BYTES + 10 * MIB;
-    assert!(peak < allowed, "{peak} bytes where {allowed} are allowed");
+    let allowed = loaded.len() * SHARD_BYTES + bound + 2 * SHARD_BYTES + SERVER_BYTES + 10 * MIB;
+    assert!(peak < allowed, "{peak} bytes, but {allowed} are allowed");
 }
 
-/// Compares without holding the tensor twice.
+/// Compares samples of a tensor, so that the expected bytes need little memory.
 #[track_caller]
-fn check_some(loaded: &Loaded<Vec<u8>>) {
+fn check_samples(loaded: &Loaded<Vec<u8>>) {
     let (bytes, start) =
-        (&loaded.components[0].buffer, HEAD.len() + loaded.tensor.name.parse::<usize>().unwrap() * TENSOR_BYTES);
+        (&loaded.components[0].buffer, HEADER.len() + loaded.tensor.name.parse::<usize>().unwrap() * TENSOR_BYTES);
     assert_eq!(bytes.len(), TENSOR_BYTES);
     for at in (0..TENSOR_BYTES).step_by(MIB / 2) {
-        assert!(bytes[at..at + 1000] == make(start + at..start + at + 1000), "{}", loaded.tensor.name);
+        assert!(bytes[at..at + 1000] == generate(start + at..start + at + 1000), "{}", loaded.tensor.name);
     }
 }

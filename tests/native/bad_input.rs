@@ -1,4 +1,4 @@
-//! Files that lie, are cut, or are damaged: one clear error each, the same kind from the reader and the loader.
+//! Invalid, truncated and corrupted files give one clear error, of the same kind from the reader and the loader.
 
 use super::Folder;
 use super::bytes::{Apr, Entry, apr_manifest, crc32, lz4_literals, noise, ramp, safetensors, seal, varied};
@@ -9,9 +9,9 @@ use weightstream::ErrorKind::{self, Checksum, Format, Limit, NotFound, Truncated
 use weightstream::native::{Reader, Verified};
 use weightstream::{Error, Result};
 
-/// Opens and verifies the model, natively and over a source, and gives the reader's error.
+/// Opens and verifies the model with the reader and with the loader. Returns the error of the reader.
 #[track_caller]
-fn refused(files: Vec<(&str, Vec<u8>)>, kind: ErrorKind, words: &str) -> Error {
+fn rejected(files: Vec<(&str, Vec<u8>)>, kind: ErrorKind, text: &str) -> Error {
     let folder = Folder::new();
     for (name, bytes) in &files {
         folder.write(name, bytes);
@@ -19,7 +19,7 @@ fn refused(files: Vec<(&str, Vec<u8>)>, kind: ErrorKind, words: &str) -> Error {
     let verify = || -> Result<Verified> { Reader::open(folder.path(files[0].0))?.verify(&()) };
     let error = verify().unwrap_err();
     assert_eq!(error.kind, kind, "{error}");
-    assert!(error.to_string().contains(words), "{error}");
+    assert!(error.to_string().contains(text), "{error}");
     assert!(!error.to_string().contains('\n'));
     assert!(
         error.place.url.as_deref().is_some_and(|path| path.starts_with(folder.0.path().to_str().unwrap())),
@@ -29,7 +29,7 @@ fn refused(files: Vec<(&str, Vec<u8>)>, kind: ErrorKind, words: &str) -> Error {
     let in_memory = files.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
     let over_source = check_with_loader(in_memory, Chunks::new(&[1000])).unwrap_err();
     assert_eq!(over_source.kind, kind, "the loader says: {over_source}");
-    assert!(over_source.to_string().contains(words), "the loader says: {over_source}");
+    assert!(over_source.to_string().contains(text), "the loader says: {over_source}");
     error
 }
 
@@ -48,24 +48,24 @@ fn with(change: impl FnOnce(&mut Entry)) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn a_wrong_magic() {
-    refused(one(b"APR7 and more bytes after it".to_vec()), Unsupported, "no known model format begins with `APR7");
-    refused(one(Vec::new()), Truncated, "the file is empty");
-    refused(one(b"<!DOCTYPE html><html>".to_vec()), Unsupported, "this is a web page");
+fn unknown_magic_bytes() {
+    rejected(one(b"APR7 and more bytes after it".to_vec()), Unsupported, "no known model format begins with `APR7");
+    rejected(one(Vec::new()), Truncated, "the file is empty");
+    rejected(one(b"<!DOCTYPE html><html>".to_vec()), Unsupported, "this is a web page");
 }
 
 #[test]
-fn another_version_and_encryption() {
+fn unsupported_version_and_encryption() {
     let mut file = varied().build();
     file[4] = 3;
-    refused(one(file), Unsupported, "APR version 3.0; weightstream reads version 2");
+    rejected(one(file), Unsupported, "APR version 3.0; weightstream reads version 2");
     let mut file = varied().build();
     file[8] |= 16;
-    refused(one(file), Unsupported, "the file is encrypted");
+    rejected(one(file), Unsupported, "the file is encrypted");
 }
 
 #[test]
-fn a_file_cut_anywhere() {
+fn truncated_files() {
     let file = varied().build();
     let folder = Folder::new();
     for length in (0..file.len()).step_by(97).chain([file.len() - 1]) {
@@ -73,90 +73,91 @@ fn a_file_cut_anywhere() {
         let error = Reader::open(folder.path("m.apr")).unwrap_err();
         assert!(matches!(error.kind, Truncated | Unsupported), "{length}: {error}");
     }
-    let error = refused(one(file[..file.len() - 1].to_vec()), Truncated, "tensors end at");
-    assert!(error.to_string().ends_with("The file was probably not copied or uploaded whole: replace it."), "{error}");
+    let error = rejected(one(file[..file.len() - 1].to_vec()), Truncated, "tensors end at");
+    let advice = "The file was probably not copied or uploaded completely: replace it.";
+    assert!(error.to_string().ends_with(advice), "{error}");
     let safetensors = safetensors(None, &[("a", "U8", &[9], noise(1, 9))]);
-    refused(one(safetensors[..safetensors.len() - 1].to_vec()), Truncated, "tensor \"a\": its bytes reach to");
+    rejected(one(safetensors[..safetensors.len() - 1].to_vec()), Truncated, "tensor \"a\": its bytes reach to");
 }
 
 #[test]
-fn a_footer_that_is_not_there_or_lies() {
+fn missing_and_invalid_footers() {
     let mut file = varied().build();
     let footer = file.len() - 16;
     file[footer + 4] = b'X';
-    refused(one(file), Truncated, "the file does not end with the footer's `2RPA`");
+    rejected(one(file), Truncated, "the file does not end with the footer's `2RPA`");
     let mut file = varied().build();
     file[footer + 8] ^= 1;
-    refused(one(file), Truncated, "the footer says");
+    rejected(one(file), Truncated, "the footer states");
 }
 
 #[test]
-fn a_byte_that_changed() {
+fn changed_bytes() {
     let file = varied().build();
     for at in [100, file.len() - 17, file.len() / 2] {
-        let mut damaged = file.clone();
-        damaged[at] ^= 0x10;
+        let mut corrupted = file.clone();
+        corrupted[at] ^= 0x10;
         let folder = Folder::new();
-        folder.write("m.apr", &damaged);
+        folder.write("m.apr", &corrupted);
         assert!(Reader::open(folder.path("m.apr")).and_then(|reader| reader.verify(&())).is_err(), "{at}");
     }
-    let mut damaged = Apr::new(vec![entry()]).build();
-    let at = damaged.len() - 20;
-    damaged[at] ^= 1;
-    let error = refused(one(damaged), Checksum, "says the footer");
+    let mut corrupted = Apr::new(vec![entry()]).build();
+    let at = corrupted.len() - 20;
+    corrupted[at] ^= 1;
+    let error = rejected(one(corrupted), Checksum, "says the footer");
     assert!(error.what.contains("the bytes have the crc32"), "{error}");
 }
 
 #[test]
 fn offsets_past_the_end() {
-    refused(with(|e| e.stated_offset = Some(1 << 20)), Truncated, "tensor \"tensor\": its bytes reach to");
-    refused(with(|e| e.stated_offset = Some(u64::MAX - 10)), Format, "leave 64 bits");
-    refused(with(|e| e.stated_size = Some(u64::MAX)), Format, "tensor \"tensor\"");
+    rejected(with(|e| e.stated_offset = Some(1 << 20)), Truncated, "tensor \"tensor\": its bytes reach to");
+    rejected(with(|e| e.stated_offset = Some(u64::MAX - 10)), Format, "overflow u64");
+    rejected(with(|e| e.stated_size = Some(u64::MAX)), Format, "tensor \"tensor\"");
 }
 
 #[test]
-fn sections_that_overlap_or_lie_outside() {
+fn sections_that_overlap_or_exceed_the_file() {
     let mut file = varied().build();
     file[20..24].copy_from_slice(&8u32.to_le_bytes()); // the index
-    refused(one(file), Format, "the sections overlap");
+    rejected(one(file), Format, "the sections overlap");
     let mut file = varied().build();
     file[28..32].copy_from_slice(&u32::MAX.to_le_bytes()); // the data
-    refused(one(file), Limit, "the tensors begin at byte 4294967295");
+    rejected(one(file), Limit, "the tensors begin at byte 4294967295");
     let mut file = varied().build();
     file[24..28].copy_from_slice(&3u32.to_le_bytes()); // the index is shorter than its header
-    refused(one(file), Format, "the tensor index ends at byte");
+    rejected(one(file), Format, "the tensor index ends at byte");
 }
 
 #[test]
-fn a_count_beyond_the_index() {
+fn tensor_count_that_exceeds_the_index() {
     let apr = Apr { stated_count: Some(u32::MAX), ..Apr::new(vec![entry()]) };
-    refused(one(apr.build()), Format, "the tensor index ends at byte");
+    rejected(one(apr.build()), Format, "the tensor index ends at byte");
 }
 
 #[test]
 fn shapes_that_overflow_or_do_not_fit() {
-    refused(with(|e| e.dims = vec![1 << 33, 1 << 33]), Format, "more than 2^64 elements");
-    refused(with(|e| e.dims = vec![1 << 62]), Format, "are more than 2^64 bytes");
-    refused(with(|e| e.dims = vec![2, 4]), Format, "its 24 bytes are not those of F32 [2, 4]");
-    refused(with(|e| e.dims = vec![1; 9]), Format, "it has 9 dimensions; the format allows 8");
+    rejected(with(|e| e.dims = vec![1 << 33, 1 << 33]), Format, "more than 2^64 elements");
+    rejected(with(|e| e.dims = vec![1 << 62]), Format, "are more than 2^64 bytes");
+    rejected(with(|e| e.dims = vec![2, 4]), Format, "its 24 bytes do not match F32 [2, 4]");
+    rejected(with(|e| e.dims = vec![1; 9]), Format, "it has 9 dimensions; the format allows 8");
     let blocks = with(|e| (e.dtype, e.dims) = (16, vec![33]));
-    refused(blocks, Format, "33 elements do not fill whole blocks of 32");
+    rejected(blocks, Format, "33 elements do not fill whole blocks of 32");
 }
 
 #[test]
-fn names_that_are_no_names() {
+fn duplicate_and_invalid_names() {
     let twice = Apr::new(vec![entry(), entry()]).build();
-    refused(one(twice), Format, "tensor \"tensor\": the name occurs twice");
+    rejected(one(twice), Format, "tensor \"tensor\": the name occurs twice");
     let mut file = Apr::new(vec![entry()]).build();
     let at = file.windows(6).position(|bytes| bytes == b"tensor").unwrap();
     file[at] = 0xff;
-    refused(one(file), Format, "is not UTF-8");
+    rejected(one(file), Format, "is not UTF-8");
     let header =
         r#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}"#;
     let mut file = (header.len() as u64).to_le_bytes().to_vec();
     file.extend(header.as_bytes());
     file.extend([1, 2]);
-    refused(one(file), Format, "tensor \"a\": the name occurs twice");
+    rejected(one(file), Format, "tensor \"a\": the name occurs twice");
 }
 
 #[test]
@@ -164,95 +165,99 @@ fn tensors_that_share_bytes() {
     let mut second = entry();
     second.name = "second".to_owned();
     second.stated_offset = Some(8);
-    refused(one(Apr::new(vec![entry(), second]).build()), Format, "its bytes overlap those of \"tensor\"");
+    rejected(one(Apr::new(vec![entry(), second]).build()), Format, "its bytes overlap those of \"tensor\"");
 }
 
 #[test]
-fn blocks_that_lie() {
+fn invalid_lz4_blocks() {
     let lz4 = |change: &dyn Fn(&mut Entry)| {
         let mut entry = Entry::lz4("packed", 7, &[100_000], &noise(3, 100_000));
         change(&mut entry);
         one(Apr::new(vec![entry]).build())
     };
-    refused(
+    rejected(
         lz4(&|e| e.stored[..4].copy_from_slice(&65_810u32.to_le_bytes())),
         Format,
         "an LZ4 block claims 65810 bytes",
     );
-    refused(lz4(&|e| e.stored[..4].fill(0)), Format, "an LZ4 block claims 0 bytes");
-    refused(
+    rejected(lz4(&|e| e.stored[..4].fill(0)), Format, "an LZ4 block claims 0 bytes");
+    rejected(
         lz4(&|e| (e.raw_size, e.dims) = (99_999, vec![99_999])),
         Format,
         "decodes to more than the 34463 bytes it may",
     );
-    refused(
+    rejected(
         lz4(&|e| (e.raw_size, e.dims) = (100_001, vec![100_001])),
         Format,
-        "decode to 1 bytes less than the index says",
+        "decode to 1 bytes less than the index states",
     );
-    refused(
+    rejected(
         lz4(&|e| (e.raw_size, e.dims) = (1 << 40, vec![1 << 40])),
         Format,
         "bytes of LZ4 cannot decode to 1099511627776",
     );
-    refused(lz4(&|e| e.stored.truncate(50_000)), Format, "tensor \"packed\"");
-    // The first block has 65,537 bytes once decoded.
+    rejected(lz4(&|e| e.stored.truncate(50_000)), Format, "tensor \"packed\"");
+    // The first block decodes to 65,537 bytes.
     let long = |e: &mut Entry| {
         let block = lz4_literals(&ramp(65_537));
         e.stored = [&(block.len() as u32).to_le_bytes()[..], &block].concat();
         (e.raw_size, e.dims) = (65_537, vec![65_537]);
     };
-    refused(lz4(&long), Format, "decodes to more than the 65536 bytes it may");
-    // An offset that points before the block.
+    rejected(lz4(&long), Format, "decodes to more than the 65536 bytes it may");
+    // A match offset that points before the block.
     let mut stored = 8u32.to_le_bytes().to_vec();
     stored.extend([0x10, b'a', 9, 0, 0x10, b'a', 0, 0]);
     let entry = Entry { stored, raw_size: 6, ..Entry::raw("packed", 7, &[6], Vec::new()) };
-    let error = refused(one(Apr::new(vec![entry]).build()), Format, "tensor \"packed\": an LZ4 block is damaged");
+    let error = rejected(one(Apr::new(vec![entry]).build()), Format, "tensor \"packed\": an LZ4 block is damaged");
     assert!(error.place.range.is_some());
 }
 
 #[test]
-fn metadata_that_is_no_object() {
+fn metadata_that_is_not_an_object() {
     for metadata in [json!([1]), json!("x"), Value::Null] {
-        refused(
+        rejected(
             one(Apr { metadata, ..Apr::new(vec![entry()]) }.build()),
             Format,
-            "the metadata is not as the format asks",
+            "the metadata does not conform to the format",
         );
     }
 }
 
 #[test]
-fn safetensors_that_lie() {
+fn invalid_safetensors() {
     let file = |header: &str, data: usize| {
         let mut file = (header.len() as u64).to_le_bytes().to_vec();
         file.extend(header.as_bytes());
         file.resize(file.len() + data, 7);
         one(file)
     };
-    refused(file(r#"{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,1]}}"#, 1), Format, "not those of U8 [2]");
-    refused(file(r#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}"#, 2), Format, "behind the tensor before it");
-    refused(
+    rejected(file(r#"{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,1]}}"#, 1), Format, "do not match U8 [2]");
+    rejected(
+        file(r#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}"#, 2),
+        Format,
+        "off the end of the previous tensor",
+    );
+    rejected(
         file(r#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#, 2),
         Format,
         "1 bytes follow the last tensor",
     );
-    refused(
+    rejected(
         file(r#"{"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}"#, 1),
         Format,
         "\"a\": invalid value: integer `-1`",
     );
-    refused(file(r#"{"a":{"#, 0), Format, "the header is not as the format asks");
+    rejected(file(r#"{"a":{"#, 0), Format, "the header does not conform to the format");
     let mut huge = 100_000_001u64.to_le_bytes().to_vec();
     huge.extend(b"{}");
-    refused(one(huge), Limit, "the header claims 100000001 bytes");
+    rejected(one(huge), Limit, "the header claims 100000001 bytes");
     let mut cut = 1000u64.to_le_bytes().to_vec();
     cut.extend(b"{}");
-    refused(one(cut), Truncated, "the file has 10 bytes but should go on to byte 1008");
+    rejected(one(cut), Truncated, "the file has 10 bytes, but bytes up to 1008 are needed");
 }
 
 #[test]
-fn manifests_that_lie() {
+fn invalid_manifests() {
     let shard = Apr::new(vec![entry()]).build();
     let manifest = |map: Value| apr_manifest(&[("s.apr", &shard)], map);
     let changed = |key: &str, value: Value| {
@@ -261,35 +266,35 @@ fn manifests_that_lie() {
         vec![("m.apr", manifest.to_string().into_bytes()), ("s.apr", shard.clone())]
     };
     for outside in ["../s.apr", "/s.apr", "a/../../s.apr", "https://host/s.apr", "..\\s.apr", ""] {
-        refused(changed("/shards/0/file", json!(outside)), Format, "which is not inside its folder");
+        rejected(changed("/shards/0/file", json!(outside)), Format, "which is not inside its folder");
     }
-    refused(changed("/shards/0/file", json!("other.apr")), NotFound, "other.apr");
-    let of_itself = json!({ "shards": [{ "file": "m.apr" }] }).to_string().into_bytes();
-    refused(one(of_itself), Format, "a manifest names another manifest");
-    refused(changed("/shard_count", json!(2)), Format, "the manifest says 2 shards but lists 1");
-    refused(changed("/shards/0/size", json!(shard.len() + 1)), Truncated, "the manifest says");
-    refused(changed("/shards/0/size", json!(shard.len() - 1)), Format, "the manifest says");
-    refused(changed("/shards/0/crc32", json!("00000000")), Checksum, "says the manifest");
-    refused(changed("/shards/0/crc32", json!("zzz")), Format, "not 8 hexadecimal digits");
-    refused(changed("/tensor_shard_map", json!({ "tensor": 1 })), Format, "the manifest maps it to shard 1 of 1");
-    refused(changed("/tensor_shard_map", json!({ "other": 0 })), Format, "the manifest says that it is in this file");
+    rejected(changed("/shards/0/file", json!("other.apr")), NotFound, "other.apr");
+    let self_reference = json!({ "shards": [{ "file": "m.apr" }] }).to_string().into_bytes();
+    rejected(one(self_reference), Format, "a manifest names another manifest");
+    rejected(changed("/shard_count", json!(2)), Format, "the manifest states 2 shards but lists 1");
+    rejected(changed("/shards/0/size", json!(shard.len() + 1)), Truncated, "the manifest says");
+    rejected(changed("/shards/0/size", json!(shard.len() - 1)), Format, "the manifest says");
+    rejected(changed("/shards/0/crc32", json!("00000000")), Checksum, "says the manifest");
+    rejected(changed("/shards/0/crc32", json!("zzz")), Format, "not 8 hexadecimal digits");
+    rejected(changed("/tensor_shard_map", json!({ "tensor": 1 })), Format, "the manifest maps it to shard 1 of 1");
+    rejected(changed("/tensor_shard_map", json!({ "other": 0 })), Format, "the manifest says that it is in this file");
     let twice = apr_manifest(&[("s.apr", &shard), ("t.apr", &shard)], json!({}));
-    refused(
+    rejected(
         vec![("m.apr", twice), ("s.apr", shard.clone()), ("t.apr", shard)],
         Format,
         "it is in two files of the model, 0 and 1",
     );
-    refused(one(b"{\"a\": 1}".to_vec()), Unsupported, "not one that names the files of a model");
+    rejected(one(b"{\"a\": 1}".to_vec()), Unsupported, "not the manifest of a model");
 }
 
 #[test]
-fn a_shard_of_another_model_is_found_by_its_length_or_crc() {
+fn a_shard_of_another_model_is_detected_by_its_length_or_crc() {
     let (shard, other) = (varied().build(), seal(b"APR2".to_vec()));
     let manifest = apr_manifest(&[("s.apr", &shard)], json!({}));
-    refused(vec![("m.apr", manifest), ("s.apr", other)], Truncated, "s.apr");
+    rejected(vec![("m.apr", manifest), ("s.apr", other)], Truncated, "s.apr");
 
-    // Of the same length, and with a footer that is right for its bytes. Where the manifest has the CRC of the
-    // whole file, nothing could tell: a CRC over bytes and their CRC is the same for all bytes.
+    // A shard of the same length with a valid footer. A CRC of the whole file could not detect it: the CRC over data
+    // followed by its own CRC is the same for all data. So the manifest has the CRC of the bytes before the footer.
     let mut another = varied();
     another.entries[0].stored[0] ^= 1;
     let another = another.build();
@@ -297,12 +302,12 @@ fn a_shard_of_another_model_is_found_by_its_length_or_crc() {
     let covered = crc32(&shard[..shard.len() - 16]);
     let manifest = json!({ "shards": [{ "file": "s.apr", "size": shard.len(), "crc32": format!("{covered:08x}") }] });
     let files = vec![("m.apr", manifest.to_string().into_bytes()), ("s.apr", another)];
-    let error = refused(files, Checksum, "says the manifest");
+    let error = rejected(files, Checksum, "says the manifest");
     assert!(error.to_string().contains("s.apr"), "{error}");
 }
 
 #[test]
-fn damage_in_one_tensor_leaves_the_others_readable() {
+fn corruption_of_one_tensor_leaves_the_others_readable() {
     let folder = Folder::new();
     let mut bad = Entry::lz4("bad", 7, &[1000], &noise(1, 1000));
     bad.stored[3] = 1;
@@ -316,9 +321,9 @@ fn damage_in_one_tensor_leaves_the_others_readable() {
     assert_eq!(reader.tensor_slice("tensor").unwrap(), entry().stored, "a replaced file stays mapped");
 }
 
-/// Names of files that do not exist: a model of so many is refused before one of them is looked for.
+/// The files do not exist: a model with too many files is rejected before any file is opened.
 #[test]
-fn refuses_models_of_too_many_files() {
+fn rejects_models_with_too_many_files() {
     let names = |count: usize| (0..count).map(|at| format!("{at}.bin")).collect::<Vec<_>>();
     let manifests = |count: usize| -> [Value; 4] {
         let parts = |key: &str| names(count).iter().map(|name| json!({ key: name })).collect::<Vec<_>>();
@@ -333,9 +338,9 @@ fn refuses_models_of_too_many_files() {
         ]
     };
     for manifest in manifests(1025) {
-        refused(vec![("m.apr", manifest.to_string().into_bytes())], Limit, "at most 1024");
+        rejected(vec![("m.apr", manifest.to_string().into_bytes())], Limit, "at most 1024");
     }
     for manifest in manifests(1000) {
-        refused(vec![("m.apr", manifest.to_string().into_bytes())], NotFound, "0.bin");
+        rejected(vec![("m.apr", manifest.to_string().into_bytes())], NotFound, "0.bin");
     }
 }

@@ -1,10 +1,10 @@
-//! Files put together by hand, field by field after their specifications, so that they owe nothing to the
-//! library's own writer, encoder or checksums.
+//! Builds files field by field from their specifications, independently of the library's own writers, encoders and
+//! checksums.
 
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
-/// A dtype of APR: its code, its name, and how many elements are in how many bytes.
+/// A dtype of APR: its code, its name, and the numbers of elements and bytes in a block.
 pub(crate) type AprDtype = (u8, &'static str, u64, u64);
 
 /// The table of the specification ("Data Type Enum"), with ggml's block sizes.
@@ -24,15 +24,15 @@ pub(crate) const APR_DTYPES: [AprDtype; 13] = [
     (20, "Q5_1", 32, 24),
 ];
 
-/// An APR file to be.
+/// A builder of APR files.
 pub(crate) struct Apr {
     pub(crate) metadata: Value,
     pub(crate) entries: Vec<Entry>,
-    /// What the index says instead of the true count.
+    /// The tensor count in the index, instead of the actual one.
     pub(crate) stated_count: Option<u32>,
 }
 
-/// A tensor of an APR file, with every field of its index entry open to forgery.
+/// A tensor of an APR file. Fields of its index entry can be set to invalid values.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) name: String,
@@ -40,13 +40,13 @@ pub(crate) struct Entry {
     pub(crate) dims: Vec<u64>,
     pub(crate) stored: Vec<u8>,
     pub(crate) raw_size: u64,
-    /// What the index says instead of the true offset and size.
+    /// The offset and the size in the index, instead of the actual ones.
     pub(crate) stated_offset: Option<u64>,
     pub(crate) stated_size: Option<u64>,
 }
 
 impl Entry {
-    /// A tensor that is stored as it is.
+    /// A tensor that is stored without compression.
     pub(crate) fn raw(name: &str, dtype: u8, dims: &[u64], bytes: Vec<u8>) -> Self {
         let (name, dims) = (name.to_owned(), dims.to_vec());
         Entry { name, dtype, dims, stored: bytes, raw_size: 0, stated_offset: None, stated_size: None }
@@ -109,7 +109,10 @@ pub(crate) fn seal(mut file: Vec<u8>) -> Vec<u8> {
 
 /// The manifest of APR shards (specification, "Manifest File").
 pub(crate) fn apr_manifest(shards: &[(&str, &[u8])], tensor_shard_map: Value) -> Vec<u8> {
-    let describe = |(name, bytes): &(&str, &[u8])| json!({ "file": name, "size": bytes.len(), "crc32": format!("{:08x}", crc32(bytes)) });
+    let describe = |(name, bytes): &(&str, &[u8])| {
+        let crc32 = format!("{:08x}", crc32(bytes));
+        json!({ "file": name, "size": bytes.len(), "crc32": crc32 })
+    };
     let manifest = json!({
         "apr_version": "2.0.0",
         "sharded": true,
@@ -138,7 +141,7 @@ pub(crate) fn safetensors(metadata: Option<Value>, tensors: &[(&str, &str, &[u64
     file
 }
 
-/// CRC-32/IEEE, byte by byte through a table that is made bit by bit.
+/// CRC-32/IEEE, byte by byte, with a table that is computed bit by bit.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     static TABLE: LazyLock<[u32; 256]> = LazyLock::new(|| {
         let step = |crc: u32, _: u32| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
@@ -148,7 +151,7 @@ pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, &byte| table[((crc ^ u32::from(byte)) & 255) as usize] ^ (crc >> 8))
 }
 
-/// Blocks of 64 KiB, each behind its length: runs of one byte compressed, anything else as literals.
+/// Blocks of 64 KiB, each after its length. Runs of one byte are compressed, everything else is stored as literals.
 pub(crate) fn lz4_blocks(bytes: &[u8]) -> Vec<u8> {
     let mut stored = Vec::new();
     for block in bytes.chunks(65_536) {
@@ -160,7 +163,7 @@ pub(crate) fn lz4_blocks(bytes: &[u8]) -> Vec<u8> {
     stored
 }
 
-/// One sequence that is nothing but literals (LZ4 block format, "Compressed block format").
+/// One sequence of literals without a match (LZ4 block format, "Compressed block format").
 pub(crate) fn lz4_literals(bytes: &[u8]) -> Vec<u8> {
     let mut block = Vec::new();
     if bytes.len() < 15 {
@@ -173,7 +176,7 @@ pub(crate) fn lz4_literals(bytes: &[u8]) -> Vec<u8> {
     block
 }
 
-/// One literal, a match of it with itself, and the five literals that a block must end with.
+/// One literal, a match that repeats it, and the five literals that every block must end with.
 fn lz4_run(byte: u8, length: usize) -> Vec<u8> {
     let match_length = length - 1 - 5;
     let mut block = vec![0x1f, byte, 1, 0];
@@ -191,7 +194,7 @@ fn push_length(block: &mut Vec<u8>, mut length: usize) {
     block.push(length as u8);
 }
 
-/// Bytes that do not compress, the same for the same seed.
+/// Incompressible bytes, determined by the seed.
 pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let next = || {
@@ -203,12 +206,12 @@ pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     std::iter::repeat_with(next).flatten().take(length).collect()
 }
 
-/// Bytes that compress well without being one run.
+/// Bytes that compress well but are not a single run.
 pub(crate) fn ramp(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at / 64 % 200) as u8).collect()
 }
 
-/// Every dtype of APR, raw and compressed, scalars, empty tensors, and names of all kinds.
+/// An APR file with every dtype, raw and compressed, scalars, empty tensors, and unusual names.
 pub(crate) fn varied() -> Apr {
     let mut entries = Vec::new();
     for (code, name, elements, bytes) in APR_DTYPES {

@@ -1,4 +1,4 @@
-//! `std::error::Error::source` of an error is the error behind it.
+//! `std::error::Error::source` of an error is the error that caused it.
 
 use std::error::Error as _;
 use std::io;
@@ -6,7 +6,7 @@ use std::iter::successors;
 use weightstream::native::Reader;
 use weightstream::{Error, ErrorKind};
 
-/// The first cause of type `E` behind an error, however many lie between.
+/// The first error of type `E` in the chain of causes.
 fn cause<E: std::error::Error + 'static>(error: &Error) -> Option<&E> {
     successors(error.source(), |&cause| cause.source()).find_map(|cause| cause.downcast_ref())
 }
@@ -43,7 +43,7 @@ fn a_refused_connection_has_the_error_of_the_operating_system() {
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/model.safetensors", listener.local_addr().unwrap());
-    drop(listener); // nobody listens at this port now
+    drop(listener); // no server listens on this port any more
     let mut options = Options::default();
     options.retry.max_attempts = 0;
     let error = RemoteReader::open(&url, &[], options).unwrap_err();

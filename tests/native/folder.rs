@@ -1,5 +1,5 @@
-//! A folder of model files for one test, and what a model in it holds.
-#![allow(dead_code, reason = "each test that includes this uses a part of it")]
+//! A temporary folder of model files, and the contents of a model for comparison.
+#![allow(dead_code, reason = "each test that includes this module uses a part of it")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use weightstream::Result;
 use weightstream::native::Reader;
 use weightstream::write::{ConvertOptions, Converted, convert};
 
-/// A folder of files that goes away with the test.
+/// A temporary folder, which is deleted when it is dropped.
 pub(crate) struct Folder(pub(crate) TempDir);
 
 impl Folder {
@@ -44,7 +44,7 @@ impl Folder {
     }
 }
 
-/// What a model holds, for comparison: name, dtype, shape and decoded bytes of each tensor, in order.
+/// The contents of a model, for comparison: name, dtype, shape and decoded bytes of each tensor, in order.
 pub(crate) type Content = Vec<(String, String, Vec<u64>, Vec<u8>)>;
 
 pub(crate) fn content(reader: &Reader) -> Content {

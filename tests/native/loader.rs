@@ -1,4 +1,4 @@
-//! The loader over sources of all manners gives what the reader gives.
+//! The loader gives the same results as the reader, with sources of different behaviour.
 
 use super::bytes::{Apr, Entry, apr_manifest, noise, ramp, safetensors, varied};
 use super::{Content, Folder, content};
@@ -18,7 +18,7 @@ use weightstream::source::memory::MemorySource;
 use weightstream::source::{Answer, Body, Buffer, Source};
 use weightstream::write::ConvertOptions;
 
-/// How a body is cut: lengths in bytes, over and over.
+/// The lengths of the chunks of a body in bytes, repeated cyclically.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunks(Rc<[u64]>);
 
@@ -30,15 +30,15 @@ impl Chunks {
 
 type Files = Vec<(String, Vec<u8>)>;
 
-/// Files in memory that come in chunks of any size, from a server of either kind.
+/// Files in memory that are delivered in chunks, with or without support for ranges.
 #[derive(Clone)]
 struct TestSource {
     files: Rc<Files>,
     at: usize,
     chunks: Chunks,
-    /// As a server that does not know Range: each answer is the whole file.
+    /// Each response is the whole file, like that of a server without support for Range.
     ignores_ranges: bool,
-    /// As a body that is encoded on the way: its length is known at its end only.
+    /// The length of a body is unknown until its end, like that of a body with a content encoding.
     hides_length: bool,
     whole_bodies: Rc<Cell<u64>>,
     clock_ms: Rc<Cell<u64>>,
@@ -64,7 +64,7 @@ impl Source for TestSource {
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Answer<TestBody>> {
-        assert!(!range.is_empty(), "an empty range was asked for");
+        assert!(!range.is_empty(), "an empty range was requested");
         let length = self.files[self.at].1.len() as u64;
         let sent = if self.ignores_ranges { 0..length } else { range.start..range.end.min(length) };
         if sent.start >= length && length > 0 {
@@ -96,7 +96,7 @@ impl Source for TestSource {
 
     async fn pause(&self, _: u64) {}
 
-    /// Each look at the clock takes so long that connections are added after a few chunks.
+    /// Each call advances the clock by 100 ms, so that connections are added after a few chunks.
     fn now_ms(&self) -> u64 {
         self.clock_ms.set(self.clock_ms.get() + 100);
         self.clock_ms.get()
@@ -111,7 +111,7 @@ impl Body for TestBody {
     type Buffer = Vec<u8>;
 
     async fn read(&mut self, into: &mut Vec<u8>, at: Range<u64>) -> Result<u64> {
-        assert!(!at.is_empty(), "nothing was asked of a body");
+        assert!(!at.is_empty(), "an empty range was requested of a body");
         let chunk = self.chunks.0[self.next_chunk % self.chunks.0.len()];
         self.next_chunk += 1;
         let length = (self.left.len() as u64).min(at.end - at.start).min(chunk);
@@ -139,7 +139,7 @@ fn open<S: Source>(source: S) -> Rc<Loader<S>> {
     Rc::new(block_on(Loader::open(source, Options::default())).unwrap())
 }
 
-/// Opens and verifies a model over a source.
+/// Opens and verifies a model with the loader.
 pub(crate) fn check_with_loader(files: Files, chunks: Chunks) -> Result<Option<&'static str>> {
     block_on(async {
         let loader = Rc::new(Loader::open(source(&files, &chunks), Options::default()).await?);
@@ -152,8 +152,8 @@ fn loaded_content(loaded: &Loaded<Vec<u8>>) -> (String, String, Vec<u64>, Vec<u8
     (tensor.name.clone(), tensor.dtype.to_string(), loaded.shape.clone(), loaded.components[0].buffer.clone())
 }
 
-/// Every tensor by itself.
-fn by_name<S: Source<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> Content {
+/// Loads each tensor with a separate call.
+fn load_each<S: Source<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> Content {
     block_on(async {
         let mut content = Vec::new();
         for tensor in loader.load_index().await.unwrap() {
@@ -164,8 +164,8 @@ fn by_name<S: Source<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> C
     })
 }
 
-/// All tensors in one go, in the order of the index.
-fn in_streams<S: Source<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> Content {
+/// Loads all tensors with `tensors()`, and sorts them in the order of the index.
+fn load_all<S: Source<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> Content {
     block_on(async {
         let order: Vec<_> = loader.load_index().await.unwrap().iter().map(|tensor| tensor.name.clone()).collect();
         let tensors = loader.tensors(None, Rc::new(())).await.unwrap();
@@ -175,7 +175,8 @@ fn in_streams<S: Source<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -
     })
 }
 
-/// A file of all kinds of tensors, the same as one of two shards, SafeTensors, and a model of nothing.
+/// A file with all kinds of tensors, the same file as one of two shards, a SafeTensors file, and a model without
+/// tensors.
 static MODELS: LazyLock<Vec<Files>> = LazyLock::new(models);
 
 fn models() -> Vec<Files> {
@@ -197,14 +198,14 @@ fn models() -> Vec<Files> {
 }
 
 #[test]
-fn memory_gives_what_the_reader_gives() {
+fn memory_source_equals_reader() {
     for files in &*MODELS {
         let reader = Reader::from_bytes(files.clone()).unwrap();
         let expected = content(&reader);
         let shared = files.iter().map(|(name, bytes)| (name.clone(), Rc::from(bytes.as_slice()))).collect();
         let loader = open(MemorySource::new(shared).unwrap());
-        assert_eq!(by_name(&loader), expected);
-        assert_eq!(in_streams(&loader), expected);
+        assert_eq!(load_each(&loader), expected);
+        assert_eq!(load_all(&loader), expected);
         assert_eq!(block_on(loader.load_metadata()).as_ref(), Ok(reader.metadata()));
         let index = block_on(loader.load_index()).unwrap();
         assert!(index.iter().map(|tensor| &**tensor).eq(reader.tensors()));
@@ -214,7 +215,7 @@ fn memory_gives_what_the_reader_gives() {
 }
 
 #[test]
-fn any_chunks_from_any_server_give_the_same() {
+fn all_chunk_sizes_and_server_types_give_the_same_tensors() {
     let chunkings = [&[1, 31][..], &[7, 1, 65_536], &[64 << 10], &[1 << 30], &[100, 65_539, 1, 1]];
     for files in &*MODELS {
         let expected = content(&Reader::from_bytes(files.clone()).unwrap());
@@ -223,8 +224,8 @@ fn any_chunks_from_any_server_give_the_same() {
                 let source = TestSource { ignores_ranges, hides_length, ..source(files, &Chunks::new(chunks)) };
                 let what = format!("{} {chunks:?} {ignores_ranges} {hides_length}", files[0].0);
                 let loader = open(source.clone());
-                assert_eq!(in_streams(&loader), expected, "{what}");
-                assert_eq!(by_name(&open(source)), expected, "{what}");
+                assert_eq!(load_all(&loader), expected, "{what}");
+                assert_eq!(load_each(&open(source)), expected, "{what}");
             }
         }
     }
@@ -235,24 +236,24 @@ fn a_server_that_ignores_ranges_sends_each_file_once() {
     for files in &*MODELS {
         let source = TestSource { ignores_ranges: true, ..source(files, &Chunks::new(&[1000])) };
         let loader = open(source.clone());
-        in_streams(&loader);
+        load_all(&loader);
         assert_eq!(source.whole_bodies.get(), files.len() as u64, "{}", files[0].0);
     }
 }
 
 #[test]
-fn a_head_takes_few_requests_and_a_load_few_more() {
+fn opening_and_loading_need_few_requests() {
     let files = &MODELS[0];
     let loader = open(source(files, &Chunks::new(&[5000])));
     block_on(loader.load_index()).unwrap();
     assert!(loader.stats().requests() <= 3, "{}", loader.stats().requests());
     let before = loader.stats().requests();
-    in_streams(&loader);
+    load_all(&loader);
     assert!(loader.stats().requests() - before <= 3, "{}", loader.stats().requests());
 }
 
 #[test]
-fn rows_are_those_rows() {
+fn rows_are_the_requested_rows() {
     let files = &MODELS[0];
     let reader = Reader::from_bytes(files.clone()).unwrap();
     let loader = open(source(files, &Chunks::new(&[999])));
@@ -273,7 +274,7 @@ fn rows_are_those_rows() {
 }
 
 #[test]
-fn rows_of_a_raw_tensor_cost_their_own_bytes() {
+fn rows_of_a_raw_tensor_read_only_their_bytes() {
     let rows = noise(1, 4 << 20);
     let files = vec![("m.apr".to_owned(), Apr::new(vec![Entry::raw("t", 7, &[1024, 4096], rows)]).build())];
     let loader = open(source(&files, &Chunks::new(&[4096])));
@@ -285,7 +286,7 @@ fn rows_of_a_raw_tensor_cost_their_own_bytes() {
 }
 
 #[test]
-fn a_buffer_that_was_given_is_filled() {
+fn a_buffer_of_the_caller_is_filled() {
     let files = &MODELS[0];
     let reader = Reader::from_bytes(files.clone()).unwrap();
     let loader = open(source(files, &Chunks::new(&[999])));
@@ -300,21 +301,21 @@ fn a_buffer_that_was_given_is_filled() {
 }
 
 #[test]
-fn what_was_prefetched_is_not_fetched_again() {
+fn prefetched_tensors_are_not_fetched_again() {
     let files = &MODELS[0];
     let expected = content(&Reader::from_bytes(files.clone()).unwrap());
     let loader = open(source(files, &Chunks::new(&[999])));
     let names: Vec<_> = expected.iter().map(|(name, ..)| name.clone()).chain(["no such tensor".to_owned()]).collect();
     block_on(loader.prefetch(names, Rc::new(())));
     let before = loader.stats().requests();
-    assert_eq!(by_name(&loader), expected);
+    assert_eq!(load_each(&loader), expected);
     assert_eq!(loader.stats().requests(), before);
     let error = block_on(loader.load_tensor("no such tensor", TensorRequest::default(), Rc::new(()))).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
 }
 
 #[test]
-fn a_file_whose_head_says_what_is_summed_up_is_checked_though_nobody_says_how_long_it_is() {
+fn a_checksum_over_a_stated_range_is_verified_if_the_file_length_is_unknown() {
     let folder = Folder::new();
     let tensors = [("a", "F32", &[300, 100][..], noise(1, 120_000)), ("b", "F32", &[5][..], noise(2, 20))];
     folder.write("m.safetensors", &safetensors(None, &tensors));
@@ -328,14 +329,14 @@ fn a_file_whose_head_says_what_is_summed_up_is_checked_though_nobody_says_how_lo
             block_on(open(source).verify(Rc::new(()))).map_err(|error| error.kind)
         };
         assert_eq!(verified(&whole), Ok(Some("crc32")), "{ignores_ranges}");
-        let mut damaged = whole.clone();
-        damaged[100_000] ^= 1;
-        assert_eq!(verified(&damaged), Err(ErrorKind::Checksum), "{ignores_ranges}");
+        let mut corrupted = whole.clone();
+        corrupted[100_000] ^= 1;
+        assert_eq!(verified(&corrupted), Err(ErrorKind::Checksum), "{ignores_ranges}");
     }
 }
 
 #[test]
-fn a_load_of_all_ends_in_an_error_where_a_checksum_is_wrong() {
+fn loading_all_tensors_fails_if_a_file_checksum_is_wrong() {
     let mut files = MODELS[0].clone();
     let footer = files[0].1.len() - 16;
     files[0].1[footer] ^= 1;
@@ -353,7 +354,7 @@ fn a_load_of_all_ends_in_an_error_where_a_checksum_is_wrong() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn any_split_of_the_bytes_gives_the_same(
+    fn any_split_of_the_bytes_gives_the_same_tensors(
         lengths in proptest::collection::vec(prop_oneof![1u64..20, 1u64..5000, 60_000u64..70_000], 1..12),
         ignores_ranges in any::<bool>(), hides_length in any::<bool>(), concurrency in 1usize..6, gap in 0u64..100_000,
         which in 0usize..4,
@@ -363,7 +364,7 @@ proptest! {
         let source = TestSource { ignores_ranges, hides_length, ..source(files, &Chunks::new(&lengths)) };
         let options = Options::default().with_concurrency(concurrency).with_coalesce_gap_bytes(gap);
         let loader = Rc::new(block_on(Loader::open(source, options)).unwrap());
-        prop_assert_eq!(in_streams(&loader), expected);
+        prop_assert_eq!(load_all(&loader), expected);
         prop_assert!(block_on(loader.verify(Rc::new(()))).is_ok());
     }
 }

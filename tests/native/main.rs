@@ -1,4 +1,4 @@
-//! What the native reader and the writer promise.
+//! Tests of the native reader and of conversions.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 

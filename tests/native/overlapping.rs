@@ -1,4 +1,4 @@
-//! Calls that read the whole model at the same time: each checks the checksums of the files for itself.
+//! Concurrent calls that read the whole model each verify the checksums of the files.
 
 use super::bytes::{Apr, Entry, noise};
 use futures::executor::block_on;
@@ -21,8 +21,8 @@ fn apr() -> Vec<u8> {
     Apr::new((0..TENSORS).map(entry).collect()).build()
 }
 
-/// One bit of a tensor's bytes is wrong, which only the checksum of the file tells.
-fn damaged() -> Vec<u8> {
+/// A file with a wrong bit in the bytes of a tensor, which only the checksum of the file detects.
+fn corrupted() -> Vec<u8> {
     let mut file = apr();
     let middle = file.len() / 2;
     file[middle] ^= 1;
@@ -34,8 +34,8 @@ async fn open(file: Vec<u8>, digests: Digests) -> Rc<Loader<MemorySource>> {
     Rc::new(Loader::open(source, Options::default().with_digests(digests)).await.unwrap())
 }
 
-/// Loads everything, and gives the number of tensors, or the error that ended the load.
-async fn all(loader: &Rc<Loader<MemorySource>>) -> Result<usize> {
+/// Loads all tensors. Returns the number of tensors, or the error that ended the load.
+async fn load_all(loader: &Rc<Loader<MemorySource>>) -> Result<usize> {
     let tensors: Vec<_> = loader.tensors(None, Rc::new(())).await?.try_collect().await?;
     Ok(tensors.len())
 }
@@ -49,38 +49,38 @@ fn kind<T: std::fmt::Debug>(outcome: Result<T>) -> ErrorKind {
 }
 
 #[test]
-fn every_call_over_a_damaged_file_finds_the_damage() {
+fn every_call_detects_a_corrupted_file() {
     block_on(async {
-        let loader = open(damaged(), Digests::default()).await;
-        let (first, second, verified) = join3(all(&loader), all(&loader), verify(&loader)).await;
+        let loader = open(corrupted(), Digests::default()).await;
+        let (first, second, verified) = join3(load_all(&loader), load_all(&loader), verify(&loader)).await;
         assert_eq!([kind(first), kind(second), kind(verified)], [ErrorKind::Checksum; 3]);
         assert_eq!(loader.verified_by(), None);
     });
 }
 
 #[test]
-fn every_call_over_a_sound_file_succeeds() {
+fn every_call_succeeds_for_a_valid_file() {
     block_on(async {
         let loader = open(apr(), Digests::default()).await;
-        let outcomes = join3(all(&loader), verify(&loader), verify(&loader)).await;
+        let outcomes = join3(load_all(&loader), verify(&loader), verify(&loader)).await;
         assert_eq!(outcomes, (Ok(TENSORS), Ok(Some("crc32")), Ok(Some("crc32"))));
     });
 }
 
 #[test]
-fn a_pinned_digest_of_a_file_is_checked_by_every_call() {
+fn every_call_checks_a_pinned_file_digest() {
     block_on(async {
         let pinned = HashMap::from([("m.apr".to_owned(), Digest::Sha256([0; 32]))]);
         let loader = open(apr(), Digests::default().with_files(pinned)).await;
-        let (loaded, verified) = join(all(&loader), verify(&loader)).await;
+        let (loaded, verified) = join(load_all(&loader), verify(&loader)).await;
         assert_eq!([kind(loaded), kind(verified)], [ErrorKind::Checksum; 2]);
     });
 }
 
 #[test]
-fn a_call_that_is_paused_or_dropped_changes_nothing_for_the_others() {
+fn paused_and_dropped_calls_do_not_affect_other_calls() {
     block_on(async {
-        for (file, expected) in [(apr(), None), (damaged(), Some(ErrorKind::Checksum))] {
+        for (file, expected) in [(apr(), None), (corrupted(), Some(ErrorKind::Checksum))] {
             let loader = open(file, Digests::default()).await;
             let mut paused = Box::pin(loader.tensors(None, Rc::new(())).await.unwrap());
             let mut dropped = Box::pin(loader.tensors(None, Rc::new(())).await.unwrap());

@@ -1,4 +1,4 @@
-//! The reader over a map, over memory, and as the specification's `StreamingLoader`.
+//! The reader over a memory map, over bytes in memory, and as a `StreamingLoader`.
 
 use super::bytes::{Apr, Entry, apr_manifest, noise, ramp, safetensors, varied};
 use super::{Folder, content};
@@ -11,7 +11,7 @@ use weightstream::native::{Reader, StreamingLoader, Verified};
 use weightstream::write::ConvertOptions;
 
 #[test]
-fn gives_the_bytes_of_every_dtype_raw_and_compressed() {
+fn reads_every_dtype_raw_and_compressed() {
     let (folder, apr) = (Folder::new(), varied());
     folder.write("m.apr", &apr.build());
     let reader = folder.open("m.apr");
@@ -38,14 +38,14 @@ fn a_raw_tensor_is_not_copied_and_a_compressed_one_is_decoded_once() {
         let (first, second) = (reader.tensor_slice(name).unwrap(), reader.tensor_slice(name).unwrap());
         assert!(std::ptr::eq(first, second), "{name}");
     }
-    // Raw tensors of one file lie in one map, as far from each other as in the file.
+    // Raw tensors of one file are in the same map, at the same distance as in the file.
     let address = |name| reader.tensor_slice(name).unwrap().as_ptr() as u64;
     let offset = |name| reader.tensor(name).unwrap().first_byte();
     assert_eq!(address("raw.I64") - address("raw.F32"), offset("raw.I64") - offset("raw.F32"));
 }
 
 #[test]
-fn disk_map_and_memory_give_the_same() {
+fn file_map_and_memory_give_the_same_contents() {
     let (folder, bytes) = (Folder::new(), varied().build());
     let path = folder.write("m.apr", &bytes);
     let in_memory = Reader::from_bytes(vec![("m.apr".to_owned(), bytes)]).unwrap();
@@ -54,7 +54,7 @@ fn disk_map_and_memory_give_the_same() {
 }
 
 #[test]
-fn a_file_that_is_cut_short_while_it_is_open_is_truncated() {
+fn truncating_an_open_file_is_detected() {
     let folder = Folder::new();
     let path = folder.write("m.safetensors", &safetensors(None, &[("t", "U8", &[3 << 20], noise(1, 3 << 20))]));
     let mut reader = folder.open("m.safetensors");
@@ -71,7 +71,7 @@ fn a_file_that_is_cut_short_while_it_is_open_is_truncated() {
 }
 
 #[test]
-fn a_shard_that_is_replaced_is_changed_where_not_all_files_stay_open() {
+fn replacing_a_shard_is_detected_if_not_all_files_stay_open() {
     let folder = Folder::new();
     let names: Vec<_> = (0..40).map(|at| format!("t{at}")).collect();
     let tensors: Vec<_> = names.iter().map(|name| (name.as_str(), "U8", &[100][..], noise(1, 100))).collect();
@@ -94,7 +94,7 @@ fn a_shard_that_is_replaced_is_changed_where_not_all_files_stay_open() {
 }
 
 #[test]
-fn the_four_verbs_of_the_specification_work() {
+fn the_methods_of_streaming_loader_work() {
     let folder = Folder::new();
     folder.write("m.apr", &varied().build());
     let mut loader: Box<dyn StreamingLoader> = Box::new(folder.open("m.apr"));
@@ -108,12 +108,12 @@ fn the_four_verbs_of_the_specification_work() {
     assert_eq!((loaded.components.len(), &*loaded.components[0].role), (1, "data"));
     assert_eq!(loaded.components[0].buffer, ramp(1200));
     assert_eq!(loaded.tensor, index[1]);
-    assert_eq!(loaded.verified, None); // APR keeps no checksum of a tensor
+    assert_eq!(loaded.verified, None); // APR has no checksums of tensors
     assert_eq!(loader.load_tensor("no such tensor").unwrap_err().kind, ErrorKind::NotFound);
 }
 
 #[test]
-fn safetensors_open_alone_and_with_their_index() {
+fn safetensors_open_with_and_without_an_index() {
     let folder = Folder::new();
     let tensors = |from: u64| [("a", "F64", &[2, 2][..], noise(from, 32)), ("b", "BOOL", &[3][..], vec![0, 1, 0])];
     let [a, b] = tensors(1);
@@ -131,7 +131,7 @@ fn safetensors_open_alone_and_with_their_index() {
 }
 
 #[test]
-fn verify_says_what_was_checked() {
+fn verify_reports_what_was_checked() {
     let folder = Folder::new();
     let shards = [varied().build(), Apr::new(vec![Entry::raw("last", 7, &[70_000], noise(5, 70_000))]).build()];
     folder.write("0.apr", &shards[0]);
@@ -150,14 +150,14 @@ fn verify_says_what_was_checked() {
 }
 
 #[test]
-fn verify_says_of_how_many_tensors_there_is_no_checksum() {
+fn verify_reports_the_number_of_tensors_without_a_checksum() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/ztensor/zt123_sparse_quant.zt");
     let verified = Reader::open(&file).unwrap().verify(&()).unwrap();
     assert_eq!(counts(&verified), (1, 5, 2));
     assert_eq!(verified.checksums, BTreeSet::from(["crc32c", "sha256"]));
 }
 
-/// Files, tensors, and tensors without a checksum.
+/// The numbers of files, of tensors, and of tensors without a checksum.
 fn counts(verified: &Verified) -> (usize, usize, usize) {
     (verified.files, verified.tensors, verified.tensors_without_checksum)
 }
@@ -176,7 +176,7 @@ fn a_manifest_may_state_the_crc_of_the_footer() {
 }
 
 #[test]
-fn a_large_file_is_summed_up_in_parts() {
+fn the_checksum_of_a_large_file_is_computed_in_parts() {
     let folder = Folder::new();
     let length = (16 << 20) * 2 + 12_345; // more than one task of `verify`
     let mut bytes = Apr::new(vec![Entry::raw("large", 7, &[length as u64], noise(1, length))]).build();

@@ -1,4 +1,4 @@
-//! What is converted comes out as it went in.
+//! Conversions preserve tensors and metadata.
 
 use super::bytes::{Apr, Entry, crc32, noise, ramp, safetensors, varied};
 use super::{Folder, content, content_of};
@@ -52,13 +52,16 @@ fn safetensors_keep_order_and_metadata() {
     assert_eq!(converted.files, [(folder.path("m.apr"), fs::metadata(folder.path("m.apr")).unwrap().len())]);
     assert_eq!(content_of(&folder.path("m.apr")), content_of(&folder.path("m.safetensors")));
     let metadata = serde_json::to_string(&folder.open("m.apr").metadata().metadata).unwrap();
-    let expected = r#"{"apr_version":"2.0.0","model_type":"bert","architecture":{"n_layer":6},"n_layer":6,"vocab":["a"],"__metadata__":{"format":"pt"}}"#;
+    let expected = concat!(
+        r#"{"apr_version":"2.0.0","model_type":"bert","architecture":{"n_layer":6},"#,
+        r#""n_layer":6,"vocab":["a"],"__metadata__":{"format":"pt"}}"#,
+    );
     assert_eq!(metadata, expected);
 }
 
-/// The file is taken apart by the specification's offsets, not by the library's parser.
+/// Reads the file by the offsets of the specification, without the library's parser.
 #[test]
-fn what_is_written_is_the_layout_of_the_specification() {
+fn written_files_have_the_layout_of_the_specification() {
     let folder = Folder::new();
     let tensors = [
         ("noise", "U8", &[70_001][..], noise(1, 70_001)),
@@ -103,7 +106,7 @@ fn what_is_written_is_the_layout_of_the_specification() {
                 assert_eq!((raw_size, flags), (bytes.len() as u64, 1));
                 assert_eq!(decode_lz4(stored), *bytes);
             } else {
-                assert_eq!((raw_size, flags), (0, 0)); // LZ4 would make it no smaller
+                assert_eq!((raw_size, flags), (0, 0)); // LZ4 would not make it smaller
                 assert_eq!(stored, bytes);
             }
         }
@@ -128,7 +131,7 @@ fn decode_lz4(mut stored: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn flags_tell_the_truth() {
+fn header_flags_match_the_contents() {
     let folder = Folder::new();
     let flags = |name: &str| u32::from_le_bytes(fs::read(folder.path(name)).unwrap()[8..12].try_into().unwrap());
     folder.write("noise.safetensors", &safetensors(None, &[("a", "U8", &[1000], noise(1, 1000))]));
@@ -140,7 +143,7 @@ fn flags_tell_the_truth() {
 }
 
 #[test]
-fn a_tensor_that_lz4_would_enlarge_is_stored_raw_unless_lz4_was_insisted_on() {
+fn automatic_compression_stores_incompressible_tensors_raw() {
     let folder = Folder::new();
     let tensors = [
         ("before", "U8", &[100_000][..], vec![1; 100_000]),
@@ -148,11 +151,11 @@ fn a_tensor_that_lz4_would_enlarge_is_stored_raw_unless_lz4_was_insisted_on() {
         ("after", "U8", &[100_000][..], vec![2; 100_000]),
     ];
     folder.write("m.safetensors", &safetensors(None, &tensors));
-    for (options, of_noise) in [(auto(), Encoding::Raw), (lz4(), Encoding::Lz4Blocks)] {
+    for (options, noise_encoding) in [(auto(), Encoding::Raw), (lz4(), Encoding::Lz4Blocks)] {
         folder.convert("m.safetensors", "m.apr", &options).unwrap();
         let reader = folder.open("m.apr");
         let encodings: Vec<_> = reader.tensors().iter().map(|tensor| tensor.components[0].encoding).collect();
-        assert_eq!(encodings, [Encoding::Lz4Blocks, of_noise, Encoding::Lz4Blocks]);
+        assert_eq!(encodings, [Encoding::Lz4Blocks, noise_encoding, Encoding::Lz4Blocks]);
         assert_eq!(content(&reader), content_of(&folder.path("m.safetensors")));
         assert!(reader.verify(&()).is_ok());
     }
@@ -166,35 +169,35 @@ fn the_same_input_gives_the_same_bytes() {
     folder.convert("m.apr", "a.apr", &options).unwrap();
     let first: Vec<_> =
         folder.names().iter().map(|name| (name.clone(), fs::read(folder.path(name)).unwrap())).collect();
-    folder.convert("m.apr", "a.apr", &options).unwrap(); // over what is there
+    folder.convert("m.apr", "a.apr", &options).unwrap(); // overwrites the files
     for (name, bytes) in first {
         assert_eq!(fs::read(folder.path(&name)).unwrap(), bytes, "{name}");
     }
 }
 
 #[test]
-fn what_apr_cannot_hold_is_refused_before_anything_is_written() {
+fn tensors_that_apr_cannot_store_are_rejected_before_writing() {
     let folder = Folder::new();
     let long = "x".repeat(65_536);
-    let refused = [
+    let rejected = [
         ("u16", "U16", &[2][..], 4, ErrorKind::Unsupported, "APR has no dtype U16"),
         ("f64", "F64", &[1], 8, ErrorKind::Unsupported, "Cast it to one of F32, F16, BF16, I8"),
         (long.as_str(), "U8", &[1], 1, ErrorKind::Limit, "its name has 65536 bytes"),
         ("deep", "U8", &[1; 9], 1, ErrorKind::Limit, "it has 9 dimensions, and APR allows 8"),
     ];
-    for (name, dtype, shape, length, kind, words) in refused {
+    for (name, dtype, shape, length, kind, text) in rejected {
         let good = ("good", "U8", &[1][..], vec![1]);
         folder.write("m.safetensors", &safetensors(None, &[good, (name, dtype, shape, noise(1, length))]));
         let error = folder.convert("m.safetensors", "out.apr", &ConvertOptions::default()).unwrap_err();
         assert_eq!(error.kind, kind);
         assert_eq!(error.place.tensor.as_deref(), Some(name));
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().contains(text), "{error}");
         assert_eq!(folder.names(), ["m.safetensors"]);
     }
 }
 
 #[test]
-fn the_longest_name_and_the_deepest_shape_are_taken() {
+fn the_longest_name_and_the_maximum_number_of_dimensions_are_written() {
     let folder = Folder::new();
     let long = "x".repeat(65_535);
     folder.write("m.safetensors", &safetensors(None, &[(long.as_str(), "U8", &[1; 8], vec![1])]));

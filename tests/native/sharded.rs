@@ -1,4 +1,4 @@
-//! Models in several files.
+//! Conversions to and from models of several files.
 
 use super::bytes::{crc32, noise, ramp, safetensors};
 use super::{Folder, content, content_of};
@@ -11,7 +11,7 @@ fn at_most(max_shard_bytes: u64) -> ConvertOptions {
 }
 
 /// Ten tensors of 10,000 bytes, every other one compressible.
-fn ten(folder: &Folder) {
+fn write_model(folder: &Folder) {
     let names: Vec<_> = (0..10).map(|at| format!("tensor.{at}")).collect();
     let bytes = |at: usize| if at.is_multiple_of(2) { ramp(10_000) } else { noise(at as u64, 10_000) };
     let tensors: Vec<_> =
@@ -20,15 +20,15 @@ fn ten(folder: &Folder) {
 }
 
 #[test]
-fn shards_and_manifest_are_as_the_specification_has_them() {
+fn shards_and_manifest_match_the_specification() {
     let folder = Folder::new();
-    ten(&folder);
+    write_model(&folder);
     let metadata = json!({ "n_layer": 2, "vocab": ["a", "b"] }).as_object().unwrap().clone();
     let options = at_most(32_000).with_metadata(metadata).with_compression(Compression::Lz4);
     let converted = folder.convert("m.safetensors", "model.apr", &options).unwrap();
     assert_eq!(converted.warnings, [""; 0]);
 
-    // Three raw tensors fit into 32,000 bytes: LZ4 is not counted on.
+    // Three raw tensors fit into 32,000 bytes. The shard size is planned without compression.
     let names = [
         "model-00001-of-00004.apr",
         "model-00002-of-00004.apr",
@@ -49,7 +49,7 @@ fn shards_and_manifest_are_as_the_specification_has_them() {
         let stated = json!({ "file": name, "size": shard.len(), "crc32": format!("{:08x}", crc32(&shard)) });
         assert_eq!(manifest["shards"][at], stated);
         assert_eq!(shard[8] & 8, 8); // SHARDED
-        let reader = folder.open(name); // each is a file of its own
+        let reader = folder.open(name); // each shard can be opened by itself
         assert!(reader.verify(&()).is_ok());
         let metadata = &reader.metadata().metadata;
         assert_eq!(metadata["architecture"], json!({ "n_layer": 2 }));
@@ -68,7 +68,7 @@ fn shards_and_manifest_are_as_the_specification_has_them() {
 #[test]
 fn a_model_that_fits_into_one_file_gets_no_manifest() {
     let folder = Folder::new();
-    ten(&folder);
+    write_model(&folder);
     let converted = folder.convert("m.safetensors", "model.apr", &at_most(200_000)).unwrap();
     assert_eq!(converted.files.len(), 1);
     assert_eq!(folder.names(), ["m.safetensors", "model.apr"]);
@@ -77,16 +77,16 @@ fn a_model_that_fits_into_one_file_gets_no_manifest() {
 }
 
 #[test]
-fn a_limit_is_kept_to_the_byte() {
+fn the_shard_size_limit_is_exact() {
     let folder = Folder::new();
-    ten(&folder);
+    write_model(&folder);
     let whole = folder.convert("m.safetensors", "model.apr", &ConvertOptions::default()).unwrap().files[0].1;
     assert_eq!(folder.convert("m.safetensors", "model.apr", &at_most(whole)).unwrap().files.len(), 1);
     assert_eq!(folder.convert("m.safetensors", "model.apr", &at_most(whole - 1)).unwrap().files.len(), 2);
 }
 
 #[test]
-fn a_tensor_larger_than_the_limit_gets_a_file_and_a_warning() {
+fn a_tensor_larger_than_the_limit_gets_its_own_file_and_a_warning() {
     let folder = Folder::new();
     let tensors = [
         ("small", "U8", &[10][..], noise(1, 10)),
@@ -104,7 +104,7 @@ fn a_tensor_larger_than_the_limit_gets_a_file_and_a_warning() {
 #[test]
 fn a_sharded_model_converts_to_one_file_and_to_other_shards() {
     let folder = Folder::new();
-    ten(&folder);
+    write_model(&folder);
     folder.convert("m.safetensors", "a.apr", &at_most(32_000)).unwrap();
     folder.convert("a.apr", "b.apr", &at_most(60_000)).unwrap();
     folder.convert("b.apr", "c.apr", &ConvertOptions::default()).unwrap();
@@ -113,9 +113,9 @@ fn a_sharded_model_converts_to_one_file_and_to_other_shards() {
 }
 
 #[test]
-fn names_with_spaces_and_other_letters_make_a_model_too() {
+fn file_names_may_contain_spaces_and_non_ascii_letters() {
     let folder = Folder::new();
-    ten(&folder);
+    write_model(&folder);
     folder.convert("m.safetensors", "größe 1.5B.apr", &at_most(60_000)).unwrap();
     assert!(folder.names().contains(&"größe 1.5B-00001-of-00002.apr".to_owned()));
     assert!(folder.open("größe 1.5B.apr").verify(&()).is_ok());

@@ -1,7 +1,7 @@
-//! How many connections a load takes: what the server sees of it, on lines of every kind.
+//! The number of connections that a load opens, as the server observes it, for different bandwidths.
 
 use super::bytes::{noise, safetensors};
-use super::server::{Line, Server, answer};
+use super::server::{Link, Server, answer};
 use super::{HttpLoader, options, run};
 use futures::TryStreamExt;
 use std::ops::Range;
@@ -14,13 +14,13 @@ use weightstream::write::{ConvertOptions, convert};
 
 const KIB: usize = 1 << 10;
 
-/// A server sends 16 KiB, then pauses so long: slow enough that the measurement sees nothing but that.
+/// The pause of the server after every 16 KiB. It is long enough to dominate the measured throughput.
 const PAUSE_MS: u64 = 8;
 
-/// What is read together with the head, then many tensors of a size.
+/// A tensor that is read together with the header, then many tensors of the same size.
 static MANY: LazyLock<Vec<u8>> = LazyLock::new(|| model(&[&[100 * KIB][..], &[256 * KIB; 16]].concat()));
 
-/// One tensor.
+/// A tensor that is read together with the header, then a large one.
 static LARGE: LazyLock<Vec<u8>> = LazyLock::new(|| model(&[100 * KIB, 5000 * KIB]));
 
 fn model(lengths: &[usize]) -> Vec<u8> {
@@ -35,7 +35,7 @@ fn model(lengths: &[usize]) -> Vec<u8> {
 }
 
 async fn open(server: &Server, concurrency: usize) -> HttpLoader {
-    // A busy machine is no stall.
+    // On a busy machine, a delay must not count as a stall.
     let retry = options().retry.with_stall_ms(20_000);
     let options = options().with_concurrency(concurrency).with_coalesce_gap_bytes(64 << 10).with_retry(retry);
     Rc::new(Loader::open(HttpSource::new(&server.url("/m"), &[]).unwrap(), options).await.unwrap())
@@ -54,7 +54,7 @@ async fn check_all(loader: &HttpLoader, file: &[u8]) {
     assert_eq!(count, reader.tensors().len());
 }
 
-/// Each connection that was added took the end of what another one had asked for, and no byte came twice.
+/// Asserts that each added connection took over the end of the range of another one, and that no byte was sent twice.
 #[track_caller]
 fn assert_shares_of_one_run(server: &Server, loader: &HttpLoader, file: &[u8]) {
     let ranges: Vec<Range<usize>> = server.ranges()[1..].to_vec();
@@ -62,34 +62,34 @@ fn assert_shares_of_one_run(server: &Server, loader: &HttpLoader, file: &[u8]) {
         let is_cut_off = |earlier: &Range<usize>| earlier.start < range.start && range.end <= earlier.end;
         assert!(ranges[..at].iter().any(is_cut_off), "{range:?} of {ranges:?}");
     }
-    assert_eq!(loader.stats().bytes_received(), file.len() as u64, "no byte came twice");
+    assert_eq!(loader.stats().bytes_received(), file.len() as u64, "a byte was received twice");
 }
 
 #[test]
-fn where_connections_are_throttled_they_are_added_up_to_the_ceiling() {
+fn throttled_connections_are_added_up_to_the_limit() {
     let server = Server::new(|request| answer(&MANY, request).slowly(PAUSE_MS));
     run(async {
         let loader = open(&server, 3).await;
         check_all(&loader, &MANY).await;
         assert_shares_of_one_run(&server, &loader, &MANY);
     });
-    assert_eq!(server.most_at_once(), 3);
+    assert_eq!(server.max_concurrent(), 3);
     assert!(server.requests().len() <= 1 + 6, "{:?}", server.ranges());
 }
 
 #[test]
-fn a_single_large_tensor_is_shared_by_connections_as_well() {
+fn connections_share_a_single_large_tensor() {
     let server = Server::new(|request| answer(&LARGE, request).slowly(PAUSE_MS));
     run(async {
         let loader = open(&server, 3).await;
         let loaded = loader.load_tensor("01", TensorRequest::default(), Rc::new(())).await.unwrap();
         assert!(LARGE.ends_with(&loaded.components[0].buffer) && loaded.components[0].buffer.len() == 5000 * KIB);
     });
-    assert_eq!(server.most_at_once(), 3);
+    assert_eq!(server.max_concurrent(), 3);
 }
 
 #[test]
-fn rows_and_a_buffer_of_the_callers_are_filled_in_parts_too() {
+fn connections_share_rows_and_a_buffer_of_the_caller() {
     let server = Server::new(|request| answer(&LARGE, request).slowly(PAUSE_MS));
     run(async {
         let loader = open(&server, 2).await;
@@ -101,29 +101,29 @@ fn rows_and_a_buffer_of_the_callers_are_filled_in_parts_too() {
         let start = LARGE.len() - 5000 * KIB;
         assert!(LARGE[start + 100_000..start + 5_000_000] == loaded.components[0].buffer);
     });
-    assert_eq!(server.most_at_once(), 2);
+    assert_eq!(server.max_concurrent(), 2);
 }
 
 #[test]
-fn on_a_line_that_is_full_a_second_connection_is_the_last() {
-    let line = Line::new(4);
+fn no_third_connection_is_opened_at_full_bandwidth() {
+    let link = Link::new(4);
     let server = Server::new(move |request| match request.number {
         0 => answer(&MANY, request),
-        _ => answer(&MANY, request).over(&line),
+        _ => answer(&MANY, request).over(&link),
     });
     run(async { check_all(&open(&server, 8).await, &MANY).await });
-    assert!(server.most_at_once() <= 2, "{:?}", server.ranges());
+    assert!(server.max_concurrent() <= 2, "{:?}", server.ranges());
 }
 
 #[test]
-fn what_comes_at_once_takes_one_request() {
+fn a_fast_response_needs_one_request() {
     let server = Server::new(|request| answer(&MANY, request));
     run(async { check_all(&open(&server, 8).await, &MANY).await });
     assert_eq!(server.ranges(), [0..64 * KIB, 64 * KIB..MANY.len()]);
 }
 
 #[test]
-fn a_part_that_breaks_goes_on_where_it_was_and_asks_for_no_more_than_its_own() {
+fn a_broken_connection_resumes_only_its_own_part() {
     let server = Server::new(|request| match request.number {
         0 => answer(&LARGE, request),
         1..=4 => answer(&LARGE, request).slowly(PAUSE_MS).cut_after(1200 * KIB),
@@ -136,9 +136,9 @@ fn a_part_that_breaks_goes_on_where_it_was_and_asks_for_no_more_than_its_own() {
     });
 }
 
-/// Of its parts, in whatever order they come.
+/// The parts arrive in any order.
 #[test]
-fn the_checksum_of_a_file_is_checked_also_where_connections_share_it() {
+fn the_file_checksum_is_verified_if_connections_share_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.apr");
     let reader = Reader::from_bytes(vec![("m".to_owned(), MANY.clone())]).unwrap();
@@ -158,6 +158,6 @@ fn the_checksum_of_a_file_is_checked_also_where_connections_share_it() {
             assert_eq!(outcome.err().map(|error| error.code()), is_damaged.then_some("CHECKSUM"));
             assert_eq!(loader.verified_by(), (!is_damaged).then_some("crc32"));
         });
-        assert_eq!(server.most_at_once(), 2);
+        assert_eq!(server.max_concurrent(), 2);
     }
 }

@@ -1,28 +1,28 @@
-//! What the loader promises over networks that break, stall and lie: each trap that other loaders fell into is a test.
+//! Tests of the native loader over HTTP, with connections that break or stall and servers that send wrong responses.
 #![cfg(all(feature = "http", not(target_arch = "wasm32")))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
-#![allow(clippy::single_range_in_vec_init, reason = "a list of the one range that was asked for")]
+#![allow(clippy::single_range_in_vec_init, reason = "a list with one range")]
 
 mod adaptive;
-mod answers;
-mod breaking;
+mod cancellation;
+mod connections;
 #[path = "../corpus/mod.rs"]
 mod corpus;
-mod heads;
-mod leaving;
-mod pinned;
+mod credentials;
+mod headers;
+mod pinned_digests;
 mod prefetching;
-mod retrying;
-mod secrets;
-mod springing;
-mod whole;
+mod responses;
+mod retries;
+mod trap_runner;
+mod whole_responses;
 
-/// Here each trap is a test.
+/// Defines a test for each trap.
 macro_rules! traps {
     ($($name:ident: $trap:expr),* $(,)?) => { $(
         #[test]
         fn $name() {
-            crate::springing::spring($trap);
+            crate::trap_runner::run_trap($trap);
         }
     )* };
 }
@@ -31,7 +31,7 @@ macro_rules! traps {
 mod traps;
 
 use std::rc::Rc;
-use traps::model::{FILE, TENSORS, place_of};
+use traps::model::{FILE, TENSORS, range_of};
 use traps::{bytes, server};
 use weightstream::Result;
 use weightstream::loader::{Loader, Options, TensorRequest};
@@ -40,7 +40,7 @@ use weightstream::source::http::HttpSource;
 
 type HttpLoader = Rc<Loader<HttpSource>>;
 
-/// Small waits, so that tests are fast; but a busy machine is no stalled connection.
+/// Short delays, so that tests are fast. On a busy machine, a delay must not count as a stall.
 fn options() -> Options {
     let retry = Policy::default().with_base_delay_ms(1).with_max_delay_ms(20).with_stall_ms(5_000);
     Options::default().with_retry(retry)

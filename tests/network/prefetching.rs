@@ -1,4 +1,4 @@
-//! What is prefetched gives way to what somebody waits for, and is not fetched twice.
+//! Prefetching has a lower priority than loading, and no tensor is fetched twice.
 
 use super::bytes::{noise, safetensors};
 use super::server::{Server, answer};
@@ -13,7 +13,7 @@ use weightstream::source::http::HttpSource;
 
 const MB: usize = 1_000_000;
 
-/// What is read together with the head, then tensors of 4 MB.
+/// A tensor that is read together with the header, then tensors of 4 MB.
 static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let tensor = |name, length: usize| (name, "U8", [length as u64], noise(length as u64, length));
     let tensors = [tensor("head", MB / 10), tensor("a", 4 * MB), tensor("b", 4 * MB), tensor("c", 4 * MB)];
@@ -22,13 +22,13 @@ static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     safetensors(None, &tensors)
 });
 
-fn place_of(name: &str) -> Range<usize> {
-    let behind = match name {
+fn range_of(name: &str) -> Range<usize> {
+    let following = match name {
         "a" => 2,
         "b" => 1,
         _ => 0,
     };
-    let end = FILE.len() - behind * 4 * MB;
+    let end = FILE.len() - following * 4 * MB;
     end - 4 * MB..end
 }
 
@@ -40,7 +40,7 @@ async fn open(server: &Server, options: Options) -> HttpLoader {
 
 async fn load_and_compare(loader: &HttpLoader, name: &str) {
     let loaded = loader.load_tensor(name, TensorRequest::default(), Rc::new(())).await.unwrap();
-    assert!(loaded.components[0].buffer == FILE[place_of(name)], "{name} has other bytes");
+    assert!(loaded.components[0].buffer == FILE[range_of(name)], "{name} has other bytes");
 }
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -53,15 +53,15 @@ async fn until_received(loader: &HttpLoader, bytes: usize) {
     }
 }
 
-/// Does the work while the prefetch goes on beside it, then lets the prefetch end.
-async fn beside(prefetch: impl Future<Output = ()>, work: impl Future<Output = ()>) {
+/// Runs the work concurrently with the prefetch, and waits for both.
+async fn concurrently(prefetch: impl Future<Output = ()>, work: impl Future<Output = ()>) {
     future::join(prefetch, work).await;
 }
 
 #[test]
 fn prefetch_reads_nothing_while_a_tensor_is_loaded() {
     let server = Server::new(|request| match request.number {
-        2 => answer(&FILE, request).slowly(5), // more than a second for what was asked for
+        2 => answer(&FILE, request).slowly(5), // takes more than a second
         _ => answer(&FILE, request),
     });
     run(async {
@@ -70,20 +70,20 @@ fn prefetch_reads_nothing_while_a_tensor_is_loaded() {
             until_received(&loader, MB).await;
             let before = loader.stats().bytes_received() as usize;
             load_and_compare(&loader, "c").await;
-            // What came meanwhile is that tensor, and the one read that was under way: a buffer of the client's.
+            // Only that tensor arrived, and the read that was in progress, which fills a buffer of the HTTP client.
             let others = loader.stats().bytes_received() as usize - before - 4 * MB;
             assert!(others < MB, "{others} bytes");
         };
-        beside(loader.prefetch(names(&["a", "b"]), Rc::new(())), work).await;
+        concurrently(loader.prefetch(names(&["a", "b"]), Rc::new(())), work).await;
         load_and_compare(&loader, "a").await;
         load_and_compare(&loader, "b").await;
-        assert_eq!(loader.stats().bytes_received(), 12 * MB as u64 + 65_536, "no byte came twice");
+        assert_eq!(loader.stats().bytes_received(), 12 * MB as u64 + 65_536, "a byte was received twice");
     });
     assert_eq!(server.requests().len(), 3, "{:?}", server.ranges());
 }
 
 #[test]
-fn a_tensor_that_is_being_prefetched_is_joined() {
+fn loading_a_tensor_that_is_being_prefetched_makes_no_request() {
     let server = Server::new(|request| answer(&FILE, request));
     run(async {
         let loader = open(&server, options()).await;
@@ -91,14 +91,14 @@ fn a_tensor_that_is_being_prefetched_is_joined() {
             until_received(&loader, MB).await;
             future::join(load_and_compare(&loader, "a"), load_and_compare(&loader, "a")).await;
         };
-        beside(loader.prefetch(names(&["a", "b"]), Rc::new(())), work).await;
+        concurrently(loader.prefetch(names(&["a", "b"]), Rc::new(())), work).await;
         load_and_compare(&loader, "b").await;
     });
-    assert_eq!(server.ranges()[1..], [place_of("a").start..place_of("b").end]);
+    assert_eq!(server.ranges()[1..], [range_of("a").start..range_of("b").end]);
 }
 
 #[test]
-fn a_tensor_whose_turn_has_not_come_is_loaded_at_once_and_left_out_then() {
+fn a_queued_tensor_is_loaded_immediately_and_not_prefetched_again() {
     let server = Server::new(|request| answer(&FILE, request).slowly(1));
     run(async {
         let loader = open(&server, options()).await;
@@ -106,24 +106,24 @@ fn a_tensor_whose_turn_has_not_come_is_loaded_at_once_and_left_out_then() {
             until_received(&loader, MB).await;
             load_and_compare(&loader, "b").await;
         };
-        beside(loader.prefetch(names(&["a", "b", "c"]), Rc::new(())), work).await;
+        concurrently(loader.prefetch(names(&["a", "b", "c"]), Rc::new(())), work).await;
         load_and_compare(&loader, "a").await;
         load_and_compare(&loader, "c").await;
         let payload = 12 * MB as u64 + 65_536;
         assert!(loader.stats().bytes_received() <= payload, "{} bytes", loader.stats().bytes_received());
     });
     let ranges = server.ranges();
-    assert_eq!(ranges[2], place_of("b"), "{ranges:?}");
-    assert_eq!(ranges.last(), Some(&place_of("c")), "the prefetch went on behind it: {ranges:?}");
+    assert_eq!(ranges[2], range_of("b"), "{ranges:?}");
+    assert_eq!(ranges.last(), Some(&range_of("c")), "the prefetch did not continue after it: {ranges:?}");
 }
 
 #[test]
-fn a_tensor_that_found_no_room_and_was_loaded_is_not_fetched_again() {
+fn a_tensor_that_exceeded_max_memory_and_was_loaded_is_not_fetched_again() {
     let server = Server::new(|request| answer(&FILE, request));
     run(async {
         let loader = open(&server, options().with_max_memory_bytes(5 * MB as u64)).await;
         let work = async {
-            until_received(&loader, 4 * MB).await; // "a" is there, and for "b" there is no room
+            until_received(&loader, 4 * MB).await; // "a" has arrived, and "b" would exceed the limit
             for _ in 0..100 {
                 tokio::task::yield_now().await;
             }
@@ -131,26 +131,26 @@ fn a_tensor_that_found_no_room_and_was_loaded_is_not_fetched_again() {
             load_and_compare(&loader, "a").await;
             load_and_compare(&loader, "c").await;
         };
-        beside(loader.prefetch(names(&["a", "b", "c"]), Rc::new(())), work).await;
+        concurrently(loader.prefetch(names(&["a", "b", "c"]), Rc::new(())), work).await;
         assert!(loader.stats().bytes_received() <= 12 * MB as u64 + 65_536 + (300 << 10));
     });
-    let asks_for_b = |range: &Range<usize>| range.start == place_of("b").start;
-    assert_eq!(server.ranges().iter().filter(|range| asks_for_b(range)).count(), 1, "{:?}", server.ranges());
+    let is_b = |range: &Range<usize>| range.start == range_of("b").start;
+    assert_eq!(server.ranges().iter().filter(|range| is_b(range)).count(), 1, "{:?}", server.ranges());
 }
 
 #[test]
-fn who_stops_waiting_for_what_is_prefetched_leaves_it_as_it_was() {
+fn dropping_a_load_does_not_stop_its_prefetch() {
     let server = Server::new(|request| answer(&FILE, request).slowly(1));
     run(async {
         let loader = open(&server, options()).await;
         let work = async {
             until_received(&loader, MB).await;
-            let impatient = pin!(until_received(&loader, 2 * MB));
+            let received = pin!(until_received(&loader, 2 * MB));
             let load = pin!(load_and_compare(&loader, "a"));
-            assert!(matches!(future::select(load, impatient).await, Either::Right(_)));
+            assert!(matches!(future::select(load, received).await, Either::Right(_)));
         };
-        beside(loader.prefetch(names(&["a"]), Rc::new(())), work).await;
+        concurrently(loader.prefetch(names(&["a"]), Rc::new(())), work).await;
         load_and_compare(&loader, "a").await;
     });
-    assert_eq!(server.ranges()[1..], [place_of("a")]);
+    assert_eq!(server.ranges()[1..], [range_of("a")]);
 }

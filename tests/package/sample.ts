@@ -169,7 +169,7 @@ export function everyField(error: unknown): string {
   return `${error.name} ${code} ${where} ${error.tensor} ${error.status}: ${error.message} (${error.cause})`;
 }
 
-// @ts-expect-error: only `open` makes a loader.
+// @ts-expect-error: only `open` creates a loader.
 new StreamingLoader();
-// @ts-expect-error: a number is no source.
+// @ts-expect-error: a number is not a source.
 StreamingLoader.open(42);

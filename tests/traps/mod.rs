@@ -1,65 +1,65 @@
-//! The traps that other loaders fell into: what a server does, and what must come of it all the same. They are set to
-//! the native loader, one test each, and to the package in browsers.
+//! Traps: situations in which other loaders failed. Each trap defines the behaviour of a server and the expected
+//! result. The native tests run each trap as a test; the browser tests run them with the package.
 //!
-//! Whoever includes this module defines the macro `traps!` first: what becomes of a list of named traps.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a server of tests")]
+//! A crate that includes this module must define the macro `traps!` first, which receives the list of named traps.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-pub(crate) mod answers;
-pub(crate) mod breaking;
-#[allow(dead_code, reason = "shared with the tests of what is read and written")]
+#[allow(dead_code, reason = "shared with the native tests")]
 #[path = "../native/bytes.rs"]
 pub(crate) mod bytes;
-pub(crate) mod changing;
+pub(crate) mod changed_files;
+pub(crate) mod connections;
 pub(crate) mod model;
-pub(crate) mod retrying;
-#[allow(dead_code, reason = "each of its users needs another part of it")]
+pub(crate) mod responses;
+pub(crate) mod retries;
+#[allow(dead_code, reason = "each test that includes this module uses a part of it")]
 pub(crate) mod server;
-pub(crate) mod whole;
+pub(crate) mod whole_responses;
 
 use server::{Reply, Request};
 
-/// What is read of a file to open it: the head, unless it is longer.
-pub(crate) const HEAD_BYTES: usize = 65_536;
+/// The number of bytes that opening a file reads, unless its header is longer.
+pub(crate) const HEADER_BYTES: usize = 65_536;
 
-/// A busy machine is no stalled connection.
-const PATIENCE_MS: u64 = 5_000;
+/// The default stall timeout. It is long, because on a busy machine a delay must not count as a stall.
+const STALL_TIMEOUT_MS: u64 = 5_000;
 
-/// After a first failure, so many more are borne.
+/// The maximum number of retries.
 pub(crate) const ATTEMPTS: usize = 6;
 
 pub(crate) type Script = Box<dyn Fn(&Request) -> Reply + Send + Sync>;
 
-/// A server, what is asked of the loader, and what must come of it.
+/// The behaviour of a server, what is loaded from it, and the expected result.
 pub(crate) struct Trap {
     pub(crate) script: Script,
-    /// What is loaded, one after the other, once the model is open. Where the trap ends in an error, all but the last
-    /// succeed; where nothing is loaded, the model does not open.
+    /// What is loaded, one after the other, once the model is open. If an error is expected, all loads but the last
+    /// must succeed; if there are no loads, `open` must fail.
     pub(crate) loads: &'static [Load],
-    /// The codes of the error in which it ends, any of them; none where everything is loaded, bit-exact.
+    /// The accepted codes of the error. If there are none, everything must be loaded, bit-exact.
     pub(crate) codes: &'static [&'static str],
-    /// The status that the error tells.
+    /// The expected HTTP status of the error.
     pub(crate) status: Option<u16>,
-    /// How many requests it takes, exactly.
+    /// The exact number of requests.
     pub(crate) requests: Option<usize>,
-    /// How many bytes of bodies the server sends at most.
+    /// The maximum number of body bytes that the server sends.
     pub(crate) sent: Option<usize>,
-    /// The request so numbered comes so many milliseconds after the one before it, at least.
-    pub(crate) waits: Option<(usize, u64)>,
-    /// After how many milliseconds without a byte a connection counts as stalled.
-    pub(crate) patience_ms: u64,
+    /// The number of a request, and its minimum delay after the previous request in milliseconds.
+    pub(crate) min_delay: Option<(usize, u64)>,
+    /// The time in milliseconds after which a connection that delivers no bytes counts as stalled.
+    pub(crate) stall_timeout_ms: u64,
 }
 
-/// What is asked of an open model.
+/// A call of an open loader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Load {
-    /// One tensor, by `loadTensor`.
+    /// `loadTensor` of one tensor.
     One(&'static str),
-    /// Several, by `tensors()`.
+    /// `tensors()` with these names.
     Many(&'static [&'static str]),
 }
 
 impl Trap {
-    /// A trap out of which nothing but the open model comes.
+    /// A trap in which only the model is opened.
     pub(crate) fn new(script: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
         let script = Box::new(script);
         Trap {
@@ -69,8 +69,8 @@ impl Trap {
             status: None,
             requests: None,
             sent: None,
-            waits: None,
-            patience_ms: PATIENCE_MS,
+            min_delay: None,
+            stall_timeout_ms: STALL_TIMEOUT_MS,
         }
     }
 
@@ -94,11 +94,11 @@ impl Trap {
         Trap { sent: Some(bytes), ..self }
     }
 
-    pub(crate) fn with_patience(self, patience_ms: u64) -> Self {
-        Trap { patience_ms, ..self }
+    pub(crate) fn with_stall_timeout(self, stall_timeout_ms: u64) -> Self {
+        Trap { stall_timeout_ms, ..self }
     }
 
-    pub(crate) fn waits(self, before: usize, at_least_ms: u64) -> Self {
-        Trap { waits: Some((before, at_least_ms)), ..self }
+    pub(crate) fn with_min_delay(self, number: usize, delay_ms: u64) -> Self {
+        Trap { min_delay: Some((number, delay_ms)), ..self }
     }
 }

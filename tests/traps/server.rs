@@ -1,5 +1,4 @@
-//! A server on 127.0.0.1 that answers each request as its script says, and remembers what it was asked and what it
-//! sent.
+//! A scripted HTTP server on 127.0.0.1. It records the requests and the number of bytes that it sent.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,11 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// The size of the writes in which a body is sent.
 const PIECE_BYTES: usize = 16 << 10;
 
 const CUT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A request, and how many bytes of a body were sent in answer.
+/// A request, and the number of body bytes that were sent in response.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     /// Counted from 0, over all connections.
@@ -22,11 +22,11 @@ pub(crate) struct Request {
     pub(crate) path: String,
     /// The `Range` header, half-open.
     pub(crate) range: Option<Range<usize>>,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     headers: Vec<(String, String)>,
     pub(crate) at: Instant,
     pub(crate) sent: usize,
-    /// Whether the client closed the connection before it had the whole answer.
+    /// Whether the client closed the connection before the whole response was sent.
     pub(crate) is_abandoned: bool,
 }
 
@@ -36,36 +36,36 @@ impl Request {
     }
 }
 
-/// Gives any bytes of a file that nobody holds.
-type Make = fn(Range<usize>) -> Vec<u8>;
+/// Generates the bytes of a range of a file that is not in memory.
+type Generate = fn(Range<usize>) -> Vec<u8>;
 
-/// What to answer.
+/// A response.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
-    /// A body that is made while it is sent, in place of the other: which bytes, and how.
-    made: Option<(Range<usize>, Make)>,
+    /// A body that is generated while it is sent, instead of `body`: the range, and the function that generates it.
+    generated: Option<(Range<usize>, Generate)>,
     then: Then,
     /// The pause after each piece of the body.
     pause: Duration,
-    line: Option<Line>,
+    link: Option<Link>,
 }
 
-/// A line that several bodies share, each piece of which takes its time.
+/// A network link of limited bandwidth that several bodies share.
 #[derive(Debug, Clone)]
-pub(crate) struct Line {
+pub(crate) struct Link {
     piece: Duration,
     free_at: Arc<Mutex<Instant>>,
 }
 
-impl Line {
+impl Link {
     pub(crate) fn new(piece_ms: u64) -> Self {
-        Line { piece: Duration::from_millis(piece_ms), free_at: Arc::new(Mutex::new(Instant::now())) }
+        Link { piece: Duration::from_millis(piece_ms), free_at: Arc::new(Mutex::new(Instant::now())) }
     }
 
-    /// Waits for the next piece's turn.
+    /// Waits until the next piece may be sent.
     fn wait(&self) {
         let turn = {
             let mut free_at = self.free_at.lock().unwrap();
@@ -82,7 +82,7 @@ enum Then {
     KeepAlive,
     /// The connection is closed.
     Close,
-    /// Nothing more comes, and the connection stays open.
+    /// The server sends nothing more, and the connection stays open.
     Stall,
 }
 
@@ -92,28 +92,28 @@ impl Reply {
             status,
             headers: Vec::new(),
             body: body.to_vec(),
-            made: None,
+            generated: None,
             then: Then::KeepAlive,
             pause: Duration::ZERO,
-            line: None,
+            link: None,
         };
         reply.with("Content-Length", &body.len().to_string())
     }
 
-    /// A range of a file of so many bytes.
-    pub(crate) fn made(range: Range<usize>, file_length: usize, make: Make) -> Self {
+    /// A range of a file of `file_length` bytes, whose bytes are generated.
+    pub(crate) fn generated(range: Range<usize>, file_length: usize, generate: Generate) -> Self {
         let content_range = format!("bytes {}-{}/{file_length}", range.start, range.end - 1);
         let reply = Reply::new(206, b"").with("Content-Range", &content_range);
-        Reply { made: Some((range.clone(), make)), ..reply.with("Content-Length", &range.len().to_string()) }
+        Reply { generated: Some((range.clone(), generate)), ..reply.with("Content-Length", &range.len().to_string()) }
     }
 
-    /// The same with another body.
+    /// Replaces the body.
     pub(crate) fn with_body(self, body: &[u8]) -> Self {
         let reply = Reply { body: body.to_vec(), ..self };
         reply.with("Content-Length", &body.len().to_string())
     }
 
-    /// The same with a header, in place of one of that name.
+    /// Sets a header.
     pub(crate) fn with(self, name: &str, value: &str) -> Self {
         let mut reply = self.without(name);
         reply.headers.push((name.to_owned(), value.to_owned()));
@@ -125,7 +125,7 @@ impl Reply {
         self
     }
 
-    /// Closes the connection after so many bytes of the body.
+    /// Closes the connection after this number of body bytes.
     pub(crate) fn cut_after(mut self, bytes: usize) -> Self {
         if bytes < self.body.len() {
             self.body.truncate(bytes);
@@ -134,7 +134,7 @@ impl Reply {
         self
     }
 
-    /// Sends so many bytes of the body, then no more, but does not close the connection.
+    /// Stops sending after this number of body bytes, but does not close the connection.
     pub(crate) fn stall_after(mut self, bytes: usize) -> Self {
         self.body.truncate(bytes);
         self.then = Then::Stall;
@@ -147,12 +147,12 @@ impl Reply {
         self
     }
 
-    /// Sends the body over a line that it shares with others.
-    pub(crate) fn over(self, line: &Line) -> Self {
-        Reply { line: Some(line.clone()), ..self }
+    /// Sends the body over a link that it shares with others.
+    pub(crate) fn over(self, link: &Link) -> Self {
+        Reply { link: Some(link.clone()), ..self }
     }
 
-    /// Sends the body in chunks, so that its length is known at its end only.
+    /// Sends the body with chunked transfer encoding, so its length is unknown until its end.
     pub(crate) fn chunked(mut self) -> Self {
         let mut body = Vec::new();
         for chunk in self.body.chunks(10_000) {
@@ -166,7 +166,7 @@ impl Reply {
     }
 }
 
-/// The honest answer to a request for `file`: the range, the whole, or 416.
+/// The correct response to a request for `file`: the range, the whole file, or 416.
 pub(crate) fn answer(file: &[u8], request: &Request) -> Reply {
     match &request.range {
         None => whole(file),
@@ -181,7 +181,7 @@ pub(crate) fn answer(file: &[u8], request: &Request) -> Reply {
     }
 }
 
-/// The whole file, as a server that does not know Range sends it.
+/// The whole file, as a server without support for Range sends it.
 pub(crate) fn whole(file: &[u8]) -> Reply {
     Reply::new(200, file).with("ETag", "\"v1\"")
 }
@@ -195,7 +195,7 @@ pub(crate) struct Server {
 struct Shared {
     script: Box<dyn Fn(&Request) -> Reply + Send + Sync>,
     requests: Mutex<Vec<Request>>,
-    /// How many bodies are being sent, and the most that were at once.
+    /// How many bodies are being sent, and the maximum that were sent at the same time.
     sending: Mutex<(usize, usize)>,
     is_closed: AtomicBool,
 }
@@ -213,7 +213,7 @@ impl Server {
                     break;
                 }
                 let shared = Arc::clone(&acceptor);
-                thread::spawn(move || shared.attend(stream));
+                thread::spawn(move || shared.serve(stream));
             }
         });
         Server { origin, shared }
@@ -229,17 +229,17 @@ impl Server {
         self.shared.requests.lock().unwrap().clone()
     }
 
-    /// The ranges that were asked for so far.
+    /// The ranges that were requested so far.
     pub(crate) fn ranges(&self) -> Vec<Range<usize>> {
         self.requests().into_iter().map(|request| request.range.unwrap_or(0..usize::MAX)).collect()
     }
 
-    /// The most bodies that were being sent at once.
-    pub(crate) fn most_at_once(&self) -> usize {
+    /// The maximum number of bodies that were sent at the same time.
+    pub(crate) fn max_concurrent(&self) -> usize {
         self.shared.sending.lock().unwrap().1
     }
 
-    /// The body bytes that were sent so far.
+    /// The number of body bytes that were sent so far.
     pub(crate) fn sent(&self) -> usize {
         self.requests().iter().map(|request| request.sent).sum()
     }
@@ -253,12 +253,12 @@ impl Drop for Server {
 }
 
 impl Shared {
-    /// Answers one request after the other, until either side closes the connection.
-    fn attend(&self, mut stream: TcpStream) {
+    /// Serves the requests of a connection until either side closes it.
+    fn serve(&self, mut stream: TcpStream) {
         stream.set_nodelay(true).ok();
         while let Some(request) = self.receive(&mut stream) {
             if self.is_closed.load(Ordering::Relaxed) {
-                return; // a server that is gone answers on no connection
+                return; // a dropped server does not respond on open connections
             }
             let reply = (self.script)(&request);
             let headers = reply.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<String>();
@@ -277,31 +277,33 @@ impl Shared {
             match reply.then {
                 Then::KeepAlive => {}
                 Then::Close => {
-                    // What was sent arrives first, as over a longer line: browsers throw away what they have received
-                    // and not handed out yet when a connection breaks.
+                    // Waits until the client has read the bytes: browsers discard received bytes that the page has not
+                    // read yet when a connection breaks.
                     thread::sleep(if reply.body.is_empty() { Duration::ZERO } else { CUT_PAUSE });
                     return;
                 }
                 Then::Stall => {
                     stream.set_read_timeout(Some(Duration::from_secs(10))).ok();
-                    let is_gone = matches!(stream.read(&mut [0]), Ok(0)); // waits for that
-                    self.requests.lock().unwrap()[request.number].is_abandoned = is_gone;
+                    let is_closed = matches!(stream.read(&mut [0]), Ok(0)); // waits until the client closes it
+                    self.requests.lock().unwrap()[request.number].is_abandoned = is_closed;
                     return;
                 }
             }
         }
     }
 
-    /// Whether all of it went.
+    /// Sends the body. Returns whether all of it was sent.
     fn send_body(&self, stream: &mut TcpStream, request: &Request, reply: &Reply) -> bool {
-        let length = reply.made.as_ref().map_or(reply.body.len(), |(range, _)| range.len());
+        let length = reply.generated.as_ref().map_or(reply.body.len(), |(range, _)| range.len());
         for start in (0..length).step_by(PIECE_BYTES) {
             let piece = start..length.min(start + PIECE_BYTES);
-            if let Some(line) = &reply.line {
-                line.wait();
+            if let Some(link) = &reply.link {
+                link.wait();
             }
-            let sent = match &reply.made {
-                Some((range, make)) => stream.write_all(&make(range.start + piece.start..range.start + piece.end)),
+            let sent = match &reply.generated {
+                Some((range, generate)) => {
+                    stream.write_all(&generate(range.start + piece.start..range.start + piece.end))
+                }
                 None => stream.write_all(&reply.body[piece.clone()]),
             };
             if sent.is_err() {
@@ -337,7 +339,7 @@ impl Shared {
     }
 }
 
-/// A body that is being sent.
+/// Counts a body that is being sent, until it is dropped.
 struct Sending<'a>(&'a Mutex<(usize, usize)>);
 
 impl<'a> Sending<'a> {

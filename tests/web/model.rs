@@ -1,6 +1,6 @@
-//! A small APR v2 file, built by hand from the specification and by nothing of ours but LZ4.
+//! A small APR v2 file, built from the specification, independently of the library's writer.
 
-/// A tensor: name, number of f32 elements per row, rows, whether it is compressed.
+/// A tensor of `rows` × `columns` elements of F32.
 pub(crate) struct Tensor {
     pub(crate) name: &'static str,
     pub(crate) rows: u64,
@@ -16,13 +16,13 @@ pub(crate) const TENSORS: &[Tensor] = &[
     Tensor { name: "last", rows: 1, columns: 1, compressed: false },
 ];
 
-/// The elements of a tensor, little-endian.
+/// The bytes of a tensor, little-endian.
 pub(crate) fn data(tensor: &Tensor) -> Vec<u8> {
     let seed = tensor.name.len() as u32;
     (0..tensor.rows as u32 * tensor.columns as u32).flat_map(|i| ((i / 5 * seed) as f32).to_le_bytes()).collect()
 }
 
-/// The file.
+/// Builds the file.
 pub(crate) fn file() -> Vec<u8> {
     let (mut index, mut body) = (Vec::new(), Vec::new());
     index.extend((TENSORS.len() as u32).to_le_bytes());

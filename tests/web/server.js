@@ -1,4 +1,4 @@
-// A scripted `fetch` of one file, with one kind of misbehaviour.
+// A scripted `fetch` of one file. `behaviour` selects how it deviates from a correct server.
 
 export function server(bytes, behaviour) {
   const log = [];
@@ -11,9 +11,9 @@ export function server(bytes, behaviour) {
       },
     );
     const count = log.length;
-    const asked = range?.match(/^bytes=(\d+)-(\d+)$/);
-    const start = asked ? Number(asked[1]) : 0;
-    const end = asked ? Math.min(Number(asked[2]) + 1, bytes.length) : bytes.length;
+    const requested = range?.match(/^bytes=(\d+)-(\d+)$/);
+    const start = requested ? Number(requested[1]) : 0;
+    const end = requested ? Math.min(Number(requested[2]) + 1, bytes.length) : bytes.length;
     const partial = (slice = bytes.slice(start, end), headers = {}) =>
       new Response(stream(slice, behaviour, init.signal), {
         status: 206,
@@ -39,7 +39,7 @@ export function server(bytes, behaviour) {
       case "one-byte-more": return partial(
         bytes.slice(start, end + 1), { "Content-Range": `bytes ${start}-${end}/${bytes.length + 1}` },
       );
-      case "encoded-ranges": return asked ? partial(undefined, { "Content-Encoding": "gzip" }) : whole();
+      case "encoded-ranges": return requested ? partial(undefined, { "Content-Encoding": "gzip" }) : whole();
       case "is-busy-at-first": return count < 3 ? new Response("", { status: 503 }) : partial();
       case "cuts-now-and-then": return partial(
         count === 1 ? undefined : bytes.slice(start, Math.min(end, start + 50000)),
@@ -57,7 +57,7 @@ export function server(bytes, behaviour) {
         bytes.slice(start, count === 1 ? end : Math.floor((start + end) / 2)),
         { "Content-Length": String(end - start) },
       );
-      case "answers-once": return count === 1 ? partial() : new Promise(() => {});
+      case "responds-once": return count === 1 ? partial() : new Promise(() => {});
       case "changes": return partial(undefined, { ETag: count === 1 ? '"v1"' : '"v2"' });
       case "forbids": return new Response("no", { status: 403 });
       case "fails": throw new TypeError("Failed to fetch");
@@ -69,7 +69,7 @@ export function server(bytes, behaviour) {
     requests: () => log.length,
     ranges: () => log.map((entry) => entry.range),
     aborted: () => log.filter((entry) => entry.signal.aborted).length,
-    secrets: () => log.map(
+    credentials: () => log.map(
       (entry) => `${new URL(entry.url).pathname} ${entry.headers.authorization} ${entry.credentials}`,
     ),
   };

@@ -1,4 +1,4 @@
-//! What `--dtype` makes of a model.
+//! Conversions with a target dtype (`--dtype`).
 
 use super::model::{Folder, Given, noise, safetensors_file};
 use serde_json::json;
@@ -11,7 +11,7 @@ fn to(dtype: Dtype) -> ConvertOptions {
     ConvertOptions::default().with_dtype(Some(dtype))
 }
 
-/// Floats whose F16 and BF16 are known: 1.0, and 1.0 + 2^-20, which is nearer to 1.0 than to anything else.
+/// Floats with a known value as F16 and BF16: 1.0, and 1.0 + 2^-20, which both types round to 1.0.
 fn floats(count: usize) -> Vec<u8> {
     (0..count)
         .flat_map(|at| if at.is_multiple_of(2) { 1.0f32 } else { 1.0 + f32::EPSILON * 8.0 }.to_le_bytes())
@@ -19,7 +19,7 @@ fn floats(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn matrices_of_floats_are_cast_and_nothing_else_is() {
+fn only_matrices_of_floats_are_cast() {
     let folder = Folder::new();
     let tensors: [Given; 5] = [
         ("matrix", "F32", &[300, 64], floats(300 * 64)),
@@ -44,7 +44,7 @@ fn matrices_of_floats_are_cast_and_nothing_else_is() {
 }
 
 #[test]
-fn rows_that_fill_no_blocks_stay_and_are_named() {
+fn rows_that_do_not_fill_blocks_are_not_cast_and_cause_a_warning() {
     let folder = Folder::new();
     let tensors: [Given; 2] = [("matrix", "F32", &[3, 64], floats(3 * 64)), ("ragged", "F32", &[3, 33], floats(99))];
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
@@ -55,13 +55,13 @@ fn rows_that_fill_no_blocks_stay_and_are_named() {
     assert_eq!(reader.tensor("ragged").unwrap().dtype, Dtype::F32);
     let blocks = reader.tensor_slice("matrix").unwrap();
     assert_eq!(blocks.len(), 6 * 34);
-    // All elements are about 1: the scale is 1/127 as an F16, and each is 127 times that.
+    // All elements are about 1: the scale is 1/127 as an F16, and the quantized values are 127.
     assert_eq!(&blocks[..34], [&[0x08, 0x20][..], &[127; 32]].concat());
 }
 
-/// The dtype that was asked for is what the target must hold, not that of the source.
+/// The target format must support the requested dtype, not that of the source.
 #[test]
-fn a_cast_to_what_the_format_has_not_is_refused() {
+fn a_cast_to_an_unsupported_dtype_is_rejected() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &[("matrix", "F32", &[1, 32], floats(32))]));
     let options = to(Dtype::Q8_0).with_format(Some(&safetensors::FORMAT));

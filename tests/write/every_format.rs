@@ -1,4 +1,4 @@
-//! What holds for every format that is written.
+//! Conversions to every format.
 
 use super::corpus::{fixtures, root};
 use super::model::{Folder, content, varied};
@@ -14,33 +14,34 @@ fn to(format: &'static Format) -> ConvertOptions {
 }
 
 #[test]
-fn names_shapes_dtypes_and_bytes_come_back_from_every_format() {
+fn every_format_preserves_names_shapes_dtypes_and_bytes() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     let before = content(&folder.open("m.safetensors"));
     for format in write::formats() {
-        folder.convert("m.safetensors", "there", &to(format)).unwrap();
-        let there = folder.open("there");
-        assert_eq!(there.metadata().format, format.name);
-        assert_eq!(content(&there), before, "{format:?}");
-        there.verify(&()).unwrap();
-        folder.convert("there", "back.safetensors", &to(&safetensors::FORMAT).with_allow_loss(true)).unwrap();
-        let back = folder.open("back.safetensors");
-        assert_eq!(content(&back), before, "{format:?}");
+        folder.convert("m.safetensors", "converted", &to(format)).unwrap();
+        let converted = folder.open("converted");
+        assert_eq!(converted.metadata().format, format.name);
+        assert_eq!(content(&converted), before, "{format:?}");
+        converted.verify(&()).unwrap();
+        folder.convert("converted", "restored.safetensors", &to(&safetensors::FORMAT).with_allow_loss(true)).unwrap();
+        let restored = folder.open("restored.safetensors");
+        assert_eq!(content(&restored), before, "{format:?}");
         for (key, value) in [("format", "pt"), ("author", "Zoë")] {
-            assert_eq!(back.metadata().metadata[key], value, "{format:?}");
+            assert_eq!(restored.metadata().metadata[key], value, "{format:?}");
         }
     }
 }
 
-/// Every file of every tool, to every format: the same tensors, or a refusal that names what does not fit.
+/// Converts every fixture to every format. The result has the same tensors, or the error names what the format does not
+/// support.
 #[test]
-fn every_fixture_arrives_in_every_format_or_is_refused_by_name() {
+fn every_fixture_is_converted_to_every_format_or_rejected_with_a_reason() {
     let folder = Folder::new();
-    let mut arrived: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for fixture in fixtures() {
         let path = root().join(&fixture.path);
-        let Ok(reader) = Reader::open(&path) else { continue }; // sets whose other files lie elsewhere
+        let Ok(reader) = Reader::open(&path) else { continue }; // models whose other files are missing
         let before = content(&reader);
         for format in write::formats() {
             let what = format!("{} to {}", fixture.path, format.name);
@@ -49,19 +50,19 @@ fn every_fixture_arrives_in_every_format_or_is_refused_by_name() {
                     let after = folder.open("out");
                     assert_eq!(content(&after), before, "{what}");
                     after.verify(&()).unwrap_or_else(|error| panic!("{what}: {error}"));
-                    *arrived.entry(format.name).or_default() += 1;
+                    *counts.entry(format.name).or_default() += 1;
                 }
                 Err(error) => {
                     assert!(matches!(error.kind, ErrorKind::Unsupported | ErrorKind::Limit), "{what}: {error}");
-                    let names_it = error.place.tensor.is_some() || error.what.contains("metadata");
-                    assert!(names_it, "{what}: {error}");
+                    let has_reason = error.place.tensor.is_some() || error.what.contains("metadata");
+                    assert!(has_reason, "{what}: {error}");
                 }
             }
         }
     }
     for format in write::formats() {
-        // Most fixtures have ordinary tensors: a format that refuses more than half of them refuses too much.
-        assert!(arrived[format.name] > 40, "{arrived:?}");
+        // Most fixtures have common dtypes and shapes, so every format must accept at least this many.
+        assert!(counts[format.name] > 40, "{counts:?}");
     }
 }
 
@@ -77,9 +78,9 @@ fn the_same_input_gives_the_same_bytes() {
     }
 }
 
-/// A format that was written is left as it is by another conversion to itself.
+/// Converting a written file to its own format again does not change it.
 #[test]
-fn a_conversion_to_the_same_format_changes_no_byte() {
+fn converting_to_the_same_format_changes_no_byte() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     for format in write::formats() {

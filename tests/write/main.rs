@@ -1,4 +1,4 @@
-//! What the writers of all formats promise. The tests of each format are in its folder.
+//! Tests of conversions that apply to all formats. The tests of a single format are in its folder.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 

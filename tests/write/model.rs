@@ -1,4 +1,4 @@
-//! Models to convert, and what is in them.
+//! Models to convert, and their contents for comparison.
 
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -9,7 +9,7 @@ use weightstream::index::Tensor;
 use weightstream::native::Reader;
 use weightstream::write::{ConvertOptions, Converted, convert};
 
-/// A folder of files that goes away with the test.
+/// A temporary folder, which is deleted when it is dropped.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -38,16 +38,17 @@ impl Folder {
         names
     }
 
-    /// `from` may be the name of a file in the folder, or a whole path.
+    /// Converts a file. `from` is the name of a file in the folder, or an absolute path.
     pub(crate) fn convert(&self, from: impl AsRef<Path>, to: &str, options: &ConvertOptions) -> Result<Converted> {
         convert(&Reader::open(self.0.path().join(from))?, &self.path(to), options, &())
     }
 }
 
-/// A tensor for comparison: name, dtype, shape, layout, and each component's role, dtype and decoded bytes.
+/// The contents of a tensor, for comparison: name, dtype, shape, layout, and the role, dtype and decoded bytes of each
+/// component.
 pub(crate) type Content = (String, String, Vec<u64>, String, Vec<(String, String, Vec<u8>)>);
 
-/// What a model holds, by name: formats may order tensors as they need.
+/// The contents of a model, sorted by name, because formats may reorder tensors.
 pub(crate) fn content(reader: &Reader) -> Vec<Content> {
     let mut all: Vec<_> = reader.tensors().iter().map(|tensor| content_of(reader, tensor)).collect();
     all.sort();
@@ -73,7 +74,7 @@ fn content_of(reader: &Reader, tensor: &Tensor) -> Content {
 /// A tensor of a SafeTensors file: name, dtype, shape, bytes.
 pub(crate) type Given<'a> = (&'a str, &'a str, &'a [u64], Vec<u8>);
 
-/// A SafeTensors file put together by hand, so that it owes nothing to the library's writer.
+/// Builds a SafeTensors file independently of the library's writer.
 pub(crate) fn safetensors_file(metadata: Value, tensors: &[Given]) -> Vec<u8> {
     let mut header = Map::new();
     header.insert("__metadata__".to_owned(), metadata);
@@ -87,7 +88,7 @@ pub(crate) fn safetensors_file(metadata: Value, tensors: &[Given]) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes()[..], text.as_bytes(), &data].concat()
 }
 
-/// Bytes without a pattern, other ones for each seed.
+/// Incompressible bytes, determined by the seed.
 pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -99,7 +100,7 @@ pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-/// Names, shapes and sizes that are easy to get wrong, in dtypes that every format has.
+/// A SafeTensors file with unusual names, shapes and sizes, in dtypes that every format supports.
 pub(crate) fn varied() -> Vec<u8> {
     let tensors: [Given; 7] = [
         ("bytes", "U8", &[3], noise(1, 3)),

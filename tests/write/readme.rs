@@ -1,4 +1,4 @@
-//! The table of formats in the README is made from the registry, and the registry says what the code does.
+//! The table of formats in the README is generated from the registry, and the registry matches the code.
 
 use super::corpus::{fixtures, root};
 use super::model::{Folder, varied};
@@ -12,16 +12,16 @@ use weightstream::write::{Compression, ConvertOptions, DigestAlgorithm};
 const HEADER: &str = "| format | read | checked by | written | `--compress` | `--digest` | several files |\n\
                       | --- | --- | --- | --- | --- | --- | --- |\n";
 
-/// With `UPDATE_README=1` in the environment, the test writes the table into the README.
+/// With `UPDATE_README=1` in the environment, the test updates the table in the README.
 #[test]
-fn the_table_of_formats_in_the_readme_is_that_of_the_registry() {
+fn the_table_of_formats_in_the_readme_matches_the_registry() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     let readme = fs::read_to_string(&path).unwrap();
     let table = formats().iter().map(row).fold(HEADER.to_owned(), |table, row| table + &row);
     if readme.contains(&table) {
         return;
     }
-    let advice = "write it with `UPDATE_README=1 cargo test --test write readme`";
+    let advice = "update it with `UPDATE_README=1 cargo test --test write readme`";
     assert!(std::env::var_os("UPDATE_README").is_some(), "the README should have this table ({advice}):\n\n{table}");
     let start = readme.find("| format | read |").expect("the README has no table that begins with `| format | read |`");
     let length = readme[start..].find("\n\n").map_or(readme.len() - start, |end| end + 1);
@@ -29,7 +29,7 @@ fn the_table_of_formats_in_the_readme_is_that_of_the_registry() {
 }
 
 #[test]
-fn the_registry_has_every_folder_of_a_format() {
+fn the_registry_has_an_entry_for_every_format_folder() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/format");
     let folders = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
     let names: BTreeSet<_> = folders.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
@@ -39,7 +39,7 @@ fn the_registry_has_every_folder_of_a_format() {
 }
 
 #[test]
-fn the_registry_has_the_versions_and_checksums_that_are_read() {
+fn the_registry_lists_the_versions_and_checksums_that_are_read() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     let mut paths: Vec<_> = fixtures().into_iter().map(|fixture| root().join(fixture.path)).collect();
@@ -60,7 +60,7 @@ fn the_registry_has_the_versions_and_checksums_that_are_read() {
 }
 
 #[test]
-fn the_registry_has_the_options_that_writers_take() {
+fn the_registry_lists_the_options_that_writers_support() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     for format in weightstream::write::formats() {

@@ -1,4 +1,4 @@
-//! Compares the public API of the Rust library with its snapshot, so that every change of it is seen in review.
+//! Compares the public API of the Rust library with its snapshot, so that every change is visible in review.
 
 use std::collections::HashSet;
 use std::env;
@@ -35,14 +35,14 @@ pub fn run(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// One line for each public item. Implementations that the compiler derives or provides are left out.
+/// One line for each public item. Blanket, auto trait and derived implementations are omitted.
 fn public_api(project: &Project) -> Result<String> {
-    // A folder of its own: build scripts of dependencies run again when RUSTC_BOOTSTRAP changes.
+    // A separate folder, because build scripts of dependencies rerun when RUSTC_BOOTSTRAP changes.
     let target = project.target.join("api");
     let mut rustdoc = Command::new("cargo");
     rustdoc.args(["rustdoc", "--package", "weightstream", "--lib", "--target-dir"]).arg(&target);
     rustdoc.args(["--", "-Z", "unstable-options", "--output-format", "json"]);
-    // The JSON of rustdoc is unstable, and a stable compiler writes it only with this.
+    // The JSON output of rustdoc is unstable. A stable compiler requires this variable.
     rustdoc.env("RUSTC_BOOTSTRAP", "1").env_remove("RUSTDOCFLAGS").current_dir(&project.root);
     command::quiet(&mut rustdoc, RUSTDOC_LIMIT)?;
 

@@ -1,4 +1,4 @@
-//! Packages of Debian and its children, for what no other registry carries.
+//! Installs packages of Debian and its derivatives, for tools that no other registry has.
 
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -8,19 +8,19 @@ use anyhow::{Context, Result, bail};
 
 use crate::command;
 
-/// apt works for one caller at a time. Holds whether the package lists are up to date.
+/// Whether the package lists are up to date. The lock is held while apt runs, because it does not run concurrently.
 static LISTS_ARE_FRESH: Mutex<bool> = Mutex::new(false);
 
-/// A mirror can be slow; one that answers nothing must not hang a build machine for hours.
+/// The time limit of an apt command. A mirror can be slow, but one that does not respond must not block CI for hours.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Installs packages, with `sudo` where we are not root.
+/// Installs packages, with `sudo` if the user is not root.
 pub fn install(packages: &[&str]) -> Result<()> {
     let list = packages.join(" ");
     if command::in_path("apt-get").is_none() {
-        bail!("there is no apt-get here; install by hand what Debian calls {list}");
+        bail!("apt-get not found; install the equivalents of these Debian packages manually: {list}");
     }
-    update_and_install(packages).with_context(|| format!("install by hand: apt-get install {list}"))
+    update_and_install(packages).with_context(|| format!("install manually: apt-get install {list}"))
 }
 
 fn update_and_install(packages: &[&str]) -> Result<()> {
@@ -37,7 +37,7 @@ fn apt_get(args: &[&str]) -> Result<()> {
         Command::new("apt-get")
     } else {
         let mut sudo = Command::new("sudo");
-        // Nobody is there to type a password: fail at once.
+        // Fails instead of prompting for a password.
         sudo.args(["-n", "apt-get"]);
         sudo
     };

@@ -1,4 +1,4 @@
-//! Finding browsers, what steers them, and a server that is not ours.
+//! Finds or installs browsers, their WebDriver servers and nginx.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::{apt, command, setup};
 
-/// Chrome before `chromium-browser`: on Ubuntu the latter may be a stub that only says where to get the real one.
+/// Chrome comes before `chromium-browser`, which may be a stub on Ubuntu.
 const BROWSERS: [&str; 6] = [
     "chromium",
     "google-chrome",
@@ -18,40 +18,40 @@ const BROWSERS: [&str; 6] = [
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
 ];
 
-/// A browser that speaks the Chrome DevTools Protocol: `$CHROME`, an installed one, else Debian's.
+/// A browser that supports the Chrome DevTools Protocol: `$CHROME`, an installed one, or Debian's.
 pub fn chromium() -> Result<PathBuf> {
-    // A bare machine has no font; without one, pages would show no text.
+    // A minimal system has no fonts, so pages would show no text.
     ready("Chromium", "CHROME", &BROWSERS, &["chromium", "fonts-liberation"])
 }
 
-/// The WebDriver server for it: `$CHROMEDRIVER`, an installed one, else Debian's.
+/// The WebDriver server of Chromium: `$CHROMEDRIVER`, an installed one, or Debian's.
 pub fn chromedriver() -> Result<PathBuf> {
     ready("chromedriver", "CHROMEDRIVER", &["chromedriver"], &["chromium-driver"])
 }
 
-/// Firefox: `$FIREFOX`, an installed one, else Debian's.
+/// Firefox: `$FIREFOX`, an installed one, or Debian's.
 pub fn firefox() -> Result<PathBuf> {
     ready("Firefox", "FIREFOX", &["firefox-esr", "firefox"], &["firefox-esr", "fonts-liberation"])
 }
 
-/// The WebDriver server of WebKitGTK, which brings its browser.
+/// The WebDriver server of WebKitGTK, which includes the browser.
 pub fn webkit_driver() -> Result<PathBuf> {
-    present("WebKitWebDriver", &["webkit2gtk-driver"])
+    find_or_install("WebKitWebDriver", &["webkit2gtk-driver"])
 }
 
-/// A screen that nobody sees, for WebKitGTK, which has no headless mode.
+/// A virtual display for WebKitGTK, which has no headless mode.
 pub fn xvfb() -> Result<PathBuf> {
-    present("Xvfb", &["xvfb"])
+    find_or_install("Xvfb", &["xvfb"])
 }
 
-/// A web server.
+/// The nginx web server.
 pub fn nginx() -> Result<PathBuf> {
-    present("nginx", &["nginx-light"])
+    find_or_install("nginx", &["nginx-light"])
 }
 
-/// A program that does not tell its version.
-fn present(program: &str, packages: &[&str]) -> Result<PathBuf> {
-    // Debian has some where a person's PATH does not lead.
+/// Finds or installs a program without running it, because it has no `--version` option.
+fn find_or_install(program: &str, packages: &[&str]) -> Result<PathBuf> {
+    // Debian installs some programs in a folder that is not in the PATH of a user.
     let system = Path::new("/usr/sbin").join(program);
     let find = || command::in_path(program).or_else(|| system.is_file().then(|| system.clone()));
     let find = || find().map(|path| path.display().to_string());
@@ -65,26 +65,26 @@ fn ready(name: &str, variable: &str, programs: &[&str], packages: &[&str]) -> Re
         None => programs.iter().copied().find_map(working),
     };
     let install = || match &chosen {
-        Some(chosen) => bail!("{variable} names {chosen}, which does not run"),
+        Some(chosen) => bail!("{variable} is {chosen}, which cannot be run"),
         None => apt::install(packages),
     };
     Ok(setup::ready(name, find, install)?.path)
 }
 
-/// A program that answered when asked for its version.
-struct Working {
+/// A program whose `--version` option works.
+struct FoundProgram {
     path: PathBuf,
     version: String,
 }
 
-impl std::fmt::Display for Working {
+impl std::fmt::Display for FoundProgram {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         write!(f, "{}, {}", self.version, self.path.display())
     }
 }
 
-fn working(program: &str) -> Option<Working> {
+fn working(program: &str) -> Option<FoundProgram> {
     let path = if Path::new(program).is_absolute() { program.into() } else { command::in_path(program)? };
     let version = command::output(Command::new(&path).arg("--version")).ok()?;
-    Some(Working { path, version: version.trim().to_owned() })
+    Some(FoundProgram { path, version: version.trim().to_owned() })
 }

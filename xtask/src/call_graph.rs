@@ -1,4 +1,4 @@
-//! A WebAssembly module as functions that call each other.
+//! The call graph of a WebAssembly module.
 
 use std::ops::Range;
 
@@ -7,19 +7,19 @@ use wasmparser::{ElementItems, ExternalKind, KnownCustom, Name, Operator, Parser
 
 pub struct CallGraph<'a> {
     module: &'a [u8],
-    /// Imported ones first, as functions are numbered.
+    /// All functions by index; imported ones come first.
     functions: Vec<Function>,
-    /// What is called from outside, or through a table.
+    /// Functions that are exported, or called through a table.
     roots: Vec<u32>,
-    /// What a debugger reads and a browser does not.
+    /// The range of the name section, which only debuggers read.
     names: Option<Range<usize>>,
 }
 
 #[derive(Default)]
 struct Function {
-    /// The path in Rust.
+    /// The Rust path of the function.
     name: String,
-    /// Where its code is in the module; nowhere for an imported one.
+    /// The range of its code in the module, empty for an imported function.
     code: Range<usize>,
     calls: Vec<u32>,
 }
@@ -76,14 +76,14 @@ impl<'a> CallGraph<'a> {
         Ok(graph)
     }
 
-    /// The module for a browser.
+    /// The module without its name section.
     pub fn without_names(&self) -> Vec<u8> {
         self.without(self.names.clone())
     }
 
-    /// As [`CallGraph::without_names`], and without the code that nothing could reach if the functions that `is_gone`
-    /// were not there. That is no module any more, but as long as one.
-    pub fn without_functions(&self, is_gone: impl Fn(&str) -> bool) -> Vec<u8> {
+    /// Like [`CallGraph::without_names`], and without the code that is unreachable if the functions that `is_removed`
+    /// selects do not exist. The result is not a valid module, but has the size of one.
+    pub fn without_functions(&self, is_removed: impl Fn(&str) -> bool) -> Vec<u8> {
         let mut is_reached = vec![false; self.functions.len()];
         let mut queue = self.roots.clone();
         while let Some(number) = queue.pop() {
@@ -92,7 +92,7 @@ impl<'a> CallGraph<'a> {
             else {
                 continue;
             };
-            if !*is_reached && !is_gone(&function.name) {
+            if !*is_reached && !is_removed(&function.name) {
                 *is_reached = true;
                 queue.extend(&function.calls);
             }
@@ -101,7 +101,7 @@ impl<'a> CallGraph<'a> {
         self.without(unreached.map(|(function, _)| function.code.clone()).chain(self.names.clone()))
     }
 
-    /// The module without some ranges, which are in their order.
+    /// The module without these ranges, which must be sorted.
     fn without(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> Vec<u8> {
         let (mut rest, mut position) = (Vec::with_capacity(self.module.len()), 0);
         for range in ranges.into_iter().filter(|range| !range.is_empty()) {
@@ -143,7 +143,7 @@ impl<'a> CallGraph<'a> {
     }
 }
 
-/// The function that an operator calls, or refers to for somebody to call.
+/// The function that an operator calls or references.
 fn called(operator: &Operator) -> Option<u32> {
     match operator {
         Operator::Call { function_index: function }
@@ -157,7 +157,7 @@ fn called(operator: &Operator) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// `a`, which is exported, calls `b`, which calls `c`; each is named.
+    /// A module that exports `a`, which calls `b`, which calls `c`. It has a name section.
     const MODULE: &[u8] = b"\0asm\x01\0\0\0\
         \x01\x04\x01\x60\0\0\
         \x03\x04\x03\0\0\0\
@@ -166,7 +166,7 @@ mod tests {
         \0\x11\x04name\x01\x0a\x03\0\x01a\x01\x01b\x02\x01c";
 
     #[test]
-    fn without_a_function_goes_what_only_it_calls() {
+    fn removing_a_function_removes_functions_that_only_it_calls() {
         let graph = CallGraph::read(MODULE).unwrap();
         let whole = graph.without_names();
         assert_eq!(whole, MODULE[..MODULE.len() - 19]);

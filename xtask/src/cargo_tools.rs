@@ -1,5 +1,4 @@
-//! Tools from crates.io, each in a folder of its own version: clones that pin other versions do not disturb one
-//! another.
+//! Tools from crates.io. Each version has its own folder, so that clones with different versions do not conflict.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::project::Project;
 use crate::{command, setup};
 
-/// Two slow cores need some four minutes for the largest tool.
+/// Two slow cores need about four minutes for the largest tool.
 const INSTALL_LIMIT: Duration = Duration::from_secs(1500);
 
 const WASM_PACK_VERSION: &str = "0.15.1";
@@ -19,7 +18,7 @@ const CARGO_FUZZ_VERSION: &str = "0.13.2";
 const CARGO_DENY_VERSION: &str = "0.20.2";
 const GECKODRIVER_VERSION: &str = "0.36.0";
 
-/// Compiles a tool in a third of the time: cargo-deny takes 75 seconds of one core in place of 210.
+/// Compiles a tool in a third of the time: cargo-deny takes 75 seconds of one core instead of 210.
 const UNOPTIMISED: [(&str, &str); 3] = [
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
@@ -48,7 +47,7 @@ pub fn cargo_deny(project: &Project) -> Result<PathBuf> {
     installed_with(project, "cargo-deny", "cargo-deny", CARGO_DENY_VERSION, &UNOPTIMISED)
 }
 
-/// The folder with `geckodriver`, which steers Firefox.
+/// The folder with `geckodriver`, the WebDriver server of Firefox.
 pub fn geckodriver(project: &Project) -> Result<PathBuf> {
     installed(project, "geckodriver", "geckodriver", GECKODRIVER_VERSION)
 }
@@ -57,7 +56,7 @@ fn installed(project: &Project, package: &str, program: &str, version: &str) -> 
     installed_with(project, package, program, version, &[])
 }
 
-/// Installs with these environment variables.
+/// Installs a tool with these environment variables set.
 fn installed_with(
     project: &Project,
     package: &str,
@@ -68,16 +67,16 @@ fn installed_with(
     let folder = project.tools.join(format!("{package}-{version}"));
     let bin = folder.join("bin");
     let find = || {
-        let says = command::output(Command::new(bin.join(program)).arg("--version")).ok()?;
-        (says.lines().next() == Some(&format!("{program} {version}"))).then(|| bin.display().to_string())
+        let version_text = command::output(Command::new(bin.join(program)).arg("--version")).ok()?;
+        (version_text.lines().next() == Some(&format!("{program} {version}"))).then(|| bin.display().to_string())
     };
     let install = || {
         let build = folder.join("build");
         let mut cargo = Command::new("cargo");
         cargo.args(["install", "--locked", package, "--version", version, "--root"]).arg(&folder);
-        // A build folder of its own: sharing the clone's would make the installs wait for one another's lock.
+        // A separate build folder: with a shared one, concurrent installs would wait for its lock.
         cargo.arg("--target-dir").arg(&build);
-        // The person's flags are for their own builds, not for our tools.
+        // The user's compiler flags do not apply to these tools.
         cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CARGO_BUILD_TARGET");
         cargo.envs(variables.iter().copied());
         command::quiet(&mut cargo, INSTALL_LIMIT)?;
@@ -93,5 +92,5 @@ pub fn locked_version(workspace: &Path, package: &str) -> Result<String> {
     let name = format!("name = \"{package}\"");
     let mut after = lock.lines().skip_while(|line| *line != name);
     let version = after.nth(1).and_then(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
-    Ok(version.with_context(|| format!("Cargo.lock names no version of {package}"))?.to_owned())
+    Ok(version.with_context(|| format!("Cargo.lock has no version of {package}"))?.to_owned())
 }

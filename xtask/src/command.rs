@@ -1,4 +1,4 @@
-//! Running other programs, with errors that name the command and what it said.
+//! Runs other programs. Errors contain the command and its output.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,47 +10,46 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// Runs a command whose output the person should see.
+/// Runs a command with its output visible to the user.
 pub fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot run {}", spelled(command)))?;
+    let status = command.status().with_context(|| format!("cannot run {}", describe(command)))?;
     if !status.success() {
-        bail!("{} failed ({status})", spelled(command));
+        bail!("{} failed ({status})", describe(command));
     }
     Ok(())
 }
 
-/// Runs a command and gives its standard output; what it wrote to standard error is part of the error.
+/// Runs a command and returns its standard output. Its standard error is part of the error.
 pub fn output(command: &mut Command) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {}", spelled(command)))?;
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {}", describe(command)))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{} failed ({})\n{}", spelled(command), output.status, said.trim_end());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        bail!("{} failed ({})\n{}", describe(command), output.status, stderr.trim_end());
     }
-    String::from_utf8(output.stdout).with_context(|| format!("{} wrote no UTF-8", spelled(command)))
+    String::from_utf8(output.stdout).with_context(|| format!("the output of {} is not UTF-8", describe(command)))
 }
 
-/// Runs a command whose output matters only when it fails. It gets no input and no more than `limit` of time.
+/// Runs a command without input and shows its output only if it fails. Stops it after `limit`.
 pub fn quiet(command: &mut Command, limit: Duration) -> Result<()> {
     both_outputs(command, limit).map(drop)
 }
 
-/// Like [`quiet`], but returns what the command wrote to standard output and standard error, in the order in which it
-/// wrote it.
+/// Like [`quiet`], but returns the interleaved standard output and standard error of the command.
 pub fn both_outputs(command: &mut Command, limit: Duration) -> Result<String> {
     let mut log = tempfile::tempfile()?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
     let outcome = status_within(command, limit);
-    let mut said = String::new();
+    let mut written = String::new();
     log.rewind()?;
-    log.read_to_string(&mut said)?;
+    log.read_to_string(&mut written)?;
     match outcome? {
-        Some(status) if status.success() => Ok(said),
-        Some(status) => bail!("{} failed ({status})\n{}", spelled(command), said.trim_end()),
-        None => bail!("{} was stopped after {} s\n{}", spelled(command), limit.as_secs(), said.trim_end()),
+        Some(status) if status.success() => Ok(written),
+        Some(status) => bail!("{} failed ({status})\n{}", describe(command), written.trim_end()),
+        None => bail!("{} was stopped after {} s\n{}", describe(command), limit.as_secs(), written.trim_end()),
     }
 }
 
-/// Where the shell would find a program.
+/// The path of a program in `PATH`, as a shell finds it.
 pub fn in_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?)
         .map(|folder| folder.join(program).with_extension(env::consts::EXE_EXTENSION))
@@ -61,19 +60,19 @@ pub fn in_path(program: &str) -> Option<PathBuf> {
 pub fn path_starting_with<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Result<OsString> {
     let rest = env::var_os("PATH").unwrap_or_default();
     let all = folders.into_iter().map(Path::to_path_buf).chain(env::split_paths(&rest));
-    env::join_paths(all).context("a folder's name does not fit into PATH")
+    env::join_paths(all).context("a folder name contains the separator of PATH")
 }
 
-/// The command as a person would type it, for messages.
-pub fn spelled(command: &Command) -> String {
+/// The command and its arguments, for messages.
+pub fn describe(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
     format!("`{}`", words.join(" "))
 }
 
-/// `None` when the time was up and the command was ended.
+/// Returns `None` if the command was killed after the time limit.
 fn status_within(command: &mut Command, limit: Duration) -> Result<Option<ExitStatus>> {
-    let mut child = command.spawn().with_context(|| format!("cannot run {}", spelled(command)))?;
+    let mut child = command.spawn().with_context(|| format!("cannot run {}", describe(command)))?;
     let end = Instant::now() + limit;
     loop {
         if let Some(status) = child.try_wait()? {

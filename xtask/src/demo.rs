@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: the page, the package and the model behind our own range server.
+//! `cargo xtask demo`: serves the demo page, the package and the model.
 
 use std::io;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::model::{self, Model};
 use crate::package;
 use crate::project::Project;
 
-/// Where the page is looked for first; another port serves as well.
-const USUAL_PORT: u16 = 8080;
+/// The default port. If it is in use, a free one is chosen.
+const DEFAULT_PORT: u16 = 8080;
 
 const MODELS: &str = "/models";
 
-/// The demo, served in the background.
+/// The demo, served by a background thread.
 pub struct Demo {
     pub server: Running,
     pub model: Model,
-    /// What was asked of the model's files, as the server saw it.
+    /// Counts the requests for files of the model.
     pub traffic: Arc<Traffic>,
 }
 
@@ -40,30 +40,30 @@ impl Traffic {
         self.bytes.fetch_add(exchange.bytes_sent, Ordering::Relaxed);
     }
 
-    /// Requests and bytes so far, which are not counted any more.
+    /// Returns the requests and bytes so far and resets the counters.
     pub fn take(&self) -> (u64, u64) {
         (self.requests.swap(0, Ordering::Relaxed), self.bytes.swap(0, Ordering::Relaxed))
     }
 
-    /// Bytes of bodies.
+    /// The number of bytes in response bodies.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 }
 
-/// Builds and serves the demo for a person, until the process is interrupted.
+/// Builds and serves the demo until the process is interrupted.
 pub fn run(project: &Project, port: Option<u16>) -> Result<()> {
     let (server, model) = site(project)?;
     let bound = match port {
         Some(port) => server.bind(("127.0.0.1", port))?,
-        None => match server.bind(("127.0.0.1", USUAL_PORT)) {
+        None => match server.bind(("127.0.0.1", DEFAULT_PORT)) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => site(project)?.0.bind("127.0.0.1:0")?,
             bound => bound?,
         },
     };
     eprintln!("demo: {} tensors in {}", model.expected.len(), model.folder.display());
     println!("{}/", bound.url());
-    eprintln!("demo: open this address in a browser; Ctrl-C ends the server");
+    eprintln!("demo: open this URL in a browser; press Ctrl-C to stop the server");
     bound.run();
     Ok(())
 }
@@ -83,12 +83,12 @@ impl Demo {
         Ok(Demo { server: bound.spawn(), model, traffic })
     }
 
-    /// An address of the page.
+    /// The URL of the page, with a path or query appended.
     pub fn page(&self, query: &str) -> String {
         format!("{}/{query}", self.server.url())
     }
 
-    /// The address of the demo model's manifest, without the origin.
+    /// The URL of the demo model's manifest, without the origin.
     pub fn manifest(&self) -> String {
         format!("{MODELS}/{}", model::MANIFEST)
     }

@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz`: the fuzz targets under libFuzzer and AddressSanitizer, each for a while, seeded with the
+//! `cargo xtask fuzz`: runs the fuzz targets with libFuzzer and AddressSanitizer for a limited time, seeded with the
 //! fixtures.
 //!
-//! The parsers have no unsafe code, but what they call has: the decoder of `structured-zstd` alone has 236 unsafe
-//! blocks. Wrong accesses of theirs would go unnoticed without a sanitizer.
+//! The parsers have no unsafe code, but their dependencies do: the decoder of `structured-zstd` alone has 236 unsafe
+//! blocks. Without a sanitizer, most invalid memory accesses go undetected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,41 +14,42 @@ use weightstream::format::formats;
 use crate::project::Project;
 use crate::{cargo_tools, command};
 
-/// What watches the memory of a fuzz target.
+/// The sanitizer of a fuzz target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Sanitizer {
-    /// AddressSanitizer: accesses out of bounds and after the end of a life, leaks.
+    /// AddressSanitizer: detects out-of-bounds accesses, use after free and leaks.
     Address,
-    /// Nothing: for systems that rustc has no sanitizer for. Wrong accesses that do not crash go unnoticed.
+    /// No sanitizer, for systems that rustc does not support one for. Only accesses that crash are detected.
     None,
 }
 
-/// The target whose inputs begin with the script of a network, and how long that is. The fixtures alone would lose
-/// their heads to it.
-const SCRIPTED: (&str, u8) = ("load", 64);
+/// The target whose inputs start with a script of the simulated network, and the length of the script. Its seeds are
+/// fixtures with a script prepended.
+const NETWORK_TARGET: (&str, u8) = ("load", 64);
 
-/// Targets whose inputs are bare Zstandard frames: they write their own, and the fixtures say nothing to them.
-const FRAMES: [&str; 2] = ["zstd_c", "zstd_c_scalar"];
+/// Targets whose inputs are plain Zstandard frames. They generate their own seeds instead of using fixtures.
+const ZSTD_TARGETS: [&str; 2] = ["zstd_c", "zstd_c_scalar"];
 
-/// The most memory of a target. What AddressSanitizer keeps aside to notice accesses after a life belongs to it.
+/// The memory limit of a target. It includes the quarantine with which AddressSanitizer detects use after free.
 const MEMORY_LIMIT: &str = "-rss_limit_mb=1024";
 const SANITIZER_OPTIONS: &str = "quarantine_size_mb=32";
 
-/// The target that runs for each format, and the variable that tells it which.
+/// The target that runs once for each format, and the environment variable that selects the format.
 const PARSER: &str = "parser";
 const FORMAT_VARIABLE: &str = "FUZZ_FORMAT";
 
-/// The manifests of all formats, which are JSON.
+/// The name under which the JSON manifests of all formats are fuzzed.
 const MANIFEST: &str = "manifest";
 
-/// Runs the parser of one format or one other target, or all of them in turn, each for so many seconds. What they find
-/// lies in `fuzz/artifacts/` then.
+/// Runs the parser of one format, one other target, or all of them in turn, each for `seconds`. Findings are written
+/// to `fuzz/artifacts/`.
 pub fn run(project: &Project, wanted: Option<&str>, seconds: u64, sanitizer: Sanitizer) -> Result<()> {
     let parsers: Vec<_> = formats().iter().map(|format| format.name).chain([MANIFEST]).collect();
     let mut names: Vec<String> = parsers.iter().map(|name| (*name).to_owned()).collect();
     names.extend(targets(project)?.into_iter().filter(|name| name != PARSER));
     if let Some(wanted) = wanted {
-        ensure!(names.iter().any(|name| name == wanted), "there is no target {wanted}, only {}", names.join(", "));
+        let is_known = names.iter().any(|name| name == wanted);
+        ensure!(is_known, "unknown target {wanted}; the targets are {}", names.join(", "));
         names.retain(|name| name == wanted);
     }
     let target_of = |name: &str| if parsers.contains(&name) { PARSER.to_owned() } else { name.to_owned() };
@@ -61,18 +62,18 @@ pub fn run(project: &Project, wanted: Option<&str>, seconds: u64, sanitizer: San
         fs::create_dir_all(&corpus)?;
         let mut cargo = cargo_fuzz(project, &bin, "run", sanitizer);
         cargo.arg(target_of(&name)).arg(&corpus).env(FORMAT_VARIABLE, &name);
-        if name == SCRIPTED.0 {
-            cargo.arg(scripted(project, &fixtures)?);
-        } else if !FRAMES.contains(&name.as_str()) {
+        if name == NETWORK_TARGET.0 {
+            cargo.arg(network_seeds(project, &fixtures)?);
+        } else if !ZSTD_TARGETS.contains(&name.as_str()) {
             cargo.arg(&fixtures);
         }
         cargo.args(["--", &format!("-max_total_time={seconds}"), MEMORY_LIMIT, "-print_final_stats=1"]);
-        command::run(&mut cargo).with_context(|| format!("{name} found something"))?;
+        command::run(&mut cargo).with_context(|| format!("{name} failed"))?;
     }
     Ok(())
 }
 
-/// The targets as cargo-fuzz knows them, sorted.
+/// The names of the targets in cargo-fuzz, sorted.
 fn targets(project: &Project) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(project.root.join("fuzz/fuzz_targets"))? {
@@ -87,12 +88,12 @@ impl Sanitizer {
     fn name(self) -> &'static str {
         match self {
             Sanitizer::Address => "with AddressSanitizer",
-            Sanitizer::None => "WITHOUT a sanitizer: wrong accesses to memory that do not crash go unnoticed",
+            Sanitizer::None => "WITHOUT a sanitizer: invalid memory accesses that do not crash go undetected",
         }
     }
 }
 
-/// A command of cargo-fuzz, for targets that this sanitizer watches.
+/// A command of cargo-fuzz with this sanitizer.
 fn cargo_fuzz(project: &Project, bin: &Path, command: &str, sanitizer: Sanitizer) -> Command {
     let fuzz = project.root.join("fuzz");
     let mut cargo = Command::new(bin.join("cargo-fuzz"));
@@ -100,10 +101,10 @@ fn cargo_fuzz(project: &Project, bin: &Path, command: &str, sanitizer: Sanitizer
     match sanitizer {
         Sanitizer::Address => {
             cargo.arg("address").env("ASAN_OPTIONS", SANITIZER_OPTIONS);
-            // rustc hides its sanitizers behind a flag of nightly ones; their runtime comes with all of them.
+            // Sanitizers are an unstable option of rustc. Stable compilers include their runtime, too.
             cargo.env("RUSTC_BOOTSTRAP", "1");
-            // The C library is watched, too. GCC poisons a constant table of its for good when it leaves the table's
-            // scope.
+            // The C library is also sanitized. GCC permanently poisons one of its constant tables when the scope of
+            // the table ends, hence this flag.
             cargo.env("CFLAGS", "-fno-sanitize-address-use-after-scope");
         }
         Sanitizer::None => drop(cargo.arg("none")),
@@ -113,27 +114,27 @@ fn cargo_fuzz(project: &Project, bin: &Path, command: &str, sanitizer: Sanitizer
     cargo
 }
 
-/// Apart from running, so that a missing sanitizer is no finding.
+/// Builds separately from running, so that a missing sanitizer is not reported as a finding.
 fn build(cargo: &mut Command, sanitizer: Sanitizer) -> Result<()> {
     command::run(cargo).with_context(|| match sanitizer {
         Sanitizer::Address => {
             "the fuzz targets cannot be built with AddressSanitizer (which rustc has for Linux and macOS on x86-64 and \
-             ARM64). `--sanitizer none` fuzzes without, and misses wrong accesses to memory that do not crash"
+             ARM64). `--sanitizer none` fuzzes without it, and misses invalid memory accesses that do not crash"
         }
         Sanitizer::None => "the fuzz targets cannot be built",
     })
 }
 
-/// A folder of the fixtures, each behind a script of its own.
-fn scripted(project: &Project, fixtures: &Path) -> Result<PathBuf> {
-    let seeds = project.target.join("fuzz-seeds").join(SCRIPTED.0);
+/// Writes a folder of seeds: each fixture with a network script prepended.
+fn network_seeds(project: &Project, fixtures: &Path) -> Result<PathBuf> {
+    let seeds = project.target.join("fuzz-seeds").join(NETWORK_TARGET.0);
     fs::create_dir_all(&seeds)?;
     for folder in fs::read_dir(fixtures)?.map(|entry| Ok(entry?.path())).filter(is_folder) {
         for (number, file) in fs::read_dir(folder?)?.enumerate() {
             let file = file?;
             if file.file_type()?.is_file() {
-                // An odd byte says that one more request follows.
-                let script = (0..SCRIPTED.1).map(|at| at.wrapping_mul(37).wrapping_add(number as u8) | 1);
+                // An odd byte means that another request follows.
+                let script = (0..NETWORK_TARGET.1).map(|at| at.wrapping_mul(37).wrapping_add(number as u8) | 1);
                 let input: Vec<u8> = script.chain(fs::read(file.path())?).collect();
                 fs::write(seeds.join(file.file_name()), input)?;
             }

@@ -1,5 +1,5 @@
-//! What the project's tasks, its end-to-end tests and its benchmarks share: finding and installing tools, building the
-//! npm package, and the demo's model.
+//! Code shared by the project's tasks, end-to-end tests and benchmarks: installing tools, building the npm package and
+//! preparing the demo model.
 
 #![allow(missing_debug_implementations, clippy::missing_errors_doc, reason = "used only by programs of this workspace")]
 
@@ -13,7 +13,6 @@ pub mod demo;
 pub mod environment;
 pub mod expected;
 pub mod fuzz;
-pub mod lanes;
 #[cfg(test)]
 pub mod line_length;
 pub mod links;
@@ -23,6 +22,7 @@ pub mod msrv;
 pub mod npm;
 pub mod package;
 pub mod package_contents;
+pub mod parallel;
 pub mod project;
 #[cfg(test)]
 pub mod readme_figures;

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 
 use anyhow::{Context, Result, ensure};
 
-/// Checks every relative link of these Markdown files, which are below `root`, as are the files that they may link to.
+/// Checks every relative link of these Markdown files. The files and their link targets must be below `root`.
 pub fn check(root: &Path, documents: &[String]) -> Result<()> {
     let mut dead = Vec::new();
     for document in documents {
@@ -29,9 +29,9 @@ fn resolve(root: &Path, document: &str, target: &str) -> Result<()> {
     let (path, anchor) = target.split_once('#').map_or((target, None), |(path, anchor)| (path, Some(anchor)));
     let path = match path {
         "" => document.to_owned(),
-        path => joined(Path::new(document).parent().unwrap_or(Path::new("")), path).context("it leaves the folder")?,
+        path => joined(Path::new(document).parent().unwrap_or(Path::new("")), path).context("it leaves the root")?,
     };
-    ensure!(root.join(&path).is_file(), "there is no file {path}");
+    ensure!(root.join(&path).is_file(), "the file {path} does not exist");
     if let Some(anchor) = anchor {
         let text = fs::read_to_string(root.join(&path))?;
         ensure!(anchors(&text).contains(anchor), "{path} has no heading #{anchor}");
@@ -53,7 +53,7 @@ fn joined(folder: &Path, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The targets of links and images: `[text](target)`, `[name]: target`, and `src` or `href` of HTML.
+/// The targets of links and images: `[text](target)`, `[name]: target`, and HTML `src` and `href` attributes.
 fn targets(text: &str) -> impl Iterator<Item = &str> {
     prose(text).flat_map(|line| {
         let definition = line.trim_start().strip_prefix('[').and_then(|rest| Some(rest.split_once("]: ")?.1));
@@ -79,16 +79,16 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The parts of a line outside code spans. The text of a link may contain one, so that only its brackets remain.
+/// The parts of a line outside code spans. If the text of a link is a code span, its brackets remain.
 fn without_code(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').step_by(2)
 }
 
-/// The anchors that hosts make of headings.
+/// The anchors that GitHub and similar hosts generate for headings.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
-    let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
-    let slug = |heading: &str| heading.to_lowercase().chars().filter(|&c| kept(c)).collect::<String>();
+    let is_kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    let slug = |heading: &str| heading.to_lowercase().chars().filter(|&c| is_kept(c)).collect::<String>();
     headings.map(|heading| slug(heading).replace(' ', "-")).collect()
 }
 
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_links_are_named() {
+    fn reports_dead_links() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("docs")).unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
@@ -122,9 +122,9 @@ mod tests {
         let documents = ["README.md".to_owned(), "docs/b.md".to_owned()];
         check(folder.path(), &documents).unwrap();
         for (text, reason) in [
-            ("[x](docs/missing.md)", "there is no file docs/missing.md"),
+            ("[x](docs/missing.md)", "the file docs/missing.md does not exist"),
             ("[x](docs/b.md#e)", "docs/b.md has no heading #e"),
-            ("[x](../outside.md)", "it leaves the folder"),
+            ("[x](../outside.md)", "it leaves the root"),
         ] {
             write("README.md", text);
             let error = check(folder.path(), &documents).unwrap_err().to_string();

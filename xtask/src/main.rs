@@ -1,4 +1,4 @@
-//! The project's tasks: `cargo xtask <task>`. They find or install what they need by themselves.
+//! The project's tasks: `cargo xtask <task>`. They find or install the tools that they need.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,58 +14,57 @@ use xtask::{demo, environment, fuzz, miri, model, package, release, setup, sizes
 enum Task {
     /// Find or install every tool: wasm32 target, wasm-bindgen, wasm-pack, npm tools, Chromium.
     Setup,
-    /// Build the npm package into pkg/, and tell what each format costs in its module.
+    /// Build the npm package in pkg/ and print how much each format adds to the size of its module.
     Build,
-    /// Fetch the demo model's weights and convert them.
+    /// Download the weights of the demo model and convert them.
     Model,
-    /// Build and serve the demo page; its address goes to standard output.
+    /// Build and serve the demo page, and print its URL to standard output.
     Demo {
-        /// Load the whole model in a headless browser instead, compare every tensor and end.
+        /// Load the whole model in a headless browser, compare every tensor and exit.
         #[arg(long, conflicts_with = "port")]
         headless: bool,
-        /// Serve on this port only.
+        /// Use this port or fail.
         #[arg(long)]
         port: Option<u16>,
     },
-    /// Compare with the formats' own tools, in both directions: what they write we read, what we write they read.
+    /// Compare with the formats' own tools: weightstream and the tools must read each other's files.
     #[command(disable_help_flag = true)]
-    Interop(Passed),
-    /// Measure loading in a headless browser against plain `fetch()`, and what was promised of it.
+    Interop(ForwardedArgs),
+    /// Measure loading in a headless browser relative to plain `fetch()`, and compare with the targets.
     #[command(disable_help_flag = true)]
-    Bench(Passed),
-    /// Load random models from a server that cuts, stalls, lies and changes files; every tensor is bit-exact or an
-    /// error.
+    Bench(ForwardedArgs),
+    /// Load random models from a faulty server. Every tensor must be bit-exact or an error.
     #[command(disable_help_flag = true)]
-    Chaos(Passed),
-    /// Run every check that must hold, or only the steps that are named.
+    Chaos(ForwardedArgs),
+    /// Run all steps of the test suite, or only the named ones.
     Test { steps: Vec<String> },
     /// Run the fuzz targets under libFuzzer and AddressSanitizer.
     Fuzz {
-        /// Only this one.
+        /// Run only this target.
         target: Option<String>,
-        /// How long each runs. An hour over all of them is 250 s each.
+        /// How long each target runs, in seconds. 250 s each is about an hour in total.
         #[arg(long, default_value_t = 60)]
         seconds: u64,
-        /// What watches their memory.
+        /// The sanitizer of the targets.
         #[arg(long, value_enum, default_value = "address")]
         sanitizer: fuzz::Sanitizer,
     },
     /// Run the tests of the core under Miri.
     Miri,
-    /// Check that this state may be released; the release workflow runs it before it publishes anything.
+    /// Check that everything is ready for a release. The release workflow runs this task before it publishes.
     Release {
-        /// The tag of the release, which must be the version.
+        /// The tag of the release, which must match the version.
         #[arg(long)]
         tag: Option<String>,
     },
-    /// Write a picture of the demo page with the loaded model.
+    /// Write a screenshot of the demo page with the loaded model.
     #[command(disable_help_flag = true)]
-    Screenshot(Passed),
+    Screenshot(ForwardedArgs),
 }
 
-/// Arguments of another program of the workspace, which explains them with `--help`.
+/// Arguments for another program of the workspace, which documents them with `--help`.
 #[derive(Args)]
-struct Passed {
+struct ForwardedArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<String>,
 }
@@ -82,14 +81,14 @@ fn run(task: Task, root: PathBuf) -> Result<()> {
         Task::Model => model::ready(&project).map(drop),
         Task::Demo { headless: true, .. } => end_to_end(&project, "headless", &[]),
         Task::Demo { headless: false, port } => demo::run(&project, port),
-        Task::Interop(passed) => end_to_end(&project, "interop", &passed.arguments),
-        Task::Bench(passed) => workspace::run(&project, "browser-benchmarks", &passed.arguments),
-        Task::Chaos(passed) => end_to_end(&project, "chaos", &passed.arguments),
+        Task::Interop(forwarded) => end_to_end(&project, "interop", &forwarded.arguments),
+        Task::Bench(forwarded) => workspace::run(&project, "browser-benchmarks", &forwarded.arguments),
+        Task::Chaos(forwarded) => end_to_end(&project, "chaos", &forwarded.arguments),
         Task::Test { steps } => suite::run(&project, &steps),
         Task::Fuzz { target, seconds, sanitizer } => fuzz::run(&project, target.as_deref(), seconds, sanitizer),
         Task::Miri => miri::run(&project),
         Task::Release { tag } => release::check(&project, tag.as_deref()),
-        Task::Screenshot(passed) => end_to_end(&project, "screenshot", &passed.arguments),
+        Task::Screenshot(forwarded) => end_to_end(&project, "screenshot", &forwarded.arguments),
     }
 }
 

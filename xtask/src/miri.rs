@@ -1,12 +1,11 @@
-//! `cargo xtask miri`: the tests of the core under Miri, an interpreter that sees undefined behaviour where a processor
-//! goes on.
+//! `cargo xtask miri`: runs the tests of the core under Miri, an interpreter that detects undefined behaviour.
 //!
-//! We have no unsafe code but that of the map, which Miri cannot make. What is looked at here is what the core hands to
-//! crates that have some: maps and JSON, MessagePack and CBOR, Zstandard's decoder, the digests. Of it run the unit
-//! tests of `CORE` without `LONG`. Not covered are maps and sockets, the C library that writes Zstandard, and what
-//! the digests do with vectors: under Miri their crates take the code that every processor has.
+//! The only unsafe code of this library maps files, which Miri does not support. The tests check how the core uses
+//! dependencies that have unsafe code: hash maps, JSON, MessagePack, CBOR, the Zstandard decoder and the digests. The
+//! unit tests of `CORE` run, except for `LONG`. Not covered are memory maps, sockets, the C library that compresses
+//! Zstandard, and the SIMD code of the digests: under Miri their crates use the portable implementation.
 //!
-//! It takes some six minutes.
+//! A run takes about six minutes.
 
 use std::process::Command;
 
@@ -15,11 +14,11 @@ use anyhow::Result;
 use crate::project::Project;
 use crate::{command, setup};
 
-/// All formats. The C that Zstandard is written with comes with two of them: it is built, and none of [`CORE`] calls
+/// All formats. Two of them depend on the C library that compresses Zstandard. It is built, but [`CORE`] does not call
 /// it.
 const FEATURES: &str = "formats";
 
-/// The modules of the core: what reads untrusted bytes, and what keeps count of them.
+/// The modules of the core, which read untrusted bytes and keep account of them.
 const CORE: [&str; 12] = [
     "cache::",
     "codec::",
@@ -28,35 +27,35 @@ const CORE: [&str; 12] = [
     "format::",
     "index::",
     "long_array::",
-    "names::",
+    "name_index::",
     "plan::",
     "retry::",
     "split::",
     "window::",
 ];
 
-/// Tests that move or digest tens of kilobytes up to megabytes: some were seen to take minutes, the others move as
-/// much, for code that the rest runs with less. Those of the formats are marked `ignore` under Miri where they are.
+/// Tests that copy or digest tens of kilobytes up to megabytes. Some took minutes, the others process as much data.
+/// Other tests run the same code with less data. Such tests of the formats are marked `ignore` under Miri.
 const LONG: [&str; 12] = [
-    "codec::byte_order::tests::any_split_into_chunks",
-    "codec::crc_simd::tests::gives_what_tables_give",
-    "codec::lz4::tests::any_split_into_chunks",
-    "codec::lz4::tests::damage_is_an_error",
-    "codec::lz4::tests::refuses_lengths",
-    "codec::lz4_block::tests::any_split_into_chunks",
-    "codec::zstd::tests::any_split_into_chunks",
-    "codec::zstd::tests::damage_is_an_error",
-    "codec::zstd::tests::data_of_unstated_length",
-    "codec::zstd::tests::refuses_frames_that_decode_to_another_length",
-    "codec::zstd::tests::refuses_lengths",
-    "names::tests::names_with_one_hash",
+    "codec::byte_order::tests::the_output_does_not_depend_on_the_chunks",
+    "codec::crc_simd::tests::matches_the_tables",
+    "codec::lz4::tests::the_output_does_not_depend_on_the_chunks",
+    "codec::lz4::tests::damaged_blocks_fail_or_decode",
+    "codec::lz4::tests::rejects_impossible_lengths",
+    "codec::lz4_block::tests::the_output_does_not_depend_on_the_chunks",
+    "codec::zstd::tests::the_output_does_not_depend_on_the_chunks",
+    "codec::zstd::tests::damaged_frames_fail_or_decode",
+    "codec::zstd::tests::data_without_a_stated_length",
+    "codec::zstd::tests::rejects_frames_that_decode_to_a_different_length",
+    "codec::zstd::tests::rejects_impossible_lengths",
+    "name_index::tests::distinguishes_names_with_equal_hashes",
 ];
 
-/// Writers of formats, which read nothing that is not trusted: one compresses in C, which Miri cannot interpret.
+/// Writers of formats read no untrusted data. One compresses in C, which Miri cannot interpret.
 const WRITERS: &str = "::write::";
 
-/// Interpreted code is some hundred times slower: a few random inputs of each property are enough here, where they are
-/// for what the code does and not for what it gives.
+/// The number of random inputs for each property. Interpreted code is about a hundred times slower, and these runs
+/// look for undefined behaviour, not wrong results.
 const RANDOM_CASES: &str = "2";
 
 pub fn run(project: &Project) -> Result<()> {
@@ -66,9 +65,9 @@ pub fn run(project: &Project) -> Result<()> {
     cargo.args(["+nightly", "miri", "test", "--lib", "--no-default-features", "--features", FEATURES, "--target-dir"]);
     cargo.arg(project.target.join("miri")).arg("--").args(CORE).current_dir(&project.root);
     cargo.args(LONG.iter().chain([&WRITERS]).flat_map(|test| ["--skip", test]));
-    // Where proptest looks for cases that failed before is no concern of Miri's.
+    // Lets proptest read its file of earlier failures.
     cargo.env("MIRIFLAGS", "-Zmiri-disable-isolation");
-    // The same inputs each time: what takes a second does so the next time, too.
+    // A fixed seed makes the duration of tests reproducible.
     cargo.env("PROPTEST_CASES", RANDOM_CASES).env("PROPTEST_RNG_SEED", "1");
     command::run(&mut cargo)
 }

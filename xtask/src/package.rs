@@ -1,4 +1,4 @@
-//! `cargo xtask build`: the npm package, in `pkg/`.
+//! `cargo xtask build`: builds the npm package in `pkg/`.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,13 +16,13 @@ use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{command, npm, package_contents, wasm_target, workspace};
 
-/// The one WebAssembly module of the package.
+/// The WebAssembly module of the package.
 pub const MODULE: &str = "weightstream_bg.wasm";
 
-/// What wasm-bindgen calls the module before we do.
-const MODULE_OF_GLUE: &str = "weightstream_glue_bg.wasm";
+/// The name that wasm-bindgen gives to the module.
+const GLUE_MODULE: &str = "weightstream_glue_bg.wasm";
 
-/// The WebAssembly features that rustc uses for the target by default, and SIMD.
+/// The WebAssembly features that rustc enables by default for the target, and SIMD.
 const FEATURES: [&str; 8] = [
     "--enable-bulk-memory",
     "--enable-bulk-memory-opt",
@@ -36,7 +36,7 @@ const FEATURES: [&str; 8] = [
 
 const WASM_OPT_LIMIT: Duration = Duration::from_secs(600);
 
-/// How large the module is: as it is, and as servers send it.
+/// The size of the module in bytes, uncompressed and compressed.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Sizes {
     pub raw: usize,
@@ -44,9 +44,9 @@ pub struct Sizes {
     pub brotli: usize,
 }
 
-/// Builds the package and gives its folder.
+/// Builds the package and returns its folder.
 pub fn build(project: &Project) -> Result<PathBuf> {
-    let _alone = project.alone()?;
+    let _lock = project.lock()?;
     let manifest = manifest(project)?;
     let built = project.target.join("pkg");
     let sizes = finish(project, &compile(project)?, &built)?;
@@ -64,21 +64,22 @@ pub fn build(project: &Project) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// Makes the glue and the module of the package, unless they were made of the same inputs already: optimising and
-/// compressing them takes half a minute.
+/// Generates the glue and the module of the package, unless both were generated from the same inputs before.
+/// Optimising and compressing them takes half a minute.
 fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
     let stamp = built.join("made.json");
-    let mut made_of = Sha256::new_with_prefix(fs::read(compiled)?);
-    // With which tools, and how. The program itself differs: tests and benchmarks build the package, too.
+    let mut fingerprint = Sha256::new_with_prefix(fs::read(compiled)?);
+    // The inputs include the tools and the code that runs them. The program itself is not an input, because tests and
+    // benchmarks also build the package.
     for source in [include_str!("package.rs"), include_str!("call_graph.rs"), include_str!("../bindgen/src/main.rs")] {
-        made_of.update(source);
+        fingerprint.update(source);
     }
     for lock in ["Cargo.lock", "tests/package/package-lock.json"] {
-        made_of.update(fs::read(project.root.join(lock))?);
+        fingerprint.update(fs::read(project.root.join(lock))?);
     }
-    let made_of = data_encoding::HEXLOWER.encode(&made_of.finalize());
-    let known = fs::read(&stamp).ok().and_then(|stamp| serde_json::from_slice::<Made>(&stamp).ok());
-    if let Some(Made { sizes, .. }) = known.filter(|made| made.of == made_of) {
+    let fingerprint = data_encoding::HEXLOWER.encode(&fingerprint.finalize());
+    let known = fs::read(&stamp).ok().and_then(|stamp| serde_json::from_slice::<Stamp>(&stamp).ok());
+    if let Some(Stamp { sizes, .. }) = known.filter(|stamp| stamp.fingerprint == fingerprint) {
         return Ok(sizes);
     }
     bind(project, compiled, built)?;
@@ -86,35 +87,35 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
     let named = fs::read(built.join(MODULE))?;
     fs::write(named_module(project), &named)?;
     fs::write(built.join(MODULE), CallGraph::read(&named)?.without_names())?;
-    let sizes = weigh(built)?;
+    let sizes = measure(built)?;
     if is_optimised {
-        fs::write(stamp, serde_json::to_vec(&Made { of: made_of, sizes })?)?;
+        fs::write(stamp, serde_json::to_vec(&Stamp { fingerprint, sizes })?)?;
     }
     Ok(sizes)
 }
 
-/// What lies in the folder of the build.
+/// Describes the files in the build folder.
 #[derive(Serialize, Deserialize)]
-struct Made {
-    /// The digest of what it was made of.
-    of: String,
+struct Stamp {
+    /// The digest of the inputs.
+    fingerprint: String,
     sizes: Sizes,
 }
 
-/// The module of the last build with the names of its functions.
+/// The module of the last build, with its name section.
 pub fn named_module(project: &Project) -> PathBuf {
     project.target.join("pkg").join("named.wasm")
 }
 
-/// The sizes of the package's module, compressed as hard as the formats allow: what a CDN does once.
-pub fn weigh(package: &Path) -> Result<Sizes> {
+/// The sizes of the package's module, with the highest compression levels, as a CDN may use.
+pub fn measure(package: &Path) -> Result<Sizes> {
     let module = fs::read(package.join(MODULE))?;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(&module)?;
     Ok(Sizes { raw: module.len(), gzip: gzip.finish()?.len(), brotli: brotli(&module)? })
 }
 
-/// Bytes in brotli.
+/// The size in bytes after brotli compression.
 pub fn brotli(mut module: &[u8]) -> Result<usize> {
     let mut compressed = Vec::new();
     let params = brotli::enc::BrotliEncoderParams { quality: 11, lgwin: 22, ..Default::default() };
@@ -126,22 +127,18 @@ pub fn brotli(mut module: &[u8]) -> Result<usize> {
 pub fn manifest(project: &Project) -> Result<Value> {
     let manifest: Value = serde_json::from_reader(File::open(project.root.join("pkg.json"))?).context("pkg.json")?;
     let version = manifest.get("version").and_then(Value::as_str).unwrap_or("missing");
-    ensure!(
-        version == project.version,
-        "pkg.json says version {version}, Cargo.toml {}: make them equal",
-        project.version
-    );
+    ensure!(version == project.version, "the version is {version} in pkg.json and {} in Cargo.toml", project.version);
     Ok(manifest)
 }
 
 fn compile(project: &Project) -> Result<PathBuf> {
     let mut cargo = cargo_for_module(project)?;
-    cargo.env("CARGO_INCREMENTAL", "0"); // with 1, as some set it, the module is 9 KiB larger
+    cargo.env("CARGO_INCREMENTAL", "0"); // incremental compilation makes the module 9 KiB larger
     command::run(cargo.args(["--profile", "web"]))?;
     Ok(project.target.join(TARGET).join("web/weightstream.wasm"))
 }
 
-/// The cargo that makes a module for browsers of a library, which is an rlib by itself.
+/// The cargo command that builds the library, by default an rlib, as a module for browsers.
 pub fn cargo_for_module(project: &Project) -> Result<Command> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
     cargo.args(["rustc", "--lib", "--crate-type", "cdylib", "--target", TARGET, "--features", "js"]);
@@ -149,7 +146,7 @@ pub fn cargo_for_module(project: &Project) -> Result<Command> {
     Ok(cargo)
 }
 
-/// Makes the glue and the module of the package out of what the compiler made.
+/// Generates the glue and the module of the package from the module that the compiler built.
 pub fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
     if built.exists() {
         fs::remove_dir_all(built)?;
@@ -157,33 +154,33 @@ pub fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
     let mut bindgen = Command::new(workspace::build(project, "xtask-bindgen")?);
     command::run(bindgen.arg(module).arg("weightstream_glue").arg(built))?;
 
-    fs::rename(built.join(MODULE_OF_GLUE), built.join(MODULE))?;
+    fs::rename(built.join(GLUE_MODULE), built.join(MODULE))?;
     let glue = built.join("weightstream_glue.js");
     let mut text = fs::read_to_string(&glue)?;
-    for (written, wanted) in GLUE {
-        ensure!(text.contains(written), "the glue that wasm-bindgen wrote has no `{written}`");
-        text = text.replace(written, wanted);
+    for (pattern, replacement) in GLUE_REPLACEMENTS {
+        ensure!(text.contains(pattern), "the glue that wasm-bindgen wrote does not contain `{pattern}`");
+        text = text.replace(pattern, replacement);
     }
     Ok(fs::write(glue, format!("import {{ guard, trackRequest }} from \"./weightstream.guard.js\";\n{text}"))?)
 }
 
-/// What becomes of which pieces of the glue: the module gets its name, everything enters it through the net that
-/// catches its end, its requests are known so that they end with it, and closures of an instance that has ended do
-/// nothing.
-const GLUE: [(&str, &str); 5] = [
-    (MODULE_OF_GLUE, MODULE),
+/// Replacements in the glue. They set the name of the module, wrap its exports in a guard that detects crashes, track
+/// requests so that a crash aborts them, and let closures of a crashed instance do nothing.
+const GLUE_REPLACEMENTS: [(&str, &str); 5] = [
+    (GLUE_MODULE, MODULE),
     ("wasm = instance.exports;", "wasm = guard(instance.exports, () => __wbg_instance_id++);"),
     ("wasm = wasmInstance.exports;", "wasm = guard(wasmInstance.exports, () => __wbg_instance_id++);"),
     ("new AbortController()", "trackRequest(new AbortController())"),
     ("throw new Error('Cannot invoke closure from previous WASM instance');", "return undefined;"),
 ];
 
-/// Keeps the names of functions. The package works without it, only larger and slower; says whether it was done.
+/// Optimises the module and keeps its name section. Returns `false` if wasm-opt is not available; the package works
+/// without it, but is larger and slower.
 fn optimise(project: &Project, module: &Path) -> Result<bool> {
     let node_modules = match npm::ready(project) {
         Ok(folder) => folder,
         Err(error) => {
-            eprintln!("build: {MODULE} stays as the compiler made it, for want of wasm-opt: {error:#}");
+            eprintln!("build: {MODULE} is not optimised, because wasm-opt is not available: {error:#}");
             return Ok(false);
         }
     };

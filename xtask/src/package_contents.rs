@@ -1,4 +1,4 @@
-//! The files of the npm package: what `pkg.json` lists, and its `package.json`.
+//! The files of the npm package: those that `pkg.json` lists, and `package.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::project::Project;
 
-/// A file of the package: its path below the package's root, and its bytes.
+/// A file of the package: its path relative to the root of the package, and its bytes.
 pub type File = (String, Vec<u8>);
 
-/// Collects the files of the package. Those that are neither generated into `built` nor in `src/js` have the same path
-/// in the repository.
+/// Collects the files of the package. Files that are neither in `built` nor in `src/js` have the same path in the
+/// repository.
 pub fn collect(project: &Project, manifest: &Value, built: &Path) -> Result<Vec<File>> {
     let mut files = vec![("package.json".to_owned(), package_json(project, manifest)?)];
     for name in listed(manifest)? {
@@ -30,7 +30,7 @@ pub fn listed(manifest: &Value) -> Result<Vec<&str>> {
     names.iter().map(|name| name.as_str().context("pkg.json: a file name is not a string")).collect()
 }
 
-/// Writes the package, unless the folder contains exactly these files: another task may be serving it.
+/// Writes the package, unless the folder already contains exactly these files, which another task may be serving.
 pub fn write(package: &Path, files: &[File]) -> Result<()> {
     if contains_exactly(package, files)? {
         return Ok(());
@@ -72,7 +72,7 @@ fn package_json(project: &Project, manifest: &Value) -> Result<Vec<u8>> {
     Ok(format!("{}\n", serde_json::to_string_pretty(&manifest)?).into_bytes())
 }
 
-/// The fields of `package.json` that say where the source is hosted; `None` while that is not decided.
+/// The fields of `package.json` with links to the repository, `None` if Cargo.toml has no `repository`.
 fn links(repository: &str) -> Option<[(String, Value); 3]> {
     let repository = repository.trim_end_matches('/');
     (!repository.is_empty()).then(|| {

@@ -1,4 +1,4 @@
-//! The README states what was measured.
+//! Checks that the README has the results of the last benchmark.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::sources;
 
-/// The rows of the README's table, with the cases of `benches/results.json` that each shows.
+/// The rows of the README's table, and the cases of `benches/results.json` that each row shows.
 const ROWS: [(&str, &[&str]); 8] = [
     ("raw tensors", &["raw"]),
     ("raw tensors, `inWorker`", &["raw-in-worker"]),
@@ -19,7 +19,7 @@ const ROWS: [(&str, &[&str]); 8] = [
 ];
 
 #[test]
-fn the_readme_has_the_figures_of_the_last_benchmark() {
+fn the_readme_has_the_results_of_the_last_benchmark() {
     let root = sources::root();
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let results: Value = serde_json::from_slice(&fs::read(root.join("benches/results.json")).unwrap()).unwrap();
@@ -36,12 +36,12 @@ fn the_readme_has_the_figures_of_the_last_benchmark() {
     assert!(readme.contains(&format!("{cores} cores, {rounds} rounds;")), "{cores} cores, {rounds} rounds");
 }
 
-/// What was measured of these cases, rounded as the README has it.
+/// The results of these cases, rounded as in the README.
 fn figures(results: &Value, cases: &[&str], quantity: &str) -> String {
     let figure = |case: &&str| {
         let rows = results["rows"].as_array().unwrap().iter();
-        let mut of_case = rows.filter(|row| row["case"] == *case);
-        let row = of_case.find(|row| row["quantity"].as_str().unwrap().starts_with(quantity)).unwrap();
+        let mut case_rows = rows.filter(|row| row["case"] == *case);
+        let row = case_rows.find(|row| row["quantity"].as_str().unwrap().starts_with(quantity)).unwrap();
         format!("{:.2}", row["value"].as_f64().unwrap())
     };
     cases.iter().map(figure).collect::<Vec<_>>().join("; ")

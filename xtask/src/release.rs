@@ -1,4 +1,4 @@
-//! What must hold before a release, and dry runs of both publications.
+//! Checks before a release, and dry runs of publishing to npm and crates.io.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,13 +13,13 @@ use crate::{command, links, package};
 
 const NPM_LIMIT: Duration = Duration::from_secs(120);
 
-/// A registry that does not answer: nothing can be published by accident, and a dry run needs no network.
+/// A registry URL that is not reachable, so that nothing is published accidentally. A dry run needs no network.
 const NO_REGISTRY: &str = "http://127.0.0.1:9/";
 
-/// What SECURITY.md says while there is no address for private reports.
+/// A sentence that SECURITY.md contains until it has an address for private reports.
 const NO_ADDRESS: &str = "there is no address for private reports";
 
-/// Both registries would accept what is here, apart from what [`check`] still refuses.
+/// Checks that both registries would accept the packages. Only prints what [`check`] would reject.
 pub fn dry_run(project: &Project) -> Result<()> {
     let crates = crates(project)?;
     for package in &crates {
@@ -34,23 +34,23 @@ pub fn dry_run(project: &Project) -> Result<()> {
     let folder = package::build(project)?;
     let mut npm = Command::new("npm");
     npm.args(["publish", "--dry-run", "--fetch-retries=0", "--registry", NO_REGISTRY]);
-    let said = command::both_outputs(npm.current_dir(folder), NPM_LIMIT)?;
-    ensure!(!said.contains("auto-corrected"), "npm would change package.json:\n{said}");
+    let output = command::both_outputs(npm.current_dir(folder), NPM_LIMIT)?;
+    ensure!(!output.contains("auto-corrected"), "npm would change package.json:\n{output}");
     println!("publish: npm and cargo would accept version {}", project.version);
     if let Err(error) = check(project, None) {
-        println!("publish: a release is still refused: {error:#}");
+        println!("publish: not ready for a release: {error:#}");
     }
     Ok(())
 }
 
-/// Refuses a release that is not ready. `tag` is the tag that triggers it.
+/// Fails if a release is not ready. `tag` is the tag that triggers the release.
 pub fn check(project: &Project, tag: Option<&str>) -> Result<()> {
     let mut missing = Vec::new();
     if project.repository.is_empty() {
         missing.push("set `repository` in [workspace.package] of Cargo.toml".to_owned());
     }
     if fs::read_to_string(project.root.join("SECURITY.md"))?.contains(NO_ADDRESS) {
-        missing.push("name the address for private reports in SECURITY.md".to_owned());
+        missing.push("add the address for private reports to SECURITY.md".to_owned());
     }
     let heading = format!("## [{}]", project.version);
     if !fs::read_to_string(project.root.join("CHANGELOG.md"))?.lines().any(|line| line.starts_with(&heading)) {
@@ -77,7 +77,7 @@ struct Published {
 }
 
 impl Published {
-    /// What is common to all crates is inherited from the workspace, so that it is set in one place.
+    /// Checks the required fields, and that common fields are inherited from the workspace.
     fn check(&self, project: &Project) -> Result<()> {
         let field = |name: &str| self.fields.get(name).and_then(Value::as_str);
         let name = &self.name;
@@ -97,7 +97,7 @@ fn crates(project: &Project) -> Result<Vec<Published>> {
     let mut cargo = Command::new("cargo");
     cargo.args(["metadata", "--no-deps", "--format-version=1"]).current_dir(&project.root);
     let metadata: Value = serde_json::from_str(&command::output(&mut cargo)?)?;
-    let packages = metadata.get("packages").and_then(Value::as_array).context("cargo metadata lists no package")?;
+    let packages = metadata.get("packages").and_then(Value::as_array).context("cargo metadata returned no packages")?;
     let is_published = |package: &&Value| !package.get("publish").is_some_and(|registries| registries.is_array());
     let published = packages.iter().filter(is_published).map(|fields| {
         let name = fields.get("name").and_then(Value::as_str).context("a package has no name")?;
@@ -106,7 +106,7 @@ fn crates(project: &Project) -> Result<Vec<Published>> {
     published.collect()
 }
 
-/// docs.rs and crates.io show the documents of the library's crate.
+/// Checks the documents of the library's crate, which docs.rs and crates.io show.
 fn crate_has_no_dead_links(project: &Project) -> Result<()> {
     let mut cargo = Command::new("cargo");
     cargo.args(["package", "--list", "--allow-dirty", "--package", "weightstream"]).current_dir(&project.root);

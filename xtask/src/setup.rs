@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: everything that the other chores would otherwise install when they come to need it.
+//! `cargo xtask setup`: installs all tools that other tasks would otherwise install on demand.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::project::Project;
 use crate::{browser, cargo_tools, npm, wasm_target};
 
-/// Finds or installs every tool. What takes long (apt, two cargo installs, npm) runs at the same time.
+/// Finds or installs every tool. The slow ones (apt, two cargo installs, npm) run concurrently.
 pub fn all(project: &Project) -> Result<()> {
     let start = Instant::now();
     let parts: [fn(&Project) -> Result<()>; 12] = [
@@ -42,11 +42,11 @@ pub fn all(project: &Project) -> Result<()> {
     if !failures.is_empty() {
         bail!("{} of {} tools are missing", failures.len(), parts.len());
     }
-    eprintln!("setup: all there after {:.1} s, in {}", start.elapsed().as_secs_f64(), project.tools.display());
+    eprintln!("setup: all tools ready after {:.1} s, in {}", start.elapsed().as_secs_f64(), project.tools.display());
     Ok(())
 }
 
-/// Looks for a tool, installs it where it is missing, and says which of the two it was and how long it took.
+/// Finds a tool or installs it. Prints whether it was found or installed, and how long that took.
 pub fn ready<T: Display>(name: &str, find: impl Fn() -> Option<T>, install: impl FnOnce() -> Result<()>) -> Result<T> {
     let start = Instant::now();
     if let Some(tool) = find() {
@@ -56,14 +56,14 @@ pub fn ready<T: Display>(name: &str, find: impl Fn() -> Option<T>, install: impl
         return Ok(tool);
     }
     eprintln!("setup: {name}: installing …");
-    install().with_context(|| format!("{name} could not be installed"))?;
-    let tool = find().with_context(|| format!("{name} was installed, and yet it is not found or does not work"))?;
+    install().with_context(|| format!("cannot install {name}"))?;
+    let tool = find().with_context(|| format!("{name} was installed, but is not found or does not work"))?;
     first_time(name);
     eprintln!("setup: {name}: installed in {:.1} s ({tool})", start.elapsed().as_secs_f64());
     Ok(tool)
 }
 
-/// Stands for the content of some files in the name of what is made from them.
+/// A hash of the contents of files, for the name of a folder that is built from them.
 pub fn fingerprint(files: impl IntoIterator<Item = PathBuf>) -> Result<String> {
     let mut hasher = DefaultHasher::new();
     for file in files {
@@ -72,8 +72,8 @@ pub fn fingerprint(files: impl IntoIterator<Item = PathBuf>) -> Result<String> {
     Ok(format!("{:016x}", hasher.finish()))
 }
 
-/// Chores that build on one another ask for the same tools; one line about each is enough.
+/// Whether a tool was not reported before. Tasks may request the same tool several times.
 fn first_time(name: &str) -> bool {
-    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    SAID.lock().is_ok_and(|mut said| said.insert(name.to_owned()))
+    static REPORTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    REPORTED.lock().is_ok_and(|mut reported| reported.insert(name.to_owned()))
 }

@@ -1,14 +1,14 @@
-//! The source files of the repository, for checks of all of them.
+//! Lists the source files of the repository, for checks of all files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-/// Folders that contain no sources: what is built, installed or generated.
+/// Folders with built, installed or generated files.
 const EXCLUDED: [&str; 6] = [".git", "artifacts", "corpus", "node_modules", "pkg", "target"];
 
-/// The repository.
+/// The root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must hold, each step also when one before it failed.
+//! `cargo xtask test`: runs the steps of the test suite. A failed step does not stop later ones.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -7,119 +7,115 @@ use anyhow::{Result, ensure};
 
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{api, browser, cargo_tools, command, lanes, msrv, release, setup, types, wasm_target, workspace};
+use crate::{api, browser, cargo_tools, command, msrv, parallel, release, setup, types, wasm_target, workspace};
 
-/// Ten seconds: enough to notice what breaks often.
+/// Ten seconds, enough to detect frequent failures.
 const SHORT_CHAOS_MINUTES: &str = "0.17";
 
 struct Step {
-    /// The word by which the step is asked for on the command line.
+    /// The name of the step on the command line.
     name: &'static str,
-    /// What holds when it succeeds.
-    promise: &'static str,
+    /// What the step checks.
+    description: &'static str,
     run: fn(&Project) -> Result<()>,
 }
 
-/// One after another: compilers use every core, and what is found, built and converted here is what the others need.
-const FIRST: [Step; 11] = [
-    Step { name: "tools", promise: "every tool is there", run: setup::all },
-    Step { name: "fmt", promise: "the code is formatted", run: formatting },
-    Step { name: "clippy", promise: "clippy has nothing to say", run: clippy },
-    Step { name: "clippy-wasm", promise: "nor for wasm32", run: clippy_for_wasm },
-    Step { name: "features", promise: "each feature alone compiles without a warning", run: features },
-    Step { name: "types", promise: "the JavaScript agrees with its types and with the public API", run: types::run },
-    Step { name: "api", promise: "the public Rust API is that of its snapshot", run: api::run },
-    Step { name: "msrv", promise: "the library compiles with the stated version of Rust", run: msrv::run },
+/// Steps that run one after another, because compilers use all cores and the later steps need the results.
+const SEQUENTIAL_STEPS: [Step; 11] = [
+    Step { name: "tools", description: "all tools are installed", run: setup::all },
+    Step { name: "fmt", description: "the code is formatted", run: formatting },
+    Step { name: "clippy", description: "clippy reports no warnings", run: clippy },
+    Step { name: "clippy-wasm", description: "clippy reports no warnings for wasm32", run: clippy_for_wasm },
+    Step { name: "features", description: "each feature alone compiles without a warning", run: features },
+    Step { name: "types", description: "the JavaScript matches its types and the public API", run: types::run },
+    Step { name: "api", description: "the public Rust API matches its snapshot", run: api::run },
+    Step { name: "msrv", description: "the library compiles with the minimum supported Rust version", run: msrv::run },
     Step {
         name: "package",
-        promise: "the npm package is whole, typed and small",
+        description: "the npm package is complete, typed and within its size budget",
         run: |project| end_to_end(project, &["package"]),
     },
-    Step { name: "publish", promise: "npm and crates.io would accept the packages", run: release::dry_run },
-    Step { name: "deny", promise: "licences, bans and sources of dependencies are allowed", run: dependencies },
+    Step { name: "publish", description: "npm and crates.io would accept the packages", run: release::dry_run },
+    Step { name: "deny", description: "licences and sources of dependencies are allowed", run: dependencies },
 ];
 
-/// Side by side, what takes longest first.
-const THEN: [Step; 15] = [
-    Step { name: "native", promise: "the native tests pass", run: native_tests },
+/// Steps that run in parallel, the longest first.
+const PARALLEL_STEPS: [Step; 15] = [
+    Step { name: "native", description: "the native tests pass", run: native_tests },
     Step {
         name: "cache",
-        promise: "what was loaded once is kept, and harms nothing",
+        description: "the persistent cache works and never breaks a load",
         run: |project| end_to_end(project, &["cache"]),
     },
     Step {
         name: "workers",
-        promise: "workers give what the page would, or are done without",
+        description: "workers return the same as the page, and loads succeed without them",
         run: |project| end_to_end(project, &["workers"]),
     },
     Step {
         name: "traps",
-        promise: "no trap of networks catches the package in a browser",
+        description: "the package handles network traps in three browsers",
         run: |project| end_to_end(project, &["traps"]),
     },
     Step {
         name: "interop",
-        promise: "the formats' own tools and we read each other",
+        description: "weightstream and the formats' own tools read each other's files",
         run: |project| end_to_end(project, &["interop"]),
     },
     Step {
         name: "nginx",
-        promise: "another server, however set up, is read the same",
+        description: "models load from nginx in various configurations",
         run: |project| end_to_end(project, &["nginx"]),
     },
-    Step { name: "web", promise: "the tests pass in a browser", run: browser_tests },
+    Step { name: "web", description: "the Rust tests pass in a browser", run: browser_tests },
     Step {
         name: "parity",
-        promise: "every fixture is the same through three browsers and mmap",
+        description: "every fixture is identical in three browsers and through mmap",
         run: |project| end_to_end(project, &["parity"]),
     },
-    Step {
-        name: "page",
-        promise: "the demo page does what it promises",
-        run: |project| end_to_end(project, &["page"]),
-    },
+    Step { name: "page", description: "the demo page works", run: |project| end_to_end(project, &["page"]) },
     Step {
         name: "chaos",
-        promise: "bad networks give the right bytes or an error",
+        description: "loads from a faulty server give correct bytes or an error",
         run: |project| end_to_end(project, &["chaos", "--only", "native", "--minutes", SHORT_CHAOS_MINUTES]),
     },
     Step {
         name: "examples",
-        promise: "the examples for the web build and show a model",
+        description: "the web examples build and show a model",
         run: |project| end_to_end(project, &["examples"]),
     },
     Step {
         name: "crash",
-        promise: "a panic is told, and the next open works",
+        description: "a panic is reported, and the next open works",
         run: |project| end_to_end(project, &["crash"]),
     },
     Step {
         name: "formats",
-        promise: "it does so from every format that is written",
+        description: "the model loads bit-exact from every format that has a writer",
         run: |project| end_to_end(project, &["formats"]),
     },
-    Step { name: "doc", promise: "the documentation has no dead link", run: documentation },
+    Step { name: "doc", description: "the documentation builds without warnings", run: documentation },
     Step {
         name: "model",
-        promise: "the whole model arrives bit-exact",
+        description: "the demo page loads the whole model bit-exact",
         run: |project| end_to_end(project, &["headless"]),
     },
 ];
 
-/// Runs the steps of these names here, one after another; all of them where none is named.
+/// Runs the named steps one after another, or all steps if `names` is empty.
 pub fn run(project: &Project, names: &[String]) -> Result<()> {
-    let all = || FIRST.iter().chain(&THEN);
+    let all = || SEQUENTIAL_STEPS.iter().chain(&PARALLEL_STEPS);
     for name in names {
         let known = || all().map(|step| step.name).collect::<Vec<_>>().join(", ");
-        ensure!(all().any(|step| step.name == name), "there is no step {name}, only {}", known());
+        ensure!(all().any(|step| step.name == name), "unknown step {name}; the steps are {}", known());
     }
     match names {
         [] => {
-            let mut outcomes: Vec<_> = FIRST.iter().map(|step| outcome(project, step)).collect();
-            lanes::run(&THEN.each_ref().map(|step| step.name), |ended| {
-                let Some(step) = THEN.iter().find(|step| step.name == ended.name) else { return };
+            let mut outcomes: Vec<_> = SEQUENTIAL_STEPS.iter().map(|step| outcome(project, step)).collect();
+            parallel::run(&PARALLEL_STEPS.each_ref().map(|step| step.name), |ended| {
+                let Some(step) = PARALLEL_STEPS.iter().find(|step| step.name == ended.name) else { return };
                 title(step);
-                print!("{}", ended.said);
+                print!("{}", ended.output);
                 outcomes.push((step, ended.passed, ended.time));
             });
             summary(&outcomes)
@@ -142,25 +138,25 @@ fn outcome(project: &Project, step: &'static Step) -> Outcome {
 }
 
 fn title(step: &Step) {
-    println!("\n━━ {}: {}", step.name, step.promise);
+    println!("\n━━ {}: {}", step.name, step.description);
 }
 
 fn summary(outcomes: &[Outcome]) -> Result<()> {
     println!("\n━━ summary");
     for (step, passed, time) in outcomes {
         let outcome = if *passed { "ok" } else { "FAILED" };
-        println!("{outcome:<8}{:<14}{:>7.1} s  {}", step.name, time.as_secs_f64(), step.promise);
+        println!("{outcome:<8}{:<14}{:>7.1} s  {}", step.name, time.as_secs_f64(), step.description);
     }
     let passed = outcomes.iter().filter(|(_, passed, _)| *passed).count();
     let failed = outcomes.len() - passed;
     println!("\n{passed} passed, {failed} failed");
-    ensure!(failed == 0, "not everything holds");
+    ensure!(failed == 0, "{failed} steps failed");
     Ok(())
 }
 
 fn formatting(project: &Project) -> Result<()> {
     command::run(cargo(project).args(["fmt", "--all", "--check"]))?;
-    // A workspace of its own.
+    // A separate workspace.
     command::run(cargo(project).args(["fmt", "--all", "--check"]).current_dir(project.root.join("tests/interop/peers")))
 }
 
@@ -168,7 +164,7 @@ fn clippy(project: &Project) -> Result<()> {
     command::run(cargo(project).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// Once as the npm package is built, and once as a wasm32 application uses the crate.
+/// Checks the library as the npm package builds it, and as a wasm32 application uses it.
 fn clippy_for_wasm(project: &Project) -> Result<()> {
     for features in ["js", ""] {
         let mut cargo = wasm_target::ready(project)?.cargo()?;
@@ -178,7 +174,7 @@ fn clippy_for_wasm(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// With no feature, and with each one alone.
+/// Checks the library with each single feature, and without features.
 fn features(project: &Project) -> Result<()> {
     for feature in project.features.iter().map(String::as_str).chain([""]) {
         let mut cargo = cargo(project);
@@ -188,7 +184,7 @@ fn features(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Not advisories: see deny.toml.
+/// Advisories are not checked, see deny.toml.
 fn dependencies(project: &Project) -> Result<()> {
     let mut deny = Command::new(cargo_tools::cargo_deny(project)?.join("cargo-deny"));
     command::run(deny.args(["--locked", "check", "bans", "licenses", "sources"]).current_dir(&project.root))
@@ -212,11 +208,11 @@ fn browser_tests(project: &Project) -> Result<()> {
     let wasm_bindgen = cargo_tools::wasm_bindgen(project)?;
     let wasm_pack = cargo_tools::wasm_pack(project)?.join("wasm-pack");
     let chromedriver = browser::chromedriver()?;
-    // The test runner leaves a folder behind on each run.
+    // The test runner leaves a temporary folder behind.
     let temporary = tempfile::tempdir()?;
     let mut test = Command::new(wasm_pack);
     test.args(["test", "--headless", "--chrome", "--mode", "no-install", "--chromedriver"]).arg(chromedriver);
-    // Not the examples in the documentation: those are run natively.
+    // Excludes the examples in the documentation, which run natively.
     test.args(["--lib", "--test", "*"]);
     test.current_dir(&project.root).env("TMPDIR", temporary.path());
     wasm_target::ready(project)?.select_for(&mut test, &[&wasm_bindgen])?;

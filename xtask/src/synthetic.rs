@@ -1,4 +1,4 @@
-//! A made-up model with the tensors of all-MiniLM-L6-v2, for where the real one cannot be had.
+//! A synthetic model with the tensors of all-MiniLM-L6-v2, for machines that cannot download the real one.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -11,21 +11,21 @@ const HIDDEN: u64 = 384;
 const INTERMEDIATE: u64 = 1536;
 const POSITIONS: u64 = 512;
 
-/// How much of the model there is.
+/// The size of the model.
 pub struct Size {
     vocabulary: u64,
     layers: u64,
 }
 
 impl Size {
-    /// That of the real one: 90.9 MB.
+    /// The size of the real model: 90.9 MB.
     pub const REAL: Size = Size { vocabulary: 30522, layers: 6 };
 
-    /// 28 MB, for what does not depend on how much there is.
+    /// 28 MB, for tests that do not depend on the size.
     pub const SMALL: Size = Size { vocabulary: 8192, layers: 2 };
 }
 
-/// Writes `model.safetensors` and `config.json`: the same bytes each time.
+/// Writes `model.safetensors` and `config.json`. The output is deterministic.
 pub fn write(folder: &Path, size: &Size) -> Result<()> {
     let config = json!({
         "_name_or_path": "synthetic weights in the shape of all-MiniLM-L6-v2",
@@ -75,7 +75,7 @@ struct Tensor {
 enum Filling {
     /// 0, 1, 2 … as 64-bit integers.
     Positions,
-    /// 32-bit floats, normally distributed around this.
+    /// 32-bit floats, normally distributed around this mean.
     Around(f32),
 }
 
@@ -96,7 +96,7 @@ impl Tensor {
     }
 }
 
-/// In the order of the real file.
+/// The tensors, in the order of the real file.
 fn tensors(size: &Size) -> Vec<Tensor> {
     let mut all = Vec::new();
     let mut add = |name: String, shape: &[u64], filling| all.push(Tensor { name, shape: shape.to_vec(), filling });
@@ -131,7 +131,7 @@ fn tensors(size: &Size) -> Vec<Tensor> {
     all
 }
 
-/// A linear congruential generator (Knuth's MMIX constants): numbers that do not compress are all that is asked of it.
+/// A linear congruential generator with Knuth's MMIX constants. Its numbers only need to be incompressible.
 pub struct Random(u64);
 
 impl Random {
@@ -139,7 +139,7 @@ impl Random {
         Random(seed)
     }
 
-    /// About normally distributed, mean 0 and variance 1: the sum of four uniform numbers.
+    /// An approximately normally distributed number with mean 0 and variance 1: the sum of four uniform numbers.
     pub fn normal(&mut self) -> f32 {
         let sum: f32 = (0..4).map(|_| self.uniform()).sum();
         (sum - 2.0) * 3.0_f32.sqrt()

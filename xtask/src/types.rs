@@ -1,5 +1,5 @@
-//! Checks the types of the JavaScript sources: of the package against its public declarations, of the demo page against
-//! the package. The public declarations have a snapshot, so that every change of the API is seen in review.
+//! Type-checks the JavaScript sources: the package against its public declarations, the demo page against the package.
+//! The public declarations have a snapshot, so that every change of the API is visible in review.
 
 use std::env;
 use std::fs;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use crate::project::Project;
 use crate::{command, npm};
 
-/// One for each kind of global scope: pages and workers have other APIs.
+/// One project for each kind of global scope, because pages and workers have different APIs.
 const PROJECTS: [&str; 3] = ["src/js/tsconfig.json", "src/js/tsconfig.worker.json", "www/tsconfig.json"];
 
 const SNAPSHOT: &str = "tests/package/api.txt";

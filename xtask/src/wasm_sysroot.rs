@@ -1,7 +1,7 @@
-//! Debian's Rust with a wasm32 standard library of our own making, for machines where rustup cannot download one.
+//! Debian's Rust with a locally built wasm32 standard library, for machines where rustup cannot download one.
 //!
-//! Debian carries a recent compiler (for its web browsers) and the library's source, but not the library built for
-//! wasm32. It is built once, into a sysroot in the tools folder; neither `/usr` nor rustup's toolchains are touched.
+//! Debian has a recent compiler (for its web browsers) and the source of the standard library, but no build of it for
+//! wasm32. It is built once, in a sysroot in the tools folder. `/usr` and rustup's toolchains are not modified.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -18,17 +18,17 @@ use crate::{apt, command};
 const RUSTC: &str = "/usr/bin/rustc";
 const CARGO: &str = "/usr/bin/cargo";
 
-/// Raise when the way the library is built changes: what older versions built is then made anew.
+/// The version of the build procedure. Increase it to rebuild existing sysroots.
 const RECIPE: u32 = 1;
 
 const BUILD_LIMIT: Duration = Duration::from_secs(900);
 
-/// The sysroot. Its `bin` has a rustc, rustdoc, cargo and clippy that use it.
+/// The sysroot. Its `bin` folder contains a rustc, rustdoc, cargo and clippy that use it.
 pub fn folder(project: &Project) -> PathBuf {
     project.tools.join("wasm-sysroot")
 }
 
-/// A standard library fits only the very compiler that built it; an update of Debian's makes it stale.
+/// Whether the standard library was built by the installed compiler. An update of the compiler makes it outdated.
 pub fn is_current(project: &Project) -> bool {
     let stamp = fs::read_to_string(folder(project).join("stamp"));
     stamp.is_ok_and(|stamp| Compiler::ask().is_ok_and(|compiler| compiler.stamp() == stamp))
@@ -42,11 +42,10 @@ pub fn install(project: &Project) -> Result<()> {
 
     fs::create_dir_all(&project.tools)?;
     let work = tempfile::Builder::new().prefix("wasm-sysroot-").tempdir_in(&project.tools)?;
-    eprintln!("setup: building the standard library for {TARGET}, half a minute or so");
+    eprintln!("setup: building the standard library for {TARGET}, which takes about half a minute");
     let libraries = build_libraries(work.path())?;
 
-    // Put together beside the old one and moved in at the end, so that a run cut off half way leaves a whole one or
-    // none.
+    // Assembled in a temporary folder and moved at the end, so that an interrupted run leaves no incomplete sysroot.
     let sysroot = work.path().join("sysroot");
     let lib = sysroot.join("lib/rustlib").join(TARGET).join("lib");
     fs::create_dir_all(&lib)?;
@@ -68,7 +67,7 @@ pub fn install(project: &Project) -> Result<()> {
     Ok(fs::rename(sysroot, old)?)
 }
 
-/// What `rustc -vV` says.
+/// The output of `rustc -vV`.
 struct Compiler(String);
 
 impl Compiler {
@@ -78,10 +77,10 @@ impl Compiler {
 
     fn field(&self, name: &str) -> Result<&str> {
         let value = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        value.with_context(|| format!("{RUSTC} -vV names no {name}"))
+        value.with_context(|| format!("the output of {RUSTC} -vV has no {name}"))
     }
 
-    /// The linker's package and program: `lld-22`. Empty where the version is not told.
+    /// The name of the linker's package and program, such as `lld-22`. The number is missing if the version is unknown.
     fn linker(&self) -> String {
         let llvm = self.field("LLVM version").unwrap_or_default();
         format!("lld-{}", llvm.split('.').next().unwrap_or_default())
@@ -103,11 +102,11 @@ fn build_libraries(work: &Path) -> Result<PathBuf> {
     cargo.args(["build", "--release", "--target", TARGET, "--target-dir"]).arg(&target).current_dir(work);
     // `rustc --test` links `test`; tests in the browser need it too.
     cargo.arg("-Zbuild-std=std,panic_abort,panic_unwind,proc_macro,test");
-    // Lets a stable cargo take -Zbuild-std, here and nowhere else.
+    // Lets a stable cargo accept -Zbuild-std.
     cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", RUSTC);
-    // Bitcode in the library is what `lto = true` works on, as in the official one.
+    // `lto = true` needs bitcode in the library, as in the official one.
     cargo.env("RUSTFLAGS", "-Cembed-bitcode=yes");
-    // The caller's toolchain and flags must not get into the library.
+    // The user's toolchain and flags must not affect the library.
     for name in ["RUSTUP_TOOLCHAIN", "CARGO_BUILD_TARGET", "RUSTC_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "CARGO"] {
         cargo.env_remove(name);
     }
@@ -115,18 +114,18 @@ fn build_libraries(work: &Path) -> Result<PathBuf> {
     Ok(target.join(TARGET).join("release/deps"))
 }
 
-/// Build scripts and procedural macros need the host's own library.
+/// Adds the host's standard library, for build scripts and procedural macros.
 fn add_host_parts(sysroot: &Path, compiler: &Compiler) -> Result<()> {
     let host = compiler.field("host")?;
     let rustlib = sysroot.join("lib/rustlib");
     fs::create_dir_all(rustlib.join(host).join("bin"))?;
     symlink(Path::new("/usr/lib/rustlib").join(host).join("lib"), rustlib.join(host).join("lib"))?;
-    // The name and place at which rustc looks for its linker first.
+    // The path at which rustc looks for its linker first.
     symlink(Path::new("/usr/bin").join(compiler.linker()), rustlib.join(host).join("bin/rust-lld"))?;
     Ok(())
 }
 
-/// rustc takes for its sysroot the place where it lies itself, so ours has to be named on every call.
+/// Adds wrappers that pass the sysroot, because rustc by default uses the one next to its own program.
 fn add_programs(sysroot: &Path, final_place: &Path) -> Result<()> {
     let bin = sysroot.join("bin");
     fs::create_dir(&bin)?;
@@ -135,7 +134,7 @@ fn add_programs(sysroot: &Path, final_place: &Path) -> Result<()> {
     let programs = [
         ("rustc", format!("exec /usr/bin/rustc --sysroot '{place}'")),
         ("rustdoc", format!("exec /usr/bin/rustdoc --sysroot '{place}'")),
-        // Runs a driver of its own in place of rustc, which goes by a variable.
+        // Runs its own driver instead of rustc, which reads the sysroot from a variable.
         ("cargo-clippy", format!("SYSROOT='{place}' exec /usr/bin/cargo-clippy")),
     ];
     for (program, command) in programs {

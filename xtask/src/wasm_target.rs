@@ -13,23 +13,23 @@ use crate::{command, setup, wasm_sysroot};
 
 pub const TARGET: &str = "wasm32-unknown-unknown";
 
-/// A machine from which rustup's server cannot be reached must fall through to the other route, not wait.
+/// The time limit of rustup. A machine without access to rustup's server must use the other route instead of waiting.
 const RUSTUP_LIMIT: Duration = Duration::from_secs(180);
 
-/// How to call cargo for a wasm build. Native builds go on with the ordinary toolchain.
+/// The toolchain for wasm builds. Native builds use the ordinary toolchain.
 #[derive(Clone)]
 pub struct Toolchain {
-    /// The private toolchain's programs, where the ordinary one cannot build for the target.
+    /// The programs of the private toolchain, `None` if the ordinary one can build for the target.
     bin: Option<PathBuf>,
 }
 
-/// The ordinary toolchain with rustup's standard library; where rustup cannot download that, Debian's with one of our
-/// own making. `WEIGHTSTREAM_WASM_ROUTE` (`rustup` or `debian`) allows only one of them.
+/// The ordinary toolchain with rustup's standard library. If rustup cannot download it, Debian's toolchain with a
+/// locally built one. `WEIGHTSTREAM_WASM_ROUTE` (`rustup` or `debian`) selects one of them.
 pub fn ready(project: &Project) -> Result<Toolchain> {
     let route = env::var("WEIGHTSTREAM_WASM_ROUTE").ok();
     let allowed = |name: &str| route.as_deref().is_none_or(|route| route == name);
     if !allowed("rustup") && !allowed("debian") {
-        bail!("WEIGHTSTREAM_WASM_ROUTE is either `rustup` or `debian`");
+        bail!("WEIGHTSTREAM_WASM_ROUTE must be `rustup` or `debian`");
     }
 
     let ordinary = Toolchain { bin: None };
@@ -51,14 +51,14 @@ pub fn ready(project: &Project) -> Result<Toolchain> {
             }
         }
         wasm_sysroot::install(project)
-            .with_context(|| format!("install the target by hand: rustup target add {TARGET}"))
+            .with_context(|| format!("install the target manually: rustup target add {TARGET}"))
     };
     setup::ready("wasm32 target", find, install)
 }
 
 fn add_with_rustup() -> Result<()> {
     let mut rustup = Command::new("rustup");
-    // Without this, a refused connection comes with thirty lines of stack.
+    // Suppresses the backtrace of a refused connection.
     rustup.args(["target", "add", TARGET]).env("RUST_BACKTRACE", "0");
     command::quiet(&mut rustup, RUSTUP_LIMIT)
 }
@@ -74,17 +74,17 @@ impl Toolchain {
     pub fn select_for(&self, command: &mut Command, folders: &[&Path]) -> Result<()> {
         let first = folders.iter().copied().chain(self.bin.as_deref());
         command.env("PATH", command::path_starting_with(first)?);
-        // These would take the place of the flags in .cargo/config.toml.
+        // These variables would override the flags in .cargo/config.toml.
         command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
         if self.bin.is_some() {
-            // Cargo takes its compiler past PATH when rustup's proxy has set these.
+            // With these variables, which rustup's proxy sets, cargo does not look for its compiler in PATH.
             command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTC");
         }
         Ok(())
     }
 
-    /// Links a real module. That the files are there would not show a missing linker, nor a library of another
-    /// compiler.
+    /// Compiles and links a module. Checking only that the files exist would not detect a missing linker or a library
+    /// of another compiler.
     fn works(&self) -> bool {
         let module = tempfile::tempdir().and_then(|folder| {
             let path = folder.path().join("smoke.wasm");
@@ -107,7 +107,7 @@ impl std::fmt::Display for Toolchain {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         let program = self.bin.as_ref().map_or("rustc".into(), |bin| bin.join("rustc"));
         let version = command::output(Command::new(program).arg("--version")).unwrap_or_default();
-        let whose = if self.bin.is_some() { "Debian's toolchain" } else { "the ordinary toolchain" };
-        write!(f, "{whose}, {}", version.trim())
+        let name = if self.bin.is_some() { "Debian's toolchain" } else { "the ordinary toolchain" };
+        write!(f, "{name}, {}", version.trim())
     }
 }

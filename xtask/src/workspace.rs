@@ -1,4 +1,4 @@
-//! Other programs of the workspace, which are compiled only when they are needed.
+//! Other programs of the workspace, which are compiled on demand.
 
 use std::env;
 use std::path::PathBuf;
@@ -33,10 +33,10 @@ mod tests {
 
     #[test]
     fn dependencies_of_xtask_have_the_features_that_the_workspace_selects() {
-        let of_xtask = packages_with_features(&["--package", "xtask", "--edges", "normal,build"]);
-        let of_workspace = packages_with_features(&["--workspace", "--edges", "normal,build,dev"]);
-        assert!(of_xtask.iter().any(|line| line.starts_with("weightstream ")), "{of_xtask:?}");
-        let different: Vec<_> = of_xtask.difference(&of_workspace).collect();
+        let xtask_packages = packages_with_features(&["--package", "xtask", "--edges", "normal,build"]);
+        let workspace_packages = packages_with_features(&["--workspace", "--edges", "normal,build,dev"]);
+        assert!(xtask_packages.iter().any(|line| line.starts_with("weightstream ")), "{xtask_packages:?}");
+        let different: Vec<_> = xtask_packages.difference(&workspace_packages).collect();
         assert!(
             different.is_empty(),
             "these would be compiled twice: add the features that `cargo tree --workspace --edges features` shows to \

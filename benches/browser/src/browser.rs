@@ -1,4 +1,4 @@
-//! How long a web app waits, compared with what it would otherwise write, in a real browser.
+//! Measures loading in a real browser, relative to plain `fetch()` and other baselines.
 
 use std::{fs, thread};
 
@@ -7,21 +7,22 @@ use serde_json::{Value, json};
 use weightstream_cli::serve::Server;
 
 use crate::cases::{self, Case};
-use crate::line::Line;
 use crate::measure::Rounds;
 use crate::models::{self, RAW};
 use crate::nginx::Nginx;
 use crate::report::{self, Report};
 use crate::scaling::{self, Scaled};
+use crate::throttle::ThrottledProxy;
 use crate::{plot, profile, scaling_plot};
 use e2e::chromium::Chromium;
 use xtask::package;
 use xtask::project::Project;
 
-/// How often it is watched how long the page cannot answer.
-const WATCHED_ROUNDS: usize = 3;
+/// The number of rounds that measure the input delay of the page.
+const LATENCY_ROUNDS: usize = 3;
 
-/// Measures the cases of these names, all where none is named; only then is the result kept in the repository.
+/// Measures the named cases, or all cases if `only` is empty. The results are written to the repository only if all
+/// cases ran.
 pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: bool) -> Result<()> {
     let models = models::ready(project)?;
     let scaled = scaling::cases(&models)?;
@@ -30,8 +31,8 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
     let package = named.as_ref().map_or(package, |named| named.path().to_owned());
     let server = Server::new().mount("/bench", project.root.join("benches/page")).mount("/pkg", package);
     let server = server.mount("/models", &models).isolated(true).bind("127.0.0.1:0")?.spawn();
-    let line = Line::to(&server.url())?;
-    let nginx = Nginx::start(&models).inspect_err(|error| eprintln!("bench: not compared with nginx: {error:#}")).ok();
+    let line = ThrottledProxy::to(&server.url())?;
+    let nginx = Nginx::start(&models).inspect_err(|error| eprintln!("bench: no comparison with nginx: {error:#}")).ok();
 
     let mut cases = cases::all(&models, &line.url)?;
     let raw_bytes = fs::metadata(models.join(RAW))?.len();
@@ -39,7 +40,7 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
     let names: Vec<_> = cases.iter().chain(scaled.iter().map(|scaled| &scaled.case)).map(|case| &case.name).collect();
     for name in only {
         let known = || names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-        ensure!(names.contains(&name), "there is no case {name}, only {}", known());
+        ensure!(names.contains(&name), "unknown case {name}; the cases are {}", known());
     }
     let is_wanted = |case: &Case| only.is_empty() || only.contains(&case.name);
 
@@ -50,7 +51,7 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
     let (mut rows, mut points) = (Vec::new(), Vec::new());
     for (case, scaled) in with_scale(&cases, &scaled).filter(|(case, _)| is_wanted(case)) {
         eprintln!("bench: {}", case.name);
-        // Each has a module of its own: WebAssembly memory never shrinks. What the page before held is gone.
+        // Each case has its own page and module, because WebAssembly memory never shrinks.
         page.open("about:blank")?;
         page.open(&format!("{}/bench/index.html?{}", server.url(), case.name))?;
         if profiles {
@@ -60,7 +61,7 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
         let mut measured = Rounds::warm_up(&mut page, case)?;
         (0..rounds.min(case.max_rounds)).try_for_each(|_| measured.add(&mut page, case))?;
         if case.goals.longest_wait_ms.is_some() {
-            (0..WATCHED_ROUNDS).try_for_each(|_| measured.watch(&mut page, case))?;
+            (0..LATENCY_ROUNDS).try_for_each(|_| measured.watch(&mut page, case))?;
         }
         let measured = measured.measured()?;
         match scaled {
@@ -89,12 +90,12 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
     Ok(())
 }
 
-/// All cases, those of growing models with where they lie.
+/// All cases; those of the scaling test with their position on the axis.
 fn with_scale<'a>(cases: &'a [Case], scaled: &'a [Scaled]) -> impl Iterator<Item = (&'a Case, Option<&'a Scaled>)> {
     cases.iter().map(|case| (case, None)).chain(scaled.iter().map(|scaled| (&scaled.case, Some(scaled))))
 }
 
-/// Our own server against nginx: the same request of both.
+/// Compares `weightstream serve` with nginx, using the same request.
 fn serve_against(nginx: &Nginx, count: u64) -> Case {
     let title = "`weightstream serve` against nginx, same fetch()";
     let case = cases::tensors("serve", title, Value::Null, cases::ratio(1.05));
@@ -107,7 +108,7 @@ fn serve_against(nginx: &Nginx, count: u64) -> Case {
     }
 }
 
-/// How many processes wanted a core in the last minute; 0 where the system does not tell.
+/// The load average of the last minute, 0 if the system does not provide it.
 pub(crate) fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or_default()

@@ -1,63 +1,63 @@
-//! What is measured, and how good it should be.
+//! The benchmark cases and their goals.
 
 use std::path::Path;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::made_up::TENSOR_BYTES;
+use crate::content::TENSOR_BYTES;
 use crate::models::{FIRST_TENSOR, LONG_INDEX, MANY, PAYLOAD_BYTES, TOKENS, VOCABULARY, header_end};
 
-/// One way to load something, beside what a web developer would otherwise write.
+/// A benchmark case: a load with weightstream and the baseline that it is compared with.
 pub(super) struct Case {
-    /// The word by which it is asked for.
+    /// The name of the case on the command line.
     pub(super) name: String,
     pub(super) title: String,
-    pub(super) run: Way,
-    pub(super) against: Way,
-    /// What the time is a ratio of.
+    pub(super) run: PageFunction,
+    pub(super) against: PageFunction,
+    /// A description of the time ratio.
     pub(super) quantity: &'static str,
-    /// What comes out of it: bytes, or entries of a list.
+    /// The expected result: a number of bytes or of list entries.
     pub(super) count: u64,
-    /// More rounds than this would take long, and tell nothing more.
+    /// The maximum number of rounds, for slow cases with little variation.
     pub(super) max_rounds: usize,
     pub(super) goals: Goals,
 }
 
-/// A function of the page, and what it takes.
-pub(super) type Way = (&'static str, Value);
+/// The name of a function of the page, and its parameters.
+pub(super) type PageFunction = (&'static str, Value);
 
 #[derive(Clone, Default)]
 pub(super) struct Goals {
-    /// The time against that of the other way.
+    /// The ratio of the time to that of the baseline.
     pub(super) ratio: Option<f64>,
-    /// What may come on top of that.
+    /// A constant that is added to the allowed time.
     pub(super) allowance_ms: f64,
-    /// The renderer's memory at its peak against the payload.
+    /// The ratio of the renderer's peak memory to the payload.
     pub(super) peak: Option<f64>,
     pub(super) longest_wait_ms: Option<f64>,
 }
 
-/// Of the tensors of a whole model, uncompressed.
+/// The baseline loads the tensors of the whole model, uncompressed.
 pub(super) const TIME: &str = "time against fetch().arrayBuffer()";
-pub(super) const TIME_OF_OTHERS: &str = "time against plain fetch()";
-const TIME_OF_COMPRESSED: &str = "time against fetch() of the compressed bytes";
-const TIME_OF_OPFS: &str = "time against a bare read of the same bytes";
+pub(super) const TIME_VS_FETCH: &str = "time against plain fetch()";
+const TIME_VS_COMPRESSED: &str = "time against fetch() of the compressed bytes";
+const TIME_VS_OPFS: &str = "time against a bare read of the same bytes";
 
-/// WebAssembly memory, in any case.
+/// The goal for WebAssembly memory in all cases.
 pub(super) const MAX_WASM_MEMORY_BYTES: u64 = 8 << 20;
 
-/// `line` is the origin of the same server behind a slow line.
+/// All cases except those of the scaling test. `line` is the origin of the same server behind a throttled connection.
 pub(super) fn all(models: &Path, line: &str) -> Result<Vec<Case>> {
-    let mut cases = cold();
-    cases.extend(by_workers());
-    cases.extend(kept());
-    cases.extend(behind_a_slow_line(line));
-    cases.extend(heads(models)?);
+    let mut cases = uncached();
+    cases.extend(with_workers());
+    cases.extend(cached());
+    cases.extend(throttled(line));
+    cases.extend(metadata(models)?);
     Ok(cases)
 }
 
-/// What is the same for all cases that load all tensors of a model.
+/// The common part of cases that load all tensors of a model.
 pub(super) fn tensors(name: &str, title: &str, parameters: Value, goals: Goals) -> Case {
     Case {
         name: name.to_owned(),
@@ -75,15 +75,15 @@ pub(super) fn ratio(ratio: f64) -> Goals {
     Goals { ratio: Some(ratio), ..Goals::default() }
 }
 
-/// Each tensor once, over loopback, and nothing is kept.
-fn cold() -> Vec<Case> {
+/// Loads each tensor once over loopback, without a cache.
+fn uncached() -> Vec<Case> {
     let on_the_page = |goals| Goals { longest_wait_ms: Some(50.0), ..goals };
     let tensors = |name, title, file, goals| {
         let parameters = json!({ "url": format!("/models/{file}"), "options": { "workers": 0 } });
         tensors(name, title, parameters, on_the_page(goals))
     };
     let byob = ("byob", json!({ "url": "/models/raw.safetensors", "byteLength": TENSOR_BYTES }));
-    let floor = tensors("byob", "the floor: BYOB reads and nothing else", "", Goals::default());
+    let floor = tensors("byob", "lower bound: BYOB reads only", "", Goals::default());
     vec![
         Case { run: byob, goals: Goals::default(), ..floor },
         tensors("raw", "raw, unverified", "raw.safetensors", Goals { peak: Some(1.05), ..ratio(0.65) }),
@@ -97,9 +97,9 @@ fn cold() -> Vec<Case> {
     ]
 }
 
-/// The same by loaders that live in workers, with as many more as there can be by default, on a machine with the cores
-/// for them.
-fn by_workers() -> Vec<Case> {
+/// The same with loaders in workers, which use as many additional workers as the default on a machine with enough
+/// cores.
+fn with_workers() -> Vec<Case> {
     let tensors = |name, title, file, goals| {
         let parameters = json!({ "url": format!("/models/{file}"), "options": { "workers": 4, "inWorker": true } });
         tensors(name, title, parameters, Goals { longest_wait_ms: Some(16.0), ..goals })
@@ -121,31 +121,30 @@ fn by_workers() -> Vec<Case> {
     ]
 }
 
-/// Into the origin private file system, and from it.
-fn kept() -> Vec<Case> {
+/// Writes to the cache in the origin private file system, and reads from it.
+fn cached() -> Vec<Case> {
     let parameters = |before, is_written| {
         let options = json!({ "cache": "auto" });
         json!({ "url": "/models/raw.safetensors", "options": options, "before": before, "isWritten": is_written })
     };
     let bare = json!({ "url": "/models/raw.safetensors", "byteLength": TENSOR_BYTES, "before": "keep" });
     let warm = parameters("keep", false);
-    let against_bare =
-        tensors("warm-opfs", "from the cache, against OPFS into fresh buffers", warm.clone(), ratio(1.25));
+    let against_bare = tensors("warm-opfs", "from the cache, against OPFS into new buffers", warm.clone(), ratio(1.25));
     vec![
-        tensors("cold", "raw, unverified, and keeps it", parameters("forget", false), ratio(1.2)),
-        tensors("cold-written", "the same until all is on the disk", parameters("forget", true), Goals::default()),
+        tensors("cold", "raw, unverified, fills the cache", parameters("forget", false), ratio(1.2)),
+        tensors("cold-written", "the same, until everything is on disk", parameters("forget", true), Goals::default()),
         tensors("warm", "from the cache", warm, ratio(0.45)),
-        Case { against: ("opfs", bare), quantity: TIME_OF_OPFS, ..against_bare },
+        Case { against: ("opfs", bare), quantity: TIME_VS_OPFS, ..against_bare },
     ]
 }
 
-/// Where the line is slow, decoding must cost nothing beside it.
-fn behind_a_slow_line(line: &str) -> Vec<Case> {
+/// On a slow connection, decoding must add almost no time.
+fn throttled(line: &str) -> Vec<Case> {
     let case = |name, title, file| {
         let url = format!("{line}/models/{file}");
         let case = tensors(name, title, json!({ "url": url }), ratio(1.03));
-        // 1.4 to 16 s a run, which the line decides, not the machine.
-        Case { against: ("plain", json!({ "url": url })), quantity: TIME_OF_COMPRESSED, max_rounds: 3, ..case }
+        // A run takes 1.4 to 16 s, limited by the connection and not by the machine.
+        Case { against: ("plain", json!({ "url": url })), quantity: TIME_VS_COMPRESSED, max_rounds: 3, ..case }
     };
     vec![
         case("line-q8", "LZ4, 8-bit quanta, 100 Mb/s and 40 ms", "q8.apr"),
@@ -153,8 +152,8 @@ fn behind_a_slow_line(line: &str) -> Vec<Case> {
     ]
 }
 
-/// What comes before the tensors, or with the first of them.
-fn heads(models: &Path) -> Result<Vec<Case>> {
+/// Cases that load metadata, the index or only the first tensor.
+fn metadata(models: &Path) -> Result<Vec<Case>> {
     let raw = json!({ "url": "/models/raw.safetensors", "name": FIRST_TENSOR });
     let index = json!({ "url": format!("/models/{LONG_INDEX}") });
     let index_bytes = [0, header_end(&models.join(LONG_INDEX))?];
@@ -163,13 +162,13 @@ fn heads(models: &Path) -> Result<Vec<Case>> {
     let head = |name, title, run, against, count, goals| Case {
         run,
         against: ("plain", against),
-        quantity: TIME_OF_OTHERS,
+        quantity: TIME_VS_FETCH,
         count,
         ..tensors(name, title, Value::Null, goals)
     };
     let first = "first tensor of 4 MiB usable, against fetching all";
     let listed = Goals { allowance_ms: 200.0, ..ratio(2.0) };
-    let none = Goals::default(); // stated against another reader: see `--peers`
+    let none = Goals::default(); // the goal is relative to another reader, see `--peers`
     Ok(vec![
         head("first", first, ("firstTensor", raw.clone()), raw, 4 << 20, ratio(0.05)),
         head("index", "index of 100,000 tensors, open to listed", ("list", index), index_alone, MANY as u64, listed),

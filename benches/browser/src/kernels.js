@@ -1,4 +1,4 @@
-// Measures all kernels in turn, round after round, each for long enough for the coarse clock of the page.
+// Measures all kernels in interleaved rounds, each for long enough for the coarse clock of the page.
 async (rounds) => {
   const { default: start, kernelNames, kernelBytes, runKernel } = await import("/kernels/weightstream_glue.js");
   await start({ module_or_path: new URL("/kernels/weightstream_bg.wasm", location.href) });

@@ -1,4 +1,4 @@
-//! `cargo xtask bench --kernels`: decoders, digests and parsers by themselves, in a real browser.
+//! `cargo xtask bench --kernels`: measures individual decoders, digests and parsers in a real browser.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use xtask::project::Project;
 use xtask::wasm_target::TARGET;
 use xtask::{command, package};
 
-/// All in turn, round after round; each long enough for the page's coarse clock.
+/// Measures all kernels in interleaved rounds, each for long enough for the coarse clock of the page.
 const IN_THE_PAGE: &str = include_str!("kernels.js");
 
 #[derive(Deserialize)]
@@ -33,8 +33,8 @@ pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
     let version = browser.version()?;
     let mut page = browser.new_page()?;
     page.open(&format!("{}/", server.url()))?;
-    let told = page.evaluate(&format!("({IN_THE_PAGE})({rounds})"))?;
-    let kernels: Vec<Kernel> = serde_json::from_value(told).context("the page tells something else")?;
+    let result = page.evaluate(&format!("({IN_THE_PAGE})({rounds})"))?;
+    let kernels: Vec<Kernel> = serde_json::from_value(result).context("cannot parse the result of the page")?;
     println!("{version}, one thread, {rounds} interleaved rounds\n");
     println!("| kernel | GB/s, best | GB/s, median |\n| --- | --- | --- |");
     for Kernel { name, gigabytes_per_second } in kernels {

@@ -1,10 +1,9 @@
-//! `cargo xtask bench`: measures loading, and what the project promises of it.
+//! `cargo xtask bench`: measures loading and compares the results with the project's goals.
 
 mod browser;
 mod cases;
+mod content;
 mod kernels;
-mod line;
-mod made_up;
 mod measure;
 mod models;
 mod nginx;
@@ -15,6 +14,7 @@ mod renderer;
 mod report;
 mod scaling;
 mod scaling_plot;
+mod throttle;
 
 use std::process::ExitCode;
 
@@ -23,23 +23,23 @@ use clap::Parser;
 use xtask::environment;
 use xtask::project::Project;
 
-/// Measure loading in a headless browser against plain `fetch()`, and what was promised of it.
+/// Measure loading in a headless browser relative to plain `fetch()`, and compare with the targets.
 #[derive(Parser)]
 #[command(name = "cargo xtask bench")]
 struct Arguments {
-    /// How often each case is run, in turn with what it is compared with.
+    /// The number of rounds of each case. Each round runs the case and its baseline.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Only this case, and leave the results in `benches/` as they are. Can be given more than once.
+    /// Run only this case, without updating the results in `benches/`. Can be given more than once.
     #[arg(long)]
     only: Vec<String>,
-    /// Measure decoders, digests and parsers by themselves instead.
+    /// Measure individual decoders, digests and parsers instead.
     #[arg(long, conflicts_with = "only")]
     kernels: bool,
-    /// Measure other libraries that load weights beside ours instead.
+    /// Compare with other libraries that load weights instead.
     #[arg(long, conflicts_with_all = ["only", "kernels", "profile"])]
     peers: bool,
-    /// Print the functions in which the time goes instead, and write profiles into the target folder.
+    /// Print the functions that take the most time instead, and write profiles to the target folder.
     #[arg(long, conflicts_with = "kernels")]
     profile: bool,
 }

@@ -1,4 +1,4 @@
-//! Models to measure with: made up, and converted by our own writers. They stay in the target folder.
+//! Synthetic models for benchmarks, converted by the library's writers. They are cached in the target folder.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -9,21 +9,21 @@ use serde_json::{Map, json};
 use weightstream::native::Reader;
 use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm};
 
-use crate::made_up::{Content, TENSOR_BYTES};
+use crate::content::{Content, TENSOR_BYTES};
 use xtask::project::Project;
 
-/// Another name whenever what is below changes, so that no old file is measured.
+/// Must be renamed whenever the models change, so that no outdated file is measured.
 const FOLDER: &str = "bench-models-2";
 
 pub(super) const TENSORS: usize = 64;
 
-/// Bytes of the tensors of each large model.
+/// The total size in bytes of the tensors of each large model.
 pub(super) const PAYLOAD_BYTES: u64 = TENSORS as u64 * TENSOR_BYTES as u64;
 
-/// Tensors of the model with the long index.
+/// The number of tensors of the model with the long index.
 pub(super) const MANY: usize = 100_000;
 
-/// Tokens of the vocabulary.
+/// The number of tokens of the vocabulary.
 pub(super) const TOKENS: u32 = 150_000;
 
 pub(super) const RAW: &str = "raw.safetensors";
@@ -31,7 +31,7 @@ pub(super) const FIRST_TENSOR: &str = "layers.0.weight";
 pub(super) const LONG_INDEX: &str = "long-index.safetensors";
 pub(super) const VOCABULARY: &str = "vocabulary.gguf";
 
-/// Makes what is missing, and gives the folder.
+/// Generates missing models and returns their folder.
 pub(super) fn ready(project: &Project) -> Result<PathBuf> {
     let folder = project.target.join(FOLDER);
     fs::create_dir_all(&folder)?;
@@ -54,9 +54,9 @@ pub(super) fn ready(project: &Project) -> Result<PathBuf> {
         if path.exists() {
             continue;
         }
-        eprintln!("bench: making {name} …");
+        eprintln!("bench: generating {name} …");
         let Some(options) = conversion else {
-            whole(&path, |path| write_tensors(path, content))?;
+            write_if_missing(&path, |path| write_tensors(path, content))?;
             continue;
         };
         let own = tempfile::Builder::new().suffix(".safetensors").tempfile_in(&folder)?;
@@ -68,36 +68,36 @@ pub(super) fn ready(project: &Project) -> Result<PathBuf> {
             }
         };
         let reader = Reader::open(&source)?;
-        write::convert(&reader, &path, &options, &()).with_context(|| format!("cannot make {name}"))?;
+        write::convert(&reader, &path, &options, &()).with_context(|| format!("cannot generate {name}"))?;
     }
-    whole(&folder.join(LONG_INDEX), |path| write_long_index(path, MANY))?;
-    whole(&folder.join(VOCABULARY), write_vocabulary)?;
+    write_if_missing(&folder.join(LONG_INDEX), |path| write_long_index(path, MANY))?;
+    write_if_missing(&folder.join(VOCABULARY), write_vocabulary)?;
     Ok(folder)
 }
 
-/// The name of a model of this many bytes of tensors.
+/// Generates a model with tensors of this many bytes in total, if it is missing. Returns its name.
 pub(super) fn scaled_payload(folder: &Path, bytes: u64) -> Result<String> {
     let name = format!("bytes-{bytes}.safetensors");
     let byte_length = usize::try_from(bytes)? / TENSORS;
-    whole(&folder.join(&name), |path| write_equal_tensors(path, Content::Floats, byte_length))?;
+    write_if_missing(&folder.join(&name), |path| write_equal_tensors(path, Content::Floats, byte_length))?;
     Ok(name)
 }
 
-/// The name of a model of this many tensors.
+/// Generates a model with this many tensors, if it is missing. Returns its name.
 pub(super) fn scaled_index(folder: &Path, tensors: usize) -> Result<String> {
     let name = format!("tensors-{tensors}.safetensors");
-    whole(&folder.join(&name), |path| write_long_index(path, tensors))?;
+    write_if_missing(&folder.join(&name), |path| write_long_index(path, tensors))?;
     Ok(name)
 }
 
-/// The data of the raw model alone, in files of this many tensors each: their names.
+/// Splits the data of the raw model, without its header, into files of this many tensors each. Returns their names.
 pub(super) fn bare_shards(folder: &Path, tensors: usize) -> Result<Vec<String>> {
     let start = header_end(&folder.join(RAW))?;
     let length = (tensors * TENSOR_BYTES) as u64;
     let mut names = Vec::new();
     for number in 0..(TENSORS / tensors) as u64 {
         let name = format!("raw-{number}.bin");
-        whole(&folder.join(&name), |path| {
+        write_if_missing(&folder.join(&name), |path| {
             let mut raw = File::open(folder.join(RAW))?;
             raw.seek(SeekFrom::Start(start + number * length))?;
             io::copy(&mut raw.take(length), &mut File::create(path)?)?;
@@ -108,8 +108,8 @@ pub(super) fn bare_shards(folder: &Path, tensors: usize) -> Result<Vec<String>> 
     Ok(names)
 }
 
-/// Makes a file that is missing. It has its name only once it is whole.
-fn whole(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+/// Writes a file if it is missing. A partially written file has another name.
+fn write_if_missing(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     if path.exists() {
         return Ok(());
     }
@@ -118,21 +118,21 @@ fn whole(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     Ok(fs::rename(partial, path)?)
 }
 
-/// As a SafeTensors file.
+/// Writes a SafeTensors file.
 fn write_tensors(path: &Path, content: Content) -> Result<()> {
     write_equal_tensors(path, content, TENSOR_BYTES)
 }
 
-/// The first so many bytes of each tensor, at most all of them.
+/// Writes a SafeTensors file with the first `byte_length` bytes of each tensor.
 fn write_equal_tensors(path: &Path, content: Content, byte_length: usize) -> Result<()> {
     let (dtype, element_bytes) = content.dtype();
     let names = (0..TENSORS).map(|i| format!("layers.{i}.weight"));
-    let mut file = begin(path, names, dtype, &[byte_length / 1024 / element_bytes, 1024], byte_length)?;
+    let mut file = begin_safetensors(path, names, dtype, &[byte_length / 1024 / element_bytes, 1024], byte_length)?;
     let block = content.tensor();
-    let block = block.get(..byte_length).context("a tensor is to be longer than all of them are")?;
+    let block = block.get(..byte_length).context("`byte_length` exceeds the length of a tensor")?;
     for tensor in 0..TENSORS {
-        // Other bytes in each, as compressible as they were.
-        let (start, end) = block.split_at(tensor * (byte_length / TENSORS) * content.may_turn());
+        // Rotates the bytes, so that each tensor differs but is equally compressible.
+        let (start, end) = block.split_at(tensor * (byte_length / TENSORS) * content.may_rotate());
         file.write_all(end)?;
         file.write_all(start)?;
     }
@@ -141,13 +141,13 @@ fn write_equal_tensors(path: &Path, content: Content, byte_length: usize) -> Res
 
 fn write_long_index(path: &Path, tensors: usize) -> Result<()> {
     let names = (0..tensors).map(|i| format!("model.layers.{}.mlp.experts.{}.down_proj.weight", i / 1000, i % 1000));
-    let mut file = begin(path, names, "F32", &[1], 4)?;
+    let mut file = begin_safetensors(path, names, "F32", &[1], 4)?;
     file.write_all(&vec![0; 4 * tensors])?;
     Ok(file.flush()?)
 }
 
-/// A SafeTensors file up to its data: tensors of one dtype and shape.
-fn begin(
+/// Starts a SafeTensors file of tensors with one dtype and shape: writes everything before the data.
+fn begin_safetensors(
     path: &Path,
     names: impl Iterator<Item = String>,
     dtype: &str,
@@ -166,7 +166,7 @@ fn begin(
     Ok(file)
 }
 
-/// A GGUF file of one tensor, with the three arrays that tokenizers have.
+/// Writes a GGUF file with one tensor and the three arrays of a tokenizer.
 fn write_vocabulary(path: &Path) -> Result<()> {
     const ALIGNMENT: usize = 32;
     let (string_type, array_type, f32_type, i32_type) = (8_u32, 9_u32, 6_u32, 5_u32);
@@ -202,7 +202,7 @@ fn write_vocabulary(path: &Path) -> Result<()> {
     Ok(fs::write(path, head)?)
 }
 
-/// Where the data of a SafeTensors file begins.
+/// The offset of the data in a SafeTensors file.
 pub(super) fn header_end(path: &Path) -> Result<u64> {
     let mut length = [0; 8];
     File::open(path)?.read_exact(&mut length)?;

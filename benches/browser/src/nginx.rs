@@ -1,4 +1,4 @@
-//! nginx with sendfile over the same files: what our own server is measured against.
+//! Runs nginx with sendfile on the same files, to compare `weightstream serve` with it.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use xtask::{apt, command, setup};
 
-/// Ends when the value does.
+/// A running nginx. Dropping it ends the process.
 pub(super) struct Nginx {
     child: Child,
     pub(super) url: String,
@@ -20,8 +20,8 @@ pub(super) struct Nginx {
 impl Nginx {
     pub(super) fn start(files: &Path) -> Result<Nginx> {
         let find = || {
-            let places = ["/usr/sbin/nginx", "/usr/local/sbin/nginx"].map(Into::into);
-            let found = command::in_path("nginx").into_iter().chain(places).find(|path| path.is_file())?;
+            let paths = ["/usr/sbin/nginx", "/usr/local/sbin/nginx"].map(Into::into);
+            let found = command::in_path("nginx").into_iter().chain(paths).find(|path| path.is_file())?;
             Some(found.display().to_string())
         };
         let program = setup::ready("nginx", find, || apt::install(&["nginx-light"]))?;
@@ -36,7 +36,7 @@ impl Nginx {
              add_header Cross-Origin-Resource-Policy cross-origin; }} }}\n",
             files.display()
         );
-        // Its worker gives up root for another user, who may not read the files.
+        // By default the worker drops root privileges and may then be unable to read the files.
         let is_root = command::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
         let user = if is_root { "user root;\n" } else { "" };
         fs::write(folder.path().join("nginx.conf"), format!("{user}{configuration}"))?;
@@ -49,7 +49,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // Asked rather than killed: its worker ends with it.
+        // A signal lets the worker end, too.
         let ended = Command::new("kill").args(["-QUIT", &self.child.id().to_string()]).status();
         if !ended.is_ok_and(|status| status.success()) {
             let _ = self.child.kill();

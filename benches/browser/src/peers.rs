@@ -1,4 +1,4 @@
-//! `cargo xtask bench --peers`: what others load weights by, beside ours: the same bytes from the same server.
+//! `cargo xtask bench --peers`: compares with other libraries, which load the same bytes from the same server.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 use weightstream::native::Reader;
 use weightstream_cli::serve::Server;
 
-use crate::cases::{Case, Goals, TIME, Way, ratio, tensors};
-use crate::measure::{Rounds, Run, call, hold, median, run as run_way};
+use crate::cases::{Case, Goals, PageFunction, TIME, ratio, tensors};
+use crate::measure::{Rounds, Run, call, median, run as run_way, run_and_keep};
 use crate::models::{self, PAYLOAD_BYTES, RAW, TENSORS, TOKENS, VOCABULARY, header_end};
 use crate::report::{self, Report, Row};
 use e2e::chromium::Chromium;
@@ -23,22 +23,22 @@ use xtask::{command, npm, package};
 const PINS: &str = "benches/peers";
 const FILES: [&str; 5] = ["package.json", "package-lock.json", ".npmrc", "unused/package.json", "unused/index.js"];
 
-/// `loadWeights` asks for all files at once and waits for every answer before it reads one: with more files than the
-/// browser opens connections to a host, it waits for ever.
-const TENSORS_OF_A_SHARD: usize = 16;
+/// `loadWeights` requests all files at once and waits for all responses before it reads one. With more files than the
+/// browser opens connections to a host, it never ends.
+const TENSORS_PER_SHARD: usize = 16;
 
 const BUNDLE_LIMIT: Duration = Duration::from_secs(120);
 
-/// Somebody who loads the raw model.
+/// A library that loads the raw model, or plain `fetch()`.
 struct Contender {
     name: String,
     is_ours: bool,
     state: State,
-    way: Way,
+    way: PageFunction,
     runs: Vec<Run>,
 }
 
-/// What is kept from one load to the next.
+/// The state of the cache.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
     Uncached,
@@ -53,7 +53,7 @@ pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
     let server = Server::new().mount("/bench", project.root.join("benches/page")).mount("/pkg", package);
     let server = server.mount("/models", &models).mount("/peers.js", bundle.path().join("peers.js"));
     let server = server.isolated(true).bind("127.0.0.1:0")?.spawn();
-    // The browser's own cache would keep what some fetch and others do not let it: nobody has it.
+    // The browser's HTTP cache is disabled, because it would serve only some of the libraries.
     let mut browser = Chromium::launch_with(&["--disk-cache-size=1"])?;
     let version = browser.version()?;
     let mut page = browser.new_page()?;
@@ -64,12 +64,12 @@ pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
     open(&mut page, &server.url())?;
     for contender in &all {
         eprintln!("bench: {}, {:?}", contender.name, contender.state);
-        check(&mut page, &contender.way, &sha256).with_context(|| contender.name.clone())?; // and so everything is warm
+        check(&mut page, &contender.way, &sha256).with_context(|| contender.name.clone())?; // also warms up
     }
     for round in 0..rounds {
         eprintln!("bench: round {}", round + 1);
         for at in 0..all.len() {
-            let at = (at + round) % all.len(); // nobody always comes after the same one
+            let at = (at + round) % all.len(); // rotates the order
             let Some(contender) = all.get_mut(at) else { continue };
             contender.runs.push(run_way(&mut page, &contender.way)?);
         }
@@ -82,7 +82,7 @@ pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
         if case.count == PAYLOAD_BYTES {
             let sums = [&case.run, &case.against].map(|way| sha256_of(&mut page, way));
             let [ours, theirs] = sums;
-            ensure!(ours? == theirs?, "{}: not the same bytes", case.name);
+            ensure!(ours? == theirs?, "{}: the loaded bytes differ", case.name);
         }
         (0..rounds).try_for_each(|_| measured.add(&mut page, &case))?;
         rows.extend(report::rows(&case, &measured.measured()?));
@@ -99,11 +99,11 @@ pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
     report.write(&project.root.join("benches/peers.json"))
 }
 
-/// The peers as one module for the page.
+/// Bundles the other libraries as one module for the page.
 fn bundle(project: &Project) -> Result<tempfile::TempDir> {
     let node_modules = npm::installed(project, "peers of the benchmark", PINS, &FILES)?;
     let folder = node_modules.with_file_name("");
-    // Beside what it imports: packages that do not export what is measured are named by path.
+    // Copied next to the packages, because it imports some of their files by path.
     fs::copy(project.root.join(PINS).join("ways.js"), folder.join("ways.js"))?;
     let built = tempfile::tempdir()?;
     let mut esbuild = npm::tool(&npm::ready(project)?, "esbuild/bin/esbuild");
@@ -120,7 +120,7 @@ fn open(page: &mut Page, server: &str) -> Result<()> {
     call(page, r#"add("/peers.js")"#).map(drop)
 }
 
-/// All that load the tensors of the raw model, plain `fetch()` first.
+/// Everything that loads the tensors of the raw model. Plain `fetch()` comes first.
 fn contenders(project: &Project, models: &Path) -> Result<Vec<Contender>> {
     let url = format!("/models/{RAW}");
     let skip = header_end(&models.join(RAW))?;
@@ -160,7 +160,7 @@ fn contenders(project: &Project, models: &Path) -> Result<Vec<Contender>> {
     ])
 }
 
-/// A package with the version that the lock file has.
+/// The name of a package and its version in the lock file.
 fn version(project: &Project, package: &str) -> Result<String> {
     let lock: Value = serde_json::from_slice(&fs::read(project.root.join(PINS).join("package-lock.json"))?)?;
     let locked = lock.get("packages").and_then(|packages| packages.get(format!("node_modules/{package}")));
@@ -173,10 +173,10 @@ fn tfjs_manifest(models: &Path) -> Result<Value> {
     let weights = reader.tensors().iter();
     let weights = weights.map(|tensor| json!({ "name": tensor.name, "shape": tensor.shape, "dtype": "float32" }));
     let weights: Vec<_> = weights.collect();
-    Ok(json!([{ "paths": models::bare_shards(models, TENSORS_OF_A_SHARD)?, "weights": weights }]))
+    Ok(json!([{ "paths": models::bare_shards(models, TENSORS_PER_SHARD)?, "weights": weights }]))
 }
 
-/// What has a peer of its own.
+/// Cases that are each compared with one other library.
 fn pairs(project: &Project, models: &Path) -> Result<Vec<Case>> {
     let vocabulary = json!({ "url": format!("/models/{VOCABULARY}") });
     let gguf = Case {
@@ -223,27 +223,27 @@ fn sha256_of_data(models: &Path) -> Result<String> {
     Ok(data_encoding::HEXLOWER.encode(&digest))
 }
 
-/// Whether it brings the bytes that all others bring.
-fn check(page: &mut Page, way: &Way, sha256: &str) -> Result<()> {
+/// Checks that a function of the page loads the expected bytes.
+fn check(page: &mut Page, way: &PageFunction, sha256: &str) -> Result<()> {
     let found = sha256_of(page, way)?;
-    ensure!(found == sha256, "it brings other bytes: {found}, not {sha256}");
+    ensure!(found == sha256, "wrong bytes: the SHA-256 is {found} instead of {sha256}");
     Ok(())
 }
 
-fn sha256_of(page: &mut Page, way: &Way) -> Result<String> {
-    hold(page, way)?;
+fn sha256_of(page: &mut Page, way: &PageFunction) -> Result<String> {
+    run_and_keep(page, way)?;
     let sha256 = call(page, "sha256()")?;
     call(page, "release()")?;
-    Ok(sha256.as_str().context("the page gives no digest")?.to_owned())
+    Ok(sha256.as_str().context("the page returned no digest")?.to_owned())
 }
 
 fn rows(all: &[Contender]) -> Result<Vec<Row>> {
-    let (plain, others) = all.split_first().context("nobody took part")?;
+    let (plain, others) = all.split_first().context("there are no contenders")?;
     let mut rows = Vec::new();
     for state in [State::Uncached, State::Cold, State::Warm] {
         let state_name = match state {
-            State::Uncached => "keeps nothing",
-            State::Cold => "cold, keeps it",
+            State::Uncached => "no cache",
+            State::Cold => "cold, fills the cache",
             State::Warm => "warm",
         };
         let mut best_peer: [Option<f64>; 2] = [None, None];
@@ -276,7 +276,7 @@ fn row(title: String, quantity: &'static str, value: f64, goal: Option<f64>) -> 
 }
 
 impl Contender {
-    /// Its time against that of plain `fetch()` in the same round.
+    /// The median ratio of the time to that of plain `fetch()` in the same round.
     fn ratio(&self, plain: &Contender) -> Option<f64> {
         median(self.runs.iter().zip(&plain.runs).map(|(run, plain)| run.ms / plain.ms).collect())
     }

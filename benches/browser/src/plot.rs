@@ -1,4 +1,4 @@
-//! The ratios as a picture: one bar a case, its goal as a mark, plain `fetch` as a line at 1.
+//! A chart of the ratios: a bar for each case, a mark for its goal, and a line at 1 for plain `fetch`.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ const TOP: f64 = 62.0;
 const LEFT: f64 = 330.0;
 const RIGHT: f64 = 70.0;
 
-/// Readable on light and on dark pages: an image knows which of them the reader prefers.
+/// Colors for light and dark color schemes.
 pub(super) const STYLE: &str = "
   text { font: 13px system-ui, sans-serif; fill: #24292f }
   .title { font-weight: 600; font-size: 15px } .faint { fill: #57606a }
@@ -24,8 +24,8 @@ pub(super) const STYLE: &str = "
 
 pub(super) fn svg(report: &Report) -> String {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| row.quantity == TIME).collect();
-    let most = rows.iter().flat_map(|row| [row.value, row.goal.unwrap_or(0.0)]).fold(1.1, f64::max);
-    let x = |ratio: f64| LEFT + ratio / most * (WIDTH - LEFT - RIGHT);
+    let max = rows.iter().flat_map(|row| [row.value, row.goal.unwrap_or(0.0)]).fold(1.1, f64::max);
+    let x = |ratio: f64| LEFT + ratio / max * (WIDTH - LEFT - RIGHT);
     let bottom = TOP + ROW * rows.len() as f64;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" \

@@ -1,4 +1,4 @@
-//! Where the time of a case goes: the browser's own sampling profiler, with the names of the module's functions.
+//! Profiles a case with the browser's sampling profiler, with function names of the module.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,7 +16,7 @@ use xtask::project::Project;
 
 const INTERVAL_US: u64 = 250;
 
-/// How many functions are worth a line.
+/// The maximum number of functions to print.
 const LINES: usize = 25;
 
 #[derive(Deserialize)]
@@ -40,13 +40,13 @@ struct Frame {
     function_name: String,
 }
 
-/// A copy of the package whose module has names.
+/// A copy of the package whose module has a name section.
 pub(super) fn named_package(project: &Project, package: &Path) -> Result<tempfile::TempDir> {
     let folder = tempfile::tempdir_in(&project.target)?;
     for entry in fs::read_dir(package)? {
         let path = entry?.path();
         if !path.is_file() {
-            continue; // its documentation
+            continue; // the folder of the documentation
         }
         fs::copy(&path, folder.path().join(path.file_name().unwrap_or_default()))?;
     }
@@ -54,17 +54,18 @@ pub(super) fn named_package(project: &Project, package: &Path) -> Result<tempfil
     Ok(folder)
 }
 
-/// Runs the case, prints in which functions the page's thread was, and keeps the profile for the browser's own viewer.
+/// Runs the case, prints the functions that took the most time on the page's thread, and writes the profile for the
+/// browser's developer tools.
 pub(super) fn print(page: &mut Page, case: &Case, to: &Path) -> Result<()> {
-    run_case(page, case)?; // compiles what is profiled
+    run_case(page, case)?; // compiles the functions to profile
     page.call("Profiler.enable", json!({}))?;
     page.call("Profiler.setSamplingInterval", json!({ "interval": INTERVAL_US }))?;
     page.call("Profiler.start", json!({}))?;
     let ms = run_case(page, case)?;
     let stopped = page.call("Profiler.stop", json!({}))?;
-    let profile = stopped.get("profile").context("the browser gave no profile")?;
+    let profile = stopped.get("profile").context("the browser returned no profile")?;
     fs::write(to, profile.to_string())?;
-    let profile: Profile = serde_json::from_value(profile.clone()).context("the profile is not as expected")?;
+    let profile: Profile = serde_json::from_value(profile.clone()).context("cannot parse the profile")?;
 
     let names: HashMap<u64, &str> =
         profile.nodes.iter().map(|node| (node.id, node.call_frame.function_name.as_str())).collect();

@@ -1,4 +1,4 @@
-//! The memory of the browser's renderer processes, as Linux counts it.
+//! Measures the memory of the browser's renderer processes on Linux.
 
 use std::fs;
 use std::thread::sleep;
@@ -9,38 +9,38 @@ use serde_json::{Value, json};
 
 use e2e::page::Page;
 
-/// The browser gives memory back behind a collection of garbage.
-const SETTLING: Duration = Duration::from_millis(300);
+/// The browser returns memory to the system some time after a garbage collection.
+const GC_DELAY: Duration = Duration::from_millis(300);
 
-/// What the renderers held when the watch began.
+/// The process ids of the renderers, and their memory at the start.
 pub(super) struct Watch(Vec<(u64, u64)>);
 
-/// Of a renderer, in bytes.
+/// The memory of a renderer in bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Memory {
-    /// What it held before.
+    /// The resident memory at the start.
     pub(super) held: u64,
-    /// The most that it held since.
+    /// The peak since then.
     pub(super) peak: u64,
 }
 
 impl Memory {
-    /// By how much it has grown at its peak.
+    /// The difference between the peak and the memory at the start.
     pub(super) fn grown(self) -> u64 {
         self.peak.saturating_sub(self.held)
     }
 }
 
 impl Watch {
-    /// Begins, after the page has dropped its garbage. `None` where there is no such account.
+    /// Starts measuring after a garbage collection of the page. Returns `None` if the system does not support it.
     pub(super) fn begin(page: &mut Page) -> Result<Option<Watch>> {
         page.call("HeapProfiler.collectGarbage", json!({}))?;
-        sleep(SETTLING);
+        sleep(GC_DELAY);
         let processes = page.call_browser("SystemInfo.getProcessInfo", json!({}))?;
         let list = processes.get("processInfo").and_then(Value::as_array).context("the browser lists no processes")?;
         let renderers = list.iter().filter(|process| process.get("type").is_some_and(|kind| kind == "renderer"));
         let ids = renderers.filter_map(|process| process.get("id")?.as_u64());
-        // "5" makes the peak what is held now (proc_pid_clear_refs(5)).
+        // "5" resets the peak to the current memory (proc_pid_clear_refs(5)).
         let held = ids.map(|id| {
             fs::write(format!("/proc/{id}/clear_refs"), "5").ok().and_then(|()| Some((id, read(id, "VmRSS")?)))
         });

@@ -1,4 +1,4 @@
-//! The table of goals with what was measured, and the same for programs.
+//! Writes the results as a table with goals, and as JSON.
 
 use std::fs;
 use std::path::Path;
@@ -11,16 +11,16 @@ use crate::measure::Measured;
 use crate::models::PAYLOAD_BYTES;
 use crate::scaling::{self, Point};
 
-/// Everything that one run found.
+/// All results of one run.
 #[derive(Serialize)]
 pub(super) struct Report {
     pub(super) browser: String,
     pub(super) cores: usize,
-    /// Processes that wanted a core, over the last minute: before and after.
+    /// The load average of the last minute before and after the run.
     pub(super) load: [f64; 2],
     pub(super) rounds: usize,
     pub(super) rows: Vec<Row>,
-    /// What models cost that are larger and larger.
+    /// The results of the scaling test.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) scaling: Vec<Point>,
 }
@@ -32,9 +32,9 @@ pub(super) struct Row {
     pub(super) title: String,
     pub(super) quantity: &'static str,
     pub(super) value: f64,
-    /// `None` where nothing is promised.
+    /// The goal, `None` if there is none.
     pub(super) goal: Option<f64>,
-    /// Of times: that of the shortest ones, where `value` is the median.
+    /// For time ratios, the ratio of the shortest times. `value` is the median ratio.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) best: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,13 +44,13 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// `None` where nothing is promised.
+    /// Whether the goal is met, `None` if there is none.
     pub(super) fn is_met(&self) -> Option<bool> {
         self.goal.map(|goal| self.value <= goal)
     }
 }
 
-/// What a case has to show.
+/// The rows of a case.
 pub(super) fn rows(case: &Case, measured: &Measured) -> Vec<Row> {
     let row = |quantity, value, goal| Row {
         case: case.name.clone(),

@@ -1,5 +1,5 @@
-//! The growth of cost as a picture: a panel for bytes and one for tensors, both axes logarithmic, so that what grows
-//! linearly runs along the dotted lines.
+//! A chart of the scaling test: a panel for bytes and one for tensors. Both axes are logarithmic, and dotted lines show
+//! linear growth.
 
 use std::fmt::Write;
 
@@ -22,7 +22,7 @@ struct Panel<'a> {
     left: f64,
     right: f64,
     points: Vec<&'a Point>,
-    /// Of milliseconds: powers of ten, as exponents.
+    /// The range of milliseconds, as exponents of powers of ten.
     low: f64,
     high: f64,
 }
@@ -81,14 +81,14 @@ impl Panel<'_> {
         }
     }
 
-    /// Lines of linear growth, one through each power of ten at the right.
+    /// Draws lines of linear growth, one through each power of ten at the right edge.
     fn draw_linear(&self, svg: &mut String) {
         let amounts = self.points.first().zip(self.points.last());
         let Some((first, last)) = amounts.map(|(first, last)| (first.amount, last.amount)) else { return };
         for exponent in (self.low as i32 + 1)..=(self.high as i32) {
             let most = 10_f64.powi(exponent);
             let least = most * first as f64 / last as f64;
-            // Cut off where it leaves the panel.
+            // Clips the line to the panel.
             let bottom = 10_f64.powf(self.low).max(least);
             let at = last as f64 * bottom / most;
             let (x, y) = (self.place(at), self.y(bottom));

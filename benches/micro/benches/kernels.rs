@@ -1,4 +1,4 @@
-//! Each kernel natively, with criterion's statistics.
+//! Measures each kernel natively with criterion.
 #![cfg(not(target_arch = "wasm32"))]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

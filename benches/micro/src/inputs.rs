@@ -1,4 +1,4 @@
-//! What the kernels work on: made up, always the same.
+//! Deterministic synthetic inputs of the kernels.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ pub(crate) fn floats() -> Vec<u8> {
     (0..BYTES / 4).flat_map(|_| (0.02 * random.normal()).to_le_bytes()).collect()
 }
 
-/// All the low bytes, then all the high ones.
+/// BF16 values: all low bytes, followed by all high bytes.
 pub(crate) fn bf16_planes() -> Vec<u8> {
     let mut random = Random(2);
     let high_half = |value: f32| value.to_bits() >> 16;
@@ -46,7 +46,7 @@ pub(crate) fn safetensors() -> Vec<u8> {
     file
 }
 
-/// One key and no tensors.
+/// A GGUF file with one metadata key and no tensors.
 pub(crate) fn gguf() -> Vec<u8> {
     const TOKENS: u64 = 50_000;
     let mut file = b"GGUF".to_vec();
@@ -68,7 +68,7 @@ pub(crate) fn gguf() -> Vec<u8> {
 struct Random(u64);
 
 impl Random {
-    /// About normally distributed, mean 0 and variance 1: the sum of four uniform numbers.
+    /// An approximately normally distributed number with mean 0 and variance 1: the sum of four uniform numbers.
     fn normal(&mut self) -> f32 {
         let sum: f32 = (0..4).map(|_| self.uniform()).sum();
         (sum - 2.0) * 3.0_f32.sqrt()

@@ -1,5 +1,5 @@
-//! Decoders, digests and parsers by themselves: the same functions natively (`cargo bench -p micro-benchmarks`)
-//! and in a browser (`cargo xtask bench --kernels`).
+//! Benchmarks of individual decoders, digests and parsers, natively (`cargo bench -p micro-benchmarks`) and in a
+//! browser (`cargo xtask bench --kernels`).
 
 mod inputs;
 #[cfg(target_arch = "wasm32")]
@@ -12,9 +12,9 @@ use weightstream::internals::codec::{crc_simd, crc32, lz4, zstd};
 use weightstream::internals::format;
 use weightstream::internals::window::Window;
 
-/// Something to be run many times.
+/// A function to benchmark.
 pub struct Kernel {
-    /// What it is.
+    /// The name of the kernel.
     pub name: &'static str,
     /// How many bytes one run digests, decodes or parses.
     pub bytes: usize,
@@ -28,10 +28,10 @@ impl std::fmt::Debug for Kernel {
     }
 }
 
-/// What bytes of JavaScript pass through on their way into wasm memory.
+/// The size of the buffer through which bytes are copied from JavaScript to wasm memory.
 const SCRATCH_BYTES: usize = 256 << 10;
 
-/// All of them, with what they work on.
+/// All kernels with their inputs.
 pub fn kernels() -> Vec<Kernel> {
     let mut all = vec![
         digest("CRC-32", |bytes| crc32::append(0, bytes)),

@@ -1,2 +1,2 @@
-// Stands for modules of Node, too, which a page does not have.
+// Also replaces Node.js modules, which are not available in a page.
 export default {};

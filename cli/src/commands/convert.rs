@@ -1,6 +1,6 @@
-//! `weightstream convert`: a model in another format, in one file or several.
+//! `weightstream convert`: converts a model to another format, in one file or several.
 
-use super::model::Place;
+use super::model::ModelArguments;
 use super::{Failure, count, one_line, progress::Bar, size, warn};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -18,52 +18,52 @@ use weightstream::index::Metadata;
 use weightstream::native::read_file;
 use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, Input, Writer};
 
-/// A config.json has some kilobytes, a vocabulary some megabytes. Stops a file that would fill the memory.
+/// The maximum size of a metadata file. A config.json has a few kilobytes, a vocabulary a few megabytes.
 const MAX_METADATA_BYTES: u64 = 64 << 20;
 
-/// Writes a model in another format, however large it is, in little memory.
+/// Converts a model of any size to another format, with little memory.
 ///
-/// The output takes its name only when it is whole; until then it is called NAME.partial. A file that it replaces
-/// (see --force) passes its permissions on; a device, a pipe or a symbolic link is never replaced.
+/// The output is written as NAME.partial, and renamed when it is complete. It keeps the permissions of a file that it
+/// replaces (see --force). Devices, pipes and symbolic links are never replaced.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    input: Place,
-    /// The file to write; with --shard-size the manifest, with its files beside it.
+    input: ModelArguments,
+    /// The file to write; with --shard-size the manifest, with its files in the same folder.
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// The format to write; without it, OUT's name tells: .apr, .safetensors …
+    /// The format to write. By default, it is inferred from the name of OUT: .apr, .safetensors …
     #[arg(long, value_parser = format_parser())]
     format: Option<&'static Format>,
-    /// Cast matrices of floats to this dtype on the way. Vectors, such as biases and norms, stay as they are.
+    /// Cast matrices of floats to this dtype. Vectors, such as biases and norms, are not cast.
     #[arg(long, value_enum, ignore_case = true)]
     dtype: Option<CastTo>,
-    /// How tensors are stored. Trained 32-bit floats hardly compress, quantized and sparse ones do.
+    /// The compression of tensors. Trained 32-bit floats hardly compress; quantized and sparse tensors do.
     #[arg(long, value_parser = compression_parser(), default_value = "none")]
     compress: Compression,
-    /// The digest that each tensor gets; without it, the one that the format's readers expect.
+    /// The digest of each tensor. The default depends on the format.
     #[arg(long, value_parser = digest_parser())]
     digest: Option<DigestAlgorithm>,
     /// Write several files of at most this size, such as 24MB or 2GiB, if one would be larger.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     shard_size: Option<u64>,
-    /// The multiple of bytes at which tensors begin; without it, what the format is used to.
+    /// The alignment of tensors in bytes. The default depends on the format.
     #[arg(long, value_name = "BYTES")]
     align: Option<u64>,
     /// A JSON file whose keys become the model's metadata, such as its config.json.
     #[arg(long, value_name = "JSON")]
     metadata: Option<PathBuf>,
-    /// Leave out what the format cannot hold, with a warning, instead of refusing the model.
+    /// Leave out data that the format cannot store, with a warning, instead of failing.
     #[arg(long)]
     allow_loss: bool,
-    /// Replace OUT, and with --shard-size its files, if they exist. Without it they are left alone and nothing is
-    /// written.
+    /// Replace OUT, and with --shard-size its files, if they exist. Without this option, nothing is written if one of
+    /// them exists.
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-#[allow(non_camel_case_types, reason = "the field's own spelling")]
+#[allow(non_camel_case_types, reason = "the usual spelling of the dtypes")]
 enum CastTo {
     #[value(name = "F32")]
     F32,
@@ -101,7 +101,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     write(arguments.input.open()?.input(), &arguments.output, &options)
 }
 
-/// Converts, shows how far it is, ends at a signal, and says what came of it.
+/// Converts with a progress bar, stops at a signal, and prints a summary.
 pub(super) fn write(input: &dyn Input, output: &Path, options: &ConvertOptions) -> Result<(), Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     watch_signals(&interrupted).map_err(Error::from)?;
@@ -133,31 +133,30 @@ fn format_parser() -> impl TypedValueParser<Value = &'static Format> {
     PossibleValuesParser::new(names).try_map(|name| write::format_named(&name))
 }
 
-/// The compressions that some format takes.
+/// Parses compressions that at least one format supports.
 fn compression_parser() -> impl TypedValueParser<Value = Compression> {
-    let is_taken = |it: &Compression| {
+    let is_supported = |it: &Compression| {
         matches!(it, Compression::None | Compression::Auto) || writers().any(|writer| writer.compressions.contains(it))
     };
-    let taken = Compression::ALL.iter().filter(|compression| is_taken(compression));
-    let values = taken.map(|compression| PossibleValue::new(compression.name()).help(compression.description()));
-    PossibleValuesParser::new(values)
-        .try_map(|name| Compression::from_name(&name).ok_or("there is no such compression"))
+    let supported = Compression::ALL.iter().filter(|compression| is_supported(compression));
+    let values = supported.map(|compression| PossibleValue::new(compression.name()).help(compression.description()));
+    PossibleValuesParser::new(values).try_map(|name| Compression::from_name(&name).ok_or("unknown compression"))
 }
 
-/// The digests that some format takes.
+/// Parses digests that at least one format supports.
 fn digest_parser() -> impl TypedValueParser<Value = DigestAlgorithm> {
-    let is_taken =
+    let is_supported =
         |it: &DigestAlgorithm| *it == DigestAlgorithm::None || writers().any(|writer| writer.digests.contains(it));
-    let taken = DigestAlgorithm::ALL.iter().filter(|algorithm| is_taken(algorithm));
-    PossibleValuesParser::new(taken.map(|algorithm| algorithm.name()))
-        .try_map(|name| DigestAlgorithm::from_name(&name).ok_or("there is no such digest"))
+    let supported = DigestAlgorithm::ALL.iter().filter(|algorithm| is_supported(algorithm));
+    PossibleValuesParser::new(supported.map(|algorithm| algorithm.name()))
+        .try_map(|name| DigestAlgorithm::from_name(&name).ok_or("unknown digest"))
 }
 
 fn writers() -> impl Iterator<Item = &'static Writer> {
     write::formats().filter_map(Format::writer)
 }
 
-/// Has the first signal set the flag, so that what is half written is removed; the second ends the process.
+/// Registers signal handlers: the first signal sets the flag, so that incomplete files are removed; the second exits.
 fn watch_signals(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let signals = [
@@ -181,5 +180,5 @@ fn read_metadata(path: &Path) -> Result<Metadata> {
         Ok(_) => Err("it is JSON, but not an object".to_owned()),
         Err(error) => Err(format!("it is not valid JSON: {error}")),
     }
-    .map_err(|what| place(Error::new(ErrorKind::InvalidArgument, what).advise("`--metadata` takes a JSON object.")))
+    .map_err(|what| place(Error::new(ErrorKind::InvalidArgument, what).advise("`--metadata` requires a JSON object.")))
 }

@@ -1,6 +1,6 @@
-//! `weightstream inspect`: what is in a model.
+//! `weightstream inspect`: prints the metadata and tensors of a model.
 
-use super::model::{Model, Place};
+use super::model::{Model, ModelArguments};
 use super::table::{Table, cut_end, terminal_width};
 use super::total::Total;
 use super::{Failure, count, one_line, progress::Bar};
@@ -14,19 +14,19 @@ use weightstream::index::{Component, Digest, Encoding, Layout, Tensor};
 use weightstream::progress::Progress;
 use weightstream::write::Input;
 
-/// Values of the metadata (a vocabulary, a tokenizer) can be megabytes; where there is no terminal to cut
-/// them to, they are cut to this width. `--json` has them whole.
+/// The maximum width of a metadata line if the output is not a terminal. Values (a vocabulary, a tokenizer) can have
+/// megabytes; `--json` prints them in full.
 const VALUE_WIDTH: usize = 100;
 
-/// Lists what a model says of itself, and its tensors.
+/// Prints the metadata and the tensors of a model.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    place: Place,
-    /// Print one JSON object, with everything.
+    place: ModelArguments,
+    /// Print one JSON object with all metadata and tensors.
     #[arg(long)]
     json: bool,
-    /// Read every tensor and print the sha256 of its decoded bytes.
+    /// Read every tensor, and print the SHA-256 of its decoded bytes.
     #[arg(long)]
     sha256: bool,
 }
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One object, a tensor a line.
+/// Writes one JSON object, with one line per tensor.
 fn write_json(model: &Model, mut hasher: Option<&mut TensorHasher>, out: &mut impl Write) -> Result<(), Failure> {
     let head = model.input().metadata();
     let (format, version) = (json!(head.format), json!(head.version));
@@ -154,7 +154,7 @@ fn write_text(
     Ok(())
 }
 
-/// Computes digests of decoded bytes, and shows how far it is.
+/// Computes digests of decoded bytes, and updates the progress bar.
 struct TensorHasher<'a> {
     input: &'a dyn Input,
     progress: &'a Bar,

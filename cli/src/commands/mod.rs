@@ -1,4 +1,4 @@
-//! What a shell sees. No logic of its own: arguments in, calls to the library, words out.
+//! The commands: they parse arguments, call the library and print results.
 
 mod convert;
 mod inspect;
@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use weightstream::error::Error;
 
-/// Looks at, checks, converts and serves files of model weights.
+/// Inspects, verifies, converts and serves files of model weights.
 #[derive(Parser)]
 #[command(name = "weightstream", version, max_term_width = 100)]
 struct Arguments {
@@ -33,13 +33,13 @@ enum Command {
     Serve(serve::Arguments),
 }
 
-/// Why a command ended early.
+/// The reason for the failure of a command.
 enum Failure {
-    /// The model, or what was asked of it.
+    /// An error of the library.
     Model(Error),
-    /// Standard output takes no more.
+    /// Standard output cannot be written.
     Output(io::Error),
-    /// A signal asked for it.
+    /// The process received a signal.
     Interrupted,
 }
 
@@ -55,8 +55,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Runs the command that the process was started with. Exit codes: 0, 1 for a failure, 2 for wrong usage, 130
-/// after a signal.
+/// Runs the command of the process arguments. Exit codes: 0 for success, 1 for a failure, 2 for wrong usage, 130 after
+/// a signal.
 pub(crate) fn run() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Inspect(arguments) => inspect::run(&arguments),
@@ -67,7 +67,7 @@ pub(crate) fn run() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        // `weightstream inspect … | head` has all that it wanted.
+        // The reader of a pipe stopped, as in `weightstream inspect … | head`.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Output(error)) => {
             report("error[IO]", &format!("the output cannot be written: {error}"));
@@ -88,12 +88,12 @@ fn warn(message: &str) {
     report("warning", message);
 }
 
-/// Writes one line to standard error; if that is closed, there is nobody to tell.
+/// Writes one line to standard error. Ignores errors, such as a closed standard error.
 fn report(kind: &str, message: &str) {
     writeln!(io::stderr(), "weightstream: {kind}: {}", one_line(message)).ok();
 }
 
-/// Names and paths may hold anything; what controls a terminal, or breaks the line, is shown as an escape.
+/// Escapes control characters and line breaks, which names and paths may contain.
 fn one_line(text: &str) -> String {
     let escape = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
     text.chars().map(escape).collect()

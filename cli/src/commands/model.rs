@@ -1,4 +1,4 @@
-//! The model that a command is about: at a path or at a URL.
+//! The model argument of commands: a path or a URL.
 
 use super::{Failure, warn};
 use std::ffi::OsString;
@@ -9,19 +9,18 @@ use weightstream::progress::Progress;
 use weightstream::source::http::HttpSource;
 use weightstream::write::Input;
 
-/// Which model.
+/// The arguments that select the model.
 #[derive(clap::Args)]
-pub(super) struct Place {
-    /// A file of tensors, or a manifest with its files beside it; or the http(s) URL of one.
+pub(super) struct ModelArguments {
+    /// A file of tensors, or a manifest with its files in the same folder; or the http(s) URL of one.
     #[arg(value_name = "FILE|URL")]
     place: OsString,
-    /// A header to send to the URL's host and to no other, such as 'Authorization: Bearer …'; can be given several
-    /// times.
+    /// A header to send only to the URL's origin, such as 'Authorization: Bearer …'. Can be repeated.
     #[arg(long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
-    /// Refuse redirects to other origins than the URL's (scheme, host and port), and files that a manifest has there.
+    /// Reject redirects to other origins (scheme, host and port) than the URL's, and files of a manifest there.
     ///
-    /// By default they are followed, without the headers: hubs redirect every download to the host that stores it.
+    /// By default, they are followed without the headers: hubs redirect every download to the host that stores it.
     #[arg(long)]
     same_origin: bool,
 }
@@ -32,13 +31,13 @@ pub(super) enum Model {
     Remote(Box<RemoteReader>),
 }
 
-impl Place {
-    /// As the user wrote it.
+impl ModelArguments {
+    /// The path or URL as given.
     pub(super) fn name(&self) -> String {
         self.place.to_string_lossy().into_owned()
     }
 
-    /// Opens the model and passes its warnings on.
+    /// Opens the model, and prints its warnings.
     pub(super) fn open(&self) -> Result<Model, Failure> {
         let headers = self.headers.iter().map(|header| parse_header(header)).collect::<Result<Vec<_>>>()?;
         let model = match self.place.to_str().filter(|place| is_url(place)) {
@@ -47,7 +46,7 @@ impl Place {
             None => {
                 let error = Error::new(
                     ErrorKind::InvalidArgument,
-                    "`--header` and `--same-origin` are for URLs, and this is a file",
+                    "`--header` and `--same-origin` apply only to URLs, but this is a file",
                 );
                 return Err(error.in_file(&self.name()).into());
             }
@@ -99,7 +98,7 @@ fn is_url(place: &str) -> bool {
         .any(|scheme| place.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
 }
 
-/// Parsed here and not by clap, whose errors show what was wrong: this may be a token.
+/// Parses a header. clap is not used for it, because its errors show the value, which may be a secret token.
 fn parse_header(header: &str) -> Result<(String, String)> {
     match header.split_once(':') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),

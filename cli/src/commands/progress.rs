@@ -1,4 +1,4 @@
-//! A progress bar on standard error, for work that takes longer than a second.
+//! A progress bar on standard error, for operations that take longer than a second.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weightstream::progress::Progress;
 
-const PATIENCE: Duration = Duration::from_secs(1);
+const SHOW_DELAY: Duration = Duration::from_secs(1);
 const DRAWS_PER_SECOND: u8 = 10;
 
 /// Shows nothing unless standard error is a terminal.
@@ -18,19 +18,19 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    /// `doing` is what stands before the bar.
-    pub(super) fn new(doing: &'static str) -> Self {
-        Bar::cancelled_by(doing, Arc::default())
+    /// Creates a bar with a label before it.
+    pub(super) fn new(label: &'static str) -> Self {
+        Bar::cancelled_by(label, Arc::default())
     }
 
     /// A bar whose work ends early once the flag is set.
-    pub(super) fn cancelled_by(doing: &'static str, cancelled: Arc<AtomicBool>) -> Self {
+    pub(super) fn cancelled_by(label: &'static str, cancelled: Arc<AtomicBool>) -> Self {
         let bar = ProgressBar::hidden();
         let template = "{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        bar.set_prefix(doing);
+        bar.set_prefix(label);
         Bar { bar, started: Instant::now(), is_shown: AtomicBool::new(false), cancelled }
     }
 }
@@ -42,7 +42,7 @@ impl Progress for Bar {
 
     fn advanced(&self, bytes: u64) {
         self.bar.inc(bytes);
-        if self.started.elapsed() > PATIENCE && !self.is_shown.swap(true, Ordering::Relaxed) {
+        if self.started.elapsed() > SHOW_DELAY && !self.is_shown.swap(true, Ordering::Relaxed) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
         }
     }

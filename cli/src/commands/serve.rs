@@ -1,4 +1,4 @@
-//! `weightstream serve`: the folder as a server that a web app can load from.
+//! `weightstream serve`: serves a folder for web apps.
 
 use super::{Failure, one_line};
 use std::io::{self, Write};
@@ -8,13 +8,13 @@ use weightstream_cli::serve::Server;
 
 /// Serves a folder on this machine, with Range requests, ETags and CORS headers.
 ///
-/// Every page that runs in a browser here can read the folder's files; nobody on the network can.
+/// Every page in a browser on this machine can read the folder's files; other machines on the network cannot.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The folder.
+    /// The folder to serve.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The port on 127.0.0.1; 0 takes a free one.
+    /// The port on 127.0.0.1; 0 selects a free port.
     #[arg(long, default_value_t = 8080)]
     port: u16,
 }
@@ -27,9 +27,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let server = Server::new().mount("/", &arguments.folder).bind(("127.0.0.1", arguments.port)).map_err(|error| {
         let what = format!("port {} cannot be used: {error}", arguments.port);
-        Error::new(ErrorKind::Io, what).advise("Choose another with `--port`.")
+        Error::new(ErrorKind::Io, what).advise("Choose another port with `--port`.")
     })?;
-    writeln!(io::stdout(), "serving {} at {} (Ctrl-C ends it)", one_line(&folder), server.url())?;
+    writeln!(io::stdout(), "serving {} at {} (Ctrl-C stops it)", one_line(&folder), server.url())?;
     server.run();
     Ok(())
 }

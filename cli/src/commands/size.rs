@@ -1,9 +1,9 @@
-//! Sizes as people write them: `24MB`, `2GiB`, `1.5 GB`.
+//! Parses human-readable sizes: `24MB`, `2GiB`, `1.5 GB`.
 
-/// Bytes. Units are decimal (`kB`, `MB`, `GB`, `TB`) or binary (`KiB`, `MiB`, `GiB`, `TiB`), in any case; none means
-/// bytes.
+/// Parses a size into bytes. Units are decimal (`kB`, `MB`, `GB`, `TB`) or binary (`KiB`, `MiB`, `GiB`, `TiB`), in any
+/// case. The default unit is bytes.
 pub(super) fn parse(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a size like 24MB, 1.5GB or 512MiB");
+    let invalid = || format!("`{text}` is not a size like 24MB, 1.5GB or 512MiB");
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -17,20 +17,20 @@ pub(super) fn parse(text: &str) -> Result<u64, String> {
         "mi" | "mib" => 1 << 20,
         "gi" | "gib" => 1 << 30,
         "ti" | "tib" => 1 << 40,
-        _ => return Err(wrong()),
+        _ => return Err(invalid()),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let whole: u64 = whole.parse().map_err(|_| wrong())?;
-    // Six digits of a fraction are exact to a byte up to terabytes, and nobody writes more.
+    let whole: u64 = whole.parse().map_err(|_| invalid())?;
+    // Six fractional digits are exact to a byte up to megabytes, and suffice in practice.
     let (Ok(fraction), true) = (format!("{fraction:0<6}").parse::<u64>(), (1..=6).contains(&fraction.len())) else {
-        return Err(wrong());
+        return Err(invalid());
     };
     let bytes = u128::from(whole) * u128::from(unit_bytes) + u128::from(fraction) * u128::from(unit_bytes) / 1_000_000;
     let bytes = u64::try_from(bytes).ok();
     match bytes {
-        Some(0) => Err("a size of 0 leaves no room for anything".to_owned()),
+        Some(0) => Err("the size must be greater than 0".to_owned()),
         Some(bytes) => Ok(bytes),
-        None => Err(wrong()),
+        None => Err(invalid()),
     }
 }
 
@@ -39,7 +39,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn takes_decimal_and_binary_units() {
+    fn accepts_decimal_and_binary_units() {
         let sizes = [
             ("7", 7),
             ("24MB", 24_000_000),
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_size() {
+    fn rejects_invalid_sizes() {
         for text in ["", "MB", "-1MB", "1XB", "1.2.3MB", "1.MB", ".5MB", "99999999999TB", "0", "1e3", "１MB"] {
             assert!(parse(text).is_err(), "{text}");
         }

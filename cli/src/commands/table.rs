@@ -1,15 +1,15 @@
-//! Columns that line up, on a terminal cut to its width.
+//! Tables with aligned columns, truncated to the width of the terminal.
 
 use super::one_line;
 use console::{Term, measure_text_width};
 use std::io::{self, Write};
 
-/// Between columns.
+/// The gap between columns.
 const GAP: &str = "  ";
-/// Names are not cut below this width: rather let the terminal wrap.
-const LEAST_NAME_WIDTH: usize = 16;
+/// Names are not truncated below this width: the terminal wraps instead.
+const MIN_NAME_WIDTH: usize = 16;
 
-/// A table whose first column gives way where the terminal is too narrow.
+/// A table whose first column is truncated if the terminal is too narrow.
 pub(super) struct Table {
     headings: Vec<&'static str>,
     right_aligned: Vec<bool>,
@@ -17,7 +17,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Headings; those that end in `>` stand over columns of numbers, aligned to the right.
+    /// Creates a table. Columns whose heading ends with `>` are right-aligned.
     pub(super) fn new(headings: &[&'static str]) -> Self {
         Table {
             headings: headings.iter().map(|heading| heading.trim_end_matches('>')).collect(),
@@ -40,7 +40,7 @@ impl Table {
         }
         if let (Some(terminal), [name, others @ ..]) = (terminal_width(), widths.as_mut_slice()) {
             let others: usize = others.iter().map(|width| width + GAP.len()).sum();
-            *name = (*name).min(terminal.saturating_sub(others).max(LEAST_NAME_WIDTH));
+            *name = (*name).min(terminal.saturating_sub(others).max(MIN_NAME_WIDTH));
         }
         for row in &self.rows {
             let mut line = String::new();
@@ -56,12 +56,12 @@ impl Table {
     }
 }
 
-/// The width of the terminal; `None` where the output goes elsewhere.
+/// Returns the width of the terminal; `None` if standard output is not a terminal.
 pub(super) fn terminal_width() -> Option<usize> {
     Term::stdout().size_checked().map(|(_, width)| usize::from(width))
 }
 
-/// Cuts the end off.
+/// Truncates the end of the text to a width.
 pub(super) fn cut_end(text: &str, width: usize) -> String {
     if measure_text_width(text) <= width {
         return text.to_owned();
@@ -69,7 +69,7 @@ pub(super) fn cut_end(text: &str, width: usize) -> String {
     format!("{}…", fit(text.chars(), width.saturating_sub(1)))
 }
 
-/// Names of tensors differ at both ends: the middle is what can be missed.
+/// Truncates the middle of the text to a width, because tensor names differ at both ends.
 fn cut_middle(text: &str, width: usize) -> String {
     if measure_text_width(text) <= width {
         return text.to_owned();
@@ -80,7 +80,7 @@ fn cut_middle(text: &str, width: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// As many characters as fit.
+/// Takes characters up to a width.
 fn fit(chars: impl Iterator<Item = char>, width: usize) -> String {
     let mut text = String::new();
     let mut left = width;
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lose_their_middle() {
+    fn names_are_truncated_in_the_middle() {
         assert_eq!(cut_middle("encoder.layer.0.weight", 11), "encod…eight");
         assert_eq!(cut_middle("short", 11), "short");
         assert_eq!(cut_middle("重み重み重み", 6), "重…み");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up() {
+    fn columns_are_aligned() {
         let mut table = Table::new(&["NAME", "BYTES>"]);
         table.row(vec!["a\n".to_owned(), "10".to_owned()]);
         let mut text = Vec::new();

@@ -1,8 +1,8 @@
-//! Sums of numbers that files state. Each number fits 64 bits; the sum may not.
+//! Sums of numbers that files state. Each number fits in 64 bits, but the sum may not.
 
 use indicatif::{DecimalBytes, HumanCount};
 
-/// A sum. No model has the 2^64 tensors that it would take to overflow it.
+/// A sum in 128 bits, which only 2^64 tensors could overflow.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Total(u128);
 
@@ -34,7 +34,7 @@ mod tests {
     use super::Total;
 
     #[test]
-    fn a_sum_beyond_64_bits_says_so() {
+    fn formats_sums_beyond_64_bits() {
         assert_eq!(Total::of([1000, 234].into_iter()).as_count(), "1,234");
         assert_eq!(Total::of([1000, 234].into_iter()).as_bytes(), "1.23 kB");
         let huge = Total::of([u64::MAX, 1, u64::MAX].into_iter());

@@ -1,4 +1,4 @@
-//! `weightstream upgrade`: an old APR file as APR v2.
+//! `weightstream upgrade`: converts an old APR file to APR v2.
 
 use super::{Failure, convert, warn};
 use std::path::PathBuf;
@@ -6,9 +6,9 @@ use weightstream::error::{Error, ErrorKind};
 use weightstream::native::Reader;
 use weightstream::write::{ConvertOptions, format_named};
 
-/// Writes a model of an older APR version (APR1, or what tools called APR v2 before the specification) as APR v2.
+/// Converts a model of an older APR version (APR1, or the layout that tools wrote as APR v2) to specified APR v2.
 ///
-/// Names, shapes, dtypes, metadata and the tensors' bytes stay what they are.
+/// Names, shapes, dtypes, metadata and the bytes of tensors are unchanged.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// An APR file.

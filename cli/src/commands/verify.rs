@@ -1,13 +1,13 @@
-//! `weightstream verify`: is everything as the file says?
+//! `weightstream verify`: verifies a whole model.
 
-use super::{Failure, count, model::Place, progress::Bar};
+use super::{Failure, count, model::ModelArguments, progress::Bar};
 use std::io::{self, Write};
 
-/// Checks everything that a model lets one check: every bound, every block, every checksum.
+/// Verifies a whole model: every bound, every compressed block, every checksum.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    place: Place,
+    place: ModelArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {

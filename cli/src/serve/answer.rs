@@ -1,4 +1,4 @@
-//! From a request to its response.
+//! Creates the response to a request.
 
 use std::io;
 use std::path::Path;
@@ -9,18 +9,18 @@ use super::real_file;
 use super::request::Request;
 use super::response::{Body, Response};
 use super::site::{Found, Site};
-use super::validators::{Validators, Verdict};
+use super::validators::{Precondition, Validators};
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// Browsers cap it themselves (Chromium at two hours).
+/// The cache time of preflight responses. Browsers limit it themselves (Chromium to two hours).
 const PREFLIGHT_SECONDS: &str = "86400";
 
 pub(super) fn answer(site: &Site, request: &Request) -> Response {
     match request.method.as_str() {
         "GET" | "HEAD" => find(site, request),
         "OPTIONS" => preflight(request),
-        _ => Response::text(405, "only GET, HEAD and OPTIONS are answered here").with("Allow", METHODS),
+        _ => Response::text(405, "only GET, HEAD and OPTIONS are supported").with("Allow", METHODS),
     }
 }
 
@@ -30,14 +30,14 @@ fn find(site: &Site, request: &Request) -> Response {
         Found::Folder(path) => listing::of_folder(&path).map_or_else(|error| failure(&error), Response::html),
         Found::Mounts(prefixes) => Response::html(listing::of_mounts(&prefixes)),
         Found::Redirect(path) => {
-            Response::text(307, "the folder is at the path with a slash").with("Location", path + &request.query)
+            Response::text(307, "the path of a folder ends with a slash").with("Location", path + &request.query)
         }
-        Found::Outside => Response::text(403, "this link leads out of the served folder"),
+        Found::Outside => Response::text(403, "this link points outside the served folder"),
         Found::Nothing => Response::text(404, "there is no such file"),
     }
 }
 
-/// Echoes the headers that are asked for: `*` would not cover `Authorization`.
+/// Echoes the requested headers, because `*` does not cover `Authorization`.
 fn preflight(request: &Request) -> Response {
     let headers = request.header("access-control-request-headers").unwrap_or("*");
     Response::empty(204)
@@ -47,29 +47,29 @@ fn preflight(request: &Request) -> Response {
         .with("Access-Control-Max-Age", PREFLIGHT_SECONDS)
 }
 
-/// The path is without symbolic links. The file is opened once, and its length, validators and bytes all come from that
-/// handle: should another file take its name meanwhile, the two are never mixed.
+/// Responds with the file at `path`, which contains no symbolic links. The file is opened once; its length, validators
+/// and bytes come from the same handle, so that they are consistent if another file replaces it.
 fn file(path: &Path, request: &Request) -> io::Result<Response> {
     let Some((file, metadata)) = real_file::open(path)? else {
         return Ok(Response::text(404, "there is no such file"));
     };
     let byte_length = metadata.len();
     let validators = Validators::of(&metadata);
-    // Only GET knows ranges (RFC 9110, section 14.2).
-    let range = request.header("range").filter(|_| request.method == "GET" && validators.heeds_range(request));
-    let response = match (validators.judge(request), range.map_or(Selection::Whole, |range| select(range, byte_length)))
-    {
-        (Verdict::Failed, _) => Response::text(412, "the file is another one than the request expects"),
-        (Verdict::NotModified, _) => Response::empty(304),
-        (Verdict::Proceed, Selection::Unsatisfiable) => {
+    // Ranges are defined only for GET (RFC 9110, section 14.2).
+    let range = request.header("range").filter(|_| request.method == "GET" && validators.range_applies(request));
+    let selection = range.map_or(Selection::Whole, |range| select(range, byte_length));
+    let response = match (validators.evaluate(request), selection) {
+        (Precondition::Failed, _) => Response::text(412, "the file does not match the precondition of the request"),
+        (Precondition::NotModified, _) => Response::empty(304),
+        (Precondition::Proceed, Selection::Unsatisfiable) => {
             Response::text(416, "the range begins beyond the end of the file")
                 .with("Content-Range", format!("bytes */{byte_length}"))
         }
-        (Verdict::Proceed, Selection::Part(range)) => Response::empty(206)
+        (Precondition::Proceed, Selection::Part(range)) => Response::empty(206)
             .with("Content-Range", format!("bytes {}-{}/{byte_length}", range.start, range.end.saturating_sub(1)))
             .with("Content-Type", content_type(path))
             .body(Body::File(file, range)),
-        (Verdict::Proceed, Selection::Whole) => {
+        (Precondition::Proceed, Selection::Whole) => {
             Response::empty(200).with("Content-Type", content_type(path)).body(Body::File(file, 0..byte_length))
         }
     };
@@ -89,8 +89,8 @@ fn failure(error: &io::Error) -> Response {
 }
 
 fn content_type(path: &Path) -> &'static str {
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
-    match ending.as_str() {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();
+    match extension.as_str() {
         "html" => "text/html; charset=utf-8",
         "js" | "mjs" => "text/javascript; charset=utf-8",
         "css" => "text/css; charset=utf-8",

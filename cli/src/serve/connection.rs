@@ -1,5 +1,4 @@
-//! One connection: requests are read and answered, one after the other, until either side has had
-//! enough.
+//! One connection: reads requests and answers them in order, until the client or the server closes it.
 
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
@@ -12,35 +11,33 @@ use super::response::Response;
 use super::send::fit_send_buffer;
 use super::{Shared, answer};
 
-/// How much of what a refused client goes on sending is read and thrown away, and for how long.
+/// The limits for reading and discarding the remaining input of a client before its connection is closed.
 const LINGER_BYTES: u64 = 1024 * 1024;
 const LINGER: Duration = Duration::from_secs(1);
 
-/// One request and what became of it, for a log.
+/// A request and its result, for a log.
 #[derive(Debug, Clone)]
 pub struct Exchange {
     /// The method, such as `GET`.
     pub method: String,
-    /// The path as it was asked for, still percent-encoded, without the query.
+    /// The requested path, percent-encoded, without the query.
     pub path: String,
-    /// The `Range` header as it came.
+    /// The value of the `Range` header.
     pub range: Option<String>,
     /// The status of the response.
     pub status: u16,
-    /// The bytes of the body that were handed to the system; fewer than promised if the client went
-    /// away.
+    /// The number of body bytes passed to the system; fewer than `Content-Length` if the client disconnected.
     pub bytes_sent: u64,
     /// From the end of the request's head to the end of the response.
     pub elapsed: Duration,
 }
 
-/// Serves `stream` until it ends. A client that goes away, at whatever moment, is no error of the
-/// server: nothing is reported.
+/// Serves a connection until it ends. A client that disconnects is not an error of the server, so errors are ignored.
 pub(super) fn serve(connection: &Connection<'_>, shared: &Shared) {
-    let _ = converse(connection, shared);
+    let _ = serve_requests(connection, shared);
 }
 
-fn converse(connection: &Connection<'_>, shared: &Shared) -> io::Result<()> {
+fn serve_requests(connection: &Connection<'_>, shared: &Shared) -> io::Result<()> {
     let stream = connection.stream();
     stream.set_nodelay(true)?;
     fit_send_buffer(stream)?;
@@ -95,20 +92,19 @@ fn respond(connection: &Connection<'_>, shared: &Shared, request: &Request) -> i
     sent
 }
 
-/// Closing a socket that holds unread bytes resets the connection, which can destroy the response
-/// before the client has read it; so the sending side is closed first and the rest of the request
-/// is read (RFC 9112, section 9.6).
+/// Closes the sending side and reads the rest of the request (RFC 9112, section 9.6). Closing a socket with unread
+/// bytes would reset the connection, and the client could lose the response.
 fn linger(stream: &TcpStream) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     let deadline = Instant::now() + LINGER;
     let mut scratch = [0; 4096];
     let mut left = LINGER_BYTES;
     loop {
-        let patience = deadline.saturating_duration_since(Instant::now());
-        if patience.is_zero() || left == 0 {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() || left == 0 {
             return Ok(());
         }
-        stream.set_read_timeout(Some(patience))?;
+        stream.set_read_timeout(Some(remaining))?;
         match (&*stream).read(&mut scratch)? {
             0 => return Ok(()),
             count => left = left.saturating_sub(count as u64),

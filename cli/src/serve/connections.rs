@@ -11,9 +11,9 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a stopping server waits for its connections. Their sockets are shut, so only a slow
-/// `on_request` could hold one.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a stopping server waits for its connections. Their sockets are closed, so only a slow `on_request` can
+/// delay them.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// If every connection is being answered, one whose client has received nothing for this long is evicted: it is
 /// probably paused, and can request the rest again.
@@ -24,7 +24,7 @@ const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum number of evicted connections whose threads have not ended yet. It bounds the number of threads while a
 /// client opens connections without end.
-const MAX_LEAVING: usize = 64;
+const MAX_EVICTED: usize = 64;
 
 /// The limit is never lowered below this number: a browser needs several connections for a page and a model, and so few
 /// connections are not what exhausts the file descriptors.
@@ -40,7 +40,7 @@ struct State {
     limit: usize,
     open: HashMap<u64, Open>,
     /// Evicted connections whose threads have not ended yet.
-    leaving: usize,
+    evicted: usize,
     next_id: u64,
     closed: bool,
 }
@@ -54,26 +54,26 @@ struct Open {
 /// What a connection is doing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It waits for its first request.
+    /// It is waiting for its first request.
     New,
-    /// It was answered, and waits for its next request or for its end.
+    /// A request was answered, and it is waiting for the next request or the end.
     Idle,
-    /// It is being answered.
+    /// A request is being answered.
     Busy,
 }
 
 impl Connections {
-    /// Room for at most `limit` at a time.
+    /// Creates a set of at most `limit` connections.
     pub(super) fn new(limit: usize) -> Self {
-        let state = State { limit, open: HashMap::new(), leaving: 0, next_id: 0, closed: false };
+        let state = State { limit, open: HashMap::new(), evicted: 0, next_id: 0, closed: false };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Takes a new connection in. At the limit another one is evicted for it; if none can be, this waits until one
-    /// ends. `None` once the server has been stopped.
+    /// Adds a new connection. At the limit, evicts another connection; if none can be evicted, waits until one ends.
+    /// Returns `None` if the server has been stopped.
     pub(super) fn admit(&self, stream: TcpStream) -> Option<u64> {
         let mut state = self.lock();
-        while !state.closed && !state.has_room() {
+        while !state.closed && !state.can_admit() {
             state = self.changed.wait_timeout(state, STALL_CHECK_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
         }
         if state.closed {
@@ -96,16 +96,16 @@ impl Connections {
         }
     }
 
-    /// Runs `conversation` over an admitted connection, which ends with it, also by a panic.
-    pub(super) fn attend(&self, id: u64, conversation: impl FnOnce(&Connection<'_>)) {
-        let _departure = Departure { connections: self, id };
+    /// Runs `handler` with an admitted connection. The connection is removed when `handler` returns or panics.
+    pub(super) fn handle(&self, id: u64, handler: impl FnOnce(&Connection<'_>)) {
+        let _guard = RemoveOnDrop { connections: self, id };
         let stream = self.lock().open.get(&id).map(|open| Arc::clone(&open.stream));
         if let Some(stream) = stream {
-            conversation(&Connection { connections: self, id, stream });
+            handler(&Connection { connections: self, id, stream });
         }
     }
 
-    /// Admits no more connections and shuts those that are open.
+    /// Stops admitting connections, and shuts down the open ones.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -115,19 +115,19 @@ impl Connections {
         self.changed.notify_all();
     }
 
-    /// Waits for the threads of all connections to be done.
-    pub(super) fn wait_until_gone(&self) {
-        let is_busy = |state: &mut State| !state.open.is_empty() || state.leaving > 0;
-        let _ = self.changed.wait_timeout_while(self.lock(), FAREWELL, is_busy);
+    /// Waits for the threads of all connections to end.
+    pub(super) fn wait_until_closed(&self) {
+        let is_busy = |state: &mut State| !state.open.is_empty() || state.evicted > 0;
+        let _ = self.changed.wait_timeout_while(self.lock(), SHUTDOWN_TIMEOUT, is_busy);
     }
 
-    /// A thread that panicked left the map whole: each change is one insertion or removal.
+    /// Ignores poisoning: each change is one insertion or removal, so a panic leaves the map consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// An admitted connection, as its thread sees it.
+/// An admitted connection, for its thread.
 pub(super) struct Connection<'a> {
     connections: &'a Connections,
     id: u64,
@@ -139,12 +139,12 @@ impl Connection<'_> {
         &self.stream
     }
 
-    /// Called before an answer, and whenever the client has received bytes. False if the connection was evicted.
+    /// Call before a response, and whenever the client has received bytes. Returns false if the connection was evicted.
     pub(super) fn mark_busy(&self) -> bool {
         self.enter(Phase::Busy)
     }
 
-    /// Called after an answer. False if the connection was evicted.
+    /// Call after a response. Returns false if the connection was evicted.
     pub(super) fn mark_idle(&self) -> bool {
         self.enter(Phase::Idle)
     }
@@ -158,14 +158,14 @@ impl Connection<'_> {
 }
 
 impl State {
-    /// Makes room for one more connection, if that can be done.
-    fn has_room(&mut self) -> bool {
+    /// Whether one more connection is allowed, after evicting one if necessary.
+    fn can_admit(&mut self) -> bool {
         self.open.len() < self.limit || self.close_one()
     }
 
-    /// Evicts one connection. False if none can be.
+    /// Evicts one connection. Returns false if none can be evicted.
     fn close_one(&mut self) -> bool {
-        if self.leaving >= MAX_LEAVING {
+        if self.evicted >= MAX_EVICTED {
             return false;
         }
         let count = |phase| self.open.values().filter(|open| open.phase == phase).count();
@@ -175,28 +175,28 @@ impl State {
         };
         if let Some(open) = self.open.remove(&id) {
             let _ = open.stream.shutdown(Shutdown::Both);
-            self.leaving += 1;
+            self.evicted += 1;
         }
         true
     }
 
-    /// The connection that has been in this phase for longest, and for at least so long.
+    /// Returns the connection that has been in this phase for the longest time, and at least for `at_least`.
     fn oldest(&self, phase: Phase, at_least: Duration) -> Option<u64> {
         let candidates = self.open.iter().filter(|(_, open)| open.phase == phase && open.since.elapsed() >= at_least);
         candidates.min_by_key(|(id, open)| (open.since, **id)).map(|(id, _)| *id)
     }
 }
 
-struct Departure<'a> {
+struct RemoveOnDrop<'a> {
     connections: &'a Connections,
     id: u64,
 }
 
-impl Drop for Departure<'_> {
+impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
         let mut state = self.connections.lock();
         if state.open.remove(&self.id).is_none() {
-            state.leaving = state.leaving.saturating_sub(1);
+            state.evicted = state.evicted.saturating_sub(1);
         }
         drop(state);
         self.connections.changed.notify_all();
@@ -211,51 +211,51 @@ mod tests {
 
     use super::*;
 
-    /// Both ends of a new connection.
+    /// Returns both ends of a new connection.
     fn connect(listener: &TcpListener) -> io::Result<(TcpStream, TcpStream)> {
         let client = TcpStream::connect(listener.local_addr()?)?;
         Ok((client, listener.accept()?.0))
     }
 
-    /// Whether the server has closed it.
+    /// Whether the server has closed the connection.
     fn is_closed(mut client: &TcpStream) -> bool {
         client.set_read_timeout(Some(Duration::from_millis(20))).is_ok() && matches!(client.read(&mut [0]), Ok(0))
     }
 
     #[test]
-    fn the_oldest_that_waits_makes_room_and_not_one_that_is_answered() -> io::Result<()> {
+    fn evicts_the_oldest_waiting_connection() -> io::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let connections = Connections::new(3);
         let clients: Vec<_> = (0..3).map(|_| connect(&listener)).collect::<io::Result<_>>()?;
         let clients: Vec<_> = clients.into_iter().map(|(client, server)| (client, connections.admit(server))).collect();
-        connections.attend(0, |busy| {
+        connections.handle(0, |busy| {
             assert!(busy.mark_busy());
             let (_fourth, server) = connect(&listener).unwrap();
             assert_eq!(connections.admit(server), Some(3));
             assert_eq!(clients.iter().map(|(client, _)| is_closed(client)).collect::<Vec<_>>(), [false, true, false]);
             assert!(busy.mark_idle());
         });
-        let mut was_attended = false;
-        connections.attend(1, |_| was_attended = true);
-        assert!(!was_attended);
+        let mut was_handled = false;
+        connections.handle(1, |_| was_handled = true);
+        assert!(!was_handled);
         Ok(())
     }
 
     #[test]
-    fn neither_of_the_groups_that_wait_pushes_the_other_out() -> io::Result<()> {
+    fn neither_group_of_waiting_connections_evicts_the_other() -> io::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let connections = Connections::new(4);
         let (answered, server) = connect(&listener)?;
         assert_eq!(connections.admit(server), Some(0));
         thread::scope(|scope| {
-            connections.attend(0, |idle| {
+            connections.handle(0, |idle| {
                 assert!(idle.mark_busy() && idle.mark_idle());
                 let half_open: Vec<_> = (0..20)
                     .map(|_| {
                         let (client, server) = connect(&listener).unwrap();
                         let id = connections.admit(server).unwrap();
                         let connections = &connections;
-                        scope.spawn(move || connections.attend(id, |it| drop(it.stream().read(&mut [0]))));
+                        scope.spawn(move || connections.handle(id, |it| drop(it.stream().read(&mut [0]))));
                         client
                     })
                     .collect();
@@ -268,14 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn admits_another_connection_only_when_one_has_ended() -> io::Result<()> {
+    fn waits_for_the_end_of_a_busy_connection() -> io::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let connections = Connections::new(1);
         let (first, second) = (connect(&listener)?, connect(&listener)?);
         assert_eq!(connections.admit(first.1), Some(0));
         thread::scope(|scope| {
             let mut waiting = None;
-            connections.attend(0, |busy| {
+            connections.handle(0, |busy| {
                 assert!(busy.mark_busy());
                 let admitted = waiting.insert(scope.spawn(|| connections.admit(second.1)));
                 thread::sleep(Duration::from_millis(20));

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::site::{encode, is_visible_name};
 
-/// Lists the files and folders of `folder` that can be asked for.
+/// Lists the visible files and folders of `folder`.
 pub(super) fn of_folder(folder: &Path) -> io::Result<String> {
     let mut rows = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -14,7 +14,7 @@ pub(super) fn of_folder(folder: &Path) -> io::Result<String> {
         let Some(name) = entry.file_name().to_str().filter(|name| is_visible_name(name)).map(str::to_owned) else {
             continue;
         };
-        // Through links, as a request goes; a dangling one is left out.
+        // Follows links, like requests; dangling links are omitted.
         let Ok(metadata) = entry.path().metadata() else {
             continue;
         };
@@ -28,7 +28,7 @@ pub(super) fn of_folder(folder: &Path) -> io::Result<String> {
     Ok(page(&rows))
 }
 
-/// Lists where folders are mounted.
+/// Lists the prefixes of the mounts.
 pub(super) fn of_mounts(prefixes: &[String]) -> String {
     page(&prefixes.iter().map(|prefix| row(prefix, prefix, "")).collect::<Vec<_>>())
 }

@@ -1,9 +1,7 @@
-//! A range server for model files: what `weightstream serve DIR` runs, and what the project's own
-//! browser tests load from.
+//! A range server for model files, which `weightstream serve DIR` and the browser tests use.
 //!
-//! HTTP/1.1 with keep-alive, one thread a connection. It answers `Range`, conditional requests and
-//! CORS preflights as a web app expects them, and file bodies go from the page cache to the socket
-//! through `sendfile` where the system has it.
+//! The server supports HTTP/1.1 with keep-alive, with one thread per connection. It handles `Range`, conditional
+//! requests and CORS preflights, and sends files with `sendfile` where available.
 //!
 //! ```no_run
 //! # fn main() -> std::io::Result<()> {
@@ -15,9 +13,8 @@
 //! # }
 //! ```
 //!
-//! Every file below a mounted folder is readable by every page that can reach the server
-//! (`Access-Control-Allow-Origin: *`); therefore names that begin with a dot are never served, and
-//! neither is a symbolic link that leads out of its folder.
+//! Every page that can reach the server can read every file below a mounted folder (`Access-Control-Allow-Origin: *`).
+//! Therefore, names that begin with a dot and symbolic links that point outside their folder are never served.
 
 mod answer;
 mod connection;
@@ -44,24 +41,24 @@ pub use connection::Exchange;
 use connections::Connections;
 use site::Site;
 
-/// How long a connection may keep the server waiting, unless [`Server::timeout`] says otherwise.
+/// The default of [`Server::timeout`].
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Each connection costs a thread: a client that opens them without end must not exhaust the
-/// machine. For those beyond, others that wait for their clients are closed.
+/// The maximum number of connections. Each connection needs a thread, and a client that opens many connections must not
+/// exhaust the system. Beyond the limit, connections that wait for their clients are closed.
 const MAX_CONNECTIONS: usize = 256;
 
-/// The pause after a failed `accept`. It fails when the process is out of file descriptors, until connections have
-/// ended; trying again at once would only burn the processor.
+/// The pause after a failed `accept`. It fails while the process is out of file descriptors; an immediate retry would
+/// only waste processor time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// A connection's thread parses a head of 16 KiB and walks a few paths; the default stack of 2 MiB
-/// would be reserved for nothing.
+/// The stack size of a connection's thread, which parses a head of 16 KiB and a few paths. The default of 2 MiB is not
+/// needed.
 const STACK_BYTES: usize = 256 * 1024;
 
 type OnRequest = dyn Fn(&Exchange) + Send + Sync;
 
-/// What to serve and how; [`Server::bind`] opens the port.
+/// The configuration of a server; [`Server::bind`] opens the port.
 #[derive(Default)]
 pub struct Server {
     mounts: Vec<(String, PathBuf)>,
@@ -71,32 +68,30 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that serves nothing yet.
+    /// Creates a server without mounts.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Serves the folder (or the one file) at `path` under the URL path `prefix`. Of several mounts
-    /// that match, the one with the longest prefix answers; `"/"` matches everything.
+    /// Serves the folder (or the single file) at `path` under the URL path `prefix`. If several mounts match, the one
+    /// with the longest prefix is used; `"/"` matches everything.
     #[must_use]
     pub fn mount(mut self, prefix: &str, path: impl Into<PathBuf>) -> Self {
         self.mounts.push((prefix.to_owned(), path.into()));
         self
     }
 
-    /// Whether pages served from here are cross-origin isolated (COOP and COEP), which
-    /// `SharedArrayBuffer` demands.
+    /// Sets whether served pages are cross-origin isolated (COOP and COEP), which `SharedArrayBuffer` requires.
     #[must_use]
     pub fn isolated(mut self, isolated: bool) -> Self {
         self.isolated = isolated;
         self
     }
 
-    /// How long a connection may keep the server waiting, for a request to begin or for room to send
-    /// more of a body, before it is closed. 60 seconds by default. A head that has begun must be whole
-    /// within 10 seconds; and where there are very many connections, those that wait for their clients
-    /// are closed earlier.
+    /// Sets how long the server waits for a request to begin, or for a client to receive more of a body, before it
+    /// closes the connection. The default is 60 seconds. A request head must be complete within 10 seconds of its first
+    /// byte. If there are very many connections, those that wait for their clients are closed earlier.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -110,8 +105,7 @@ impl Server {
         self
     }
 
-    /// Opens the port (0 takes a free one). From here on clients can connect; they are answered
-    /// once the server runs.
+    /// Opens the port (0 selects a free port). Clients can connect from now on; they are answered when the server runs.
     ///
     /// # Errors
     /// If a mounted path does not exist, or the address cannot be bound.
@@ -138,7 +132,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// A server with an open port, not yet answering.
+/// A server with an open port that does not answer requests yet.
 pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
@@ -152,7 +146,7 @@ impl Bound {
         format!("http://{}", self.address)
     }
 
-    /// Answers requests on this thread for as long as the process lives.
+    /// Answers requests on this thread, and does not return.
     pub fn run(self) {
         accept(&self.listener, &self.shared);
     }
@@ -195,27 +189,26 @@ impl Running {
         self.shared.requests.load(Ordering::Relaxed)
     }
 
-    /// The bytes of bodies handed to the system for sending so far, heads not counted. It may lag
-    /// behind what a client has just received; after [`Running::stop`] it is exact.
+    /// The number of body bytes passed to the system for sending so far, without heads. It may be lower than what a
+    /// client has just received; after [`Running::stop`] it is exact.
     #[must_use]
     pub fn bytes_sent(&self) -> u64 {
         self.shared.bytes_sent.load(Ordering::Relaxed)
     }
 
-    /// Closes the port and every connection, also in the middle of a body. Returns when they are
-    /// closed; a second call does nothing.
+    /// Closes the port and every connection, also during a response. Returns when they are closed. A second call does
+    /// nothing.
     pub fn stop(&mut self) {
         let Some(acceptor) = self.acceptor.take() else {
             return;
         };
         self.shared.connections.close();
-        // `accept` cannot be interrupted: a last connection wakes it, and it finds the doors
-        // closed.
+        // `accept` cannot be interrupted: a last connection wakes the thread, which then finds the server closed.
         let woken = TcpStream::connect_timeout(&reachable(self.address), Duration::from_secs(1));
         if woken.is_ok() || acceptor.is_finished() {
             let _ = acceptor.join();
         }
-        self.shared.connections.wait_until_gone();
+        self.shared.connections.wait_until_closed();
     }
 }
 
@@ -231,7 +224,7 @@ impl fmt::Debug for Running {
     }
 }
 
-/// What all connections of one server have in common.
+/// The state that all connections of a server share.
 struct Shared {
     site: Site,
     isolated: bool,
@@ -246,7 +239,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     for stream in listener.incoming() {
         let stream = match stream {
             Ok(stream) => stream,
-            // The client has gone already.
+            // The client has already disconnected.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {
                 continue;
             }
@@ -262,15 +255,15 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let worker = Arc::clone(shared);
         let started = thread::Builder::new()
             .stack_size(STACK_BYTES)
-            .spawn(move || worker.connections.attend(id, |connection| connection::serve(connection, &worker)));
+            .spawn(move || worker.connections.handle(id, |connection| connection::serve(connection, &worker)));
         if started.is_err() {
-            shared.connections.attend(id, |_| ());
+            shared.connections.handle(id, |_| ());
             shared.connections.shrink();
         }
     }
 }
 
-/// A server bound to all interfaces is reached through loopback.
+/// Returns the address to connect to: loopback for a server bound to all interfaces.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -2,26 +2,25 @@
 
 use std::ops::Range;
 
-/// What part of a file a `Range` header selects.
+/// The part of a file that a `Range` header selects.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Selection {
-    /// All of it: the header is none that must be heeded.
+    /// The whole file: the header is ignored.
     Whole,
     Part(Range<u64>),
-    /// Nothing: it begins beyond the end.
+    /// No bytes: the range begins beyond the end of the file.
     Unsatisfiable,
 }
 
-/// Reads a `Range` header for a file of `byte_length` bytes. A malformed one is ignored, as is
-/// another unit than bytes, and a request for several ranges is answered with the whole, all of
-/// which the RFC allows.
+/// Parses a `Range` header for a file of `byte_length` bytes. Malformed headers, units other than bytes, and requests
+/// for several ranges are ignored, as the RFC allows.
 pub(super) fn select(header: &str, byte_length: u64) -> Selection {
     let Some((first, last)) = split(header) else {
         return Selection::Whole;
     };
     match (position(first), position(last)) {
         (Position::Absent, Position::At(0)) => Selection::Unsatisfiable,
-        // A suffix of nothing is all of it, and there is no Content-Range that could say so.
+        // A suffix of an empty file is the whole file, and Content-Range cannot express an empty range.
         (Position::Absent, Position::At(_)) if byte_length == 0 => Selection::Whole,
         (Position::Absent, Position::At(count)) => Selection::Part(byte_length.saturating_sub(count)..byte_length),
         (Position::At(first), Position::At(last)) if last < first => Selection::Whole,
@@ -44,7 +43,7 @@ enum Position {
     Malformed,
 }
 
-/// A position beyond u64 is still a number, and beyond the end of every file.
+/// Parses a position. A number beyond u64 is valid, and beyond the end of every file.
 fn position(digits: &str) -> Position {
     if digits.is_empty() {
         Position::Absent

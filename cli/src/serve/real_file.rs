@@ -1,12 +1,12 @@
-//! Opens the regular files that the server sends. A link that replaces a folder or file after its path was checked is
-//! not followed, and opening never waits: a pipe would wait for a writer, and a device could change its state.
+//! Opens the regular files that the server sends. Does not follow a link that replaces a folder or file after its path
+//! was checked. Opening never blocks: a pipe would wait for a writer, and opening a device could change its state.
 
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
-/// Opens the regular file at `path`, which must have no symbolic link in it, with its metadata; `None` for anything
-/// else.
+/// Opens the regular file at `path`, which must not contain symbolic links. Returns the file and its metadata, or
+/// `None` if it is not a regular file.
 #[cfg(target_os = "linux")]
 pub(super) fn open(path: &Path) -> io::Result<Option<(File, Metadata)>> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
@@ -15,7 +15,7 @@ pub(super) fn open(path: &Path) -> io::Result<Option<(File, Metadata)>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Ok(file) => File::from(file),
-        // An old kernel, or a sandbox that does not know the call.
+        // An old kernel, or a sandbox that does not support the call.
         Err(Errno::NOSYS | Errno::PERM) => return open_following_links(path),
         Err(error) => return Err(error.into()),
     };
@@ -42,7 +42,7 @@ fn open_following_links(path: &Path) -> io::Result<Option<(File, Metadata)>> {
     regular(options.open(path)?)
 }
 
-/// Another file may have taken the name meanwhile: what was opened is checked.
+/// Checks the opened file, because another file may have replaced it after the path was checked.
 fn regular(file: File) -> io::Result<Option<(File, Metadata)>> {
     let metadata = file.metadata()?;
     Ok(metadata.is_file().then_some((file, metadata)))
@@ -57,7 +57,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn does_not_follow_a_link_on_the_way() {
+    fn does_not_follow_links_in_the_path() {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
         fs::create_dir(real.join("a")).unwrap();

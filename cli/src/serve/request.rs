@@ -1,24 +1,24 @@
-//! Request heads, read off a connection (RFC 9112).
+//! Reads request heads from a connection (RFC 9112).
 
 use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// How long a head may be on its way, from its first byte to its last. It fits into a packet or a few; a client that is
-/// slower does not mean to get an answer.
+/// The maximum time from the first to the last byte of a head. A head fits in a few packets, so slower clients are
+/// probably malicious.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client that sends an endless head must not fill the memory.
+/// The maximum length of a head. Prevents a client from exhausting memory.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// Browsers send about twenty headers.
+/// The maximum number of headers. Browsers send about twenty.
 const MAX_HEADERS: usize = 96;
 
-/// A request's head. Bodies have no meaning for a server of files.
+/// The head of a request. The server ignores bodies.
 pub(super) struct Request {
     pub(super) method: String,
-    /// The path of the target, still percent-encoded, without the query.
+    /// The path of the target, percent-encoded, without the query.
     pub(super) path: String,
-    /// What follows the path: empty, or the query with its question mark.
+    /// The query with its question mark, or empty.
     pub(super) query: String,
     /// Whether the connection stays open for another request.
     pub(super) keep_alive: bool,
@@ -37,17 +37,16 @@ impl Request {
     }
 }
 
-/// What comes next on a connection.
+/// The next event on a connection.
 pub(super) enum Next {
     Request(Request),
-    /// The client cannot be understood: a last response with this status and reason, then the end.
+    /// The request is invalid: the server sends a last response with this status and reason.
     Refused(u16, &'static str),
-    /// The client closed the connection or fell silent between requests.
+    /// The client closed the connection, or the timeout between requests has expired.
     End,
 }
 
-/// The request heads of one connection, in order. Bytes that came with a head but belong to the
-/// next one are kept for it.
+/// Reads the request heads of one connection, in order. Buffers bytes that belong to the next head.
 pub(super) struct Heads<'a> {
     stream: &'a TcpStream,
     timeout: Duration,
@@ -59,14 +58,14 @@ impl<'a> Heads<'a> {
         Self { stream, timeout, buffer: Vec::new() }
     }
 
-    /// Reads the next head. It must begin within the timeout, and the whole of it come within a shorter one: a client
-    /// that sends a byte now and then does not hold its thread for ever.
+    /// Reads the next head. It must begin within the timeout, and be complete within [`HEAD_TIMEOUT`], so that a client
+    /// that sends single bytes slowly cannot block its thread forever.
     pub(super) fn next(&mut self) -> io::Result<Next> {
         let mut deadline = Instant::now() + self.timeout;
-        let mut has_begun = false;
+        let mut has_started = false;
         loop {
-            if !has_begun && !self.buffer.is_empty() {
-                has_begun = true;
+            if !has_started && !self.buffer.is_empty() {
+                has_started = true;
                 deadline = deadline.min(Instant::now() + HEAD_TIMEOUT);
             }
             match parse(&self.buffer) {
@@ -81,19 +80,19 @@ impl<'a> Heads<'a> {
                 _ => {}
             }
             if !self.read_more(deadline)? {
-                let silent = self.buffer.is_empty();
-                return Ok(if silent { Next::End } else { Next::Refused(408, "the request's head is incomplete") });
+                let is_idle = self.buffer.is_empty();
+                return Ok(if is_idle { Next::End } else { Next::Refused(408, "the request's head is incomplete") });
             }
         }
     }
 
-    /// False if there is no more, or not in time.
+    /// Reads more bytes. Returns false at the end of the stream, or if the deadline has passed.
     fn read_more(&mut self, deadline: Instant) -> io::Result<bool> {
-        let patience = deadline.saturating_duration_since(Instant::now());
-        if patience.is_zero() {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return Ok(false);
         }
-        self.stream.set_read_timeout(Some(patience))?;
+        self.stream.set_read_timeout(Some(remaining))?;
         let mut piece = [0; 4096];
         match (&*self.stream).read(&mut piece) {
             Ok(count) => {
@@ -125,7 +124,7 @@ fn parse(bytes: &[u8]) -> Parsed {
             return Parsed::Refused(431, "the request has too many headers");
         }
         Err(httparse::Error::Version) => {
-            return Parsed::Refused(505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+            return Parsed::Refused(505, "only HTTP/1.0 and HTTP/1.1 are supported");
         }
         Err(_) => return Parsed::Refused(400, "the request is not HTTP"),
     };
@@ -139,14 +138,13 @@ fn parse(bytes: &[u8]) -> Parsed {
         .map(|header| (header.name.to_ascii_lowercase(), String::from_utf8_lossy(header.value).into_owned()));
     let mut request = Request { method: method.to_owned(), path, query, keep_alive: false, headers: headers.collect() };
     if version == 1 && request.headers("host").count() != 1 {
-        return Parsed::Refused(400, "an HTTP/1.1 request names its Host once");
+        return Parsed::Refused(400, "an HTTP/1.1 request must have one Host header");
     }
-    request.keep_alive = version == 1 && !asks_to_close(&request) && !has_body(&request);
+    request.keep_alive = version == 1 && !has_connection_close(&request) && !has_body(&request);
     Parsed::Complete(request, byte_length)
 }
 
-/// Path and query of a target, which a proxy's client gives as a whole URL (RFC 9112, section
-/// 3.2.2).
+/// Splits a target into path and query. Clients of a proxy send an absolute URL (RFC 9112, section 3.2.2).
 fn split_target(target: &str) -> (String, String) {
     let local = match target.strip_prefix("http://") {
         Some(rest) => rest.find(['/', '?']).and_then(|at| rest.get(at..)).unwrap_or("/"),
@@ -158,15 +156,15 @@ fn split_target(target: &str) -> (String, String) {
     }
 }
 
-fn asks_to_close(request: &Request) -> bool {
+fn has_connection_close(request: &Request) -> bool {
     request
         .headers("connection")
         .flat_map(|value| value.split(','))
         .any(|option| option.trim().eq_ignore_ascii_case("close"))
 }
 
-/// A body is not read; the connection ends after the response, lest the body be taken for the next
-/// request.
+/// Whether the request has a body. Bodies are not read: the connection is closed after the response, so that the body
+/// is not parsed as the next request.
 fn has_body(request: &Request) -> bool {
     request.header("transfer-encoding").is_some()
         || request.headers("content-length").any(|length| length.trim() != "0")

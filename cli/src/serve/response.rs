@@ -1,4 +1,4 @@
-//! Responses, and how they go out.
+//! Responses, and how they are sent.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use super::send::send_file;
 
-/// What a page of another origin may read of a response.
+/// The headers that pages of other origins may read.
 const EXPOSED: &str = "Content-Range, Content-Length, ETag, Accept-Ranges, Last-Modified, Content-Encoding";
 
 pub(super) struct Response {
@@ -20,7 +20,7 @@ pub(super) struct Response {
 }
 
 pub(super) enum Body {
-    /// None at all, as with 204 and 304, which have no Content-Length either.
+    /// No body and no Content-Length, as for 204 and 304.
     None,
     Text(String),
     File(File, Range<u64>),
@@ -49,8 +49,8 @@ impl Response {
         self
     }
 
-    /// COEP by `require-corp`, since not every browser knows `credentialless`; all responses here
-    /// carry CORP.
+    /// Adds the headers for cross-origin isolation. COEP is `require-corp`, because not every browser supports
+    /// `credentialless`; all responses have CORP.
     pub(super) fn isolated(self, isolated: bool) -> Self {
         if isolated {
             self.with("Cross-Origin-Opener-Policy", "same-origin").with("Cross-Origin-Embedder-Policy", "require-corp")
@@ -59,14 +59,13 @@ impl Response {
         }
     }
 
-    /// Says that the connection ends with this response.
+    /// Adds `Connection: close`.
     pub(super) fn closing(mut self) -> Self {
         self.closing = true;
         self
     }
 
-    /// Writes the response to a request of this method, counting the bytes of its body as they go
-    /// out.
+    /// Sends the response to a request with this method. Calls `sent` with the number of body bytes as they are sent.
     pub(super) fn send(&self, mut stream: &TcpStream, method: &str, sent: &mut dyn FnMut(u64)) -> io::Result<()> {
         let mut head = self.head()?;
         match &self.body {

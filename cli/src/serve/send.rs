@@ -1,28 +1,27 @@
-//! The bytes of a file, onto a socket.
+//! Sends the bytes of a file to a socket.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::TcpStream;
 use std::ops::Range;
 
-/// A body up to here is read and sent in one piece with its head: one call and one packet the
-/// fewer.
+/// The maximum length of a body that is read and sent together with its head, which saves a system call and a packet.
 const SMALL_BYTES: u64 = 32 * 1024;
 
-/// The most that one call sends, so that the count of bytes sent follows a long body.
+/// The maximum length that one call sends, so that the count of sent bytes is updated during a long body.
 const STEP_BYTES: u64 = 4 * 1024 * 1024;
 
-/// What is copied at a time where there is no `sendfile`.
+/// The size of copies if `sendfile` is not available.
 const COPY_BYTES: u64 = 256 * 1024;
 
-/// The send buffer towards this machine itself (Linux doubles it). There is no distance to bridge:
-/// the megabytes to which Linux would let it grow only push the bytes out of the processor's cache
-/// before they are read. Over 4 connections this halves the time per byte of both sides together.
-/// At 32 KiB, where the buffer holds a single segment of the loopback device, transfers stall.
+/// The send buffer for loopback connections (Linux doubles it). Loopback has no latency to hide: a buffer of megabytes,
+/// as Linux would use, evicts the bytes from the processor's cache before they are read. With 4 connections, this size
+/// halves the total time per byte of both sides. With 32 KiB, the buffer holds a single segment of the loopback device,
+/// and transfers stall.
 #[cfg(target_os = "linux")]
 const LOOPBACK_BUFFER_BYTES: usize = 96 * 1024;
 
-/// Gives a connection the send buffer that fits its distance.
+/// Sets the send buffer of a loopback connection.
 #[cfg(target_os = "linux")]
 pub(super) fn fit_send_buffer(stream: &TcpStream) -> io::Result<()> {
     if stream.peer_addr()?.ip().is_loopback() {
@@ -36,8 +35,8 @@ pub(super) fn fit_send_buffer(_: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends `head` and then the bytes of `file` in `range`. If the file was cut short meanwhile, that
-/// is an error, and the connection must end: the length is already promised.
+/// Sends `head` and then the bytes of `file` in `range`. If the file has been truncated, returns an error, and the
+/// connection must be closed: the length has already been sent.
 pub(super) fn send_file(
     mut stream: &TcpStream,
     mut head: Vec<u8>,
@@ -73,7 +72,7 @@ fn send_some(stream: &TcpStream, file: &File, mut offset: u64, count: u64) -> io
     let from = offset;
     match rustix::fs::sendfile(stream, file, Some(&mut offset), usize::try_from(count).unwrap_or(usize::MAX)) {
         Ok(sent) => Ok(sent as u64),
-        // Some file systems cannot.
+        // Not supported by some file systems.
         Err(Errno::INVAL | Errno::NOSYS) => copy_some(stream, file, from, count),
         Err(Errno::INTR) => send_some(stream, file, from, count),
         Err(error) => Err(error.into()),

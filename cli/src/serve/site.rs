@@ -1,4 +1,4 @@
-//! From the path of a URL to a file below a mounted folder, and never to one beside it.
+//! Maps URL paths to files below mounted folders, and never to files outside.
 
 use std::borrow::Cow;
 use std::io;
@@ -11,7 +11,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 
 /// The mounted folders.
 pub(super) struct Site {
-    /// Longest prefix first.
+    /// Sorted by descending prefix length.
     mounts: Vec<Mount>,
 }
 
@@ -20,17 +20,16 @@ struct Mount {
     root: PathBuf,
 }
 
-/// What a path leads to.
+/// The result of looking up a path.
 pub(super) enum Found {
     File(PathBuf),
     /// A folder without an `index.html`.
     Folder(PathBuf),
-    /// The top, where nothing is mounted: the mounts.
+    /// The root, if nothing is mounted there: the list of mounts.
     Mounts(Vec<String>),
-    /// A folder named without the slash at its end, against which the links of its page would
-    /// resolve wrongly.
+    /// A folder without a slash at its end: relative links of its page would resolve incorrectly.
     Redirect(String),
-    /// A symbolic link leads out of the mounted folder.
+    /// A symbolic link points outside the mounted folder.
     Outside,
     Nothing,
 }
@@ -84,7 +83,7 @@ impl Mount {
         Ok(Self { prefix: segments(prefix).ok_or_else(refused)?, root })
     }
 
-    /// `real` is canonical: it holds no link that could lead elsewhere.
+    /// Returns the kind of `real`, a canonical path without symbolic links.
     fn kind(&self, real: &Path) -> Kind {
         if !real.starts_with(&self.root) {
             return Kind::Outside;
@@ -107,14 +106,14 @@ impl Mount {
 enum Kind {
     File,
     Folder,
-    /// A device or a pipe (opening which could block for ever), or gone meanwhile.
+    /// A device or a pipe, which could block forever when opened, or a file that no longer exists.
     Other,
     Outside,
 }
 
-/// The decoded names of a path, or `None` if one of them is not the name of a visible file: `..`, a
-/// hidden name, or one that holds a separator or a NUL. Browsers resolve `..` before they ask, so
-/// whoever sends it is up to something.
+/// Returns the decoded names of a path, or `None` if one of them is not the name of a visible file: `..`, a hidden
+/// name, or a name with a separator or NUL. Browsers resolve `..` before they send a request, so a path with `..` is
+/// probably malicious.
 fn segments(path: &str) -> Option<Vec<String>> {
     let named = path.split('/').filter(|segment| !segment.is_empty());
     named
@@ -126,13 +125,12 @@ fn segments(path: &str) -> Option<Vec<String>> {
 
 pub(super) fn is_visible_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
-    let plain = components.next() == Some(Component::Normal(name.as_ref()));
-    let alone = components.next().is_none();
-    plain && alone && !name.starts_with('.') && !name.contains('\0')
+    let is_normal = components.next() == Some(Component::Normal(name.as_ref()));
+    let is_single = components.next().is_none();
+    is_normal && is_single && !name.starts_with('.') && !name.contains('\0')
 }
 
-/// The path of a URL that leads to these names. It begins with exactly one slash: two would name
-/// another host.
+/// Returns the URL path of these names. It begins with exactly one slash, because two slashes would begin a host name.
 fn url_path(segments: &[String]) -> String {
     format!("/{}", segments.iter().map(|segment| encode(segment)).collect::<Vec<_>>().join("/"))
 }

@@ -1,5 +1,4 @@
-//! What tells one state of a file from another, and the conditional requests that ask for it (RFC
-//! 9110, sections 8.8 and 13).
+//! Validators of files, and conditional requests (RFC 9110, sections 8.8 and 13).
 
 use std::fs::Metadata;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,18 +7,17 @@ use super::request::Request;
 
 /// The validators of an open file.
 pub(super) struct Validators {
-    /// Strong, and the same after a restart of the server: length, time of change in nanoseconds,
-    /// and on Unix the inode, which tells apart two files that took the same name within one tick
-    /// of the clock.
+    /// A strong ETag, the same after a restart of the server. It consists of the length, the modification time in
+    /// nanoseconds, and on Unix the inode, which distinguishes files that replaced each other within one clock tick.
     pub(super) etag: String,
-    /// In whole seconds, as the header says it; `None` for times which a `Last-Modified` may not
-    /// say: before 1970 or in the future.
+    /// The modification time in whole seconds, like the header. `None` for times that `Last-Modified` does not allow:
+    /// before 1970 or in the future.
     modified: Option<SystemTime>,
 }
 
-/// Whether the conditions of a request let it be answered with the file.
+/// The result of evaluating the preconditions of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Precondition {
     Proceed,
     NotModified,
     Failed,
@@ -42,27 +40,26 @@ impl Validators {
         self.modified.map(httpdate::fmt_http_date)
     }
 
-    /// Judges the preconditions of a GET or HEAD in the order of RFC 9110, section 13.2.2.
-    pub(super) fn judge(&self, request: &Request) -> Verdict {
+    /// Evaluates the preconditions of a GET or HEAD in the order of RFC 9110, section 13.2.2.
+    pub(super) fn evaluate(&self, request: &Request) -> Precondition {
         let unchanged_since = |name| Some(self.modified? <= date(request, name)?);
         let passes = match any_tag(request, "if-match", |tag| tag == self.etag) {
             Some(matched) => matched,
             None => unchanged_since("if-unmodified-since").unwrap_or(true),
         };
         if !passes {
-            return Verdict::Failed;
+            return Precondition::Failed;
         }
         let known = match any_tag(request, "if-none-match", |tag| tag.strip_prefix("W/").unwrap_or(tag) == self.etag) {
             Some(matched) => matched,
             None => unchanged_since("if-modified-since").unwrap_or(false),
         };
-        if known { Verdict::NotModified } else { Verdict::Proceed }
+        if known { Precondition::NotModified } else { Precondition::Proceed }
     }
 
-    /// Whether a `Range` counts: without `If-Range`, or if that names exactly this state of the
-    /// file. A date does so only once its second is over, since the file could have changed again
-    /// within it (section 8.8.2.2).
-    pub(super) fn heeds_range(&self, request: &Request) -> bool {
+    /// Whether `Range` applies: there is no `If-Range`, or it matches the file. A date matches only after its second
+    /// has ended, because the file could change again within that second (section 8.8.2.2).
+    pub(super) fn range_applies(&self, request: &Request) -> bool {
         let Some(condition) = request.header("if-range") else {
             return true;
         };
@@ -85,15 +82,15 @@ fn inode(_: &Metadata) -> u64 {
     0
 }
 
-/// Whether a list of entity tags holds one that `matches`; `*` matches whatever exists. `None`
-/// without such a header. Our own tags hold no comma, so a foreign one that does and is cut in two
-/// cannot look like ours.
+/// Whether a list of entity tags contains one that `matches`; `*` matches every existing file. Returns `None` without
+/// such a header. This server's tags contain no comma, so the parts of another tag that is split at a comma cannot
+/// match.
 fn any_tag(request: &Request, name: &str, matches: impl Fn(&str) -> bool) -> Option<bool> {
     request.header(name)?;
     Some(request.headers(name).flat_map(|value| value.split(',')).map(str::trim).any(|tag| tag == "*" || matches(tag)))
 }
 
-/// A date header; one that cannot be read counts as absent.
+/// Returns the value of a date header; an invalid one counts as absent.
 fn date(request: &Request, name: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(request.header(name)?.trim()).ok()
 }

@@ -1,4 +1,4 @@
-//! The `weightstream` command, run as a shell runs it.
+//! Tests of the `weightstream` command as a process.
 
 use super::bytes::{Apr, Entry, noise, ramp, safetensors};
 use super::{Folder, content_of};
@@ -19,7 +19,7 @@ fn run(folder: &Folder, arguments: &[&str]) -> Output {
     command(folder, arguments).output().unwrap()
 }
 
-/// The standard output of a command that must succeed and have nothing to complain about.
+/// Runs a command that must succeed without output on standard error. Returns its standard output.
 #[track_caller]
 fn succeed(folder: &Folder, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
@@ -28,7 +28,7 @@ fn succeed(folder: &Folder, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The one line on standard error of a command that must fail.
+/// Runs a command that must fail. Returns its single line on standard error.
 #[track_caller]
 fn fail(folder: &Folder, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
@@ -46,7 +46,7 @@ fn small(folder: &Folder) {
 }
 
 #[test]
-fn inspect_prints_the_json_that_the_design_describes() {
+fn inspect_prints_the_documented_json() {
     let folder = Folder::new();
     small(&folder);
     let printed: Value = serde_json::from_str(&succeed(&folder, &["inspect", "--json", "m.safetensors"])).unwrap();
@@ -69,7 +69,7 @@ fn inspect_prints_the_json_that_the_design_describes() {
 }
 
 #[test]
-fn inspect_tells_the_same_of_every_form_of_a_model() {
+fn inspect_prints_the_same_for_every_form_of_a_model() {
     let folder = Folder::new();
     let tensors = [("ramp", "I16", &[300, 100][..], ramp(60_000)), ("noise", "U8", &[50_000][..], noise(1, 50_000))];
     folder.write("m.safetensors", &safetensors(None, &tensors));
@@ -102,7 +102,7 @@ a\\n     U8     []          1
 }
 
 #[test]
-fn a_reader_that_has_enough_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let folder = Folder::new();
     let entries = (0..2000).map(|at| Entry::raw(&format!("{at}{}", "x".repeat(200)), 7, &[1], vec![1])).collect();
     folder.write("m.apr", &Apr::new(entries).build());
@@ -116,7 +116,7 @@ fn a_reader_that_has_enough_is_no_error() {
 }
 
 #[test]
-fn verify_says_what_it_checked_or_what_is_wrong() {
+fn verify_prints_the_checksums_or_the_error() {
     let folder = Folder::new();
     small(&folder);
     assert_eq!(
@@ -151,7 +151,7 @@ fn convert_reports_what_it_wrote() {
 
 #[cfg(unix)]
 #[test]
-fn more_shards_than_a_process_may_have_open() {
+fn handles_more_shards_than_the_open_file_limit() {
     let folder = Folder::new();
     let names: Vec<_> = (0..200).map(|at| at.to_string()).collect();
     let tensors: Vec<_> = names.iter().map(|name| (name.as_str(), "U8", &[100][..], noise(1, 100))).collect();
@@ -201,7 +201,7 @@ fn serve_serves_ranges_of_the_folder() {
     assert!(answer.ends_with("\r\n\r\n234"), "{answer}");
 }
 
-/// Of a dtype that is not known, a tensor may claim any number of elements.
+/// A tensor of an unknown dtype may claim any number of elements.
 #[test]
 fn inspect_counts_beyond_64_bits() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! Every fixture, served by the project's own server.
+//! Compares every fixture on disk with the same fixture over HTTP.
 
 use super::corpus;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ fn every_fixture_is_the_same_over_http() {
     let mut compared = 0;
     for corpus::Fixture { path, .. } in corpus::fixtures() {
         if path.ends_with("model.v02.aeroset.json") {
-            continue; // its files are at a host that does not exist
+            continue; // its files are on a host that does not exist
         }
         let mapped = Reader::open(corpus::root().join(&path));
         block_on(async {

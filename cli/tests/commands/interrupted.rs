@@ -1,4 +1,4 @@
-//! A conversion that does not come to its end leaves nothing that looks like a model.
+//! Failed and interrupted conversions leave no incomplete model.
 
 use super::bytes::{Apr, Entry, noise, ramp, safetensors};
 use super::{Folder, content_of};
@@ -18,7 +18,7 @@ fn two_shards() -> ConvertOptions {
     ConvertOptions::default().with_format(Some(&apr::FORMAT)).with_max_shard_bytes(Some(60_000))
 }
 
-/// Its second tensor cannot be decoded, which is found out only when it is read.
+/// Builds a model whose second tensor cannot be decoded, which is detected only when it is read.
 fn damaged() -> Vec<u8> {
     let mut second = Entry::lz4("damaged", 7, &[50_000], &ramp(50_000));
     second.raw_size -= 1;
@@ -41,7 +41,7 @@ fn a_failed_conversion_leaves_nothing_and_changes_nothing() {
 
 #[test]
 fn a_cancelled_conversion_leaves_nothing() {
-    /// Says so after some pieces.
+    /// Cancels after some pieces.
     struct Impatient(AtomicUsize);
     impl Progress for Impatient {
         fn is_cancelled(&self) -> bool {
@@ -81,14 +81,14 @@ fn a_model_is_not_converted_onto_itself() {
     for (from, to) in onto_itself {
         let error = folder.convert(from, to, &two_shards()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{from} to {to}: {error}");
-        assert!(error.what.contains("written over while it is read"), "{error}");
+        assert!(error.what.contains("overwritten while it is read"), "{error}");
         assert_eq!(folder.names(), before);
     }
     assert!(folder.open("s.apr").verify(&()).is_ok());
 }
 
 #[test]
-fn two_conversions_to_one_place_do_not_mix() {
+fn concurrent_conversions_to_the_same_output_fail() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors(None, &[("a", "U8", &[1], vec![1])]));
     let other = File::create(folder.path("out.apr.partial")).unwrap();
@@ -101,7 +101,7 @@ fn two_conversions_to_one_place_do_not_mix() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_an_error_at_once() {
+fn an_unwritable_output_fails_immediately() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors(None, &[("a", "U8", &[1], vec![1])]));
     fs::create_dir(folder.path("folder")).unwrap();
@@ -111,7 +111,7 @@ fn an_output_that_cannot_be_written_is_an_error_at_once() {
     assert_eq!(folder.names(), ["folder", "m.safetensors"]);
 }
 
-/// A tensor of 4 GiB that takes no place on the disk, and takes long to compress.
+/// Writes a sparse file with a tensor of 4 GiB, which takes long to compress.
 fn endless(folder: &Folder) {
     let (length, header) = (4u64 << 30, r#"{"a":{"dtype":"U8","shape":[4294967296],"data_offsets":[0,4294967296]}}"#);
     let mut file = File::create(folder.path("m.safetensors")).unwrap();
@@ -141,7 +141,7 @@ fn send(signal: &str, child: &Child) {
 
 #[cfg(unix)]
 #[test]
-fn a_signal_removes_what_is_half_written() {
+fn a_signal_removes_incomplete_files() {
     let folder = Folder::new();
     endless(&folder);
     folder.write("out.apr", b"what was here before");
@@ -158,7 +158,7 @@ fn a_signal_removes_what_is_half_written() {
 
 #[cfg(unix)]
 #[test]
-fn a_killed_conversion_leaves_only_a_partial_file_and_the_next_one_takes_its_place() {
+fn the_next_conversion_replaces_the_partial_file_of_a_killed_one() {
     let folder = Folder::new();
     endless(&folder);
     let mut child = start(&folder);

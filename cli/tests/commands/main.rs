@@ -1,4 +1,4 @@
-//! What the commands promise, run as programs, and what they print.
+//! Tests of the commands and their output.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 #![allow(clippy::single_range_in_vec_init, reason = "a list of the one range that was requested")]
 
@@ -22,4 +22,4 @@ mod remote;
 mod server;
 
 use folder::{Folder, content_of};
-use model::{FILE, place_of};
+use model::{FILE, range_of};

@@ -1,4 +1,4 @@
-//! What `convert` and `upgrade` write over, and what they leave alone.
+//! Tests of which existing files `convert` and `upgrade` replace.
 #![cfg(unix)]
 
 use super::bytes::{noise, safetensors};
@@ -23,7 +23,7 @@ fn folder() -> Folder {
     folder
 }
 
-/// Runs the command, and gives what it says on standard error where it fails.
+/// Runs the command. Returns its standard error if it fails.
 fn run(folder: &Folder, arguments: &[&str]) -> Result<(), String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weightstream"));
     let output = command.args(arguments).current_dir(folder.0.path()).output().unwrap();
@@ -49,12 +49,12 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn an_output_that_exists_is_replaced_only_by_force() {
+fn existing_outputs_are_replaced_only_with_force() {
     let folder = folder();
     run(&folder, &["convert", "m.safetensors", "old.apr"]).unwrap();
     for command in [&["convert", "m.safetensors", "out.apr"][..], &["upgrade", "old.apr", "out.apr"]] {
         folder.write("out.apr", BEFORE);
-        assert_refuses(run(&folder, command), &["out.apr: this file exists already", "--force"]);
+        assert_refuses(run(&folder, command), &["out.apr: this file already exists", "--force"]);
         assert_eq!(fs::read(folder.path("out.apr")).unwrap(), BEFORE);
         assert_eq!(folder.names(), ["m.safetensors", "old.apr", "out.apr"]);
         run(&folder, &[command, &["--force"]].concat()).unwrap();
@@ -77,7 +77,7 @@ fn every_file_of_a_sharded_output_is_kept_without_force() {
         assert!(written.len() >= 3, "{written:?}");
         for name in &written {
             folder.write(name, BEFORE);
-            assert_refuses(convert(&folder, &[]), &[name, "exists already", "--force"]);
+            assert_refuses(convert(&folder, &[]), &[name, "already exists", "--force"]);
             assert_eq!(folder.names().len(), 2, "{name}");
             convert(&folder, &["--force"]).unwrap();
             assert_eq!(content_of(&folder.path(out)), content_of(&folder.path("m.safetensors")));
@@ -87,7 +87,7 @@ fn every_file_of_a_sharded_output_is_kept_without_force() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_never_replaced() {
+fn only_regular_files_are_replaced() {
     let folder = folder();
     fs::create_dir(folder.path("folder.apr")).unwrap();
     assert!(Command::new("mkfifo").arg(folder.path("pipe.apr")).status().unwrap().success());
@@ -132,7 +132,7 @@ fn a_symbolic_link_is_neither_followed_nor_replaced() {
 }
 
 #[test]
-fn what_lies_at_the_temporary_name_is_not_written_to() {
+fn existing_files_at_the_temporary_name_are_not_written() {
     type Plant = fn(&Path, &Path);
     let plants: [(&str, Plant); 4] = [
         ("a link", |victim, at| symlink(victim, at).unwrap()),
@@ -155,7 +155,7 @@ fn what_lies_at_the_temporary_name_is_not_written_to() {
 }
 
 #[test]
-fn a_replaced_file_passes_its_permissions_on() {
+fn replacing_a_file_keeps_its_permissions() {
     let folder = folder();
     let usual = mode(&folder.path("m.safetensors"));
     run(&folder, &["convert", "m.safetensors", "out.apr"]).unwrap();
@@ -167,7 +167,7 @@ fn a_replaced_file_passes_its_permissions_on() {
     }
 }
 
-/// Does something once, in the middle of the conversion.
+/// Runs a closure once, during the conversion.
 struct Meanwhile<F: Fn()>(AtomicBool, F);
 
 impl<F: Fn()> Meanwhile<F> {
@@ -185,7 +185,7 @@ impl<F: Fn() + Sync> Progress for Meanwhile<F> {
 }
 
 #[test]
-fn what_is_to_be_private_is_so_while_it_is_written() {
+fn private_files_are_private_while_they_are_written() {
     let folder = folder();
     let out = folder.write("out.apr", BEFORE);
     fs::set_permissions(&out, fs::Permissions::from_mode(0o600)).unwrap();
@@ -195,21 +195,21 @@ fn what_is_to_be_private_is_so_while_it_is_written() {
 }
 
 #[test]
-fn a_file_that_comes_meanwhile_is_kept() {
+fn files_created_during_the_conversion_are_kept() {
     let options = ConvertOptions::default().with_keep_existing(true);
     for shard_size in [None, Some(60_000)] {
         let folder = folder();
         let progress = Meanwhile::new(|| drop(folder.write("out.apr", BEFORE)));
         let options = options.clone().with_max_shard_bytes(shard_size);
         let outcome = convert(&folder.open("m.safetensors"), &folder.path("out.apr"), &options, &progress);
-        assert!(outcome.unwrap_err().what.contains("exists already"));
+        assert!(outcome.unwrap_err().what.contains("already exists"));
         assert_eq!(fs::read(folder.path("out.apr")).unwrap(), BEFORE);
         assert_eq!(folder.names(), ["m.safetensors", "out.apr"]);
     }
 }
 
 #[test]
-fn a_link_or_folder_that_comes_meanwhile_is_not_replaced_even_by_force() {
+fn links_and_folders_created_during_the_conversion_are_not_replaced() {
     let folder = folder();
     let progress = Meanwhile::new(|| symlink("m.safetensors", folder.path("out.apr")).unwrap());
     let outcome =
@@ -219,7 +219,7 @@ fn a_link_or_folder_that_comes_meanwhile_is_not_replaced_even_by_force() {
 }
 
 #[test]
-fn a_temporary_file_that_is_exchanged_does_not_become_the_output() {
+fn a_replaced_temporary_file_is_not_published() {
     let folder = folder();
     let progress = Meanwhile::new(|| {
         fs::remove_file(folder.path("out.apr.partial")).unwrap();
@@ -233,7 +233,7 @@ fn a_temporary_file_that_is_exchanged_does_not_become_the_output() {
 }
 
 #[test]
-fn no_name_of_an_input_is_written_over() {
+fn inputs_are_not_overwritten_under_any_name() {
     let folder = folder();
     run(&folder, &["convert", "m.safetensors", "s.apr", "--shard-size", "60kB"]).unwrap();
     for (from, of) in [("m.safetensors", "m.safetensors"), ("s.apr", "s.apr"), ("s.apr", "s-00002-of-00002.apr")] {
@@ -242,7 +242,7 @@ fn no_name_of_an_input_is_written_over() {
             [of, "other.apr", &format!("../{}/other.apr", folder.0.path().file_name().unwrap().to_string_lossy())]
         {
             let outcome = run(&folder, &["convert", from, out, "--force", "--format", "apr"]);
-            assert_refuses(outcome, &["written over while it is read"]);
+            assert_refuses(outcome, &["overwritten while it is read"]);
         }
         fs::remove_file(folder.path("other.apr")).unwrap();
     }
@@ -250,7 +250,7 @@ fn no_name_of_an_input_is_written_over() {
 }
 
 #[test]
-fn more_files_than_are_read_are_not_written() {
+fn more_files_than_the_limit_are_rejected() {
     let folder = Folder::new();
     let names: Vec<_> = (0..1100).map(|at| at.to_string()).collect();
     let tensors: Vec<_> = names.iter().map(|name| (name.as_str(), "U8", &[100][..], noise(1, 100))).collect();
@@ -263,7 +263,7 @@ fn more_files_than_are_read_are_not_written() {
 }
 
 #[test]
-fn an_output_in_a_folder_that_cannot_be_written_leaves_nothing() {
+fn an_output_in_an_invalid_folder_fails() {
     let folder = folder();
     File::create(folder.path("file")).unwrap();
     assert!(run(&folder, &["convert", "m.safetensors", "file/out.apr"]).unwrap_err().contains("error[IO]"));

@@ -1,4 +1,4 @@
-//! Pipes and devices in the place of a file: nothing waits for them.
+//! Commands do not block on pipes and devices in place of files.
 #![cfg(unix)]
 
 use super::Folder;
@@ -12,7 +12,7 @@ use weightstream::ErrorKind;
 use weightstream::native::Reader;
 use weightstream_cli::serve;
 
-/// Enough for a busy machine; what waits for a pipe waits for ever.
+/// Long enough for a busy machine; blocking on a pipe would take forever.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn folder() -> Folder {
@@ -26,7 +26,7 @@ fn folder() -> Folder {
     folder
 }
 
-/// What a command that must fail soon says.
+/// Runs a command that must fail soon. Returns its standard error.
 #[track_caller]
 fn fail(folder: &Folder, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weightstream"));
@@ -47,7 +47,7 @@ fn fail(folder: &Folder, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn no_command_waits_for_a_pipe() {
+fn no_command_blocks_on_a_pipe() {
     let folder = folder();
     let cases: [&[&str]; 8] = [
         &["inspect", "pipe.apr"],
@@ -68,7 +68,7 @@ fn no_command_waits_for_a_pipe() {
 }
 
 #[test]
-fn devices_and_sockets_are_no_models_and_no_metadata() {
+fn devices_and_sockets_are_rejected() {
     let folder = folder();
     let _socket = std::os::unix::net::UnixListener::bind(folder.path("socket")).unwrap();
     for (path, kind) in [("/dev/zero", "a device"), ("socket", "a socket")] {
@@ -82,7 +82,7 @@ fn devices_and_sockets_are_no_models_and_no_metadata() {
 }
 
 #[test]
-fn the_reader_refuses_a_pipe() {
+fn the_reader_rejects_a_pipe() {
     let folder = folder();
     for name in ["pipe.apr", "set.apr"] {
         assert_eq!(Reader::open(folder.path(name)).unwrap_err().kind, ErrorKind::InvalidArgument, "{name}");
@@ -90,7 +90,7 @@ fn the_reader_refuses_a_pipe() {
 }
 
 #[test]
-fn the_server_does_not_wait_for_a_pipe() {
+fn the_server_does_not_block_on_a_pipe() {
     let folder = folder();
     let server = serve::Server::new().mount("/", folder.0.path()).bind("127.0.0.1:0").unwrap().spawn();
     for path in ["/pipe.apr", "/link.apr"] {

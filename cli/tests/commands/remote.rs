@@ -1,7 +1,7 @@
-//! The `weightstream` command over URLs.
+//! Tests of the `weightstream` command with URLs.
 
 use super::server::{Reply, Server, answer};
-use super::{FILE, bytes, corpus, place_of};
+use super::{FILE, bytes, corpus, range_of};
 use bytes::{Apr, Entry, noise, ramp};
 use std::process::{Command, Output};
 use weightstream_cli::serve;
@@ -11,7 +11,7 @@ fn run(arguments: &[&str]) -> Output {
     command.args(arguments).current_dir(corpus::root()).output().unwrap()
 }
 
-/// The standard output of a command that must succeed.
+/// Runs a command that must succeed. Returns its standard output.
 #[track_caller]
 fn succeed(arguments: &[&str]) -> String {
     let output = run(arguments);
@@ -19,7 +19,7 @@ fn succeed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The one line on standard error of a command that must fail.
+/// Runs a command that must fail. Returns its single line on standard error.
 #[track_caller]
 fn fail(arguments: &[&str]) -> String {
     let output = run(arguments);
@@ -29,13 +29,13 @@ fn fail(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn inspect_and_verify_say_the_same_of_a_url_and_of_a_file() {
+fn inspect_and_verify_print_the_same_for_urls_and_files() {
     let server = serve::Server::new().mount("/", corpus::root()).bind("127.0.0.1:0").unwrap().spawn();
     let mut folders: Vec<String> = Vec::new();
     for corpus::Fixture { path, .. } in corpus::fixtures() {
         let url = format!("{}/{path}", server.url());
         let folder = path.rsplit_once('/').unwrap().0.to_owned();
-        // One of a folder is enough for the commands; and one set names a host that does not exist.
+        // One fixture per folder is enough, and one set names a host that does not exist.
         if folders.contains(&folder) || path.contains("v02.aeroset") || !run(&["inspect", &path]).status.success() {
             continue;
         }
@@ -51,7 +51,7 @@ fn inspect_and_verify_say_the_same_of_a_url_and_of_a_file() {
 }
 
 #[test]
-fn inspect_reads_the_head_only() {
+fn inspect_reads_only_the_head() {
     let server = Server::new(|request| answer(&FILE, request));
     let printed = succeed(&["inspect", &server.url("/m.safetensors")]);
     assert!(printed.contains("1 file, 4 tensors"), "{printed}");
@@ -59,7 +59,7 @@ fn inspect_reads_the_head_only() {
 }
 
 #[test]
-fn hashing_a_model_takes_one_long_request_also_over_a_line_that_breaks() {
+fn hashing_takes_one_long_request_and_resumes_after_failures() {
     let server = Server::new(|request| match request.number {
         1 => answer(&FILE, request).cut_after(700_000),
         _ => answer(&FILE, request),
@@ -69,13 +69,13 @@ fn hashing_a_model_takes_one_long_request_also_over_a_line_that_breaks() {
         use sha2::Digest;
         sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
     };
-    assert!(printed.contains(&sha256(&FILE[place_of("fourth")])), "{printed}");
+    assert!(printed.contains(&sha256(&FILE[range_of("fourth")])), "{printed}");
     assert_eq!(server.ranges(), [0..65_536, 65_536..FILE.len(), 65_536 + 700_000..FILE.len()]);
     assert_eq!(server.sent(), FILE.len());
 }
 
 #[test]
-fn verify_finds_damage_and_says_where() {
+fn verify_reports_the_position_of_damage() {
     let entries =
         vec![Entry::raw("noise", 7, &[200_000], noise(1, 200_000)), Entry::lz4("ramp", 7, &[200_000], &ramp(200_000))];
     let mut file = Apr::new(entries).build();
@@ -86,7 +86,7 @@ fn verify_finds_damage_and_says_where() {
 }
 
 #[test]
-fn headers_open_private_models_and_are_never_told() {
+fn headers_open_private_models_and_are_never_printed() {
     let server = Server::new(|request| match request.header("authorization") {
         Some("Bearer s3cret") => answer(&FILE, request),
         _ => Reply::new(401, b"s3cret"),
@@ -119,7 +119,7 @@ fn a_url_converts_to_the_same_bytes_as_its_file_and_in_one_pass() {
 }
 
 #[test]
-fn same_origin_refuses_other_hosts_and_is_for_urls() {
+fn same_origin_rejects_other_hosts_and_requires_a_url() {
     let other = Server::new(|request| answer(&FILE, request));
     let target = other.url("/m");
     let server = Server::new(move |_| Reply::new(302, b"").with("Location", &target));
@@ -138,7 +138,7 @@ fn same_origin_refuses_other_hosts_and_is_for_urls() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_a_conversion_whose_bytes_do_not_come() {
+fn ctrl_c_stops_a_stalled_conversion() {
     use std::time::{Duration, Instant};
 
     let server = Server::new(|request| match request.number {

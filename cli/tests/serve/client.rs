@@ -1,4 +1,4 @@
-//! A client that does as it is told and reads responses to the letter.
+//! A raw HTTP client that parses responses strictly.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use weightstream_cli::serve::Running;
 
-/// Long enough for a busy machine; only a server that hangs runs into it.
+/// Long enough for a busy machine; only a hanging server exceeds it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Client {
     stream: BufReader<TcpStream>,
 }
 
-/// A response, as far as it came.
+/// A response, as far as it was received.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -37,7 +37,7 @@ impl Client {
         self.stream.get_mut().write_all(text.as_bytes()).unwrap();
     }
 
-    /// Reads the response to a request of this method, whose body must come whole.
+    /// Reads the response to a request with this method, with its complete body.
     pub(crate) fn reply(&mut self, method: &str) -> Reply {
         let mut reply = self.head();
         let byte_length = if method == "HEAD" { 0 } else { reply.content_length() };
@@ -65,7 +65,7 @@ impl Client {
         bytes
     }
 
-    /// All that comes until the server closes, or resets, the connection.
+    /// Reads until the server closes or resets the connection.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match self.stream.read_to_end(&mut bytes) {
@@ -74,8 +74,7 @@ impl Client {
         }
     }
 
-    /// Whether the server closed the connection after its last word, and did not reset it: a reset
-    /// can destroy what the client has not read yet.
+    /// Whether the server closed the connection without a reset: after a reset, the client can lose unread bytes.
     pub(crate) fn ends_cleanly(&mut self) -> bool {
         matches!(self.stream.read(&mut [0]), Ok(0))
     }

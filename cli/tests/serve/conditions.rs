@@ -10,7 +10,7 @@ const BEFORE: &str = "Tue, 13 Nov 2001 22:13:20 GMT";
 const DATE: &str = "Wed, 14 Nov 2001 22:13:20 GMT";
 const AFTER: &str = "Thu, 15 Nov 2001 22:13:20 GMT";
 
-/// A file last changed at `DATE` and half a second, of which HTTP dates know nothing.
+/// Serves a file modified half a second after `DATE`, which HTTP dates cannot represent.
 fn dated_site() -> Site {
     let site = Site::with(&[("model", b"0123456789")]);
     set_date(&site, Duration::from_millis(1_005_776_000_500));
@@ -32,7 +32,7 @@ fn etag(site: &Site) -> String {
 }
 
 #[test]
-fn names_the_state_of_a_file_by_a_strong_tag_and_a_date() {
+fn responses_have_a_strong_etag_and_a_date() {
     let site = dated_site();
     let reply = site.get("/model");
     let etag = reply.header("etag").unwrap();
@@ -41,7 +41,7 @@ fn names_the_state_of_a_file_by_a_strong_tag_and_a_date() {
 }
 
 #[test]
-fn keeps_the_tag_over_a_restart() {
+fn the_etag_is_the_same_after_a_restart() {
     let site = dated_site();
     let before = etag(&site);
     let again = Server::new().mount("/", site.folder.path()).bind("127.0.0.1:0").unwrap().spawn();
@@ -50,7 +50,7 @@ fn keeps_the_tag_over_a_restart() {
 }
 
 #[test]
-fn changes_the_tag_when_length_or_date_or_file_change() {
+fn the_etag_changes_with_length_date_or_file() {
     let site = dated_site();
     let mut tags = vec![etag(&site)];
     set_date(&site, Duration::from_millis(1_005_776_000_501));
@@ -71,7 +71,7 @@ fn changes_the_tag_when_length_or_date_or_file_change() {
 }
 
 #[test]
-fn answers_304_without_body_to_whoever_has_the_file() {
+fn answers_304_without_body_if_the_file_matches() {
     let site = dated_site();
     let etag = etag(&site);
     let known = [
@@ -96,13 +96,13 @@ fn answers_304_without_body_to_whoever_has_the_file() {
 }
 
 #[test]
-fn sends_the_file_to_whoever_has_another() {
+fn sends_the_file_if_it_does_not_match() {
     let site = dated_site();
     let other = [
         vec!["If-None-Match: \"other\"".to_owned()],
         vec![format!("If-Modified-Since: {BEFORE}")],
         vec!["If-Modified-Since: yesterday".to_owned()],
-        // A tag outweighs a date.
+        // An ETag takes precedence over a date.
         vec!["If-None-Match: \"other\"".to_owned(), format!("If-Modified-Since: {DATE}")],
     ];
     for headers in other {
@@ -111,7 +111,7 @@ fn sends_the_file_to_whoever_has_another() {
 }
 
 #[test]
-fn answers_412_when_the_file_is_not_the_one_expected() {
+fn answers_412_if_a_precondition_fails() {
     let site = dated_site();
     let etag = etag(&site);
     let failing = [
@@ -130,7 +130,7 @@ fn answers_412_when_the_file_is_not_the_one_expected() {
         vec![format!("If-Match: \"other\", {etag}")],
         vec!["If-Match: *".to_owned()],
         vec![format!("If-Unmodified-Since: {DATE}")],
-        // A tag outweighs a date.
+        // An ETag takes precedence over a date.
         vec![format!("If-Match: {etag}"), format!("If-Unmodified-Since: {BEFORE}")],
     ];
     for headers in holding {
@@ -139,7 +139,7 @@ fn answers_412_when_the_file_is_not_the_one_expected() {
 }
 
 #[test]
-fn resumes_only_the_file_that_if_range_names() {
+fn if_range_must_match_the_file() {
     let site = dated_site();
     let etag = etag(&site);
     for (condition, expected) in [
@@ -153,13 +153,13 @@ fn resumes_only_the_file_that_if_range_names() {
         let headers = [format!("If-Range: {condition}"), "Range: bytes=2-4".to_owned()];
         assert_eq!(status(&site, &headers), expected, "{condition}");
     }
-    // A range that is not heeded cannot be unsatisfiable.
+    // An ignored range cannot be unsatisfiable.
     let headers = ["If-Range: \"other\"".to_owned(), "Range: bytes=10-".to_owned()];
     assert_eq!(status(&site, &headers), 200);
 }
 
 #[test]
-fn tells_no_date_that_http_cannot_say() {
+fn omits_dates_that_http_does_not_allow() {
     let site = dated_site();
     let year_9999 = Duration::from_secs(253_370_764_800);
     set_date(&site, year_9999);

@@ -29,7 +29,7 @@ fn answers_pipelined_requests_in_order() {
     client.send(&(request("GET", "/a", &[]) + &request("GET", "/b", &[])));
     assert_eq!(client.reply("GET").text(), "first");
     assert_eq!(client.reply("GET").text(), "second");
-    // More at once than one head may be long.
+    // More pipelined bytes than the maximum length of a head.
     client.send(&request("GET", "/b", &[]).repeat(600));
     for _ in 0..600 {
         assert_eq!(client.reply("GET").text(), "second");
@@ -37,7 +37,7 @@ fn answers_pipelined_requests_in_order() {
 }
 
 #[test]
-fn understands_a_request_that_comes_byte_by_byte() {
+fn accepts_a_request_that_arrives_byte_by_byte() {
     let site = site();
     let mut client = site.client();
     let text = format!("\r\n{}{}", request("GET", "/a", &["X: y"]), request("GET", "/b", &[]));
@@ -71,7 +71,7 @@ fn answers_http_1_0_and_closes() {
 }
 
 #[test]
-fn never_takes_a_body_for_the_next_request() {
+fn never_parses_a_body_as_the_next_request() {
     let site = site();
     let inner = request("GET", "/b", &[]);
     for header in [format!("Content-Length: {}", inner.len()), "Transfer-Encoding: chunked".to_owned()] {
@@ -84,10 +84,10 @@ fn never_takes_a_body_for_the_next_request() {
 }
 
 #[test]
-fn refuses_a_head_over_16_kib() {
+fn rejects_a_head_over_16_kib() {
     let site = site();
     let long = format!("X: {}", "x".repeat(16 * 1024));
-    // As many headers as fit, in a head that never ends, and far more than the server ever reads.
+    // An endless head with as many headers as fit, and far more bytes than the server reads.
     let endless = "GET /a HTTP/1.1\r\n".to_owned() + &"Y: y\r\n".repeat(60_000);
     for head in [request("GET", "/a", &[&long]), request(&"M".repeat(17_000), "/a", &[]), endless] {
         let mut client = site.client();
@@ -101,7 +101,7 @@ fn refuses_a_head_over_16_kib() {
 }
 
 #[test]
-fn refuses_what_is_not_http() {
+fn rejects_input_that_is_not_http() {
     let site = site();
     let cases = [
         ("\x16\x03\x01\x02 hello over tls\r\n\r\n", 400),
@@ -120,7 +120,7 @@ fn refuses_what_is_not_http() {
 }
 
 #[test]
-fn closes_a_silent_connection_and_tells_a_slow_one() {
+fn closes_idle_connections_and_answers_408_to_slow_ones() {
     let site = Site::configured(&[("a", b"first")], |server| server.timeout(Duration::from_millis(500)));
     assert_eq!(site.client().rest(), b"", "nothing was asked");
 

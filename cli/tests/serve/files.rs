@@ -7,12 +7,12 @@ use weightstream_cli::serve::Server;
 use crate::client::{Client, PATIENCE, request};
 use crate::{Site, noise, write};
 
-/// More than the buffers of a loopback connection hold, so that the server is still in the middle
-/// when the client has the head.
+/// More bytes than the buffers of a loopback connection, so that the server is still sending when the client has
+/// received the head.
 const LONG_BYTES: usize = 64 * 1024 * 1024;
 
 #[test]
-fn names_the_type_that_a_browser_needs() {
+fn responses_have_the_content_type_that_browsers_need() {
     let types = [
         ("index.html", "text/html; charset=utf-8"),
         ("a.js", "text/javascript; charset=utf-8"),
@@ -36,7 +36,7 @@ fn names_the_type_that_a_browser_needs() {
 }
 
 #[test]
-fn lets_pages_of_every_origin_read_every_answer() {
+fn all_responses_have_cors_headers() {
     let site = Site::with(&[("model", b"0123456789")]);
     let etag = site.get("/model").header("etag").unwrap().to_owned();
     let requests: [(&str, &str, &str, u16); 8] = [
@@ -65,7 +65,7 @@ fn lets_pages_of_every_origin_read_every_answer() {
 }
 
 #[test]
-fn allows_in_a_preflight_what_the_page_asks_for() {
+fn preflights_allow_the_requested_headers() {
     let site = Site::with(&[]);
     let asked = [
         "Origin: https://app.example",
@@ -83,7 +83,7 @@ fn allows_in_a_preflight_what_the_page_asks_for() {
 }
 
 #[test]
-fn isolates_pages_when_told_to() {
+fn isolates_pages_if_configured() {
     let site = Site::configured(&[("index.html", b"")], |server| server.isolated(true));
     for path in ["/", "/nowhere"] {
         let reply = site.get(path);
@@ -93,7 +93,7 @@ fn isolates_pages_when_told_to() {
 }
 
 #[test]
-fn refuses_methods_that_would_change_something() {
+fn rejects_methods_other_than_get_head_and_options() {
     let site = Site::with(&[("model", b"weights")]);
     for method in ["PUT", "POST", "DELETE", "PATCH", "TRACE", "get"] {
         let reply = site.ask(method, "/model", &[]);
@@ -103,7 +103,7 @@ fn refuses_methods_that_would_change_something() {
 
 #[cfg(unix)]
 #[test]
-fn never_mixes_a_file_with_the_one_that_replaces_it() {
+fn never_mixes_a_file_with_its_replacement() {
     let old = noise(LONG_BYTES);
     let site = Site::with(&[("model", &old)]);
     let mut client = site.client();
@@ -116,7 +116,7 @@ fn never_mixes_a_file_with_the_one_that_replaces_it() {
 }
 
 #[test]
-fn ends_the_connection_when_a_file_is_cut_short_meanwhile() {
+fn closes_the_connection_if_a_file_is_truncated() {
     let site = Site::with(&[("model", &noise(LONG_BYTES))]);
     let mut client = site.client();
     client.send(&request("GET", "/model", &[]));
@@ -126,7 +126,7 @@ fn ends_the_connection_when_a_file_is_cut_short_meanwhile() {
 }
 
 #[test]
-fn survives_a_client_that_hangs_up_in_the_middle() {
+fn survives_a_client_that_disconnects() {
     let site = Site::with(&[("model", &noise(LONG_BYTES))]);
     for _ in 0..4 {
         let mut client = site.client();
@@ -138,7 +138,7 @@ fn survives_a_client_that_hangs_up_in_the_middle() {
 }
 
 #[test]
-fn gives_up_on_a_client_that_stops_reading() {
+fn times_out_a_client_that_stops_reading() {
     let (sender, exchanges) = mpsc::channel();
     let site = Site::configured(&[("model", &noise(LONG_BYTES))], |server| {
         server.timeout(Duration::from_millis(50)).on_request(move |exchange| sender.send(exchange.clone()).unwrap())

@@ -1,4 +1,4 @@
-//! Clients that never finish what they began do not keep others from being answered.
+//! Clients that never finish their requests do not block other clients.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use weightstream_cli::serve::Running;
 use crate::client::{Client, request};
 use crate::{Site, noise};
 
-/// More than the server has threads for.
+/// More connections than the server's limit.
 const MANY: usize = 320;
 
 /// Far less than any timeout of the server, and enough for a busy machine.
@@ -19,11 +19,11 @@ fn connect(server: &Running) -> TcpStream {
     TcpStream::connect(server.url().strip_prefix("http://").unwrap()).unwrap()
 }
 
-/// Connections that have sent this and nothing more.
+/// Opens connections that send only this text.
 fn waiting(server: &Running, count: usize, text: &str) -> Vec<TcpStream> {
     let mut streams: Vec<_> = (0..count).map(|_| connect(server)).collect();
     for stream in &mut streams {
-        let _ = stream.write_all(text.as_bytes()); // it may have been closed by now
+        let _ = stream.write_all(text.as_bytes()); // the connection may already be closed
     }
     streams
 }
@@ -37,7 +37,7 @@ fn assert_answers_at_once(site: &Site) {
 }
 
 #[test]
-fn answers_at_once_beside_half_open_requests() {
+fn answers_immediately_despite_half_open_requests() {
     let site = Site::with(&[("a", b"first")]);
     for begun in ["GET /a HTTP/1.1\r\nHost:", "G", ""] {
         let half_open = waiting(&site.server, MANY, begun);
@@ -47,7 +47,7 @@ fn answers_at_once_beside_half_open_requests() {
 }
 
 #[test]
-fn answers_at_once_beside_heads_that_come_byte_by_byte() {
+fn answers_immediately_despite_heads_that_arrive_byte_by_byte() {
     let site = Site::with(&[("a", b"first")]);
     let mut slow = waiting(&site.server, MANY, "GET /a HTTP/1.1\r\nX: ");
     std::thread::scope(|scope| {
@@ -63,7 +63,7 @@ fn answers_at_once_beside_heads_that_come_byte_by_byte() {
 }
 
 #[test]
-fn answers_at_once_beside_idle_connections() {
+fn answers_immediately_despite_idle_connections() {
     let site = Site::with(&[("a", b"first")]);
     let mut idle: Vec<Client> = Vec::new();
     for _ in 0..MANY {
@@ -75,7 +75,7 @@ fn answers_at_once_beside_idle_connections() {
 }
 
 #[test]
-fn half_open_requests_end_no_download_and_no_connection_that_was_answered() {
+fn half_open_requests_do_not_evict_downloads_or_answered_connections() {
     let bytes = noise(32 * 1024 * 1024);
     let site = Site::with(&[("a", b"first"), ("model", &bytes)]);
     let mut idle = site.client();
@@ -90,10 +90,10 @@ fn half_open_requests_end_no_download_and_no_connection_that_was_answered() {
 }
 
 #[test]
-fn clients_that_take_nothing_make_room_in_the_end() {
+fn stalled_clients_are_evicted_eventually() {
     let site = Site::with(&[("a", b"first"), ("model", &noise(8 * 1024 * 1024))]);
     let stalled = waiting(&site.server, 256, &request("GET", "/model", &[]));
-    // Each of them gets what the buffers of the system hold.
+    // Each client receives only what the system buffers.
     for mut stream in &stalled {
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream.read_exact(&mut [0]).unwrap();
@@ -104,7 +104,7 @@ fn clients_that_take_nothing_make_room_in_the_end() {
 }
 
 #[test]
-fn stops_at_once_beside_half_open_requests() {
+fn stops_immediately_despite_half_open_requests() {
     let mut site = Site::with(&[("a", b"first")]);
     let _half_open = waiting(&site.server, MANY, "GET");
     let began = Instant::now();
@@ -113,7 +113,7 @@ fn stops_at_once_beside_half_open_requests() {
 }
 
 #[test]
-fn a_head_that_never_ends_is_given_up_long_before_a_silent_connection() {
+fn an_incomplete_head_times_out_long_before_an_idle_connection() {
     let site = Site::configured(&[("a", b"first")], |server| server.timeout(Duration::from_secs(120)));
     let mut slow = site.client();
     slow.send("GET /a HTTP/1.1\r\nHost:");
@@ -122,7 +122,7 @@ fn a_head_that_never_ends_is_given_up_long_before_a_silent_connection() {
     assert!((5..25).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
-/// Ends the process whatever happens.
+/// Kills the process when dropped.
 #[cfg(unix)]
 struct Process(std::process::Child);
 
@@ -136,7 +136,7 @@ impl Drop for Process {
 
 #[cfg(unix)]
 #[test]
-fn answers_also_where_half_open_requests_take_all_files_of_the_process() {
+fn answers_even_if_half_open_requests_exhaust_the_file_descriptors() {
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
 

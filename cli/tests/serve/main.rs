@@ -1,4 +1,4 @@
-//! What the range server promises to its clients, seen over raw sockets.
+//! Tests of the range server over raw sockets.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod client;
@@ -17,14 +17,14 @@ use weightstream_cli::serve::{Running, Server};
 
 use client::{Client, Reply};
 
-/// A folder that is served as a whole.
+/// A served temporary folder.
 struct Site {
     server: Running,
     folder: TempDir,
 }
 
 impl Site {
-    /// Serves files of these names and contents; a slash in a name makes a folder.
+    /// Serves files with these names and contents; a slash in a name creates a folder.
     fn with(files: &[(&str, &[u8])]) -> Self {
         Self::configured(files, |server| server)
     }
@@ -46,7 +46,7 @@ impl Site {
         Client::connect(&self.server)
     }
 
-    /// Asks once, over a connection of its own. `headers` are whole lines.
+    /// Sends a request over a new connection. `headers` are complete lines.
     fn ask(&self, method: &str, path: &str, headers: &[&str]) -> Reply {
         self.client().ask(method, path, headers)
     }
@@ -62,7 +62,7 @@ fn write(folder: &Path, name: &str, content: &[u8]) {
     fs::write(path, content).unwrap();
 }
 
-/// Bytes of which no two stretches are alike, so that a piece from the wrong place is noticed.
+/// Returns bytes without repetitions, so that bytes from a wrong offset are detected.
 fn noise(byte_length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {

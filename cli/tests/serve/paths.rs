@@ -85,13 +85,13 @@ fn serves_no_hidden_files() {
 #[test]
 fn does_not_open_what_is_not_a_file() {
     let site = Site::with(&[]);
-    // A socket stands for all special files; to open a pipe would block for ever.
+    // A socket represents all special files; opening a pipe would block forever.
     let _socket = std::os::unix::net::UnixListener::bind(site.path("socket")).unwrap();
     assert_eq!(site.get("/socket").status, 404);
 }
 
 #[test]
-fn decodes_names_and_leaves_the_query_aside() {
+fn decodes_names_and_ignores_the_query() {
     let site = Site::with(&[("ein Modell/größe #1%.bin", b"weights"), ("a+b", b"plus")]);
     for path in ["/ein%20Modell/gr%C3%B6%c3%9fe%20%231%25.bin", "//ein%20Modell//gr%C3%B6%c3%9fe%20%231%25.bin?v=1"] {
         assert_eq!(site.get(path).text(), "weights", "{path}");
@@ -103,7 +103,7 @@ fn decodes_names_and_leaves_the_query_aside() {
 }
 
 #[test]
-fn gives_the_longest_prefix_the_word() {
+fn the_longest_prefix_takes_precedence() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["top", "models", "tiny"] {
         write(folder.path(), &format!("{name}/file"), name.as_bytes());
@@ -128,7 +128,7 @@ fn gives_the_longest_prefix_the_word() {
 }
 
 #[test]
-fn sends_a_folder_to_its_slash_and_there_to_its_index() {
+fn redirects_a_folder_to_its_slash_and_serves_its_index() {
     let site = Site::with(&[("app/index.html", b"<p>hello</p>"), ("ein Ort/x", b"")]);
     let reply = site.get("/app?x=1");
     assert_eq!((reply.status, reply.header("location")), (307, Some("/app/?x=1")));
@@ -136,7 +136,7 @@ fn sends_a_folder_to_its_slash_and_there_to_its_index() {
     assert_eq!((page.status, page.text()), (200, "<p>hello</p>"));
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
     assert_eq!(site.get("/ein%20Ort").header("location"), Some("/ein%20Ort/"));
-    // "//app/" would lead to a host called app.
+    // "//app/" would refer to a host called app.
     assert_eq!(site.get("//app").header("location"), Some("/app/"));
 }
 

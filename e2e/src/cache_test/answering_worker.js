@@ -1,4 +1,4 @@
-// A shared worker or a service worker that loads the model of each message. `load` is prepended.
+// A shared worker or a service worker that loads the model whose URL each message contains. `load` is prepended.
 self.onconnect = ({ ports: [port] }) => {
   port.onmessage = ({ data }) => answer(data, port);
 };

@@ -1,4 +1,4 @@
-// Starts a shared worker, or a service worker, and has it load a model.
+// Starts a shared worker or a service worker and lets it load a model.
 async (kind, url) => {
   const start = {
     shared: () => new SharedWorker("/worker.js", { type: "module" }).port,

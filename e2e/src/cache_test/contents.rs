@@ -1,4 +1,4 @@
-//! What is known by its digest, and so found under any URL.
+//! Cached content that is identified by its digest and therefore found under any URL.
 
 use std::fs;
 use std::path::Path;
@@ -11,13 +11,13 @@ use weightstream::format::aero;
 use weightstream::native::Reader;
 use weightstream::write::{ConvertOptions, convert};
 
-use super::promises::{PROBE_BYTES, flip_a_bit};
+use super::cases::{PROBE_BYTES, flip_a_bit};
 use super::{Models, Report, Site, load, report};
 use crate::chromium::Chromium;
 use crate::ztensor;
 
-/// Heads, and tensors so small that they are not looked for.
-const LITTLE_BYTES: u64 = 256 << 10;
+/// Upper bound of headers and of tensors that are too small to be looked up by digest.
+const SMALL_BYTES: u64 = 256 << 10;
 
 const TENSOR: &str = "embeddings.word_embeddings.weight";
 
@@ -29,13 +29,13 @@ pub(super) fn finds_tensors(browser: &mut Chromium, site: &Site) -> Result<()> {
     let one = load(&mut site.page(browser)?, &url(&models, "one.zt"))?;
     models.sent();
     let other = load(&mut site.page(browser)?, &url(&models, "other.zt"))?;
-    ensure!(other.tensors.get("moved") == one.tensors.get("b"), "the tensor came out as another");
+    ensure!(other.tensors.get("moved") == one.tensors.get("b"), "the tensor has other bytes");
     let (requests, sent) = models.sent();
-    ensure!(sent < LITTLE_BYTES, "{sent} bytes were sent in {requests} requests for what another model has");
+    ensure!(sent < SMALL_BYTES, "{sent} bytes were sent in {requests} requests for a tensor that is already cached");
     Ok(())
 }
 
-/// SafeTensors have no digests: it is the caller who knows.
+/// SafeTensors files contain no digests; the caller passes them.
 pub(super) fn finds_pinned_tensors(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let [a, b] = large(site)?;
@@ -45,13 +45,13 @@ pub(super) fn finds_pinned_tensors(browser: &mut Chromium, site: &Site) -> Resul
     let one = load_with(browser, site, &url(&models, "one.safetensors"), pinned("b"))?;
     models.sent();
     let other = load_with(browser, site, &url(&models, "other.safetensors"), pinned("moved"))?;
-    ensure!(other.tensors.get("moved") == one.tensors.get("b"), "the tensor came out as another");
+    ensure!(other.tensors.get("moved") == one.tensors.get("b"), "the tensor has other bytes");
     let (requests, sent) = models.sent();
-    ensure!(sent < LITTLE_BYTES, "{sent} bytes were sent in {requests} requests for what another model has");
+    ensure!(sent < SMALL_BYTES, "{sent} bytes were sent in {requests} requests for a tensor that is already cached");
     Ok(())
 }
 
-/// The manifest says what its files are before one of them is asked for.
+/// The manifest lists the digest of each file before any of them is requested.
 pub(super) fn finds_files_of_a_manifest(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let folder = models.folder.path();
@@ -62,15 +62,15 @@ pub(super) fn finds_files_of_a_manifest(browser: &mut Chromium, site: &Site) -> 
     let converted = convert(&Reader::open(&site.weights)?, &one.join("model.aeroset.json"), &options, &())?;
     let manifest = converted.path.file_name().and_then(|name| name.to_str()).context("the manifest has no name")?;
     let manifest_bytes = fs::metadata(&converted.path)?.len();
-    // At the other URL there is nothing but the manifest.
+    // The other URL has only the manifest.
     fs::create_dir(&other)?;
     fs::copy(&converted.path, other.join(manifest))?;
     let (one, other) = (url(&models, &format!("one/{manifest}")), url(&models, &format!("other/{manifest}")));
 
-    // A tensor alone does not tell that the rest of its file is right, too.
+    // After a single tensor is loaded, its file is cached only in part and cannot be verified.
     report(&mut site.page(browser)?, &format!("one({}, {TENSOR:?})", json!(one)))?;
     let outcome = load(&mut site.page(browser)?, &other);
-    ensure!(outcome.is_err(), "files came from the cache of which it had but a part");
+    ensure!(outcome.is_err(), "a partially cached file was used without its rest");
     site.compare(&load(&mut site.page(browser)?, &one)?.tensors, &site.expected)?;
     models.sent();
     let report = load(&mut site.page(browser)?, &other)?;
@@ -90,42 +90,43 @@ pub(super) fn finds_pinned_files(browser: &mut Chromium, site: &Site) -> Result<
         let report = load_with(browser, site, &models.url(), pinned.clone())?;
         site.compare(&report.tensors, &site.expected)?;
         let (requests, sent) = models.sent();
-        ensure!(requests == 0, "{sent} bytes were sent in {requests} requests for what is known and kept");
+        ensure!(requests == 0, "{sent} bytes were sent in {requests} requests for a cached file");
     }
 
-    // What is missing of it later must not be taken from a file that may be another one.
+    // A damaged part must not be replaced with bytes of a file that may differ.
     flip_a_bit(&mut site.page(browser)?)?;
     let mixed = load_with(browser, site, &other.url(), pinned.clone());
     let refusal = mixed.err().map(|error| format!("{error:#}")).unwrap_or_default();
-    ensure!(refusal.contains("Open the model again"), "this is said of a damaged file: {refusal:?}");
-    // All of what it has, to compare it, is 14 bytes.
-    ensure!(other.sent().1 < 1 << 10, "the server was asked for the rest");
+    ensure!(refusal.contains("Open the model again"), "unexpected error for a damaged file: {refusal:?}");
+    // The file on the server has only 14 bytes, which are fetched to compare it.
+    ensure!(other.sent().1 < 1 << 10, "the rest was requested from the server");
     fs::copy(&site.weights, other.file())?;
-    for is_kept in [false, true] {
+    for is_cached in [false, true] {
         let report = load_with(browser, site, &other.url(), pinned.clone())?;
         site.compare(&report.tensors, &site.expected)?;
         let (_, sent) = other.sent();
-        ensure!((sent <= PROBE_BYTES) == is_kept, "{sent} bytes were sent");
+        ensure!((sent <= PROBE_BYTES) == is_cached, "{sent} bytes were sent");
     }
     Ok(())
 }
 
-/// Some of it was handed out when the rest turned out to be gone: the server's file will do if it is the same.
-pub(super) fn goes_on_with_the_same_file(browser: &mut Chromium, site: &Site) -> Result<()> {
+/// The damage is found after some cached bytes were already delivered. The server's file may replace the rest if it is
+/// the same file.
+pub(super) fn falls_back_to_the_server(browser: &mut Chromium, site: &Site) -> Result<()> {
     let (models, other) = (site.models()?, site.models()?);
     let pinned = json!({ "digests": { "files": { "model.safetensors": sha256(&fs::read(&site.weights)?) } } });
     load_with(browser, site, &models.url(), pinned.clone())?;
     flip_a_bit(&mut site.page(browser)?)?;
     models.sent();
-    for is_kept in [false, true] {
+    for is_cached in [false, true] {
         let report = load_with(browser, site, &other.url(), pinned.clone())?;
         site.compare(&report.tensors, &site.expected)?;
         let (_, sent) = other.sent();
-        ensure!(is_kept || sent > site.byte_length, "nobody looked whether the server's file is the same");
+        ensure!(is_cached || sent > site.byte_length, "the server's file was not compared with the digest");
         let used = report.stats.bytes_from_cache;
-        ensure!(used > site.byte_length / 4, "of what was kept {used} bytes are used");
+        ensure!(used > site.byte_length / 4, "only {used} cached bytes were used");
     }
-    ensure!(models.sent().1 == 0, "the other URL was asked");
+    ensure!(models.sent().1 == 0, "the other URL was requested");
     Ok(())
 }
 
@@ -147,7 +148,7 @@ fn sha256(bytes: &[u8]) -> String {
     format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(bytes)))
 }
 
-/// Tensors of bytes.
+/// Writes a SafeTensors file with tensors of dtype U8.
 pub(super) fn write_safetensors(path: &Path, tensors: &[(&str, &[u8])]) -> Result<()> {
     let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
     for (name, bytes) in tensors {

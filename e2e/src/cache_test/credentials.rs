@@ -1,4 +1,4 @@
-//! Files that not everybody may read: what came with one token is for nobody else, and not for those who logged out.
+//! Protected files: what was loaded with credentials is served only to the same credentials, and not after logout.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -10,10 +10,10 @@ use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::cases::{PROBE_BYTES, set_offline};
 use super::contents::large;
 use super::pages::Pages;
-use super::promises::{PROBE_BYTES, set_offline};
-use super::{Promise, SCRIPT, Site, load};
+use super::{SCRIPT, Site, TestCase, load};
 use crate::chromium::Chromium;
 use crate::page::Page;
 use crate::trap_test::traps::model::FILE;
@@ -21,19 +21,19 @@ use crate::trap_test::traps::server::{Reply, Request, Server, answer};
 use crate::trap_test::{exposed, own_url, readable};
 use crate::ztensor;
 
-pub(super) const PROMISES: [(&str, Promise); 7] = [
-    ("what a login loaded is not there after the logout", is_gone_after_logout),
-    ("nor where its digest is known", is_gone_after_logout_also_by_its_digest),
-    ("nor for another login or none, also without a server", is_for_one_login),
-    ("nor in a page that cannot tell a refusal from a lost connection", is_gone_from_isolated_pages),
-    ("cookies are a login, too", keeps_cookies_apart),
-    ("a public file of a server in trouble is there", bears_a_server_in_trouble),
-    ("a damaged model leaves its neighbours' files alone", leaves_neighbours_alone),
+pub(super) const CASES: [(&str, TestCase); 7] = [
+    ("a file loaded with credentials is unavailable after logout", unavailable_after_logout),
+    ("a file loaded with credentials is unavailable after logout by its digest", unavailable_after_logout_by_digest),
+    ("a file is unavailable to other credentials, also without a server", separates_credentials),
+    ("a file is unavailable where a refusal looks like a network error", unavailable_in_isolated_pages),
+    ("requests with cookies have their own cache entries", separates_cookies),
+    ("a public file is available while its server fails", serves_public_files_during_outage),
+    ("a damaged model does not remove tensors that it shares with others", keeps_shared_tensors),
 ];
 
 const ONE: &str = "Bearer one";
 
-/// A server that has one user, and answers others as its administrator likes.
+/// A server that accepts one user and refuses others in a configurable way.
 struct Private {
     server: Option<Server>,
     url: String,
@@ -42,9 +42,9 @@ struct Private {
 
 #[derive(Default)]
 struct Refusal {
-    /// The status for everybody; 0 where the user is served.
+    /// The status of all responses, or 0 to serve the user.
     status: AtomicU16,
-    /// Whether refusals may be read by pages of other origins: 0 or 1.
+    /// Whether pages of other origins may read refusals: 0 or 1.
     has_cors: AtomicU16,
 }
 
@@ -75,27 +75,27 @@ impl Private {
         self.server.as_ref().map_or(0, |server| server.requests().len())
     }
 
-    /// What becomes of a load: how many bytes came from the cache, or the error.
+    /// Loads the model. Returns how many bytes came from the cache, or the error.
     fn load(&self, page: &mut Page, options: &Value) -> Result<std::result::Result<u64, String>> {
         let url = json!(self.url);
-        let told = page.evaluate(&format!(
+        let result = page.evaluate(&format!(
             "load({url}, {options}).then((report) => JSON.parse(report).stats.bytesFromCache, ({{ code, message }}) => \
              `${{code}}: ${{message}}`)"
         ))?;
-        Ok(told.as_u64().ok_or_else(|| told.as_str().unwrap_or("neither").to_owned()))
+        Ok(result.as_u64().ok_or_else(|| result.as_str().unwrap_or("neither").to_owned()))
     }
 
     fn is_refused(&self, page: &mut Page, options: &Value, why: &str) -> Result<()> {
         match self.load(page, options)? {
-            Ok(bytes) => bail!("{options} got the model, with {bytes} bytes of the cache"),
-            Err(error) => ensure!(error.contains(why), "{options} is told {error:?}, without {why:?}"),
+            Ok(bytes) => bail!("{options} loaded the model, {bytes} bytes of it from the cache"),
+            Err(error) => ensure!(error.contains(why), "{options} fails with {error:?} instead of {why:?}"),
         }
         Ok(())
     }
 
     fn is_served(&self, page: &mut Page, options: &Value, from_cache: bool) -> Result<()> {
         match self.load(page, options)? {
-            Ok(bytes) => ensure!((bytes > 0) == from_cache, "{options} got {bytes} bytes of the cache"),
+            Ok(bytes) => ensure!((bytes > 0) == from_cache, "{options} loaded {bytes} bytes from the cache"),
             Err(error) => bail!("{options} is refused: {error}"),
         }
         Ok(())
@@ -107,7 +107,7 @@ fn with_cookies(request: &Request, reply: Reply) -> Reply {
     reply.with("Access-Control-Allow-Origin", origin).with("Access-Control-Allow-Credentials", "true")
 }
 
-fn knows_one(request: &Request) -> bool {
+fn has_token_one(request: &Request) -> bool {
     request.header("authorization") == Some(ONE)
 }
 
@@ -115,8 +115,8 @@ fn with_token(token: &str) -> Value {
     json!({ "headers": { "Authorization": token } })
 }
 
-fn is_gone_after_logout(browser: &mut Chromium, site: &Site) -> Result<()> {
-    let private = Private::new(knows_one);
+fn unavailable_after_logout(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let private = Private::new(has_token_one);
     let one = with_token(ONE);
     private.is_served(&mut site.page(browser)?, &one, false)?;
     private.is_served(&mut site.page(browser)?, &one, true)?;
@@ -130,8 +130,8 @@ fn is_gone_after_logout(browser: &mut Chromium, site: &Site) -> Result<()> {
     private.is_served(&mut site.page(browser)?, &one, true)
 }
 
-fn is_gone_after_logout_also_by_its_digest(browser: &mut Chromium, site: &Site) -> Result<()> {
-    let private = Private::new(knows_one);
+fn unavailable_after_logout_by_digest(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let private = Private::new(has_token_one);
     let digest = format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(&FILE[..])));
     let pinned = |mut options: Value| {
         if let Some(fields) = options.as_object_mut() {
@@ -149,7 +149,7 @@ fn is_gone_after_logout_also_by_its_digest(browser: &mut Chromium, site: &Site) 
     private.is_refused(&mut site.page(browser)?, &one, "CORS")
 }
 
-fn is_gone_from_isolated_pages(browser: &mut Chromium, site: &Site) -> Result<()> {
+fn unavailable_in_isolated_pages(browser: &mut Chromium, site: &Site) -> Result<()> {
     let pages = Pages::isolated(site.pages.package())?;
     let mut page = browser.new_page()?;
     page.open(&pages.url())?;
@@ -165,34 +165,34 @@ fn is_gone_from_isolated_pages(browser: &mut Chromium, site: &Site) -> Result<()
     private.is_refused(&mut page, &one, "isolated")?;
     private.server = None;
     private.is_refused(&mut page, &one, "isolated")?;
-    private.is_served(&mut page, &json!({}), true)?; // anybody may read it
+    private.is_served(&mut page, &json!({}), true)?; // the public file
     set_offline(&mut page, true)?;
     private.is_served(&mut page, &one, true)?;
     private.is_refused(&mut page, &with_token("Bearer two"), "NETWORK")
 }
 
-fn is_for_one_login(browser: &mut Chromium, site: &Site) -> Result<()> {
-    let mut private = Private::new(knows_one);
+fn separates_credentials(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let mut private = Private::new(has_token_one);
     let (one, two) = (with_token(ONE), with_token("Bearer two"));
     private.is_served(&mut site.page(browser)?, &one, false)?;
     let everybody = [two, json!({}), json!({ "credentials": "include" })];
     for options in &everybody {
         private.is_refused(&mut site.page(browser)?, options, "NETWORK")?;
     }
-    private.server = None; // out of reach
+    private.server = None; // unreachable
     for options in &everybody {
         private.is_refused(&mut site.page(browser)?, options, "NETWORK")?;
     }
     private.is_served(&mut site.page(browser)?, &one, true)?;
     let mut page = site.page(browser)?;
     let urls = page.evaluate("listCached().then((files) => files.map(({ url }) => url))")?;
-    ensure!(urls == json!([private.url]), "these are listed: {urls}");
+    ensure!(urls == json!([private.url]), "the cache lists {urls}");
     let left = page.evaluate(&format!("deleteCached({}).then(cachedBytes)", json!(private.url)))?;
     ensure!(left == 0, "{left} bytes are left after deleteCached()");
     Ok(())
 }
 
-fn keeps_cookies_apart(browser: &mut Chromium, site: &Site) -> Result<()> {
+fn separates_cookies(browser: &mut Chromium, site: &Site) -> Result<()> {
     let private = Private::new(|_| true);
     let cookies = json!({ "credentials": "include" });
     private.is_served(&mut site.page(browser)?, &cookies, false)?;
@@ -202,19 +202,19 @@ fn keeps_cookies_apart(browser: &mut Chromium, site: &Site) -> Result<()> {
     private.is_refused(&mut site.page(browser)?, &cookies, "CORS")
 }
 
-fn bears_a_server_in_trouble(browser: &mut Chromium, site: &Site) -> Result<()> {
+fn serves_public_files_during_outage(browser: &mut Chromium, site: &Site) -> Result<()> {
     let private = Private::new(|_| true);
     private.is_served(&mut site.page(browser)?, &json!({}), false)?;
     let before = private.requests();
     private.refuse(503, true);
     private.is_served(&mut site.page(browser)?, &json!({}), true)?;
-    ensure!(private.requests() == before + 1, "the server was asked {} times", private.requests() - before);
+    ensure!(private.requests() == before + 1, "the server received {} requests", private.requests() - before);
     private.refuse(403, false);
     private.is_refused(&mut site.page(browser)?, &json!({}), "CORS")
 }
 
-/// The damaged model and a sound one have a tensor in common.
-fn leaves_neighbours_alone(browser: &mut Chromium, site: &Site) -> Result<()> {
+/// A damaged model and an intact one share a tensor.
+fn keeps_shared_tensors(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let [a, b] = large(site)?;
     let path = |name: &str| models.folder.path().join(name);
@@ -228,15 +228,15 @@ fn leaves_neighbours_alone(browser: &mut Chromium, site: &Site) -> Result<()> {
     let call = format!("load({}).catch((error) => error.code)", json!(url("damaged.zt")));
     let mut page = site.page(browser)?;
     let code = page.evaluate(&call)?;
-    ensure!(code == "CHECKSUM", "the damaged model gives {code}");
+    ensure!(code == "CHECKSUM", "the damaged model fails with {code}");
     let urls = page.evaluate("listCached().then((files) => files.map(({ url }) => url))")?;
-    ensure!(urls == json!([url("sound.zt")]), "these are left: {urls}");
+    ensure!(urls == json!([url("sound.zt")]), "the cache still lists {urls}");
     models.sent();
     load(&mut page, &url("sound.zt"))?;
     let (_, sent) = models.sent();
-    ensure!(sent <= PROBE_BYTES, "{sent} bytes of the sound model were sent again");
+    ensure!(sent <= PROBE_BYTES, "{sent} bytes of the intact model were sent again");
     load(&mut page, &url("third.zt"))?;
     let (_, sent) = models.sent();
-    ensure!(sent < 1 << 20, "{sent} bytes were sent: the shared tensor is not found any more");
+    ensure!(sent < 1 << 20, "{sent} bytes were sent: the shared tensor is no longer found");
     Ok(())
 }

@@ -1,4 +1,4 @@
-// A worker that fails after seven messages.
+// A worker that fails after it received seven messages.
 globalThis.Worker = class extends Worker {
   messages = 0;
 
@@ -6,7 +6,7 @@ globalThis.Worker = class extends Worker {
     super.postMessage(...message);
     if (++this.messages === 7) {
       this.terminate();
-      this.dispatchEvent(new ErrorEvent("error", { message: "no such luck", cancelable: true }));
+      this.dispatchEvent(new ErrorEvent("error", { message: "test failure", cancelable: true }));
     }
   }
 };

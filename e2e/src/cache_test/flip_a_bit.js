@@ -1,4 +1,4 @@
-// Flips a bit in the middle of whatever is cached.
+// Flips a bit in the middle of each cached file, and of one chunk in IndexedDB.
 async () => {
   const root = await navigator.storage.getDirectory();
   const folder = await root.getDirectoryHandle("weightstream", { create: true });

@@ -1,4 +1,5 @@
-// Loads cached bytes as rows, into memory of the caller, and in several loaders at once. Returns whether each is right.
+// Loads cached bytes as rows, into the caller's memory, and with several loaders at once. Returns whether each result
+// is correct.
 async (url, name, rows) => {
   const bytesOf = ({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength);
   const loader = await StreamingLoader.open(url);

@@ -1,4 +1,4 @@
-// `load` of page.js, for a worker that must not import anything later.
+// `load` of page.js for a worker, where dynamic import is not available.
 async (url) => {
   const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
   const loader = await ws.StreamingLoader.open(url, { retry: { attempts: 1, baseDelay: 1 } }), tensors = {};

@@ -1,4 +1,4 @@
-//! The cache, in a real browser: what it promises, counted by what the server sent.
+//! Tests of the cache in a real browser. They count the requests and bytes that the server sends.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,48 +20,48 @@ use xtask::project::Project;
 use xtask::synthetic::{self, Size};
 use xtask::{model, package};
 
+mod cases;
 mod contents;
 mod credentials;
 mod engines;
 mod naming;
-mod own;
 pub mod pages;
-mod promises;
+mod user_cache;
 mod workers;
 
 use pages::{Pages, Storage};
 
-type Promise = fn(&mut Chromium, &Site) -> Result<()>;
+type TestCase = fn(&mut Chromium, &Site) -> Result<()>;
 
-/// Of these the bounds tell something of a large model only: they allow for what is on its way.
-const OF_MUCH: [(&str, Promise); 4] = [
-    ("a second load fetches nothing", promises::fetches_nothing_twice),
-    ("a tensor that was loaded yesterday is there today", promises::keeps_single_tensors),
-    ("a load that was killed goes on where it was", promises::goes_on_after_a_kill),
-    ("two tabs at once fetch the file once", promises::shares_between_tabs),
+/// Cases whose bounds are meaningful only for a large model, because they allow for bytes in flight.
+const LARGE_MODEL_CASES: [(&str, TestCase); 4] = [
+    ("a second load downloads nothing", cases::fetches_nothing_twice),
+    ("a single tensor is cached across visits", cases::keeps_single_tensors),
+    ("a load resumes after its page is closed", cases::resumes_after_kill),
+    ("two concurrent tabs download the file once", cases::shares_between_tabs),
 ];
 
-const OF_ANY: [(&str, Promise); 14] = [
-    ("what is kept loads without a server", promises::loads_without_a_server),
-    ("and, as rows, into memory that the caller keeps, or many times at once", promises::loads_in_every_way),
-    ("a file that changed on the server is loaded anew", promises::notices_a_change),
-    ("a flipped bit is noticed and fetched again", promises::notices_damage),
-    ("what fails its checksum is not kept", promises::keeps_nothing_wrong),
-    ("tensors that another model has, too, are not fetched again", contents::finds_tensors),
-    ("nor are those of which the caller knows the digest", contents::finds_pinned_tensors),
-    ("nor files of which a manifest knows it", contents::finds_files_of_a_manifest),
-    ("nor those of which the caller does", contents::finds_pinned_files),
-    ("where one of those is damaged, the same file of the server will do", contents::goes_on_with_the_same_file),
-    ("a small quota fails no load", promises::bears_a_small_quota),
-    ("the oldest model makes room for a new one", promises::evicts_the_oldest),
-    ("what is kept can be listed and deleted", promises::lists_and_deletes),
-    ("also while the worker of a closed page still has it open", promises::clears_what_was_just_closed),
+const SMALL_MODEL_CASES: [(&str, TestCase); 14] = [
+    ("cached files load without a server", cases::loads_without_a_server),
+    ("cached files load as rows, into the caller's memory, and concurrently", cases::loads_in_every_way),
+    ("a file that changed on the server is downloaded again", cases::notices_a_change),
+    ("a flipped bit is detected and downloaded again", cases::notices_damage),
+    ("data with a wrong checksum is not cached", cases::rejects_corrupt_downloads),
+    ("tensors that another model shares are not downloaded again", contents::finds_tensors),
+    ("tensors are found by digests that the caller passes", contents::finds_pinned_tensors),
+    ("files are found by the digests of a manifest", contents::finds_files_of_a_manifest),
+    ("files are found by digests that the caller passes", contents::finds_pinned_files),
+    ("a damaged cached file is completed from the server", contents::falls_back_to_the_server),
+    ("a small quota does not fail a load", cases::handles_small_quota),
+    ("the least recently used model is evicted for a new one", cases::evicts_the_oldest),
+    ("cached files can be listed and deleted", cases::lists_and_deletes),
+    ("the cache can be cleared while the worker of a closed page is open", cases::clears_while_a_worker_is_open),
 ];
 
-/// Puts `load`, `one` and the package into the page.
+/// Adds `load`, `one` and the exports of the package to the page.
 const SCRIPT: &str = include_str!("page.js");
 
-/// What is served: pages, and at another origin the models.
+/// The server of the pages, and the model that other origins serve.
 pub struct Site {
     pages: Pages,
     pub weights: PathBuf,
@@ -70,7 +70,7 @@ pub struct Site {
     storage: Storage,
 }
 
-/// A server of its own for one promise, and so URLs of its own.
+/// A model server for one test case. Its URLs are unique.
 struct Models {
     server: Running,
     traffic: Arc<Traffic>,
@@ -101,27 +101,28 @@ pub fn run(project: &Project) -> Result<()> {
     synthetic::write(folder.path(), &Size::SMALL)?;
     let small = folder.path().join("model.safetensors");
     let mut browser = Chromium::launch()?;
-    let of_small = [OF_ANY.as_slice(), &own::PROMISES, &credentials::PROMISES, &naming::PROMISES, &workers::PROMISES];
+    let small_cases =
+        [SMALL_MODEL_CASES.as_slice(), &user_cache::CASES, &credentials::CASES, &naming::CASES, &workers::CASES];
     let runs = [
-        (Storage::Files, &weights, OF_MUCH.to_vec()),
-        (Storage::Files, &small, of_small.concat()),
-        (Storage::Database, &weights, OF_MUCH.to_vec()),
-        (Storage::Database, &small, OF_ANY.to_vec()),
+        (Storage::Files, &weights, LARGE_MODEL_CASES.to_vec()),
+        (Storage::Files, &small, small_cases.concat()),
+        (Storage::Database, &weights, LARGE_MODEL_CASES.to_vec()),
+        (Storage::Database, &small, SMALL_MODEL_CASES.to_vec()),
     ];
-    let mut broken = 0;
-    for (storage, weights, promises) in runs {
+    let mut failed = 0;
+    for (storage, weights, cases) in runs {
         let site = Site::new(&package, weights, storage)?;
-        println!("in Chromium, {:.0} MB kept in {storage}:", site.byte_length as f64 / 1e6);
-        broken += promises.iter().filter(|(name, promise)| !holds(&mut browser, &site, name, *promise)).count();
+        println!("Chromium, {:.0} MB cached in {storage}:", site.byte_length as f64 / 1e6);
+        failed += cases.iter().filter(|(name, case)| !passes(&mut browser, &site, name, *case)).count();
     }
     drop(browser);
-    ensure!(broken == 0, "{broken} promises of the cache are broken");
+    ensure!(failed == 0, "{failed} test cases of the cache failed");
     engines::run(project, &package, &weights, &small)
 }
 
-fn holds(browser: &mut Chromium, site: &Site, name: &str, promise: Promise) -> bool {
+fn passes(browser: &mut Chromium, site: &Site, name: &str, case: TestCase) -> bool {
     let start = Instant::now();
-    let outcome = promise(browser, site).and_then(|()| forget_everything(browser, site));
+    let outcome = case(browser, site).and_then(|()| clear_cache(browser, site));
     let seconds = start.elapsed().as_secs_f64();
     match &outcome {
         Ok(()) => println!("  ok      {seconds:>5.1} s  {name}"),
@@ -131,7 +132,7 @@ fn holds(browser: &mut Chromium, site: &Site, name: &str, promise: Promise) -> b
 }
 
 impl Site {
-    /// Pages whose workers have but this storage.
+    /// Serves pages whose workers have only this storage.
     fn new(package: &Path, weights: &Path, storage: Storage) -> Result<Self> {
         Ok(Site {
             pages: Pages::new(package, storage)?,
@@ -142,7 +143,7 @@ impl Site {
         })
     }
 
-    /// A page with the package, as after a visitor came back.
+    /// Opens a new page with the package, as on a later visit.
     pub fn page<'a>(&self, browser: &'a mut Chromium) -> Result<Page<'a>> {
         let mut page = browser.new_page()?;
         page.open(&self.pages.url())?;
@@ -161,11 +162,11 @@ impl Site {
 
     fn compare(&self, tensors: &BTreeMap<String, String>, expected: &[ExpectedTensor]) -> Result<()> {
         let expected: BTreeMap<_, _> = expected.iter().map(|t| (t.name.clone(), t.sha256.clone())).collect();
-        ensure!(*tensors == expected, "the tensors are not those of the file");
+        ensure!(*tensors == expected, "the loaded tensors differ from the file");
         Ok(())
     }
 
-    /// Loads everything in a page of its own, and checks every byte.
+    /// Loads everything in a new page and compares every byte.
     fn load(&self, browser: &mut Chromium, models: &Models) -> Result<Report> {
         let report = load(&mut self.page(browser)?, &models.url())?;
         self.compare(&report.tensors, &self.expected)?;
@@ -182,7 +183,7 @@ impl Models {
         self.folder.path().join("model.safetensors")
     }
 
-    /// What was sent since the last time, once nothing more is: requests and bytes.
+    /// Waits until no more is sent. Returns the requests and bytes since the last call.
     fn sent(&self) -> (u64, u64) {
         let mut before = None;
         while before != Some(self.traffic.bytes()) {
@@ -202,7 +203,7 @@ fn report(page: &mut Page, expression: &str) -> Result<Report> {
     Ok(serde_json::from_str(report.as_str().context("the page reports nothing")?)?)
 }
 
-fn forget_everything(browser: &mut Chromium, site: &Site) -> Result<()> {
+fn clear_cache(browser: &mut Chromium, site: &Site) -> Result<()> {
     let mut page = site.page(browser)?;
     let left = page.evaluate("clearCache().then(cachedBytes)")?;
     ensure!(left == 0, "{left} bytes are left after clearCache()");

@@ -1,4 +1,4 @@
-//! URLs that differ, and name the same file.
+//! Different URLs of the same file.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -6,17 +6,17 @@ use weightstream::format::aero;
 use weightstream::native::Reader;
 use weightstream::write::{ConvertOptions, convert};
 
-use super::promises::PROBE_BYTES;
-use super::{Promise, Site, report};
+use super::cases::PROBE_BYTES;
+use super::{Site, TestCase, report};
 use crate::chromium::Chromium;
 
-pub(super) const PROMISES: [(&str, Promise); 3] = [
-    ("three signatures of one file are one download", three_signatures),
-    ("`cacheKey` names what is cached", names_by_cache_key),
-    ("a `cacheKey` that gives no name is told of", tells_of_a_bad_cache_key),
+pub(super) const CASES: [(&str, TestCase); 3] = [
+    ("signed URLs of one file share a cache entry", shares_signed_urls),
+    ("`cacheKey` names the cache entry", names_by_cache_key),
+    ("an invalid `cacheKey` is rejected", rejects_invalid_cache_key),
 ];
 
-fn three_signatures(browser: &mut Chromium, site: &Site) -> Result<()> {
+fn shares_signed_urls(browser: &mut Chromium, site: &Site) -> Result<()> {
     let signatures = [
         |n: u32| format!("X-Amz-Algorithm=A&X-Amz-Date={n}&X-Amz-Signature=a{n}"),
         |n: u32| format!("sv=2024-11-04&se=2026-11-{n}&sr=b&sp=r&sig=a{n}"),
@@ -33,7 +33,7 @@ fn three_signatures(browser: &mut Chromium, site: &Site) -> Result<()> {
         }
         let mut page = site.page(browser)?;
         let urls = page.evaluate("listCached().then((files) => files.map(({ url }) => url))")?;
-        ensure!(urls == json!([models.url()]), "these are listed: {urls}");
+        ensure!(urls == json!([models.url()]), "the cache lists {urls}");
         let signed = format!("{}?{}", models.url(), signature(4));
         let left = page.evaluate(&format!("deleteCached({}).then(cachedBytes)", json!(signed)))?;
         ensure!(left == 0, "{left} bytes are left");
@@ -49,18 +49,18 @@ fn names_by_cache_key(browser: &mut Chromium, site: &Site) -> Result<()> {
         let report = report(&mut site.page(browser)?, &call)?;
         site.compare(&report.tensors, &site.expected)?;
         let (_, sent) = models.sent();
-        ensure!(n == 1 || sent <= PROBE_BYTES, "{sent} bytes were sent the {n}. time");
+        ensure!(n == 1 || sent <= PROBE_BYTES, "{sent} bytes were sent by load {n}");
     }
     let name = format!("{}?a b", models.url());
     let mut page = site.page(browser)?;
     let urls = page.evaluate("listCached().then((files) => files.map(({ url }) => url))")?;
-    ensure!(urls == json!([name]), "these are listed: {urls}");
+    ensure!(urls == json!([name]), "the cache lists {urls}");
     let left = page.evaluate(&format!("deleteCached({}).then(cachedBytes)", json!(name)))?;
     ensure!(left == 0, "{left} bytes are left");
     Ok(())
 }
 
-fn tells_of_a_bad_cache_key(browser: &mut Chromium, site: &Site) -> Result<()> {
+fn rejects_invalid_cache_key(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let options =
         ConvertOptions::default().with_format(Some(&aero::FORMAT)).with_max_shard_bytes(Some(site.byte_length / 3));
@@ -70,27 +70,28 @@ fn tells_of_a_bad_cache_key(browser: &mut Chromium, site: &Site) -> Result<()> {
     let url = json!(format!("{}/{manifest}", models.server.url()));
     let mut page = site.page(browser)?;
     let bad = [
-        "() => { throw Error('no such luck'); }",
+        "() => { throw Error('test failure'); }",
         "() => 42",
         "() => ''",
         "() => 'a\\nb'",
         "'text'",
-        "(url) => { if (url.endsWith('.json')) return url; throw Error('no such luck'); }",
+        "(url) => { if (url.endsWith('.json')) return url; throw Error('test failure'); }",
     ];
     for function in bad {
         let call = format!(
             "load({url}, {{ cacheKey: {function} }}).then(() => 'loaded', (error) => \
              error instanceof LoadError ? error.code + error.message : String(error))"
         );
-        let told = page.evaluate(&call)?;
-        let told = told.as_str().unwrap_or_default();
-        ensure!(told.starts_with("INVALID_ARGUMENT") && told.contains("cacheKey"), "{function} gives {told:?}");
-        ensure!(!function.contains("luck") || told.contains("no such luck"), "nor is it said why: {told:?}");
+        let result = page.evaluate(&call)?;
+        let result = result.as_str().unwrap_or_default();
+        ensure!(result.starts_with("INVALID_ARGUMENT") && result.contains("cacheKey"), "{function} returns {result:?}");
+        let has_cause = !function.contains("failure") || result.contains("test failure");
+        ensure!(has_cause, "the message lacks the cause: {result:?}");
     }
-    let told = page.evaluate(&format!(
+    let result = page.evaluate(&format!(
         "StreamingLoader.open({url}, {{ inWorker: true, cacheKey: String }})
             .then(() => 'opened', (error) => error.code)"
     ))?;
-    ensure!(told == "INVALID_ARGUMENT", "in a worker it gives {told}");
+    ensure!(result == "INVALID_ARGUMENT", "for a loader in a worker, the result is {result}");
     Ok(())
 }

@@ -1,5 +1,5 @@
-// Opens two frames with a script in each. Frames are documents of their own, as tabs are, each with its own module and
-// its own worker.
+// Opens two frames and evaluates a script in each. Like tabs, frames are separate documents, each with its own module
+// instance and worker.
 async (script) => {
   window.tabs = [];
   for (let i = 0; i < 2; i++) {

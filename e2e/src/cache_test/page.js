@@ -1,4 +1,4 @@
-// Adds the exports of the package to the page, and `load` and `one`, which report what they have loaded.
+// Adds the exports of the package to the page, and the functions `load` and `one`, which report what they loaded.
 (async () => {
   const ws = await import("/pkg/weightstream.js");
   const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,4 +1,4 @@
-//! Empty pages with the package, whose worker finds what it is to find in the browser.
+//! Empty pages with the package. Storage APIs that a test excludes are hidden from its worker.
 
 use std::path::Path;
 use std::{fmt, fs};
@@ -7,7 +7,7 @@ use anyhow::Result;
 use tempfile::TempDir;
 use weightstream_cli::serve::{Running, Server};
 
-/// What a worker has to keep files in.
+/// The storage that is available to the cache worker.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Storage {
     Files,
@@ -25,7 +25,7 @@ impl fmt::Display for Storage {
     }
 }
 
-/// A server of such pages: an origin of its own, with a cache of its own.
+/// A server of such pages. Each has its own origin and therefore its own cache.
 pub struct Pages {
     server: Running,
     folders: [TempDir; 2],
@@ -36,7 +36,7 @@ impl Pages {
         Pages::with(package, storage, false)
     }
 
-    /// The same, isolated from other origins.
+    /// Like `new`, with cross-origin isolation and the origin private file system.
     pub(super) fn isolated(package: &Path) -> Result<Self> {
         Pages::with(package, Storage::Files, true)
     }
@@ -48,13 +48,13 @@ impl Pages {
         Ok(Pages { server: server.bind("127.0.0.1:0")?.spawn(), folders: [pages, package] })
     }
 
-    /// The package of these pages.
+    /// The folder of the package that the pages import.
     pub(super) fn package(&self) -> &Path {
         let [_, package] = &self.folders;
         package.path()
     }
 
-    /// Where the files of the pages are.
+    /// The folder with the files of the pages.
     pub(super) fn folder(&self) -> &Path {
         let [pages, _] = &self.folders;
         pages.path()
@@ -64,19 +64,19 @@ impl Pages {
         self.server.url()
     }
 
-    /// The address of a page with nothing on it.
+    /// The URL of an empty page.
     pub fn url(&self) -> String {
         format!("{}/", self.server.url())
     }
 }
 
-/// The package, but for what the worker finds in the browser.
+/// Copies the package and hides storage APIs from its worker.
 fn package_for(package: &Path, storage: Storage) -> Result<TempDir> {
     let folder = tempfile::tempdir()?;
     for file in fs::read_dir(package)? {
         let file = file?;
         if !file.file_type()?.is_file() {
-            continue; // its documentation
+            continue; // the folder of the documentation
         }
         fs::copy(file.path(), folder.path().join(file.file_name()))?;
     }

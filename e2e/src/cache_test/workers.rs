@@ -1,25 +1,25 @@
-//! Pages whose cache cannot have its worker, or the storage that it should have.
+//! The cache in pages without workers or without storage, and in other kinds of workers.
 
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use super::promises::PROBE_BYTES;
-use super::{Models, Promise, Report, SCRIPT, Site, report};
+use super::cases::PROBE_BYTES;
+use super::{Models, Report, SCRIPT, Site, TestCase, report};
 use crate::chromium::Chromium;
 use crate::page::Page;
 
-pub(super) const PROMISES: [(&str, Promise); 6] = [
-    ("without workers files are kept all the same", no_workers),
-    ("and where one does not start, which is said", workers_that_do_not_start),
-    ("one that fails in the middle fails no load", fails_in_the_middle),
-    ("where nothing can be cached that is said", nowhere_to_cache),
+pub(super) const CASES: [(&str, TestCase); 6] = [
+    ("files are cached without workers", no_workers),
+    ("files are cached when the worker does not start, and the cause is reported", workers_that_do_not_start),
+    ("a worker that fails during a load does not fail the load", fails_in_the_middle),
+    ("missing storage is reported", no_storage),
     ("shared and service workers have a cache", other_workers),
-    ("a private window has none, which is said, unless it is asked for", private_windows),
+    ("a private window caches nothing by default, and this is reported", private_windows),
 ];
 
-/// Opens with what a page evaluates first, and loads twice. The second load should come from the cache.
+/// Loads the model twice with these options. The second load must come from the cache.
 fn twice(page: &mut Page, site: &Site, models: &Models, options: &str) -> Result<[Report; 2]> {
     let mut load = |is_warm: bool| -> Result<Report> {
         let report = report(page, &format!("load({}, {options})", json!(models.url())))?;
@@ -39,10 +39,10 @@ fn no_workers(browser: &mut Chromium, site: &Site) -> Result<()> {
         ensure!(report.stats.cache_error.is_none(), "{:?}", report.stats.cache_error);
     }
     drop(page);
-    // A page with workers finds, lists and deletes it, too.
+    // A page with workers finds, lists and deletes the same files.
     let mut page = site.page(browser)?;
     let urls = page.evaluate("listCached().then((files) => files.map(({ url }) => url))")?;
-    ensure!(urls == json!([models.url()]), "these are listed: {urls}");
+    ensure!(urls == json!([models.url()]), "the cache lists {urls}");
     let left = page.evaluate("clearCache().then(cachedBytes)")?;
     ensure!(left == 0, "{left} bytes are left");
     Ok(())
@@ -66,7 +66,7 @@ fn workers_that_do_not_start(browser: &mut Chromium, site: &Site) -> Result<()> 
             "outside a module",
         ),
         (
-            "says nothing",
+            "never replies",
             "globalThis.Worker = class extends Worker { constructor() { super('data:text/javascript,0'); } }",
             "does not answer",
         ),
@@ -77,12 +77,18 @@ fn workers_that_do_not_start(browser: &mut Chromium, site: &Site) -> Result<()> 
         page.evaluate(&format!("{script}; 0"))?;
         let reports = twice(&mut page, site, &models, "{}").with_context(|| format!("a worker that {what}"))?;
         for Report { stats, .. } in reports {
-            let said = stats.cache_error.unwrap_or_default();
-            ensure!(said.contains(why) && said.contains("IndexedDB"), "of a worker that {what} is said: {said:?}");
+            let cache_error = stats.cache_error.unwrap_or_default();
+            ensure!(
+                cache_error.contains(why) && cache_error.contains("IndexedDB"),
+                "a worker that {what}: cacheError is {cache_error:?}"
+            );
         }
         let only_files = report(&mut page, &format!("load({}, {{ cache: 'opfs' }})", json!(models.url())))?;
-        let said = only_files.stats.cache_error.unwrap_or_default();
-        ensure!(only_files.stats.bytes_from_cache == 0 && said.contains(why), "`cache: \"opfs\"` says {said:?}");
+        let cache_error = only_files.stats.cache_error.unwrap_or_default();
+        ensure!(
+            only_files.stats.bytes_from_cache == 0 && cache_error.contains(why),
+            "`cache: \"opfs\"`: cacheError is {cache_error:?}"
+        );
     }
     Ok(())
 }
@@ -94,39 +100,39 @@ fn fails_in_the_middle(browser: &mut Chromium, site: &Site) -> Result<()> {
     for _ in 0..2 {
         let report = report(&mut page, &format!("load({}, {{ workers: 0 }})", json!(models.url())))?;
         site.compare(&report.tensors, &site.expected)?;
-        let said = report.stats.cache_error.unwrap_or_default();
-        ensure!(said.contains("no such luck"), "of a worker that fails is said: {said:?}");
+        let cache_error = report.stats.cache_error.unwrap_or_default();
+        ensure!(cache_error.contains("test failure"), "a worker that fails: cacheError is {cache_error:?}");
     }
     Ok(())
 }
 
-fn nowhere_to_cache(browser: &mut Chromium, site: &Site) -> Result<()> {
+fn no_storage(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
     let mut page = site.page(browser)?;
     page.evaluate("delete globalThis.Worker; Object.defineProperty(globalThis, 'indexedDB', { value: undefined }); 0")?;
     for _ in 0..2 {
         let report = report(&mut page, &format!("load({})", json!(models.url())))?;
         site.compare(&report.tensors, &site.expected)?;
-        let said = report.stats.cache_error.unwrap_or_default();
-        ensure!(said.contains("nothing can be cached"), "this is said: {said:?}");
+        let cache_error = report.stats.cache_error.unwrap_or_default();
+        ensure!(cache_error.contains("nothing can be cached"), "cacheError is {cache_error:?}");
     }
     let listed = page.evaluate("clearCache().then(listCached)")?;
-    ensure!(listed == json!([]), "these are listed: {listed}");
+    ensure!(listed == json!([]), "the cache lists {listed}");
     Ok(())
 }
 
 fn other_workers(browser: &mut Chromium, site: &Site) -> Result<()> {
     let answering = include_str!("answering_worker.js");
-    let script = format!("import * as ws from '/pkg/weightstream.js';\nconst load = {IN_A_WORKER};\n{answering}");
+    let script = format!("import * as ws from '/pkg/weightstream.js';\nconst load = {LOAD_IN_WORKER};\n{answering}");
     fs::write(site.pages.folder().join("worker.js"), script)?;
     for kind in ["shared", "service"] {
         let models = site.models()?;
         for is_warm in [false, true] {
             let mut page = site.page(browser)?;
             let arguments = format!("{kind:?}, {}", json!(models.url()));
-            let told = page.evaluate(&format!("({})({arguments})", include_str!("ask_worker.js")))?;
-            let told = told.as_str().context("nothing is told")?;
-            let report: Report = serde_json::from_str(told).with_context(|| told.to_owned())?;
+            let result = page.evaluate(&format!("({})({arguments})", include_str!("ask_worker.js")))?;
+            let result = result.as_str().context("the worker sent no text")?;
+            let report: Report = serde_json::from_str(result).with_context(|| result.to_owned())?;
             site.compare(&report.tensors, &site.expected)?;
             ensure!(report.stats.cache_error.is_none(), "{:?}", report.stats.cache_error);
             let (_, sent) = models.sent();
@@ -139,8 +145,8 @@ fn other_workers(browser: &mut Chromium, site: &Site) -> Result<()> {
     Ok(())
 }
 
-/// `load` of the page, for a worker that may not import later.
-const IN_A_WORKER: &str = include_str!("load_in_worker.js");
+/// `load` of the page for a worker, where dynamic import is not available.
+const LOAD_IN_WORKER: &str = include_str!("load_in_worker.js");
 
 fn private_windows(browser: &mut Chromium, site: &Site) -> Result<()> {
     let models = site.models()?;
@@ -150,8 +156,11 @@ fn private_windows(browser: &mut Chromium, site: &Site) -> Result<()> {
     for _ in 0..2 {
         let report = report(&mut page, &format!("load({})", json!(models.url())))?;
         site.compare(&report.tensors, &site.expected)?;
-        let said = report.stats.cache_error.unwrap_or_default();
-        ensure!(said.contains("private window") && report.stats.bytes_from_cache == 0, "this is said: {said:?}");
+        let cache_error = report.stats.cache_error.unwrap_or_default();
+        ensure!(
+            cache_error.contains("private window") && report.stats.bytes_from_cache == 0,
+            "cacheError is {cache_error:?}"
+        );
     }
     models.sent();
     for report in twice(&mut page, site, &models, "{ cache: 'opfs' }")? {

@@ -1,5 +1,5 @@
-//! Chaos in a browser: pages that are closed in the middle and opened again, two tabs at once, a quota that ends, and
-//! the same server at its worst. What the cache keeps of one visit must be right in the next one.
+//! Chaos tests in a browser: pages that close during a load, concurrent tabs, exceeded quotas and the faulty server of
+//! the native test. Bytes that are cached during one visit must be correct in the next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,36 +21,36 @@ use crate::page::Page;
 use xtask::package;
 use xtask::project::Project;
 
-/// What a page that is closed may lose on each of its connections: a piece that is not full yet, and one on its way.
+/// How many bytes a closed page may lose: on each of 4 connections, an incomplete chunk and one in flight.
 const LOST_BYTES: u64 = 4 * (2 << 20);
 
-/// In some stories the module runs out of memory before a load is done: 8 MiB.
-const LITTLE_MEMORY: &str = "--js-flags=--wasm-max-mem-pages=128";
+/// Limits WebAssembly memory to 8 MiB, so that in some scenarios the module runs out of memory during a load.
+const LOW_MEMORY_FLAG: &str = "--js-flags=--wasm-max-mem-pages=128";
 
-/// Heads are read in steps of so many bytes.
-const LEAST_EXCESS_BYTES: u64 = 128 << 10;
+/// Headers are read in steps of this many bytes.
+const MIN_EXCESS_BYTES: u64 = 128 << 10;
 
-/// What a server may be blamed for.
+/// Error codes that faults of a server may cause.
 const ERRORS: [&str; 9] =
     ["NETWORK", "HTTP", "RANGE_UNSUPPORTED", "CHANGED", "TRUNCATED", "CHECKSUM", "FORMAT", "LIMIT", "UNSUPPORTED"];
 
-/// Frames are documents of their own, each with its own module and its own worker, as tabs are.
+/// Opens frames. Like tabs, frames are separate documents, each with its own module instance and worker.
 const TABS: &str = include_str!("tabs.js");
 
 const SCRIPT: &str = include_str!("visit.js");
 
-/// What a page tells of its calls.
+/// What a page reports about its calls.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
-    tensors: Vec<Arrived>,
+    tensors: Vec<LoadedTensor>,
     errors: Vec<(String, String)>,
     aborted: u64,
     bytes_from_cache: u64,
 }
 
 #[derive(Deserialize)]
-struct Arrived {
+struct LoadedTensor {
     name: String,
     rows: Option<(u64, u64)>,
     shard: Option<usize>,
@@ -59,7 +59,7 @@ struct Arrived {
 
 #[derive(Default)]
 struct Totals {
-    stories: u64,
+    scenarios: u64,
     visits: u64,
     closed: u64,
     tensors: u64,
@@ -67,53 +67,53 @@ struct Totals {
     errors: BTreeMap<String, u64>,
     faults: BTreeMap<Fault, u64>,
     full: u64,
-    little: u64,
+    low_memory: u64,
     payload: u64,
     sent: u64,
     received: u64,
     from_cache: u64,
 }
 
-/// A model at a URL, and all that happens to it.
-struct Story<'a> {
+/// One model on one server, and a random sequence of visits that load it.
+struct Scenario<'a> {
     pages: &'a Pages,
     model: Arc<Model>,
     server: Server,
-    /// Every visit loads all of it, so that what one has kept need not come again.
+    /// Every visit loads the whole model, so that cached bytes must not be downloaded again.
     is_strict: bool,
     random: Random,
 }
 
-/// Tells stories until the time is up, prints what happened, and fails at the first wrong byte.
+/// Runs scenarios until the time is up and prints a summary. Fails at the first wrong byte.
 pub fn run(project: &Project, seed: u64, time: Duration) -> Result<()> {
     let package = package::build(project)?;
     let sites = [Storage::Files, Storage::Database].map(|storage| Ok((storage, Pages::new(&package, storage)?)));
     let sites = sites.into_iter().collect::<Result<Vec<_>>>()?;
     println!("chaos in Chromium: seed {seed}, {} s", time.as_secs());
     let (mut browser, mut totals, start) = (Chromium::launch()?, Totals::default(), Instant::now());
-    let mut little = Chromium::launch_with(&[LITTLE_MEMORY])?;
+    let mut low_memory = Chromium::launch_with(&[LOW_MEMORY_FLAG])?;
     while start.elapsed() < time {
-        let number = totals.stories;
+        let number = totals.scenarios;
         let mut random = Random::new(seed).fork(!number);
         let (storage, pages) = sites.get(random.within(0..2) as usize).context("there is no site")?;
         let model = Arc::new(Model::new(&mut random)?);
         let fault_percent = random.pick(&FAULT_PERCENTS).unwrap_or(0);
         let server = Server::new(Arc::clone(&model), random.clone(), fault_percent)?;
-        let mut story = Story { pages, is_strict: random.percent(50), model, server, random };
-        let what = format!("story {number} of seed {seed}, kept in {storage}: {}", story.model.name);
-        let is_little = story.random.percent(15);
-        let told = story.tell(if is_little { &mut little } else { &mut browser }, is_little, &mut totals);
-        told.with_context(|| what)?;
-        totals.little += u64::from(is_little);
-        totals.stories += 1;
+        let mut scenario = Scenario { pages, is_strict: random.percent(50), model, server, random };
+        let what = format!("scenario {number} of seed {seed}, cached in {storage}: {}", scenario.model.name);
+        let is_low_memory = scenario.random.percent(15);
+        let browser = if is_low_memory { &mut low_memory } else { &mut browser };
+        scenario.run(browser, is_low_memory, &mut totals).with_context(|| what)?;
+        totals.low_memory += u64::from(is_low_memory);
+        totals.scenarios += 1;
     }
     totals.print();
-    ensure!(totals.tensors > 0 && totals.from_cache > 0, "nothing was loaded, or nothing kept");
+    ensure!(totals.tensors > 0 && totals.from_cache > 0, "nothing was loaded, or nothing came from the cache");
     Ok(())
 }
 
-impl Story<'_> {
-    fn tell(&mut self, browser: &mut Chromium, is_little: bool, totals: &mut Totals) -> Result<()> {
+impl Scenario<'_> {
+    fn run(&mut self, browser: &mut Chromium, is_low_memory: bool, totals: &mut Totals) -> Result<()> {
         let quota = self.random.percent(25).then(|| self.random.within(1 << 20..12 << 20));
         let (mut received, mut lost, mut extra_loads) = (0, 0, 0);
         for _ in 0..self.random.within(1..5) {
@@ -142,22 +142,22 @@ impl Story<'_> {
             received += page.evaluate("tabs.reduce((sum, tab) => sum + tab.received(), 0)")?.as_u64().unwrap_or(0);
             set_quota(&mut page, self.pages, None)?;
         }
-        if is_little {
-            return Ok(()); // a load that ran out of memory was begun anew, and may again
+        if is_low_memory {
+            return Ok(()); // a load that runs out of memory starts over, possibly several times
         }
         received += self.end(browser, totals)?;
         self.count(quota.is_some(), received, lost, extra_loads, totals)
     }
 
-    /// The server comes to its senses: now everything must arrive, as it is there.
+    /// Stops the faults of the server. Now every tensor must load, with the bytes of the current version.
     fn end(&self, browser: &mut Chromium, totals: &mut Totals) -> Result<u64> {
-        self.server.behave();
+        self.server.stop_faults();
         let mut page = self.page(browser)?;
         page.evaluate(SCRIPT)?;
         let url = json!(self.server.url());
         let report = page.evaluate(&format!("visit({url}, {{}}, [{{}}]).then(JSON.stringify)"))?;
         let report: Report = serde_json::from_str(report.as_str().context("the page reports nothing")?)?;
-        ensure!(report.errors.is_empty(), "an honest server, and {:?}", report.errors);
+        ensure!(report.errors.is_empty(), "errors without any fault: {:?}", report.errors);
         self.check(&report, Some(self.server.version()))?;
         let count = self.model.versions.iter().map(|version| version.tensors.len()).max().unwrap_or(0);
         ensure!(report.tensors.len() == count, "{} of {count} tensors arrived", report.tensors.len());
@@ -175,20 +175,20 @@ impl Story<'_> {
         Ok(page)
     }
 
-    /// A call of what a tab does.
+    /// The JavaScript expression that makes the calls of one tab.
     fn visit(&mut self, tab: u64, closes: bool) -> String {
         let calls = Calls::new(&self.model, &mut self.random);
         let (options, some) = calls.for_a_page();
         let all = json!([{}]);
-        // One that is to be closed takes its time, lest it be too late.
+        // A page that will be closed loads everything, so that it is not done before.
         let some = if self.is_strict || closes { all } else { some };
         format!("tabs[{tab}].visit({}, {options}, {some})", json!(self.server.url()))
     }
 
-    /// Every tensor must be that of one version, the same for all of a file.
+    /// Checks that every tensor has the bytes of one version, the same for all tensors of a file.
     fn check(&self, report: &Report, version: Option<usize>) -> Result<()> {
         let mut version_of_shard = BTreeMap::new();
-        for Arrived { name, rows, shard, sha256 } in &report.tensors {
+        for LoadedTensor { name, rows, shard, sha256 } in &report.tensors {
             let is_version = |version: &usize| self.model.sha256(*version, name, *rows).as_ref() == Some(sha256);
             let versions: Vec<_> = [0, 1].into_iter().filter(is_version).collect();
             let known = version.or_else(|| shard.and_then(|shard| version_of_shard.get(&shard).copied()));
@@ -202,22 +202,21 @@ impl Story<'_> {
             }
         }
         let wrong = report.errors.iter().find(|(code, _)| !ERRORS.contains(&code.as_str()));
-        ensure!(wrong.is_none(), "no server explains this: {wrong:?}");
+        ensure!(wrong.is_none(), "not caused by a server fault: {wrong:?}");
         Ok(())
     }
 
-    /// Compares what was received with what is needed: of each version each byte once, where nothing keeps the cache
-    /// from keeping it.
+    /// Compares the bytes received with those needed: where everything can be cached, each byte of each version once.
     fn count(&self, is_full: bool, received: u64, lost: u64, extra_loads: u64, totals: &mut Totals) -> Result<()> {
         let sent = self.server.sent();
         let count = |faults: &[Fault]| faults.iter().filter_map(|fault| sent.faults.get(fault)).sum::<u64>();
-        // What was kept does not count any more.
-        let anew = count(&[Fault::OtherTag, Fault::Page, Fault::Changed]);
+        // These faults invalidate what was cached.
+        let restarts = count(&[Fault::OtherTag, Fault::Page, Fault::Changed]);
         let files =
             self.model.versions.iter().map(|version| version.files.values().map(|file| file.len()).sum::<usize>());
         let payload = files.max().unwrap_or(0) as u64;
-        let allowed = payload * (1 + anew + extra_loads) * (100 + MAX_EXCESS_PERCENT) / 100
-            + LEAST_EXCESS_BYTES
+        let allowed = payload * (1 + restarts + extra_loads) * (100 + MAX_EXCESS_PERCENT) / 100
+            + MIN_EXCESS_BYTES
             + lost
             + sent.bytes_of_ignored_ranges
             + sent.overlap_bytes;
@@ -227,7 +226,7 @@ impl Story<'_> {
                 "{received} bytes were received where {allowed} are allowed: {:?}",
                 sent.faults
             );
-            totals.payload += payload * (1 + anew);
+            totals.payload += payload * (1 + restarts);
             totals.received += received;
             totals.sent += sent.bytes;
         }
@@ -252,9 +251,9 @@ impl Totals {
     fn print(&self) {
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         println!(
-            "{} models, {} loads, {} of them closed in the middle, {} models under a small quota, \
+            "{} models, {} loads, {} of them interrupted by closing the page, {} models with a small quota, \
              {} with little memory",
-            self.stories, self.visits, self.closed, self.full, self.little
+            self.scenarios, self.visits, self.closed, self.full, self.low_memory
         );
         println!(
             "{} tensors bit-exact, 0 wrong bytes, {:.1} MB from the cache",
@@ -264,7 +263,7 @@ impl Totals {
         println!("{} calls were aborted; errors: {:?}", self.aborted, self.errors);
         println!("{} faults: {:?}", self.faults.values().sum::<u64>(), self.faults);
         println!(
-            "of models that were loaded again and again: {:.1} MB of payload, {:.1} MB sent, {:.1} MB received",
+            "models that every visit loads whole: {:.1} MB of payload, {:.1} MB sent, {:.1} MB received",
             megabytes(self.payload),
             megabytes(self.sent),
             megabytes(self.received)

@@ -1,4 +1,4 @@
-//! What a caller does with a loader, and whether what it gets is right.
+//! Random calls of a loader, and checks of the results.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -19,38 +19,38 @@ use super::random::Random;
 
 type HttpLoader = Rc<Loader<HttpSource>>;
 
-/// What comes in a millisecond, more or less.
-const PATIENT_BYTES_PER_MS: u64 = 2_000;
+/// The assumed throughput, to convert bytes to milliseconds.
+const ASSUMED_BYTES_PER_MS: u64 = 2_000;
 
-/// One thing that a caller asks for.
+/// One call of a loader.
 #[derive(Debug, Clone)]
 pub enum Call {
     Tensor(String),
     Rows(String, Range<u64>),
     Tensors(Option<Vec<String>>),
-    /// Prefetches, and loads some of that meanwhile.
+    /// Prefetches tensors and loads them at the same time.
     Prefetch(Vec<String>),
     Verify,
-    /// Loads everything twice, and verifies it, all at the same time.
+    /// Loads everything twice and verifies it, all concurrently.
     Together,
-    /// Loads this tensor while a load of everything is paused, which is dropped then.
+    /// Loads this tensor while a stream of all tensors is paused, then drops the stream.
     BesidePaused(String),
 }
 
-/// Some calls in turn, on one loader.
+/// Consecutive calls on one loader.
 #[derive(Debug, Clone)]
 pub struct Calls {
     options: Options,
-    /// Each with the bytes after which the caller loses patience, if it does.
+    /// Each call, with the number of received bytes after which it is aborted, if any.
     calls: Vec<(Call, Option<u64>)>,
 }
 
-/// What came of calls.
+/// The results of the calls.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub tensors: u64,
     pub bytes_received: u64,
-    /// The codes of those that failed.
+    /// How many calls failed, by error code.
     pub errors: BTreeMap<&'static str, u64>,
     pub aborted: u64,
 }
@@ -65,19 +65,19 @@ impl Calls {
             .with_max_memory_bytes(random.pick(&[1 << 20, 4 << 20, 256 << 20]).unwrap_or(1 << 20))
             .with_retry(retry);
         let calls = (0..random.within(1..5)).map(|_| {
-            let patience = random.percent(20).then(|| random.within(0..500_000));
-            (Call::new(model, random), patience)
+            let abort_after = random.percent(20).then(|| random.within(0..500_000));
+            (Call::new(model, random), abort_after)
         });
         Calls { options, calls: calls.collect() }
     }
 
-    /// The same by a caller that waits for everything.
-    pub fn patiently(&self) -> Self {
+    /// The same calls without aborts.
+    pub fn without_aborts(&self) -> Self {
         let calls = self.calls.iter().map(|(call, _)| (call.clone(), None)).collect();
         Calls { calls, ..self.clone() }
     }
 
-    /// The options and the calls as a page takes them. Its callers lose patience after milliseconds.
+    /// The options and the calls as JSON for a page, which aborts calls after a time in milliseconds.
     pub fn for_a_page(&self) -> (Value, Value) {
         let Options { concurrency, coalesce_gap_bytes, max_memory_bytes, retry, .. } = &self.options;
         let options = json!({
@@ -91,7 +91,7 @@ impl Calls {
                 "stallTimeout": retry.stall_ms,
             },
         });
-        let call = |(call, patience): &(Call, Option<u64>)| {
+        let call = |(call, abort_after): &(Call, Option<u64>)| {
             let mut call = match call {
                 Call::Tensor(name) => json!({ "name": name }),
                 Call::Rows(name, rows) => json!({ "name": name, "rows": [rows.start, rows.end] }),
@@ -102,18 +102,18 @@ impl Calls {
                 Call::Together => json!({ "together": true }),
                 Call::BesidePaused(name) => json!({ "besidePaused": name }),
             };
-            if let (Some(bytes), Some(fields)) = (patience, call.as_object_mut()) {
-                fields.insert("patience".to_owned(), json!(bytes / PATIENT_BYTES_PER_MS));
+            if let (Some(bytes), Some(fields)) = (abort_after, call.as_object_mut()) {
+                fields.insert("abortAfter".to_owned(), json!(bytes / ASSUMED_BYTES_PER_MS));
             }
             call
         };
         (options, self.calls.iter().map(call).collect())
     }
 
-    /// Opens the model and makes the calls. Codes of errors are part of the outcome.
+    /// Opens the model and makes the calls. Error codes are part of the outcome.
     ///
     /// # Errors
-    /// For a wrong byte, and an error that no fault of a server explains.
+    /// For a wrong byte, and for an error that server faults cannot cause.
     pub async fn run(&self, model: &Model, url: &str) -> Result<Outcome> {
         let mut outcome = Outcome::default();
         let loader = match Loader::open(HttpSource::new(url, &[])?, self.options.clone()).await {
@@ -124,15 +124,15 @@ impl Calls {
             }
         };
         let mut check = Check { model, version_of_shard: HashMap::new() };
-        for (call, patience) in &self.calls {
-            let limit = patience.map_or(u64::MAX, |bytes| loader.stats().bytes_received() + bytes);
+        for (call, abort_after) in &self.calls {
+            let limit = abort_after.map_or(u64::MAX, |bytes| loader.stats().bytes_received() + bytes);
             let work = pin!(call.run(&loader, &mut check));
-            let impatient = pin!(async {
+            let limit_reached = pin!(async {
                 while loader.stats().bytes_received() < limit {
                     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
                 }
             });
-            match future::select(work, impatient).await {
+            match future::select(work, limit_reached).await {
                 Either::Left((Ok(tensors), _)) => outcome.tensors += tensors?,
                 Either::Left((Err(error), _)) => outcome.failed(&error)?,
                 Either::Right(_) => outcome.aborted += 1,
@@ -145,11 +145,11 @@ impl Calls {
 
 impl Outcome {
     fn failed(&mut self, error: &Error) -> Result<()> {
-        let is_a_fault_of_ours = matches!(
+        let is_client_bug = matches!(
             error.kind,
             ErrorKind::Internal | ErrorKind::InvalidArgument | ErrorKind::NotFound | ErrorKind::Closed
         );
-        ensure!(!is_a_fault_of_ours, "no server explains this: {error}");
+        ensure!(!is_client_bug, "not caused by a server fault: {error}");
         *self.errors.entry(error.code()).or_default() += 1;
         Ok(())
     }
@@ -179,7 +179,8 @@ impl Call {
         }
     }
 
-    /// How many tensors came: the outer error is the loader's, the inner one says what is wrong with its bytes.
+    /// Makes the call. Returns how many tensors were loaded. The outer error is the loader's, the inner one reports
+    /// wrong bytes.
     async fn run(&self, loader: &HttpLoader, check: &mut Check<'_>) -> Result<Result<u64>, Error> {
         match self {
             Call::Tensor(name) => {
@@ -204,7 +205,7 @@ impl Call {
                     }
                     Ok(Ok(count))
                 };
-                // Whatever is left over is of no use to the calls that follow.
+                // The following calls must not use prefetched tensors that are left over.
                 let outcome = match future::select(pin!(loader.prefetch(names.clone(), Rc::new(()))), pin!(loads)).await
                 {
                     Either::Left(((), loads)) => loads.await,
@@ -231,7 +232,7 @@ impl Call {
     }
 }
 
-/// Compares what arrives with what was written.
+/// Compares loaded tensors with those of the model.
 struct Check<'a> {
     model: &'a Model,
     /// Which version of each file the loader has seen.
@@ -269,9 +270,9 @@ impl Check<'_> {
         match (versions.as_slice(), known) {
             ([], _) => bail!("WRONG BYTES in {name} {rows:?}"),
             (versions, Some(known)) if !versions.contains(&known) => {
-                bail!("WRONG BYTES: {name} is of another version than what came before of its file")
+                bail!("WRONG BYTES: {name} is of another version than earlier tensors of its file")
             }
-            // A few bytes may be the same in both.
+            // Small tensors may have the same bytes in both versions.
             ([version], None) => {
                 self.version_of_shard.insert(loaded.tensor.shard, *version);
             }

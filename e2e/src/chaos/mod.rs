@@ -1,7 +1,7 @@
-//! `cargo xtask chaos`: random models, random calls, and a server at its worst. Every tensor is bit-exact, or an error
-//! that is documented; and no more is sent than is needed.
+//! `cargo xtask chaos`: loads random models with random calls from a faulty server. Every tensor must be bit-exact or
+//! fail with a documented error, and no unnecessary bytes may be sent.
 //!
-//! First natively; then in a browser ([`browser`]), whose tabs close and whose quota ends.
+//! The test runs natively, and in a browser ([`browser`]) with closing tabs and exceeded quotas.
 
 pub mod browser;
 pub mod calls;
@@ -20,30 +20,30 @@ use model::Model;
 use random::Random;
 use server::{Sent, Server};
 
-/// What the suite begins with, so that it fails for the same reason again.
+/// The default seed, which makes failures of the suite reproducible.
 pub const SEED: u64 = 2026;
 
 /// How long a run of the suite takes.
 pub const SHORT: Duration = Duration::from_secs(10);
 
-/// A load that takes so long hangs.
+/// A load that takes longer is considered hung.
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
 
-/// Where models are loaded.
+/// The platform on which models are loaded.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub enum Place {
+pub enum Platform {
     Native,
     Chromium,
 }
 
-/// What is received beyond the payload: hundredths of it.
+/// The maximum number of bytes received beyond the payload, in percent of it.
 const MAX_EXCESS_PERCENT: u64 = 5;
 
-/// Of so many in a hundred answers something is wrong.
+/// The percentages of responses with a fault.
 const FAULT_PERCENTS: [u64; 4] = [3, 10, 25, 50];
 
-/// Up to so many in a hundred, no load should run out of attempts by faults that pass.
-const PASSING_PERCENT: u64 = 10;
+/// Up to this percentage of responses with a fault, transient faults must not exhaust the attempts of a load.
+const MAX_TRANSIENT_PERCENT: u64 = 10;
 
 #[derive(Default)]
 struct Totals {
@@ -52,16 +52,16 @@ struct Totals {
     errors: BTreeMap<&'static str, u64>,
     faults: BTreeMap<server::Fault, u64>,
     requests: u64,
-    /// Loads of which every call came to its end.
+    /// Loads whose calls all completed.
     whole: Traffic,
-    /// Those that an error ended, or the caller.
+    /// Loads with a failed or aborted call.
     broken: Traffic,
 }
 
 #[derive(Default)]
 struct Traffic {
     loads: u64,
-    /// What an honest server sends for the same calls, had the caller waited for them all.
+    /// The bytes that a server without faults sends for the same calls without aborts.
     payload: u64,
     sent: u64,
     sent_for_ignored_ranges: u64,
@@ -69,7 +69,7 @@ struct Traffic {
     received: u64,
 }
 
-/// Loads until the time is up, prints what happened, and fails at the first wrong byte.
+/// Loads models until the time is up and prints a summary. Fails at the first wrong byte.
 pub fn run(seed: u64, time: Duration) -> Result<()> {
     println!("chaos: seed {seed}, {} s", time.as_secs());
     let (start, mut totals) = (Instant::now(), Totals::default());
@@ -78,7 +78,7 @@ pub fn run(seed: u64, time: Duration) -> Result<()> {
         let number = totals.whole.loads + totals.broken.loads;
         let mut random = Random::new(seed).fork(number);
         let model = Arc::new(Model::new(&mut random)?);
-        // To make a model takes longer than to load it.
+        // Generating a model takes longer than loading it.
         for variant in 0..4 {
             let mut random = random.fork(variant);
             let calls = Calls::new(&model, &mut random);
@@ -91,21 +91,21 @@ pub fn run(seed: u64, time: Duration) -> Result<()> {
 }
 
 async fn load(model: &Arc<Model>, calls: &Calls, random: &mut Random, totals: &mut Totals) -> Result<()> {
-    let honest = Server::new(Arc::clone(model), random.clone(), 0)?;
-    let expected = limited(calls.patiently().run(model, &honest.url())).await.context("without any fault")?;
-    ensure!(expected.errors.is_empty(), "an honest server and {:?}", expected.errors);
+    let faultless = Server::new(Arc::clone(model), random.clone(), 0)?;
+    let expected = limited(calls.without_aborts().run(model, &faultless.url())).await.context("without any fault")?;
+    ensure!(expected.errors.is_empty(), "errors without any fault: {:?}", expected.errors);
     let fault_percent = random.pick(&FAULT_PERCENTS).unwrap_or(0);
     let server = Server::new(Arc::clone(model), random.clone(), fault_percent)?;
     let outcome = limited(calls.run(model, &server.url())).await?;
     let sent = server.sent();
-    let passes = fault_percent <= PASSING_PERCENT && sent.faults.keys().all(|fault| fault.passes());
-    ensure!(!passes || outcome.errors.is_empty(), "{:?} end in {:?}", sent.faults, outcome.errors);
+    let is_transient = fault_percent <= MAX_TRANSIENT_PERCENT && sent.faults.keys().all(|fault| fault.is_transient());
+    ensure!(!is_transient || outcome.errors.is_empty(), "{:?} cause {:?}", sent.faults, outcome.errors);
     totals.add(&expected, &outcome, &sent);
     Ok(())
 }
 
 async fn limited(outcome: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
-    tokio::time::timeout(LOAD_LIMIT, outcome).await.context("it hangs")?
+    tokio::time::timeout(LOAD_LIMIT, outcome).await.context("the load hangs")?
 }
 
 impl Totals {
@@ -133,9 +133,9 @@ impl Totals {
         let loads = self.whole.loads + self.broken.loads;
         println!("{loads} loads, {} tensors bit-exact, 0 wrong bytes", self.tensors);
         println!("{} calls were aborted; errors: {:?}", self.aborted, self.errors);
-        println!("{} faults in {} answers: {:?}", self.faults.values().sum::<u64>(), self.requests, self.faults);
-        self.whole.print("loads that came to their end");
-        self.broken.print("others");
+        println!("{} faults in {} responses: {:?}", self.faults.values().sum::<u64>(), self.requests, self.faults);
+        self.whole.print("completed loads");
+        self.broken.print("incomplete loads");
     }
 
     fn check(&self) -> Result<()> {
@@ -158,8 +158,8 @@ impl Traffic {
         );
     }
 
-    /// What was sent and not received was in flight at a cut, on whichever side. A server that ignores a range sends
-    /// what it likes: such answers are left out.
+    /// Bytes that were sent but not received were in flight when either side closed the connection. Responses that
+    /// ignore the range do not count.
     fn check(&self) -> Result<()> {
         let in_flight = self.sent.saturating_sub(self.received);
         let excess = self.payload * MAX_EXCESS_PERCENT / 100 + self.sent_for_ignored_ranges + self.overlapped;

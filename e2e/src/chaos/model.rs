@@ -1,4 +1,4 @@
-//! Random models, in every format that is written.
+//! Random models in every format that has a writer.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -15,11 +15,11 @@ use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, co
 
 use super::random::Random;
 
-/// A model as a server has it, in two versions with the same tensors of other bytes.
+/// A model on a server, in two versions. Both have the same tensors, with different bytes.
 pub struct Model {
-    /// The format, and how it was written.
+    /// A description: the format and its options.
     pub name: String,
-    /// The file that is opened.
+    /// The name of the file to open.
     pub entry: String,
     pub versions: [Version; 2],
 }
@@ -29,7 +29,7 @@ pub struct Version {
     pub tensors: BTreeMap<String, Tensor>,
 }
 
-/// What a tensor must be.
+/// The expected tensor.
 #[derive(Clone)]
 pub struct Tensor {
     dtype: &'static str,
@@ -38,14 +38,14 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// The bytes of one row of the outermost dimension.
+    /// The length in bytes of one row of the outermost dimension.
     pub fn row_bytes(&self) -> usize {
         self.shape.first().map_or(0, |rows| self.bytes.len() / (*rows).max(1) as usize)
     }
 }
 
 impl Model {
-    /// The SHA-256 of a tensor of a version, or of rows of it.
+    /// The SHA-256 of a tensor, or of its `rows`, in one version.
     pub fn sha256(&self, version: usize, name: &str, rows: Option<(u64, u64)>) -> Option<String> {
         let tensor = self.versions.get(version)?.tensors.get(name)?;
         let row = |number: u64| number as usize * tensor.row_bytes();
@@ -53,7 +53,7 @@ impl Model {
         Some(HEXLOWER.encode(&Sha256::digest(tensor.bytes.get(bytes)?)))
     }
 
-    /// A model that `random` makes up. What a format cannot hold of the first idea is left out of a second one.
+    /// Generates a model. If the format does not support it, generates a simpler one.
     pub fn new(random: &mut Random) -> Result<Self> {
         let formats: Vec<_> = write::formats().collect();
         let format = random.pick(&formats).context("no format is written")?;
@@ -79,7 +79,7 @@ impl Model {
     }
 }
 
-/// Mostly small ones, and now and then one that several connections may share.
+/// Mostly small tensors, and a few that are large enough for several connections.
 fn tensors(random: &mut Random, dtypes: &[&'static str]) -> BTreeMap<String, Tensor> {
     let tensor = |at: u64, random: &mut Random| {
         let dtype = random.pick(dtypes).unwrap_or("F32");
@@ -100,7 +100,7 @@ fn other_bytes(random: &mut Random, tensors: &BTreeMap<String, Tensor>) -> BTree
     tensors.iter().map(other).collect()
 }
 
-/// Noise, or bytes that compress. No two tensors begin alike.
+/// Noise or compressible bytes. Every tensor starts with different bytes.
 fn content(random: &mut Random, length: usize) -> Vec<u8> {
     let compresses = random.percent(40);
     let mut bytes = Vec::with_capacity(length + 8);
@@ -122,7 +122,7 @@ fn item_bytes(dtype: &str) -> usize {
     }
 }
 
-/// Writes both versions: the second only has other bytes, so that its files have the same names.
+/// Writes both versions. They differ only in the bytes of tensors, so their files have the same names.
 fn write_versions(
     versions: &[BTreeMap<String, Tensor>; 2],
     format: &Format,
@@ -149,7 +149,7 @@ fn write_versions(
     Ok(Model { name, entry, versions })
 }
 
-/// A model in several files is opened by the file with the last of the extensions.
+/// The file that is opened. For a sharded model it has the last extension of the format.
 fn out_name(format: &Format, is_sharded: bool) -> String {
     let extension = if is_sharded { format.extensions.last() } else { format.extensions.first() };
     format!("model{}", extension.unwrap_or(&""))

@@ -1,8 +1,8 @@
-//! Numbers that a seed repeats.
+//! A seeded, reproducible random number generator.
 
 use std::ops::Range;
 
-/// SplitMix64: any seed is as good as another, also one next to it.
+/// SplitMix64, which has no weak seeds: adjacent seeds give unrelated sequences.
 #[derive(Clone)]
 pub struct Random(u64);
 
@@ -11,7 +11,7 @@ impl Random {
         Random(seed)
     }
 
-    /// Another sequence, of the same seed and this number.
+    /// A generator with a different sequence for each `number`.
     pub fn fork(&self, number: u64) -> Self {
         let mut fork = Random(self.0 ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
         fork.next();
@@ -25,17 +25,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number of the range; its start where that is empty.
+    /// A number in `range`, or its start if the range is empty.
     pub fn within(&mut self, range: Range<u64>) -> u64 {
         range.start + self.next() % range.end.saturating_sub(range.start).max(1)
     }
 
-    /// Whether something happens that does so many times in a hundred.
+    /// `true` with a probability of `chance` percent.
     pub fn percent(&mut self, chance: u64) -> bool {
         self.within(0..100) < chance
     }
 
-    /// One of them.
+    /// A random item of a slice, `None` if it is empty.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> Option<T> {
         from.get(self.within(0..from.len() as u64) as usize).copied()
     }

@@ -1,4 +1,5 @@
-//! A server that cuts, stalls, answers late, lies and changes files, and counts what it sends.
+//! A faulty HTTP server that cuts, stalls and delays responses, sends wrong ones and changes files. It counts the bytes
+//! that it sends.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -14,48 +15,48 @@ use anyhow::Result;
 use super::model::Model;
 use super::random::Random;
 
-const PIECE_BYTES: usize = 16 << 10;
+const CHUNK_BYTES: usize = 16 << 10;
 
-/// What goes wrong with an answer.
+/// A fault of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// The connection closes in the middle of the body.
+    /// The connection closes before the end of the body.
     Cut,
-    /// Nothing more comes, and the connection stays open.
+    /// The body stops, and the connection stays open.
     Stall,
-    /// The answer comes after those to later requests.
+    /// The response is delayed, so that later requests may be answered first.
     Late,
-    /// The body comes slowly.
+    /// The body is sent slowly.
     Slow,
     /// 503, or 429 with `Retry-After`.
     Busy,
     /// 404.
     Gone,
-    /// A 206 for another range than was asked for.
+    /// A 206 with a different range than requested.
     OtherRange,
     /// A 200 with the whole file.
     IgnoredRange,
-    /// A login page with status 200.
+    /// A 200 with an HTML login page.
     Page,
-    /// The same bytes under another ETag.
+    /// The same bytes with another ETag.
     OtherTag,
-    /// From now on the files are another version.
+    /// From this response on, the other version of the files is served.
     Changed,
-    /// 401 without a header that lets pages of other origins see it.
+    /// A 401 without CORS headers.
     Unauthorized,
-    /// A 206 that does not say which bytes it brings.
+    /// A 206 without `Content-Range`.
     Unproven,
-    /// A body that is one byte longer than its range.
+    /// A body that is one byte longer than the range.
     Longer,
 }
 
-/// How a server tells versions of a file from each other.
+/// The validator that the server sends to identify a version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validator {
     StrongETag,
-    /// Another weak ETag with every answer.
+    /// A different weak ETag in every response.
     WeakETag,
-    /// Another strong ETag with every answer.
+    /// A different strong ETag in every response.
     RandomETag,
     LastModified,
     Nothing,
@@ -80,21 +81,21 @@ impl Validator {
         }
     }
 
-    /// Whether a client can notice by it that a file has changed.
-    fn tells_versions(self) -> bool {
+    /// Whether a client can use it to detect that a file has changed.
+    fn detects_changes(self) -> bool {
         matches!(self, Validator::StrongETag | Validator::LastModified)
     }
 }
 
 impl Fault {
-    /// Whether a load should go on after it.
-    pub fn passes(self) -> bool {
+    /// Whether a load should recover from the fault.
+    pub fn is_transient(self) -> bool {
         use Fault::{Busy, Cut, IgnoredRange, Late, Slow, Stall, Unproven};
         matches!(self, Cut | Stall | Late | Slow | Busy | IgnoredRange | Unproven)
     }
 }
 
-/// What a load may still survive comes more often than what must end it.
+/// The faults to choose from. Transient faults are listed several times, so that they are more frequent than others.
 const FAULTS: [Fault; 22] = [
     Fault::Cut,
     Fault::Cut,
@@ -120,19 +121,18 @@ const FAULTS: [Fault; 22] = [
     Fault::Longer,
 ];
 
-/// The most that a resumed request overlaps what was received before, where no strong ETag proves that the file is the
-/// same.
+/// The maximum overlap of a resumed request with bytes that were already received. Requests overlap when no strong ETag
+/// proves that the file is unchanged.
 const MAX_OVERLAP_BYTES: u64 = 128 << 10;
 
-/// What was sent.
+/// Counters of what the server sent.
 #[derive(Debug, Clone, Default)]
 pub struct Sent {
     pub requests: u64,
     pub bytes: u64,
-    /// Those of them that were sent in answer to a range of another.
+    /// Bytes of responses that ignored the requested range.
     pub bytes_of_ignored_ranges: u64,
-    /// How many may have been sent twice, because requests overlap where no strong ETag proves that the file is the
-    /// same.
+    /// The maximum number of bytes sent twice because of overlapping requests (see [`MAX_OVERLAP_BYTES`]).
     pub overlap_bytes: u64,
     pub faults: BTreeMap<Fault, u64>,
 }
@@ -147,7 +147,7 @@ struct Shared {
     model: Arc<Model>,
     random: Random,
     validator: Validator,
-    /// How many of a hundred answers have a fault.
+    /// The percentage of responses with a fault.
     fault_percent: AtomicU64,
     has_changed: AtomicBool,
     is_closed: AtomicBool,
@@ -170,7 +170,7 @@ impl Server {
                     break;
                 }
                 let shared = Arc::clone(&acceptor);
-                thread::spawn(move || shared.attend(stream));
+                thread::spawn(move || shared.serve_connection(stream));
             }
         });
         Ok(Server { address, shared })
@@ -185,17 +185,17 @@ impl Server {
         self.shared.sent().clone()
     }
 
-    /// From now on nothing goes wrong.
-    pub fn behave(&self) {
+    /// Disables all further faults.
+    pub fn stop_faults(&self) {
         self.shared.fault_percent.store(0, Ordering::Relaxed);
     }
 
-    /// Whether what it sends can be cached: something must tell versions of a file from each other.
+    /// Whether clients can cache the files, which requires a validator that identifies versions.
     pub fn can_be_cached(&self) -> bool {
-        self.shared.validator.tells_versions()
+        self.shared.validator.detects_changes()
     }
 
-    /// The version that is served.
+    /// The number of the version that is served.
     pub fn version(&self) -> usize {
         usize::from(self.shared.has_changed.load(Ordering::Relaxed))
     }
@@ -218,8 +218,8 @@ impl Shared {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers one request after the other, until either side closes the connection.
-    fn attend(&self, stream: TcpStream) {
+    /// Answers requests one after another until either side closes the connection.
+    fn serve_connection(&self, stream: TcpStream) {
         stream.set_nodelay(true).ok();
         let Ok(writer) = stream.try_clone() else { return };
         let (mut reader, mut writer) = (BufReader::new(stream), writer);
@@ -231,7 +231,7 @@ impl Shared {
         }
     }
 
-    /// Whether the connection can serve the next request.
+    /// Answers a request. Returns whether the connection can be reused.
     fn answer(&self, request: &Request, to: &mut TcpStream) -> bool {
         let (number, mut random) = {
             let mut sent = self.sent();
@@ -239,11 +239,11 @@ impl Shared {
             sent.overlap_bytes += if self.validator == Validator::StrongETag { 0 } else { MAX_OVERLAP_BYTES };
             (sent.requests, self.random.fork(sent.requests))
         };
-        // The first answer decides whether there is a load at all: it fails seldom.
+        // Without the first response there is no load at all, so it rarely has a fault.
         let fault_percent = self.fault_percent.load(Ordering::Relaxed);
         let chance = if number == 1 { fault_percent / 4 } else { fault_percent };
-        // That a file has changed cannot be noticed where nothing tells its versions from each other.
-        let fault = random.pick(&FAULTS).filter(|fault| *fault != Fault::Changed || self.validator.tells_versions());
+        // Without a validator that identifies versions, a client cannot detect that a file has changed.
+        let fault = random.pick(&FAULTS).filter(|fault| *fault != Fault::Changed || self.validator.detects_changes());
         let fault = fault.filter(|_| random.percent(chance));
         if let Some(fault) = fault {
             *self.sent().faults.entry(fault).or_default() += 1;
@@ -257,8 +257,8 @@ impl Shared {
         let Some(file) = self.model.versions.get(version).and_then(|version| version.files.get(&request.path)) else {
             return self.send(to, "404 Not Found", "", b"", None, false);
         };
-        let asked = request.range.clone().unwrap_or(0..file.len());
-        let asked = asked.start.min(file.len())..asked.end.min(file.len());
+        let requested = request.range.clone().unwrap_or(0..file.len());
+        let requested = requested.start.min(file.len())..requested.end.min(file.len());
         let is_range = request.range.is_some() && fault != Some(Fault::IgnoredRange);
         let (status, sent, stated) = match fault {
             Some(Fault::Busy) if random.percent(50) => return self.send(to, "503 Busy", "", b"", None, false),
@@ -266,11 +266,11 @@ impl Shared {
             Some(Fault::Unauthorized) => return send_unauthorized(to),
             Some(Fault::Gone) => return self.send(to, "404 Not Found", "", b"", None, false),
             Some(Fault::Page) => return self.send(to, "200 OK", "", PAGE, None, false),
-            Some(Fault::OtherRange) if is_range && asked.end - asked.start > 1 && asked.start > 0 => {
-                ("206 Partial Content", asked.start - 1..asked.end - 1, asked.start - 1..asked.end - 1)
+            Some(Fault::OtherRange) if is_range && requested.end - requested.start > 1 && requested.start > 0 => {
+                ("206 Partial Content", requested.start - 1..requested.end - 1, requested.start - 1..requested.end - 1)
             }
-            _ if asked.is_empty() && is_range => return self.send(to, "416 Unsatisfiable", "", b"", None, false),
-            _ if is_range => ("206 Partial Content", asked.clone(), asked.clone()),
+            _ if requested.is_empty() && is_range => return self.send(to, "416 Unsatisfiable", "", b"", None, false),
+            _ if is_range => ("206 Partial Content", requested.clone(), requested.clone()),
             _ => ("200 OK", 0..file.len(), 0..0),
         };
         let mut headers = match fault {
@@ -301,12 +301,12 @@ impl Shared {
     fn send_chunked(&self, to: &mut TcpStream, headers: &str, body: &[u8], is_ignored_range: bool) -> bool {
         let head = format!("HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n{EXPOSED}{headers}\r\n");
         let mut sent = to.write_all(head.as_bytes()).is_ok();
-        for piece in body.chunks(PIECE_BYTES) {
+        for chunk in body.chunks(CHUNK_BYTES) {
             sent = sent
-                && to.write_all(format!("{:x}\r\n", piece.len()).as_bytes()).is_ok()
-                && to.write_all(piece).is_ok()
+                && to.write_all(format!("{:x}\r\n", chunk.len()).as_bytes()).is_ok()
+                && to.write_all(chunk).is_ok()
                 && to.write_all(b"\r\n").is_ok();
-            self.count(piece.len(), sent && is_ignored_range);
+            self.count(chunk.len(), sent && is_ignored_range);
         }
         sent && to.write_all(b"0\r\n\r\n").is_ok()
     }
@@ -334,11 +334,11 @@ impl Shared {
             Some(Ending::Close(at) | Ending::Stall(at)) => at,
             _ => body.len(),
         };
-        for piece in body.get(..end).unwrap_or_default().chunks(PIECE_BYTES) {
-            if to.write_all(piece).is_err() {
+        for chunk in body.get(..end).unwrap_or_default().chunks(CHUNK_BYTES) {
+            if to.write_all(chunk).is_err() {
                 return false;
             }
-            self.count(piece.len(), is_ignored_range);
+            self.count(chunk.len(), is_ignored_range);
             if matches!(ending, Some(Ending::Slow)) {
                 thread::sleep(Duration::from_millis(2));
             }
@@ -347,7 +347,7 @@ impl Shared {
             Some(Ending::Close(_)) => false,
             Some(Ending::Stall(_)) => {
                 to.set_read_timeout(Some(Duration::from_secs(5))).ok();
-                to.peek(&mut [0]).ok(); // until the client has gone
+                to.peek(&mut [0]).ok(); // until the client closes the connection
                 false
             }
             Some(Ending::Slow) | None => true,
@@ -365,7 +365,7 @@ enum Ending {
     Slow,
 }
 
-/// What lets pages of other origins see it all.
+/// CORS headers that let pages of other origins read the response and its headers.
 const EXPOSED: &str = "Access-Control-Allow-Origin: *\r\n\
                        Access-Control-Expose-Headers: Content-Range, ETag, Retry-After\r\n";
 

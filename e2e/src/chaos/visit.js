@@ -1,4 +1,4 @@
-// One visit of a page: loads a model in a random way and returns the outcome.
+// One visit of a page: loads a model with random calls and returns the outcome.
 (async () => {
   const ws = await import("/pkg/weightstream.js");
   const hex = (buffer) => Array.from(new Uint8Array(buffer), (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -12,7 +12,7 @@
         else report.errors.push([String(error.code ?? ""), String(error)]);
       }
     };
-    // A load of all tensors is paused meanwhile, and ends when its loader is closed.
+    // Loads a tensor while another loader's iteration is paused. Closing that loader must end its iteration.
     const loadBesidePaused = async (loader, name, signal) => {
       const other = await ws.StreamingLoader.open(url, { ...options, signal });
       const paused = other.tensors();
@@ -25,7 +25,7 @@
         if (end.code !== "CLOSED" && !end.done) report.errors.push(["WRONG", `closed while paused: ${end}`]);
       }
     };
-    // The page transfers the memory while a tensor is loaded into it.
+    // Detaches the caller's buffer while a tensor is loaded into it.
     const loadIntoDetached = async (loader, info, signal) => {
       if (!info?.byteLength || info.components.length !== 1) return;
       const into = new ArrayBuffer(info.byteLength);
@@ -50,8 +50,8 @@
       for await (const tensor of from.tensors(options)) await take(tensor);
     };
     for (const call of calls) {
-      const { name, names, rows, prefetch, verify, together, besidePaused, patience } = call;
-      const signal = patience === undefined ? undefined : AbortSignal.timeout(patience);
+      const { name, names, rows, prefetch, verify, together, besidePaused, abortAfter } = call;
+      const signal = abortAfter === undefined ? undefined : AbortSignal.timeout(abortAfter);
       await attempt(async () => {
         if (verify) return loader.verify({ signal });
         if (together) {
@@ -75,6 +75,6 @@
     await ws.listCached(); // resolves after all earlier writes to the cache
     return report;
   };
-  const hanging = new Promise((_, reject) => setTimeout(() => reject(Error("it hangs")), 100_000));
+  const hanging = new Promise((_, reject) => setTimeout(() => reject(Error("the load hangs")), 100_000));
   Object.assign(window, ws, { visit: (...visited) => Promise.race([visit(...visited), hanging]), received: () => 0 });
 })()

@@ -1,5 +1,4 @@
-//! Workers in real browsers: what they decode and digest is what the page would have made of it, and no load fails
-//! for want of them.
+//! Workers in real browsers: they must decode and digest like the page, and loads must succeed without them.
 
 mod in_worker;
 
@@ -24,7 +23,7 @@ const MODEL: &str = "/made/model.apr";
 const TENSORS: usize = 6;
 const TENSOR_BYTES: usize = 1 << 20;
 
-/// An abort that waits for a worker would wait for ever here.
+/// The time limit of an abort. An abort that waits for a worker would never settle in this test.
 const PROMPT_MS: f64 = 1_000.0;
 
 pub fn run(project: &Project) -> Result<()> {
@@ -32,7 +31,7 @@ pub fn run(project: &Project) -> Result<()> {
     let made = tempfile::tempdir()?;
     fs::write(made.path().join("model.apr"), model(TENSORS))?;
     fs::write(made.path().join("long.apr"), model(4 * TENSORS))?;
-    // Without the worker's file, as when a bundler was not told of it.
+    // A package without the worker file, as a bundler that does not know it would produce.
     let bare = tempfile::tempdir()?;
     for file in fs::read_dir(&package)? {
         let file = file?;
@@ -50,31 +49,31 @@ pub fn run(project: &Project) -> Result<()> {
         .isolated(true)
         .bind("127.0.0.1:0")?
         .spawn();
-    // Side by side: most promises let somebody wait.
+    // The engines run concurrently, because most cases make a page wait.
     let url = &*server.url();
     thread::scope(|scope| {
-        let keep_all = |engine| scope.spawn(move || keep_all(project, engine, url));
+        let run_engine = |engine| scope.spawn(move || run_engine(project, engine, url));
         Engine::ALL
-            .map(keep_all)
+            .map(run_engine)
             .into_iter()
             .try_for_each(|thread| thread.join().unwrap_or_else(|_| bail!("the test panicked")))
     })
 }
 
-/// Checks every promise in one browser.
-fn keep_all(project: &Project, engine: Engine, url: &str) -> Result<()> {
+/// Runs every test case in one browser.
+fn run_engine(project: &Project, engine: Engine, url: &str) -> Result<()> {
     let fixtures = project.root.join("tests/fixtures");
     let page = Page { browser: Browser::launch(project, engine)?, origin: url.to_owned() };
-    let promises = PROMISES.iter().chain(&in_worker::PROMISES);
-    for (promise, check) in promises.clone() {
-        check(&page).with_context(|| format!("{engine}: {promise}"))?;
+    let cases = CASES.iter().chain(&in_worker::CASES);
+    for (name, check) in cases.clone() {
+        check(&page).with_context(|| format!("{engine}: {name}"))?;
     }
     let (files, tasks) = every_fixture(&page, &fixtures).with_context(|| engine.to_string())?;
-    let of_loaders = in_worker::every_fixture(&page, &fixtures).with_context(|| format!("{engine}, in a worker"))?;
+    let loader_files = in_worker::every_fixture(&page, &fixtures).with_context(|| format!("{engine}, in a worker"))?;
     println!(
-        "{engine}: {} promises hold; {files} files the same, by {tasks} tasks of workers; \
-         {of_loaders} by loaders in workers",
-        promises.count()
+        "{engine}: {} test cases passed; {files} files identical to mmap with {tasks} worker tasks; \
+         {loader_files} with loaders in workers",
+        cases.count()
     );
     Ok(())
 }
@@ -86,17 +85,19 @@ struct Page {
 
 type Check = fn(&Page) -> Result<()>;
 
-const PROMISES: [(&str, Check); 8] = [
-    ("a worker that dies fails no load", |page| page.survives("fails")),
-    ("a worker that falls silent fails no load", |page| page.survives("is silent")),
-    ("a page that forbids workers loads without", |page| page.goes_without("forbidden.html", "/pkg/weightstream.js")),
-    ("a page that cannot find the worker's file loads without", |page| {
+const CASES: [(&str, Check); 8] = [
+    ("a worker that crashes does not fail a load", |page| page.survives("fails")),
+    ("a worker that stops responding does not fail a load", |page| page.survives("is silent")),
+    ("a page that forbids workers loads without them", |page| {
+        page.goes_without("forbidden.html", "/pkg/weightstream.js")
+    }),
+    ("a page without the worker file loads without workers", |page| {
         page.goes_without("index.html", "/bare/weightstream.js")
     }),
-    ("an abort with jobs waiting settles promptly, and the workers go on with others", Page::aborts),
-    ("shared memory is written by workers, and a caller's own memory is never detached", Page::shares),
-    ("large tensors are digested by workers, and also where one dies", Page::digests),
-    ("a worker that loads has workers of its own; what cannot be is refused", Page::nests_and_refuses),
+    ("an abort with queued jobs settles promptly, and workers continue with other jobs", Page::aborts),
+    ("workers write to shared memory, and the caller's memory is never detached", Page::shares),
+    ("workers digest large tensors, even if one crashes", Page::digests),
+    ("a loader in a worker starts its own workers, and invalid options are rejected", Page::nests_and_refuses),
 ];
 
 impl Page {
@@ -105,84 +106,84 @@ impl Page {
         self.browser.evaluate(expression)
     }
 
-    fn survives(&self, fate: &str) -> Result<()> {
-        let told = self.fresh("index.html", &format!("survives({}, {})", json!(MODEL), json!(fate)))?;
-        let is = |name: &str| told.get(name) == Some(&json!(true));
-        ensure!(is("same") && is("happened") && is("again"), "{told}");
-        says_why(told.get("error"), "a worker")
+    fn survives(&self, failure: &str) -> Result<()> {
+        let result = self.fresh("index.html", &format!("survives({}, {})", json!(MODEL), json!(failure)))?;
+        let is = |name: &str| result.get(name) == Some(&json!(true));
+        ensure!(is("same") && is("happened") && is("again"), "{result}");
+        check_error(result.get("error"), "a worker")
     }
 
     fn goes_without(&self, page: &str, package: &str) -> Result<()> {
-        let told = self.fresh(page, &format!("goesWithout({}, {})", json!(MODEL), json!(package)))?;
-        let is = |name: &str, value: Value| told.get(name) == Some(&value);
-        ensure!(is("same", json!(true)) && is("ready", json!(0)) && is("unhandled", json!([])), "{told}");
-        ensure!(is("before", json!("none")), "{told}"); // none were asked for
-        says_why(told.get("error"), "worker")
+        let result = self.fresh(page, &format!("goesWithout({}, {})", json!(MODEL), json!(package)))?;
+        let is = |name: &str, value: Value| result.get(name) == Some(&value);
+        ensure!(is("same", json!(true)) && is("ready", json!(0)) && is("unhandled", json!([])), "{result}");
+        ensure!(is("before", json!("none")), "{result}"); // no workers were requested
+        check_error(result.get("error"), "worker")
     }
 
     fn aborts(&self) -> Result<()> {
-        let told = self.fresh("index.html", &format!("aborts({})", json!(MODEL)))?;
-        let is = |name: &str, value: Value| told.get(name) == Some(&value);
-        let number = |name: &str| told.get(name).and_then(Value::as_f64).unwrap_or(-1.0);
-        ensure!(is("outcome", json!("enough")) && is("same", json!(true)), "{told}");
-        ensure!((0.0..PROMPT_MS).contains(&number("ms")) && number("dropped") >= 1.0, "{told}");
-        // What was in their queues already they do, which is some MiB at the most.
+        let result = self.fresh("index.html", &format!("aborts({})", json!(MODEL)))?;
+        let is = |name: &str, value: Value| result.get(name) == Some(&value);
+        let number = |name: &str| result.get(name).and_then(Value::as_f64).unwrap_or(-1.0);
+        ensure!(is("outcome", json!("enough")) && is("same", json!(true)), "{result}");
+        ensure!((0.0..PROMPT_MS).contains(&number("ms")) && number("dropped") >= 1.0, "{result}");
+        // Workers complete the tasks in their queues, at most a few MiB.
         let done = TENSORS as f64..=2.0 * TENSORS as f64;
-        ensure!(done.contains(&number("done")), "{told}");
+        ensure!(done.contains(&number("done")), "{result}");
         Ok(())
     }
 
     fn shares(&self) -> Result<()> {
-        let told = self.fresh("index.html", &format!("shares({})", json!(MODEL)))?;
+        let result = self.fresh("index.html", &format!("shares({})", json!(MODEL)))?;
         let all = json!({ "isThere": true, "same": true, "byWorkers": true, "isGiven": true, "sameGiven": true });
-        ensure!(told == all, "{told}");
+        ensure!(result == all, "{result}");
         Ok(())
     }
 
     fn digests(&self) -> Result<()> {
-        let told = self.fresh("index.html", &format!("digests({})", json!(MODEL)))?;
-        let is = |name: &str, value: &str| told.get(name).and_then(Value::as_str) == Some(value);
-        ensure!(is("right", "sha256 true") && is("lost", "sha256 true"), "{told}");
-        ensure!(is("wrong", "CHECKSUM large") && is("lostAndWrong", "CHECKSUM large"), "{told}");
-        ensure!(told.get("chunks").and_then(Value::as_u64) > Some(50), "{told}");
+        let result = self.fresh("index.html", &format!("digests({})", json!(MODEL)))?;
+        let is = |name: &str, value: &str| result.get(name).and_then(Value::as_str) == Some(value);
+        ensure!(is("right", "sha256 true") && is("lost", "sha256 true"), "{result}");
+        ensure!(is("wrong", "CHECKSUM large") && is("lostAndWrong", "CHECKSUM large"), "{result}");
+        ensure!(result.get("chunks").and_then(Value::as_u64) > Some(50), "{result}");
         Ok(())
     }
 
     fn nests_and_refuses(&self) -> Result<()> {
         let nested = self.fresh("index.html", &format!("nested({})", json!(MODEL)))?;
         ensure!(nested == json!(true), "{nested}");
-        let told = self.fresh("index.html", &format!("refuses({})", json!(MODEL)))?;
+        let result = self.fresh("index.html", &format!("refuses({})", json!(MODEL)))?;
         let codes =
             json!({ "many": "INVALID_ARGUMENT", "negative": "INVALID_ARGUMENT", "withoutVectors": "UNSUPPORTED" });
-        ensure!(told == codes, "{told}");
+        ensure!(result == codes, "{result}");
         Ok(())
     }
 }
 
-/// Checks what `stats.workersError` says where workers did not do what they should.
-fn says_why(told: Option<&Value>, named: &str) -> Result<()> {
-    let error = told.and_then(Value::as_str).unwrap_or_default();
+/// Checks that `stats.workersError` is a sentence that contains `named`.
+fn check_error(result: Option<&Value>, named: &str) -> Result<()> {
+    let error = result.and_then(Value::as_str).unwrap_or_default();
     ensure!(error.contains(named) && error.contains(' '), "stats.workersError is {error:?}");
     Ok(())
 }
 
-/// Every fixture by workers and through mmap. How many there are, and how many tasks workers did.
+/// Compares every fixture between workers and mmap. Returns the number of fixtures and of tasks that workers did.
 fn every_fixture(page: &Page, fixtures: &Path) -> Result<(usize, u64)> {
-    ensure!(page.fresh("index.html", &format!("started({})", json!(MODEL)))? == true, "stats.workersError is there");
+    ensure!(page.fresh("index.html", &format!("started({})", json!(MODEL)))? == true, "stats.workersError is set");
     let models = parity::models(fixtures)?;
-    for (path, natively) in &models {
+    for (path, native) in &models {
         let url = format!("/{path}");
         let in_browser =
             page.browser.evaluate(&format!("({})({}, {{ workers: 2 }})", parity::IN_THE_PAGE, json!(url)))?;
-        parity::compare(&in_browser, natively).with_context(|| path.clone())?;
+        parity::compare(&in_browser, native).with_context(|| path.clone())?;
     }
     let tasks = page.browser.evaluate("tasksDone()")?.as_u64().unwrap_or(0);
-    ensure!(tasks > models.len() as u64, "workers did {tasks} tasks only");
+    ensure!(tasks > models.len() as u64, "workers did only {tasks} tasks");
     Ok((models.len(), tasks))
 }
 
-/// The worker as some bundlers write it: a classic script, which imports another one. `broken.classic.js` imports one
-/// that is not there.
+/// Builds the worker like some bundlers do: as a classic script that imports another one. `broken.classic.js` imports
+/// a missing script.
 fn classic_worker(project: &Project, package: &Path) -> Result<()> {
     let esbuild = npm::tool(&npm::ready(project)?, "esbuild/bin/esbuild");
     let mut bundle = esbuild;
@@ -194,7 +195,7 @@ fn classic_worker(project: &Project, package: &Path) -> Result<()> {
 }
 
 fn model(tensors: usize) -> Vec<u8> {
-    // Each byte some times, so that there is something to compress.
+    // Each byte is repeated, so that the data is compressible.
     let tensor = |seed: usize| -> Vec<u8> {
         noise(seed as u64, TENSOR_BYTES / 4).into_iter().flat_map(|byte| [byte; 4]).collect()
     };

@@ -1,13 +1,15 @@
-//! The page's side of the cache: starts the worker, and asks it. Where no worker can be started, or the one that was
-//! started does not answer, the page keeps files in IndexedDB by itself.
+//! The client of the cache: starts the worker and sends requests to it. If the worker cannot be started or does not
+//! reply, the page accesses IndexedDB itself.
 
 mod start;
 
-use super::message::Request;
+use super::backend::{CachedFile, ContentLocation};
+use super::message::{Answer, Request};
 use super::record::{read_identity, write_identity};
 use super::status::Status;
 use super::worker::Event;
-use super::{PIECE_BYTES, STRETCH_BYTES};
+use super::{PIECE_BYTES, READ_BYTES};
+use crate::browser::message::Message;
 use crate::browser::navigator::navigator;
 use crate::browser::timer::pause;
 use crate::browser::worker::Worker;
@@ -16,7 +18,7 @@ use crate::identity::Identity;
 use futures::channel::{mpsc, oneshot};
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use futures::lock::Mutex;
-use js_sys::{Array, ArrayBuffer, Function, Promise, Reflect};
+use js_sys::{ArrayBuffer, Function, Promise, Reflect};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -25,77 +27,65 @@ use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 
-/// A worker that does not answer for so long is given up: a load must not wait for its cache.
-const PATIENCE_MS: u64 = 10_000;
+/// Time limit for a reply. After it, the cache is no longer used: a load must not wait for its cache.
+const REPLY_TIMEOUT_MS: u64 = 10_000;
 
-/// So many pieces may be on their way to the disk. A disk that is slower than the network slows the load down, rather
-/// than filling the memory.
-const MAX_PIECES_ON_THEIR_WAY: usize = 16;
+/// Maximum number of pending writes. If the disk is slower than the network, the load slows down instead of filling the
+/// memory.
+const MAX_PENDING_WRITES: usize = 16;
 
-/// So many buffers for reads are kept for the next ones: what one connection has on its way, and what it takes from.
-const MAX_SPARE_STRETCHES: usize = 3;
+/// Maximum number of spare read buffers: the pending reads of one connection, and the buffer that it consumes.
+const MAX_SPARE_READ_BUFFERS: usize = 3;
 
-/// The cache, as a page asks it.
+/// A client of the cache.
 #[derive(Debug)]
 pub(crate) struct Client {
     port: RefCell<Port>,
-    /// Where files are kept, once that is known.
+    /// The location of the cache, once it is known.
     status: Mutex<Option<Status>>,
-    /// Why this page keeps them itself, where a worker should.
-    start_fault: RefCell<Option<Error>>,
-    waiting: RefCell<HashMap<u32, oneshot::Sender<Array>>>,
+    /// Why the worker could not be started.
+    start_error: RefCell<Option<Error>>,
+    waiting: RefCell<HashMap<u32, oneshot::Sender<Answer>>>,
     next_id: Cell<u32>,
-    /// Why the cache is not asked any more.
+    /// Why the cache is no longer used.
     failure: RefCell<Option<Error>>,
-    /// Buffers for pieces: fresh memory costs ten times as much as the copy into it.
+    /// Spare buffers for writes. Allocation of memory costs ten times as much as the copy into it.
     spare: RefCell<Vec<ArrayBuffer>>,
-    /// The same for what is read.
-    spare_stretches: RefCell<Vec<ArrayBuffer>>,
-    on_their_way: Cell<usize>,
-    until_there_is_room: RefCell<VecDeque<oneshot::Sender<()>>>,
-    has_asked_to_persist: Cell<bool>,
+    /// Spare buffers for reads.
+    spare_read_buffers: RefCell<Vec<ArrayBuffer>>,
+    pending_writes: Cell<usize>,
+    write_waiters: RefCell<VecDeque<oneshot::Sender<()>>>,
+    has_requested_persistence: Cell<bool>,
 }
 
-/// Who answers.
+/// The recipient of requests.
 #[derive(Debug)]
 enum Port {
     Worker(Worker),
-    /// This page itself, from what the caller gave or from IndexedDB.
-    Here(mpsc::UnboundedSender<Event>),
-    /// Nobody yet.
-    Nobody,
+    /// A task on this page, which accesses IndexedDB or the caller's cache object.
+    Page(mpsc::UnboundedSender<Event>),
+    /// Not connected yet.
+    Unconnected,
 }
 
-/// What was asked, and not yet answered.
+/// A pending reply.
 #[derive(Debug)]
 pub(crate) struct Reply {
     client: Rc<Client>,
-    answer: Result<oneshot::Receiver<Array>>,
-}
-
-/// Where a content is kept.
-#[derive(Debug)]
-pub(crate) struct Located {
-    /// Under which key,
-    pub(crate) key: String,
-    /// in which version of its file,
-    pub(crate) version: String,
-    /// from which byte on,
-    pub(crate) start: u64,
-    /// and how long it is, if all of it is there.
-    pub(crate) byte_length: Option<u64>,
+    answer: Result<oneshot::Receiver<Answer>>,
 }
 
 impl Client {
-    /// Which version of the file is kept, if one is.
+    /// Returns the cached version of the file, if any.
     pub(crate) async fn open(self: &Rc<Self>, url: &str) -> Result<Option<Identity>> {
-        let answer = self.ask(Request::Open { url: url.to_owned() }).answer().await?;
-        let version = answer.get(2).as_string();
-        Ok(version.map(|version| read_identity(&version)))
+        match self.request(Request::Open { url: url.to_owned() }).answer().await? {
+            Answer::Version(version) => Ok(version.map(|version| read_identity(&version))),
+            other => Err(unexpected(&other)),
+        }
     }
 
-    /// Asks for the first bytes of a range of that version, as many as the buffer takes: see [`Reply::bytes`]. Where
-    /// there are none, all up to `end_of_interest` is of interest.
+    /// Reads the first bytes of a range of a version into `buffer`: see [`Reply::bytes`]. If the first byte is not
+    /// cached, the worker searches for cached bytes up to `end_of_interest`.
     pub(crate) fn read(
         self: &Rc<Self>,
         url: &str,
@@ -105,20 +95,20 @@ impl Client {
         buffer: ArrayBuffer,
     ) -> Reply {
         let (url, version) = (url.to_owned(), version.to_owned());
-        self.ask(Request::Read { url, version, start: range.start, end: range.end, end_of_interest, buffer })
+        self.request(Request::Read { url, version, start: range.start, end: range.end, end_of_interest, buffer })
     }
 
-    /// Waits where too many pieces are on their way to the disk.
-    pub(crate) async fn wait_for_room(&self) {
-        while self.on_their_way.get() >= MAX_PIECES_ON_THEIR_WAY && self.failure.borrow().is_none() {
+    /// Waits while there are too many pending writes.
+    pub(crate) async fn wait_for_pending_writes(&self) {
+        while self.pending_writes.get() >= MAX_PENDING_WRITES && self.failure.borrow().is_none() {
             let (sender, receiver) = oneshot::channel();
-            self.until_there_is_room.borrow_mut().push_back(sender);
-            receiver.await.ok(); // dropped where the cache was given up
+            self.write_waiters.borrow_mut().push_back(sender);
+            receiver.await.ok(); // dropped if the cache has failed
         }
     }
 
-    /// Keeps the first `byte_length` bytes of `buffer`, which the file has from `start`. The reply needs no waiting
-    /// for.
+    /// Writes the first `byte_length` bytes of `buffer` at the offset `start` of the file. The caller need not await
+    /// the reply.
     pub(crate) fn write(
         self: &Rc<Self>,
         url: &str,
@@ -127,75 +117,73 @@ impl Client {
         byte_length: u64,
         buffer: ArrayBuffer,
     ) -> Reply {
-        self.ask_to_persist();
-        self.on_their_way.set(self.on_their_way.get() + 1);
+        self.request_persistence();
+        self.pending_writes.set(self.pending_writes.get() + 1);
         let (url, version) = (url.to_owned(), version.to_owned());
-        self.ask(Request::Write { url, version, start, byte_length, buffer })
+        self.request(Request::Write { url, version, start, byte_length, buffer })
     }
 
-    /// Notes that a write has ended.
-    pub(crate) fn written(&self) {
-        self.on_their_way.set(self.on_their_way.get().saturating_sub(1));
-        if let Some(next) = self.until_there_is_room.borrow_mut().pop_front() {
-            next.send(()).ok(); // whoever waited may have been stopped
+    /// Must be called when a write has ended.
+    pub(crate) fn write_ended(&self) {
+        self.pending_writes.set(self.pending_writes.get().saturating_sub(1));
+        if let Some(next) = self.write_waiters.borrow_mut().pop_front() {
+            next.send(()).ok(); // the waiting task may have been cancelled
         }
     }
 
-    /// Notes that bytes of a version have a content, so that they are found under any URL. No bytes at all: that it is
-    /// not to be found there any more.
+    /// Records the content ID of a range of a version, so that loads from other URLs find it. An empty range removes
+    /// the record.
     pub(crate) fn note(self: &Rc<Self>, content: &str, url: &str, version: &str, range: Range<u64>) -> Reply {
         let (content, url, version) = (content.to_owned(), url.to_owned(), version.to_owned());
         let (start, byte_length) = (range.start, range.end - range.start);
-        self.ask(Request::Note { content, url, version, start, byte_length })
+        self.request(Request::Note { content, url, version, start, byte_length })
     }
 
-    /// Where contents are kept, if they are.
-    pub(crate) async fn locate(self: &Rc<Self>, contents: &[String]) -> Result<Vec<Option<Located>>> {
-        let contents = contents.iter().map(|content| JsValue::from_str(content)).collect();
-        let places: Array = self.ask(Request::Locate { contents }).answer().await?.get(2).unchecked_into();
-        let place = |place: JsValue| {
-            let place: Array = place.dyn_into().ok()?;
-            let number = |at: u32| place.get(at).as_f64().map(|number| number as u64);
-            let (key, version, start) = (place.get(0).as_string()?, place.get(1).as_string()?, number(2)?);
-            Some(Located { key, version, start, byte_length: number(3) })
-        };
-        Ok(places.iter().map(place).collect())
+    /// Finds the locations of contents.
+    pub(crate) async fn locate(self: &Rc<Self>, contents: &[String]) -> Result<Vec<Option<ContentLocation>>> {
+        match self.request(Request::Locate { contents: contents.to_vec() }).answer().await? {
+            Answer::Locations(locations) => Ok(locations),
+            other => Err(unexpected(&other)),
+        }
     }
 
-    /// Forgets a file; only if it is of this version, where one is named.
+    /// Deletes a file. If `version` is given, deletes only that version.
     pub(crate) async fn delete(self: &Rc<Self>, url: &str, version: Option<String>) -> Result<()> {
-        self.ask(Request::Delete { url: url.to_owned(), version }).answer().await.map(drop)
+        self.request(Request::Delete { url: url.to_owned(), version }).done().await
     }
 
-    /// What is kept: an array of `[key, bytes that it takes, length of the file, milliseconds since 1970]`.
-    pub(crate) async fn list(self: &Rc<Self>) -> Result<Array> {
-        Ok(self.ask(Request::List).answer().await?.get(2).unchecked_into())
+    /// Lists the cached files.
+    pub(crate) async fn list(self: &Rc<Self>) -> Result<Vec<CachedFile>> {
+        match self.request(Request::List).answer().await? {
+            Answer::Files(files) => Ok(files),
+            other => Err(unexpected(&other)),
+        }
     }
 
-    /// Forgets everything.
+    /// Deletes all files.
     pub(crate) async fn clear(self: &Rc<Self>) -> Result<()> {
-        self.ask(Request::Clear).answer().await.map(drop)
+        self.request(Request::Clear).done().await
     }
 
-    /// A buffer of [`PIECE_BYTES`].
-    pub(crate) fn buffer(&self) -> ArrayBuffer {
+    /// Returns a buffer of [`PIECE_BYTES`].
+    pub(crate) fn piece_buffer(&self) -> ArrayBuffer {
         self.spare.borrow_mut().pop().unwrap_or_else(|| ArrayBuffer::new(PIECE_BYTES as u32))
     }
 
-    /// A buffer of [`STRETCH_BYTES`].
-    pub(crate) fn stretch(&self) -> ArrayBuffer {
-        self.spare_stretches.borrow_mut().pop().unwrap_or_else(|| ArrayBuffer::new(STRETCH_BYTES as u32))
+    /// Returns a buffer of [`READ_BYTES`].
+    pub(crate) fn read_buffer(&self) -> ArrayBuffer {
+        self.spare_read_buffers.borrow_mut().pop().unwrap_or_else(|| ArrayBuffer::new(READ_BYTES as u32))
     }
 
-    /// Takes a buffer back.
+    /// Keeps a buffer for reuse, if it has one of these lengths.
     pub(crate) fn recycle(&self, buffer: ArrayBuffer) {
-        let (spare, most) = match u64::from(buffer.byte_length()) {
-            PIECE_BYTES => (&self.spare, MAX_PIECES_ON_THEIR_WAY),
-            STRETCH_BYTES => (&self.spare_stretches, MAX_SPARE_STRETCHES),
+        let (spare, max_count) = match u64::from(buffer.byte_length()) {
+            PIECE_BYTES => (&self.spare, MAX_PENDING_WRITES),
+            READ_BYTES => (&self.spare_read_buffers, MAX_SPARE_READ_BUFFERS),
             _ => return,
         };
         let mut spare = spare.borrow_mut();
-        if spare.len() < most {
+        if spare.len() < max_count {
             spare.push(buffer);
         }
     }
@@ -204,114 +192,119 @@ impl Client {
         Client {
             port: RefCell::new(port),
             status: Mutex::default(),
-            start_fault: RefCell::default(),
+            start_error: RefCell::default(),
             waiting: RefCell::default(),
             next_id: Cell::new(1),
             failure: RefCell::default(),
             spare: RefCell::default(),
-            spare_stretches: RefCell::default(),
-            on_their_way: Cell::new(0),
-            until_there_is_room: RefCell::default(),
-            has_asked_to_persist: Cell::new(false),
+            spare_read_buffers: RefCell::default(),
+            pending_writes: Cell::new(0),
+            write_waiters: RefCell::default(),
+            has_requested_persistence: Cell::new(false),
         }
     }
 
-    fn answered(&self, answer: Array) {
-        let id = answer.get(0).as_f64().unwrap_or_default() as u32;
-        let waiting = self.waiting.borrow_mut().remove(&id);
+    fn handle_answer(&self, Message { number, body }: Message<Answer>) {
+        let waiting = self.waiting.borrow_mut().remove(&number);
         if let Some(waiting) = waiting {
-            waiting.send(answer).ok(); // whoever asked may have been stopped
+            waiting.send(body).ok(); // the requesting task may have been cancelled
         }
     }
 
-    fn ask(self: &Rc<Self>, request: Request) -> Reply {
+    fn request(self: &Rc<Self>, request: Request) -> Reply {
         Reply { client: Rc::clone(self), answer: self.post(request) }
     }
 
-    fn post(&self, request: Request) -> Result<oneshot::Receiver<Array>> {
+    fn post(&self, request: Request) -> Result<oneshot::Receiver<Answer>> {
         if let Some(failure) = &*self.failure.borrow() {
             return Err(failure.clone());
         }
-        let (message, buffer) = request.write();
-        let id = self.next_id.replace(self.next_id.get().wrapping_add(1));
-        message.unshift(&id.into());
+        let number = self.next_id.replace(self.next_id.get().wrapping_add(1));
+        let message = Message { number, body: request };
         let (sender, receiver) = oneshot::channel();
-        self.waiting.borrow_mut().insert(id, sender);
+        self.waiting.borrow_mut().insert(number, sender);
         let is_posted = match &*self.port.borrow() {
-            Port::Worker(worker) => worker.post_message(&message, &buffer.iter().collect()).is_ok(),
-            Port::Here(events) => events.unbounded_send(Event::Asked(message)).is_ok(),
-            Port::Nobody => false,
+            Port::Worker(worker) => worker.post_message(&message.encode()?, &message.body.transferred()).is_ok(),
+            Port::Page(events) => events.unbounded_send(Event::Message(message)).is_ok(),
+            Port::Unconnected => false,
         };
-        if is_posted { Ok(receiver) } else { Err(Error::new(ErrorKind::Io, "the cache takes no messages")) }
+        if is_posted { Ok(receiver) } else { Err(Error::new(ErrorKind::Io, "the cache worker accepts no messages")) }
     }
 
-    /// Asks the browser once not to clear away what is kept when the disk is full. It decides by itself, and its answer
-    /// changes nothing here.
-    fn ask_to_persist(&self) {
-        if self.has_asked_to_persist.replace(true) || matches!(*self.port.borrow(), Port::Here(_)) {
+    /// Requests persistent storage once, so that the browser does not evict the cache when the disk is full. The cache
+    /// does not depend on the result.
+    fn request_persistence(&self) {
+        if self.has_requested_persistence.replace(true) || matches!(*self.port.borrow(), Port::Page(_)) {
             return;
         }
         let storage = navigator("storage").unwrap_or_default();
-        let asked = Reflect::get(&storage, &"persist".into())
+        let promise = Reflect::get(&storage, &"persist".into())
             .and_then(|function| function.dyn_into::<Function>())
             .and_then(|function| function.call0(&storage))
             .and_then(|promise| promise.dyn_into::<Promise>());
-        if let Ok(asked) = asked {
-            spawn_local(async move { drop(JsFuture::from(asked).await) });
+        if let Ok(promise) = promise {
+            spawn_local(async move { drop(JsFuture::from(promise).await) });
         }
     }
 }
 
 impl Reply {
-    /// How many bytes came, in which buffer; where none did, from where on there are some again.
+    /// Returns the number of bytes, the position after them (or, if there are none, the end of the gap), and the
+    /// buffer.
     pub(crate) async fn bytes(self) -> Result<(u64, u64, ArrayBuffer)> {
-        let answer = self.answer().await?;
-        let numbers: Array = answer.get(2).unchecked_into();
-        let number = |at: u32| numbers.get(at).as_f64().unwrap_or_default() as u64;
-        Ok((number(0), number(1), answer.get(3).unchecked_into()))
+        match self.answer().await? {
+            Answer::Read { count, next, buffer } => Ok((count, next, buffer)),
+            other => Err(unexpected(&other)),
+        }
     }
 
-    /// The buffer that was sent, for other use.
+    /// Returns the buffer of the request for reuse.
     pub(crate) async fn buffer(self) -> Result<ArrayBuffer> {
-        Ok(self.answer().await?.get(3).unchecked_into())
+        match self.answer().await? {
+            Answer::Written { buffer } => Ok(buffer),
+            other => Err(unexpected(&other)),
+        }
     }
 
-    /// The whole answer: `[id, nothing, the answer, the buffer]`.
-    pub(crate) fn answer(self) -> LocalBoxFuture<'static, Result<Array>> {
-        self.settle().boxed_local() // or the compiler copies all of it to wherever something is asked
+    /// Waits until the request has been processed.
+    pub(crate) async fn done(self) -> Result<()> {
+        self.answer().await.map(drop)
     }
 
-    async fn settle(self) -> Result<Array> {
+    fn answer(self) -> LocalBoxFuture<'static, Result<Answer>> {
+        self.settle().boxed_local() // boxed to avoid a copy of its code at every call site
+    }
+
+    async fn settle(self) -> Result<Answer> {
         let Reply { client, answer } = self;
-        let answered = match future::select(answer?, pin!(pause(PATIENCE_MS))).await {
-            Either::Left((answered, _)) => answered.ok(),
+        let reply = match future::select(answer?, pin!(pause(REPLY_TIMEOUT_MS))).await {
+            Either::Left((reply, _)) => reply.ok(),
             Either::Right(_) => {
-                client.give_up(Error::new(ErrorKind::Io, "the cache does not answer"));
+                client.fail(Error::new(ErrorKind::Io, "the cache worker does not answer"));
                 None
             }
         };
-        let Some(answer) = answered else {
+        let Some(answer) = reply else {
             let failure = client.failure.borrow().clone();
-            return Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "the cache is gone")));
+            return Err(failure.unwrap_or_else(|| Error::new(ErrorKind::Io, "the cache worker was stopped")));
         };
-        match answer.get(1).as_string() {
-            Some(what) => {
-                if let Ok(buffer) = answer.get(3).dyn_into() {
-                    client.recycle(buffer);
-                }
-                Err(Error::new(ErrorKind::Io, what))
-            }
-            None => Ok(answer),
+        match answer {
+            Answer::Failed { message } => Err(Error::new(ErrorKind::Io, message)),
+            answer => Ok(answer),
         }
     }
 }
 
-/// A version as messages say it.
+fn unexpected(answer: &Answer) -> Error {
+    Error::new(ErrorKind::Internal, format!("the cache worker sent an unexpected answer: {answer:?}"))
+}
+
+/// Encodes a version for messages.
 pub(crate) fn version_of(identity: &Identity) -> String {
     write_identity(identity)
 }
 
-/// What [`version_of`] was of.
+/// Decodes the output of [`version_of`].
 pub(crate) fn identity_of(version: &str) -> Identity {
     read_identity(version)
 }

@@ -1,12 +1,13 @@
-//! Who answers a page: a worker, or where there can be none this page itself.
+//! Starts the cache worker, or a replacement for it on the page.
 
 use super::{Client, Port};
+use crate::browser::message::Message;
 use crate::browser::timer::pause;
 use crate::browser::worker::{self as page_worker, Worker};
-use crate::cache::Own;
+use crate::cache::UserCache;
 use crate::cache::indexed::Database;
-use crate::cache::message::Request;
-use crate::cache::shelf::Shelf;
+use crate::cache::kv_cache::KvCache;
+use crate::cache::message::{Answer, Request};
 use crate::cache::status::{Kind, Status};
 use crate::cache::worker;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,10 +20,10 @@ use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 
-/// A worker that was started and does not say so for so long never will. It takes a tenth of a second.
+/// Time limit for the start of a worker, which usually takes 0.1 s.
 const START_MS: u64 = 5_000;
 
-/// A worker that failed is replaced so often. What fails again and again is not worth the wait.
+/// Maximum number of workers that are started, counting replacements of failed ones. Repeated failures are permanent.
 const MAX_STARTS: u32 = 3;
 
 thread_local! {
@@ -31,7 +32,7 @@ thread_local! {
 }
 
 impl Client {
-    /// The cache of this page. Whether it can keep anything is said by [`Choice::open`](crate::cache::Choice::open).
+    /// The cache of this page. [`CacheOption::open`](crate::cache::CacheOption::open) checks whether it is available.
     pub(crate) fn get() -> Rc<Self> {
         let known = CLIENT.with_borrow(Option::clone);
         if let Some(client) = known
@@ -40,145 +41,149 @@ impl Client {
             return client;
         }
         STARTS.set(STARTS.get() + 1);
-        let client = Rc::new(Client::new(Port::Nobody));
+        let client = Rc::new(Client::new(Port::Unconnected));
         client.start();
         CLIENT.set(Some(Rc::clone(&client)));
         client
     }
 
-    /// IndexedDB, where others of this origin that have nothing else may have kept files: service workers, for example.
-    /// `None` where there is nothing of the kind.
-    pub(crate) async fn of_others() -> Option<Rc<Self>> {
+    /// The cache in IndexedDB, if this page uses OPFS. Other contexts of the origin without OPFS, such as service
+    /// workers, may have cached files there. `None` if the database does not exist or is the cache of this page.
+    pub(crate) async fn indexed_db_of_others() -> Option<Rc<Self>> {
         if Client::get().status().await.kind == Kind::Database || !Database::exists().await {
             return None;
         }
-        let client = Rc::new(Client::new(Port::Nobody));
-        client.serve_here(Shelf::open().boxed_local());
+        let client = Rc::new(Client::new(Port::Unconnected));
+        client.serve_on_page(KvCache::open().boxed_local());
         Some(client)
     }
 
-    /// A cache that the caller gave.
-    pub(crate) fn of(own: Own) -> Rc<Self> {
-        let client = Rc::new(Client::new(Port::Nobody));
-        client.serve_here(future::ready(Ok(Shelf::of(own))).boxed_local());
+    /// A cache object that the caller provides.
+    pub(crate) fn with_user_cache(user_cache: UserCache) -> Rc<Self> {
+        let client = Rc::new(Client::new(Port::Unconnected));
+        client.serve_on_page(future::ready(Ok(KvCache::with_user_cache(user_cache))).boxed_local());
         client
     }
 
-    /// Where files are kept. A worker that does not start is replaced by this page and IndexedDB.
+    /// Returns the location of the cache. If the worker does not start, this page accesses IndexedDB itself.
     pub(in crate::cache) fn status(self: &Rc<Self>) -> LocalBoxFuture<'_, Status> {
-        self.learn_status().boxed_local()
+        self.determine_status().boxed_local()
     }
 
-    async fn learn_status(self: &Rc<Self>) -> Status {
+    async fn determine_status(self: &Rc<Self>) -> Status {
         let mut known = self.status.lock().await;
         if let Some(status) = &*known {
             return status.clone();
         }
-        let mut told = self.ask_status().await;
-        if let Err(fault) = &told
-            && !matches!(*self.port.borrow(), Port::Here(_))
+        let mut result = self.request_status().await;
+        if let Err(error) = &result
+            && !matches!(*self.port.borrow(), Port::Page(_))
         {
-            self.do_without_worker(fault.clone());
-            told = self.ask_status().await;
+            self.replace_worker(error.clone());
+            result = self.request_status().await;
         }
-        let status = told.unwrap_or_else(|fault| Status::nothing(&fault));
+        let status = result.unwrap_or_else(|error| Status::unavailable(&error));
         *known = Some(status.clone());
         status
     }
 
-    /// Why there is no worker, although there should be one.
-    pub(in crate::cache) fn start_fault(&self) -> Option<Error> {
-        self.start_fault.borrow().clone()
+    /// Why the worker could not be started.
+    pub(in crate::cache) fn start_error(&self) -> Option<Error> {
+        self.start_error.borrow().clone()
     }
 
-    /// Starts the worker. Whether it really starts turns out later.
+    /// Starts the worker. A failure may be reported later.
     fn start(self: &Rc<Self>) {
-        let is_there = |name: &str| Reflect::has(&js_sys::global(), &name.into()).unwrap_or(false);
-        if !is_there("Worker") {
-            return self.serve_here(Shelf::open().boxed_local()); // in service workers, for example
+        let exists = |name: &str| Reflect::has(&js_sys::global(), &name.into()).unwrap_or(false);
+        if !exists("Worker") {
+            return self.serve_on_page(KvCache::open().boxed_local()); // in service workers, for example
         }
         match page_worker::start("cache") {
             Ok(worker) => {
                 self.listen(&worker);
                 self.port.replace(Port::Worker(worker));
             }
-            Err(cause) => self.do_without_worker(no_worker(&text_of(&cause))),
+            Err(cause) => self.replace_worker(worker_error(&text_of(&cause))),
         }
     }
 
-    fn do_without_worker(self: &Rc<Self>, fault: Error) {
-        self.give_up(fault.clone());
+    fn replace_worker(self: &Rc<Self>, error: Error) {
+        self.fail(error.clone());
         self.failure.take();
-        self.start_fault.replace(Some(fault));
-        self.serve_here(Shelf::open().boxed_local());
+        self.start_error.replace(Some(error));
+        self.serve_on_page(KvCache::open().boxed_local());
     }
 
-    fn serve_here(self: &Rc<Self>, shelf: LocalBoxFuture<'static, Result<Shelf>>) {
+    fn serve_on_page(self: &Rc<Self>, cache: LocalBoxFuture<'static, Result<KvCache>>) {
         let (sender, events) = mpsc::unbounded();
-        self.port.replace(Port::Here(sender));
-        let asking = Rc::downgrade(self);
-        let answer = move |answer, _| {
-            if let Some(client) = asking.upgrade() {
-                client.answered(answer);
+        self.port.replace(Port::Page(sender));
+        let weak_client = Rc::downgrade(self);
+        let answer = move |answer| {
+            if let Some(client) = weak_client.upgrade() {
+                client.handle_answer(answer);
             }
         };
-        let why_not_files = self.start_fault();
-        spawn_local(async move { worker::run_shelf(shelf.await, why_not_files, events, Box::new(answer)).await });
+        let opfs_error = self.start_error();
+        spawn_local(async move { worker::run_kv_cache(cache.await, opfs_error, events, Box::new(answer)).await });
     }
 
-    fn ask_status(self: &Rc<Self>) -> LocalBoxFuture<'_, Result<Status>> {
+    fn request_status(self: &Rc<Self>) -> LocalBoxFuture<'_, Result<Status>> {
         self.await_status().boxed_local()
     }
 
     async fn await_status(self: &Rc<Self>) -> Result<Status> {
-        let answered = self.post(Request::Status)?;
-        let fault = match future::select(answered, pin!(pause(START_MS))).await {
-            Either::Left((Ok(answer), _)) => return Status::read(answer.get(2)).ok_or_else(|| no_worker("")),
+        let reply = self.post(Request::Status)?;
+        let error = match future::select(reply, pin!(pause(START_MS))).await {
+            Either::Left((Ok(Answer::Status(status)), _)) => return Ok(status),
+            Either::Left((Ok(_), _)) => None,
             Either::Left((Err(_), _)) => self.failure.borrow().clone(),
-            Either::Right(_) => Some(no_worker("it does not answer")),
+            Either::Right(_) => Some(worker_error("it does not answer")),
         };
-        Err(fault.unwrap_or_else(|| no_worker("")))
+        Err(error.unwrap_or_else(|| worker_error("")))
     }
 
     fn listen(self: &Rc<Self>, worker: &Worker) {
         let client = Rc::clone(self);
-        let answered = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
-            client.answered(Reflect::get(&event, &"data".into()).unwrap_or_default().unchecked_into());
+        let on_message = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
+            match Message::decode(Reflect::get(&event, &"data".into()).unwrap_or_default()) {
+                Ok(answer) => client.handle_answer(answer),
+                Err(error) => client.fail(error),
+            }
         });
-        worker.set_onmessage(&answered.into_js_value());
+        worker.set_onmessage(&on_message.into_js_value());
         let client = Rc::clone(self);
-        let failed = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
-            // What nobody handles goes on to the page, or to the worker that loads, and is an error of that.
+        let on_error = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
+            // An unhandled error event would be reported as an error of the page or of the worker that loads.
             let prevent =
                 Reflect::get(&event, &"preventDefault".into()).and_then(|method| method.dyn_into::<Function>());
             prevent.and_then(|method| method.call0(&event)).ok();
             if matches!(*client.port.borrow(), Port::Worker(_)) {
-                client.give_up(no_worker(&text_of(&event)));
+                client.fail(worker_error(&text_of(&event)));
             }
         });
-        worker.set_onerror(&failed.into_js_value());
+        worker.set_onerror(&on_error.into_js_value());
     }
 
-    pub(super) fn give_up(&self, error: Error) {
+    pub(super) fn fail(&self, error: Error) {
         self.failure.borrow_mut().get_or_insert(error);
         self.waiting.borrow_mut().clear();
-        self.until_there_is_room.borrow_mut().clear();
+        self.write_waiters.borrow_mut().clear();
         if let Port::Worker(worker) = &*self.port.borrow() {
             page_worker::end(worker);
         }
     }
 }
 
-fn no_worker(reason: &str) -> Error {
+fn worker_error(reason: &str) -> Error {
     let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
     let what = format!(
-        "the cache's worker failed{reason}; check that weightstream.worker.js is served, is bundled as a module and is \
+        "the cache worker failed{reason}; check that weightstream.worker.js is served, is bundled as a module and is \
          allowed by the page"
     );
     Error::new(ErrorKind::Io, what)
 }
 
-/// What an exception or an error event says.
+/// The message of an exception or an error event.
 fn text_of(cause: &JsValue) -> String {
     Reflect::get(cause, &"message".into()).ok().and_then(|text| text.as_string()).unwrap_or_default()
 }

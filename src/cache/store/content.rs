@@ -1,18 +1,17 @@
-//! Where contents are kept: bytes that are known by their digest.
+//! The content index of the store.
 
-use super::{CONTENTS, OpenContents, Store, name_of, now_ms};
-use crate::cache::contents::{Content, Contents, Place};
+use super::super::backend::ContentLocation;
+use super::{CONTENTS, OpenContentIndex, Store, name_of, now_ms};
+use crate::cache::content_index::{ContentId, ContentIndex, Location};
 use crate::cache::opfs::SyncFile;
 use crate::error::Result;
-use js_sys::Array;
 use std::ops::Range;
-use wasm_bindgen::JsValue;
 
 impl Store {
-    /// Notes that bytes of a version have a content.
+    /// Records the content ID of a range of a version.
     pub(super) async fn note_content(
         &mut self,
-        content: &Content,
+        content: &ContentId,
         url: &str,
         version: &str,
         range: Range<u64>,
@@ -21,53 +20,59 @@ impl Store {
         let open = self.open(&name, false).await?.filter(|open| open.version.as_deref() == Some(version));
         let Some(generation) = open.and_then(|open| open.log.generation()) else { return Ok(()) };
         let Ok(log) = name.as_bytes().try_into() else { return Ok(()) };
-        let place = Place { log, generation, start: range.start, byte_length: range.end - range.start };
+        let location = Location { log, generation, start: range.start, byte_length: range.end - range.start };
         match self.contents(true).await? {
-            Some(list) => list.add(*content, place),
+            Some(list) => list.add(*content, location),
             None => Ok(()),
         }
     }
 
-    /// Of each content `[URL, version, where it begins, its length]`, or nothing; no length where not all of it is
-    /// there.
-    pub(super) async fn locate_contents(&mut self, contents: &[Option<Content>]) -> Result<Array> {
-        let found = Array::new();
+    /// Returns the location of each content that is found.
+    pub(super) async fn locate_contents(
+        &mut self,
+        contents: &[Option<ContentId>],
+    ) -> Result<Vec<Option<ContentLocation>>> {
+        let mut found = Vec::new();
         for content in contents {
-            let place = match (content, self.contents(false).await?) {
+            let location = match (content, self.contents(false).await?) {
                 (Some(content), Some(list)) => list.find(content).copied(),
                 _ => None,
             };
-            let place = match place {
-                Some(place) => self.describe(&place).await?,
+            found.push(match location {
+                Some(location) => self.describe(&location).await?,
                 None => None,
-            };
-            found.push(&place.map_or(JsValue::UNDEFINED, JsValue::from));
+            });
         }
         Ok(found)
     }
 
-    async fn contents(&mut self, make: bool) -> Result<Option<&mut Contents<SyncFile>>> {
+    async fn contents(&mut self, create_file: bool) -> Result<Option<&mut ContentIndex<SyncFile>>> {
         if self.contents.is_none() {
             let lock = self.lock(CONTENTS).await?;
-            let Some(file) = self.folder.file(CONTENTS, make).await? else { return Ok(None) };
-            self.contents = Some(OpenContents { list: Contents::open(file)?, _lock: lock });
+            let Some(file) = self.directory.file(CONTENTS, create_file).await? else { return Ok(None) };
+            self.contents = Some(OpenContentIndex { list: ContentIndex::open(file)?, _lock: lock });
         }
         Ok(self.contents.as_mut().map(|contents| &mut contents.list))
     }
 
-    /// `[URL, version, where it begins, its length]` of what is at a place, if the log is still the one that was meant.
-    async fn describe(&mut self, place: &Place) -> Result<Option<Array>> {
-        let range = place.start..place.start.saturating_add(place.byte_length);
+    /// Returns the location with its key and version, if its log still has the same generation.
+    async fn describe(&mut self, location: &Location) -> Result<Option<ContentLocation>> {
+        let range = location.start..location.start.saturating_add(location.byte_length);
         if range.is_empty() {
-            return Ok(None); // it turned out not to be there
+            return Ok(None); // the content was not found there before
         }
-        let name = String::from_utf8_lossy(&place.log).into_owned();
-        let open = self.open(&name, false).await?.filter(|open| open.log.generation() == Some(place.generation));
+        let name = String::from_utf8_lossy(&location.log).into_owned();
+        let open = self.open(&name, false).await?.filter(|open| open.log.generation() == Some(location.generation));
         Ok(open.and_then(|open| {
-            open.log.touch(now_ms()).ok()?; // it is in use, if under another name
+            open.log.touch(now_ms()).ok()?; // counts as used, although under another URL
             let (url, version) = (open.log.description()?.url.as_str(), open.version.as_deref()?);
-            let length = if open.log.has(&range) { (place.byte_length as f64).into() } else { JsValue::UNDEFINED };
-            Some(Array::of4(&url.into(), &version.into(), &(place.start as f64).into(), &length))
+            let byte_length = open.log.has(&range).then_some(location.byte_length);
+            Some(ContentLocation {
+                key: url.to_owned(),
+                version: version.to_owned(),
+                start: location.start,
+                byte_length,
+            })
         }))
     }
 }

@@ -1,16 +1,16 @@
-//! The logs of all files, those that this worker has open and those in the folder.
+//! The cache in OPFS: a directory with one log per file.
 //!
-//! A log is open in one worker at a time: whoever has it open holds a Web Lock of its name. A worker that wants a log
-//! which another has calls for it on a channel that all of them hear, and is given it between two requests.
+//! Only one worker at a time has a log open, and it holds a Web Lock of that name. A worker that needs a log which
+//! another worker has open requests it on a `BroadcastChannel`. The other worker closes the log between two requests.
 
 mod content;
-mod room;
+mod eviction;
 
-use super::contents::{Content, Contents};
-use super::keep::Keep;
-use super::log::{self, Description, Found, GLANCE_BYTES, Log};
+use super::backend::{CacheBackend, CachedFile, ContentLocation};
+use super::content_index::{ContentId, ContentIndex};
+use super::log::{self, Description, Found, Log, MAX_HEADER_BYTES};
 use super::memory;
-use super::opfs::{Entry, Folder, SyncFile, failed};
+use super::opfs::{Directory, Entry, SyncFile, storage_error};
 use super::record::{name_of, read_identity, write_identity};
 use super::status::Kind;
 use crate::browser::lock::Lock;
@@ -18,31 +18,32 @@ use crate::browser::timer::pause;
 use crate::error::{ErrorKind, Result};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use futures::future::{self, Either};
-use js_sys::{Array, ArrayBuffer, Date, Math, Uint8Array};
+use js_sys::{ArrayBuffer, Date, Math, Uint8Array};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::pin::pin;
 use wasm_bindgen::prelude::*;
 
-/// So many logs are open at once: more than a loader has connections, each of which may read another file.
+/// Maximum number of open logs. A loader has fewer connections, each of which may read another file.
 const MAX_OPEN: usize = 8;
 
-/// The list of contents, among the logs.
+/// The file name of the content index, which is in the same directory as the logs.
 const CONTENTS: &str = "contents";
 
-/// How often a worker that waits calls for a log: whoever has it may have got it after the last call.
+/// Interval at which a waiting worker repeats its request for a log. Another worker may have opened the log since the
+/// last request.
 const CALL_INTERVAL_MS: u64 = 100;
 
-/// All that is kept.
+/// The cache in OPFS.
 pub(super) struct Store {
-    folder: Folder,
+    directory: Directory,
     is_in_memory: bool,
     open: HashMap<String, Open>,
-    contents: Option<OpenContents>,
+    contents: Option<OpenContentIndex>,
     channel: BroadcastChannel,
-    /// How many bytes can be written before asking again.
-    room_bytes: u64,
-    /// What was used since is not removed to make room.
+    /// Number of bytes that may be written before the next query of the storage estimate.
+    available_bytes: u64,
+    /// Files that were used after this time are not evicted.
     started_ms: u64,
 }
 
@@ -55,28 +56,28 @@ struct Open {
     is_dirty: bool,
 }
 
-struct OpenContents {
-    list: Contents<SyncFile>,
+struct OpenContentIndex {
+    list: ContentIndex<SyncFile>,
     _lock: Lock,
 }
 
 impl Store {
     pub(super) async fn new(channel: BroadcastChannel) -> Result<Self> {
-        let folder = Folder::open().await?;
+        let directory = Directory::open().await?;
         let is_in_memory = memory::is_in_memory().await;
         Ok(Store {
-            folder,
+            directory,
             is_in_memory,
             open: HashMap::new(),
             contents: None,
             channel,
-            room_bytes: 0,
+            available_bytes: 0,
             started_ms: now_ms(),
         })
     }
 }
 
-impl Keep for Store {
+impl CacheBackend for Store {
     fn kind(&self) -> Kind {
         if self.is_in_memory { Kind::Memory } else { Kind::Files }
     }
@@ -121,10 +122,10 @@ impl Keep for Store {
 
     async fn write(&mut self, url: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()> {
         let name = name_of(url);
-        self.make_room(bytes.len() as u64 + GLANCE_BYTES, &name).await?;
+        self.reserve(bytes.len() as u64 + MAX_HEADER_BYTES, &name).await?;
         loop {
             match self.append(url, &name, version, start, bytes).await {
-                // Browsers set more aside than they are asked for, so that there may be less room than they say.
+                // Browsers reserve more than is written, so there may be less space than the storage estimate says.
                 Err(error) if error.kind == ErrorKind::Limit && self.remove_oldest(&name).await? => {}
                 outcome => return outcome,
             }
@@ -140,34 +141,36 @@ impl Keep for Store {
             }
         }
         let lock = self.lock(&name).await?;
-        self.folder.remove(&name).await?;
+        self.directory.remove(&name).await?;
         drop(lock);
         Ok(())
     }
 
-    async fn list(&self) -> Result<Array> {
-        let list = Array::new();
-        for entry in self.folder.entries().await? {
-            if let Some((description, last_used_ms)) = glance(&entry).await {
-                let file_length =
-                    description.identity.length.map_or(JsValue::UNDEFINED, |length| (length as f64).into());
-                let (byte_length, last_used) = (entry.byte_length as f64, last_used_ms as f64);
-                list.push(&Array::of4(&description.url.into(), &byte_length.into(), &file_length, &last_used.into()));
+    async fn list(&self) -> Result<Vec<CachedFile>> {
+        let mut list = Vec::new();
+        for entry in self.directory.entries().await? {
+            if let Some((description, last_used_ms)) = read_header(&entry).await {
+                list.push(CachedFile {
+                    key: description.url,
+                    cached_bytes: entry.byte_length,
+                    byte_length: description.identity.length,
+                    last_used_ms,
+                });
             }
         }
         Ok(list)
     }
 
     async fn clear(&mut self) -> Result<()> {
-        for entry in self.folder.entries().await? {
+        for entry in self.directory.entries().await? {
             let lock = self.lock(&entry.name).await?;
-            self.folder.remove(&entry.name).await?;
+            self.directory.remove(&entry.name).await?;
             drop(lock);
         }
         Ok(())
     }
 
-    fn give_up(&mut self, name: &str) {
+    fn release(&mut self, name: &str) {
         if name == CONTENTS {
             self.contents = None;
         }
@@ -178,19 +181,19 @@ impl Keep for Store {
         !self.open.is_empty() || self.contents.is_some()
     }
 
-    fn rest(&mut self) {
+    fn close_all(&mut self) {
         for open in self.open.values_mut().filter(|open| open.is_dirty) {
-            open.log.flush().ok(); // whoever reads it next finds out whether it is there
+            open.log.flush().ok(); // the next reader detects missing bytes
         }
         self.open.clear();
         self.contents = None;
     }
 
-    async fn note(&mut self, content: &Content, url: &str, version: &str, range: Range<u64>) -> Result<()> {
+    async fn note(&mut self, content: &ContentId, url: &str, version: &str, range: Range<u64>) -> Result<()> {
         self.note_content(content, url, version, range).await
     }
 
-    async fn locate(&mut self, contents: &[Option<Content>]) -> Result<Array> {
+    async fn locate(&mut self, contents: &[Option<ContentId>]) -> Result<Vec<Option<ContentLocation>>> {
         self.locate_contents(contents).await
     }
 }
@@ -209,10 +212,10 @@ impl Store {
         open.log.append(start, bytes)
     }
 
-    async fn open(&mut self, name: &str, make: bool) -> Result<Option<&mut Open>> {
+    async fn open(&mut self, name: &str, create_file: bool) -> Result<Option<&mut Open>> {
         if !self.open.contains_key(name) {
             let lock = self.lock(name).await?;
-            let Some(file) = self.folder.file(name, make).await? else { return Ok(None) };
+            let Some(file) = self.directory.file(name, create_file).await? else { return Ok(None) };
             let log = Log::open(file)?;
             let version = log.description().map(|description| write_identity(&description.identity));
             if self.open.len() >= MAX_OPEN
@@ -235,21 +238,21 @@ impl Store {
         Some(oldest.0.clone())
     }
 
-    /// Waits until nobody has the log open, and keeps it so.
+    /// Waits until no worker has the log open, and locks it.
     async fn lock(&mut self, name: &str) -> Result<Lock> {
-        self.give_up(name);
+        self.release(name);
         let lock_name = lock_name(name);
-        if let Some(lock) = Lock::try_now(&lock_name).await.map_err(failed)? {
+        if let Some(lock) = Lock::try_now(&lock_name).await.map_err(storage_error)? {
             return Ok(lock);
         }
-        // Whoever waits holds nothing: so no two workers wait for each other.
+        // A waiting worker holds no locks, so that two workers cannot deadlock.
         self.open.clear();
         self.contents = None;
         let mut waiting = pin!(Lock::wait(&lock_name));
         loop {
             self.channel.post_message(&name.into());
             match future::select(waiting.as_mut(), pin!(pause(CALL_INTERVAL_MS))).await {
-                Either::Left((lock, _)) => return lock.map_err(failed),
+                Either::Left((lock, _)) => return lock.map_err(storage_error),
                 Either::Right(_) => {}
             }
         }
@@ -258,7 +261,7 @@ impl Store {
 
 #[wasm_bindgen]
 extern "C" {
-    /// What all workers of an origin hear.
+    /// A channel to all workers of the origin.
     pub(super) type BroadcastChannel;
     #[wasm_bindgen(constructor, catch)]
     pub(super) fn new(name: &str) -> Result<BroadcastChannel, JsValue>;
@@ -268,8 +271,8 @@ extern "C" {
     pub(super) fn set_onmessage(this: &BroadcastChannel, listener: &JsValue);
 }
 
-async fn glance(entry: &Entry) -> Option<(Description, u64)> {
-    log::glance(&entry.first_bytes(GLANCE_BYTES).await.ok()?)
+async fn read_header(entry: &Entry) -> Option<(Description, u64)> {
+    log::parse_header(&entry.first_bytes(MAX_HEADER_BYTES).await.ok()?)
 }
 
 fn lock_name(name: &str) -> String {

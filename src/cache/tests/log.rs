@@ -1,8 +1,8 @@
-//! The log that a cached file lies in, over a disk that forgets writes, tears them and flips bits.
+//! `Log` over a disk that loses and tears writes, and flips bits.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use crate::cache::contents::{Contents, Place};
+use crate::cache::content_index::{ContentIndex, Location};
 use crate::cache::log::{Description, Found, Log};
 use crate::cache::storage::Storage;
 use crate::identity::Identity;
@@ -10,13 +10,13 @@ use crate::{Error, ErrorKind, Result};
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// A disk that holds what was flushed, and what was written since in pieces that a crash may lose.
+/// A disk with flushed bytes, and with unflushed writes that a crash may lose.
 #[derive(Debug, Clone, Default)]
 struct Disk {
     bytes: Vec<u8>,
     flushed: Vec<u8>,
     unflushed: Vec<Change>,
-    room: Option<usize>,
+    capacity: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ impl Change {
 }
 
 impl Disk {
-    /// What a power failure leaves: of each write since the last flush, in any order, the start, or nothing of it.
+    /// The disk after a power failure: each unflushed write is kept, lost, or truncated, independently of the others.
     fn crash(&self, kept: &[u8]) -> Disk {
         let mut bytes = self.flushed.clone();
         for (change, kept) in self.unflushed.iter().zip(kept.iter().cycle()) {
@@ -69,8 +69,8 @@ impl Storage for Disk {
 
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         let end = at as usize + bytes.len();
-        if self.room.is_some_and(|room| end > room) {
-            let fits = self.room.unwrap_or(0).saturating_sub(at as usize);
+        if self.capacity.is_some_and(|capacity| end > capacity) {
+            let fits = self.capacity.unwrap_or(0).saturating_sub(at as usize);
             self.change(Change::Write(at as usize, bytes[..fits].to_vec()));
             return Err(Error::new(ErrorKind::Limit, "the disk is full"));
         }
@@ -95,7 +95,7 @@ impl Storage for Disk {
 
 const FILE_BYTES: u64 = 400;
 
-/// The file's content: each version differs from the others in nearly every byte.
+/// The bytes of a version of the file. Versions differ in nearly every byte.
 fn content(version: u8, range: Range<u64>) -> Vec<u8> {
     range.map(|at| (at as u8).wrapping_mul(31) ^ version.wrapping_mul(97)).collect()
 }
@@ -109,7 +109,7 @@ fn version(log: &Log<Disk>) -> Option<u8> {
     (0..=u8::MAX).find(|version| log.description() == Some(&description(*version)))
 }
 
-/// Reads all that is there and checks every byte; gives how many there are.
+/// Reads all cached bytes and verifies them. Returns their number.
 fn check(log: &mut Log<Disk>) -> u64 {
     let Some(version) = version(log) else { return 0 };
     let (mut position, mut count) = (0, 0);
@@ -130,15 +130,15 @@ fn check(log: &mut Log<Disk>) -> u64 {
     count
 }
 
-fn begun(disk: Disk) -> Log<Disk> {
+fn new_log(disk: Disk) -> Log<Disk> {
     let mut log = Log::open(disk).unwrap();
     log.begin(description(1), 1, 0).unwrap();
     log
 }
 
 #[test]
-fn what_was_kept_is_there_after_reopening() {
-    let mut log = begun(Disk::default());
+fn pieces_survive_reopening() {
+    let mut log = new_log(Disk::default());
     log.append(10, &content(1, 10..50)).unwrap();
     log.append(200, &content(1, 200..201)).unwrap();
     let mut log = Log::open(log.into_storage()).unwrap();
@@ -149,8 +149,8 @@ fn what_was_kept_is_there_after_reopening() {
 }
 
 #[test]
-fn what_is_there_is_not_written_again() {
-    let mut log = begun(Disk::default());
+fn cached_ranges_are_not_written_again() {
+    let mut log = new_log(Disk::default());
     log.append(0, &content(1, 0..100)).unwrap();
     let before = log.into_storage();
     let mut log = Log::open(before.clone()).unwrap();
@@ -159,8 +159,8 @@ fn what_is_there_is_not_written_again() {
 }
 
 #[test]
-fn a_log_that_begins_anew_has_nothing_of_the_old_version() {
-    let mut log = begun(Disk::default());
+fn begin_discards_the_old_version() {
+    let mut log = new_log(Disk::default());
     log.append(0, &content(1, 0..400)).unwrap();
     log.begin(description(2), 2, 0).unwrap();
     log.append(100, &content(2, 100..150)).unwrap();
@@ -169,8 +169,8 @@ fn a_log_that_begins_anew_has_nothing_of_the_old_version() {
 }
 
 #[test]
-fn a_full_disk_loses_nothing_that_was_kept() {
-    let mut log = begun(Disk { room: Some(300), ..Disk::default() });
+fn a_full_disk_keeps_earlier_pieces() {
+    let mut log = new_log(Disk { capacity: Some(300), ..Disk::default() });
     log.append(0, &content(1, 0..50)).unwrap();
     assert_eq!(log.append(50, &content(1, 50..400)).unwrap_err().kind, ErrorKind::Limit);
     assert_eq!(check(&mut log), 50);
@@ -181,7 +181,7 @@ fn a_full_disk_loses_nothing_that_was_kept() {
 }
 
 #[test]
-fn what_is_no_log_is_an_empty_one() {
+fn an_invalid_log_is_empty() {
     for bytes in [vec![], vec![0; 1000], b"WSCACHE1".to_vec(), vec![0xff; 36]] {
         let mut log = Log::open(Disk { bytes, ..Disk::default() }).unwrap();
         assert_eq!(log.description(), None);
@@ -216,7 +216,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn whatever_happens_to_the_disk_the_bytes_are_right_or_missing(steps in prop::collection::vec(step(), 1..40)) {
+    fn reads_from_a_damaged_disk_are_correct_or_missing(steps in prop::collection::vec(step(), 1..40)) {
         let mut log = Log::open(Disk::default()).unwrap();
         for (generation, step) in steps.into_iter().enumerate() {
             match step {
@@ -246,8 +246,11 @@ proptest! {
     }
 
     #[test]
-    fn a_crash_loses_only_what_was_not_flushed(appends in prop::collection::vec((0..FILE_BYTES, 1u64..60), 1..10), kept in prop::collection::vec(any::<u8>(), 1..20)) {
-        let mut log = begun(Disk::default());
+    fn a_crash_loses_only_unflushed_pieces(
+        appends in prop::collection::vec((0..FILE_BYTES, 1u64..60), 1..10),
+        kept in prop::collection::vec(any::<u8>(), 1..20),
+    ) {
+        let mut log = new_log(Disk::default());
         let (before, after) = appends.split_at(appends.len() / 2);
         let append = |log: &mut Log<Disk>, (start, length): &(u64, u64)| {
             log.append(*start, &content(1, *start..(start + length).min(FILE_BYTES))).unwrap();
@@ -263,16 +266,16 @@ proptest! {
 
 proptest! {
     #[test]
-    fn a_list_of_contents_says_after_a_crash_what_it_said_or_nothing(
+    fn a_crash_never_corrupts_the_content_index(
         added in prop::collection::vec((0u8..5, any::<u64>()), 0..20),
         kept in prop::collection::vec(any::<u8>(), 1..20),
         flip in any::<prop::sample::Index>(),
     ) {
-        let place = |start| Place { log: [7; 32], generation: start, start, byte_length: 9 };
-        let mut list = Contents::open(Disk::default()).unwrap();
+        let location = |start| Location { log: [7; 32], generation: start, start, byte_length: 9 };
+        let mut list = ContentIndex::open(Disk::default()).unwrap();
         for &(content, start) in &added {
-            list.add([content; 32], place(start)).unwrap();
-            prop_assert_eq!(list.find(&[content; 32]), Some(&place(start)));
+            list.add([content; 32], location(start)).unwrap();
+            prop_assert_eq!(list.find(&[content; 32]), Some(&location(start)));
         }
         let disk = list.into_storage();
         let mut damaged = disk.crash(&kept);
@@ -280,15 +283,17 @@ proptest! {
             let at = flip.index(damaged.bytes.len());
             damaged.bytes[at] ^= 1;
         }
-        let list = Contents::open(disk).unwrap();
+        let list = ContentIndex::open(disk).unwrap();
         for (content, _) in &added {
             let last = added.iter().rfind(|(other, _)| other == content).unwrap().1;
-            prop_assert_eq!(list.find(&[*content; 32]), Some(&place(last)));
+            prop_assert_eq!(list.find(&[*content; 32]), Some(&location(last)));
         }
-        let list = Contents::open(damaged).unwrap();
+        let list = ContentIndex::open(damaged).unwrap();
         for content in 0..5 {
             let found = list.find(&[content; 32]);
-            prop_assert!(found.is_none_or(|found| added.contains(&(content, found.start)) && *found == place(found.start)));
+            prop_assert!(
+                found.is_none_or(|found| added.contains(&(content, found.start)) && *found == location(found.start))
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the cache promises of its log and of key-value stores, natively.
+//! Native tests of the log and of the cache in key-value stores.
 
-mod keyed;
+mod chunked_kv;
 mod log;

@@ -1,5 +1,6 @@
-//! What can be checked beside the digests of chunks. IHSH (AIP-0001): a digest of the header, the table of contents and
-//! the names, with the digests of chunks as zeros. PHSH (AIP-0002): digests of the pages of a shard.
+//! Integrity checks in addition to the digests of chunks. IHSH (AIP-0001): a digest of the header, the table of
+//! contents and the names, computed with the digests of chunks set to zero. PHSH (AIP-0002): digests of the pages of a
+//! shard.
 
 use super::toc::{Chunk, ENTRY_BYTES, Toc};
 use crate::codec::digest::{self, Hasher, from_hex};
@@ -12,13 +13,13 @@ use crate::window::{Stop, Window};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// Where an entry has the digest of its chunk.
+/// The offset of the chunk's digest in an entry of the table of contents.
 const DIGEST_OFFSET: u64 = 48;
 
-/// As much of another shard's name is in a message.
+/// The maximum length of another shard's name in an error message.
 const MAX_NAME_CHARS: usize = 100;
 
-/// Compares the digest with what it covers, in files that have one.
+/// Verifies the digest of the control data, if the file has one.
 pub(super) fn check_control(
     window: &Window,
     toc: &Toc,
@@ -41,7 +42,7 @@ pub(super) fn check_control(
     let algorithm = stated.get("algo").and_then(Value::as_str).unwrap_or("an unnamed algorithm");
     if algorithm != "blake3-256" || !is_all {
         let what =
-            format!("the control integrity covers {end} bytes by {algorithm}, not all before the chunks by blake3-256");
+            format!("the control integrity covers {end} bytes with {algorithm}, not all control data with blake3-256");
         return Err(malformed(what).at(chunk.range.clone()).into());
     }
     let digest = stated.get("digest").and_then(Value::as_str).and_then(from_hex);
@@ -61,12 +62,12 @@ pub(super) fn check_control(
     })
 }
 
-/// The start or the end of a range, which are two numbers.
+/// Returns the start (`at` 0) or the end (`at` 1) of a range, which is an array of two numbers.
 fn bound(range: &Value, at: usize) -> Option<u64> {
     range.get(at)?.as_u64()
 }
 
-/// Where the digests of the pages of shards are, by the names of the shards.
+/// Maps the name of each shard to the chunk that holds its page digests.
 pub(super) fn page_tables<'t>(toc: &'t Toc) -> HashMap<&'t str, &'t Chunk<'t>> {
     let tables = toc.all(*b"PHSH").filter_map(|chunk| Some((chunk.name.strip_suffix(".phsh")?, chunk)));
     let mut by_shard = HashMap::new();
@@ -74,22 +75,22 @@ pub(super) fn page_tables<'t>(toc: &'t Toc) -> HashMap<&'t str, &'t Chunk<'t>> {
     by_shard
 }
 
-/// Where the digests of a shard's pages are, if it has some.
+/// Returns the location of a shard's page digests, if it has any.
 pub(super) fn page_table(tables: &HashMap<&str, &Chunk>, shard: &Chunk) -> Option<PageTable> {
     let table = tables.get(shard.name)?;
     Some(PageTable { over: shard.range.clone(), at: table.range.clone() })
 }
 
-/// Reads them.
+/// Reads the page digests of a shard.
 pub(super) fn page_digests(window: &Window, table: &PageTable) -> Result<Pages, Stop> {
     let toc = Toc::read(window)?;
-    let gone = || malformed("the digests of its pages are not in the table of contents").at(table.at.clone());
-    let chunk = toc.all(*b"PHSH").find(|chunk| chunk.range == table.at).ok_or_else(gone)?;
-    let shard = toc.all(*b"WTSH").find(|chunk| chunk.range == table.over).ok_or_else(gone)?;
+    let missing = || malformed("the table of contents does not list its page digests").at(table.at.clone());
+    let chunk = toc.all(*b"PHSH").find(|chunk| chunk.range == table.at).ok_or_else(missing)?;
+    let shard = toc.all(*b"WTSH").find(|chunk| chunk.range == table.over).ok_or_else(missing)?;
     let (mut shard_name, mut page_bytes, mut digests) = (None, None, Vec::new());
     let mut budget = Budget::of(window, table.at.end - table.at.start);
     toc.read_chunk(window, chunk, (&mut Vec::new(), &mut budget), |input, budget| {
-        let mut pages = MessagePack::new(input, chunk.range.clone(), "the digests of its pages", budget);
+        let mut pages = MessagePack::new(input, chunk.range.clone(), "the page digests", budget);
         pages.entries(|key, stated| match key {
             "shard_name" => stated.text().map(|name| shard_name = Some(name)),
             "page_size" => stated.value().map(|size| page_bytes = size.as_u64()),
@@ -102,7 +103,7 @@ pub(super) fn page_digests(window: &Window, table: &PageTable) -> Result<Pages, 
     })?;
     if shard_name.as_deref() != Some(shard.name) {
         let owner: String = shard_name.unwrap_or_default().chars().take(MAX_NAME_CHARS).collect();
-        let what = format!("`{}` has the digests of pages of `{owner}`, not `{}`", chunk.name, shard.name);
+        let what = format!("`{}` has the page digests of `{owner}`, not `{}`", chunk.name, shard.name);
         return Err(malformed(what).at(table.at.clone()).into());
     }
     let pages = Pages::new(table.over.clone(), page_bytes.unwrap_or(0), digests);

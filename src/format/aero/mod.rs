@@ -1,10 +1,10 @@
 //! AERO 0.1: a table of contents, the chunks that it lists (metadata, an index of tensors, shards of weights), and
 //! AEROSET, a manifest of several such files.
 //!
-//! Sources: the specification of AERO 0.1; `aerotensor` 0.2, whose files differ from it in these: the descriptors of
-//! packed tensors stand in the JSON metadata; tensors inside a shard are not aligned; shapes of models from GGUF have
-//! the innermost dimension first (they are turned round here); a chunk may have a digest of zeros, which is read as
-//! none. Chunks, flags and fields that are not known are ignored.
+//! Sources: the specification of AERO 0.1, and `aerotensor` 0.2. Files written by `aerotensor` differ from the
+//! specification: the JSON metadata contains the descriptors of packed tensors; tensors inside a shard are not aligned;
+//! shapes of models from GGUF have the innermost dimension first (the parser reverses them); a chunk may have a digest
+//! of zeros, which the parser treats as no digest. Unknown chunks, flags and fields are ignored.
 
 mod integrity;
 mod parse;

@@ -1,4 +1,4 @@
-//! The index and the metadata of a file.
+//! Parses the index and the metadata of a file.
 
 use super::toc::{Chunk, NAME, Toc, VERSION};
 use super::{integrity, tensors};
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let toc = Toc::read(window)?;
-    let index = toc.first(*b"TIDX").ok_or_else(|| malformed("it has no chunk TIDX, so nothing lists its tensors"))?;
+    let index = toc.first(*b"TIDX").ok_or_else(|| malformed("it has no chunk TIDX, which lists the tensors"))?;
     toc.want_metadata(window)?;
     let mut warnings = Vec::new();
     let mut budget = Budget::of(window, toc.stored_bytes());
@@ -41,8 +41,8 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     Ok(Parsed::File(Index { format, version, metadata, long_arrays: Vec::new(), tensors, warnings, elsewhere }))
 }
 
-/// The digests of the chunks whose bytes are not read with the index: the shards above all. A compressed one has
-/// its digest over what it decodes to, which nobody needs.
+/// Lists the digests of the chunks that are not read with the index, mainly the shards. Skips compressed chunks: their
+/// digests cover the decoded bytes, which nothing uses.
 pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     let toc = Toc::read(window)?;
     let later = toc.chunks.iter().filter(|chunk| !chunk.is_metadata() && !chunk.is_compressed());
@@ -54,7 +54,8 @@ pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     Ok(later.filter(|chunk| chunk.has_digest()).map(checksum).collect())
 }
 
-/// The first JSON chunk as it is, others under their names, and of the MessagePack manifest what is not about chunks.
+/// Reads the metadata: the entries of the first JSON chunk at the top level, the other JSON chunks under their names,
+/// and the entries of the MessagePack manifest that do not describe chunks.
 fn metadata(window: &Window, toc: &Toc, warnings: &mut Vec<String>, budget: &mut Budget) -> Result<Metadata, Stop> {
     let mut metadata = Metadata::new();
     for (number, chunk) in toc.all(*b"MJSN").enumerate() {

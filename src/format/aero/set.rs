@@ -1,7 +1,8 @@
-//! AEROSET 0.1 and 0.2: a JSON document that names the files of a model, beside it or at other URLs, and one more file
-//! that tells which of them holds which tensor.
+//! AEROSET 0.1 and 0.2: a JSON manifest that names the files of a model, next to it or at other URLs, and an index file
+//! that lists the file of each tensor.
 //!
-//! Shards are counted over all files in that index, and from 0 in each file: so tensors are looked up by name.
+//! The index file numbers shards across all files; each file numbers its shards from 0. Tensors are therefore looked up
+//! by name.
 
 use super::toc::{NAME, unsupported};
 use crate::codec::digest::from_hex;
@@ -19,8 +20,8 @@ pub fn is_manifest(document: &Map<String, Value>) -> bool {
 /// Reads an AEROSET.
 ///
 /// # Errors
-/// `UNSUPPORTED` for a version other than 0.x; `FORMAT` where a file has no path, or one that leads out of the folder
-/// without being a URL, or a shard is in two files; `LIMIT` for too many files.
+/// `UNSUPPORTED` for a version other than 0.x; `FORMAT` if a file has no path, if a path that is not a URL points
+/// outside the folder, or if a shard is in two files; `LIMIT` for too many files.
 pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let base_url = match document.get("base_url") {
         None | Some(Value::Null) => None,
@@ -51,7 +52,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     Ok(Manifest { format: NAME, version, metadata, parts, tensor_parts: HashMap::new(), catalog })
 }
 
-/// Writers state 0.1 whatever they write; 0.2 only adds keys.
+/// Writers always write version 0.1; version 0.2 only adds keys.
 fn parse_version(document: &Map<String, Value>) -> Result<String> {
     let numbers = document.get("format").and_then(|format| format.get("version")).and_then(Value::as_array);
     let numbers: Vec<String> = numbers.into_iter().flatten().take(3).map(shown).collect();
@@ -79,14 +80,14 @@ fn parse_part(part: &Value, base_url: Option<&str>) -> Result<Part> {
     Ok(Part { path, url, byte_length, digest: digest.map(Digest::Sha256) })
 }
 
-/// Where a file is: at a URL of its own, below the manifest's base URL, or beside the manifest.
+/// Returns the path and the URL of a file: at its own URL, below the manifest's base URL, or next to the manifest.
 fn place(path: &str, base_url: Option<&str>) -> Result<(String, Option<String>)> {
     if is_url(path) {
         let name = path.split(['?', '#']).next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
         return Ok((part_path(name).unwrap_or_default(), Some(path.to_owned())));
     }
     let path = part_path(path)?;
-    let url = base_url.map(|base_url| format!("{base_url}/{}", escaped(&path)));
+    let url = base_url.map(|base_url| format!("{base_url}/{}", percent_encoded(&path)));
     Ok((path, url))
 }
 
@@ -95,10 +96,11 @@ fn is_url(text: &str) -> bool {
     (is_http("https://") || is_http("http://")) && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// A file's path as a part of a URL: whatever may mean something there is escaped.
-fn escaped(path: &str) -> String {
-    let keep = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(byte);
-    path.bytes().map(|byte| if keep(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+/// Percent-encodes a file's path for use in a URL.
+fn percent_encoded(path: &str) -> String {
+    let is_literal = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(byte);
+    let encode = |byte| if is_literal(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    path.bytes().map(encode).collect()
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn files_lie_beside_the_manifest_below_its_base_url_or_at_their_own() {
+    fn resolves_files_next_to_the_manifest_below_its_base_url_or_at_their_own_url() {
         let place = |path, base_url| place_of(path, base_url).unwrap();
         assert_eq!(place("a/b.aero", Value::Null), ("a/b.aero".into(), None));
         let below = Some("https://h/x/a/b%3F%20%C3%BC.aero".to_owned());
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_paths_that_lead_out_without_being_urls() {
+    fn rejects_paths_outside_the_folder_that_are_not_urls() {
         for path in ["../b.aero", "/b.aero", "//h/b.aero", "ftp://h/b.aero", "data:,x", "https://h/a b", ""] {
             for base_url in [Value::Null, json!("https://h/x")] {
                 assert_eq!(place_of(path, base_url).unwrap_err().kind, ErrorKind::Format, "{path}");
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_shard_in_two_files_and_digests_that_are_none() {
+    fn rejects_a_shard_in_two_files_and_invalid_digests_and_sizes() {
         let part = |shard: u64| json!({ "path": format!("{shard}.aero"), "shards": [0, shard] });
         assert!(parts(json!({ "parts": [part(1), part(2)] })).is_err());
         assert!(parts(json!({ "parts": [{ "path": "a", "sha256": "00" }] })).is_err());
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn another_major_version_is_refused() {
+    fn rejects_another_major_version() {
         let version = |numbers| parts(json!({ "format": { "name": "AEROSET", "version": numbers } })).map(|_| ());
         assert_eq!(version(json!([0, 2])), Ok(()));
         assert_eq!(version(json!([1, 0])).unwrap_err().kind, ErrorKind::Unsupported);

@@ -1,4 +1,4 @@
-//! TIDX: which tensors there are, and where in the shards they lie.
+//! TIDX: the list of tensors and their positions in the shards.
 
 use super::integrity;
 use super::toc::{Chunk, Toc};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The dtype of tensors in blocks that the format does not know.
+/// The dtype code of packed tensors, whose block type has no code of its own.
 pub(crate) const PACKED: u16 = 0x8000;
 
 const DTYPES: &[(u16, Dtype)] = &[
@@ -33,7 +33,7 @@ const DTYPES: &[(u16, Dtype)] = &[
     (12, Dtype::Bool),
 ];
 
-/// A tensor as TIDX lists it.
+/// An entry of TIDX.
 pub(super) struct Entry {
     pub(super) name: String,
     dtype: u16,
@@ -46,7 +46,7 @@ pub(super) struct Entry {
     hash_b3: Option<String>,
 }
 
-/// Calls `each` with one entry after the other of the index, which lies at `section`.
+/// Calls `each` with every entry of the index, in order. `section` is the byte range of the index.
 pub(super) fn list(
     mut index: MessagePack,
     section: &Range<u64>,
@@ -65,7 +65,7 @@ pub(super) fn list(
             let name = text(&described, "name").map_err(place)?;
             let name = name.ok_or_else(|| place(malformed("a tensor in the tensor index has no name")))?;
             let entry = parse_entry(name, &described).map_err(|e| place(e.in_tensor(name)))?;
-            index.budget.give_back(before); // the tensor counts what is kept of it
+            index.budget.give_back(before); // the next line counts what the tensor retains
             index.budget.tensor(name, entry.shape.len())?;
             each(entry, index.budget)
         })
@@ -89,7 +89,7 @@ fn parse_entry(name: &str, described: &Value) -> Result<Entry> {
     })
 }
 
-/// What entries refer to: the shards of the file, and the descriptors of quantizations in the metadata.
+/// What entries refer to: the shards of the file, and the quantization descriptors in the metadata.
 pub(super) struct Context<'t> {
     shards: HashMap<&'t str, (&'t Chunk<'t>, Option<PageTable>)>,
     descriptors: HashMap<u64, &'t Value>,
@@ -115,7 +115,7 @@ impl<'t> Context<'t> {
         }
     }
 
-    /// The tensor that an entry describes.
+    /// Returns the tensor that an entry describes.
     pub(super) fn place(&self, entry: Entry, budget: &mut Budget) -> Result<Tensor> {
         let name = format!("weights.shard{}", entry.shard_id);
         let shard = self.shards.get(name.as_str()).ok_or_else(|| malformed(format!("there is no chunk `{name}`")));
@@ -131,21 +131,21 @@ impl<'t> Context<'t> {
         }
         let expected = data.dtype.byte_length(element_count(&shape)?);
         if entry.dtype == PACKED {
-            // What it is packed as is a hint, its length is what counts: the converter of GGUF adds what aligns it
-            // there.
+            // The ggml type is only a hint, and the length decides: the GGUF converter includes the alignment padding
+            // of the GGUF file.
             if expected != Ok(Some(entry.data_len)) {
                 data.dtype = packed();
             }
         } else if let Some(expected) = expected?.filter(|expected| *expected != entry.data_len) {
-            let what = format!("its {} bytes are not the {expected} of {} {shape:?}", entry.data_len, data.dtype);
+            let what = format!("its {} bytes do not match the {expected} of {} {shape:?}", entry.data_len, data.dtype);
             return Err(malformed(what).at(data.range));
         }
         let attributes = self.attributes(entry, budget)?;
         Ok(Tensor { attributes, ..Tensor::dense(entry.name.clone(), data.dtype.clone(), shape, data) })
     }
 
-    /// How it is quantized. The descriptors that `quant_id` counts stand in the JSON metadata; many tensors may have
-    /// one.
+    /// Returns the quantization attributes of a tensor. `quant_id` refers to a descriptor in the JSON metadata; several
+    /// tensors may share one descriptor.
     fn attributes(&self, entry: &Entry, budget: &mut Budget) -> Result<Metadata> {
         let mut attributes = Metadata::new();
         let mut add = |key: &str, value: &Value| {
@@ -193,15 +193,15 @@ fn dtype(entry: &Entry) -> Dtype {
     known.map_or_else(|| Dtype::Other(format!("AERO_{}", entry.dtype).into()), |(_, dtype)| dtype.clone())
 }
 
-/// The code of a dtype, if it is not one of packed tensors.
+/// Returns the code of a dtype, or `None` for the dtypes of packed tensors.
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) fn dtype_code(dtype: &Dtype) -> Option<u16> {
     let known = DTYPES.iter().find(|(_, known)| known == dtype).map(|(code, _)| *code);
-    let unknown = || dtype.name().strip_prefix("AERO_")?.parse().ok(); // as `dtype` names it
+    let unknown = || dtype.name().strip_prefix("AERO_")?.parse().ok(); // the name that `dtype` makes
     known.or_else(unknown)
 }
 
-/// ggml's number of a dtype that AERO has for packed tensors only.
+/// Returns the ggml type number of a dtype that AERO stores only in packed tensors.
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) fn ggml_type(dtype: &Dtype) -> Option<u32> {
     let is_packed = dtype_code(dtype).is_none();

@@ -1,4 +1,4 @@
-//! The header, the table of contents and the names: which chunks there are, and what is in them.
+//! Reads the header, the table of contents and the names, and the content of metadata chunks.
 
 use crate::codec::{digest, zstd};
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -15,43 +15,44 @@ pub(super) const NAME: &str = "aero";
 /// The first four bytes.
 pub const MAGIC: [u8; 4] = *b"AERO";
 
-/// The version that is read, as files state it.
+/// The supported version, as (major, minor).
 pub(crate) const VERSION: (u16, u16) = (0, 1);
 
 pub(crate) const HEADER_BYTES: u64 = 96;
 pub(crate) const TOC_HEADER_BYTES: u64 = 16;
 pub(crate) const ENTRY_BYTES: u64 = 80;
 
-/// The specification's limit on chunks. Stops a count that would make the reader fetch tensors as a table.
+/// The specification's limit on the number of chunks. Prevents an invalid count from making the reader fetch tensor
+/// data as the table.
 pub const MAX_CHUNKS: u32 = 1_000_000;
 
-/// The specification's limit on the names of all chunks. Stops a length that would make the reader fetch tensors as
-/// names.
+/// The specification's limit on the total size of the chunk names. Prevents an invalid length from making the reader
+/// fetch tensor data as names.
 pub const MAX_NAMES_BYTES: u64 = 512 << 20;
 
-/// An index of 100,000 tensors has some 10 MB; the specification allows 2 GiB. Stops a chunk of kilobytes that decodes
-/// until the memory is full.
+/// The maximum decoded size of a metadata chunk. An index of 100,000 tensors has about 10 MB; the specification allows
+/// 2 GiB. Prevents a compressed chunk of a few kilobytes from exhausting memory when decoded.
 pub const MAX_METADATA_BYTES: u64 = 256 << 20;
 
-/// Names of chunks are some 20 bytes long. Entries may name the same bytes: stops thousands that name the same half of
-/// a megabyte.
+/// The maximum length of a chunk name. Typical names have about 20 bytes. Entries may share the bytes of a name, so
+/// without a limit thousands of entries could each refer to the same half megabyte.
 pub const MAX_NAME_BYTES: u32 = 1024;
 
 const FLAG_COMPRESSED: u32 = 1;
 
-/// What is between chunks of metadata is read with them if it is no more than this.
+/// Metadata chunks are read in one range if the gap between them is at most this long.
 const MAX_GAP_BYTES: u64 = 64 << 10;
 
-/// What a file holds.
+/// The table of contents of a file.
 #[derive(Debug)]
 pub(super) struct Toc<'w> {
-    /// In hexadecimal.
+    /// The UUID of the file, in hexadecimal.
     pub(super) uuid: String,
-    /// Where the entries lie.
+    /// The byte range of the entries.
     pub(super) entries: Range<u64>,
-    /// Where the header, the table and the names have all ended.
+    /// The end of the header, the table and the names, whichever is last.
     pub(super) control_end: u64,
-    /// In the order of the table.
+    /// The chunks in the order of the table.
     pub(super) chunks: Vec<Chunk<'w>>,
 }
 
@@ -61,9 +62,9 @@ pub(super) struct Chunk<'w> {
     flags: u32,
     pub(super) range: Range<u64>,
     decoded_length: u64,
-    /// Not copied: entries may name the same bytes.
+    /// Borrowed rather than copied, because entries may share the bytes of a name.
     pub(super) name: &'w str,
-    /// Over the decoded bytes.
+    /// The digest of the decoded bytes.
     pub(super) blake3: [u8; 32],
 }
 
@@ -72,12 +73,12 @@ impl Chunk<'_> {
         self.flags & FLAG_COMPRESSED != 0
     }
 
-    /// Whether its bytes are read with the index.
+    /// Whether the chunk is read with the index.
     pub(super) fn is_metadata(&self) -> bool {
         [b"IHSH", b"MJSN", b"MMSG", b"TIDX"].contains(&&self.kind)
     }
 
-    /// Whether its digest is not the zeros that some writers leave there.
+    /// Whether the chunk has a digest: some writers store zeros instead.
     pub(super) fn has_digest(&self) -> bool {
         self.blake3 != [0; 32]
     }
@@ -96,13 +97,14 @@ impl<'w> Toc<'w> {
         }
         let entries = start + TOC_HEADER_BYTES..start + TOC_HEADER_BYTES + u64::from(count) * ENTRY_BYTES;
         if entries.end > header.toc.end {
-            let what = format!("{count} chunks do not fit into the {} bytes of their table", header.toc.end - start);
+            let toc_bytes = header.toc.end - start;
+            let what = format!("{count} entries do not fit into the {toc_bytes} bytes of the table of contents");
             return Err(malformed(what).at(header.toc).into());
         }
         let control_end = header.toc.end.max(header.names.end);
         let names = window.get(header.names.clone())?;
         let mut fields = Fields::new(window.get(entries.clone())?, entries.start, "the table of contents");
-        let mut chunks = Vec::new(); // grows with the entries that are there, never by the count
+        let mut chunks = Vec::new(); // no capacity from the untrusted count
         for _ in 0..count {
             let start = fields.position();
             let chunk = read_chunk(&mut fields, names).map_err(|e| e.at(start..start + ENTRY_BYTES))?;
@@ -112,7 +114,7 @@ impl<'w> Toc<'w> {
         Ok(Toc { uuid: header.uuid, entries, control_end, chunks })
     }
 
-    /// All chunks of a kind, in their order.
+    /// Iterates over all chunks of a kind, in the order of the table.
     pub(super) fn all(&self, kind: [u8; 4]) -> impl Iterator<Item = &Chunk<'w>> {
         self.chunks.iter().filter(move |chunk| chunk.kind == kind)
     }
@@ -121,14 +123,14 @@ impl<'w> Toc<'w> {
         self.all(kind).next()
     }
 
-    /// How many bytes the file has of what is read with the index: the header, the table, the names, the metadata.
+    /// Returns the stored size of the header, the table, the names and the metadata, which are read with the index.
     pub(super) fn stored_bytes(&self) -> u64 {
         let chunks = self.chunks.iter().filter(|chunk| chunk.is_metadata());
         chunks.fold(self.control_end, |sum, chunk| sum.saturating_add(chunk.range.end - chunk.range.start))
     }
 
-    /// Asks for all chunks of metadata at once where they lie together, as they do. None of them may lie in another:
-    /// many that share their bytes would be read, and kept, as often as there are.
+    /// Requests adjacent metadata chunks in one range. Rejects overlapping metadata chunks: otherwise many chunks that
+    /// share the same bytes would each be read and stored.
     pub(super) fn want_metadata(&self, window: &Window) -> Result<(), Stop> {
         let mut ranges: Vec<_> = self.chunks.iter().filter(|c| c.is_metadata()).map(|c| c.range.clone()).collect();
         ranges.retain(|range| !range.is_empty());
@@ -137,21 +139,21 @@ impl<'w> Toc<'w> {
         if let Some((_, second)) = overlapping {
             return Err(malformed("two chunks of metadata overlap").at(second.clone()).into());
         }
-        let mut together: Option<Range<u64>> = None;
+        let mut merged: Option<Range<u64>> = None;
         for range in ranges {
-            together = Some(match together {
+            merged = Some(match merged {
                 Some(run) if range.start.saturating_sub(run.end) <= MAX_GAP_BYTES => run.start..run.end.max(range.end),
                 Some(run) => {
-                    wanted(window, run)?;
+                    request(window, run)?;
                     range
                 }
                 None => range,
             });
         }
-        together.map_or(Ok(()), |run| wanted(window, run))
+        merged.map_or(Ok(()), |run| request(window, run))
     }
 
-    /// What `parse` makes of a chunk, whose decoded bytes are compared with its digest.
+    /// Decodes a chunk, parses it with `parse`, and compares the decoded bytes with the chunk's digest.
     pub(super) fn read_chunk<T>(
         &self,
         window: &Window,
@@ -176,9 +178,9 @@ impl<'w> Toc<'w> {
             budget.decode(chunk.decoded_length)?;
             let mut input = Input::packed(stored, chunk.decoded_length, stated);
             match parse(&mut input, budget) {
-                // The rest is not worth to be decoded.
+                // Do not decode the rest of a chunk that exceeds a limit.
                 Err(error) if error.kind == ErrorKind::Limit => Err(error),
-                // Whatever is wrong with damaged bytes, that they are damaged is what matters.
+                // If the bytes are damaged, report the damage rather than the parse error that it causes.
                 outcome => input.finish().and(outcome),
             }
         };
@@ -218,7 +220,7 @@ impl Header {
             return Err(unsupported(what).at(44..52).into());
         }
         if toc.end - toc.start < TOC_HEADER_BYTES {
-            return Err(malformed("the table of contents has no room for its header").at(12..28).into());
+            return Err(malformed("the table of contents is too short for its header").at(12..28).into());
         }
         if names.end - names.start > MAX_NAMES_BYTES {
             let what =
@@ -238,7 +240,7 @@ fn read_chunk<'w>(fields: &mut Fields, names: &'w [u8]) -> Result<Chunk<'w>> {
     let (offset, length, decoded_length) = (fields.u64()?, fields.u64()?, fields.u64()?);
     let (name_start, name_length) = (u64::from(fields.u32()?), fields.u32()?);
     if name_length > MAX_NAME_BYTES {
-        let what = format!("a chunk's name has {name_length} bytes; weightstream reads names of {MAX_NAME_BYTES}");
+        let what = format!("a chunk's name has {name_length} bytes; weightstream reads at most {MAX_NAME_BYTES}");
         return Err(Error::new(ErrorKind::Limit, what));
     }
     let name_length = u64::from(name_length);
@@ -247,9 +249,9 @@ fn read_chunk<'w>(fields: &mut Fields, names: &'w [u8]) -> Result<Chunk<'w>> {
     let inside = usize::try_from(name_start).ok().zip(usize::try_from(name_start + name_length).ok());
     let name = inside.and_then(|(start, end)| names.get(start..end));
     let name = name.and_then(|name| std::str::from_utf8(name).ok());
-    let name = name.ok_or_else(|| malformed("a chunk's name is not among the names, or not UTF-8"))?;
+    let name = name.ok_or_else(|| malformed("a chunk's name is outside the names, or is not UTF-8"))?;
     let end = offset.checked_add(length);
-    let range = end.map(|end| offset..end).ok_or_else(|| malformed("a chunk's offset and length leave 64 bits"))?;
+    let range = end.map(|end| offset..end).ok_or_else(|| malformed("a chunk's offset and length overflow u64"))?;
     Ok(Chunk { kind, flags, range, decoded_length, name, blake3 })
 }
 
@@ -258,11 +260,12 @@ fn check_place(chunk: &Chunk, control_end: u64, file_length: Option<u64>) -> Res
     if let Some(length) = file_length
         && range.end > length
     {
-        let what = format!("the chunk `{name}` reaches to byte {}, but the file has {length}", range.end);
+        let what = format!("the chunk `{name}` ends at byte {}, but the file has {length} bytes", range.end);
         return Err(Error::new(ErrorKind::Truncated, what).at(range.clone()));
     }
     if range.start < control_end && !range.is_empty() {
-        let what = format!("the chunk `{name}` begins at byte {}, inside what comes before the chunks", range.start);
+        let start = range.start;
+        let what = format!("the chunk `{name}` begins at byte {start}, inside the header, the table or the names");
         return Err(malformed(what).at(range.clone()));
     }
     Ok(())
@@ -279,22 +282,22 @@ fn check_length(chunk: &Chunk) -> Result<()> {
     }
     if !chunk.is_compressed() && stored_length != *decoded_length {
         let what = format!(
-            "the chunk `{name}` has {stored_length} bytes and is not compressed, but should be {decoded_length}"
+            "the uncompressed chunk `{name}` has {stored_length} bytes, but its decoded length is {decoded_length}"
         );
         return Err(malformed(what).at(range.clone()));
     }
     Ok(())
 }
 
-/// Stops for `run`, if it is small enough to be asked for at once.
-fn wanted(window: &Window, run: Range<u64>) -> Result<(), Stop> {
+/// Requests `run`, if it is small enough for one request.
+fn request(window: &Window, run: Range<u64>) -> Result<(), Stop> {
     if run.end - run.start <= MAX_METADATA_BYTES {
         window.get(run)?;
     }
     Ok(())
 }
 
-/// An error about a version or a flag that is not read.
+/// Creates an error about an unsupported version or flag.
 pub(super) fn unsupported(what: String) -> Error {
     Error::new(ErrorKind::Unsupported, what)
 }

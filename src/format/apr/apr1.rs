@@ -1,8 +1,7 @@
-//! APR1, the first layout: JSON metadata, a JSON index, F32 tensors one after another, a CRC32 of everything
-//! before it.
+//! APR1, the first layout: JSON metadata, a JSON index, consecutive F32 tensors, and a CRC32 of all preceding bytes.
 //!
-//! Source: the crate `aprender` 0.19 to 0.25, `serialization/apr.rs`. Its comment leaves out a field that it writes
-//! and reads: the length of the index.
+//! Source: the crate `aprender` 0.19 to 0.25, `serialization/apr.rs`. Its comment omits a field that it writes and
+//! reads: the length of the index.
 
 use super::head::{NAME, check_head_length};
 use crate::dtype::{Dtype, element_count};
@@ -38,7 +37,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         bytes => json::parse(bytes, index_start, "the tensor index")?,
     };
     if entries.len() as u64 != u64::from(tensor_count) {
-        let what = format!("the index lists {} tensors, but should have {tensor_count}", entries.len());
+        let what = format!("the index lists {} tensors, but its header states {tensor_count}", entries.len());
         return Err(malformed(what).at(index_start..data_start).into());
     }
     let mut tensors = Vec::with_capacity(entries.len());
@@ -60,7 +59,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     }))
 }
 
-/// An entry of the index; `offset` counts from the end of the index.
+/// An entry of the index; `offset` is relative to the end of the index.
 #[derive(Deserialize)]
 struct Entry {
     name: String,
@@ -75,10 +74,10 @@ fn tensor(entry: Entry, data_start: u64) -> Result<Tensor> {
     let dtype = Dtype::from_name(&dtype);
     let start = data_start.checked_add(offset);
     let range = start.and_then(|start| Some(start..start.checked_add(size)?));
-    let range = range.ok_or_else(|| malformed(format!("its offset {offset} and size {size} leave 64 bits")))?;
+    let range = range.ok_or_else(|| malformed(format!("its offset {offset} and size {size} overflow u64")))?;
     let expected = dtype.byte_length(element_count(&shape)?)?;
     if expected.is_some_and(|expected| expected != size) {
-        return Err(malformed(format!("its {size} bytes are not those of {dtype} {shape:?}")));
+        return Err(malformed(format!("its {size} bytes do not match {dtype} {shape:?}")));
     }
     Ok(Tensor::dense(name, dtype.clone(), shape, Component::raw(dtype, range)))
 }

@@ -1,8 +1,8 @@
-//! APRN, version 1: a 32-byte header, MessagePack metadata, one Rust value that `bincode` serialized, perhaps
-//! compressed, and a CRC32 of everything before it.
+//! APRN, version 1: a 32-byte header, MessagePack metadata, one Rust value serialized with `bincode` and optionally
+//! compressed, and a CRC32 of all preceding bytes.
 //!
-//! Source: the crate `apr-format` 0.72 (`types::Header`, `save`, `load`). The value has neither names nor types: only
-//! the program that wrote it can tell its fields apart. So it is listed as one tensor of bytes, called `payload`.
+//! Source: the crate `apr-format` 0.72 (`types::Header`, `save`, `load`). The value contains neither names nor types:
+//! only the program that wrote it can interpret its fields. It is therefore listed as one tensor of bytes, `payload`.
 
 use super::compressed::{check_unpacked_length, zstd};
 use super::head::NAME;
@@ -19,7 +19,8 @@ use std::ops::Range;
 
 const HEADER_BYTES: u64 = 32;
 const FOOTER_BYTES: u64 = 4;
-/// Hyperparameters, metrics, a model card. Stops MessagePack that would take many times its own size once it is parsed.
+/// The maximum size of the metadata: hyperparameters, metrics, a model card. Parsed MessagePack can take many times its
+/// encoded size in memory.
 const MAX_METADATA_BYTES: u64 = 4 << 20;
 
 const FLAG_ENCRYPTED: u8 = 1;
@@ -43,7 +44,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     check_tensors(&mut tensors, window.file_length().map(|length| length.saturating_sub(FOOTER_BYTES)))?;
     let mut warnings = Vec::new();
     if header.flags & FLAG_SIGNED != 0 {
-        warnings.push("the file is signed, but the format does not say how: the signature was not checked".to_owned());
+        warnings.push("the file has a signature of unspecified format, which was not verified".to_owned());
     }
     Ok(Parsed::File(Index {
         format: NAME,
@@ -113,7 +114,7 @@ fn payload(header: &Header) -> Result<Tensor> {
     let Header { payload, decoded_length, encoding, .. } = header;
     let stored_length = payload.end - payload.start;
     if *encoding == Encoding::Raw && stored_length != *decoded_length {
-        let what = format!("its {stored_length} bytes are not compressed, but should be {decoded_length}");
+        let what = format!("its {stored_length} uncompressed bytes do not match its decoded length {decoded_length}");
         return Err(malformed(what).at(payload.clone()).in_tensor("payload"));
     }
     check_unpacked_length(*encoding, stored_length, *decoded_length).map_err(|e| e.at(16..20).in_tensor("payload"))?;

@@ -1,28 +1,28 @@
-//! What is compressed in one piece.
+//! Data that is compressed as one frame or block.
 
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Encoding;
 
-/// What is compressed in one piece is decoded in one piece. `apr-format` has the same limit.
-/// Stops a length that would fill the memory.
+/// The maximum decoded length of data that is compressed in one piece, which is also decoded in one piece. Prevents a
+/// length from exhausting memory. `apr-format` has the same limit.
 const MAX_UNPACKED_BYTES: u64 = 1 << 30;
 
-/// The encoding of what is compressed with Zstandard.
+/// Returns the encoding for Zstandard.
 ///
 /// # Errors
-/// `UNSUPPORTED` where weightstream was built without it.
+/// `UNSUPPORTED` if weightstream was built without the feature `zstd`.
 pub(super) fn zstd() -> Result<Encoding> {
     #[cfg(feature = "zstd")]
     return Ok(Encoding::Zstd);
     #[cfg(not(feature = "zstd"))]
     {
         let error = Error::new(ErrorKind::Unsupported, "the file is compressed with zstd");
-        Err(error.advise("Use a build of weightstream that has the feature `zstd`."))
+        Err(error.advise("Use a build of weightstream with the feature `zstd`."))
     }
 }
 
-/// Checks how long something of `stored` bytes, compressed in one piece, claims to be once it is decoded.
+/// Checks the claimed decoded length of `stored` bytes that are compressed in one piece.
 pub(super) fn check_unpacked_length(encoding: Encoding, stored: u64, decoded: u64) -> Result<()> {
     if decoded > MAX_UNPACKED_BYTES {
         let what = format!(

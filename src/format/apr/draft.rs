@@ -1,9 +1,9 @@
-//! APR v2 as its specification (APR-FORMAT-002) lays it out: a 32-byte header, JSON metadata, a binary
-//! index, aligned tensors, a 16-byte footer. No tool but weightstream writes it.
+//! APR v2 as specified in APR-FORMAT-002: a 32-byte header, JSON metadata, a binary index, aligned tensors, a 16-byte
+//! footer. Only weightstream writes it.
 //!
-//! The specification leaves some things open; what is read here: offsets count from the start of the
-//! file, a tensor's from `data_offset`. A tensor is compressed where its `raw_size` is not 0. Its `size`
-//! counts the blocks with their headers.
+//! The specification is ambiguous in some points. This parser reads them as follows: offsets are relative to the start
+//! of the file, those of tensors to `data_offset`. A tensor is compressed if its `raw_size` is not 0. Its `size`
+//! includes the headers of the blocks.
 
 use super::head::{NAME, check_head_length, crc32_before, unknown_dtype};
 use crate::codec::lz4;
@@ -22,11 +22,11 @@ use std::ops::Range;
 pub const MAGIC: [u8; 4] = *b"APR2";
 /// The magic of the footer.
 pub const MAGIC_END: [u8; 4] = *b"2RPA";
-/// Bytes of the header.
+/// The size of the header in bytes.
 pub const HEADER_BYTES: u64 = 32;
-/// Bytes of the footer.
+/// The size of the footer in bytes.
 pub const FOOTER_BYTES: u64 = 16;
-/// Bytes of the index before its first entry.
+/// The size in bytes of the index header, which precedes the first entry.
 pub const INDEX_HEADER_BYTES: u64 = 8;
 /// The specification's limit on dimensions.
 pub const MAX_DIMS: u8 = 8;
@@ -60,22 +60,22 @@ const DTYPES: &[(u8, Dtype)] = &[
     (20, Dtype::Q5_1),
 ];
 
-/// Bit 0 of a tensor's flags: the specification defines none, and weightstream sets this one where `raw_size` is set.
+/// Bit 0 of a tensor's flags. The specification defines no bits; weightstream sets this one if `raw_size` is not 0.
 pub const TENSOR_COMPRESSED: u32 = 1;
 
-/// The dtypes of the specification's table.
+/// Returns the dtypes that the specification defines.
 pub fn dtypes() -> impl Iterator<Item = &'static Dtype> {
     DTYPES.iter().map(|(_, dtype)| dtype)
 }
 
-/// The code of a dtype, if the specification's table has it.
+/// Returns the code of a dtype, or `None` if the specification does not define it.
 pub fn dtype_code(dtype: &Dtype) -> Option<u8> {
     DTYPES.iter().find(|(_, d)| d == dtype).map(|(code, _)| *code)
 }
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header = parse_header(window)?;
-    window.get(header.metadata.start..header.index.end)?; // both in one go
+    window.get(header.metadata.start..header.index.end)?; // both in one request
     let mut budget = Budget::of(window, header.index.end - header.metadata.start);
     let metadata_bytes = window.get(header.metadata.clone())?;
     let metadata = json::parse_object(metadata_bytes, header.metadata.start, "the metadata", &mut budget)?;
@@ -85,7 +85,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     check_tensors(&mut tensors, data_end)?;
     let mut warnings = Vec::new();
     if header.flags & flags::SIGNED != 0 {
-        warnings.push("the file is signed, but the format does not say how: the signature was not checked".to_owned());
+        warnings.push("the file has a signature of unspecified format, which was not verified".to_owned());
     }
     Ok(Parsed::File(Index {
         format: NAME,
@@ -98,7 +98,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     }))
 }
 
-/// The footer's CRC32 of all bytes before the footer.
+/// Returns the footer's CRC32 of all bytes before the footer.
 pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     let footer = window.file_length().and_then(|length| length.checked_sub(FOOTER_BYTES));
     Ok(footer.map(crc32_before).into_iter().collect())
@@ -119,7 +119,7 @@ pub(super) fn check_tail(window: &Window) -> Result<(), Stop> {
         return Err(Error::new(ErrorKind::Truncated, what).at(start..length).into());
     }
     if stated_length != length {
-        let what = format!("the footer says {stated_length} bytes, but the file has {length}");
+        let what = format!("the footer states {stated_length} bytes, but the file has {length}");
         return Err(Error::new(ErrorKind::Truncated, what).at(start..length).into());
     }
     Ok(())
@@ -175,7 +175,7 @@ fn parse_index(bytes: &[u8], header: &Header, budget: &mut Budget) -> Result<Vec
     let mut fields = Fields::new(bytes, header.index.start, "the tensor index");
     let tensor_count = fields.u32()?;
     fields.u32()?;
-    let mut tensors = Vec::new(); // grows with the entries that are there, never by the count
+    let mut tensors = Vec::new(); // no capacity from the untrusted count
     for _ in 0..tensor_count {
         let start = fields.position();
         let name_length = fields.u16()?;
@@ -202,12 +202,12 @@ fn parse_entry(fields: &mut Fields, name: &str, data_offset: u64) -> Result<Tens
     fields.u32()?; // flags: the specification defines no bits
     let start = data_offset.checked_add(offset);
     let range = start.and_then(|start| Some(start..start.checked_add(size)?));
-    let range = range.ok_or_else(|| malformed(format!("its offset {offset} and size {size} leave 64 bits")))?;
+    let range = range.ok_or_else(|| malformed(format!("its offset {offset} and size {size} overflow u64")))?;
 
     let expected = dtype.byte_length(element_count(&shape)?)?;
     let decoded_length = if raw_size == 0 { size } else { raw_size };
     if expected.is_some_and(|expected| expected != decoded_length) {
-        return Err(malformed(format!("its {decoded_length} bytes are not those of {dtype} {shape:?}")));
+        return Err(malformed(format!("its {decoded_length} bytes do not match {dtype} {shape:?}")));
     }
     let mut data = Component::raw(dtype.clone(), range);
     if raw_size != 0 {

@@ -1,4 +1,4 @@
-//! Which of the layouts a file has.
+//! Detects the layout of a file, and calls its parser.
 
 use super::head::crc32_before;
 use super::{apr1, aprn, draft, shipped, wrapper};
@@ -7,7 +7,7 @@ use crate::format::checksum::StretchChecksum;
 use crate::index::Parsed;
 use crate::window::{Stop, Window};
 
-/// The layouts of files that are not JSON.
+/// The binary layouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     Draft,
@@ -31,8 +31,8 @@ pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     match layout(window)? {
         Layout::Draft => draft::checksums(window),
         Layout::Shipped => shipped::checksums(window),
-        Layout::Wrapper => Ok(Vec::new()), // what it holds has one
-        // The CRC32 at the end, of all bytes before it.
+        Layout::Wrapper => Ok(Vec::new()), // the wrapped file has one
+        // The CRC32 at the end covers all bytes before it.
         _ => Ok(window.file_length().and_then(|length| length.checked_sub(4)).map(crc32_before).into_iter().collect()),
     }
 }
@@ -40,11 +40,11 @@ pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
 pub(super) fn check_tail(window: &Window) -> Result<(), Stop> {
     match layout(window)? {
         Layout::Draft => draft::check_tail(window),
-        _ => Ok(()), // their heads tell where the file ends
+        _ => Ok(()), // the head determines the end of the file
     }
 }
 
-/// Tells the layouts apart. `APR2` and `APR\0` have each stood for two or three of them.
+/// Detects the layout. `APR2` and `APR\0` are each used by two or three layouts.
 fn layout(window: &Window) -> Result<Layout, Stop> {
     let magic = window.get(0..4)?;
     if magic == b"APR1" {

@@ -1,5 +1,5 @@
-//! The manifest of a model in several APR files: as the specification lays it out ("Sharding"), and as
-//! `apr-format` writes it (`v2::ShardManifest`). They differ in the names of their keys.
+//! The manifest of a model in several APR files: as specified ("Sharding"), and as `apr-format` writes it
+//! (`v2::ShardManifest`). The two differ in the names of their keys.
 
 use super::head::NAME;
 use crate::error::{Result, malformed};
@@ -8,7 +8,7 @@ use crate::index::{Digest, Manifest, Part, check_part_count, part_path};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// What a manifest says of the files; everything else in it is about the model.
+/// The keys that describe the files. All other keys are metadata of the model.
 const OWN_KEYS: [&str; 7] =
     ["apr_version", "version", "sharded", "shard_count", "shards", "tensor_shard_map", "weight_map"];
 
@@ -20,16 +20,16 @@ pub fn is_manifest(document: &Map<String, Value>) -> bool {
 /// Reads a manifest.
 ///
 /// # Errors
-/// `FORMAT` where a shard has no name inside the folder, the count is wrong, or a tensor is mapped to no shard; `LIMIT`
-/// for too many shards.
+/// `FORMAT` if a shard has no path inside the folder, the count is wrong, or a tensor is mapped to a shard that does
+/// not exist; `LIMIT` for too many shards.
 pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
-    let key = |ours: &str, theirs: &str| document.get(ours).or(document.get(theirs));
+    let key = |specified: &str, written: &str| document.get(specified).or(document.get(written));
     let version = key("apr_version", "version").and_then(Value::as_str).unwrap_or("2.0").to_owned();
     let shards = document.get("shards").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if let Some(count) = document.get("shard_count")
         && count.as_u64() != Some(shards.len() as u64)
     {
-        return Err(malformed(format!("the manifest says {} shards but lists {}", shown(count), shards.len())));
+        return Err(malformed(format!("the manifest states {} shards but lists {}", shown(count), shards.len())));
     }
     check_part_count(shards.len() as u64)?;
     check_order(shards)?;
@@ -47,7 +47,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     Ok(Manifest { format: NAME, version, metadata, parts, tensor_parts, catalog: None })
 }
 
-/// `apr-format` numbers the shards, and lists them in that order; tensors are mapped to numbers.
+/// Checks that the shards are listed in the order of their numbers, to which tensors are mapped.
 fn check_order(shards: &[Value]) -> Result<()> {
     for (at, shard) in shards.iter().enumerate() {
         if let Some(index) = shard.get("index")
@@ -77,7 +77,7 @@ fn parse_shard(shard: &Value) -> Result<Part> {
     Ok(Part { path: part_path(path)?, byte_length, digest: digest.map(Digest::Crc32), url: None })
 }
 
-/// The specification shows `"crc32": "..."` and leaves its form open: hexadecimal, with or without `0x`, or a number.
+/// Parses a CRC32. The specification does not define its form: accepts hexadecimal, with or without `0x`, or a number.
 fn parse_crc32(value: &Value) -> Option<u32> {
     match value {
         Value::String(text) => {

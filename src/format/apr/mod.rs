@@ -1,13 +1,13 @@
-//! APR: what its specification lays out, and what its tools write. Six layouts share the letters `APR`:
+//! APR: the specified layout, and the layouts that its tools write. Six layouts use the letters `APR`:
 //!
 //! | first bytes | layout | file |
 //! | --- | --- | --- |
 //! | `APR2` | the specification's APR v2, a 32-byte header | [`draft`] |
 //! | `APR2` or `APR\0` | APR v2 as `aprender` and `apr-format` write it, a 64-byte header | `shipped` |
-//! | `APR2` or `APR\0` | a compressed wrapper round an APR1 file | `wrapper` |
+//! | `APR2` or `APR\0` | a compressed wrapper around an APR1 file | `wrapper` |
 //! | `APR1` | JSON metadata, a JSON index, F32 tensors | `apr1` |
 //! | `APRN` | MessagePack metadata and one serialized Rust value | `aprn` |
-//! | `{` | a manifest of several files, in the specification's spelling or `apr-format`'s | `manifest` |
+//! | `{` | a manifest of several files, with the keys of the specification or of `apr-format` | `manifest` |
 //!
 //! Sources: APR-FORMAT-002; the crates `aprender` 0.19 to 0.27 and `apr-format` 0.60 to 0.72.
 
@@ -30,7 +30,7 @@ use super::entry::{Detection, Format, ManifestParser, Parser};
 /// The format.
 pub const FORMAT: Format = Format {
     name: head::NAME,
-    title: "APR v2, and what its tools shipped before",
+    title: "APR v2 and earlier APR layouts",
     extensions: &[".apr"],
     versions: &["1", "1.0", "2.0"],
     checksums: &["crc32"],

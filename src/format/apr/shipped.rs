@@ -1,11 +1,12 @@
-//! APR v2 as its tools write it: a 64-byte header with a CRC32 of its own, JSON metadata, a binary index without
-//! a head, aligned tensors, and a CRC32 of everything before it.
+//! APR v2 as its tools write it: a 64-byte header with its own CRC32, JSON metadata, a binary index without a header,
+//! aligned tensors, and a CRC32 of all preceding bytes.
 //!
-//! Source: the crate `apr-format` 0.72 (`v2`), and `aprender` 0.20 to 0.24, which wrote the same under the magic
-//! `APR2` and with older codes for three dtypes. Readings of what the sources leave open:
-//! - The flags for LZ4 and zstd are set by the writer but nothing compresses or decompresses: tensors are raw.
-//! - Some published files lack the CRC32 at the end. `apr-format` never reads it; here a missing one is a warning.
-//! - Offsets need not ascend: a streaming writer keeps the order in which tensors came, and sorts the index by name.
+//! Source: the crate `apr-format` 0.72 (`v2`), and `aprender` 0.20 to 0.24, which wrote the same layout with the magic
+//! `APR2` and older codes for three dtypes. Where the sources are ambiguous, this parser reads:
+//! - The writer sets the flags for LZ4 and zstd, but no tool compresses or decompresses: tensors are raw.
+//! - Some published files lack the CRC32 at the end. `apr-format` never reads it; here a missing CRC32 is a warning.
+//! - Offsets need not ascend: a streaming writer keeps the order in which it received the tensors, and sorts the index
+//!   by name.
 
 use super::head::{NAME, check_head_length, crc32_before, unknown_dtype};
 use crate::codec::digest::{self, Hasher};
@@ -20,33 +21,33 @@ use crate::window::{Stop, Window};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Up to here the header tells this layout from the others.
+/// The number of header bytes that distinguish this layout from the others.
 pub(super) const MIN_SNIFF_BYTES: u64 = 20;
 
 const HEADER_BYTES: u64 = 64;
 const FOOTER_BYTES: u64 = 4;
-/// The writers fill up every section and tensor, the last one too, to a multiple of this.
+/// Writers pad every section and tensor, including the last one, to a multiple of this.
 const ALIGNMENT_BYTES: u64 = 64;
-/// The writer drops dimensions beyond these.
+/// The maximum number of dimensions: the writer drops further ones.
 const MAX_DIMS: u8 = 8;
 
 const FLAG_ENCRYPTED: u16 = 1 << 2;
 const FLAG_SIGNED: u16 = 1 << 3;
 const FLAG_COLUMN_MAJOR: u16 = 1 << 11;
 
-/// `aprender`'s own quantizations are in no other format; their sizes are in [`check_byte_length`].
+/// Quantization types that only `aprender` defines; [`check_byte_length`] computes their sizes.
 const Q4: &str = "APR_Q4";
 const Q8: &str = "APR_Q8";
 
-/// Whether the header, of magic `APR2` or `APR\0`, is one of 64 bytes: its metadata follow it. Where the
-/// specification's header has the size of the metadata, the high half of this offset is 0.
+/// Whether a header with the magic `APR2` or `APR\0` has 64 bytes: its metadata follows it. The specification's header
+/// has the size of the metadata where this layout has the high half of the metadata offset, which is 0.
 pub(super) fn recognises(head: &[u8]) -> bool {
     head.get(12..20) == Some(&HEADER_BYTES.to_le_bytes())
 }
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header = parse_header(window)?;
-    window.get(header.metadata.start..header.index.end)?; // both in one go
+    window.get(header.metadata.start..header.index.end)?; // both in one request
     let mut budget = Budget::of(window, header.index.end - header.metadata.start);
     let metadata = window.get(header.metadata.clone())?;
     let metadata = json::parse_object(metadata, header.metadata.start, "the metadata", &mut budget)?;
@@ -59,7 +60,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         warnings.push("the file has no checksum at its end, so its tensors cannot be verified".to_owned());
     }
     if header.flags & FLAG_SIGNED != 0 {
-        warnings.push("the file is signed, but the format does not say how: the signature was not checked".to_owned());
+        warnings.push("the file has a signature of unspecified format, which was not verified".to_owned());
     }
     Ok(Parsed::File(Index {
         format: NAME,
@@ -72,7 +73,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     }))
 }
 
-/// The CRC32 at the end, of all bytes before it.
+/// Returns the CRC32 at the end, which covers all bytes before it.
 pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     let Some(length) = window.file_length() else { return Ok(Vec::new()) };
     let header = parse_header(window)?;
@@ -87,7 +88,7 @@ struct Header {
     flags: u16,
     tensor_count: u32,
     metadata: Range<u64>,
-    /// With what fills it up.
+    /// Includes the padding.
     index: Range<u64>,
 }
 
@@ -111,7 +112,8 @@ fn parse_header(window: &Window) -> Result<Header, Stop> {
     let in_order = HEADER_BYTES <= metadata_offset && metadata_end <= index_offset && index_offset <= data_offset;
     if !in_order {
         let what = format!(
-            "the sections overlap: metadata {metadata_offset}..{metadata_end}, index from {index_offset}, data from {data_offset}"
+            "the sections overlap: metadata {metadata_offset}..{metadata_end}, index from {index_offset}, \
+             data from {data_offset}"
         );
         return Err(malformed(what).at(0..HEADER_BYTES).into());
     }
@@ -120,7 +122,7 @@ fn parse_header(window: &Window) -> Result<Header, Stop> {
     Ok(Header { version: format!("{major}.{minor}"), flags, tensor_count, metadata, index })
 }
 
-/// The header's CRC32 is over its 64 bytes without the four that state it.
+/// Verifies the header's CRC32, which covers its 64 bytes except the four that hold the CRC32.
 fn check_crc32(header: &[u8], stated: u32) -> Result<()> {
     let mut hasher = Hasher::new(Digest::Crc32(0));
     for covered in [header.get(..40), header.get(44..)] {
@@ -148,7 +150,7 @@ fn check_flags(flags: u16) -> Result<()> {
 
 fn parse_index(bytes: &[u8], header: &Header, budget: &mut Budget) -> Result<Vec<Tensor>> {
     let mut fields = Fields::new(bytes, header.index.start, "the tensor index");
-    let mut tensors = Vec::new(); // grows with the entries that are there, never by the count
+    let mut tensors = Vec::new(); // no capacity from the untrusted count
     for _ in 0..header.tensor_count {
         let start = fields.position();
         let name_length = fields.u16()?;
@@ -170,12 +172,12 @@ fn parse_entry(fields: &mut Fields, name: &str, data_offset: u64) -> Result<Tens
     let (offset, size) = (fields.u64()?, fields.u64()?);
     let start = data_offset.checked_add(offset);
     let range = start.and_then(|start| Some(start..start.checked_add(size)?));
-    let range = range.ok_or_else(|| malformed(format!("its offset {offset} and size {size} leave 64 bits")))?;
+    let range = range.ok_or_else(|| malformed(format!("its offset {offset} and size {size} overflow u64")))?;
     check_byte_length(&dtype, &shape, size)?;
     Ok(Tensor::dense(name.to_owned(), dtype.clone(), shape, Component::raw(dtype, range)))
 }
 
-/// The codes of both tables: no code means two things in them. 2, 8 and 9 are from before `aprender` 0.26.
+/// Returns the dtype of a code in either table; the tables do not conflict. 2, 8 and 9 predate `aprender` 0.26.
 fn dtype_of(code: u8) -> Dtype {
     match code {
         0 => Dtype::F32,
@@ -196,12 +198,12 @@ fn dtype_of(code: u8) -> Dtype {
 
 /// Checks the size of a tensor.
 /// - `APR_Q8`: one F32 scale, then an I8 for each element.
-/// - `APR_Q4`: an F16 scale and 16 bytes for each 32 elements, two elements to a byte, the low half first, 8 for
-///   zero; the last block is as long as the others.
-/// - Block types of 256 elements may be filled up at the end of each row, or of the tensor.
+/// - `APR_Q4`: an F16 scale and 16 bytes for each 32 elements, two elements to a byte, the low half first, where 8
+///   means zero; the last block is as long as the others.
+/// - Block types of 256 elements may be padded at the end of each row, or of the tensor.
 fn check_byte_length(dtype: &Dtype, shape: &[u64], byte_length: u64) -> Result<()> {
     let elements = element_count(shape)?;
-    let right = match (dtype, dtype.block()) {
+    let matches = match (dtype, dtype.block()) {
         (Dtype::Other(name), _) if &**name == Q8 => {
             byte_length == if elements == 0 { 0 } else { elements.saturating_add(4) }
         }
@@ -214,13 +216,13 @@ fn check_byte_length(dtype: &Dtype, shape: &[u64], byte_length: u64) -> Result<(
         }
         (_, None) => true,
     };
-    if right {
+    if matches {
         return Ok(());
     }
-    Err(malformed(format!("its {byte_length} bytes are not those of {dtype} {shape:?}")))
+    Err(malformed(format!("its {byte_length} bytes do not match {dtype} {shape:?}")))
 }
 
-/// Where the CRC32 at the end begins; `None` where the file has none.
+/// Returns the offset of the CRC32 at the end, or `None` if the file has none.
 fn footer(header: &Header, tensors: &[Tensor], file_length: u64) -> Result<Option<u64>> {
     let ends = tensors.iter().flat_map(|t| &t.components).map(|c| {
         let padding = (c.range.end - c.range.start).wrapping_neg() % ALIGNMENT_BYTES;
@@ -232,7 +234,7 @@ fn footer(header: &Header, tensors: &[Tensor], file_length: u64) -> Result<Optio
         Some(FOOTER_BYTES..) => Ok(Some(file_length - FOOTER_BYTES)),
         Some(_) | None => {
             let what =
-                format!("the file has {file_length} bytes, but its tensors and checksum reach beyond {tensors_end}");
+                format!("the file has {file_length} bytes, but its tensors and checksum end beyond byte {tensors_end}");
             Err(Error::new(ErrorKind::Truncated, what))
         }
     }

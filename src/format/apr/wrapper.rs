@@ -1,4 +1,4 @@
-//! A compressed wrapper round an APR1 file: magic, algorithm, decoded length, then the whole file in one piece.
+//! A compressed wrapper around an APR1 file: magic, algorithm, decoded length, then the whole file in one piece.
 //!
 //! Source: the crate `aprender`, `serialization/apr.rs`; with the magic `APR2` in 0.22 to 0.24.0, with `APR\0` in
 //! 0.24.1 to 0.25.
@@ -14,21 +14,21 @@ const PAYLOAD_START: u64 = 9;
 const LZ4: u8 = 1;
 const ZSTD: u8 = 2;
 
-/// What a wrapped file may be, however well it is compressed: small models of old tools. It is decoded whole where it
-/// cannot be read bit by bit.
+/// The decoded length that is always accepted, independent of the compression ratio: small models of old tools. A
+/// wrapped file is decoded whole if it cannot be read incrementally.
 const SMALL_FILE_BYTES: u64 = 8 << 20;
 
-/// Beyond that, a wrapped file has no more than so many bytes for each stored one: numbers in F32, of which the best
-/// compressed ones, with many zeros, take a third. Stops a file of kilobytes that decodes to gigabytes.
+/// The maximum compression ratio beyond [`SMALL_FILE_BYTES`]. The best compressed F32 values, with many zeros, take a
+/// third of their size. Prevents a file of a few kilobytes from decoding to gigabytes.
 const MAX_RATIO: u64 = 6;
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Whether the file, of magic `APR2` or `APR\0`, is a wrapper: its payload begins as the algorithm's own does.
+/// Whether a file with the magic `APR2` or `APR\0` is a wrapper: its payload begins like the algorithm's output.
 pub(super) fn recognises(head: &[u8]) -> bool {
     let (claimed, payload) = (head.get(5..9), head.get(9..13));
     match head.get(4) {
-        Some(&LZ4) => claimed == payload, // `lz4_flex` writes the decoded length a second time
+        Some(&LZ4) => claimed == payload, // `lz4_flex` repeats the decoded length
         Some(&ZSTD) => payload == Some(&ZSTD_MAGIC),
         _ => false,
     }
@@ -39,7 +39,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let encoding = encoding_of(fields.u8()?).map_err(|e| e.at(4..5))?;
     let decoded_length = u64::from(fields.u32()?);
     let Some(file_length) = window.file_length() else {
-        // The payload ends where the file does.
+        // The payload extends to the end of the file.
         return Err(Stop::Need(0..window.known_prefix().saturating_mul(2).max(1 << 16)));
     };
     let range = PAYLOAD_START..file_length.max(PAYLOAD_START);
@@ -55,7 +55,7 @@ fn check_ratio(stored: u64, decoded: u64) -> Result<()> {
         return Ok(());
     }
     let what = format!("it has {stored} bytes and claims to decode to {decoded}; weightstream decodes at most {limit}");
-    Err(Error::new(ErrorKind::Limit, what).advise("Write the model without compression of the whole file."))
+    Err(Error::new(ErrorKind::Limit, what).advise("Write the model without compressing the whole file."))
 }
 
 fn encoding_of(algorithm: u8) -> Result<Encoding> {

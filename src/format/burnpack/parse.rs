@@ -1,4 +1,4 @@
-//! The reader.
+//! Parses the header and the description of the tensors.
 
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -16,11 +16,11 @@ pub(super) const NAME: &str = "burnpack";
 
 /// The first four bytes: `BURN` as a little-endian number.
 pub const MAGIC: [u8; 4] = *b"NRUB";
-/// Bytes of the header.
+/// The size of the header in bytes.
 pub const HEADER_BYTES: u64 = 10;
-/// What the tools align to since 0.20.
+/// The alignment that the tools use since 0.20.
 pub const ALIGNMENT: u64 = 256;
-/// The tools' own limit. Stops a length that would make the reader fetch the tensors as their description.
+/// The tools' own limit. Prevents an invalid length from making the reader fetch tensor data as the description.
 pub const MAX_CBOR_BYTES: u64 = 100 << 20;
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
@@ -45,7 +45,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     }))
 }
 
-/// The version, and where the CBOR is.
+/// Returns the version, and the byte range of the CBOR.
 fn parse_header(window: &Window) -> Result<(u16, Range<u64>), Stop> {
     let mut fields = Fields::new(window.get(0..HEADER_BYTES)?, 0, "the header");
     fields.array::<4>()?;
@@ -61,18 +61,18 @@ fn parse_header(window: &Window) -> Result<(u16, Range<u64>), Stop> {
     Ok((version, HEADER_BYTES..HEADER_BYTES + cbor_length))
 }
 
-/// What the CBOR says.
+/// The content of the CBOR.
 #[derive(Default)]
 struct Description {
     tensors: Vec<(String, Described)>,
     metadata: Metadata,
 }
 
-/// What it says of a tensor.
+/// The description of a tensor.
 struct Described {
     dtype: Dtype,
     shape: Vec<u64>,
-    /// From the start of the data.
+    /// Relative to the start of the data.
     offsets: Range<u64>,
     attributes: Metadata,
 }
@@ -115,7 +115,7 @@ fn parse_tensor(value: &Value) -> Result<Described> {
         return Err(malformed("its `data_offsets` are not two offsets"));
     };
     if start > end {
-        return Err(malformed(format!("its `data_offsets` [{start}, {end}] are no range")));
+        return Err(malformed(format!("its `data_offsets` [{start}, {end}] are not a range")));
     }
     let mut attributes = Metadata::new();
     if stated.as_str() != Some(dtype.name()) {
@@ -127,7 +127,7 @@ fn parse_tensor(value: &Value) -> Result<Described> {
     Ok(Described { dtype, shape, offsets: start..end, attributes })
 }
 
-/// A dtype is a name, or a map of a name to what else there is to say: `{"Bool": "U32"}`,
+/// Parses a dtype: a name, or a map from a name to details, as in `{"Bool": "U32"}` and
 /// `{"QFloat": {"value": "Q8S", …}}`.
 pub(crate) fn parse_dtype(stated: &Value) -> Result<Dtype> {
     let (name, details) = match stated {
@@ -152,11 +152,11 @@ pub(crate) fn parse_dtype(stated: &Value) -> Result<Dtype> {
     })
 }
 
-/// Where the offsets count from: behind the CBOR, aligned to 256 bytes since 0.20.
+/// Returns the start of the data, to which offsets are relative: the end of the CBOR, aligned to 256 bytes since 0.20.
 ///
-/// A start that is not aligned is of 0.19. Where all are, the aligned reading is right if the file is long enough
-/// for it. A file that is not may be a whole one of 0.19, which then ends with its last tensor and has no gaps; but
-/// an aligned one that was cut can look the same, save for the zeros behind its CBOR.
+/// An unaligned offset identifies a file of 0.19. If all offsets are aligned, the file is read as aligned if it is long
+/// enough. A shorter file may be a complete file of 0.19, which ends with its last tensor and has no gaps. A truncated
+/// aligned file can look the same, except for the zeros after its CBOR.
 fn data_start(window: &Window, cbor_end: u64, description: &Description) -> Result<u64, Stop> {
     let ranges = || description.tensors.iter().map(|(_, described)| &described.offsets);
     let aligned = cbor_end.next_multiple_of(ALIGNMENT);
@@ -182,10 +182,10 @@ fn place(name: &str, described: Described, data_start: u64) -> Result<Tensor> {
     let expected = dtype.byte_length(element_count(&shape)?)?;
     let byte_length = offsets.end - offsets.start;
     if expected.is_some_and(|expected| expected != byte_length) {
-        return Err(malformed(format!("its {byte_length} bytes are not those of {dtype} {shape:?}")));
+        return Err(malformed(format!("its {byte_length} bytes do not match {dtype} {shape:?}")));
     }
     let end = data_start.checked_add(offsets.end);
-    let end = end.ok_or_else(|| malformed(format!("its `data_offsets` {offsets:?} leave 64 bits")))?;
+    let end = end.ok_or_else(|| malformed(format!("its `data_offsets` {offsets:?} overflow u64")))?;
     let data = Component::raw(dtype.clone(), data_start + offsets.start..end);
     Ok(Tensor { attributes, ..Tensor::dense(name.to_owned(), dtype, shape, data) })
 }

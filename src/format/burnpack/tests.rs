@@ -7,14 +7,14 @@ use crate::index::{Index, Parsed, Tensor};
 use crate::window::{Stop, Window};
 use serde_json::{Value, json};
 
-/// The first bytes of a CBOR item: its major type, and a number.
+/// Encodes the head of a CBOR item: its major type and its argument.
 fn head(major: u8, number: u64) -> Vec<u8> {
     let mut bytes = vec![major << 5 | 27];
     bytes.extend(number.to_be_bytes());
     bytes
 }
 
-/// JSON as CBOR: every number that is one as an integer, else as a 64-bit float.
+/// Converts JSON to CBOR. Numbers are encoded as integers if possible, else as 64-bit floats.
 fn cbor(value: &Value) -> Vec<u8> {
     match value {
         Value::Null => vec![0xf6],
@@ -33,7 +33,7 @@ fn cbor(value: &Value) -> Vec<u8> {
     }
 }
 
-/// A file without data.
+/// Builds a file without data.
 fn file(description: &[u8]) -> Vec<u8> {
     [&b"NRUB\x01\x00"[..], &(description.len() as u32).to_le_bytes(), description].concat()
 }
@@ -63,7 +63,7 @@ fn stored<'f>(file: &'f [u8], tensor: &Tensor) -> &'f [u8] {
 }
 
 #[test]
-fn tells_the_unaligned_layout_from_the_aligned_one() {
+fn detects_the_unaligned_and_the_aligned_layout() {
     let one = cbor(&json!({ "tensors": { "a": tensor(json!("U8"), &[3], 0, 3) } }));
     let two = cbor(&json!({ "tensors": {
         "a": tensor(json!("U8"), &[3], 0, 3), "b": tensor(json!("U8"), &[1], 3, 4),
@@ -81,7 +81,7 @@ fn tells_the_unaligned_layout_from_the_aligned_one() {
 }
 
 #[test]
-fn an_aligned_file_that_was_cut_is_not_read_as_an_unaligned_one() {
+fn a_truncated_aligned_file_is_not_read_as_unaligned() {
     let describe = |version: &str| {
         cbor(&json!({
             "tensors": { "a": tensor(json!("U8"), &[3], 0, 3) }, "metadata": { "version": version },
@@ -89,14 +89,14 @@ fn an_aligned_file_that_was_cut_is_not_read_as_an_unaligned_one() {
     };
     let cut = |version: &str, data: [u8; 3]| parsed(&[file(&describe(version)), data.to_vec()].concat());
     assert_eq!(cut("0.22.1", [0, 0, 0]).unwrap_err().kind, ErrorKind::Truncated);
-    assert!(cut("0.22.1", [0, 0, 1]).is_ok(), "bytes that are no padding are a tensor");
-    assert!(cut("0.19.1", [0, 0, 0]).is_ok(), "a tensor of 0.19 may be zero");
+    assert!(cut("0.22.1", [0, 0, 1]).is_ok(), "nonzero bytes are not padding");
+    assert!(cut("0.19.1", [0, 0, 0]).is_ok(), "a tensor of 0.19 may contain zeros");
     let longer = [file(&describe("0.19.1")), vec![0, 0, 0, 0]].concat();
     assert_eq!(parsed(&longer).unwrap_err().kind, ErrorKind::Truncated);
 }
 
 #[test]
-fn without_a_length_data_is_taken_to_be_aligned() {
+fn data_is_aligned_if_the_file_length_is_unknown() {
     let bytes = padded(file(&cbor(&json!({ "tensors": { "a": tensor(json!("U8"), &[3], 0, 3) } }))), &[1, 2, 3]);
     let mut window = Window::new(None);
     window.insert(0, &bytes);
@@ -105,7 +105,7 @@ fn without_a_length_data_is_taken_to_be_aligned() {
 }
 
 #[test]
-fn a_dtype_says_in_attributes_what_ours_does_not() {
+fn dtype_details_are_kept_as_attributes() {
     let scheme = json!({ "QFloat": { "value": "Q4S", "store": { "PackedU32": 0 }, "level": "Tensor" } });
     let dtypes = [
         (json!("F16"), 2, Dtype::F16, None),
@@ -128,7 +128,7 @@ fn a_dtype_says_in_attributes_what_ours_does_not() {
 }
 
 #[test]
-fn what_is_not_known_is_ignored() {
+fn unknown_keys_are_ignored() {
     let mut described = tensor(json!("U8"), &[1], 0, 1);
     described["new"] = json!([{ "a": 1 }]);
     let description = json!({ "new": { "b": [2] }, "tensors": { "a": described } });
@@ -136,15 +136,15 @@ fn what_is_not_known_is_ignored() {
 }
 
 #[test]
-fn refuses_what_cannot_be() {
+fn rejects_invalid_descriptions() {
     let refused = |description: Value, what: &str| {
         let error = parsed(&padded(file(&cbor(&description)), &[0; 600])).unwrap_err();
         assert!(error.what.contains(what), "{error}");
     };
     let one = |dtype: Value, shape: &[u64], start, end| json!({ "tensors": { "a": tensor(dtype, shape, start, end) } });
-    refused(one(json!("F32"), &[3], 0, 11), "11 bytes are not those of F32 [3]");
-    refused(one(json!("F32"), &[3], 12, 0), "no range");
-    refused(one(json!("X"), &[3], 0, u64::MAX), "64 bits");
+    refused(one(json!("F32"), &[3], 0, 11), "11 bytes do not match F32 [3]");
+    refused(one(json!("F32"), &[3], 12, 0), "not a range");
+    refused(one(json!("X"), &[3], 0, u64::MAX), "u64");
     refused(one(json!("F32"), &[u64::MAX, u64::MAX], 0, 12), "2^64");
     refused(one(json!(3), &[3], 0, 12), "dtype is 3");
     refused(json!({ "tensors": { "a": { "dtype": "F32", "shape": [1] } } }), "data_offsets");

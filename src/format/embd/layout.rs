@@ -1,6 +1,6 @@
-//! Which of the two layouts a file has.
+//! Detects the layout of a file, and calls its parser.
 
-use super::{specified, walked};
+use super::{sequential, specified};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fields::Fields;
 use crate::format::checksum::StretchChecksum;
@@ -10,7 +10,7 @@ use crate::window::{Stop, Window};
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let index = match layout(window)? {
         Layout::Specified(header) => specified::parse(window, &header)?,
-        Layout::Walked => walked::parse(window)?,
+        Layout::Sequential => sequential::parse(window)?,
     };
     Ok(Parsed::File(index))
 }
@@ -18,24 +18,25 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
 pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     Ok(match layout(window)? {
         Layout::Specified(header) => specified::checksums(&header),
-        Layout::Walked => Vec::new(),
+        Layout::Sequential => Vec::new(),
     })
 }
 
 pub(super) fn check_tail(window: &Window) -> Result<(), Stop> {
     match layout(window)? {
         Layout::Specified(header) => specified::check_tail(window, &header),
-        Layout::Walked => Ok(()),
+        Layout::Sequential => Ok(()),
     }
 }
 
 enum Layout {
     Specified(specified::Header),
-    Walked,
+    Sequential,
 }
 
-/// Which layout the file has. Of the specification's, the first 8 bytes are the same, then come the flags and four
-/// offsets; of the tools', the count of tensors, the length of the first one's name, and the name.
+/// Detects the layout of the file. Both layouts have the same first 8 bytes. In the specification's layout the flags
+/// and four offsets follow; in the layout of the tools, the number of tensors, and the length and text of the first
+/// name.
 fn layout(window: &Window) -> Result<Layout, Stop> {
     let end = specified::HEADER_BYTES.min(window.file_length().unwrap_or(u64::MAX));
     let head = window.get(0..end)?;
@@ -50,10 +51,9 @@ fn layout(window: &Window) -> Result<Layout, Stop> {
         let what = format!("EMBD version {major}.{minor}; weightstream reads version 1.0");
         return Err(Error::new(ErrorKind::Unsupported, what).at(4..8).into());
     }
-    if walked::is_plausible(head) {
-        return Ok(Layout::Walked);
+    if sequential::is_plausible(head) {
+        return Ok(Layout::Sequential);
     }
-    let what =
-        "the header does not have the CRC32 that it states, and no tensor follows as the format's tools write it";
+    let what = "the CRC32 of the header does not match, and no tensor follows as the format's tools write it";
     Err(Error::new(ErrorKind::Checksum, what).at(0..end).into())
 }

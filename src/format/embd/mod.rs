@@ -1,17 +1,17 @@
-//! EMBD, the `.weights` files of `cpp_embedder`: the layout of its specification, and the one that its tools write.
+//! EMBD, the `.weights` files of `cpp_embedder`: the layout of its specification, and the layout that its tools write.
 //!
-//! The specification (binary weight format 1.0) has a header, metadata, a vocabulary, an index and checksums. The
-//! tools (`tools/convert_weights.py`, `src/model/weights.cpp`) never implemented it: their files are a count,
-//! then tensors, each behind its own name and shape, then a vocabulary. Both begin with the same 8 bytes. A file is
-//! of the specification if its header has the CRC that it states; see `layout` for the rest.
+//! The specification (binary weight format 1.0) has a header, metadata, a vocabulary, an index and checksums. The tools
+//! (`tools/convert_weights.py`, `src/model/weights.cpp`) never implemented it. Their files contain a count, then the
+//! tensors, each preceded by its name and shape, then a vocabulary. Both layouts begin with the same 8 bytes. A file
+//! has the specification's layout if the CRC in its header matches; see `layout` for details.
 //!
-//! Either way the vocabulary is in the metadata as `vocabulary`: its `tokens` by id, and `special_tokens` where the
+//! In both cases the metadata contains the vocabulary as `vocabulary`: its `tokens` by id, and `special_tokens` if the
 //! file has them.
 
 mod layout;
 mod parts;
+mod sequential;
 mod specified;
-mod walked;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod write;
 

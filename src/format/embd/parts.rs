@@ -1,4 +1,4 @@
-//! What both layouts have.
+//! Shared code for both layouts.
 
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::Metadata;
@@ -10,13 +10,13 @@ pub(super) const NAME: &str = "embd";
 /// The first four bytes.
 pub const MAGIC: [u8; 4] = *b"EMBD";
 
-/// The largest vocabularies have 300,000 tokens. Stops a count that would make the memory of values of single bytes.
+/// The maximum number of tokens. The largest vocabularies have 300,000. Bounds the memory for very short tokens.
 pub const MAX_TOKENS: u32 = 1 << 20;
 
-/// The specification's limit on dimensions, and the tools'.
+/// The limit of the specification and of the tools on dimensions.
 pub const MAX_DIMS: u32 = 4;
 
-/// Adds the vocabulary to what the file says of itself.
+/// Adds the vocabulary to the metadata.
 pub(super) fn add_vocabulary(metadata: &mut Metadata, tokens: Vec<Value>, special_tokens: Option<Metadata>) {
     let mut vocabulary = Metadata::new();
     vocabulary.insert("tokens".to_owned(), tokens.into());
@@ -26,7 +26,7 @@ pub(super) fn add_vocabulary(metadata: &mut Metadata, tokens: Vec<Value>, specia
 
 pub(super) fn check_token_count(count: u32, at: u64) -> Result<()> {
     if count > MAX_TOKENS {
-        let what = format!("the vocabulary claims {count} tokens; weightstream reads {MAX_TOKENS}");
+        let what = format!("the vocabulary claims {count} tokens; weightstream reads at most {MAX_TOKENS}");
         return Err(Error::new(ErrorKind::Limit, what).at(at..at + 4));
     }
     Ok(())

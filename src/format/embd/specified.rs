@@ -1,10 +1,11 @@
 //! The layout of the specification: a 64-byte header, metadata, vocabulary, index and names, data, a 16-byte footer.
 //!
-//! Where it is silent, what is read here: sections lie before the data and their offsets count from the start of the
-//! file, but a tensor's from the data. Counts and bounds are trusted, and the `total_size` of sections ignored. The
-//! special tokens' offset counts from the start of the file if it then falls into the vocabulary, else from the
-//! vocabulary; tokens follow the vocabulary's header, or the special tokens where those do. Checksums of the
-//! footer are stated only where the flags say so; the header's, unless it is zero.
+//! Where the specification is ambiguous, this parser reads: sections precede the data, and their offsets are relative
+//! to the start of the file, those of tensors to the start of the data. Counts and bounds are used, and the
+//! `total_size` of sections is ignored. The offset of the special tokens is relative to the start of the file if it
+//! then points into the vocabulary, else to the vocabulary; tokens follow the vocabulary's header, or the special
+//! tokens if those follow the header. The checksums of the footer are present only if the flags say so; that of the
+//! header, unless it is zero.
 
 use super::parts::{MAGIC, MAX_DIMS, NAME, add_vocabulary, check_dims, check_token_count};
 use crate::codec::crc32;
@@ -18,51 +19,51 @@ use crate::index::{Component, Index, Metadata, Tensor, check_tensors, next_start
 use crate::window::{Stop, Window};
 use std::ops::Range;
 
-/// Bytes of the header.
+/// The size of the header in bytes.
 pub(crate) const HEADER_BYTES: u64 = 64;
-/// Bytes of the footer.
+/// The size of the footer in bytes.
 pub(crate) const FOOTER_BYTES: u64 = 16;
-/// What the footer ends with, before 4 reserved bytes.
+/// The magic at the end of the footer, before 4 reserved bytes.
 pub(crate) const MAGIC_END: [u8; 4] = *b"DBME";
 
-/// The flag that says that the footer's checksums are stated.
+/// The flag for checksums in the footer.
 pub(crate) const CHECKSUM_ENABLED: u32 = 1 << 2;
 const COMPRESSED: u32 = 1 << 3;
 
-/// The sections before the data have less than a megabyte for a vocabulary of 30,000 tokens. Stops an offset that
-/// would make the reader fetch the tensors as their index.
+/// The maximum size of the sections before the data. They take less than a megabyte for a vocabulary of 30,000 tokens.
+/// Prevents an invalid offset from making the reader fetch tensor data as the index.
 pub(crate) const MAX_HEAD_BYTES: u64 = 64 << 20;
 
-/// Bytes of a tensor in the index, without its name.
+/// The size in bytes of a tensor in the index, without its name.
 pub(crate) const DESCRIPTOR_BYTES: u64 = 32;
 
-/// Bytes that the vocabulary begins with.
+/// The size in bytes of the vocabulary's header.
 pub(crate) const VOCABULARY_HEADER_BYTES: u64 = 12;
-/// The tokens that have a place for their ids.
+/// The special tokens whose ids the vocabulary stores.
 pub(crate) const SPECIAL_TOKENS: [&str; 5] = ["pad_id", "unk_id", "cls_id", "sep_id", "mask_id"];
 const SPECIAL_TOKENS_BYTES: u64 = 4 * SPECIAL_TOKENS.len() as u64;
 
 const DTYPES: [Dtype; 9] =
     [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::I32, Dtype::I16, Dtype::I8, Dtype::U32, Dtype::U16, Dtype::U8];
 
-/// The dtypes of the specification's table.
+/// Returns the dtypes that the specification defines.
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) fn dtypes() -> impl Iterator<Item = &'static Dtype> {
     DTYPES.iter()
 }
 
-/// The code of a dtype, if the specification's table has it.
+/// Returns the code of a dtype, or `None` if the specification does not define it.
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) fn dtype_code(dtype: &Dtype) -> Option<u8> {
     DTYPES.iter().position(|known| known == dtype).and_then(|code| u8::try_from(code).ok())
 }
 
-/// The hash of a tensor's name in the index: 32-bit FNV-1a of its UTF-8 bytes.
+/// Returns the hash of a tensor's name that the index stores: 32-bit FNV-1a of its UTF-8 bytes.
 pub fn name_hash(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The header, all sections checked to lie in the file in a possible way.
+/// The header. The positions of all sections have been checked.
 pub(super) struct Header {
     version: String,
     flags: u32,
@@ -71,12 +72,12 @@ pub(super) struct Header {
     index_start: u64,
     tensor_count: u32,
     data: Range<u64>,
-    /// Where the footer begins.
+    /// The offset of the footer.
     footer: u64,
 }
 
 impl Header {
-    /// Reads the header, if these 64 bytes are one.
+    /// Reads the header. Returns `None` if the bytes are not a header of this layout.
     pub(super) fn recognise(head: &[u8], file_length: Option<u64>) -> Result<Option<Header>> {
         let Some((checked, _)) = head.split_at_checked(56) else { return Ok(None) };
         let mut fields = Fields::new(head, 0, "the header");
@@ -102,7 +103,7 @@ impl Header {
             return Err(Error::new(ErrorKind::Unsupported, what).at(4..8));
         }
         if flags & COMPRESSED != 0 {
-            let what = "the file is compressed, but the format does not say how";
+            let what = "the file is compressed, but the format does not specify how";
             return Err(Error::new(ErrorKind::Unsupported, what).at(8..12));
         }
         check_length(total_size, file_length)?;
@@ -133,7 +134,8 @@ impl Header {
             }
         }
         if self.data.start > MAX_HEAD_BYTES {
-            let what = format!("{} bytes precede the data; weightstream reads {MAX_HEAD_BYTES}", self.data.start);
+            let head_bytes = self.data.start;
+            let what = format!("{head_bytes} bytes precede the data; weightstream reads at most {MAX_HEAD_BYTES}");
             return Err(Error::new(ErrorKind::Limit, what).at(36..40));
         }
         Ok(())
@@ -146,7 +148,7 @@ fn check_length(total_size: u64, file_length: Option<u64>) -> Result<()> {
         Some(length) if length > total_size => (ErrorKind::Format, length),
         _ => return Ok(()),
     };
-    let what = format!("the header says {total_size} bytes, but the file has {length}");
+    let what = format!("the header states {total_size} bytes, but the file has {length}");
     Err(Error::new(kind, what).at(48..56))
 }
 
@@ -178,7 +180,7 @@ pub(super) fn parse(window: &Window, header: &Header) -> Result<Index, Stop> {
     })
 }
 
-/// The footer's: over the data, and over all before the footer.
+/// Lists the footer's checksums: of the data, and of all bytes before the footer.
 pub(super) fn checksums(header: &Header) -> Vec<StretchChecksum> {
     if header.flags & CHECKSUM_ENABLED == 0 {
         return Vec::new();
@@ -253,7 +255,7 @@ fn parse_vocabulary(
     Ok(())
 }
 
-/// Where the special tokens begin in the vocabulary, which begins at `start` in the file.
+/// Returns the offset of the special tokens in the vocabulary, which begins at `start` in the file.
 fn special_tokens_offset(stated: u64, start: u64, vocabulary_bytes: u64) -> Result<u64> {
     let last = vocabulary_bytes.saturating_sub(SPECIAL_TOKENS_BYTES);
     let fits = |offset: &u64| (VOCABULARY_HEADER_BYTES..=last).contains(offset);
@@ -263,7 +265,7 @@ fn special_tokens_offset(stated: u64, start: u64, vocabulary_bytes: u64) -> Resu
     })
 }
 
-/// The descriptors, and behind them the names in the same order.
+/// Parses the descriptors, and the names that follow them in the same order.
 fn parse_index(bytes: &[u8], header: &Header, warnings: &mut Vec<String>, budget: &mut Budget) -> Result<Vec<Tensor>> {
     let mut fields = Fields::new(bytes, header.index_start, "the tensor index");
     let descriptors = (0..header.tensor_count).map(|_| Descriptor::parse(&mut fields)).collect::<Result<Vec<_>>>()?;
@@ -280,7 +282,7 @@ fn parse_index(bytes: &[u8], header: &Header, warnings: &mut Vec<String>, budget
         tensors.push(descriptor.place(name, end, header.data.start).map_err(|e| e.in_tensor(name))?);
     }
     if other_hashes > 0 {
-        warnings.push(format!("the index has another hash than FNV-1a of the name for {other_hashes} tensors"));
+        warnings.push(format!("the index has a name hash other than FNV-1a for {other_hashes} tensors"));
     }
     Ok(tensors)
 }
@@ -290,7 +292,7 @@ struct Descriptor {
     dtype: Dtype,
     name_length: u16,
     shape: Vec<u64>,
-    /// From the start of the data.
+    /// Relative to the start of the data.
     offset: u64,
 }
 
@@ -313,13 +315,13 @@ impl Descriptor {
         Ok(Descriptor { name_hash, dtype, name_length, shape, offset })
     }
 
-    /// `end` is where the next tensor begins, or the data ends: up to there reaches one of unknown dtype.
+    /// `end` is the start of the next tensor, or the end of the data: a tensor of unknown dtype extends up to it.
     fn place(self, name: &str, end: u64, data_start: u64) -> Result<Tensor> {
         let Descriptor { dtype, shape, offset, .. } = self;
-        let leaves_64_bits = || malformed(format!("its offset {offset} and size leave 64 bits"));
+        let overflows = || malformed(format!("its offset {offset} and size overflow u64"));
         let byte_length = dtype.byte_length(element_count(&shape)?)?.unwrap_or(end.saturating_sub(offset));
-        let start = data_start.checked_add(offset).ok_or_else(leaves_64_bits)?;
-        let end = start.checked_add(byte_length).ok_or_else(leaves_64_bits)?;
+        let start = data_start.checked_add(offset).ok_or_else(overflows)?;
+        let end = start.checked_add(byte_length).ok_or_else(overflows)?;
         let data = Component::raw(dtype.clone(), start..end);
         Ok(Tensor::dense(name.to_owned(), dtype, shape, data))
     }

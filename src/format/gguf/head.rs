@@ -1,13 +1,14 @@
-//! The head of a file, read field by field: nothing says how long it is.
+//! Reads the head of a file field by field: the file does not state its length.
 
 use crate::cursor::Cursor;
 use crate::error::{Error, ErrorKind};
 use crate::window::{Stop, Window};
 
-/// The largest vocabularies make heads of some 20 MB. Stops a count that would make the reader fetch tensors as a head.
+/// The maximum length of a head. The largest vocabularies result in heads of about 20 MB. Prevents an invalid count
+/// from making the reader fetch tensor data as the head.
 pub const MAX_HEAD_BYTES: u64 = 128 << 20;
 
-/// The head as it is read.
+/// A reader of the head.
 pub(super) struct Head<'a> {
     pub(super) cursor: Cursor<'a>,
     pub(super) version: u32,
@@ -15,7 +16,7 @@ pub(super) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Reads the magic and the version, which tells the byte order.
+    /// Reads the magic and the version, and detects the byte order from the version.
     pub(super) fn open(window: &'a Window) -> Result<Self, Stop> {
         let mut cursor = Cursor::new(window, 0, MAX_HEAD_BYTES, "the head");
         cursor.array::<4>()?;
@@ -31,25 +32,25 @@ impl<'a> Head<'a> {
         Ok(Head { cursor, version, warnings: Vec::new() })
     }
 
-    /// A count or a length: version 1 has 32 bits for it.
+    /// Reads a count or a length: 32 bits in version 1, else 64 bits.
     #[inline]
     pub(super) fn count(&mut self) -> Result<u64, Stop> {
         if self.version == 1 { self.cursor.u32().map(u64::from) } else { self.cursor.u64() }
     }
 
-    /// Bytes that such a count takes.
+    /// Returns the size in bytes of a count or a length.
     pub(super) fn count_bytes(&self) -> u64 {
         if self.version == 1 { 4 } else { 8 }
     }
 
-    /// The bytes of a string. A vocabulary has hundreds of thousands.
+    /// Reads the bytes of a string. A vocabulary has hundreds of thousands of strings.
     #[inline]
     pub(super) fn string(&mut self) -> Result<&'a [u8], Stop> {
         let length = self.count()?;
         self.cursor.take(length)
     }
 
-    /// A name, which must be UTF-8.
+    /// Reads a name, which must be UTF-8.
     pub(super) fn name(&mut self) -> Result<&'a str, Stop> {
         let length = self.count()?;
         self.cursor.utf8(length)

@@ -1,5 +1,5 @@
-//! The typed key-value pairs of a GGUF head, as JSON: integers stay exact, floating-point numbers are those of the
-//! file.
+//! Converts the typed key-value pairs of a GGUF head to JSON. Integers and floating-point numbers keep their exact
+//! values.
 
 use super::head::Head;
 use crate::error::{Error, ErrorKind, malformed};
@@ -9,11 +9,11 @@ use crate::index::{LongArray, Metadata, Strings};
 use crate::window::{Stop, Window};
 use serde_json::Value;
 
-/// Arrays of arrays are in no file known. Stops nesting that would exhaust the stack.
+/// The maximum nesting of arrays. No known file contains nested arrays. Prevents stack exhaustion.
 const MAX_DEPTH: u32 = 4;
 
-/// Arrays of fewer items are JSON at once.
-const LEAST_ITEMS: u64 = 1024;
+/// Arrays with fewer items are converted to JSON immediately.
+const MIN_LONG_ARRAY_ITEMS: u64 = 1024;
 
 const STRING: u32 = 8;
 const ARRAY: u32 = 9;
@@ -22,10 +22,10 @@ type LongArrays = Vec<(String, LongArray)>;
 
 /// Reads `count` pairs.
 ///
-/// First all of them are passed over and checked: a vocabulary is parsed again each time more of it has come, and to
-/// make its values takes ten times as long as to find their ends.
+/// A first pass skips and validates all pairs. The parser restarts each time more bytes of a vocabulary have arrived,
+/// and creating the values takes ten times as long as skipping them.
 ///
-/// Gives the budget, too, of which the tensors take theirs.
+/// Also returns the memory budget, which the tensors share.
 pub(super) fn parse(head: &mut Head, window: &Window, count: u64) -> Result<(Metadata, LongArrays, Budget), Stop> {
     let mut ahead = Head { cursor: head.cursor.clone(), warnings: Vec::new(), ..*head };
     Pass { head: &mut ahead, values: 0 }.pairs(count)?;
@@ -51,10 +51,10 @@ pub(super) fn parse(head: &mut Head, window: &Window, count: u64) -> Result<(Met
     Ok((metadata, long_arrays, budget))
 }
 
-/// Passes over pairs, and refuses what is not to be read.
+/// Skips pairs, and rejects invalid ones.
 struct Pass<'h, 'a> {
     head: &'h mut Head<'a>,
-    /// How many values have come in arrays.
+    /// The number of values in arrays so far.
     values: u64,
 }
 
@@ -97,7 +97,7 @@ impl Pass<'_, '_> {
         let limit = max_values(end);
         if self.values > limit {
             let what = format!(
-                "the arrays of the metadata have {} values; weightstream reads {limit} of so long a head",
+                "the metadata arrays have {} values; weightstream reads at most {limit} in a head of this length",
                 self.values
             );
             return Err(Error::new(ErrorKind::Limit, what).at(start..self.head.cursor.position()).into());
@@ -113,7 +113,7 @@ impl Pass<'_, '_> {
     }
 }
 
-/// The bytes of a value whose type tells how many it has.
+/// Returns the size of values of a fixed-size type, or `None` for other types.
 fn byte_length_of(kind: u32) -> Option<u64> {
     match kind {
         0 | 1 | 7 => Some(1),
@@ -124,17 +124,17 @@ fn byte_length_of(kind: u32) -> Option<u64> {
     }
 }
 
-/// Reads an array that was passed, if it is long and of a type that tokenizers have; else nothing.
+/// Reads a validated array, if it is long and of a type that tokenizers use. Otherwise reads nothing.
 fn long_array(head: &mut Head, kind: u32, budget: &mut Budget) -> Result<Option<LongArray>, Stop> {
     let before = head.cursor.clone();
     if kind == ARRAY {
         let kind = head.cursor.u32()?;
         let count = head.count()?;
-        if count >= LEAST_ITEMS {
+        if count >= MIN_LONG_ARRAY_ITEMS {
             budget.bytes(count.saturating_mul(if kind == STRING { 8 } else { 4 }), 0)?;
         }
         let array = match kind {
-            _ if count < LEAST_ITEMS => None,
+            _ if count < MIN_LONG_ARRAY_ITEMS => None,
             4 => Some(LongArray::U32(numbers(head, count, u32::from_le_bytes)?)),
             5 => Some(LongArray::I32(numbers(head, count, i32::from_le_bytes)?)),
             6 => Some(numbers(head, count, f32::from_le_bytes)?)
@@ -170,12 +170,12 @@ fn strings(head: &mut Head, count: u64, budget: &mut Budget) -> Result<Strings, 
         text_bytes += text.len() as u64;
         strings.push(&text);
     }
-    budget.bytes(text_bytes, 0)?; // no more than the file has
+    budget.bytes(text_bytes, 0)?; // at most the size of the file
     strings.shrink_to_fit();
     Ok(strings)
 }
 
-/// Reads a value that was passed.
+/// Reads a validated value.
 fn value(head: &mut Head, kind: u32, budget: &mut Budget) -> Result<Value, Stop> {
     let cursor = &mut head.cursor;
     Ok(match kind {

@@ -1,12 +1,12 @@
 //! GGUF 1 to 3, little- and big-endian: a head of typed metadata and tensor infos, then aligned tensors; and
 //! models in several such files (`x-00001-of-00003.gguf`).
 //!
-//! Source: the GGUF specification in ggml's `docs/gguf.md`, and what its writers do. Version 1 counts in
-//! 32 bits where the later ones count in 64. Nothing says how long the head is, and a vocabulary makes it
-//! megabytes: the parser asks for twice what it has. Shapes stand in the file with the innermost dimension
-//! first and are turned round here. A tensor of a type that is not in the table reaches up to the next one.
-//! In big-endian files the blocks of quantized types cannot be turned without taking them apart: they are
-//! listed under their name with `_BE` and load as stored.
+//! Source: the GGUF specification in ggml's `docs/gguf.md`, and its writers. Version 1 has 32-bit counts, later
+//! versions have 64-bit counts. The file does not state the length of the head, which takes megabytes with a
+//! vocabulary: the parser requests twice the bytes that it has. Shapes in the file have the innermost dimension first;
+//! the parser reverses them. A tensor of an unknown type extends to the next tensor. The byte order of quantized blocks
+//! in big-endian files cannot be converted without decoding them: these tensors are listed under their dtype name with
+//! `_BE`, and load as stored.
 
 mod head;
 mod metadata;

@@ -1,4 +1,4 @@
-//! The head and the infos of tensors.
+//! Parses the head and the tensor infos.
 
 use super::head::Head;
 use super::metadata;
@@ -18,10 +18,10 @@ pub(super) const NAME: &str = "gguf";
 /// The first four bytes.
 pub const MAGIC: [u8; 4] = *b"GGUF";
 
-/// ggml's `GGML_MAX_DIMS`. Stops a forged count that would read the rest of the head as dimensions.
+/// ggml's `GGML_MAX_DIMS`. Prevents an invalid count from making the reader read the rest of the head as dimensions.
 pub const MAX_DIMS: u32 = 4;
 
-/// Where the file does not say otherwise.
+/// The alignment of files that do not state one.
 const DEFAULT_ALIGNMENT: u64 = 32;
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
@@ -52,12 +52,12 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     })
 }
 
-/// What the head says of a tensor.
+/// A tensor info of the head.
 struct Info<'a> {
     name: &'a str,
     shape: Vec<u64>,
     type_code: u32,
-    /// From the start of the data.
+    /// Relative to the start of the data.
     offset: u64,
 }
 
@@ -87,7 +87,7 @@ fn parse_infos<'a>(
     Ok(infos)
 }
 
-/// Where the tensors lie in the file.
+/// Computes the byte ranges of the tensors in the file.
 fn place(infos: Vec<Info>, data_start: u64, file_length: Option<u64>, big_endian: bool) -> Result<Vec<Tensor>> {
     let mut offsets: Vec<u64> = infos.iter().map(|info| info.offset).collect();
     offsets.sort_unstable();
@@ -99,20 +99,20 @@ fn place(infos: Vec<Info>, data_start: u64, file_length: Option<u64>, big_endian
     infos.into_iter().map(place).collect()
 }
 
-/// `next_start` is where the next tensor begins, or the file ends.
+/// Computes the byte range of a tensor. `next_start` is the start of the next tensor, or the end of the file.
 fn place_one(info: Info, data_start: u64, next_start: Option<u64>, big_endian: bool) -> Result<Tensor> {
     let Info { name, shape, type_code, offset } = info;
-    let leaves_64_bits = || malformed(format!("its offset {offset} and size leave 64 bits"));
-    let start = data_start.checked_add(offset).ok_or_else(leaves_64_bits)?;
+    let overflows = || malformed(format!("its offset {offset} and size overflow u64"));
+    let start = data_start.checked_add(offset).ok_or_else(overflows)?;
     let elements = element_count(&shape)?;
     let known = ggml::dtype_of(type_code);
     let byte_length = match elements {
-        // Whatever its type: it lies where the next tensor does, and must not take that one's bytes.
+        // An empty tensor of any type: it has the offset of the next tensor, and must not overlap it.
         0 => Some(0),
         _ => known.map(|dtype| dtype.byte_length(elements)).transpose()?.flatten(),
     };
     let end = match byte_length {
-        Some(byte_length) => start.checked_add(byte_length).ok_or_else(leaves_64_bits)?,
+        Some(byte_length) => start.checked_add(byte_length).ok_or_else(overflows)?,
         None => next_start.ok_or_else(|| unknown_end(type_code))?.max(start),
     };
     let is_plain = |dtype: &Dtype| dtype.block().is_some_and(|block| block.elements == 1);
@@ -129,8 +129,8 @@ fn place_one(info: Info, data_start: u64, next_start: Option<u64>, big_endian: b
 }
 
 fn unknown_end(type_code: u32) -> Error {
-    let what = format!("its type {type_code} has no known size, and the server does not tell where the file ends");
-    Error::new(ErrorKind::Unsupported, what).advise("Serve the file from a host that states its length.")
+    let what = format!("its type {type_code} has no known size, and the server does not report the length of the file");
+    Error::new(ErrorKind::Unsupported, what).advise("Serve the file from a server that sends its length.")
 }
 
 fn alignment(metadata: &Metadata) -> Result<u64> {

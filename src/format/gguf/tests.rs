@@ -11,7 +11,7 @@ use futures::executor::block_on;
 use serde_json::{Value, json};
 use std::rc::Rc;
 
-/// Writes the pieces of a GGUF file as the specification lays them out.
+/// Writes the parts of a GGUF file.
 struct Writer {
     bytes: Vec<u8>,
     version: u32,
@@ -125,7 +125,7 @@ fn long_arrays_are_the_same_in_every_version_and_byte_order() {
             writer.string(if i % 2 == 0 { b"na\xc3\xafve" } else { b"\xff" });
         }
         let index = parsed(&writer.bytes).unwrap();
-        assert_eq!(index.long_arrays.len(), 4, "an infinite number stays JSON's string");
+        assert_eq!(index.long_arrays.len(), 4, "an array with an infinite number is converted to JSON");
         let metadata = index.whole_metadata();
         assert!(metadata.keys().eq(["u32", "i32", "f32", "infinite", "text"]));
         for i in 0..COUNT as usize {
@@ -140,7 +140,7 @@ fn long_arrays_are_the_same_in_every_version_and_byte_order() {
 }
 
 #[test]
-fn a_type_that_is_not_known_reaches_up_to_the_next_tensor_or_the_end() {
+fn an_unknown_type_extends_to_the_next_tensor_or_the_end() {
     let mut writer = Writer::new(3, false, 3, 0);
     writer.info("last", &[9, 3], 200, 96).info("first", &[5], 201, 0).info("known", &[32], 8, 32);
     let file = writer.data(32, &[7; 120]);
@@ -148,14 +148,14 @@ fn a_type_that_is_not_known_reaches_up_to_the_next_tensor_or_the_end() {
     let found: Vec<_> = index.tensors.iter().map(|t| (t.name.as_str(), t.dtype.name(), t.stored_length())).collect();
     assert_eq!(found, [("first", "GGML_201", 32), ("known", "Q8_0", 34), ("last", "GGML_200", 24)]);
     assert_eq!(index.tensors[2].shape, [3, 9]);
-    // A server that does not tell the length of the file leaves nothing to say where the last one ends.
+    // Without the length of the file, the end of the last tensor is unknown.
     let mut window = Window::new(None);
     window.insert(0, &file);
     assert!(matches!(parse(&window), Err(Stop::Failed(e)) if e.kind == ErrorKind::Unsupported));
 }
 
 #[test]
-fn an_empty_tensor_of_a_type_that_is_not_known_takes_no_bytes_of_the_next() {
+fn an_empty_tensor_of_an_unknown_type_does_not_overlap_the_next() {
     let mut writer = Writer::new(3, false, 3, 0);
     writer.info("none", &[0], 200, 0).info("nor here", &[4, 0], 200, 0).info("some", &[9], 200, 0);
     let index = parsed(&writer.data(32, &[7; 24])).unwrap();
@@ -164,7 +164,7 @@ fn an_empty_tensor_of_a_type_that_is_not_known_takes_no_bytes_of_the_next() {
 }
 
 #[test]
-fn blocks_of_a_big_endian_file_stay_as_they_are_and_say_so() {
+fn big_endian_blocks_load_as_stored_under_their_own_dtype() {
     let mut writer = Writer::new(3, true, 2, 0);
     writer.info("q", &[32], 8, 0).info("x", &[2], 1, 64);
     let file = writer.data(32, &[&[1; 64][..], &[0x3c, 0, 0xbc, 0]].concat());
@@ -175,7 +175,7 @@ fn blocks_of_a_big_endian_file_stay_as_they_are_and_say_so() {
 }
 
 #[test]
-fn tensors_begin_where_the_alignment_says() {
+fn tensors_begin_at_the_stated_alignment() {
     let mut writer = Writer::new(2, false, 1, 1);
     writer.pair("general.alignment", 4).u32(8);
     writer.info("a", &[2], 24, 8);
@@ -194,7 +194,7 @@ fn a_file_without_tensors_need_not_be_padded() {
 }
 
 #[test]
-fn tokens_that_are_not_utf8_are_no_reason_to_refuse_a_model() {
+fn tokens_that_are_not_utf8_are_only_a_warning() {
     let mut writer = Writer::new(3, false, 0, 1);
     writer.pair("tokens", 9).u32(8).count(2).string(b"\xff").string(b"ok");
     let index = parsed(&writer.bytes).unwrap();
@@ -203,7 +203,7 @@ fn tokens_that_are_not_utf8_are_no_reason_to_refuse_a_model() {
 }
 
 #[test]
-fn forged_counts_are_refused_before_anything_is_allocated() {
+fn rejects_invalid_counts_before_allocating_memory() {
     let refused = |kind: ErrorKind, writer: &mut Writer| {
         let error = parsed(&writer.bytes).unwrap_err();
         assert_eq!(error.kind, kind, "{error}");
@@ -221,7 +221,7 @@ fn forged_counts_are_refused_before_anything_is_allocated() {
 }
 
 #[test]
-fn refuses_what_ggml_refuses() {
+fn rejects_invalid_heads() {
     let refused = |writer: &mut Writer, what: &str| {
         let error = parsed(&writer.data(32, &[0; 64])).unwrap_err();
         assert!(error.kind == ErrorKind::Format && error.what.contains(what), "{error}");
@@ -234,7 +234,7 @@ fn refuses_what_ggml_refuses() {
     refused(Writer::new(3, false, 2, 0).info("a", &[4], 0, 0).info("b", &[4], 0, 8), "overlap");
     refused(Writer::new(3, false, 1, 0).info("a", &[u64::MAX, 2], 0, 0), "2^64");
     refused(Writer::new(3, false, 1, 0).info("a", &[31], 8, 0), "whole blocks");
-    refused(Writer::new(3, false, 1, 0).info("a", &[1], 0, u64::MAX), "64 bits");
+    refused(Writer::new(3, false, 1, 0).info("a", &[1], 0, u64::MAX), "u64");
     refused(
         Writer::new(3, false, 0, 2).pair("split.no", 2).number(&[3, 0]).pair("split.count", 2).number(&[3, 0]),
         "3 of 3",
@@ -247,7 +247,7 @@ fn refuses_what_ggml_refuses() {
     refused(&mut nested, "nested");
 }
 
-/// A model with the head of a real one: a vocabulary of 150,000 tokens, their scores and types, and merges.
+/// Builds a file with a realistic head: a vocabulary of 150,000 tokens, with their scores, types and merges.
 fn with_vocabulary() -> Vec<u8> {
     let mut writer = Writer::new(3, false, 1, 4);
     writer.pair("tokenizer.ggml.tokens", 9).u32(8).count(150_000);
@@ -271,7 +271,7 @@ fn with_vocabulary() -> Vec<u8> {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes under Miri")]
-fn a_large_vocabulary_takes_few_round_trips_and_is_not_parsed_again_and_again() {
+fn a_large_vocabulary_takes_few_round_trips_and_is_rarely_reparsed() {
     let file = with_vocabulary();
     let length = file.len() as u64;
     let (mut window, mut parsed_bytes, mut stops) = (Window::new(Some(length)), 0, 0);
@@ -303,7 +303,7 @@ fn part(number: u16, count: u16, tensors: u32, names: &[&str]) -> Rc<[u8]> {
     writer.data(32, &vec![number as u8; names.len() * 32]).into()
 }
 
-/// The names of a model's tensors and the parts that hold them, as the loader and the native reader find them.
+/// Returns the names of a model's tensors and their parts. Checks that the loader and the native reader agree.
 fn open(files: Vec<(&str, Rc<[u8]>)>) -> Result<Vec<(String, usize)>> {
     let in_memory = files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
     let native = Reader::from_bytes(in_memory).map(|reader| list(reader.tensors()));
@@ -339,13 +339,13 @@ fn any_part_of_a_split_model_opens_all_of_it() {
 }
 
 #[test]
-fn parts_that_do_not_make_one_model_are_refused() {
+fn rejects_parts_of_different_models() {
     let first = ("m-00001-of-00002.gguf", part(0, 2, 3, &["a", "b"]));
     let refused = |second: Rc<[u8]>| open(vec![first.clone(), ("m-00002-of-00002.gguf", second)]).unwrap_err().what;
     assert!(refused(part(0, 2, 3, &["c"])).contains("part 1 of 2, not 2 of 2"));
-    assert!(refused(part(1, 2, 3, &["c", "d"])).contains("3 tensors, but have 4"));
+    assert!(refused(part(1, 2, 3, &["c", "d"])).contains("3 tensors, but contain 4"));
     assert!(refused(part(1, 2, 3, &["a"])).contains("two files"));
-    assert!(refused(Writer::new(3, false, 0, 0).bytes.clone().into()).contains("not say that it is part"));
+    assert!(refused(Writer::new(3, false, 0, 0).bytes.clone().into()).contains("not state that it is part"));
     let missing = open(vec![first]).unwrap_err();
     assert_eq!(missing.kind, ErrorKind::NotFound);
 }

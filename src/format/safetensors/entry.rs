@@ -1,4 +1,4 @@
-//! What the header says of one tensor. Read by hand: `serde_derive` would bring five crates for these three fields.
+//! Deserializes the header entry of a tensor. Hand-written, because `serde_derive` would add five crates.
 
 use crate::dtype::Dtype;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
@@ -8,7 +8,7 @@ use std::fmt;
 pub(super) struct Entry {
     pub(super) dtype: Dtype,
     pub(super) shape: Vec<u64>,
-    /// Start and end in bytes, counted from the end of the header.
+    /// Start and end in bytes, relative to the end of the header.
     pub(super) data_offsets: (u64, u64),
 }
 

@@ -1,9 +1,9 @@
 //! SafeTensors: a u64 length, a JSON header of that length, then the tensors without a gap.
 //!
-//! Source: the `safetensors` package 0.8 and its documentation. Where the documentation is silent, what the
-//! package's reader accepts: white space round the header, any alignment, names in any order, keys of a tensor that
-//! are not known. It differs in two points: a name that occurs twice is refused here, and a dtype that is not
-//! known is listed and loads as raw bytes.
+//! Source: the `safetensors` package 0.8 and its documentation. Where the documentation is incomplete, this parser
+//! accepts what the package's reader accepts: white space around the header, any alignment, names in any order, unknown
+//! keys of a tensor. It differs in two points: it rejects duplicate names, and lists tensors of an unknown dtype, which
+//! load as raw bytes.
 
 mod entry;
 mod parse;

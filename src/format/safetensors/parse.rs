@@ -1,4 +1,4 @@
-//! The reader.
+//! Parses the header and the index of a model in several files.
 
 use super::entry::Entry;
 use crate::dtype::element_count;
@@ -18,15 +18,15 @@ use std::ops::Range;
 /// The name of the format in the registry.
 pub(super) const NAME: &str = "safetensors";
 
-/// The limit of the `safetensors` package. Stops a length that would make the reader fetch the whole file as a header.
+/// The limit of the `safetensors` package. Prevents an invalid length from making the reader fetch the whole file.
 pub const MAX_HEADER_BYTES: u64 = 100_000_000;
 
-/// Whether the file begins with a header length and an object.
+/// Whether the file begins with a header length and a JSON object.
 pub(super) fn recognises(head: &[u8]) -> bool {
     let Some((length, rest)) = head.split_first_chunk::<8>() else { return false };
     let begins_an_object = matches!(rest.first(), Some(b'{' | b' ' | b'\n' | b'\t' | b'\r'));
-    // A longer header is recognised too, so that `parse` can say what is wrong with it; but 8 bytes of
-    // text are never a length.
+    // Headers beyond the limit are also recognised, so that `parse` can report the error. But 8 bytes of text are never
+    // a length.
     begins_an_object && u64::from_le_bytes(*length) < 1 << 56
 }
 
@@ -70,19 +70,19 @@ pub fn is_manifest(document: &Map<String, Value>) -> bool {
     document.get("weight_map").is_some_and(Value::is_object)
 }
 
-/// Reads a `model.safetensors.index.json`. Its `total_size` is not checked: tools write it wrong or not at all.
+/// Reads a `model.safetensors.index.json`. Its `total_size` is not checked: some tools omit it or write a wrong value.
 ///
-/// Every tensor that it maps must be in its file. A tensor that is in a file but not in the map is listed and loads
-/// like the others: what a user has in hand should not depend on the map being kept up to date.
+/// Every tensor in the map must be in its file. A tensor that is in a file but not in the map is listed and loads like
+/// the others, so that an outdated map does not hide tensors.
 ///
 /// # Errors
-/// `FORMAT` where a value of `weight_map` is no path inside the folder; `LIMIT` for too many files.
+/// `FORMAT` if a value of `weight_map` is not a path inside the folder; `LIMIT` for too many files.
 pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let mut parts: Vec<Part> = Vec::new();
     let mut part_of_path: HashMap<String, usize> = HashMap::new();
     let mut tensor_parts = HashMap::new();
     for (name, path) in document.get("weight_map").and_then(Value::as_object).into_iter().flatten() {
-        let path = path.as_str().ok_or_else(|| malformed("its file in weight_map is no string").in_tensor(name))?;
+        let path = path.as_str().ok_or_else(|| malformed("its file in weight_map is not a string").in_tensor(name))?;
         let path = part_path(path).map_err(|e| e.in_tensor(name))?;
         let part = *part_of_path.entry(path).or_insert_with_key(|path| {
             parts.push(Part { path: path.clone(), url: None, byte_length: None, digest: None });
@@ -95,15 +95,15 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     Ok(Manifest { format: NAME, version: "1".into(), metadata, parts, tensor_parts, catalog: None })
 }
 
-/// The JSON header: `__metadata__`, and the tensors in the order of the file, with ranges that count from its end. A
-/// name that occurs twice is kept twice.
+/// The JSON header: `__metadata__`, and the tensors in the order of the file, with ranges relative to the end of the
+/// header. Contains both tensors of a duplicate name.
 #[derive(Default)]
 struct Header {
     metadata: Metadata,
     tensors: Vec<Tensor>,
 }
 
-/// Reads it as what it has to be, not as any JSON: that would take many times the memory of a forged header.
+/// Deserializes the header directly. Parsing it as generic JSON first could take many times its size in memory.
 struct CollectHeader<'b> {
     budget: &'b mut Budget,
 }
@@ -160,8 +160,8 @@ impl<'de> Visitor<'de> for CollectStrings<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some((key, text)) = map.next_entry::<String, String>()? {
-            let taken = self.budget.entry(self.into.len(), key.len());
-            taken.and_then(|()| self.budget.text(text.len() as u64)).map_err(A::Error::custom)?;
+            let counted = self.budget.entry(self.into.len(), key.len());
+            counted.and_then(|()| self.budget.text(text.len() as u64)).map_err(A::Error::custom)?;
             self.into.insert(key, Value::String(text));
         }
         Ok(())
@@ -172,17 +172,17 @@ fn about<E: serde::de::Error>(key: &str, error: E) -> E {
     E::custom(format!("\"{key}\": {error}"))
 }
 
-/// Checks what the header says of a tensor, and places it in the file.
+/// Validates the header entry of a tensor, and converts its range to file offsets.
 fn place(tensor: &mut Tensor, data_start: u64) -> Result<()> {
     let (dtype, shape) = (&tensor.dtype, &tensor.shape);
     let Some(data) = tensor.components.first_mut() else { return Ok(()) };
     let Range { start, end } = data.range;
     data.range = file_range(start, end, data_start)
-        .ok_or_else(|| malformed(format!("its `data_offsets` [{start}, {end}] are no range of a file")))?;
+        .ok_or_else(|| malformed(format!("its `data_offsets` [{start}, {end}] are not a range of the file")))?;
     data.decoded_length = Some(end - start);
     let expected = dtype.byte_length(element_count(shape)?)?;
     if expected.is_some_and(|expected| expected != end - start) {
-        let what = format!("its {} bytes are not those of {dtype} {shape:?}", end - start);
+        let what = format!("its {} bytes do not match {dtype} {shape:?}", end - start);
         return Err(malformed(what).at(data.range.clone()));
     }
     Ok(())
@@ -195,14 +195,14 @@ fn file_range(start: u64, end: u64, data_start: u64) -> Option<Range<u64>> {
     Some(data_start.checked_add(start)?..data_start.checked_add(end)?)
 }
 
-/// The format allows no gap between tensors; gives where the last one ends.
+/// Checks that there are no gaps between tensors, as the format requires. Returns the end of the last tensor.
 fn check_no_gaps(tensors: &[Tensor], data_start: u64) -> Result<u64> {
     let mut ranges: Vec<_> = tensors.iter().flat_map(|t| t.components.iter().map(move |c| (t, &c.range))).collect();
     ranges.sort_by_key(|(_, range)| (range.start, range.end));
     let mut end = data_start;
     for (tensor, range) in ranges {
         if range.start != end {
-            let what = format!("it begins {} bytes behind the tensor before it", range.start.abs_diff(end));
+            let what = format!("it begins {} bytes off the end of the previous tensor", range.start.abs_diff(end));
             return Err(malformed(what).at(end.min(range.start)..range.start.max(end)).in_tensor(&tensor.name));
         }
         end = range.end;

@@ -1,4 +1,4 @@
-//! SafeTensors files and their index: what is read, and what is refused.
+//! Tests of the parser of SafeTensors files and their index.
 
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
@@ -11,7 +11,7 @@ use futures::executor::block_on;
 use std::rc::Rc;
 
 #[test]
-fn white_space_round_the_header_is_accepted() {
+fn white_space_around_the_header_is_accepted() {
     for header in [" \n\t{}", "{}  \n\r\t", "{}"] {
         assert!(parse(&file(header, 0)).unwrap().tensors.is_empty(), "{header:?}");
     }
@@ -25,7 +25,7 @@ fn refuses_nul_padding_and_text_after_the_header() {
 }
 
 #[test]
-fn refuses_a_name_or_a_field_that_occurs_twice() {
+fn rejects_duplicate_names_and_fields() {
     let tensor = r#"{"dtype":"U8","shape":[1],"data_offsets":[0,1]}"#;
     let next = r#"{"dtype":"U8","shape":[1],"data_offsets":[1,2]}"#;
     let error = refused(&file(&format!(r#"{{"a":{tensor},"a":{next}}}"#), 2));
@@ -35,7 +35,7 @@ fn refuses_a_name_or_a_field_that_occurs_twice() {
 }
 
 #[test]
-fn refuses_tensors_that_leave_holes_overlap_or_end_early() {
+fn rejects_gaps_overlaps_and_truncated_data() {
     let two = |first: [u64; 2], second: [u64; 2], data: usize| {
         let entry = |[start, end]: [u64; 2]| {
             format!(r#"{{"dtype":"U8","shape":[{}],"data_offsets":[{start},{end}]}}"#, end - start)
@@ -52,8 +52,8 @@ fn refuses_tensors_that_leave_holes_overlap_or_end_early() {
 }
 
 #[test]
-fn every_dtype_of_the_format_has_its_size() {
-    // Bits of an element, as the package's `Dtype::bitsize` has them.
+fn every_dtype_has_the_correct_size() {
+    // Bits per element, from the package's `Dtype::bitsize`.
     let bits = [
         ("BOOL", 8),
         ("U8", 8),
@@ -89,13 +89,13 @@ fn every_dtype_of_the_format_has_its_size() {
 }
 
 #[test]
-fn refuses_elements_that_do_not_fill_whole_bytes() {
+fn rejects_elements_that_do_not_fill_whole_bytes() {
     let error = refused(&file(r#"{"t":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}"#, 2));
     assert!(error.what.contains("3 elements do not fill whole blocks"), "{error}");
 }
 
 #[test]
-fn a_dtype_that_is_not_known_loads_as_raw_bytes() {
+fn an_unknown_dtype_loads_as_raw_bytes() {
     let header = r#"{"t":{"dtype":"F3_X","shape":[7],"data_offsets":[0,5]}}"#;
     assert_eq!(parse(&file(header, 5)).unwrap().tensors[0].dtype, Dtype::Other("F3_X".into()));
     let loader = open(vec![("m", file(header, 5))]).unwrap();
@@ -103,7 +103,7 @@ fn a_dtype_that_is_not_known_loads_as_raw_bytes() {
 }
 
 #[test]
-fn empty_tensors_and_scalars_have_their_place() {
+fn reads_empty_tensors_and_scalars() {
     let header = r#"{
         "none": {"dtype":"F32","shape":[0,3],"data_offsets":[4,4]},
         "scalar": {"dtype":"F32","shape":[],"data_offsets":[0,4]},
@@ -130,13 +130,13 @@ fn metadata_are_strings_in_the_order_of_the_file() {
 }
 
 #[test]
-fn keys_of_a_tensor_that_are_not_known_are_ignored() {
+fn unknown_keys_of_a_tensor_are_ignored() {
     let header = r#"{"t":{"dtype":"U8","note":[{"x":null}],"shape":[1],"data_offsets":[0,1]}}"#;
     assert_eq!(parse(&file(header, 1)).unwrap().tensors[0].shape, [1]);
 }
 
 #[test]
-fn refuses_shapes_and_offsets_that_are_no_sizes() {
+fn rejects_invalid_shapes_and_offsets() {
     for (shape, offsets) in [
         ("[-1]", "[0,1]"),
         ("[1.0]", "[0,1]"),
@@ -154,7 +154,7 @@ fn refuses_shapes_and_offsets_that_are_no_sizes() {
 }
 
 #[test]
-fn refuses_a_header_longer_than_the_format_allows_without_reading_it() {
+fn rejects_a_header_beyond_the_limit_without_reading_it() {
     let mut bytes = file("{}        ", 0);
     bytes[..8].copy_from_slice(&100_000_001u64.to_le_bytes());
     let mut window = Window::new(Some(1 << 40));
@@ -165,12 +165,11 @@ fn refuses_a_header_longer_than_the_format_allows_without_reading_it() {
 }
 
 #[test]
-fn what_the_map_misses_is_listed_and_what_the_file_misses_is_an_error() {
+fn lists_tensors_missing_in_the_map_and_rejects_tensors_missing_in_the_file() {
     let part = || {
-        file(
-            r#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}"#,
-            2,
-        )
+        let a = r#""a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}"#;
+        let b = r#""b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}"#;
+        file(&format!("{{{a},{b}}}"), 2)
     };
     let model = |map: &str| {
         let manifest = format!(r#"{{"metadata":{{"total_size":99}},"weight_map":{map}}}"#);
@@ -188,7 +187,7 @@ fn what_the_map_misses_is_listed_and_what_the_file_misses_is_an_error() {
 }
 
 #[test]
-fn refuses_a_map_to_files_outside_the_folder() {
+fn rejects_paths_outside_the_folder() {
     for path in ["\"../p1\"", "\"/p1\"", "\"https://host/p1\"", "7", "null"] {
         let manifest = format!(r#"{{"weight_map":{{"a":{path}}}}}"#);
         let error = open(vec![("index.json", manifest.into_bytes())]).unwrap_err();
@@ -196,7 +195,7 @@ fn refuses_a_map_to_files_outside_the_folder() {
     }
 }
 
-/// A file of that header, with as many bytes of data that count up.
+/// Builds a file with this header, and `data_length` bytes of ascending values.
 fn file(header: &str, data_length: usize) -> Vec<u8> {
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());

@@ -1,4 +1,4 @@
-//! CBOR (RFC 8949) as formats use it: maps with text keys, read entry by entry, and values of any kind as JSON.
+//! Reads CBOR (RFC 8949): maps with text keys, entry by entry, and values of any kind as JSON.
 
 use super::budget::Budget;
 use super::json;
@@ -9,7 +9,7 @@ use minicbor::decode::{self, Decoder};
 use serde_json::{Map, Number, Value};
 use std::borrow::Cow;
 
-/// Attributes that tools write are a handful of levels deep. Stops nesting that would exhaust the stack.
+/// The maximum nesting. Attributes written by tools have a few levels. Prevents stack exhaustion.
 const MAX_DEPTH: u32 = 64;
 
 /// Reads a CBOR section of a file.
@@ -21,18 +21,18 @@ pub(crate) struct Cbor<'a> {
 }
 
 impl<'a> Cbor<'a> {
-    /// Reads `bytes`, which begin at `start` in the file; errors call them `section`.
+    /// Reads `bytes`, which begin at `start` in the file. Error messages call them `section`.
     pub(crate) fn new(bytes: &'a [u8], start: u64, section: &'static str) -> Self {
         Cbor { decoder: Decoder::new(bytes), start, section, budget: Budget::new(bytes.len() as u64) }
     }
 
-    /// The same, in a file that may be compressed as a whole.
+    /// Sets the budget for a file that may be compressed as a whole.
     pub(crate) fn in_file(self, window: &Window) -> Self {
         let length = self.decoder.input().len() as u64;
         Cbor { budget: Budget::of(window, length), ..self }
     }
 
-    /// Reads a map. `each` gets a key, and must read its value.
+    /// Reads a map. Calls `each` with every key; `each` must read the value.
     pub(crate) fn entries(&mut self, mut each: impl FnMut(&str, &mut Self) -> Result<()>) -> Result<()> {
         let mut left = self.decoded(Decoder::map)?;
         while self.has_more(&mut left)? {
@@ -42,7 +42,7 @@ impl<'a> Cbor<'a> {
         Ok(())
     }
 
-    /// Reads an array. `each` must read an item.
+    /// Reads an array. Calls `each` for every item; `each` must read the item.
     pub(crate) fn items(&mut self, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         let mut left = self.decoded(Decoder::array)?;
         while self.has_more(&mut left)? {
@@ -51,7 +51,7 @@ impl<'a> Cbor<'a> {
         Ok(())
     }
 
-    /// What `read` makes of values that are gone after it: they count no longer then.
+    /// Calls `read`, and does not count the values that it reads and drops.
     pub(crate) fn transient<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let before = self.budget.mark();
         let outcome = read(self)?;
@@ -59,13 +59,13 @@ impl<'a> Cbor<'a> {
         Ok(outcome)
     }
 
-    /// As [`Cbor::value`], for an entry of the metadata that has `length` of them so far.
+    /// Reads a value like [`Cbor::value`], for the next entry of an object that has `length` entries.
     pub(crate) fn entry_value(&mut self, length: usize, key: &str) -> Result<Value> {
         self.budget.entry(length, key.len())?;
         self.value()
     }
 
-    /// Checks that nothing follows what was read.
+    /// Checks that all bytes have been read.
     pub(crate) fn finish(&self) -> Result<()> {
         let (position, end) = (self.decoder.position(), self.decoder.input().len());
         if position < end {
@@ -75,8 +75,9 @@ impl<'a> Cbor<'a> {
         }
     }
 
-    /// Reads a value of any kind. What JSON cannot say becomes text: bytes in hexadecimal, infinities and NaN by
-    /// name, integers beyond 64 bits. Tags are dropped, and keys that are no text become the text of their value.
+    /// Reads a value of any kind. Values that JSON cannot represent become text: bytes in hexadecimal, infinities and
+    /// NaN by name, integers beyond 64 bits. Tags are dropped, and keys that are not text become the text of their
+    /// value.
     pub(crate) fn value(&mut self) -> Result<Value> {
         self.nested(MAX_DEPTH)
     }
@@ -94,7 +95,7 @@ impl<'a> Cbor<'a> {
             Type::Array | Type::ArrayIndef => {
                 let depth = self.deeper(depth, position)?;
                 let mut left = self.decoded(Decoder::array)?;
-                let room = left.unwrap_or(0).min(self.left()); // each takes a byte at least
+                let room = left.unwrap_or(0).min(self.left()); // each takes at least one byte
                 self.budget.array(room).map_err(|e| e.at(self.place(position)))?;
                 let mut items = Vec::with_capacity(room as usize);
                 let grows = left.is_none();
@@ -117,13 +118,13 @@ impl<'a> Cbor<'a> {
                     let at = self.decoder.position();
                     let key = match self.nested(depth)? {
                         Value::String(text) => text,
-                        Value::Array(_) | Value::Object(_) => return Err(self.invalid("a key is no scalar", at)),
+                        Value::Array(_) | Value::Object(_) => return Err(self.invalid("a key is not a scalar", at)),
                         scalar => scalar.to_string(),
                     };
                     self.budget.entry(map.len(), key.len()).map_err(|e| e.at(self.place(at)))?;
                     let value = self.nested(depth)?;
                     if map.insert(key, value).is_some() {
-                        return Err(self.invalid("a map has a key twice", at));
+                        return Err(self.invalid("a map has a duplicate key", at));
                     }
                 }
                 Value::Object(map)
@@ -151,7 +152,7 @@ impl<'a> Cbor<'a> {
                 Token::F64(value) => json::float(value),
                 Token::Simple(value) => value.into(),
                 Token::Null | Token::Undefined => Value::Null,
-                other => return Err(self.invalid(&format!("there is no value but {other}"), position)),
+                other => return Err(self.invalid(&format!("expected a value, found {other}"), position)),
             },
         })
     }
@@ -192,12 +193,12 @@ impl<'a> Cbor<'a> {
         outcome.map(|()| text).map_err(|error| self.invalid(&error.to_string(), position).with_cause(error))
     }
 
-    /// How many bytes are left.
+    /// Returns the number of remaining bytes.
     fn left(&self) -> u64 {
         self.decoder.input().len().saturating_sub(self.decoder.position()) as u64
     }
 
-    /// Whether another item of an array or map follows, of which `left` were announced; `None` where a break ends it.
+    /// Whether another item of an array or map follows. `left` counts its items; `None` for indefinite lengths.
     fn has_more(&mut self, left: &mut Option<u64>) -> Result<bool> {
         match left {
             Some(0) => Ok(false),
@@ -219,10 +220,10 @@ impl<'a> Cbor<'a> {
     }
 
     fn invalid(&self, why: &str, position: usize) -> Error {
-        malformed(format!("{} is not the CBOR that it should be: {why}", self.section)).at(self.place(position))
+        malformed(format!("{} is not valid CBOR: {why}", self.section)).at(self.place(position))
     }
 
-    /// From a position in the section to where the decoder has come.
+    /// Returns the file range from a position in the section to the decoder's position.
     fn place(&self, position: usize) -> std::ops::Range<u64> {
         let end = self.decoder.position().max(position + 1);
         self.start + position as u64..self.start + end as u64
@@ -239,7 +240,7 @@ mod tests {
         Cbor::new(bytes, 100, "it").value()
     }
 
-    /// The encodings are those of RFC 8949, appendix A, where they are there.
+    /// Most of the encodings are examples of RFC 8949, appendix A.
     #[test]
     fn reads_values_of_every_kind() {
         let cases: &[(&[u8], Value)] = &[
@@ -270,27 +271,27 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where_they_are() {
+    fn errors_have_a_position() {
         let error = value(b"\x83\x01\x02").unwrap_err();
         assert_eq!((error.kind, error.place.range), (ErrorKind::Format, Some(103..104)));
     }
 
     #[test]
-    fn refuses_what_is_no_value() {
+    fn rejects_invalid_values() {
         for bytes in [&b""[..], b"\xff", b"\x1c", b"\xa1\x80\x01", b"\xa2\x01\x01\x01\x01", b"\x61\xff", b"\x9f\x01"] {
             assert_eq!(value(bytes).unwrap_err().kind, ErrorKind::Format, "{bytes:x?}");
         }
     }
 
     #[test]
-    fn forged_lengths_allocate_nothing() {
+    fn invalid_lengths_do_not_allocate() {
         for major in [0x5b, 0x7b, 0x9b, 0xbb] {
             assert!(value(&[major, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]).is_err());
         }
     }
 
     #[test]
-    fn refuses_nesting_that_would_exhaust_the_stack() {
+    fn rejects_nesting_that_would_exhaust_the_stack() {
         for deep in [vec![0x81; 1 << 20], vec![0xc1; 1 << 20], [0xa1, 0x01].repeat(1 << 20)] {
             assert!(value(&deep).unwrap_err().what.contains("nested"));
         }

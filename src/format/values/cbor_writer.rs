@@ -1,11 +1,11 @@
-//! CBOR (RFC 8949) as the formats' own tools write it: definite lengths, each number in the fewest bytes that hold it.
+//! Writes CBOR (RFC 8949) like the formats' own tools: definite lengths, and each number in its shortest encoding.
 
 use minicbor::decode::Decoder;
 use minicbor::encode::{Encoder, Error};
 use serde_json::Value;
 use std::convert::Infallible;
 
-/// CBOR on its way to be bytes.
+/// A CBOR encoder that writes to memory.
 pub(crate) type Cbor = Encoder<Vec<u8>>;
 
 /// Writes any value.
@@ -30,14 +30,14 @@ pub(crate) fn value(cbor: &mut Cbor, value: &Value) -> Result<(), Error<Infallib
     }
 }
 
-/// Writes a float in 16, 32 or 64 bits.
+/// Writes a float in the shortest of 16, 32 and 64 bits that keeps its value.
 pub(crate) fn float(cbor: &mut Cbor, value: f64) -> Result<(), Error<Infallible>> {
-    let is_it = |narrowed: f32| f64::from(narrowed).to_bits() == value.to_bits();
+    let is_exact = |narrowed: f32| f64::from(narrowed).to_bits() == value.to_bits();
     let mut half = Encoder::new(Vec::new());
     half.f16(value as f32)?;
-    if Decoder::new(half.writer()).f16().is_ok_and(is_it) {
+    if Decoder::new(half.writer()).f16().is_ok_and(is_exact) {
         cbor.f16(value as f32)?.ok()
-    } else if is_it(value as f32) {
+    } else if is_exact(value as f32) {
         cbor.f32(value as f32)?.ok()
     } else {
         cbor.f64(value)?.ok()
@@ -50,9 +50,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The encodings are those of RFC 8949, appendix A, where they are there.
+    /// Most of the encodings are examples of RFC 8949, appendix A.
     #[test]
-    fn writes_each_value_in_the_fewest_bytes() {
+    fn writes_each_value_in_its_shortest_encoding() {
         let cases: &[(Value, &[u8])] = &[
             (json!(23), b"\x17"),
             (json!(1_000_000_000_000u64), b"\x1b\x00\x00\x00\xe8\xd4\xa5\x10\x00"),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_what_is_no_number_in_16_bits() {
+    fn writes_nan_and_infinity_in_16_bits() {
         for (given, expected) in [(f64::NAN, b"\xf9\x7e\x00"), (f64::NEG_INFINITY, b"\xf9\xfc\x00")] {
             let mut cbor = Encoder::new(Vec::new());
             float(&mut cbor, given).unwrap();

@@ -1,4 +1,4 @@
-//! The bytes of a section of a file, from its start to its end: as they are stored, or decoded as they are read.
+//! Sequential access to the bytes of a section of a file, stored or compressed.
 
 use crate::error::Result;
 #[cfg(feature = "zstd")]
@@ -10,30 +10,30 @@ use {
     std::io,
 };
 
-/// A section that is read from its start.
+/// A section that is read sequentially.
 pub(crate) enum Input<'a> {
-    /// What is left of it.
+    /// The remaining bytes.
     Stored(&'a [u8]),
     #[cfg(feature = "zstd")]
     Packed(Box<Packed<'a>>),
 }
 
-/// Zstandard that is decoded block by block, and digested meanwhile.
+/// A Zstandard decoder that decodes block by block, and computes the digest.
 #[cfg(feature = "zstd")]
 pub(crate) struct Packed<'a> {
     stored: &'a [u8],
     decoder: Zstd,
-    /// How much is still to be decoded, if the claim is right.
+    /// The number of bytes still to be decoded, according to the claimed length.
     decoded_left: u64,
     digest: Option<(Digest, Hasher)>,
-    /// What was decoded and not yet read, from `at` on.
+    /// The decoded bytes. Those from `at` on have not been read.
     decoded: Vec<u8>,
     at: usize,
     failed: Option<Error>,
 }
 
 impl<'a> Input<'a> {
-    /// Compressed bytes that should decode to so many, with this digest.
+    /// Creates an input of compressed bytes, with the expected length and digest of the decoded bytes.
     #[cfg(feature = "zstd")]
     pub(crate) fn packed(stored: &'a [u8], decoded_length: u64, digest: Option<Digest>) -> Self {
         Input::Packed(Box::new(Packed {
@@ -47,7 +47,7 @@ impl<'a> Input<'a> {
         }))
     }
 
-    /// How many bytes are left, if what the file claims is right.
+    /// Returns the number of remaining bytes, according to the claimed length.
     pub(crate) fn left(&self) -> u64 {
         match self {
             Input::Stored(left) => left.len() as u64,
@@ -56,7 +56,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The next `length` bytes, or as many as there are, which stay.
+    /// Returns the next `length` bytes, or fewer at the end, without consuming them.
     pub(crate) fn peek(&mut self, length: usize) -> Result<&[u8]> {
         match self {
             Input::Stored(left) => Ok(left.get(..length).unwrap_or(left)),
@@ -69,8 +69,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Passes over bytes that were peeked at.
-    pub(crate) fn pass(&mut self, length: usize) {
+    /// Consumes bytes that have been peeked.
+    pub(crate) fn consume(&mut self, length: usize) {
         match self {
             Input::Stored(left) => *left = left.get(length..).unwrap_or_default(),
             #[cfg(feature = "zstd")]
@@ -78,10 +78,10 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Decodes what was not read, and compares the digest of all.
+    /// Decodes the remaining bytes, and verifies the digest.
     ///
     /// # Errors
-    /// `FORMAT` where the bytes are damaged or decode to another length, `CHECKSUM` where they have another digest.
+    /// `FORMAT` if the bytes are damaged or decode to another length; `CHECKSUM` if the digest does not match.
     #[cfg(feature = "zstd")]
     pub(crate) fn finish(self) -> Result<()> {
         let Input::Packed(mut packed) = self else { return Ok(()) };
@@ -109,7 +109,7 @@ impl Packed<'_> {
         self.decoded.get(self.at..).unwrap_or_default()
     }
 
-    /// Decodes until `length` bytes can be read, or there are no more.
+    /// Decodes until `length` bytes are available, or the end is reached.
     fn fill(&mut self, length: usize) -> Result<()> {
         if self.ready().len() >= length {
             return Ok(());
@@ -120,22 +120,22 @@ impl Packed<'_> {
         Ok(())
     }
 
-    /// Decodes a block behind what was decoded; false at the end.
+    /// Decodes the next block and appends it. Returns false at the end.
     fn decode(&mut self) -> Result<bool> {
         let before = self.decoded.len();
         loop {
             let Packed { stored, decoder, decoded, digest, .. } = self;
-            let taken = decoder.push_some(stored, &mut |bytes| {
+            let consumed = decoder.push_some(stored, &mut |bytes| {
                 if let Some((_, hasher)) = digest {
                     hasher.update(bytes);
                 }
                 decoded.extend_from_slice(bytes);
                 Ok(())
             });
-            let taken = taken.inspect_err(|error| self.failed = Some(error.clone()))?;
-            self.stored = self.stored.get(taken..).unwrap_or_default();
+            let consumed = consumed.inspect_err(|error| self.failed = Some(error.clone()))?;
+            self.stored = self.stored.get(consumed..).unwrap_or_default();
             let decoded = self.decoded.len() - before;
-            if decoded > 0 || taken == 0 {
+            if decoded > 0 || consumed == 0 {
                 self.decoded_left = self.decoded_left.saturating_sub(decoded as u64);
                 return Ok(decoded > 0);
             }
@@ -143,7 +143,7 @@ impl Packed<'_> {
     }
 }
 
-/// For JSON, whose parser knows no errors of ours: [`Input::finish`] tells them.
+/// For the JSON parser, which cannot pass on [`Error`]: [`Input::finish`] returns the error.
 #[cfg(feature = "zstd")]
 impl io::Read for Input<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
@@ -161,7 +161,7 @@ impl io::Read for Input<'_> {
             None => (ready.len(), ready),
         };
         into.get_mut(..count).unwrap_or_default().copy_from_slice(piece);
-        self.pass(count);
+        self.consume(count);
         Ok(count)
     }
 }

@@ -1,4 +1,4 @@
-//! JSON as formats use it: values of any kind within a memory budget, and how other values are shown as JSON.
+//! Parses JSON within a memory budget, and converts other values to JSON.
 
 use super::budget::Budget;
 use super::json_value::BudgetedValue;
@@ -11,15 +11,15 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 
-/// Enough to find the fault by.
+/// The maximum length of a quoted value or parser message in an error message.
 const MAX_MESSAGE_CHARS: usize = 300;
 
-/// Parses JSON that begins at `start` in the file; errors call it `what`.
+/// Parses JSON that begins at `start` in the file. Error messages call it `what`.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8], start: u64, what: &str) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|e| invalid(e, start..start + bytes.len() as u64, what))
 }
 
-/// As [`parse`], for what takes its memory from a budget: `read` makes it of the JSON.
+/// Parses JSON like [`parse`] with `read`, which counts memory with a budget.
 pub(crate) fn parse_with<'de, T>(
     bytes: &'de [u8],
     start: u64,
@@ -35,12 +35,12 @@ pub(crate) fn parse_with<'de, T>(
 
 type SliceDeserializer<'de> = serde_json::Deserializer<serde_json::de::SliceRead<'de>>;
 
-/// Parses a value of any kind, as far as the budget goes.
+/// Parses a value of any kind within a budget.
 pub(crate) fn parse_value(bytes: &[u8], start: u64, what: &str, budget: &mut Budget) -> Result<Value> {
     parse_with(bytes, start, what, budget, |json, budget| BudgetedValue { budget }.deserialize(json))
 }
 
-/// As [`parse_value`], for bytes that come as they are read, of the section at `place`.
+/// Parses a value like [`parse_value`] from a reader. `place` is the file range of the section.
 pub(crate) fn read(bytes: impl io::Read, place: Range<u64>, what: &str, budget: &mut Budget) -> Result<Value> {
     let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(bytes));
     let value = BudgetedValue { budget: &mut *budget }.deserialize(&mut json);
@@ -48,25 +48,25 @@ pub(crate) fn read(bytes: impl io::Read, place: Range<u64>, what: &str, budget: 
     value.map_err(|error| budget.refusal().unwrap_or_else(|| invalid(error, place.clone(), what)).at(place.clone()))
 }
 
-/// As [`parse_value`], for an object. Of a key that occurs twice the last value is kept.
+/// Parses an object like [`parse_value`]. Keeps the last value of a duplicate key.
 pub(crate) fn parse_object(bytes: &[u8], start: u64, what: &str, budget: &mut Budget) -> Result<Map<String, Value>> {
     match parse_value(bytes, start, what, budget)? {
         Value::Object(object) => Ok(object),
         other => {
-            let what = format!("{what} is not as the format asks: it is {}, not an object", shown(&other));
+            let what = format!("{what} does not conform to the format: it is {}, not an object", shown(&other));
             Err(malformed(what).at(start..start + bytes.len() as u64))
         }
     }
 }
 
-/// The beginning of a value's text, for messages: a whole value may be megabytes.
+/// Returns the beginning of a value's text for error messages: a whole value may have megabytes.
 pub(crate) fn shown(value: &Value) -> String {
     struct Beginning(String);
     impl fmt::Write for Beginning {
         fn write_str(&mut self, text: &str) -> fmt::Result {
-            let room = MAX_MESSAGE_CHARS - self.0.chars().count();
-            self.0.extend(text.chars().take(room));
-            if text.chars().nth(room).is_some() { Err(fmt::Error) } else { Ok(()) }
+            let available = MAX_MESSAGE_CHARS - self.0.chars().count();
+            self.0.extend(text.chars().take(available));
+            if text.chars().nth(available).is_some() { Err(fmt::Error) } else { Ok(()) }
         }
     }
     let mut beginning = Beginning(String::new());
@@ -76,12 +76,12 @@ pub(crate) fn shown(value: &Value) -> String {
     beginning.0
 }
 
-/// A number, or its name as a string: JSON has no infinities and no NaN.
+/// Converts a float to a number, or to its name as a string: JSON has no infinities and no NaN.
 pub(crate) fn float(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number)
 }
 
-/// Bytes as text: two digits each.
+/// Converts bytes to text, two hexadecimal digits each.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
     let mut text = String::with_capacity(bytes.len().saturating_mul(2));
@@ -89,12 +89,12 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     text
 }
 
-/// A string of the metadata. Vocabularies of some tools hold tokens that are not UTF-8: no reason to refuse a model.
+/// Decodes a string of the metadata. Some tools write tokens that are not UTF-8: they only cause a warning.
 pub(crate) fn text<'a>(bytes: &'a [u8], warnings: &mut Vec<String>) -> Cow<'a, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return text.into();
     }
-    let warning = "strings of the metadata are not UTF-8: what is not was replaced by U+FFFD";
+    let warning = "some strings in the metadata are not UTF-8: invalid bytes were replaced by U+FFFD";
     if !warnings.iter().any(|given| given == warning) {
         warnings.push(warning.to_owned());
     }
@@ -103,10 +103,10 @@ pub(crate) fn text<'a>(bytes: &'a [u8], warnings: &mut Vec<String>) -> Cow<'a, s
 
 fn invalid(error: serde_json::Error, place: Range<u64>, what: &str) -> Error {
     let fault = match error.classify() {
-        Category::Data => "is not as the format asks",
+        Category::Data => "does not conform to the format",
         Category::Io | Category::Syntax | Category::Eof => "is not valid JSON",
     };
-    // The parser quotes what it found, however long that is.
+    // The parser quotes the value that it found, which may be long.
     let quoted: String = error.to_string().chars().take(MAX_MESSAGE_CHARS).collect();
     malformed(format!("{what} {fault}: {quoted}")).at(place).with_cause(error)
 }

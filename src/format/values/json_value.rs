@@ -1,11 +1,11 @@
-//! JSON values of any kind, as far as a budget goes: a byte of JSON can be a value that takes 36 times as much.
+//! Deserializes JSON values within a memory budget: a byte of JSON can become a value of 36 bytes.
 
 use super::budget::Budget;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// Reads one value. Where the budget refuses it, the budget has the error.
+/// Reads one value. If the budget is exceeded, [`Budget::refusal`] returns the error.
 pub(crate) struct BudgetedValue<'b> {
     pub(crate) budget: &'b mut Budget,
 }

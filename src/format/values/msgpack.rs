@@ -1,4 +1,4 @@
-//! MessagePack as formats use it: maps with text keys, read entry by entry, and values of any kind as JSON.
+//! Reads MessagePack: maps with text keys, entry by entry, and values of any kind as JSON.
 
 use super::budget::Budget;
 use super::input::Input;
@@ -9,23 +9,23 @@ use rmp::decode::{self, Bytes};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
-/// No metadata nest deeper; JSON has the same limit here. Stops nesting that would exhaust the stack.
+/// The maximum nesting, the same as for JSON. Prevents stack exhaustion.
 const MAX_DEPTH: u32 = 128;
 
-/// A marker and eight bytes.
+/// The maximum size of a token: a marker and eight bytes.
 const MAX_TOKEN_BYTES: usize = 9;
 
-/// Reads a MessagePack section of a file. Bytes after what is read are left alone: some tools fill up their sections.
+/// Reads a MessagePack section of a file. Bytes after the value are ignored, because some tools pad their sections.
 pub(crate) struct MessagePack<'a, 'b> {
     input: &'b mut Input<'a>,
-    /// Where the section lies in the file.
+    /// The file range of the section.
     place: Range<u64>,
     section: &'static str,
     pub(crate) budget: &'b mut Budget,
 }
 
 impl<'a, 'b> MessagePack<'a, 'b> {
-    /// Reads a section that lies at `place` in the file; errors call it `section`.
+    /// Reads a section at `place` in the file. Error messages call it `section`.
     pub(crate) fn new(
         input: &'b mut Input<'a>,
         place: Range<u64>,
@@ -35,7 +35,7 @@ impl<'a, 'b> MessagePack<'a, 'b> {
         MessagePack { input, place, section, budget }
     }
 
-    /// Reads a map. `each` gets a key, and must read its value.
+    /// Reads a map. Calls `each` with every key; `each` must read the value.
     pub(crate) fn entries(&mut self, mut each: impl FnMut(&str, &mut Self) -> Result<()>) -> Result<()> {
         for _ in 0..self.token("map", |it| decode::read_map_len(it).ok())? {
             let key = self.text()?;
@@ -44,7 +44,7 @@ impl<'a, 'b> MessagePack<'a, 'b> {
         Ok(())
     }
 
-    /// Reads an array. `each` must read an item.
+    /// Reads an array. Calls `each` for every item; `each` must read the item.
     pub(crate) fn items(&mut self, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         for _ in 0..self.token("array", |it| decode::read_array_len(it).ok())? {
             each(self)?;
@@ -60,15 +60,15 @@ impl<'a, 'b> MessagePack<'a, 'b> {
         text.map_err(|_| self.invalid("a text is not UTF-8", position))
     }
 
-    /// Reads just so many bytes.
+    /// Reads exactly `N` bytes.
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let position = self.position();
         let length = self.token("bytes", |it| decode::read_bin_len(it).ok())?;
         let bytes = self.take(length, |bytes| bytes.try_into().ok())?;
-        bytes.ok_or_else(|| self.invalid(&format!("{length} bytes stand where {N} should"), position))
+        bytes.ok_or_else(|| self.invalid(&format!("expected {N} bytes, found {length}"), position))
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     pub(crate) fn skip(&mut self) -> Result<()> {
         let before = self.budget.mark();
         self.value()?;
@@ -76,9 +76,9 @@ impl<'a, 'b> MessagePack<'a, 'b> {
         Ok(())
     }
 
-    /// Reads a value of any kind. What JSON cannot say becomes text: bytes in hexadecimal, also those of text that is
-    /// not UTF-8; infinities and NaN by name. An extension becomes its number and its bytes. Keys that are no text
-    /// become the text of their value.
+    /// Reads a value of any kind. Values that JSON cannot represent become text: bytes in hexadecimal, also those of
+    /// text that is not UTF-8; infinities and NaN by name. An extension becomes an array of its type and its bytes.
+    /// Keys that are not text become the text of their value.
     pub(crate) fn value(&mut self) -> Result<Value> {
         self.nested(MAX_DEPTH)
     }
@@ -133,7 +133,7 @@ impl<'a, 'b> MessagePack<'a, 'b> {
                     };
                     self.budget.entry(map.len(), key.len()).map_err(|e| e.at(self.place_from(at)))?;
                     if map.insert(key, self.nested(depth)?).is_some() {
-                        return Err(self.invalid("a map has a key twice", at));
+                        return Err(self.invalid("a map has a duplicate key", at));
                     }
                 }
                 Value::Object(map)
@@ -156,36 +156,36 @@ impl<'a, 'b> MessagePack<'a, 'b> {
         self.take(length, hexadecimal)
     }
 
-    /// What `read` makes of the next bytes.
+    /// Consumes the next bytes, and returns the result of `read`.
     fn take<T>(&mut self, length: u32, read: impl FnOnce(&[u8]) -> T) -> Result<T> {
         let position = self.position();
         if u64::from(length) > self.input.left() {
             return Err(self.invalid(&format!("{length} bytes do not fit into it"), position));
         }
-        // Where they are decoded, they are put together first, in a buffer that doubles.
+        // Compressed input first collects the bytes in a buffer whose capacity doubles.
         self.budget.bytes(0, u64::from(length) * 3).map_err(|e| e.at(self.place_from(position)))?;
         let bytes = self.input.peek(length as usize)?;
         if bytes.len() < length as usize {
             return Err(self.invalid(&format!("{length} bytes do not fit into it"), position));
         }
-        let taken = read(bytes);
-        self.input.pass(length as usize);
-        Ok(taken)
+        let parsed = read(bytes);
+        self.input.consume(length as usize);
+        Ok(parsed)
     }
 
-    /// Reads a token: a scalar, or what is before the content of anything else.
+    /// Reads a token: a scalar, or the head of a string, array, map or extension.
     fn token<T>(&mut self, expected: &str, decode: impl FnOnce(&mut Bytes<'_>) -> Option<T>) -> Result<T> {
         let position = self.position();
-        let begun = self.input.peek(MAX_TOKEN_BYTES)?;
-        let mut reader = Bytes::new(begun);
+        let head = self.input.peek(MAX_TOKEN_BYTES)?;
+        let mut reader = Bytes::new(head);
         let token = decode(&mut reader);
-        let length = begun.len() - reader.remaining_slice().len();
-        let token = token.ok_or_else(|| self.invalid(&format!("there is no {expected}"), position))?;
-        self.input.pass(length);
+        let length = head.len() - reader.remaining_slice().len();
+        let token = token.ok_or_else(|| self.invalid(&format!("expected {expected}"), position))?;
+        self.input.consume(length);
         Ok(token)
     }
 
-    /// Of what is read next, in the file; of compressed bytes, where all of them begin.
+    /// Returns the file offset of the next byte; in compressed bytes, the start of the section.
     fn position(&self) -> u64 {
         match &*self.input {
             Input::Stored(left) => self.place.end - left.len() as u64,
@@ -195,11 +195,11 @@ impl<'a, 'b> MessagePack<'a, 'b> {
     }
 
     fn invalid(&self, why: &str, position: u64) -> Error {
-        let error = malformed(format!("{} is not the MessagePack that it should be: {why}", self.section));
+        let error = malformed(format!("{} is not valid MessagePack: {why}", self.section));
         error.at(self.place_from(position))
     }
 
-    /// From a position to where the reader has come; of compressed bytes, all of them.
+    /// Returns the file range from a position to the current one; in compressed bytes, the whole section.
     fn place_from(&self, position: u64) -> Range<u64> {
         match &*self.input {
             Input::Stored(_) => position..self.position().max(position + 1),
@@ -267,13 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where_they_are() {
+    fn errors_have_a_position() {
         let error = value(b"\x93\x01\xd9\x05a").unwrap_err();
         assert_eq!((error.kind, error.place.range), (ErrorKind::Format, Some(104..105)));
     }
 
     #[test]
-    fn refuses_what_is_no_value() {
+    fn rejects_invalid_values() {
         for bytes in [&b""[..], b"\xc1", b"\x93\x01\x02", b"\x82\x01\x01\x01\x01", b"\x81\x01", b"\xcd\x01"] {
             assert_eq!(value(bytes).unwrap_err().kind, ErrorKind::Format, "{bytes:x?}");
         }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn forged_lengths_allocate_nothing() {
+    fn invalid_lengths_do_not_allocate() {
         for marker in [0xc6, 0xc9, 0xdb, 0xdd, 0xdf] {
             assert!(value(&[marker, 0xff, 0xff, 0xff, 0xff, 0xc0]).is_err());
         }
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "takes minutes under Miri")]
-    fn refuses_nesting_and_numbers_of_values_that_would_exhaust_the_memory() {
+    fn rejects_nesting_and_counts_that_would_exhaust_memory() {
         for deep in [vec![0x91; 1 << 20], b"\x81\xa1a".repeat(1 << 20)] {
             assert!(value(&deep).unwrap_err().what.contains("nested"));
         }
@@ -301,7 +301,7 @@ mod tests {
 
     #[cfg(feature = "zstd")]
     #[test]
-    fn compressed_bytes_are_decoded_as_they_are_read() {
+    fn compressed_bytes_are_decoded_incrementally() {
         use std::io::Write;
         let expected = json!({ "a": vec!["x".repeat(1000); 1000], "b": [null, "é".repeat(100_000)] });
         let bytes = rmp_serde::to_vec_named(&expected).unwrap();
@@ -319,7 +319,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             value(&[b"\x84\xa1a".as_slice(), &bytes].concat()).ok();
         }
     }

@@ -1,4 +1,4 @@
-//! A blob as an index describes it, which becomes a component of a tensor.
+//! Converts the description of a blob in an index to a component of a tensor.
 
 use crate::codec::digest::from_hex;
 use crate::codec::zstd;
@@ -8,32 +8,32 @@ use crate::format::values::described::integer;
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, role_named};
 use serde_json::Value;
 
-/// Where blobs should begin.
+/// The recommended alignment of blobs.
 const ALIGNMENT: u64 = 64;
 
-/// What an index says of a blob.
+/// The description of a blob in an index.
 #[derive(Debug, Default)]
 pub(super) struct Blob<'a> {
     pub(super) offset: u64,
-    /// As stored.
+    /// The stored length.
     pub(super) length: u64,
-    /// `raw` where it is absent.
+    /// `None` means `raw`.
     pub(super) encoding: Option<&'a str>,
-    /// Once decoded, where that is stated.
+    /// The decoded length, if stated.
     pub(super) decoded_length: Option<u64>,
-    /// Algorithm and value, over the stored bytes.
+    /// The algorithm and value of the digest of the stored bytes.
     pub(super) digest: Option<&'a str>,
     pub(super) is_big_endian: bool,
 }
 
 impl Blob<'_> {
-    /// A blob with no more than its place, which `described` has under these keys.
+    /// Creates a blob with only its offset and length, which `described` has under these keys.
     pub(super) fn at(described: &Value, offset: &str, length: &str) -> Result<Self> {
         let place = |key| integer(described, key)?.ok_or_else(|| malformed(format!("it has no `{key}`")));
         Ok(Blob { offset: place(offset)?, length: place(length)?, ..Blob::default() })
     }
 
-    /// The component that it is: `expected` bytes of `dtype`, where the shape says how many.
+    /// Returns the component of the blob. `expected` is the decoded length, if the shape determines it.
     pub(super) fn component(
         &self,
         role: &str,
@@ -43,7 +43,7 @@ impl Blob<'_> {
     ) -> Result<Component> {
         let end = self.offset.checked_add(self.length).filter(|_| self.offset >= super::contents::MAGIC_BYTES);
         let range = end.map(|end| self.offset..end).ok_or_else(|| {
-            malformed(format!("its offset {} and length {} are no range of the file", self.offset, self.length))
+            malformed(format!("its offset {} and length {} are not a range of the file", self.offset, self.length))
         })?;
         findings.misaligned += u64::from(!self.offset.is_multiple_of(ALIGNMENT));
 
@@ -75,14 +75,14 @@ impl Blob<'_> {
 
     fn digest(&self, findings: &mut Findings) -> Result<Option<ComponentDigest>> {
         let Some(text) = self.digest else { return Ok(None) };
-        let wrong = || malformed(format!("its digest `{text}` is not one of its algorithm"));
-        let (algorithm, value) = text.split_once(':').ok_or_else(wrong)?;
+        let invalid = || malformed(format!("its digest `{text}` is not valid for its algorithm"));
+        let (algorithm, value) = text.split_once(':').ok_or_else(invalid)?;
         let value = value.strip_prefix("0x").or(value.strip_prefix("0X")).unwrap_or(value);
         let digest = match algorithm.to_ascii_lowercase().as_str() {
-            "crc32c" => Digest::Crc32c(u32::from_be_bytes(from_hex(value).ok_or_else(wrong)?)),
-            "sha256" => Digest::Sha256(from_hex(value).ok_or_else(wrong)?),
+            "crc32c" => Digest::Crc32c(u32::from_be_bytes(from_hex(value).ok_or_else(invalid)?)),
+            "sha256" => Digest::Sha256(from_hex(value).ok_or_else(invalid)?),
             _ => {
-                findings.note(format!("digests by the unknown algorithm \"{algorithm}\" were not checked"));
+                findings.note(format!("digests of the unknown algorithm \"{algorithm}\" were not verified"));
                 return Ok(None);
             }
         };
@@ -101,10 +101,10 @@ fn check_length(component: &Component, length: u64, expected: Option<u64>) -> Re
     }
 }
 
-/// Encodings and algorithms are few. Stops thousands of forged ones, which would all be compared with each other.
+/// The maximum number of notes. Files use few encodings and algorithms. Bounds the comparisons for malicious files.
 const MAX_NOTES: usize = 32;
 
-/// What is no reason to refuse a file but worth a warning, told once however many blobs it concerns.
+/// Collects warnings about blobs. Each warning is reported once, for any number of blobs.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     misaligned: u64,
@@ -121,7 +121,7 @@ impl Findings {
     pub(super) fn warnings(self) -> impl Iterator<Item = String> {
         let Findings { misaligned, notes } = self;
         let warning =
-            format!("{misaligned} blobs do not begin at multiples of {ALIGNMENT} bytes, so reading them takes copies");
+            format!("{misaligned} blobs do not begin at multiples of {ALIGNMENT} bytes: reading them requires copies");
         (misaligned > 0).then_some(warning).into_iter().chain(notes)
     }
 }

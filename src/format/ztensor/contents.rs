@@ -1,4 +1,4 @@
-//! What the indexes of all layouts have in common.
+//! Shared code for the indexes of all layouts.
 
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Metadata, Tensor};
@@ -6,17 +6,17 @@ use crate::index::{Metadata, Tensor};
 /// The name of the format in the registry.
 pub(super) const NAME: &str = "ztensor";
 
-/// Bytes of a magic.
+/// The size of a magic in bytes.
 pub(super) const MAGIC_BYTES: u64 = 8;
 
-/// An index of 100,000 tensors has some 30 MB; the reference reads up to 1 GiB. Stops a size that would make the
-/// reader fetch the tensors as if they were an index.
+/// The maximum size of the manifest. An index of 100,000 tensors has about 30 MB; the reference implementation reads up
+/// to 1 GiB. Prevents an invalid size from making the reader fetch tensor data as the index.
 pub const MAX_MANIFEST_BYTES: u64 = 256 << 20;
 
-/// The newest minor version of 1 whose fields are all known here.
+/// The newest supported minor version of 1.
 const NEWEST_MINOR: u64 = 2;
 
-/// What an index says, of any form.
+/// The content of an index of any layout.
 pub(super) struct Contents {
     pub(super) version: String,
     pub(super) metadata: Metadata,
@@ -29,7 +29,7 @@ pub(super) fn too_large(size: u64, at: u64) -> Error {
     Error::new(ErrorKind::Limit, what).at(at..at + 8)
 }
 
-/// Applies the specification's rules (§6.1): another major version is refused; a newer minor one gives a warning.
+/// Applies the specification's rules (§6.1): rejects another major version, and warns about a newer minor version.
 pub(super) fn check_version(version: &str) -> Result<Option<String>> {
     let mut numbers = version.split('.').map(str::parse::<u64>);
     let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
@@ -39,6 +39,6 @@ pub(super) fn check_version(version: &str) -> Result<Option<String>> {
         let what = format!("zTensor version {version}; weightstream reads versions 0.1 and 1.x");
         return Err(Error::new(ErrorKind::Unsupported, what));
     }
-    let warning = format!("the file has version {version}; what is newer than 1.{NEWEST_MINOR} in it was ignored");
+    let warning = format!("the file has version {version}; features newer than 1.{NEWEST_MINOR} were ignored");
     Ok((minor > NEWEST_MINOR).then_some(warning))
 }

@@ -1,4 +1,4 @@
-//! How components of zTensor 1.1, 1.2 and 2 name their dtypes, and how blocks of ggml are kept.
+//! The dtype names of components in zTensor 1.1, 1.2 and 2, and the layouts of ggml blocks.
 
 use super::list::dtype_of;
 use crate::dtype::{Block, Dtype};
@@ -6,7 +6,7 @@ use crate::error::{Result, malformed};
 use crate::index::Component;
 use serde_json::{Map, Value};
 
-/// What components can be stored as.
+/// The storage dtypes of components.
 const STORED: [(&str, Dtype); 13] = [
     ("f64", Dtype::F64),
     ("f32", Dtype::F32),
@@ -23,7 +23,7 @@ const STORED: [(&str, Dtype); 13] = [
     ("bool", Dtype::Bool),
 ];
 
-/// Logical types with what they are stored as. The list of 1.2 is open; its last three here are from the registry of
+/// Logical types, with their storage dtypes. The list of 1.2 is extensible; the last three are from the registry of
 /// version 2 (appendix A).
 const LOGICAL: [(&str, &str, Dtype); 9] = [
     ("f8_e4m3fn", "u8", Dtype::F8_E4M3),
@@ -37,21 +37,21 @@ const LOGICAL: [(&str, &str, Dtype); 9] = [
     ("bool", "u8", Dtype::Bool),
 ];
 
-/// The attributes that the registry requires of blocks of ggml.
+/// The attributes that the registry requires for ggml blocks.
 const BLOCK_KEYS: [&str; 2] = ["elems_per_block", "block_bytes"];
 
-/// The dtype of a `dtype`. Some files of 1.1 spell it out, as 1.0 does.
+/// Returns the dtype of the field `dtype`. Some files of 1.1 use the long names of 1.0.
 pub(super) fn stored_dtype(name: &str) -> Dtype {
     STORED.iter().find(|(known, _)| *known == name).map_or_else(|| dtype_of(name), |(_, dtype)| dtype.clone())
 }
 
-/// The dtype of a logical `type`, whose elements may be more than one stored element each.
+/// Returns the dtype of a logical `type`. One of its elements may take several stored elements.
 pub(super) fn logical_dtype(name: &str) -> Dtype {
     let logical = LOGICAL.iter().find(|(known, ..)| *known == name);
     logical.map_or_else(|| stored_dtype(name), |(.., dtype)| dtype.clone())
 }
 
-/// The dtype of a part of version 2, whose stored types are a closed list (4.1), and whose logical ones are not.
+/// Returns the dtype of a part of version 2, whose storage dtypes are a closed list (4.1); logical types are not.
 pub(super) fn part_dtype(stored: &str, logical: Option<&str>) -> Result<Dtype> {
     let plain = STORED.iter().find(|(name, dtype)| *name == stored && *dtype != Dtype::Bool);
     let (_, plain) = plain.ok_or_else(|| malformed(format!("its `dtype` {stored} is not one of zTensor 2")))?;
@@ -63,7 +63,7 @@ pub(super) fn part_dtype(stored: &str, logical: Option<&str>) -> Result<Dtype> {
     }
 }
 
-/// As [`Dtype::byte_length`], but an odd number of F4 fills its last byte up (appendix A of version 2).
+/// Like [`Dtype::byte_length`], but an odd number of F4 elements is padded to a byte (appendix A of version 2).
 pub(super) fn byte_length(dtype: &Dtype, elements: u64) -> Result<Option<u64>> {
     match dtype {
         Dtype::F4 => Ok(Some(elements.div_ceil(2))),
@@ -71,8 +71,8 @@ pub(super) fn byte_length(dtype: &Dtype, elements: u64) -> Result<Option<u64>> {
     }
 }
 
-/// How a component's `dtype` and `type` are spelled. A dtype that weightstream has no size for is stored as bytes, with
-/// its name as the type. `None` for what would be read as another dtype.
+/// Returns the fields `dtype` and `type` of a component. A dtype of unknown size is stored as bytes, with its name as
+/// the type. Returns `None` for a dtype that would be read as another dtype.
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) fn spelling(dtype: &Dtype) -> Option<(&'static str, Option<&str>)> {
     let stored = STORED.iter().find(|(_, known)| known == dtype).map(|(name, _)| (*name, None));
@@ -84,8 +84,8 @@ pub(crate) fn spelling(dtype: &Dtype) -> Option<(&'static str, Option<&str>)> {
     stored.or_else(logical).or_else(other)
 }
 
-/// The layout of dense tensors of a dtype of ggml's: the bytes as GGUF has them, with the size of their blocks as
-/// attributes. It is from the registry of version 2 (profiles `gguf.<type>/1`); the list of 1.2 is open.
+/// Returns the layout of dense tensors of a ggml dtype: the same bytes as in GGUF, with the block size as attributes.
+/// The layout is from the registry of version 2 (profiles `gguf.<type>/1`); the list of 1.2 is extensible.
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) fn block_layout(dtype: &Dtype) -> Option<(String, [(&'static str, u64); 2])> {
     let block = ggml_block(dtype)?;
@@ -93,7 +93,8 @@ pub(crate) fn block_layout(dtype: &Dtype) -> Option<(String, [(&'static str, u64
     Some((layout_name(dtype), [(elements, block.elements), (bytes, block.bytes)]))
 }
 
-/// The dtype of an object in the layout of [`block_layout`]; takes what the layout says anyway out of its attributes.
+/// Returns the dtype of an object in the layout of [`block_layout`], and removes the attributes that the layout
+/// implies.
 pub(super) fn block_dtype(
     format: &str,
     parts: &Map<String, Value>,
@@ -113,7 +114,7 @@ pub(super) fn block_dtype(
     Some(dtype)
 }
 
-/// The component whose dtype is the tensor's.
+/// Returns the component whose dtype is that of the tensor.
 pub(crate) fn main_component(components: &[Component]) -> Option<&Component> {
     let main = components.iter().find(|component| matches!(&*component.role, "data" | "values"));
     main.or_else(|| components.iter().min_by_key(|component| &component.role))
@@ -123,7 +124,7 @@ fn layout_name(dtype: &Dtype) -> String {
     format!("gguf.{}/1", dtype.name().to_lowercase())
 }
 
-/// Blocks of ggml have 32 elements or more; what SafeTensors packs into bytes, 2 or 4.
+/// Returns the block of a ggml dtype. ggml blocks have at least 32 elements; packed dtypes of SafeTensors 2 or 4.
 fn ggml_block(dtype: &Dtype) -> Option<Block> {
     dtype.block().filter(|block| block.elements >= 32)
 }

@@ -9,7 +9,7 @@ use crate::format::values::described::{integers, text};
 use crate::index::{Layout, Metadata, Tensor};
 use serde_json::Value;
 
-/// What is read of a tensor; the rest are its attributes.
+/// The keys of a tensor that are parsed. All other keys become attributes.
 const OWN_KEYS: [&str; 9] =
     ["name", "offset", "size", "dtype", "layout", "shape", "encoding", "data_endianness", "checksum"];
 
@@ -42,7 +42,7 @@ fn read_tensor(name: &str, described: &Value, findings: &mut Findings) -> Result
             let expected = dtype.byte_length(element_count(&shape)?)?;
             (Layout::Dense, blob.component("data", dtype.clone(), expected, findings)?)
         }
-        // Indices and values, one behind the other.
+        // Indices and values, concatenated.
         Some(other) => (Layout::Other(other.into()), blob.component("data", Dtype::U8, None, findings)?),
     };
     let others = described.as_object().into_iter().flatten().filter(|(key, _)| !OWN_KEYS.contains(&key.as_str()));
@@ -50,7 +50,7 @@ fn read_tensor(name: &str, described: &Value, findings: &mut Findings) -> Result
     Ok(Tensor { layout, attributes, ..Tensor::dense(name.to_owned(), dtype, shape, data) })
 }
 
-/// The dtype of a name in zTensor 0.1 and 1.0, which spell types out.
+/// Returns the dtype of a long name, as in zTensor 0.1 and 1.0.
 pub(super) fn dtype_of(name: &str) -> Dtype {
     match name {
         "float64" => Dtype::F64,

@@ -4,7 +4,6 @@ use super::blob::{Blob, Findings};
 use super::contents::{Contents, check_version};
 use super::dtypes::{block_dtype, byte_length, logical_dtype, main_component, stored_dtype};
 use super::list::dtype_of;
-
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
 use crate::format::values::cbor::Cbor;
@@ -18,7 +17,7 @@ pub(super) fn read(cbor: &mut Cbor, findings: &mut Findings) -> Result<Contents>
         match key {
             "version" => {
                 let stated = cbor.transient(Cbor::value)?;
-                let stated = stated.as_str().ok_or_else(|| malformed("the version of the manifest is no text"))?;
+                let stated = stated.as_str().ok_or_else(|| malformed("the version of the manifest is not text"))?;
                 warnings.extend(check_version(stated)?);
                 version = Some(stated.to_owned());
             }
@@ -80,7 +79,7 @@ fn read_tensor(name: &str, object: &Value, findings: &mut Findings) -> Result<Te
         };
         components.push(blob.component(role, dtype, expected, findings)?);
     }
-    bound_unstated(&layout, &shape, &mut components)?;
+    bound_unstated_lengths(&layout, &shape, &mut components)?;
     check_counts(&layout, &shape, &components)?;
     let dtype = main_component(&components).ok_or_else(|| malformed("it has no components"))?.dtype.clone();
     Ok(Tensor { name: name.to_owned(), dtype, shape, layout, components, attributes, shard: 0 })
@@ -94,8 +93,8 @@ fn attributes(value: Value) -> Result<Metadata> {
     }
 }
 
-/// The component's own dtype, `logical` rather than what it is `stored` as; in 1.0 that of the tensor for its values,
-/// and u64 for all indices.
+/// Returns the dtype of a component: `logical` if present, else `stored`. In 1.0, values have the dtype of the tensor
+/// (`common`), and all indices are u64.
 fn dtype(role: &str, common: Option<&str>, stored: Option<&str>, logical: Option<&str>) -> Dtype {
     match (logical, stored, common, role) {
         (Some(logical), ..) => logical_dtype(logical),
@@ -106,7 +105,7 @@ fn dtype(role: &str, common: Option<&str>, stored: Option<&str>, logical: Option
     }
 }
 
-/// How many bytes a component has once decoded, where layout and shape say.
+/// Returns the decoded length of a component, if layout and shape determine it.
 fn expected_length(layout: &Layout, role: &str, shape: &[u64], dtype: &Dtype) -> Result<Option<u64>> {
     let elements = match (layout, role, shape) {
         (Layout::Dense, ..) => element_count(shape)?,
@@ -116,9 +115,9 @@ fn expected_length(layout: &Layout, role: &str, shape: &[u64], dtype: &Dtype) ->
     byte_length(dtype, elements)
 }
 
-/// Says how long the components of a sparse tensor can be that do not say it themselves: there are as many indices as
-/// values, and no more of them than the shape has elements.
-fn bound_unstated(layout: &Layout, shape: &[u64], components: &mut [Component]) -> Result<()> {
+/// Sets the maximum decoded length of the components of a sparse tensor that do not state a length. There are as many
+/// indices as values, and at most as many as the shape has elements.
+fn bound_unstated_lengths(layout: &Layout, shape: &[u64], components: &mut [Component]) -> Result<()> {
     let rank = match layout {
         Layout::SparseCsr => 1,
         Layout::SparseCoo => (shape.len() as u64).max(1),
@@ -146,7 +145,7 @@ fn bound_unstated(layout: &Layout, shape: &[u64], components: &mut [Component]) 
     Ok(())
 }
 
-/// Checks that there are as many indices as values, where both are known.
+/// Checks that there are as many indices as values, if both counts are known.
 fn check_counts(layout: &Layout, shape: &[u64], components: &[Component]) -> Result<()> {
     let count = |role: &str| {
         let component = components.iter().find(|component| &*component.role == role)?;

@@ -1,4 +1,4 @@
-//! zTensor: blobs, then a CBOR index of them at the end of the file. Its layouts are told apart by both ends:
+//! zTensor: blobs, then a CBOR index at the end of the file. Both ends of the file identify the layout:
 //!
 //! | head | tail | layout | file |
 //! | --- | --- | --- | --- |
@@ -7,11 +7,11 @@
 //! | `ZTEN1000` | manifest size, `ZTEN1000` | 1.1, 1.2: a manifest whose components have a dtype each | `manifest` |
 //! | `\x89ZT2\r\n\x1a\n` | footer of 40 bytes | 2: a manifest whose objects have parts, at aligned offsets | `v2` |
 //!
-//! Sources of 0.1 and 1.x: the specifications 1.0 and 1.2, and the registry of version 2 for what 1.2 leaves open; the
-//! crates and Python packages `ztensor` 0.1 to 1.2. What is read where they differ: the magic stands at the start of
-//! 1.0 files too; digests are over the stored bytes; offsets that are no multiples of 64 and digests of unknown
-//! algorithms are warned of, not refused; lengths of raw and stated ones of compressed blobs must be those of dtype and
-//! shape; blobs do not overlap.
+//! Sources of 0.1 and 1.x: the specifications 1.0 and 1.2, the registry of version 2 for points that 1.2 leaves open,
+//! and the crates and Python packages `ztensor` 0.1 to 1.2. Where they differ, this parser reads: files of 1.0 also
+//! begin with the magic; digests cover the stored bytes; offsets that are not multiples of 64 and digests of unknown
+//! algorithms only cause warnings; the lengths of raw blobs and the stated decoded lengths of compressed blobs must
+//! match dtype and shape; blobs do not overlap.
 
 mod blob;
 mod contents;

@@ -1,4 +1,4 @@
-//! Which of the layouts a file has.
+//! Detects the layout of a file, and calls its parser.
 
 use super::contents::{Contents, MAGIC_BYTES, NAME};
 use super::{v1, v2};

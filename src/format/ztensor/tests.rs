@@ -1,4 +1,4 @@
-//! What the rules say of files that no tool at hand writes. The files of the tools are in `tests/fixtures/`.
+//! Tests with files that the available tools do not write. Files written by tools are in `tests/fixtures/`.
 
 use super::parse::parse;
 use super::v1::MAGIC_1;
@@ -12,7 +12,7 @@ use futures::executor::block_on;
 use minicbor::Encoder;
 use serde_json::{Value, json};
 
-/// A file of 1.1 or later: 4096 bytes for blobs, then a manifest.
+/// Builds a file of 1.1 or later: 4096 bytes for blobs, then a manifest.
 fn file(manifest: &Value) -> Vec<u8> {
     let mut file = MAGIC_1.to_vec();
     file.resize(4096, 0);
@@ -53,7 +53,7 @@ fn parse_file(file: &[u8]) -> Result<Index> {
     }
 }
 
-/// A file whose only object has this format, shape and these components.
+/// Parses a file whose only object has this format, this shape and these components.
 fn object(format: &str, shape: Value, components: Value) -> Result<Index> {
     let object = json!({ "format": format, "shape": shape, "components": components });
     parse_file(&file(&json!({ "version": "1.2.0", "objects": { "t": object } })))
@@ -64,7 +64,7 @@ fn dense(component: Value) -> Result<Index> {
 }
 
 #[test]
-fn another_major_version_is_refused_and_a_newer_minor_one_warned_of() {
+fn rejects_another_major_version_and_warns_about_a_newer_minor_one() {
     let versions = |version: &str| parse_file(&file(&json!({ "version": version, "objects": {} })));
     assert_eq!(versions("1.2.7").unwrap().warnings, [""; 0]);
     assert!(versions("1.3").unwrap().warnings[0].contains("version 1.3"));
@@ -97,7 +97,7 @@ fn unknown_layouts_types_encodings_and_fields_are_listed() {
 
 /// The registry of version 2, `gguf.<type>/1`.
 #[test]
-fn blocks_of_ggml_have_their_dtype_where_the_layout_is_as_the_registry_says() {
+fn ggml_blocks_have_their_dtype_if_the_layout_matches_the_registry() {
     let read = |format: &str, elements: u64, dtype: &str| {
         let attributes = json!({ "elems_per_block": elements, "block_bytes": 144, "origin": "x" });
         let data = json!({ "dtype": dtype, "offset": 64, "length": 288 });
@@ -122,7 +122,7 @@ fn blocks_of_ggml_have_their_dtype_where_the_layout_is_as_the_registry_says() {
 }
 
 #[test]
-fn a_misaligned_blob_and_an_unknown_digest_are_warned_of_once() {
+fn warns_once_about_misaligned_blobs_and_unknown_digests() {
     let components = json!({
         "a": { "dtype": "u8", "offset": 65, "length": 5, "digest": "md5:00" },
         "b": { "dtype": "u8", "offset": 70, "length": 3, "digest": "md5:01" },
@@ -134,7 +134,7 @@ fn a_misaligned_blob_and_an_unknown_digest_are_warned_of_once() {
 }
 
 #[test]
-fn takes_digests_in_either_case_and_refuses_half_ones() {
+fn accepts_digests_in_either_case_and_rejects_incomplete_ones() {
     for digest in ["crc32c:0x0A0b0C0d", "CRC32C:0a0b0c0d"] {
         let index = dense(json!({ "dtype": "u8", "offset": 64, "length": 4, "digest": digest })).unwrap();
         let stated = index.tensors[0].components[0].digest.unwrap();
@@ -147,7 +147,7 @@ fn takes_digests_in_either_case_and_refuses_half_ones() {
 }
 
 #[test]
-fn refuses_lengths_that_are_not_those_of_dtype_and_shape() {
+fn rejects_lengths_that_do_not_match_dtype_and_shape() {
     for component in [
         json!({ "dtype": "f32", "offset": 64, "length": 15 }),
         json!({ "dtype": "f32", "offset": 64, "length": 16, "uncompressed_length": 17 }),
@@ -165,7 +165,7 @@ fn refuses_lengths_that_are_not_those_of_dtype_and_shape() {
 }
 
 #[test]
-fn refuses_sparse_tensors_whose_components_do_not_belong_together() {
+fn rejects_sparse_tensors_with_inconsistent_components() {
     let component =
         |dtype: &str, offset: u64, length: u64| json!({ "dtype": dtype, "offset": offset, "length": length });
     let csr = |indices: u64, indptr: u64| {
@@ -186,7 +186,7 @@ fn refuses_sparse_tensors_whose_components_do_not_belong_together() {
 }
 
 #[test]
-fn metadata_is_what_the_manifest_says_beside_its_tensors() {
+fn other_entries_of_the_manifest_are_metadata() {
     let manifest =
         json!({ "version": "1.0", "generator": "g", "attributes": { "license": "MIT", "deep": [1] }, "objects": {} });
     let metadata = parse_file(&file(&manifest)).unwrap().metadata;
@@ -198,7 +198,8 @@ fn metadata_is_what_the_manifest_says_beside_its_tensors() {
 fn opens_a_large_file_with_three_requests() {
     let objects: serde_json::Map<String, Value> = (0..3000u64)
         .map(|i| {
-            let data = json!({ "dtype": "u8", "offset": 64 + i, "length": 1, "digest": "sha256:".to_owned() + &"0".repeat(64) });
+            let digest = "sha256:".to_owned() + &"0".repeat(64);
+            let data = json!({ "dtype": "u8", "offset": 64 + i, "length": 1, "digest": digest });
             (i.to_string(), json!({ "format": "dense", "shape": [1], "components": { "data": data } }))
         })
         .collect();

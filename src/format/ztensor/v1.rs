@@ -1,4 +1,4 @@
-//! zTensor 0.1 and 1.x: where the index is, and which of its forms it has.
+//! zTensor 0.1 and 1.x: locates and parses the index.
 
 use super::blob::Findings;
 use super::contents::{Contents, MAGIC_BYTES, MAX_MANIFEST_BYTES, too_large};
@@ -19,10 +19,10 @@ pub(super) fn parse(window: &Window) -> Result<Contents, Stop> {
     Ok(read_index(cbor, index.start, is_list)?)
 }
 
-/// Reads the manifest of a file that is being written, in which it begins at `start`.
+/// Validates the manifest of a file being written. The manifest begins at `start` in the file.
 ///
 /// # Errors
-/// Those that a reader of the file would have.
+/// The errors that a reader of the file would return.
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(super) fn check_manifest(manifest: &[u8], start: u64) -> Result<()> {
     if manifest.len() as u64 > MAX_MANIFEST_BYTES {
@@ -31,7 +31,7 @@ pub(super) fn check_manifest(manifest: &[u8], start: u64) -> Result<()> {
     read_index(Cbor::new(manifest, start, "the manifest"), start, false).map(drop)
 }
 
-/// Reads an index of either form, which begins at `start`.
+/// Reads an index of either layout, which begins at `start`.
 fn read_index(mut cbor: Cbor, start: u64, is_list: bool) -> Result<Contents> {
     let mut findings = Findings::default();
     let mut contents =
@@ -42,7 +42,7 @@ fn read_index(mut cbor: Cbor, start: u64, is_list: bool) -> Result<Contents> {
     Ok(contents)
 }
 
-/// Where the index lies: it ends before its size, at the end of the file.
+/// Returns the byte range of the index. It ends before its size field, at the end of the file.
 fn index_range(window: &Window, is_list: bool) -> Result<Range<u64>, Stop> {
     let length = window.whole_length()?;
     let footer_start = length.checked_sub(2 * MAGIC_BYTES).ok_or_else(|| not_whole(length, 0))?;
@@ -55,7 +55,7 @@ fn index_range(window: &Window, is_list: bool) -> Result<Range<u64>, Stop> {
         Some(_) if size > MAX_MANIFEST_BYTES => Err(too_large(size, index_end).into()),
         Some(start) => Ok(start..index_end),
         None if is_closed && size > MAX_MANIFEST_BYTES => Err(too_large(size, index_end).into()),
-        None if is_closed => Err(malformed(format!("the manifest claims {size} bytes of a file of {length}"))
+        None if is_closed => Err(malformed(format!("the manifest claims {size} bytes in a file of {length}"))
             .at(index_end..index_end + 8)
             .into()),
         None => Err(not_whole(length, index_end).into()),

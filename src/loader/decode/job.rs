@@ -1,123 +1,126 @@
-//! The work on the bytes of one component: they are decoded, digested and kept. It is the same on whichever thread.
+//! Decodes, digests and stores the bytes of one component. Runs on the loader's thread or on a worker.
 
 use crate::codec::ComponentDecoder;
 use crate::error::Result;
 use crate::index::{Component, ComponentDigest, Digest, Encoding};
-use crate::loader::decode::kept::Kept;
+use crate::loader::decode::output_buffer::OutputBuffer;
 use crate::source::Buffer;
 use std::ops::Range;
 
-/// What is to be done with the stored bytes of a component: plain data, which can be told to another thread.
+/// Describes how to process the stored bytes of a component. Plain data that can be sent to another thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
-    /// The component. Of its digest and pages nothing is used here.
+    /// The component. Its `digest` and `pages` are not used here.
     pub component: Component,
-    /// Which decoded bytes are wanted; up to `u64::MAX` where nobody knows how many come.
+    /// The decoded bytes to return. The end is `u64::MAX` if the decoded length is unknown.
     pub keep: Range<u64>,
-    /// Whether those are kept; if not, they are only decoded and digested.
+    /// Whether to store these bytes in a buffer. Otherwise they are only decoded and digested.
     pub keeps: bool,
-    /// Whether all of the component is read, so that the encoding must come to its end.
+    /// Whether the whole component is read, so that the encoded data must be complete.
     pub is_complete: bool,
-    /// What the bytes must have.
+    /// The expected digests.
     pub digests: Vec<ComponentDigest>,
 }
 
 impl Task {
-    /// Whether it takes much longer than to read the bytes: those of other tasks stay where they are.
+    /// Whether the task takes much longer than reading the bytes. Only heavy tasks are sent to other threads.
     pub fn is_heavy(&self) -> bool {
         is_heavy(self.component.encoding, self.digests.iter().map(|stated| stated.digest))
     }
 }
 
-/// As [`Task::is_heavy`].
+/// Like [`Task::is_heavy`].
 pub(crate) fn is_heavy(encoding: Encoding, mut digests: impl Iterator<Item = Digest>) -> bool {
     !encoding.keeps_positions() || digests.any(|digest| matches!(digest, Digest::Sha256(_) | Digest::Blake3(_)))
 }
 
-/// A [`Task`] that is being done.
+/// A running [`Task`].
 #[derive(Debug)]
 pub struct Job<B> {
     task: Task,
-    kept: Option<Kept<B>>,
+    output: Option<OutputBuffer<B>>,
     decoder: ComponentDecoder,
-    /// Where the next decoded byte belongs.
+    /// The offset of the next decoded byte in the decoded component.
     decoded_end: u64,
 }
 
-/// What is shown bytes.
-type Look<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
+/// A callback that receives bytes.
+type Inspect<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
-/// A component whose bytes have arrived.
+/// The result of a [`Task`].
 #[derive(Debug)]
 pub struct Received<B> {
-    /// The decoded bytes; `None` where nothing is kept.
+    /// The decoded bytes; `None` if they are not stored.
     pub buffer: Option<B>,
-    /// The algorithm that they were checked by.
+    /// The algorithm that the bytes were verified with.
     pub verified: Option<&'static str>,
 }
 
 impl<B: Buffer> Job<B> {
-    /// Begins the task. `into` is where the bytes go, if the caller said: a buffer as long as what is kept.
+    /// Starts the task. `into` is the destination buffer, of exactly the length of `task.keep`. If `None`, a buffer is
+    /// allocated.
     ///
     /// # Errors
-    /// `LIMIT` where there is no memory for what is kept.
+    /// `LIMIT` if the buffer cannot be allocated.
     pub fn new(task: Task, into: Option<B>) -> Result<Self> {
-        let kept = match into {
+        let output = match into {
             _ if !task.keeps => None,
-            Some(buffer) => Some(Kept::given(buffer, task.keep.clone())),
-            None => Some(Kept::allocate(&task.component, task.keep.clone())?),
+            Some(buffer) => Some(OutputBuffer::given(buffer, task.keep.clone())),
+            None => Some(OutputBuffer::allocate(&task.component, task.keep.clone())?),
         };
         let decoder = ComponentDecoder::new(&task.component, task.digests.iter().copied());
-        // Just the rows were asked for where that can be.
+        // Only the rows were requested if the encoding keeps positions.
         let decoded_end = if task.component.encoding.keeps_positions() { task.keep.start } else { 0 };
-        Ok(Job { task, kept, decoder, decoded_end })
+        Ok(Job { task, output, decoder, decoded_end })
     }
 
-    /// Whether there is use for more bytes: not once all rows that are wanted have come.
+    /// Whether more bytes are needed. False once all requested rows are decoded.
     pub fn wants_more(&self) -> bool {
         self.task.is_complete || self.decoded_end < self.task.keep.end
     }
 
-    /// Takes the next stored bytes, cut anywhere.
+    /// Decodes the next stored bytes. They may be split at any position.
     ///
     /// # Errors
-    /// `FORMAT` where they cannot be decoded; `LIMIT` where there is no memory for what they decode to.
+    /// `FORMAT` if the bytes cannot be decoded; `LIMIT` if the buffer cannot grow.
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
-        let Job { kept, decoder, decoded_end, .. } = self;
+        let Job { output, decoder, decoded_end, .. } = self;
         decoder.push(bytes, &mut |decoded| {
             let start = *decoded_end;
             *decoded_end += decoded.len() as u64;
-            kept.as_mut().map_or(Ok(()), |kept| kept.write(start, decoded))
+            output.as_mut().map_or(Ok(()), |output| output.write(start, decoded))
         })
     }
 
-    /// The buffer itself, where the stored bytes are put into it as they are: see [`Job::filled`].
+    /// The output buffer, if the caller can read stored bytes directly into it: see [`Job::filled`].
     pub(crate) fn buffer(&mut self) -> Option<&mut B> {
         let is_raw = self.task.component.encoding == Encoding::Raw;
-        self.kept.as_mut().filter(|_| is_raw).map(Kept::buffer)
+        self.output.as_mut().filter(|_| is_raw).map(OutputBuffer::buffer)
     }
 
-    /// The next `length` bytes of [`Job::buffer`] have come. Shows them to `look`, if there is one.
-    pub(crate) fn filled(&mut self, length: u64, look: Option<Look<'_>>) -> Result<()> {
-        let Job { task, kept, decoder, decoded_end } = self;
+    /// Digests the next `length` bytes, which the caller has read into [`Job::buffer`], and passes them to `inspect`.
+    pub(crate) fn filled(&mut self, length: u64, inspect: Option<Inspect<'_>>) -> Result<()> {
+        let Job { task, output, decoder, decoded_end } = self;
         let start = *decoded_end - task.keep.start;
         *decoded_end += length;
-        let Some(kept) = kept.as_mut().filter(|_| look.is_some() || decoder.has_digests()) else { return Ok(()) };
-        let mut look = look;
-        kept.buffer().inspect(start..start + length, &mut |bytes| {
+        let Some(output) = output.as_mut().filter(|_| inspect.is_some() || decoder.has_digests()) else {
+            return Ok(());
+        };
+        let mut inspect = inspect;
+        output.buffer().inspect(start..start + length, &mut |bytes| {
             decoder.digest_raw(bytes);
-            look.as_mut().map_or(Ok(()), |look| look(bytes))
+            inspect.as_mut().map_or(Ok(()), |inspect| inspect(bytes))
         })
     }
 
-    /// Ends the task, after the last stored byte or once nothing more is wanted.
+    /// Finishes the task, after the last stored byte or once no more bytes are needed.
     ///
     /// # Errors
-    /// `FORMAT` where fewer bytes came than are wanted; `CHECKSUM` where they have another digest.
+    /// `FORMAT` if bytes are missing; `CHECKSUM` if a digest does not match.
     pub fn finish(self) -> Result<Received<B>> {
-        let Job { task, kept, decoder, decoded_end } = self;
+        let Job { task, output, decoder, decoded_end } = self;
         let verified = decoder.finish(task.is_complete)?;
-        let buffer = kept.map(|kept| kept.finish(&task.component, decoded_end)).transpose()?;
+        let buffer = output.map(|output| output.finish(&task.component, decoded_end)).transpose()?;
         Ok(Received { buffer, verified })
     }
 }

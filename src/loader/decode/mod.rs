@@ -1,5 +1,5 @@
-//! The work on the bytes of one component, on the loader's own thread or on others.
+//! Decodes and digests the bytes of components, on the loader's thread or on others.
 
 pub(crate) mod job;
-pub(crate) mod kept;
+pub(crate) mod output_buffer;
 pub(crate) mod pool;

@@ -1,54 +1,53 @@
-//! Threads beside the loader's own, which do the work on components while it reads on.
+//! The interface to threads that process components while the loader's thread continues to read.
 
 use crate::error::{Error, Result};
 use crate::loader::decode::job::{Received, Task};
 use futures::future::LocalBoxFuture;
 use std::rc::Rc;
 
-/// Has tasks done on other threads. It may refuse any: then the loader's own thread does it.
+/// Runs tasks on other threads. A pool may refuse any task; the loader's own thread then runs it.
 pub trait Pool<B> {
-    /// A call is about to bring so many bytes that take time to decode or to digest.
+    /// Announces that a call will read this many bytes of heavy tasks ([`Task::is_heavy`]).
     fn expect(&self, bytes: u64);
 
-    /// A buffer for the next chunk that is read: one that came with [`Work::push`] and was done with, if there is any.
+    /// A buffer for the next chunk: one that was passed to [`Work::push`] and is free again, if there is any.
     fn chunk(&self) -> Option<B>;
 
-    /// Gives a task to another thread. `into` is where its bytes go, if the caller said: memory that threads
-    /// [share](crate::source::Buffer::share).
+    /// Starts a task on another thread; `None` if the pool refuses it. `into` is the caller's destination buffer, if
+    /// there is one: memory that threads [share](crate::source::Buffer::share).
     fn begin(&self, task: &Task, into: Option<B>) -> Option<Rc<dyn Work<B>>>;
 
-    /// Whether it would digest the raw component of a task once all of its bytes are there: [`Pool::digest`].
+    /// Whether the pool accepts a raw component for [`Pool::digest`] once all of its bytes have arrived.
     fn takes_whole(&self, task: &Task) -> bool;
 
-    /// Gives a whole raw component to another thread, and gets it back once it was digested. One that is refused comes
-    /// back as the error.
+    /// Digests a whole raw component on another thread. The outcome returns the buffer.
     ///
     /// # Errors
     /// The `buffer`, if the pool refuses the task.
     fn digest(&self, task: &Task, buffer: B) -> Result<Outcome<B>, B>;
 }
 
-/// A task that another thread does. Dropping it ends it.
+/// A task that runs on another thread. Dropping it cancels the task.
 pub trait Work<B> {
-    /// As [`Job::wants_more`](crate::loader::Job::wants_more), but told a little later.
+    /// Like [`Job::wants_more`](crate::loader::Job::wants_more), but updated with a delay.
     fn wants_more(&self) -> bool;
 
-    /// Hands over the next stored bytes: the first `length` of `chunk`. Ready once there is use for more, and says
-    /// whether that took a while.
+    /// Sends the next stored bytes: the first `length` bytes of `chunk`. The future completes when the pool accepts
+    /// more bytes. It returns whether it had to wait.
     fn push(&self, chunk: B, length: u64) -> LocalBoxFuture<'static, Result<bool, TaskError>>;
 
-    /// Ends the task, after the last stored byte. No buffer comes where the caller's was written to.
+    /// Finishes the task, after the last stored byte. The outcome has no buffer if the bytes are in the caller's.
     fn finish(self: Rc<Self>) -> Outcome<B>;
 }
 
-/// What comes of a task.
+/// The future result of a task.
 pub type Outcome<B> = LocalBoxFuture<'static, Result<Received<B>, TaskError>>;
 
-/// Why a task was not done.
+/// Why a task failed.
 #[derive(Debug, Clone)]
 pub enum TaskError {
-    /// As the loader's own thread would have failed.
+    /// The task itself failed, as it would have on the loader's own thread.
     Failed(Error),
-    /// The thread is gone, with all that it was given.
+    /// The thread was lost, with all data that it had received.
     WorkerLost,
 }

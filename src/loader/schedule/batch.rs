@@ -8,7 +8,7 @@ use crate::loader::decode::pool::Pool;
 use crate::loader::digests;
 use crate::loader::schedule::concurrency::ConcurrencyController;
 use crate::loader::schedule::file_checks::WholeChecks;
-use crate::loader::schedule::large::Large;
+use crate::loader::schedule::large::LargeComponent;
 use crate::loader::schedule::memory_budget::{MemoryBudget, Permit};
 use crate::loader::schedule::rows::{Rows, stored_range};
 use crate::loader::schedule::target::{Target, unplanned};
@@ -17,7 +17,7 @@ use crate::loader::transfer::priority::Prefetching;
 use crate::loader::transfer::range_reader::MAX_DIRECT_BYTES;
 use crate::loader::transfer::stats::Stats;
 use crate::loader::{BufferOf, Loaded, LoadedComponent};
-use crate::plan::Wanted;
+use crate::plan::WantedRange;
 use crate::progress::{Arrived, Progress};
 use crate::source::{Buffer, Source};
 use std::cell::RefCell;
@@ -51,7 +51,7 @@ pub(crate) struct Call {
     /// Digests of tensors that the caller knows.
     pub(crate) pinned: Rc<HashMap<String, Digest>>,
     /// Where nobody waits for the tensors yet.
-    pub(crate) ahead: Option<Rc<Prefetching>>,
+    pub(crate) prefetching: Option<Rc<Prefetching>>,
 }
 
 /// The state that the runs of one call share.
@@ -66,8 +66,8 @@ pub(crate) struct Batch<S: Source> {
     stats: Rc<Stats>,
 }
 
-/// By order and component.
-pub(crate) type LargeComponents<B> = HashMap<(usize, usize), Large<B>>;
+/// Large components that are being read.
+pub(crate) type LargeComponents<B> = HashMap<Target, LargeComponent<B>>;
 
 struct Assembly<B> {
     planned: PlannedTensor<B>,
@@ -117,16 +117,19 @@ impl<S: Source> Batch<S> {
     }
 
     /// The bytes that the orders need, and tells the observer how many. `known_pages` gives the digests of pages.
-    pub(crate) fn wanted(&self, known_pages: impl Fn(usize, &PageTable) -> Option<Arc<Pages>>) -> Vec<Wanted<Target>> {
+    pub(crate) fn wanted(
+        &self,
+        known_pages: impl Fn(usize, &PageTable) -> Option<Arc<Pages>>,
+    ) -> Vec<WantedRange<Target>> {
         let mut wanted = Vec::new();
         for (planned, assembly) in self.planned_tensors.borrow().iter().enumerate() {
             let PlannedTensor { tensor, rows, .. } = &assembly.planned;
             for (component, part) in tensor.components.iter().enumerate() {
                 let range = stored_range(part, rows.as_deref());
                 let pages = self.pages(part, rows.is_none()).and_then(|table| known_pages(tensor.shard, table));
-                let cover = pages.map_or_else(|| range.clone(), |pages| pages.around(&range));
-                let purpose = Target::Component { planned, component };
-                wanted.push(Wanted { shard: tensor.shard, range, cover, purpose });
+                let read_range = pages.map_or_else(|| range.clone(), |pages| pages.around(&range));
+                let target = Target { planned, component };
+                wanted.push(WantedRange { shard: tensor.shard, range, read_range, target });
             }
         }
         // Files of unknown length may claim anything: the sum over them must not overflow.
@@ -186,8 +189,8 @@ impl<S: Source> Batch<S> {
     }
 
     /// Whether what is wanted goes into a buffer of ours as a whole.
-    pub(crate) fn is_read_whole(&self, wanted: &Wanted<Target>) -> bool {
-        let Target::Component { planned, component } = wanted.purpose else { return false };
+    pub(crate) fn is_read_whole(&self, wanted: &WantedRange<Target>) -> bool {
+        let Target { planned, component } = wanted.target;
         let planned_tensors = self.planned_tensors.borrow();
         let Some(PlannedTensor { tensor, into: None, .. }) =
             planned_tensors.get(planned).map(|assembly| &assembly.planned)
@@ -235,8 +238,10 @@ impl<S: Source> Batch<S> {
     /// Whether the tensor of an order need not be loaded any more; what there is of it is dropped then.
     pub(crate) fn is_given_up(&self, planned: usize) -> bool {
         let mut planned_tensors = self.planned_tensors.borrow_mut();
-        let (Some(ahead), Some(assembly)) = (&self.call.ahead, planned_tensors.get_mut(planned)) else { return false };
-        if (ahead.is_wanted)(&assembly.planned.tensor.name) {
+        let (Some(prefetching), Some(assembly)) = (&self.call.prefetching, planned_tensors.get_mut(planned)) else {
+            return false;
+        };
+        if (prefetching.is_wanted)(&assembly.planned.tensor.name) {
             return false;
         }
         assembly.gathered = None;
@@ -307,7 +312,7 @@ impl<S: Source> Batch<S> {
         let mut verified = common(&verified);
         if let Some((digest, _)) = pinned {
             let checked = digests::check(components.iter().map(|component| &component.buffer), digest);
-            verified = Some(checked.map_err(|e| digests::by_the_caller(e).in_tensor(&tensor.name))?);
+            verified = Some(checked.map_err(|e| digests::as_pinned_mismatch(e).in_tensor(&tensor.name))?);
         }
         let shape = assembly.planned.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
         Ok(Some(Loaded { tensor, shape, components, verified }))

@@ -1,4 +1,4 @@
-//! What bytes are checked by while they go by, wherever they belong.
+//! Checks of stored bytes as they arrive: page digests and checksums of whole files.
 
 use crate::codec::pages::PageChecker;
 use crate::error::Result;
@@ -7,9 +7,9 @@ use crate::loader::transfer::range_reader::Chunk;
 use crate::source::Buffer;
 use std::cell::RefCell;
 
-/// What stored bytes are checked by as they go by: the pages and the file that they lie in.
+/// Verifies stored bytes as they arrive, against the digests of their pages and of their file.
 pub(crate) struct Checks<'a> {
-    /// The checks of the call, and the file of the model that the bytes are of.
+    /// The file checks of the call, and the number of the file that the bytes belong to.
     whole: Option<(&'a WholeChecks, usize)>,
     pages: &'a RefCell<Vec<PageChecker>>,
 }
@@ -30,10 +30,10 @@ impl<'a> Checks<'a> {
         self.pages.borrow_mut().iter_mut().try_for_each(|checker| checker.update(at, bytes))
     }
 
-    /// As [`Checks::stored`], for a chunk whose first byte lies at `at`.
+    /// Like [`Checks::stored`], for a chunk that starts at offset `at` of the file.
     pub(crate) fn chunk<B: Buffer>(&mut self, mut at: u64, chunk: &Chunk<'_, B>) -> Result<()> {
         if !self.is_needed() {
-            return Ok(()); // so that the bytes need not come into this thread's memory
+            return Ok(()); // avoids a copy of the bytes into this thread's memory
         }
         chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
             self.stored(at, bytes)?;

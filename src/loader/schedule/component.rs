@@ -1,15 +1,14 @@
-//! One component on its way: read, decoded and digested as it comes, here or on another thread.
+//! Reads one component, and decodes and digests it as it arrives, on this thread or on another.
 
 use crate::error::Result;
 use crate::index::{Component, ComponentDigest};
 use crate::loader::BufferOf;
 use crate::loader::decode::job::{Job, Received, Task};
-use crate::loader::schedule::offload::{Receiving, ready};
+use crate::loader::schedule::offload::{PendingComponent, ready};
 use crate::loader::schedule::run::{Arrival, RunReader};
 use crate::loader::schedule::target::Target;
-use crate::loader::schedule::target::key;
 use crate::loader::transfer::range_reader::{Chunk, MAX_DIRECT_BYTES, RangeReader, SCRATCH_BYTES, cut};
-use crate::plan::Wanted;
+use crate::plan::WantedRange;
 use crate::source::{Buffer, Source};
 use futures::future::FutureExt;
 use std::ops::Range;
@@ -20,25 +19,25 @@ impl<S: Source> RunReader<S> {
     pub(crate) async fn component(
         &self,
         reading: &mut RangeReader<S>,
-        wanted: &Wanted<Target>,
+        wanted: &WantedRange<Target>,
         component: &Component,
         name: &str,
     ) -> Result<Arrival<BufferOf<S>>> {
-        let (planned, index) = key(wanted.purpose)?;
+        let Target { planned, component: index } = wanted.target;
         let task = self.batch.task(planned, component, &wanted.range)?;
         let digests = task.digests.clone();
         let into = self.batch.take_into(planned);
         let receiving = if self.batch.is_direct(&task) {
             self.fill(reading, wanted, task, into, name).await?
-        } else if let Some(work) = self.begin_offloaded(&task, into.as_ref()) {
-            self.hand_over(reading, wanted, task, into, work, name).await?
+        } else if let Some(work) = self.start_offload(&task, into.as_ref()) {
+            self.offload_chunks(reading, wanted, task, into, work, name).await?
         } else {
             ready(self.decode(reading, wanted, Job::new(task, into)?, name).await?)
         };
         Ok(self.arrival(planned, index, component, digests, name, receiving))
     }
 
-    /// The component, once it is decoded and digested.
+    /// The future that resolves when the component is decoded and digested.
     pub(crate) fn arrival(
         &self,
         planned: usize,
@@ -46,31 +45,32 @@ impl<S: Source> RunReader<S> {
         component: &Component,
         digests: Vec<ComponentDigest>,
         name: &str,
-        receiving: Receiving<BufferOf<S>>,
+        receiving: PendingComponent<BufferOf<S>>,
     ) -> Arrival<BufferOf<S>> {
         let by_pages = self.batch.pages_of(planned, index).is_some();
         let (file, component, name) = (Rc::clone(&self.file), component.clone(), name.to_owned());
         let arrival = async move {
             let mut received = receiving.await.map_err(|e| file.blame(e.in_tensor(&name)))?;
             file.confirm_contents(&component, &digests);
-            received.verified = received.verified.or(by_pages.then_some("blake3")); // it is held until they are checked
+            // The component is held until its pages are verified.
+            received.verified = received.verified.or(by_pages.then_some("blake3"));
             Ok((planned, index, received))
         };
         arrival.boxed_local()
     }
 
-    /// Has the bytes put into the component's own buffer.
+    /// Reads the bytes directly into the component's own buffer.
     async fn fill(
         &self,
         reading: &mut RangeReader<S>,
-        wanted: &Wanted<Target>,
+        wanted: &WantedRange<Target>,
         mut task: Task,
         into: Option<BufferOf<S>>,
         name: &str,
-    ) -> Result<Receiving<BufferOf<S>>> {
+    ) -> Result<PendingComponent<BufferOf<S>>> {
         let heavy = task.is_heavy().then(|| task.clone());
         if heavy.is_some() {
-            task.digests.clear(); // until all bytes are there
+            task.digests.clear(); // they are checked after the last byte
         }
         let mut job = Job::new(task, into)?;
         while reading.position < wanted.range.end {
@@ -95,11 +95,11 @@ impl<S: Source> RunReader<S> {
         }
     }
 
-    /// Passes the bytes to the job, chunk by chunk, for as long as it has use for them.
+    /// Passes the bytes to the job, chunk by chunk, until the job needs no more.
     async fn decode(
         &self,
         reading: &mut RangeReader<S>,
-        wanted: &Wanted<Target>,
+        wanted: &WantedRange<Target>,
         mut job: Job<BufferOf<S>>,
         name: &str,
     ) -> Result<Received<BufferOf<S>>> {
@@ -119,7 +119,7 @@ impl<S: Source> RunReader<S> {
         job.finish()
     }
 
-    /// The next stored bytes of a component that lies at `range`.
+    /// Reads the next chunk of the component at `range`.
     pub(crate) async fn chunk<'a>(
         &self,
         reading: &'a mut RangeReader<S>,
@@ -131,15 +131,15 @@ impl<S: Source> RunReader<S> {
         self.next_chunk(reading, count).await?.ok_or_else(|| cut(range.start, at, range.end))
     }
 
-    /// As [`RangeReader::chunk`], in a buffer that other threads are done with, if the last one is still with them:
-    /// each that they are given comes back, and whoever made new ones instead would have more and more.
+    /// Like [`RangeReader::chunk`]. If the last buffer was sent to another thread, this reuses one that such a thread
+    /// returned. Every sent buffer is returned, so allocating a new buffer each time would accumulate buffers.
     pub(crate) async fn next_chunk<'a>(
         &self,
         reading: &'a mut RangeReader<S>,
         limit: u64,
     ) -> Result<Option<Chunk<'a, BufferOf<S>>>> {
         if let Some(pool) = &self.batch.pool {
-            reading.lend(|| pool.chunk());
+            reading.provide_buffer(|| pool.chunk());
         }
         reading.chunk(limit).await
     }

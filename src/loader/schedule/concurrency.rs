@@ -1,35 +1,35 @@
-//! How many connections pay: one is added while the last one that was added raised the throughput.
+//! Decides how many connections to use: one is added for as long as the last added connection increased the throughput.
 //!
-//! No clock: whoever has one tells the time with each arrival.
+//! This module has no clock. Callers pass the current time.
 
-/// Throughput is measured over at least so long: shorter stretches tell more of chunks than of the line.
+/// Minimum length of a measurement window. Shorter windows measure the size of chunks rather than the throughput.
 const WINDOW_MS: u64 = 250;
 
-/// And over so many times what the newest connection took to bring its first byte: a connection needs some round trips
-/// to come up to speed.
+/// Minimum length of a measurement window, in multiples of the newest connection's time to first byte: a connection
+/// needs several round trips to reach its full throughput.
 const WINDOW_LATENCIES: u64 = 4;
 
-/// A connection pays if it adds at least this much of what each of those before it brings. Where every connection is
-/// throttled by itself it adds all of it; on a shared line next to nothing.
-const LEAST_SHARE: f64 = 0.5;
+/// Minimum gain of a connection, relative to the average throughput of the connections before it. If each connection is
+/// throttled individually, the gain is about 1. If the connections share a saturated link, it is about 0.
+const MIN_GAIN: f64 = 0.5;
 
-/// Watches what arrives over the connections of one operation.
+/// Measures the throughput of one operation's connections and adapts their number.
 #[derive(Debug)]
 pub(crate) struct ConcurrencyController {
     max_connections: usize,
     allowed: usize,
-    /// Which numbers of connections are taken.
+    /// Which connection numbers are in use.
     running: Vec<bool>,
-    /// The most connections that there were at once.
-    most: usize,
-    /// The connection that was added last, and when, until its first byte comes.
+    /// Maximum number of connections that were open at once.
+    peak: usize,
+    /// The connection that was added last and its start time, until its first byte arrives.
     newest: Option<(usize, u64)>,
     latency_ms: u64,
-    /// What has arrived since when.
+    /// The current measurement window: its start time and the bytes received since.
     window: Option<(u64, u64)>,
     bytes_per_ms: Option<f64>,
     /// The throughput before the last connection was added.
-    before: Option<f64>,
+    previous_bytes_per_ms: Option<f64>,
     has_settled: bool,
     has_grown: bool,
 }
@@ -40,57 +40,57 @@ impl ConcurrencyController {
             max_connections: max_connections.max(1),
             allowed: 1,
             running: Vec::new(),
-            most: 0,
+            peak: 0,
             newest: None,
             latency_ms: 0,
             window: None,
             bytes_per_ms: None,
-            before: None,
+            previous_bytes_per_ms: None,
             has_settled: false,
             has_grown: false,
         }
     }
 
-    /// How many connections there may be.
+    /// The current limit on connections.
     pub(crate) fn allowed(&self) -> usize {
         self.allowed
     }
 
-    /// Whether more connections are allowed than when this was last asked.
+    /// Whether the limit was raised since the last call.
     pub(crate) fn has_grown(&mut self) -> bool {
         std::mem::take(&mut self.has_grown)
     }
 
-    /// A connection is to be worth its request for one window at least: so many bytes, at the pace of those that there
-    /// are. `None` until it is known.
+    /// The bytes that one connection receives in one measurement window, at the current throughput. A new connection
+    /// should have at least this much to read. `None` before the first measurement.
     pub(crate) fn window_bytes(&self) -> Option<u64> {
         Some((self.bytes_per_ms? / self.running().max(1) as f64 * self.window_ms() as f64) as u64)
     }
 
-    /// A connection asks for bytes. Gives it the lowest number that no other has.
+    /// Registers a connection that starts a request. Returns the lowest free connection number.
     pub(crate) fn begins(&mut self, now_ms: u64) -> usize {
-        let free = self.running.iter().position(|taken| !taken).unwrap_or(self.running.len());
+        let free = self.running.iter().position(|is_running| !is_running).unwrap_or(self.running.len());
         self.running.resize(self.running.len().max(free + 1), false);
         self.set(free, true);
-        if self.running() > self.most {
-            self.most = self.running();
+        if self.running() > self.peak {
+            self.peak = self.running();
             self.newest = Some((free, now_ms));
         }
         free
     }
 
-    /// The connection has ended.
+    /// Unregisters a connection.
     pub(crate) fn ends(&mut self, connection: usize) {
         self.set(connection, false);
         self.newest.take_if(|(newest, _)| *newest == connection);
     }
 
-    /// What arrives was held up by something other than the line: it is measured anew.
+    /// Restarts the measurement, because something other than the network delayed the bytes.
     pub(crate) fn restart(&mut self) {
         self.window = None;
     }
 
-    /// Bytes have arrived over a connection.
+    /// Records bytes that arrived over a connection.
     pub(crate) fn arrived(&mut self, connection: usize, bytes: u64, now_ms: u64) {
         if let Some((newest, since_ms)) = self.newest {
             if newest == connection {
@@ -109,12 +109,12 @@ impl ConcurrencyController {
     }
 
     fn running(&self) -> usize {
-        self.running.iter().filter(|taken| **taken).count()
+        self.running.iter().filter(|is_running| **is_running).count()
     }
 
     fn set(&mut self, connection: usize, is_running: bool) {
-        if let Some(taken) = self.running.get_mut(connection) {
-            *taken = is_running;
+        if let Some(running) = self.running.get_mut(connection) {
+            *running = is_running;
         }
     }
 
@@ -124,17 +124,17 @@ impl ConcurrencyController {
 
     fn measured(&mut self, bytes_per_ms: f64) {
         self.bytes_per_ms = Some(bytes_per_ms);
-        // Where there was nothing for another connection to do, nothing is known of what it would have brought.
+        // If fewer connections run than are allowed, the gain of another connection cannot be measured.
         if self.has_settled || self.running() < self.allowed {
             return;
         }
-        let needed = |before: f64| before * (1.0 + LEAST_SHARE / (self.allowed - 1).max(1) as f64);
-        if self.before.is_some_and(|before| bytes_per_ms < needed(before)) {
-            // Once it has read what it took, it is not worth another request, nor what would be cut off for it.
+        let needed = |previous: f64| previous * (1.0 + MIN_GAIN / (self.allowed - 1).max(1) as f64);
+        if self.previous_bytes_per_ms.is_some_and(|previous| bytes_per_ms < needed(previous)) {
+            // The last connection finishes its current range, but is not replaced: it gains too little.
             self.has_settled = true;
             self.allowed -= 1;
         } else if self.allowed < self.max_connections {
-            self.before = Some(bytes_per_ms);
+            self.previous_bytes_per_ms = Some(bytes_per_ms);
             self.allowed += 1;
             self.has_grown = true;
         }
@@ -145,7 +145,7 @@ impl ConcurrencyController {
 mod tests {
     use super::*;
 
-    /// How many connections are opened where so many together bring so many bytes a millisecond.
+    /// The number of connections that are opened, if `bytes_per_ms` gives the total throughput of n connections.
     fn settles_at(max_connections: usize, latency_ms: u64, bytes_per_ms: impl Fn(usize) -> u64) -> usize {
         let mut concurrency = ConcurrencyController::new(max_connections);
         let (mut running, mut starts) = (0, Vec::new());
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn grows_to_the_ceiling_where_each_connection_is_throttled_by_itself() {
+    fn grows_to_the_limit_if_each_connection_is_throttled() {
         for (max_connections, latency_ms) in [(1, 0), (4, 0), (4, 300), (16, 40)] {
             let throttled = |connections: usize| connections as u64 * 10_000;
             assert_eq!(settles_at(max_connections, latency_ms, throttled), max_connections);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_connection_that_brings_nothing_is_the_last() {
+    fn stops_after_a_connection_without_gain() {
         for latency_ms in [0, 40, 300] {
             assert_eq!(settles_at(8, latency_ms, |_| 100_000), 2);
             assert_eq!(settles_at(8, latency_ms, |connections| 100_000 + 1000 * connections as u64), 2);
@@ -180,12 +180,12 @@ mod tests {
     }
 
     #[test]
-    fn stops_where_the_line_is_full() {
+    fn stops_when_the_link_is_saturated() {
         assert_eq!(settles_at(8, 20, |connections| 30_000.min(connections as u64 * 10_000)), 4);
     }
 
     #[test]
-    fn a_connection_that_did_not_pay_is_not_replaced() {
+    fn does_not_replace_a_connection_without_gain() {
         let mut concurrency = ConcurrencyController::new(4);
         concurrency.begins(0);
         for now_ms in 0..4 * WINDOW_MS {
@@ -196,11 +196,11 @@ mod tests {
                 concurrency.arrived(connection, 1_000 / concurrency.running() as u64, now_ms);
             }
         }
-        assert_eq!((concurrency.most, concurrency.allowed()), (2, 1));
+        assert_eq!((concurrency.peak, concurrency.allowed()), (2, 1));
     }
 
     #[test]
-    fn what_ends_within_a_window_takes_one_connection() {
+    fn a_transfer_shorter_than_a_window_uses_one_connection() {
         let mut concurrency = ConcurrencyController::new(4);
         concurrency.begins(0);
         for now_ms in 0..WINDOW_MS {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_was_spent_waiting_for_room_is_not_measured() {
+    fn does_not_measure_time_spent_waiting_for_memory() {
         let mut concurrency = ConcurrencyController::new(4);
         concurrency.begins(0);
         for now_ms in 0..10 * WINDOW_MS {

@@ -1,4 +1,4 @@
-//! The connections of one operation: one at first, and more while they pay.
+//! The connections of one operation: one at first, and more while they increase the throughput.
 
 use crate::error::Result;
 use crate::loader::decode::job::Received;
@@ -17,17 +17,17 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Reads runs, over as many connections as pay. One that is added reads a run that waits, or else takes half of what is
-/// left of the longest that is being read: no byte is asked for twice.
+/// Reads runs over several connections. A connection that is added reads a waiting run. If none waits, it takes over
+/// half of what is left of the run with the most unread bytes. No byte is requested twice.
 pub(crate) struct Connections<S: Source> {
     batch: Rc<Batch<S>>,
     waiting: VecDeque<(Rc<ModelFile<S>>, Run<Target>)>,
     shares: Vec<(Rc<ModelFile<S>>, Rc<Share>)>,
     readers: FuturesUnordered<LocalBoxFuture<'static, Step<S>>>,
-    /// Components of which all bytes have come, in that order.
+    /// Components whose stored bytes have all arrived, in order of arrival.
     arrivals: FuturesOrdered<Arrival<BufferOf<S>>>,
-    /// A run shorter than this is not worth a request.
-    least_bytes: u64,
+    /// Minimum length of a run that is split off: shorter runs are not worth a request.
+    min_bytes: u64,
 }
 
 type Step<S> = (Box<RunReader<S>>, Result<Option<Arrival<BufferOf<S>>>>);
@@ -44,13 +44,13 @@ impl<S: Source> Connections<S> {
     pub(crate) fn new(
         batch: Rc<Batch<S>>,
         runs: impl Iterator<Item = (Rc<ModelFile<S>>, Run<Target>)>,
-        least_bytes: u64,
+        min_bytes: u64,
     ) -> Self {
         let (shares, readers, arrivals) = Default::default();
-        Connections { batch, waiting: runs.collect(), shares, readers, arrivals, least_bytes }
+        Connections { batch, waiting: runs.collect(), shares, readers, arrivals, min_bytes }
     }
 
-    /// The next tensor that is complete; `None` after the last.
+    /// The next complete tensor; `None` after the last.
     pub(crate) async fn next(&mut self) -> Result<Option<Loaded<BufferOf<S>>>> {
         loop {
             while self.readers.len() < self.batch.concurrency.borrow().allowed() && self.add() {}
@@ -81,14 +81,14 @@ impl<S: Source> Connections<S> {
         if let Poll::Ready(Some(step)) = self.readers.poll_next_unpin(context) {
             return Poll::Ready(Event::Read(step));
         }
-        // Bytes arrive only while the readers are polled, so that nothing else needs to wake this.
+        // The limit is raised only while the readers are polled, so no other waker is needed.
         if self.batch.concurrency.borrow_mut().has_grown() {
             return Poll::Ready(Event::Grown);
         }
         if self.readers.is_empty() && self.arrivals.is_empty() { Poll::Ready(Event::Ended) } else { Poll::Pending }
     }
 
-    /// Adds a connection, if there is something for it to read.
+    /// Adds a connection. Returns false if there is nothing for it to read.
     fn add(&mut self) -> bool {
         let Some((file, run)) = self.waiting.pop_front().or_else(|| self.split()) else { return false };
         let reader = RunReader::new(Rc::clone(&self.batch), Rc::clone(&file), run);
@@ -98,11 +98,11 @@ impl<S: Source> Connections<S> {
     }
 
     fn split(&self) -> Option<(Rc<ModelFile<S>>, Run<Target>)> {
-        let least_bytes = self.batch.concurrency.borrow().window_bytes()?.max(self.least_bytes);
+        let min_bytes = self.batch.concurrency.borrow().window_bytes()?.max(self.min_bytes);
         let longest = self.shares.iter().max_by_key(|(_, share)| share.left_bytes());
         let (file, share) = longest.filter(|(file, share)| self.batch.can_be_split(file, share.shard))?;
         let is_divisible = |target| file.has_validator() && self.batch.is_divisible(target);
-        let run = share.split(least_bytes, is_divisible, |target| self.batch.add_part(target))?;
+        let run = share.split(min_bytes, is_divisible, |target| self.batch.add_part(target))?;
         Some((Rc::clone(file), run))
     }
 }

@@ -5,10 +5,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Stated, StretchChecksum};
 use crate::index::{Digest, Part};
 use crate::loader::digests::{Digests, PINNED, unknown_length};
-use crate::loader::schedule::target::Target;
 use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
-use crate::plan::Wanted;
 use crate::source::Source;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -164,29 +162,6 @@ impl Sum {
         let whole = whole.unwrap_or_else(|| Hasher::new(self.like));
         (self.checksum, whole.finish(), position)
     }
-}
-
-/// Adds what lies between and around the wanted ranges, so that every byte of every file is read, in order.
-/// Files of which no end is known ([`WholeChecks::known_end`]) are left as they are.
-pub(crate) fn add_gaps(wanted: &mut Vec<Wanted<Target>>, ends: impl Iterator<Item = Option<u64>>) {
-    wanted.sort_unstable_by_key(|w| (w.shard, w.range.start));
-    let mut gaps = Vec::new();
-    let mut rest = wanted.iter().peekable();
-    for (shard, length) in ends.enumerate() {
-        let mut position = 0;
-        let mut read_to = |start: u64, end: u64| {
-            if position < start && length.is_some() {
-                let gap = position..start;
-                gaps.push(Wanted { shard, cover: gap.clone(), range: gap, purpose: Target::Gap });
-            }
-            position = position.max(end);
-        };
-        while let Some(w) = rest.next_if(|w| w.shard == shard) {
-            read_to(w.range.start, w.range.end);
-        }
-        read_to(length.unwrap_or(0), 0);
-    }
-    wanted.append(&mut gaps);
 }
 
 fn begin_file<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Option<Digest>) -> Result<Sums> {

@@ -6,19 +6,19 @@ use crate::loader::BufferOf;
 use crate::loader::decode::job::Task;
 use crate::loader::decode::pool::Work;
 use crate::loader::schedule::batch::Batch;
-use crate::loader::schedule::large::{Digesting, Large};
+use crate::loader::schedule::large::{Digesting, LargeComponent};
 use crate::loader::schedule::run::{Arrival, RunReader};
-use crate::loader::schedule::target::{Target, key, unplanned};
+use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::transfer::range_reader::{MAX_DIRECT_BYTES, RangeReader, SCRATCH_BYTES, cut};
-use crate::plan::Wanted;
+use crate::plan::WantedRange;
 use crate::source::{Buffer, Source};
 use futures::future::FutureExt;
 use std::rc::Rc;
 
 impl<S: Source> Batch<S> {
-    /// Whether the component comes in parts, for the first of which its buffer is allocated here.
+    /// Whether the component is read in parts. Allocates its buffer on the first call.
     pub(crate) fn begin_large(&self, planned: usize, index: usize, component: &Component) -> Result<bool> {
-        if self.large.borrow().contains_key(&(planned, index)) {
+        if self.large.borrow().contains_key(&Target { planned, component: index }) {
             return Ok(true);
         }
         let keep = self.keep(planned, component)?;
@@ -32,40 +32,41 @@ impl<S: Source> Batch<S> {
             Some(buffer) => buffer,
             None => BufferOf::<S>::allocate(keep.end - keep.start)?,
         };
-        self.large.borrow_mut().insert((planned, index), Large::new(buffer, start, task, self.pool.as_ref())?);
+        self.large.borrow_mut().insert(
+            Target { planned, component: index },
+            LargeComponent::new(buffer, start, task, self.pool.as_ref())?,
+        );
         Ok(true)
     }
 
-    /// Whether several connections can bring what is being read.
-    pub(crate) fn is_divisible(&self, purpose: Target) -> bool {
-        key(purpose).is_ok_and(|key| self.large.borrow().contains_key(&key))
+    /// Whether several connections can read parts of the target.
+    pub(crate) fn is_divisible(&self, target: Target) -> bool {
+        self.large.borrow().contains_key(&target)
     }
 
-    /// Another connection brings a part of a large component.
-    pub(crate) fn add_part(&self, purpose: Target) {
-        if let Ok(key) = key(purpose)
-            && let Some(large) = self.large.borrow_mut().get_mut(&key)
-        {
+    /// Registers another connection that reads a part of a large component.
+    pub(crate) fn add_part(&self, target: Target) {
+        if let Some(large) = self.large.borrow_mut().get_mut(&target) {
             large.parts += 1;
         }
     }
 
-    fn take_part(
+    fn write_part(
         &self,
-        purpose: Target,
+        target: Target,
         at: u64,
         from: &BufferOf<S>,
         length: u64,
     ) -> Result<Option<Rc<dyn Work<BufferOf<S>>>>> {
-        self.large.borrow_mut().get_mut(&key(purpose)?).ok_or_else(unplanned)?.take(at, from, length)
+        self.large.borrow_mut().get_mut(&target).ok_or_else(unplanned)?.write(at, from, length)
     }
 
-    /// The component, if its last part has come.
-    fn end_part(&self, purpose: Target) -> Result<Option<Large<BufferOf<S>>>> {
-        let (key, mut all) = (key(purpose)?, self.large.borrow_mut());
-        let large = all.get_mut(&key).ok_or_else(unplanned)?;
+    /// Ends a part. Returns the component if this was its last part.
+    fn end_part(&self, target: Target) -> Result<Option<LargeComponent<BufferOf<S>>>> {
+        let mut all = self.large.borrow_mut();
+        let large = all.get_mut(&target).ok_or_else(unplanned)?;
         large.parts = large.parts.saturating_sub(1);
-        Ok(if large.parts == 0 { all.remove(&key) } else { None })
+        Ok(if large.parts == 0 { all.remove(&target) } else { None })
     }
 }
 
@@ -74,12 +75,12 @@ fn stored_length(component: &Component) -> u64 {
 }
 
 impl<S: Source> RunReader<S> {
-    /// Reads a part of a large component, of which another connection may take the end meanwhile. Gives the component
-    /// if it was the last part.
+    /// Reads a part of a large component. Another connection may take over the end of the part meanwhile. Returns the
+    /// component if this was its last part.
     pub(crate) async fn large(
         &self,
         reading: &mut RangeReader<S>,
-        wanted: &Wanted<Target>,
+        wanted: &WantedRange<Target>,
         component: &Component,
         name: &str,
     ) -> Result<Option<Arrival<BufferOf<S>>>> {
@@ -91,17 +92,17 @@ impl<S: Source> RunReader<S> {
             let chunk = self.next_chunk(reading, count).await?.ok_or_else(|| cut(wanted.range.start, at, end))?;
             let length = chunk.length;
             checks.chunk(at, &chunk)?;
-            let work = self.batch.take_part(wanted.purpose, at, chunk.buffer, length)?;
+            let work = self.batch.write_part(wanted.target, at, chunk.buffer, length)?;
             self.arrived(at..at + length, Some(name));
             if let (Some(work), Some(chunk)) = (work.as_ref(), work.as_ref().and_then(|_| reading.take_chunk())) {
-                // What is wrong there is told at the end.
+                // `LargeComponent::finish` reports errors of the worker.
                 if work.push(chunk, length).await.is_ok_and(|has_waited| has_waited) {
                     self.batch.concurrency.borrow_mut().restart();
                 }
             }
         }
-        let Some(large) = self.batch.end_part(wanted.purpose)? else { return Ok(None) };
-        let (planned, index) = key(wanted.purpose)?;
+        let Some(large) = self.batch.end_part(wanted.target)? else { return Ok(None) };
+        let Target { planned, component: index } = wanted.target;
         let file = Rc::clone(&self.file);
         let digests = large.task.digests.clone();
         let receiving = match large.digesting {
@@ -111,8 +112,8 @@ impl<S: Source> RunReader<S> {
             }
             _ => {
                 let pool = self.batch.pool.clone();
-                let spare = move || pool.as_ref()?.chunk();
-                large.finish(spare, async move || file.source.pause(0).await).boxed_local()
+                let free_buffer = move || pool.as_ref()?.chunk();
+                large.finish(free_buffer, async move || file.source.pause(0).await).boxed_local()
             }
         };
         Ok(Some(self.arrival(planned, index, component, digests, name, receiving)))

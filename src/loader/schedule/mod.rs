@@ -1,4 +1,4 @@
-//! Which bytes one call reads, over how many connections, and in which order tensors come out of them.
+//! Schedules the reads of one call: which ranges, over how many connections, and in which order tensors complete.
 
 pub(crate) mod batch;
 pub(crate) mod checks;

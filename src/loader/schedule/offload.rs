@@ -1,4 +1,4 @@
-//! Components that other threads decode or digest, while this one reads on.
+//! Offloads decoding and digesting of components to other threads while this thread continues to read.
 
 use crate::error::Result;
 use crate::loader::BufferOf;
@@ -8,7 +8,7 @@ use crate::loader::schedule::run::RunReader;
 use crate::loader::schedule::target::Target;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
-use crate::plan::Wanted;
+use crate::plan::WantedRange;
 use crate::source::{Buffer, Source};
 use futures::future::{self, FutureExt, LocalBoxFuture};
 use std::cell::Cell;
@@ -16,16 +16,16 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// A component that is being decoded or digested.
-pub(crate) type Receiving<B> = LocalBoxFuture<'static, Result<Received<B>>>;
+pub(crate) type PendingComponent<B> = LocalBoxFuture<'static, Result<Received<B>>>;
 
-/// One that is done.
-pub(crate) fn ready<B: 'static>(received: Received<B>) -> Receiving<B> {
+/// A component that is already decoded and digested.
+pub(crate) fn ready<B: 'static>(received: Received<B>) -> PendingComponent<B> {
     future::ready(Ok(received)).boxed_local()
 }
 
 impl<S: Source> RunReader<S> {
-    /// Gives a task to another thread, if that pays and can be.
-    pub(crate) fn begin_offloaded(&self, task: &Task, into: Option<&BufferOf<S>>) -> Option<Rc<dyn Work<BufferOf<S>>>> {
+    /// Starts a heavy task on another thread, if the pool accepts it.
+    pub(crate) fn start_offload(&self, task: &Task, into: Option<&BufferOf<S>>) -> Option<Rc<dyn Work<BufferOf<S>>>> {
         let pool = self.batch.pool.as_ref().filter(|_| task.is_heavy())?;
         match into {
             None => pool.begin(task, None),
@@ -33,25 +33,25 @@ impl<S: Source> RunReader<S> {
         }
     }
 
-    /// Passes the bytes on, chunk by chunk, for as long as there is use for them.
-    pub(crate) async fn hand_over(
+    /// Sends the bytes to another thread, chunk by chunk, until the task needs no more.
+    pub(crate) async fn offload_chunks(
         &self,
         reading: &mut RangeReader<S>,
-        wanted: &Wanted<Target>,
+        wanted: &WantedRange<Target>,
         task: Task,
         into: Option<BufferOf<S>>,
         work: Rc<dyn Work<BufferOf<S>>>,
         name: &str,
-    ) -> Result<Receiving<BufferOf<S>>> {
+    ) -> Result<PendingComponent<BufferOf<S>>> {
         let mut checks = self.checks();
-        let mut is_lost = false;
+        let mut is_worker_lost = false;
         while reading.position < wanted.range.end && work.wants_more() {
             let start = reading.position;
             let chunk = self.chunk(reading, &wanted.range).await?;
             let length = chunk.length;
             checks.chunk(start, &chunk)?;
             self.arrived(start..start + length, Some(name));
-            if is_lost {
+            if is_worker_lost {
                 continue;
             }
             let Some(chunk) = reading.take_chunk() else { continue };
@@ -59,21 +59,26 @@ impl<S: Source> RunReader<S> {
                 Ok(true) => self.batch.concurrency.borrow_mut().restart(),
                 Ok(false) => {}
                 Err(TaskError::Failed(error)) => return Err(error),
-                Err(TaskError::WorkerLost) => is_lost = true, // what was read is read again
+                Err(TaskError::WorkerLost) => is_worker_lost = true, // the component is read again at the end
             }
         }
-        Ok(self.or_read_again(work.finish(), task, wanted.range.clone(), into))
+        Ok(self.or_retry_locally(work.finish(), task, wanted.range.clone(), into))
     }
 
-    /// Digests a raw component that lies at `range`, here or elsewhere.
-    pub(crate) fn digest(&self, task: Task, range: Range<u64>, buffer: BufferOf<S>) -> Result<Receiving<BufferOf<S>>> {
+    /// Digests the raw component at `range`, on another thread if the pool accepts it.
+    pub(crate) fn digest(
+        &self,
+        task: Task,
+        range: Range<u64>,
+        buffer: BufferOf<S>,
+    ) -> Result<PendingComponent<BufferOf<S>>> {
         let into = buffer.share();
-        let elsewhere = match &self.batch.pool {
+        let offloaded = match &self.batch.pool {
             Some(pool) => pool.digest(&task, buffer),
             None => Err(buffer),
         };
-        match elsewhere {
-            Ok(outcome) => Ok(self.or_read_again(outcome, task, range, into)),
+        match offloaded {
+            Ok(outcome) => Ok(self.or_retry_locally(outcome, task, range, into)),
             Err(buffer) => {
                 let length = buffer.byte_length();
                 let mut job = Job::new(task, Some(buffer))?;
@@ -83,14 +88,15 @@ impl<S: Source> RunReader<S> {
         }
     }
 
-    /// What another thread makes of the component at `range`. If that thread is lost, it is read and done here.
-    fn or_read_again(
+    /// The outcome of an offloaded task for the component at `range`. If the worker is lost, reads the component again
+    /// and processes it on this thread.
+    fn or_retry_locally(
         &self,
         outcome: Outcome<BufferOf<S>>,
         task: Task,
         range: Range<u64>,
         into: Option<BufferOf<S>>,
-    ) -> Receiving<BufferOf<S>> {
+    ) -> PendingComponent<BufferOf<S>> {
         let file = Rc::clone(&self.file);
         let received = async move {
             match outcome.await {
@@ -103,7 +109,7 @@ impl<S: Source> RunReader<S> {
     }
 }
 
-/// Reads the component at `range` for itself. What its bytes are part of was checked when they came by first.
+/// Reads only the component at `range`. Its pages and its file were checked when the bytes first arrived.
 async fn read<S: Source>(
     file: &Rc<ModelFile<S>>,
     range: Range<u64>,

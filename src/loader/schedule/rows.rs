@@ -1,4 +1,4 @@
-//! Some rows of a tensor: which bytes they are, and which of the file must be read for them.
+//! Row selections: the decoded bytes of the rows, and the bytes of the file that must be read for them.
 
 #[cfg(feature = "lz4")]
 use crate::codec::lz4;
@@ -16,26 +16,30 @@ pub(crate) struct Rows {
 /// The rows `[first, end)` of a dense tensor.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` where the tensor has no such rows, or its rows are no whole bytes or blocks.
+/// `INVALID_ARGUMENT` if the tensor is not dense, if the rows are out of range, or if a row is not a whole number of
+/// bytes or blocks.
 pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
     let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name));
     let Some((&row_count, row_shape)) = tensor.shape.split_first() else {
         return refuse("a scalar has no rows".to_owned());
     };
     if rows.start > rows.end || rows.end > row_count {
-        return refuse(format!("it has {row_count} rows, so there are no rows {} to {}", rows.start, rows.end));
+        return refuse(format!(
+            "rows {} to {} are out of range: the tensor has {row_count} rows",
+            rows.start, rows.end
+        ));
     }
     let (Layout::Dense, [component]) = (&tensor.layout, tensor.components.as_slice()) else {
-        return refuse(format!("rows are for dense tensors, and its layout is {}", tensor.layout.name()));
+        return refuse(format!("rows can be read from dense tensors only; the layout is {}", tensor.layout.name()));
     };
     let row_bytes = crate::dtype::element_count(row_shape).and_then(|count| component.dtype.byte_length(count));
     let Ok(Some(row_bytes)) = row_bytes else {
-        return refuse(format!("a row of it is not a whole number of {} blocks", component.dtype));
+        return refuse(format!("a row is not a whole number of {} blocks", component.dtype));
     };
-    // Blocks that are filled up at the end of a row or of the tensor, as some tools write them, are not counted here.
+    // Some tools pad blocks at the end of a row or of the tensor. Such tensors are refused.
     let byte_length = row_bytes.checked_mul(row_count);
     if byte_length.is_none() || component.decoded_length.is_some_and(|length| Some(length) != byte_length) {
-        return refuse(format!("its bytes are not {row_count} rows of {row_bytes}"));
+        return refuse(format!("its length is not {row_count} rows of {row_bytes} bytes"));
     }
     let mut shape = tensor.shape.clone();
     if let Some(first) = shape.first_mut() {
@@ -44,7 +48,8 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
     Ok(Rows { shape, bytes: rows.start * row_bytes..rows.end * row_bytes })
 }
 
-/// The bytes to ask for: of a raw tensor just the rows, of a compressed one the blocks up to them at the most.
+/// The bytes to request: for a raw tensor only the rows, for LZ4 blocks at most the blocks up to the last row, and for
+/// other encodings the whole component.
 pub(crate) fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<u64> {
     let Range { start, end } = component.range.clone();
     match (rows, component.encoding) {
@@ -55,6 +60,6 @@ pub(crate) fn stored_range(component: &Component, rows: Option<&Rows>) -> Range<
         (Some(rows), Encoding::Lz4Blocks) => {
             start..end.min(start.saturating_add(lz4::max_stored_length(rows.bytes.end)))
         }
-        (Some(_), _) => start..end, // their blocks have no least length
+        (Some(_), _) => start..end, // these encodings have no bound on the stored length of a prefix
     }
 }

@@ -11,7 +11,7 @@ use crate::loader::schedule::target::Target;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::priority::PrefetchPriority;
 use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
-use crate::plan::{Run, Wanted};
+use crate::plan::{Run, WantedRange};
 use crate::progress::Arrived;
 use crate::source::{Buffer, Source};
 use futures::future::LocalBoxFuture;
@@ -48,8 +48,8 @@ impl<S: Source> RunReader<S> {
     pub(crate) fn new(batch: Rc<Batch<S>>, file: Rc<ModelFile<S>>, run: Run<Target>) -> Self {
         let mut pages: Vec<PageChecker> = Vec::new();
         for wanted in &run.wanted {
-            if let Target::Component { planned, component } = wanted.purpose
-                && let Some(known) = batch.pages_of(planned, component).and_then(|table| file.known_pages(&table))
+            let Target { planned, component } = wanted.target;
+            if let Some(known) = batch.pages_of(planned, component).and_then(|table| file.known_pages(&table))
                 && !pages.iter().any(|checker| Arc::ptr_eq(checker.pages(), &known))
             {
                 pages.push(PageChecker::new(known));
@@ -59,7 +59,8 @@ impl<S: Source> RunReader<S> {
         file.expect_buffers(read_whole.map(|wanted| wanted.range.clone()).collect());
         let (reading, connection, held) = (None, None, VecDeque::new());
         let share = Rc::new(Share::new(run));
-        let prefetch_priority = batch.call.ahead.clone().map(|ahead| Rc::new(PrefetchPriority::new(ahead)));
+        let prefetching = batch.call.prefetching.clone();
+        let prefetch_priority = prefetching.map(|prefetching| Rc::new(PrefetchPriority::new(prefetching)));
         RunReader { batch, file, share, prefetch_priority, reading, connection, pages: RefCell::new(pages), held }
     }
 
@@ -82,42 +83,47 @@ impl<S: Source> RunReader<S> {
                 self.start(self.share.range())
             }
         };
-        let mut has_left_out = false;
+        let mut has_skipped = false;
         loop {
             if let Some(checked) = self.release() {
                 self.reading = Some(reading);
                 return Ok(Some(checked));
             }
             let Some(wanted) = self.share.begin_next() else { break };
-            if let Target::Component { planned, .. } = wanted.purpose {
-                // What is held has room until its page is read, which lies behind.
-                self.batch.reserve_memory(planned, !self.held.is_empty()).await?;
-                if self.batch.is_given_up(planned) {
-                    has_left_out = true;
-                    continue;
-                }
-                if let Some(prefetch_priority) = &self.prefetch_priority {
-                    prefetch_priority.reads(&self.batch.tensor(planned)?.name);
-                }
+            let planned = wanted.target.planned;
+            // Components that wait for their pages have memory until these are read, which come later in the file.
+            self.batch.reserve_memory(planned, !self.held.is_empty()).await?;
+            if self.batch.is_given_up(planned) {
+                has_skipped = true;
+                continue;
             }
-            if std::mem::take(&mut has_left_out) {
-                reading = self.leap(reading, wanted.cover.start);
+            if let Some(prefetch_priority) = &self.prefetch_priority {
+                prefetch_priority.set_tensor(&self.batch.tensor(planned)?.name);
             }
-            self.pass_over(&mut reading, wanted.range.start, None).await.map_err(|e| self.place(e))?;
+            if std::mem::take(&mut has_skipped) {
+                reading = self.leap(reading, wanted.read_range.start);
+            }
+            self.discard_to(&mut reading, wanted.range.start).await?;
             if let Some(arrival) = self.receive(&mut reading, &wanted).await? {
-                let pages = (wanted.cover != wanted.range).then_some(wanted.cover);
+                let pages = (wanted.read_range != wanted.range).then_some(wanted.read_range);
                 self.held.push_back(Held { arrival, pages });
             }
         }
-        // The last component's last page goes on behind it.
-        let Some(end) = self.held.iter().filter_map(|held| Some(held.pages.as_ref()?.end)).max() else {
-            self.file.finish(reading);
-            return Ok(None);
-        };
-        self.pass_over(&mut reading, end, None).await.map_err(|e| self.place(e))?;
-        let checked = self.release();
-        self.reading = Some(reading);
-        checked.map(Some).ok_or_else(|| Error::new(ErrorKind::Internal, "a page was read but not checked"))
+        // The last page of a component ends after the component, and a file may go on after its last tensor.
+        let pages_end = self.held.iter().filter_map(|held| Some(held.pages.as_ref()?.end)).max();
+        let end = if self.share.reads_all() { Some(self.share.end().get()) } else { pages_end };
+        self.discard_to(&mut reading, end.unwrap_or(0)).await?;
+        match self.release() {
+            Some(checked) => {
+                self.reading = Some(reading);
+                Ok(Some(checked))
+            }
+            None if self.held.is_empty() => {
+                self.file.finish(reading);
+                Ok(None)
+            }
+            None => Err(Error::new(ErrorKind::Internal, "a page was read but not checked")),
+        }
     }
 
     fn start(&self, range: Range<u64>) -> RangeReader<S> {
@@ -147,12 +153,9 @@ impl<S: Source> RunReader<S> {
     async fn receive(
         &self,
         reading: &mut RangeReader<S>,
-        wanted: &Wanted<Target>,
+        wanted: &WantedRange<Target>,
     ) -> Result<Option<Arrival<BufferOf<S>>>> {
-        let Target::Component { planned, component } = wanted.purpose else {
-            self.pass_over(reading, wanted.range.end, self.file.length()).await.map_err(|e| self.place(e))?;
-            return Ok(None);
-        };
+        let Target { planned, component } = wanted.target;
         let tensor = self.batch.tensor(planned)?;
         let received = match tensor.components.get(component) {
             Some(part) if self.batch.begin_large(planned, component, part)? => {
@@ -165,9 +168,15 @@ impl<S: Source> RunReader<S> {
         received.map_err(|e| self.place(e.in_tensor(&tensor.name)))
     }
 
-    /// Reads on to `end` for nobody. The file's tail is remembered: its checksum may be there.
-    async fn pass_over(&self, reading: &mut RangeReader<S>, end: u64, file_length: Option<u64>) -> Result<()> {
+    /// Reads up to `end` and discards the bytes, except for checksums over them. Keeps the end of the file, which may
+    /// contain its checksum.
+    async fn discard_to(&self, reading: &mut RangeReader<S>, end: u64) -> Result<()> {
+        self.try_discard_to(reading, end).await.map_err(|e| self.place(e))
+    }
+
+    async fn try_discard_to(&self, reading: &mut RangeReader<S>, end: u64) -> Result<()> {
         let start = reading.position;
+        let is_tail = self.share.reads_all() && self.file.length() == Some(end);
         while reading.position < end {
             let at = reading.position;
             let count = (end - at).min(SCRATCH_BYTES);
@@ -178,7 +187,7 @@ impl<S: Source> RunReader<S> {
                 let mut at = at;
                 chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
                     checks.stored(at, bytes)?;
-                    if self.batch.call.whole.is_some() && file_length == Some(end) {
+                    if is_tail && at >= end.saturating_sub(SCRATCH_BYTES) {
                         self.file.remember(at, bytes);
                     }
                     at += bytes.len() as u64;

@@ -1,19 +1,19 @@
-//! What one connection has left to read of a run, and what another can take of that.
+//! The part of a run that one connection reads, and how another connection takes over half of the rest.
 
 use crate::loader::schedule::target::Target;
-use crate::plan::{Run, Wanted};
+use crate::plan::{Run, WantedRange};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A run that is being read by one connection, while others may take the end of it.
+/// A run that one connection reads. Other connections may take over its end.
 #[derive(Debug)]
 pub(crate) struct Share {
     pub(crate) shard: usize,
     run: RefCell<Run<Target>>,
-    /// How many of what is wanted are read, or were.
-    begun: Cell<usize>,
-    /// Up to where bytes are asked of the body.
+    /// Number of wanted ranges whose reading has started.
+    started: Cell<usize>,
+    /// The end of the bytes that were requested from the body.
     claimed: Cell<u64>,
     end: Rc<Cell<u64>>,
 }
@@ -23,7 +23,7 @@ impl Share {
         let end = Rc::new(Cell::new(run.range.end));
         Share {
             shard: run.shard,
-            begun: Cell::new(0),
+            started: Cell::new(0),
             claimed: Cell::new(run.range.start),
             run: RefCell::new(run),
             end,
@@ -34,52 +34,57 @@ impl Share {
         self.run.borrow().range.clone()
     }
 
-    /// Where it ends: earlier once another connection took the rest.
+    /// Whether all bytes of the run must be read.
+    pub(crate) fn reads_all(&self) -> bool {
+        self.run.borrow().reads_all
+    }
+
+    /// The end of the run. It moves down when another connection takes over the rest.
     pub(crate) fn end(&self) -> Rc<Cell<u64>> {
         Rc::clone(&self.end)
     }
 
-    /// What is to be read next. From now on nobody takes it away, at most its end.
-    pub(crate) fn begin_next(&self) -> Option<Wanted<Target>> {
-        let wanted = self.run.borrow().wanted.get(self.begun.get()).cloned()?;
-        self.begun.set(self.begun.get() + 1);
+    /// Starts the next wanted range. From now on other connections can take over only its end.
+    pub(crate) fn begin_next(&self) -> Option<WantedRange<Target>> {
+        let wanted = self.run.borrow().wanted.get(self.started.get()).cloned()?;
+        self.started.set(self.started.get() + 1);
         Some(wanted)
     }
 
-    /// Where that ends which is being read.
+    /// The end of the range that is being read.
     pub(crate) fn end_of_current(&self) -> u64 {
         let run = self.run.borrow();
-        let current = self.begun.get().checked_sub(1).and_then(|at| run.wanted.get(at));
+        let current = self.started.get().checked_sub(1).and_then(|at| run.wanted.get(at));
         current.map_or(run.range.end, |wanted| wanted.range.end)
     }
 
-    /// The bytes up to `end` are on their way: they stay with this connection.
+    /// Marks the bytes up to `end` as requested: this connection reads them.
     pub(crate) fn claim(&self, end: u64) {
         self.claimed.set(end);
     }
 
-    /// How many bytes nobody has asked a body for.
+    /// Number of bytes that were not requested yet.
     pub(crate) fn left_bytes(&self) -> u64 {
         self.end.get().saturating_sub(self.claimed.get())
     }
 
-    /// Gives half of what is left to another connection; `None` where one of them would get fewer than `least_bytes`. A
-    /// component that `is_divisible` may be cut: then `on_cut` is called with it.
+    /// Splits off half of the rest for another connection; `None` if one of the halves would be shorter than
+    /// `min_bytes`. A component that `is_divisible` can itself be split: then `on_cut` is called with it.
     pub(crate) fn split(
         &self,
-        least_bytes: u64,
+        min_bytes: u64,
         is_divisible: impl Fn(Target) -> bool,
         on_cut: impl Fn(Target),
     ) -> Option<Run<Target>> {
-        let (begun, claimed) = (self.begun.get(), self.claimed.get());
+        let (started, claimed) = (self.started.get(), self.claimed.get());
         let mut run = self.run.borrow_mut();
         let given =
-            run.split(begun, claimed, least_bytes, Target::are_of_one_tensor, |target| is_divisible(*target))?;
+            run.split(started, claimed, min_bytes, Target::is_in_same_tensor, |target| is_divisible(*target))?;
         self.end.set(run.range.end);
         if let (Some(kept), Some(first)) = (run.wanted.last(), given.wanted.first())
-            && kept.purpose == first.purpose
+            && kept.target == first.target
         {
-            on_cut(first.purpose);
+            on_cut(first.target);
         }
         Some(given)
     }

@@ -1,4 +1,4 @@
-//! One file of a model, read bit by bit: its known bytes, and readings that continue from them.
+//! One file of a model: the bytes that are known so far, and readers for the rest.
 
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -19,34 +19,35 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The first read is speculative: most heads fit, so that most files open in one round trip.
+/// The length of the first read. It is speculative: most headers fit, so that most files open in one round trip.
 pub const FIRST_READ_BYTES: u64 = 64 << 10;
 
-/// A head that goes on behind two reads is of a length that nobody knows: the third one asks for so much more, and is
-/// given up when the parser has what it needs. So a head costs three requests at most, whatever its size.
-const HEAD_AHEAD_BYTES: u64 = 128 << 20;
+/// Bytes that the third consecutive read of a header requests in addition. The length of such a header is unknown; the
+/// response is dropped when the parser has enough bytes. A header therefore takes at most three requests, whatever its
+/// size.
+const HEADER_READ_AHEAD_BYTES: u64 = 128 << 20;
 
 /// A file of a model.
 pub(crate) struct ModelFile<S: Source> {
     pub(crate) source: S,
     window: RefCell<Window<'static>>,
     identity: RefCell<Option<Identity>>,
-    /// What of the stored file decodes to the file that is read; `None` where it is read as it is stored.
+    /// The component of the stored file that decodes to the model file, if the file is compressed as a whole.
     packed: RefCell<Option<Component>>,
-    /// The rest of a body: of one that can only be read from its start, from a server that ignores ranges or of a
-    /// packed file, or of one that was asked for ahead. Kept so that what comes next is not read anew.
+    /// The rest of a response body, kept for the next read. Either the body can only be read from the start of the file
+    /// (the server ignores ranges, or the file is packed), or it was requested ahead.
     parked: RefCell<Option<Remote<S::Body>>>,
-    /// Whether the last answer was such a body.
+    /// Whether the last response body started at the start of the file, whatever range was requested.
     comes_from_start: Cell<bool>,
     filling: Mutex<()>,
-    /// How often what was read went on where the read before it had ended, and where that was.
+    /// The number of consecutive header reads that continued the read before, and the end of the last one.
     continued: Cell<(u32, u64)>,
-    /// The digests of pages that were needed so far, by where they are.
+    /// The page digests that were read so far, by the offset of their table.
     pages: RefCell<HashMap<u64, Arc<Pages>>>,
     pub(crate) stats: Rc<Stats>,
     retry: Policy,
-    has_broken: Cell<bool>,
-    /// Whether two answers had the same strong ETag, so that it can be believed.
+    has_failed: Cell<bool>,
+    /// Whether two responses had the same strong ETag, so that the ETag can be trusted.
     has_stable_etag: Cell<bool>,
 }
 
@@ -64,12 +65,12 @@ impl<S: Source> ModelFile<S> {
             pages: RefCell::default(),
             stats,
             retry,
-            has_broken: Cell::new(false),
+            has_failed: Cell::new(false),
             has_stable_etag: Cell::new(false),
         }
     }
 
-    /// Another file of the model, of which nothing is known yet.
+    /// Another file of the model. Reads nothing.
     pub(crate) fn part(&self, part: &Part) -> Result<Self> {
         let source = match &part.url {
             Some(url) => self.source.elsewhere(url, &part.path),
@@ -79,44 +80,44 @@ impl<S: Source> ModelFile<S> {
         Ok(ModelFile::new(source, Rc::clone(&self.stats), self.retry))
     }
 
-    /// Tells the source which digest the whole file should have, before anything of it is read.
+    /// Passes the expected digest of the whole file to the source. Must be called before the first read.
     pub(crate) fn expect_whole(&self, digest: Option<Digest>) {
         if let Some(digest) = digest.filter(Digest::is_strong) {
             self.source.expect_whole(&digest);
         }
     }
 
-    /// Tells the source which digest a component should have.
+    /// Passes the expected digests of a component to the source.
     pub(crate) fn expect_content<'a>(
         &self,
         component: &Component,
         stated: impl IntoIterator<Item = &'a ComponentDigest>,
     ) {
-        self.each_content(component, stated, |digest| self.source.expect(component.range.clone(), digest));
+        self.for_each_content_digest(component, stated, |digest| self.source.expect(component.range.clone(), digest));
     }
 
-    /// Tells the source what is about to be read whole into buffers.
+    /// Tells the source which ranges will be read as a whole into single buffers.
     pub(crate) fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
         if self.packed.borrow().is_none() {
             self.source.expect_buffers(ranges);
         }
     }
 
-    /// Tells the source that a component has come whole and has these digests.
+    /// Tells the source that a component was read completely and matched these digests.
     pub(crate) fn confirm_contents(&self, component: &Component, digests: &[ComponentDigest]) {
-        self.each_content(component, digests, |digest| self.source.confirm(component.range.clone(), digest));
+        self.for_each_content_digest(component, digests, |digest| self.source.confirm(component.range.clone(), digest));
     }
 
-    /// Tells the source that all of the file has come and has this digest.
+    /// Tells the source that the whole file was read and matched this digest.
     pub(crate) fn confirm_whole(&self, digest: &Digest) {
         if let Some(length) = self.stored_length().filter(|_| digest.is_strong()) {
             self.source.confirm(0..length, digest);
         }
     }
 
-    /// What of a component's digests stands for its bytes, as they lie in the file. Only those that are worth a
-    /// request: around them the file has bytes that are in no other.
-    fn each_content<'a>(
+    /// Calls `tell` with each strong digest of a component's stored bytes. Skips small components: the bytes around a
+    /// component are unique to the file, so separate requests are needed, and a small component is not worth them.
+    fn for_each_content_digest<'a>(
         &self,
         component: &Component,
         stated: impl IntoIterator<Item = &'a ComponentDigest>,
@@ -128,17 +129,17 @@ impl<S: Source> ModelFile<S> {
         }
     }
 
-    /// The file's length in bytes, where it is known.
+    /// The file's length in bytes, if it is known.
     pub(crate) fn length(&self) -> Option<u64> {
         self.window.borrow().file_length()
     }
 
-    /// As [`ModelFile::length`], unless what is read is what the stored file decodes to.
+    /// Like [`ModelFile::length`], but `None` for a file that is compressed as a whole.
     pub(crate) fn stored_length(&self) -> Option<u64> {
         self.length().filter(|_| self.packed.borrow().is_none())
     }
 
-    /// Reads the file's header and index; where it is compressed as a whole, those of what it decodes to.
+    /// Reads the file's header and index. If the file is compressed as a whole, reads those of the decoded file.
     pub(crate) async fn parse(self: &Rc<Self>) -> Result<Parsed> {
         let component = match self.parse_with(format::parse).await? {
             Parsed::Packed(component) => component,
@@ -149,16 +150,16 @@ impl<S: Source> ModelFile<S> {
         *self.parked.borrow_mut() = None;
         *self.packed.borrow_mut() = Some(component);
         match self.parse_with(format::parse).await? {
-            // One layer is all that any tool writes; more would multiply what a small file can decode to.
+            // Tools write only one layer. More layers would multiply the decoded size of a small file.
             Parsed::Packed(_) => Err(malformed("a compressed file holds another one").in_file(self.source.name())),
             parsed => Ok(parsed),
         }
     }
 
-    /// Calls `look` until it has the bytes that it needs, fetching what it stops for.
-    pub(crate) async fn parse_with<T>(self: &Rc<Self>, look: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
+    /// Calls `parse` repeatedly, and fetches the bytes that it needs, until it returns a result or fails.
+    pub(crate) async fn parse_with<T>(self: &Rc<Self>, parse: impl Fn(&Window) -> Result<T, Stop>) -> Result<T> {
         let outcome = loop {
-            let outcome = look(&self.window.borrow());
+            let outcome = parse(&self.window.borrow());
             match outcome {
                 Ok(found) => break Ok(found),
                 Err(Stop::Failed(error)) => break Err(self.blame(error)),
@@ -169,16 +170,16 @@ impl<S: Source> ModelFile<S> {
         outcome
     }
 
-    /// As [`ModelFile::parse_with`], but only if the bytes are known already.
-    pub(crate) fn try_parse<T>(&self, look: impl Fn(&Window) -> Result<T, Stop>) -> Result<Option<T>> {
-        match look(&self.window.borrow()) {
+    /// Like [`ModelFile::parse_with`], but fetches nothing. `None` if bytes are missing.
+    pub(crate) fn try_parse<T>(&self, parse: impl Fn(&Window) -> Result<T, Stop>) -> Result<Option<T>> {
+        match parse(&self.window.borrow()) {
             Ok(found) => Ok(Some(found)),
             Err(Stop::Need(_)) => Ok(None),
             Err(Stop::Failed(error)) => Err(self.blame(error)),
         }
     }
 
-    /// Reads the digests of pages, unless they are known.
+    /// Reads a table of page digests, unless it was read already.
     pub(crate) async fn read_pages(self: &Rc<Self>, table: &PageTable) -> Result<()> {
         if self.known_pages(table).is_none() {
             let pages = self.parse_with(|window| format::page_digests(window, table)).await?;
@@ -187,12 +188,12 @@ impl<S: Source> ModelFile<S> {
         Ok(())
     }
 
-    /// The digests of pages that were read.
+    /// A table of page digests, if it was read.
     pub(crate) fn known_pages(&self, table: &PageTable) -> Option<Arc<Pages>> {
         self.pages.borrow().get(&table.at.start).cloned()
     }
 
-    /// The error in its place. Where it is about what the bytes are, the source learns of it.
+    /// Adds the file's name to the error. If the content of the file is wrong, tells the source to reject it.
     pub(crate) fn blame(&self, error: Error) -> Error {
         if matches!(error.kind, ErrorKind::Checksum | ErrorKind::Format) {
             self.source.reject();
@@ -200,50 +201,52 @@ impl<S: Source> ModelFile<S> {
         error.in_file(self.source.name())
     }
 
-    /// Adds bytes that came by on a stream to the known ones.
+    /// Adds bytes that were read from a stream to the known bytes.
     pub(crate) fn remember(&self, start: u64, bytes: &[u8]) {
         self.window.borrow_mut().insert(start, bytes);
     }
 
-    /// Begins to read `range`: what is known of it comes from memory, the rest from the source. `end` is where it ends,
-    /// which may come nearer.
+    /// A reader of `range`: known bytes are read from memory, the rest from the source. `end` is the end of the range,
+    /// which may be lowered later.
     pub(crate) fn start(self: &Rc<Self>, range: Range<u64>, end: Rc<Cell<u64>>) -> RangeReader<S> {
         let known = self.window.borrow().known_from(range.start, range.end).to_vec();
         RangeReader::new(Rc::clone(self), range.start, end, known)
     }
 
-    /// Keeps the rest of a reading, if it would otherwise be read from the start of the file again.
+    /// Keeps the rest of a reader's body, if the file would otherwise be read from its start again.
     pub(crate) fn finish(&self, reading: RangeReader<S>) {
         if let Some(remote) = reading.into_remote().filter(|remote| remote.is_from_start) {
             *self.parked.borrow_mut() = Some(remote);
         }
     }
 
-    /// Whether bodies of this file begin at its start, whatever range is asked for.
+    /// Whether response bodies start at the start of the file, whatever range is requested.
     pub(crate) fn comes_from_start(&self) -> bool {
         self.comes_from_start.get()
     }
 
-    /// Compares bytes that come by once more with those that are known: a body that is not the range asked for may be
-    /// of anything, such as the page of a Wi-Fi that wants a login.
+    /// Compares bytes that were received again with the known bytes. A response body that is not the requested range
+    /// can be something else, such as the login page of a Wi-Fi network.
     pub(crate) fn check_known(&self, start: u64, bytes: &[u8]) -> Result<()> {
         let window = self.window.borrow();
         let known = window.known_from(start, start + bytes.len() as u64);
         if bytes.starts_with(known) {
             return Ok(());
         }
-        let error = Error::new(ErrorKind::Changed, "the server sends other bytes than before where the file begins");
+        let what = "the server sent different bytes at the start of the file than before";
+        let error = Error::new(ErrorKind::Changed, what);
         Err(error.at(start..start + known.len() as u64))
     }
 
-    /// The rest of an earlier answer, if it brings `range`. What is known before that came by the same answer.
+    /// The rest of an earlier response, if it contains `range`. The known bytes before `range` are from the same
+    /// response.
     pub(crate) fn take_parked(&self, range: &Range<u64>) -> Option<Remote<S::Body>> {
-        let parked = self.parked.borrow_mut().take_if(|parked| parked.brings(range))?;
+        let parked = self.parked.borrow_mut().take_if(|parked| parked.contains(range))?;
         Some(Remote { proof: Proof::Strong, ..parked })
     }
 
-    /// Asks the source for `range`. The answer is checked; its body begins at the range's start or before it.
-    pub(crate) async fn ask(&self, range: Range<u64>) -> Result<Remote<S::Body>> {
+    /// Requests `range` from the source and checks the response. The body starts at the start of `range` or before it.
+    pub(crate) async fn request(&self, range: Range<u64>) -> Result<Remote<S::Body>> {
         if let Some(parked) = self.take_parked(&range) {
             return Ok(parked);
         }
@@ -265,16 +268,16 @@ impl<S: Source> ModelFile<S> {
         Ok(Remote { body: FileBody::Stored(body), position: start, end, is_from_start: is_whole_file, proof })
     }
 
-    /// Whether no connection to this file has failed so far.
-    pub(crate) fn never_broke(&self) -> bool {
-        !self.has_broken.get()
+    /// Whether any connection to this file has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.get()
     }
 
-    pub(crate) fn note_break(&self) {
-        self.has_broken.set(true);
+    pub(crate) fn record_failure(&self) {
+        self.has_failed.set(true);
     }
 
-    /// How long to wait before another try; `None` to give up.
+    /// The delay before the next attempt; `None` if the error is not retried.
     pub(crate) fn retry_delay_ms(&self, error: &Error, failures: u32) -> Option<u64> {
         let has_answered = self.identity.borrow().is_some();
         self.retry.delay_ms(error, failures, has_answered, self.source.random())
@@ -289,11 +292,11 @@ impl<S: Source> ModelFile<S> {
         let wanted = {
             let window = self.window.borrow();
             if window.missing(&needed).is_empty() {
-                return Ok(()); // another caller fetched it meanwhile
+                return Ok(()); // another caller fetched the bytes meanwhile
             }
             window.missing(&widen(needed, &window))
         };
-        let mut reading = self.start(wanted.clone(), Rc::new(Cell::new(self.look_ahead(&wanted))));
+        let mut reading = self.start(wanted.clone(), Rc::new(Cell::new(self.request_end(&wanted))));
         while reading.position < wanted.end {
             let mut at = reading.position;
             let Some(chunk) = reading.chunk(wanted.end - at).await? else { break };
@@ -303,12 +306,12 @@ impl<S: Source> ModelFile<S> {
                 Ok(())
             })?;
         }
-        self.window.borrow_mut().shrink_to_fit(); // before a parser takes much more
+        self.window.borrow_mut().shrink_to_fit(); // before the parser allocates much more
         let end = reading.position;
         self.continued.set((self.continued.get().0, end));
         if end < wanted.end {
             match self.length() {
-                // Only now the length is known: the parse that asked for more will say so.
+                // The end of the body shows the file's length. The parser then reports that the file is too short.
                 None => self.window.borrow_mut().set_file_length(end),
                 Some(length) if end < length.min(wanted.end) => return Err(cut(wanted.start, end, wanted.end)),
                 Some(_) => {}
@@ -318,31 +321,32 @@ impl<S: Source> ModelFile<S> {
         Ok(())
     }
 
-    /// Where to end a request for `wanted`: much later, if it goes on where the two reads before it ended.
-    fn look_ahead(&self, wanted: &Range<u64>) -> u64 {
-        if let Some(end) = self.parked.borrow().as_ref().filter(|parked| parked.brings(wanted)).and_then(|it| it.end) {
+    /// The end of a request for `wanted`. The request reads far ahead if it continues the two reads before it.
+    fn request_end(&self, wanted: &Range<u64>) -> u64 {
+        let parked = self.parked.borrow();
+        if let Some(end) = parked.as_ref().filter(|parked| parked.contains(wanted)).and_then(|parked| parked.end) {
             return end.max(wanted.end);
         }
         let (times, end) = self.continued.get();
         let times = if wanted.start == end { times + 1 } else { 0 };
         self.continued.set((times, end));
-        let ahead = if times > 2 { HEAD_AHEAD_BYTES } else { 0 };
+        let ahead = if times > 2 { HEADER_READ_AHEAD_BYTES } else { 0 };
         let end_of_file = self.length().unwrap_or(u64::MAX);
         wanted.end.max(wanted.end.saturating_add(ahead).min(end_of_file))
     }
 
-    /// Whether an answer will probably prove by its strong ETag that it is of the same version as those before it.
+    /// Whether the next response will probably have a strong ETag, which proves that the file did not change.
     pub(crate) fn expects_proof(&self) -> bool {
         self.source.is_immutable() || self.identity.borrow().as_ref().is_some_and(|known| known.etag.is_some())
     }
 
-    /// Whether two answers had the same strong ETag.
+    /// Whether two responses had the same strong ETag.
     pub(crate) fn has_stable_etag(&self) -> bool {
         self.has_stable_etag.get()
     }
 
-    /// Whether different answers can bring parts of one tensor: something must tell versions of the file from each
-    /// other.
+    /// Whether versions of the file can be distinguished, so that parts of one tensor can be read from different
+    /// responses.
     pub(crate) fn has_validator(&self) -> bool {
         let has = |known: &Identity| known.etag.is_some() || known.last_modified.is_some();
         self.source.is_immutable() || self.identity.borrow().as_ref().is_some_and(has)
@@ -366,12 +370,13 @@ impl<S: Source> ModelFile<S> {
     }
 }
 
-/// A round trip costs more than 64 KiB: reads at least so much, forward from the head, backward from the tail.
+/// Extends a read to at least [`FIRST_READ_BYTES`], because a round trip takes longer than reading them: forwards from
+/// the header, backwards from the end of the file.
 fn widen(needed: Range<u64>, window: &Window) -> Range<u64> {
     let end_of_file = window.file_length().unwrap_or(u64::MAX);
     if needed.end == end_of_file {
         let wide = needed.start.min(needed.end.saturating_sub(FIRST_READ_BYTES))..needed.end;
-        // Where some of it is known already, the first stretch that is missing may end before what is needed.
+        // If parts of the range are known already, the first missing range may end before the needed bytes.
         return if window.missing(&wide).end == wide.end { wide } else { needed };
     }
     let start = window.missing(&needed).start;

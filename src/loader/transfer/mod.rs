@@ -1,4 +1,4 @@
-//! The bytes of one file: requests, resumption after failures, and proof that a resumed file is still the same.
+//! Transfers the bytes of one file: requests, resumption after failures, and detection of changed files.
 
 pub(crate) mod file;
 pub(crate) mod overlap;

@@ -1,4 +1,4 @@
-//! Who goes first: what is prefetched gives way to what somebody waits for.
+//! Priorities: prefetching pauses while a caller waits for a tensor.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -6,31 +6,31 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// The loads that somebody waits for.
+/// Counts the demands: loads that a caller waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Priority {
     demands: Cell<usize>,
-    /// Tensors that are being prefetched and were asked for meanwhile.
+    /// Tensors that were requested while they were being prefetched.
     joined: RefCell<HashSet<String>>,
     wakers: RefCell<Vec<Waker>>,
 }
 
-/// Somebody waits, until it is dropped.
+/// A caller that waits for a load, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Demand {
     priority: Rc<Priority>,
-    /// The tensor, where it is being prefetched already.
+    /// The tensor, if it is being prefetched already.
     joined: Option<String>,
 }
 
 impl Priority {
-    /// Everything that is prefetched gives way.
+    /// Registers a demand. All prefetching pauses until it is dropped.
     pub(crate) fn demand(self: &Rc<Self>) -> Demand {
         self.demands.set(self.demands.get() + 1);
         Demand { priority: Rc::clone(self), joined: None }
     }
 
-    /// Everything that is prefetched gives way to this tensor of it.
+    /// Registers a demand for a tensor that is being prefetched. Prefetching of all other tensors pauses.
     pub(crate) fn join(self: &Rc<Self>, tensor: &str) -> Demand {
         self.joined.borrow_mut().insert(tensor.to_owned());
         self.wake();
@@ -39,7 +39,8 @@ impl Priority {
         demand
     }
 
-    /// Waits while somebody waits for anything but `tensor`, which is what is read; says whether it had to.
+    /// Waits until there are no demands, or until `tensor`, which the caller is reading, is itself demanded. Returns
+    /// whether it had to wait.
     pub(crate) async fn yield_to_demands(&self, tensor: Option<&str>) -> bool {
         let mut has_waited = false;
         poll_fn(|context| {
@@ -72,39 +73,39 @@ impl Drop for Demand {
     }
 }
 
-/// What tells a prefetching operation that others go first, and what need not be read any more.
+/// Lets a prefetching operation check when to pause and which tensors to skip.
 pub(crate) struct Prefetching {
     pub(crate) priority: Rc<Priority>,
-    /// Whether a tensor is still to be prefetched: not once somebody has asked for it and loads it.
+    /// Whether a tensor should still be prefetched. False once a caller loads it directly.
     pub(crate) is_wanted: Box<dyn Fn(&str) -> bool>,
 }
 
-/// One connection that prefetches.
+/// The priority state of one prefetching connection.
 pub(crate) struct PrefetchPriority {
-    ahead: Rc<Prefetching>,
-    /// The tensor that it reads.
+    prefetching: Rc<Prefetching>,
+    /// The tensor that the connection reads.
     tensor: RefCell<Option<String>>,
     has_waited: Cell<bool>,
 }
 
 impl PrefetchPriority {
-    pub(crate) fn new(ahead: Rc<Prefetching>) -> Self {
-        PrefetchPriority { ahead, tensor: RefCell::default(), has_waited: Cell::new(false) }
+    pub(crate) fn new(prefetching: Rc<Prefetching>) -> Self {
+        PrefetchPriority { prefetching, tensor: RefCell::default(), has_waited: Cell::new(false) }
     }
 
-    pub(crate) fn reads(&self, tensor: &str) {
+    pub(crate) fn set_tensor(&self, tensor: &str) {
         *self.tensor.borrow_mut() = Some(tensor.to_owned());
     }
 
-    /// As [`Priority::yield_to_demands`].
+    /// Like [`Priority::yield_to_demands`], for the connection's current tensor.
     pub(crate) async fn yield_to_demands(&self) {
         let tensor = self.tensor.borrow().clone();
-        if self.ahead.priority.yield_to_demands(tensor.as_deref()).await {
+        if self.prefetching.priority.yield_to_demands(tensor.as_deref()).await {
             self.has_waited.set(true);
         }
     }
 
-    /// Whether it had to wait since this was last asked.
+    /// Whether the connection had to wait since the last call.
     pub(crate) fn has_waited(&self) -> bool {
         self.has_waited.take()
     }

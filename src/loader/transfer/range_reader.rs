@@ -1,8 +1,8 @@
-//! A stretch of a file on its way, which breaks, stalls and goes on where it was.
+//! Reads a range of a file, and resumes after broken and stalled connections.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::transfer::file::ModelFile;
-use crate::loader::transfer::overlap::{OVERLAP_BYTES, OVERLAP_OF_PROVEN_BYTES, Tail};
+use crate::loader::transfer::overlap::{OVERLAP_BYTES, OVERLAP_WITH_ETAG_BYTES, Tail};
 use crate::loader::transfer::priority::PrefetchPriority;
 use crate::loader::transfer::stats::Stats;
 use crate::loader::transfer::unpack::FileBody;
@@ -13,12 +13,12 @@ use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 
-/// Compressed bytes, bytes that nobody wants and large raw tensors pass through a buffer of this size. Miri takes
-/// minutes to fill a quarter of a megabyte with zeros, byte by byte.
+/// The length of the buffer for compressed bytes, discarded bytes and large raw tensors. It is smaller under Miri,
+/// which takes minutes to fill a quarter of a megabyte with zeros, byte by byte.
 pub(crate) const SCRATCH_BYTES: u64 = if cfg!(miri) { 1 << 10 } else { 256 << 10 };
 
-/// Up to this size a raw tensor's own buffer is handed to the stream, which saves a copy. The buffer is lost
-/// when the connection breaks: more than this is not put at risk.
+/// Maximum length of a raw tensor whose own buffer is passed to the stream, which avoids a copy. The buffer is lost
+/// when the connection breaks, so longer tensors are copied.
 pub(crate) const MAX_DIRECT_BYTES: u64 = 4 << 20;
 
 /// A resumed request overlaps at least 256 bytes.
@@ -26,39 +26,39 @@ const MAX_OVERLAP_HALVINGS: u32 = 8;
 
 type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 
-/// A stretch of a file on its way: first the bytes that were known, then one body after the other until all are there.
+/// Reads a range of a file: first the known bytes, then one response body after another until the range is complete.
 pub(crate) struct RangeReader<S: Source> {
     file: Rc<ModelFile<S>>,
     known: Vec<u8>,
     known_at: usize,
     remote: Option<Remote<S::Body>>,
-    /// Where the next byte lies in the file.
+    /// The offset of the next byte in the file.
     pub(crate) position: u64,
-    /// Where the last one ends. Another connection may take the rest, so that it comes nearer.
+    /// The end of the range. It is lowered when another connection takes over the rest.
     end: Rc<Cell<u64>>,
     scratch: Option<BufferOf<S>>,
-    /// Failures since bytes last arrived.
+    /// Number of failures since bytes last arrived.
     failures: u32,
     watchdog: Option<LocalBoxFuture<'static, ()>>,
-    /// The last bytes that were read, to compare those with that a resumed request brings.
+    /// The last bytes that were read, to compare them with the start of a resumed response.
     tail: Tail,
-    /// Where others go first.
+    /// Pauses the reader while other loads have priority; set for prefetching only.
     pub(crate) prefetch_priority: Option<Rc<PrefetchPriority>>,
 }
 
-/// The body of one answer.
+/// The body of one response.
 pub(crate) struct Remote<B: Body> {
     pub(crate) body: FileBody<B>,
-    /// Where its next byte lies in the file.
+    /// The offset of the body's next byte in the file.
     pub(crate) position: u64,
-    /// Where it ends, if that is known.
+    /// The offset of the body's end in the file, if it is known.
     pub(crate) end: Option<u64>,
-    /// Whether it began at the file's start, whatever range was asked for.
+    /// Whether the body started at the file's start, whatever range was requested.
     pub(crate) is_from_start: bool,
     pub(crate) proof: Proof,
 }
 
-/// What proves that an answer is of the same version of the file as those before it.
+/// What proves that a response is of the same version of the file as the responses before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// The same strong ETag.
@@ -70,15 +70,16 @@ pub(crate) enum Proof {
 }
 
 impl<B: Body> Remote<B> {
-    /// Whether the rest of it has these bytes. One that began at the file's start has all there are.
-    pub(crate) fn brings(&self, range: &Range<u64>) -> bool {
+    /// Whether the rest of the body contains `range`. A body that started at the file's start contains the whole rest
+    /// of the file.
+    pub(crate) fn contains(&self, range: &Range<u64>) -> bool {
         if self.is_from_start {
             return self.position <= range.start;
         }
         self.position == range.start && self.end.is_some_and(|end| range.end <= end)
     }
 
-    /// As [`Body::read`], counted.
+    /// Like [`Body::read`], and counts the bytes.
     pub(crate) async fn read(&mut self, into: &mut B::Buffer, at: Range<u64>, stats: &Stats) -> Result<u64> {
         let count = self.body.read(into, at).await?;
         self.position += count;
@@ -96,7 +97,7 @@ pub(crate) struct Chunk<'a, B> {
 }
 
 impl<S: Source> RangeReader<S> {
-    /// A reading from `position` to `end`, whose first bytes are `known`. Asks for nothing yet.
+    /// A reader from `position` to `end`, whose first bytes are `known`. Sends no request yet.
     pub(crate) fn new(file: Rc<ModelFile<S>>, position: u64, end: Rc<Cell<u64>>, known: Vec<u8>) -> Self {
         let (remote, scratch, watchdog, tail, prefetch_priority) = Default::default();
         RangeReader {
@@ -114,19 +115,19 @@ impl<S: Source> RangeReader<S> {
         }
     }
 
-    /// The body that is left, if there is one.
+    /// The rest of the current body, if there is one.
     pub(crate) fn into_remote(self) -> Option<Remote<S::Body>> {
         self.remote
     }
 
-    /// Where there is no buffer for the next chunk, this is taken.
-    pub(crate) fn lend(&mut self, buffer: impl FnOnce() -> Option<BufferOf<S>>) {
+    /// Sets the buffer for the next chunk if there is none.
+    pub(crate) fn provide_buffer(&mut self, buffer: impl FnOnce() -> Option<BufferOf<S>>) {
         if self.scratch.is_none() {
             self.scratch = buffer();
         }
     }
 
-    /// The buffer of the last chunk, for whoever keeps it.
+    /// Takes the buffer of the last chunk out of the reader.
     pub(crate) fn take_chunk(&mut self) -> Option<BufferOf<S>> {
         self.scratch.take()
     }
@@ -140,7 +141,7 @@ impl<S: Source> RangeReader<S> {
         let wanted = 0..SCRATCH_BYTES.min(limit);
         let outcome = loop {
             match self.read(&mut scratch, wanted.clone()).await {
-                // What was asked for is asked for again, so nothing is lost but time.
+                // The same bytes are requested again.
                 Err(error) => self.recover(error).await?,
                 Ok(count) => break count,
             }
@@ -152,7 +153,7 @@ impl<S: Source> RangeReader<S> {
         Ok((outcome > 0).then_some(Chunk { buffer, length: outcome }))
     }
 
-    /// Fills `at` of `into` with the next bytes, and tells `arrived` the stretches of the file that came, each once.
+    /// Fills `at` of `into` with the next bytes. Calls `arrived` with each range of the file that was received, once.
     pub(crate) async fn fill(
         &mut self,
         into: &mut BufferOf<S>,
@@ -160,16 +161,16 @@ impl<S: Source> RangeReader<S> {
         arrived: &mut dyn FnMut(Range<u64>),
     ) -> Result<()> {
         let (start, end) = (self.position, self.position + (at.end - at.start));
-        let mut told = start;
-        let mut tell = |position: u64| {
-            if position > told {
-                arrived(told..position);
-                told = position;
+        let mut reported = start;
+        let mut report = |position: u64| {
+            if position > reported {
+                arrived(reported..position);
+                reported = position;
             }
         };
-        let is_all_of_it = at == (0..into.byte_length()) && self.known_at == self.known.len();
-        if is_all_of_it && at.end <= MAX_DIRECT_BYTES && self.file.never_broke() {
-            if self.fill_directly(into, end, &mut tell).await? {
+        let is_whole_buffer = at == (0..into.byte_length()) && self.known_at == self.known.len();
+        if is_whole_buffer && at.end <= MAX_DIRECT_BYTES && !self.file.has_failed() {
+            if self.fill_directly(into, end, &mut report).await? {
                 return Ok(());
             }
             *into = BufferOf::<S>::allocate(at.end)?;
@@ -179,19 +180,19 @@ impl<S: Source> RangeReader<S> {
             let position = self.position;
             let chunk = self.chunk(end - position).await?.ok_or_else(|| cut(start, position, end))?;
             into.copy(at.start + (position - start), chunk.buffer, 0..chunk.length)?;
-            tell(position + chunk.length);
+            report(position + chunk.length);
         }
         Ok(())
     }
 
-    /// Hands the buffer itself to the stream; `false` if a failure lost it. That happens once to a file: from then on
-    /// bytes are copied, so that a line which breaks again and again still gets a little further each time.
-    async fn fill_directly(&mut self, into: &mut BufferOf<S>, end: u64, tell: &mut dyn FnMut(u64)) -> Result<bool> {
+    /// Passes the buffer itself to the stream. Returns false if a failure lost the buffer. After the first failure of a
+    /// file, bytes are copied instead, so that every attempt over an unstable connection makes progress.
+    async fn fill_directly(&mut self, into: &mut BufferOf<S>, end: u64, report: &mut dyn FnMut(u64)) -> Result<bool> {
         let start = self.position;
         while self.position < end {
             match self.read(into, self.position - start..end - start).await {
                 Ok(0) => return Err(cut(start, self.position, end)),
-                Ok(_) => tell(self.position),
+                Ok(_) => report(self.position),
                 Err(error) => {
                     self.recover(error).await?;
                     if !into.is_intact() {
@@ -203,8 +204,8 @@ impl<S: Source> RangeReader<S> {
         Ok(true)
     }
 
-    /// One read: of what is known, else of the body, for which it asks first if there is none. 0 at the end of the
-    /// file.
+    /// One read: of the known bytes, or else of the body. Sends a request if there is no body. Returns 0 at the end of
+    /// the file.
     async fn read(&mut self, into: &mut BufferOf<S>, at: Range<u64>) -> Result<u64> {
         let known = self.known.get(self.known_at..).unwrap_or_default();
         if !known.is_empty() {
@@ -230,7 +231,7 @@ impl<S: Source> RangeReader<S> {
         let Some(mut remote) = self.remote.take() else { return Ok(0) };
         let stats = Rc::clone(&self.file.stats);
         let start = at.start;
-        let count = self.watched(|_| remote.read(into, at, &stats).boxed_local()).await?;
+        let count = self.with_timeout(|_| remote.read(into, at, &stats).boxed_local()).await?;
         self.keep_overlap(into, start..start + count)?;
         if count == 0 {
             return match remote.end {
@@ -244,33 +245,33 @@ impl<S: Source> RangeReader<S> {
         Ok(count)
     }
 
-    /// Asks for the next bytes. Where something was read before and nothing proves that the answer is of the same
-    /// version, asks for the last of those bytes again, too.
+    /// Requests the next bytes. If bytes were read before and nothing proves that the file is unchanged, the request
+    /// overlaps the last of those bytes.
     async fn connect(&mut self) -> Result<Remote<S::Body>> {
         let (end, known) = (self.end.get(), self.tail.range());
-        // Half as much after each failure, so that a line that breaks within the overlap still gets further.
+        // The overlap is halved after each failure, so that a connection that breaks within it still makes progress.
         let overlap_bytes = OVERLAP_BYTES >> self.failures.saturating_sub(1).min(MAX_OVERLAP_HALVINGS);
         let overlapped = known.start.max(known.end.saturating_sub(overlap_bytes)).min(self.position);
         if let Some(parked) = self.file.take_parked(&(self.position..end)) {
             return Ok(parked);
         }
         if !known.is_empty() && !self.file.expects_proof() {
-            return self.ask(overlapped..end).await;
+            return self.request(overlapped..end).await;
         }
-        let remote = self.ask(self.position..end).await?;
+        let remote = self.request(self.position..end).await?;
         if known.is_empty() || remote.proof == Proof::Strong || remote.position <= overlapped {
             return Ok(remote);
         }
         drop(remote);
-        self.ask(overlapped..end).await
+        self.request(overlapped..end).await
     }
 
-    async fn ask(&mut self, range: Range<u64>) -> Result<Remote<S::Body>> {
-        self.watched(|file| async move { file.ask(range).await }.boxed_local()).await
+    async fn request(&mut self, range: Range<u64>) -> Result<Remote<S::Body>> {
+        self.with_timeout(|file| async move { file.request(range).await }.boxed_local()).await
     }
 
-    /// Takes note of bytes that came into `at` of `into`, the first of which is the next of the reading; those that
-    /// came once before must be the same.
+    /// Records the bytes that were read into `at` of `into`, at the current position. Bytes that were received before
+    /// must be the same.
     fn keep_overlap(&mut self, into: &BufferOf<S>, at: Range<u64>) -> Result<()> {
         let start = self.position;
         let end = start + (at.end - at.start);
@@ -284,7 +285,7 @@ impl<S: Source> RangeReader<S> {
         }
         let kept_bytes = match self.file.expects_proof() {
             _ if self.file.source.is_immutable() => return Ok(()),
-            true if self.file.has_stable_etag() => OVERLAP_OF_PROVEN_BYTES,
+            true if self.file.has_stable_etag() => OVERLAP_WITH_ETAG_BYTES,
             _ => OVERLAP_BYTES,
         };
         let kept = start.max(end.saturating_sub(kept_bytes))..end;
@@ -296,14 +297,14 @@ impl<S: Source> RangeReader<S> {
         })
     }
 
-    /// Reads a body on to where the next byte is wanted, which may be most of the file.
+    /// Reads and discards the body up to the current position, which may be most of the file.
     async fn skip(&mut self, mut remote: Remote<S::Body>) -> Result<Remote<S::Body>> {
         let file = Rc::clone(&self.file);
         let mut scratch = BufferOf::<S>::allocate(SCRATCH_BYTES.min(self.position - remote.position))?;
         while remote.position < self.position {
             let start = remote.position;
             let at = 0..scratch.byte_length().min(self.position - start);
-            let count = self.watched(|_| remote.read(&mut scratch, at, &file.stats).boxed_local()).await?;
+            let count = self.with_timeout(|_| remote.read(&mut scratch, at, &file.stats).boxed_local()).await?;
             if count == 0 {
                 return Err(cut(0, start, self.end.get()));
             }
@@ -318,11 +319,11 @@ impl<S: Source> RangeReader<S> {
         Ok(remote)
     }
 
-    /// Waits before another try, or gives the error back where another would not help.
+    /// Waits before the next attempt, or returns the error if it is not retried.
     async fn recover(&mut self, error: Error) -> Result<()> {
         self.remote = None;
         self.failures += 1;
-        self.file.note_break();
+        self.file.record_failure();
         match self.file.retry_delay_ms(&error, self.failures) {
             Some(delay_ms) => self.file.source.pause(delay_ms).await,
             None => return Err(error),
@@ -330,9 +331,9 @@ impl<S: Source> RangeReader<S> {
         Ok(())
     }
 
-    /// Does the work unless nothing comes for too long. One timer serves many reads: it is set anew only
-    /// when it goes off, and gives up if a whole interval went by in one wait.
-    async fn watched<'a, T>(
+    /// Runs `work` with a stall timeout. One timer serves many reads: it is restarted only when it fires, and the work
+    /// fails if one wait lasted a whole interval.
+    async fn with_timeout<'a, T>(
         &mut self,
         work: impl FnOnce(Rc<ModelFile<S>>) -> LocalBoxFuture<'a, Result<T>>,
     ) -> Result<T> {
@@ -348,7 +349,7 @@ impl<S: Source> RangeReader<S> {
                 Either::Right(_) => self.watchdog = None,
             }
             if waited_whole_interval {
-                let what = format!("nothing came for {} seconds", self.file.stall_ms() / 1000);
+                let what = format!("no data arrived for {} seconds", self.file.stall_ms() / 1000);
                 return Err(Error::new(ErrorKind::Network, what).transient());
             }
             waited_whole_interval = true;
@@ -356,9 +357,9 @@ impl<S: Source> RangeReader<S> {
     }
 }
 
-/// The error for a body that ended before it should.
+/// The error for a body that ended early.
 pub(crate) fn cut(start: u64, end: u64, wanted_end: u64) -> Error {
     let what = format!("the transfer ended at byte {end}, before byte {wanted_end}");
     let error = Error::new(ErrorKind::Truncated, what).at(start..wanted_end).transient();
-    error.advise("The connection was cut, or the file on the server is not whole: try again, then check the file.")
+    error.advise("The connection was closed early, or the file on the server is incomplete: try again, then check it.")
 }

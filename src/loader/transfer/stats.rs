@@ -1,8 +1,8 @@
-//! Counters of what a loader has done.
+//! Counters of a loader's requests and bytes.
 
 use std::cell::Cell;
 
-/// Counters over the life of a loader.
+/// Counters over the lifetime of a loader.
 #[derive(Debug, Default)]
 pub struct Stats {
     requests: Cell<u64>,
@@ -12,22 +12,22 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Requests made to sources.
+    /// Number of requests to sources.
     pub fn requests(&self) -> u64 {
         self.requests.get()
     }
 
-    /// Body bytes that came from sources, heads included.
+    /// Number of body bytes received from sources, including those of headers.
     pub fn bytes_received(&self) -> u64 {
         self.bytes_received.get()
     }
 
-    /// Bytes that would have come from sources, had they not been kept from an earlier load.
+    /// Number of bytes read from the cache instead of a source.
     pub fn bytes_from_cache(&self) -> u64 {
         self.bytes_from_cache.get()
     }
 
-    /// Bytes of tensors that were handed out.
+    /// Number of decoded bytes of the tensors that were returned.
     pub fn bytes_decoded(&self) -> u64 {
         self.bytes_decoded.get()
     }

@@ -1,4 +1,4 @@
-//! A file that is compressed as a whole, read as the file that it decodes to.
+//! Decodes a file that is compressed as a whole while it is read.
 
 use crate::codec::Decoder;
 use crate::error::Result;
@@ -9,41 +9,41 @@ use crate::source::{Body, Buffer};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// The bytes of a file on their way: as they are stored, or as they decode to.
+/// The body of a file: stored bytes, or the bytes that they decode to.
 pub(crate) enum FileBody<B: Body> {
     Stored(B),
     Unpacked(Box<Unpacked<B>>),
 }
 
-/// What one component decodes to, from its first byte.
+/// The decoded bytes of one component, from its first byte.
 pub(crate) struct Unpacked<B: Body> {
     body: B,
     scratch: B::Buffer,
-    /// Where the body's next byte lies in the file.
+    /// The offset of the body's next byte in the file.
     position: u64,
     component: Component,
     decoder: Option<Decoder>,
-    /// Stored bytes that have come; they are decoded from `stored_at` on as they are asked for.
+    /// Stored bytes that were received. Those from `stored_at` on are not decoded yet.
     stored: Vec<u8>,
     stored_at: usize,
-    /// What was decoded last, and how much of it was taken.
+    /// The bytes that were decoded last, and how many of them were read.
     decoded: Vec<u8>,
-    taken: usize,
+    read: usize,
     stats: Rc<Stats>,
 }
 
 impl<B: Body> Unpacked<B> {
-    /// `body` begins at `position` in the file, at the component or before it.
+    /// `body` starts at offset `position` of the file, at the component or before it.
     pub(crate) fn new(body: B, position: u64, component: Component, stats: Rc<Stats>) -> Result<Self> {
         let (scratch, decoder) = (B::Buffer::allocate(SCRATCH_BYTES)?, Decoder::new(&component));
-        let (stored, stored_at, decoded, taken) = Default::default();
-        Ok(Unpacked { body, scratch, position, component, decoder, stored, stored_at, decoded, taken, stats })
+        let (stored, stored_at, decoded, read) = Default::default();
+        Ok(Unpacked { body, scratch, position, component, decoder, stored, stored_at, decoded, read, stats })
     }
 
-    /// Decodes the next piece; false at the end.
+    /// Decodes the next piece. Returns false at the end.
     async fn decode_more(&mut self) -> Result<bool> {
         self.decoded.clear();
-        self.taken = 0;
+        self.read = 0;
         while !self.decode_some()? {
             if !self.read_more().await? {
                 if let Some(decoder) = &self.decoder {
@@ -55,12 +55,12 @@ impl<B: Body> Unpacked<B> {
         Ok(true)
     }
 
-    /// Decodes a piece of the stored bytes that are here; false where they decode to nothing.
+    /// Decodes a piece of the received bytes. Returns false if they decode to nothing.
     fn decode_some(&mut self) -> Result<bool> {
         let Unpacked { decoder, stored, stored_at, decoded, .. } = self;
         loop {
             let rest = stored.get(*stored_at..).unwrap_or_default();
-            let taken = match decoder {
+            let consumed = match decoder {
                 Some(decoder) => decoder.push_some(rest, &mut |bytes| {
                     decoded.extend_from_slice(bytes);
                     Ok(())
@@ -70,14 +70,14 @@ impl<B: Body> Unpacked<B> {
                     rest.len()
                 }
             };
-            *stored_at += taken;
-            if !decoded.is_empty() || taken == 0 {
+            *stored_at += consumed;
+            if !decoded.is_empty() || consumed == 0 {
                 return Ok(!decoded.is_empty());
             }
         }
     }
 
-    /// Reads the next stored bytes, once all that came before are decoded; false at the end.
+    /// Reads the next stored bytes after all earlier ones were decoded. Returns false at the end.
     async fn read_more(&mut self) -> Result<bool> {
         let Unpacked { body, scratch, position, component, stored, stored_at, stats, .. } = self;
         let range = &component.range;
@@ -112,12 +112,12 @@ impl<B: Body> Body for FileBody<B> {
             FileBody::Unpacked(unpacked) => unpacked,
         };
         loop {
-            let ready = unpacked.decoded.get(unpacked.taken..).unwrap_or_default();
-            let budget = usize::try_from(at.end - at.start).unwrap_or(usize::MAX);
-            let piece = ready.get(..budget).unwrap_or(ready);
+            let ready = unpacked.decoded.get(unpacked.read..).unwrap_or_default();
+            let limit = usize::try_from(at.end - at.start).unwrap_or(usize::MAX);
+            let piece = ready.get(..limit).unwrap_or(ready);
             if !piece.is_empty() {
                 into.write(at.start, piece)?;
-                unpacked.taken += piece.len();
+                unpacked.read += piece.len();
                 return Ok(piece.len() as u64);
             }
             if !unpacked.decode_more().await? {

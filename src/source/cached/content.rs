@@ -1,8 +1,9 @@
-//! Bytes that are known by their digest: kept of another URL, they are not fetched again.
+//! Lookup by digest: bytes that are cached under another URL are not downloaded again.
 
-use super::same::Comparison;
+use super::comparison::Comparison;
 use super::{CachedFile, Version};
-use crate::cache::client::{Located, identity_of};
+use crate::cache::backend::ContentLocation;
+use crate::cache::client::identity_of;
 use crate::cache::key;
 use crate::error::Result;
 use crate::identity::Identity;
@@ -14,164 +15,166 @@ use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen_futures::spawn_local;
 
-/// The contents that a manifest, the index or the caller tells of.
+/// The digests of a file that the manifest, the index or the caller provides.
 #[derive(Debug, Default)]
-pub(super) struct Contents {
-    /// Of all of the file.
+pub(super) struct ExpectedContents {
+    /// Digest of the whole file.
     whole: Cell<Option<Digest>>,
     comparison: Comparison,
-    /// By where they begin.
+    /// Ranges with a digest, by their start.
     expected: RefCell<BTreeMap<u64, Expected>>,
     has_new: Cell<bool>,
-    /// The version that the first bytes were of, and the index with them.
+    /// The version of the file that the first bytes and the index belong to.
     version: RefCell<Option<Version>>,
 }
 
 #[derive(Debug, Clone)]
 struct Expected {
     end: u64,
-    /// The names of its digests, any of which will do.
+    /// The IDs of its digests. Any of them identifies the bytes.
     contents: Vec<String>,
-    place: Option<Place>,
-    /// Whether bytes were taken from there,
+    location: Option<Location>,
+    /// Whether bytes were read from `location`.
     is_used: bool,
-    /// and had the digest that they should.
+    /// Whether the bytes had the expected digest.
     is_confirmed: bool,
 }
 
-/// Where the same bytes are kept.
+/// The location of the expected bytes in another cached file.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) key: String,
     pub(super) version: String,
-    /// The bytes from the position that was asked for to the end of the content, in the file of that key.
+    /// The range in that file, from the requested position to the end of the content.
     pub(super) range: Range<u64>,
 }
 
-impl Contents {
+impl ExpectedContents {
     pub(super) fn expect_whole(&self, digest: &Digest) {
         self.whole.set(Some(*digest));
     }
 
     pub(super) fn expect(&self, file: &CachedFile, range: Range<u64>, digest: &Digest) {
         let unknown =
-            Expected { end: range.end, contents: Vec::new(), place: None, is_used: false, is_confirmed: false };
+            Expected { end: range.end, contents: Vec::new(), location: None, is_used: false, is_confirmed: false };
         let mut all = self.expected.borrow_mut();
         let expected = all.entry(range.start).or_insert(unknown);
         if expected.end == range.end {
-            expected.contents.push(name_of(file, digest));
+            expected.contents.push(content_id(file, digest));
             self.has_new.set(true);
         }
     }
 
-    /// Whether anything was read.
-    pub(super) fn has_begun(&self) -> bool {
+    /// Whether the version of the first bytes is known.
+    pub(super) fn has_version(&self) -> bool {
         self.version.borrow().is_some()
     }
 
-    /// Notes which version is read, if none was before.
-    pub(super) fn begin(&self, version: Option<&Version>) {
+    /// Sets the version, unless it is already set.
+    pub(super) fn set_version(&self, version: Option<&Version>) {
         let mut first = self.version.borrow_mut();
         if first.is_none() {
             *first = version.cloned();
         }
     }
 
-    /// Learns whether all of the file is kept, under whatever URL.
+    /// Returns the version to read if the whole file is cached, under any URL.
     pub(super) async fn locate_whole(&self, file: &CachedFile) -> Result<Option<Version>> {
         let Some(digest) = self.whole.get() else { return Ok(None) };
-        let found = file.cache.locate(&[name_of(file, &digest)]).await?.pop().flatten();
-        let Some(Located { key, version, start: 0, byte_length: Some(length) }) = found else { return Ok(None) };
+        let found = file.cache.locate(&[content_id(file, &digest)]).await?.pop().flatten();
+        let Some(ContentLocation { key, version, start: 0, byte_length: Some(length) }) = found else {
+            return Ok(None);
+        };
         if key == file.key {
             return Ok(Some(Version::new(identity_of(&version))));
         }
-        // Nothing that the server says can be compared with it.
+        // ETag and Last-Modified of another URL cannot be compared with those of this server.
         let identity = Identity { length: Some(length), ..Identity::default() };
-        Ok(Some(Version { identity, name: version.into(), elsewhere: Some(key.into()) }))
+        Ok(Some(Version { identity, name: version.into(), other_key: Some(key.into()) }))
     }
 
-    /// Takes what was noted of the whole file back: not all of it is there.
-    pub(super) fn lose_whole(&self, file: &CachedFile, version: &Version) {
+    /// Removes the record of the whole file, because some of its bytes are missing.
+    pub(super) fn forget_whole(&self, file: &CachedFile, version: &Version) {
         if let Some(digest) = self.whole.get() {
-            let noted = file.cache.note(&name_of(file, &digest), version.key(file), &version.name, 0..0);
-            spawn_local(async move { drop(noted.answer().await) }); // if it fails, nothing can be done
+            let recorded = file.cache.note(&content_id(file, &digest), version.key(file), &version.name, 0..0);
+            spawn_local(async move { drop(recorded.done().await) }); // if it fails, nothing can be done
         }
     }
 
-    /// What the server answers, if its file is the one that is kept elsewhere as that version.
-    pub(super) async fn compare(&self, file: &CachedFile, kept: &Version) -> Result<Option<Answer<()>>> {
-        let (Some(digest), Some(byte_length)) = (self.whole.get(), kept.identity.length) else { return Ok(None) };
+    /// Compares the server's file with the digest of the whole file. Returns the response if they are equal.
+    pub(super) async fn compare(&self, file: &CachedFile, cached: &Version) -> Result<Option<Answer<()>>> {
+        let (Some(digest), Some(byte_length)) = (self.whole.get(), cached.identity.length) else { return Ok(None) };
         self.comparison.outcome(&file.source, byte_length, digest).await.map(Some)
     }
 
-    /// Learns where the contents are that were not asked for yet.
+    /// Looks up the locations of newly expected contents.
     pub(super) async fn locate(&self, file: &CachedFile) -> Result<()> {
         if !self.has_new.replace(false) {
             return Ok(());
         }
         let (starts, contents): (Vec<_>, Vec<_>) = {
             let expected = self.expected.borrow();
-            let named = |(start, expected): (&u64, &Expected)| {
+            let with_start = |(start, expected): (&u64, &Expected)| {
                 let start = *start;
                 expected.contents.clone().into_iter().map(move |content| (start, content))
             };
-            expected.iter().flat_map(named).unzip()
+            expected.iter().flat_map(with_start).unzip()
         };
-        let places = file.cache.locate(&contents).await?;
+        let locations = file.cache.locate(&contents).await?;
         let mut expected = self.expected.borrow_mut();
-        for (start, located) in starts.iter().zip(places) {
+        for (start, located) in starts.iter().zip(locations) {
             let (Some(expected), Some(located)) = (expected.get_mut(start), located) else { continue };
-            let Located { key, version, start: at, .. } = located;
+            let ContentLocation { key, version, start: at, .. } = located;
             let range = at..at.saturating_add(expected.end - start);
-            expected.place = (key != file.key).then_some(Place { key, version, range });
+            expected.location = (key != file.key).then_some(Location { key, version, range });
         }
         Ok(())
     }
 
-    /// Where the bytes at `position` and after it are kept under another URL.
-    pub(super) fn find(&self, position: u64) -> Option<Place> {
+    /// Returns the location of the bytes from `position` if they are cached under another URL.
+    pub(super) fn find(&self, position: u64) -> Option<Location> {
         let expected = self.expected.borrow();
-        let (start, Expected { end, place, .. }) = expected.range(..=position).next_back()?;
-        let place = place.as_ref().filter(|_| position < *end)?;
-        Some(Place { range: place.range.start + (position - start)..place.range.end, ..place.clone() })
+        let (start, Expected { end, location, .. }) = expected.range(..=position).next_back()?;
+        let location = location.as_ref().filter(|_| position < *end)?;
+        Some(Location { range: location.range.start + (position - start)..location.range.end, ..location.clone() })
     }
 
-    /// The end of what to ask the server for: where the next content begins that is kept elsewhere, `end` at the
-    /// latest.
-    pub(super) fn cut(&self, asked: Range<u64>) -> u64 {
+    /// The end of the range to request from the server: the start of the next content that is cached under another URL,
+    /// or the end of `missing`.
+    pub(super) fn request_end(&self, missing: Range<u64>) -> u64 {
         let expected = self.expected.borrow();
-        let next = expected.range(asked.start + 1..).find(|(_, expected)| expected.place.is_some());
-        next.map_or(asked.end, |(start, _)| asked.end.min(*start))
+        let next = expected.range(missing.start + 1..).find(|(_, expected)| expected.location.is_some());
+        next.map_or(missing.end, |(start, _)| missing.end.min(*start))
     }
 
-    /// Notes that bytes were taken from where [`find`](Self::find) found them.
-    pub(super) fn note_use(&self, position: u64) {
+    /// Records that bytes were read from the location that [`find`](Self::find) returned.
+    pub(super) fn mark_used(&self, position: u64) {
         if let Some((_, expected)) = self.expected.borrow_mut().range_mut(..=position).next_back() {
             expected.is_used = true;
         }
     }
 
-    /// Takes back what was noted of contents that came from other files and were not found right.
-    pub(super) fn take_back(&self, file: &CachedFile) {
+    /// Removes the records of contents that were read from other files and had no matching digest.
+    pub(super) fn forget_unconfirmed(&self, file: &CachedFile) {
         let expected = self.expected.borrow();
         for expected in expected.values().filter(|expected| expected.is_used && !expected.is_confirmed) {
-            let Some(Place { key, version, .. }) = &expected.place else { continue };
+            let Some(Location { key, version, .. }) = &expected.location else { continue };
             for content in &expected.contents {
-                let noted = file.cache.note(content, key, version, 0..0);
-                spawn_local(async move { drop(noted.answer().await) }); // if it fails, nothing can be done
+                let recorded = file.cache.note(content, key, version, 0..0);
+                spawn_local(async move { drop(recorded.done().await) }); // if it fails, nothing can be done
             }
         }
     }
 
-    /// Does not look there again: what was there is gone.
-    pub(super) fn forget(&self, position: u64) {
+    /// Removes a location whose bytes are missing.
+    pub(super) fn remove_location(&self, position: u64) {
         if let Some((_, expected)) = self.expected.borrow_mut().range_mut(..=position).next_back() {
-            expected.place = None;
+            expected.location = None;
         }
     }
 }
 
-/// Notes, behind everything that is to be kept before it, that bytes have a content.
+/// Records the content ID of a verified range. The worker processes this after all earlier writes.
 pub(super) fn confirm(file: &Rc<CachedFile>, range: Range<u64>, digest: &Digest) {
     if let Some(expected) = file.contents.expected.borrow_mut().get_mut(&range.start)
         && expected.end == range.end
@@ -179,15 +182,15 @@ pub(super) fn confirm(file: &Rc<CachedFile>, range: Range<u64>, digest: &Digest)
         expected.is_confirmed = true;
     }
     let version = file.contents.version.borrow().clone();
-    let (Some(version), false) = (version, file.is_quiet.get()) else { return };
+    let (Some(version), false) = (version, file.writes_disabled.get()) else { return };
     if file.contents.find(range.start).is_none() {
-        let noted = file.cache.note(&name_of(file, digest), version.key(file), &version.name, range);
-        spawn_local(async move { drop(noted.answer().await) }); // without it, it is fetched again
+        let recorded = file.cache.note(&content_id(file, digest), version.key(file), &version.name, range);
+        spawn_local(async move { drop(recorded.done().await) }); // without the record, the bytes are downloaded again
     }
 }
 
-/// A name of the digest and its algorithm, for those who have the same credentials.
-fn name_of(file: &CachedFile, digest: &Digest) -> String {
-    let named = key::join(file.partition.as_deref(), &format!("{} {digest}", digest.algorithm()));
-    blake3::hash(named.as_bytes()).to_hex().to_string()
+/// The ID of a digest and its algorithm. It includes the hash of the credentials.
+fn content_id(file: &CachedFile, digest: &Digest) -> String {
+    let text = key::join(file.partition.as_deref(), &format!("{} {digest}", digest.algorithm()));
+    blake3::hash(text.as_bytes()).to_hex().to_string()
 }

@@ -1,24 +1,23 @@
-//! A URL whose bytes are kept: what is there is not fetched, and what is fetched is kept.
+//! A URL with a cache: cached bytes are not downloaded, and downloaded bytes are cached.
 //!
-//! The server is asked once, for one byte, whether the file is still the version that is kept. A conditional request
-//! would do the same for nothing, but across origins `If-None-Match` costs a preflight that few hosts answer, while a
-//! range needs none and `Last-Modified` can always be read. Without a connection, what is kept is trusted (`word`).
-//! Where it is known beforehand what the file must be, and all of it is kept under whatever URL, the server is not
-//! asked at all.
+//! One request for one byte checks whether the server still has the cached version of the file. A conditional request
+//! would transfer nothing, but a cross-origin `If-None-Match` requires a preflight that few hosts accept. A range
+//! requires no preflight, and `Last-Modified` is always readable. Without a connection, the cached version is used
+//! (`revalidate`). If the digest of the file is known and the whole file is cached under any URL, no request is sent.
 //!
-//! Bytes that came with credentials are kept apart from all others ([`key`](crate::cache::key)), also those that are
-//! found by a digest. They, and those of signed URLs, are used only after the server has answered that the file may
-//! still be read, or where no server can be reached.
+//! Responses to requests with credentials are cached separately ([`key`](crate::cache::key)), also for lookup by
+//! digest. These bytes, and those of signed URLs, are used only after the server has confirmed access to the file, or
+//! if the server is unreachable.
 
-mod ahead;
 mod body;
+mod comparison;
 mod content;
-mod keep;
-mod naming;
+mod key_function;
 mod overlap;
-mod reach;
-mod same;
-mod word;
+mod reachability;
+mod read_ahead;
+mod revalidate;
+mod writer;
 
 use super::Answer;
 use super::fetch::FetchSource;
@@ -30,22 +29,22 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
 use crate::index::Digest;
 pub(crate) use body::CachedBody;
-use content::Contents;
+use content::ExpectedContents;
 use futures::lock::Mutex;
-pub(crate) use naming::Naming;
+pub(crate) use key_function::KeyFunction;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 use wasm_bindgen_futures::spawn_local;
 
-/// A file at a URL, with the cache before it.
+/// A file at a URL with a cache.
 #[derive(Debug, Clone)]
 pub struct CachedSource {
     file: Rc<CachedFile>,
 }
 
-/// What the files of one loader tell of the cache.
+/// The cache errors of one loader.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     error: RefCell<Option<String>>,
@@ -55,26 +54,27 @@ pub(crate) struct Report {
 struct CachedFile {
     source: FetchSource,
     cache: Rc<Client>,
-    naming: Naming,
-    /// What its bytes are cached under.
+    key_function: KeyFunction,
+    /// The cache key.
     key: String,
-    /// A hash of the credentials that requests for it carry.
+    /// A hash of the credentials of its requests.
     partition: Option<String>,
-    /// Whether not everybody may read it, as far as its requests tell: its cached bytes need the server's permission.
+    /// Whether requests use credentials or a signed URL. The server must then confirm access before cached bytes are
+    /// used.
     is_private: bool,
     report: Rc<Report>,
-    /// Whether the cache was asked what it has.
+    /// Whether the cache was queried for the file.
     is_open: Mutex<bool>,
-    /// The version that is read, as soon as that is known.
+    /// The version that is read, once it is known.
     version: RefCell<Option<Version>>,
-    /// Held while this page fetches the file, so that other tabs wait for what it keeps.
+    /// Held while this page downloads the file, so that other tabs wait for the bytes that it caches.
     lease: RefCell<Weak<Lock>>,
-    /// Nothing more is kept of it.
-    is_quiet: Cell<bool>,
-    /// How many cached bytes are compared with what the server sends behind them.
+    /// Whether no more bytes of the file are cached.
+    writes_disabled: Cell<bool>,
+    /// Number of cached bytes that are requested again and compared when a download continues after them.
     overlap_bytes: Cell<u64>,
-    contents: Contents,
-    /// Where what is read into a buffer of its own begins, and where it ends.
+    contents: ExpectedContents,
+    /// Start and end of the ranges that are read into buffers of their own.
     buffers: RefCell<BTreeMap<u64, u64>>,
 }
 
@@ -82,24 +82,30 @@ struct CachedFile {
 struct Version {
     identity: Identity,
     name: Rc<str>,
-    /// The key under which it is kept, where that is another file's: then the server's file may be anything.
-    elsewhere: Option<Rc<str>>,
+    /// The cache key of another file that has the same content, if the bytes come from there. The server's file is then
+    /// not known to be this version.
+    other_key: Option<Rc<str>>,
 }
 
 impl CachedSource {
-    /// The file of `source`, kept in `cache`.
+    /// Caches the file of `source` in `cache`.
     ///
     /// # Errors
-    /// Those of [`Naming::name`].
-    pub(crate) fn new(source: FetchSource, cache: Rc<Client>, naming: Naming, report: Rc<Report>) -> Result<Self> {
-        let (name, partition) = (naming.name(source.name())?, source.partition());
+    /// Those of [`KeyFunction::name`].
+    pub(crate) fn new(
+        source: FetchSource,
+        cache: Rc<Client>,
+        key_function: KeyFunction,
+        report: Rc<Report>,
+    ) -> Result<Self> {
+        let (name, partition) = (key_function.name(source.name())?, source.partition());
         let is_private = partition.is_some() || name != source.name();
         let key = key::join(partition.as_deref(), &name);
-        let (is_open, version, lease, is_quiet, contents, buffers) = Default::default();
+        let (is_open, version, lease, writes_disabled, contents, buffers) = Default::default();
         let file = CachedFile {
             source,
             cache,
-            naming,
+            key_function,
             key,
             partition,
             is_private,
@@ -107,7 +113,7 @@ impl CachedSource {
             is_open,
             version,
             lease,
-            is_quiet,
+            writes_disabled,
             overlap_bytes: Cell::new(overlap::OVERLAP_BYTES),
             contents,
             buffers,
@@ -115,58 +121,58 @@ impl CachedSource {
         Ok(CachedSource { file: Rc::new(file) })
     }
 
-    /// The file that is asked for what is not kept.
+    /// The source of bytes that are not cached.
     pub fn source(&self) -> &FetchSource {
         &self.file.source
     }
 
-    /// The same for another file of the model.
+    /// Caches another file of the model in the same cache.
     ///
     /// # Errors
-    /// As for [`CachedSource::new`].
+    /// Those of [`CachedSource::new`].
     pub fn with(&self, source: FetchSource) -> Result<Self> {
-        let CachedFile { cache, naming, report, .. } = &*self.file;
-        CachedSource::new(source, Rc::clone(cache), naming.clone(), Rc::clone(report))
+        let CachedFile { cache, key_function, report, .. } = &*self.file;
+        CachedSource::new(source, Rc::clone(cache), key_function.clone(), Rc::clone(report))
     }
 
-    /// As [`Source::expect_whole`](super::Source::expect_whole).
+    /// Implements [`Source::expect_whole`](super::Source::expect_whole).
     pub fn expect_whole(&self, digest: &Digest) {
         self.file.contents.expect_whole(digest);
     }
 
-    /// As [`Source::expect`](super::Source::expect).
+    /// Implements [`Source::expect`](super::Source::expect).
     pub fn expect(&self, range: Range<u64>, digest: &Digest) {
         self.file.contents.expect(&self.file, range, digest);
     }
 
-    /// As [`Source::reject`](super::Source::reject).
+    /// Implements [`Source::reject`](super::Source::reject).
     pub fn reject(&self) {
         self.file.reject();
     }
 
-    /// As [`Source::expect_buffers`](super::Source::expect_buffers).
+    /// Implements [`Source::expect_buffers`](super::Source::expect_buffers).
     pub fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
         let large = ranges.into_iter().filter(|range| range.end.saturating_sub(range.start) >= PIECE_BYTES);
         self.file.buffers.borrow_mut().extend(large.map(|range| (range.start, range.end)));
     }
 
-    /// As [`Source::confirm`](super::Source::confirm).
+    /// Implements [`Source::confirm`](super::Source::confirm).
     pub fn confirm(&self, range: Range<u64>, digest: &Digest) {
         content::confirm(&self.file, range, digest);
     }
 
-    /// As [`Source::read`](super::Source::read).
+    /// Implements [`Source::read`](super::Source::read).
     ///
     /// # Errors
-    /// As for [`Source::read`](super::Source::read). A cache that fails is no error.
+    /// Those of [`Source::read`](super::Source::read). A cache error does not fail the read.
     pub async fn read(&self, range: Range<u64>) -> Result<Answer<CachedBody>> {
         self.file.open().await?;
-        CachedBody::begin(Rc::clone(&self.file), range).await
+        CachedBody::start(Rc::clone(&self.file), range).await
     }
 }
 
 impl Report {
-    /// Why something is not kept, if something is not.
+    /// The first cache error, if any.
     pub(crate) fn error(&self) -> Option<String> {
         self.error.borrow().clone()
     }
@@ -185,75 +191,74 @@ impl CachedFile {
         self.version.borrow().as_ref().and_then(|version| version.identity.length)
     }
 
-    /// Learns once what is kept.
+    /// Queries the cache once for the file.
     async fn open(&self) -> Result<()> {
         let mut is_open = self.is_open.lock().await;
         if !*is_open {
-            // Where it is known what the file must be, the server need not be asked what it is, but whether it may be
-            // read.
+            // If the digest is known, the version need not be checked. Access to a private file must be.
             match self.contents.locate_whole(self).await {
                 Ok(Some(version)) => {
                     if self.is_private {
-                        word::ask(self).await?;
+                        revalidate::revalidate(self).await?;
                     }
                     *self.version.borrow_mut() = Some(version);
                 }
                 Ok(None) => self.look_up().await?,
-                Err(error) => self.give_up(&error),
+                Err(error) => self.disable_writes(&error),
             }
             *is_open = true;
         }
         Ok(())
     }
 
-    /// Learns which version is kept, and whether the server still has it. Another one is forgotten.
+    /// Queries the cached version and revalidates it. Deletes it if the server has another version.
     async fn look_up(&self) -> Result<()> {
-        let kept = match self.cache.open(&self.key).await {
-            Ok(Some(kept)) => kept,
+        let cached = match self.cache.open(&self.key).await {
+            Ok(Some(cached)) => cached,
             Ok(None) => return Ok(()),
             Err(error) => {
-                self.give_up(&error);
+                self.disable_writes(&error);
                 return Ok(());
             }
         };
-        if self.is_current(&kept).await? {
-            *self.version.borrow_mut() = Some(Version::new(kept));
-        } else if let Err(error) = self.cache.delete(&self.key, Some(version_of(&kept))).await {
-            self.give_up(&error);
+        if self.is_current(&cached).await? {
+            *self.version.borrow_mut() = Some(Version::new(cached));
+        } else if let Err(error) = self.cache.delete(&self.key, Some(version_of(&cached))).await {
+            self.disable_writes(&error);
         }
         Ok(())
     }
 
-    async fn is_current(&self, kept: &Identity) -> Result<bool> {
-        Ok(word::ask(self).await?.is_none_or(|identity| kept.is_confirmed_by(&identity)))
+    async fn is_current(&self, cached: &Identity) -> Result<bool> {
+        Ok(revalidate::revalidate(self).await?.is_none_or(|identity| cached.is_confirmed_by(&identity)))
     }
 
-    /// Takes a version that the server told, if it can be told from the next one.
+    /// Adopts the version in a response, if it can be distinguished from later versions.
     fn adopt<B>(&self, answer: &Answer<B>) -> Option<Version> {
         let identity = &answer.identity;
         let what = if identity.etag.is_none() && identity.last_modified.is_none() {
-            "the server gives neither an ETag nor a Last-Modified date, so that nothing tells whether a file has changed"
+            "the server sends neither an ETag nor a Last-Modified date, so that changes of the file cannot be detected"
         } else if answer.is_whole_file && answer.file_length.is_none() {
-            "the server does not say how long the file is"
+            "the server does not send the length of the file"
         } else {
             let version = Version::new(identity.clone());
             *self.version.borrow_mut() = Some(version.clone());
             return Some(version);
         };
-        self.give_up(&Error::new(ErrorKind::Unsupported, what));
+        self.disable_writes(&Error::new(ErrorKind::Unsupported, what));
         None
     }
 
-    /// Bytes of a version that is kept elsewhere are missing: the server is asked for them. Where some were read
-    /// already, its file must be the same.
+    /// Handles missing bytes of a version that is cached under another key: the following bytes are requested from the
+    /// server. If bytes of the version were already read, the server's file must be the same.
     ///
     /// # Errors
-    /// `CHANGED` where it is not: a mixture must not come out.
-    async fn lose(&self, version: &Version) -> Result<()> {
-        self.contents.lose_whole(self, version);
-        let same = if self.contents.has_begun() { self.contents.compare(self, version).await? } else { None };
-        if self.version().is_some_and(|version| version.elsewhere.is_none()) {
-            return Ok(()); // another connection missed them, too
+    /// `CHANGED` if it is another file: bytes of two files must not be mixed.
+    async fn handle_missing_bytes(&self, version: &Version) -> Result<()> {
+        self.contents.forget_whole(self, version);
+        let same = if self.contents.has_version() { self.contents.compare(self, version).await? } else { None };
+        if self.version().is_some_and(|version| version.other_key.is_none()) {
+            return Ok(()); // another connection has handled it
         }
         *self.version.borrow_mut() = None;
         self.look_up().await?;
@@ -265,36 +270,37 @@ impl CachedFile {
         Ok(())
     }
 
-    /// What is read into a buffer of its own at `start`, or next behind it.
-    fn buffer_from(&self, start: u64) -> Option<Range<u64>> {
+    /// The first range at or after `start` that is read into a buffer of its own.
+    fn next_buffer(&self, start: u64) -> Option<Range<u64>> {
         self.buffers.borrow().range(start..).next().map(|(start, end)| *start..*end)
     }
 
-    fn give_up(&self, error: &Error) {
+    fn disable_writes(&self, error: &Error) {
         self.report.note(error);
-        self.is_quiet.set(true);
+        self.writes_disabled.set(true);
     }
 
-    /// Asks the server, and says as which version what it sends can be kept: another answer may be of another one.
+    /// Sends a request. Returns the response, and the version under which its bytes can be cached: a response may be of
+    /// another version than earlier ones.
     async fn fetch(&self, range: Range<u64>) -> Result<(Answer<StreamBody>, Option<Version>)> {
         let answer = self.source.read(range).await?;
         let version = match self.version() {
             Some(version) if version.identity.is_confirmed_by(&answer.identity) => Some(version),
             Some(version) if answer.identity.change_since(&version.identity).is_none() => None,
-            // What is kept of the old version goes once something of the new one is kept.
+            // The first write of the new version deletes the old one.
             _ => self.adopt(&answer),
         };
         Ok((answer, version))
     }
 
-    /// Forgets what is kept and turned out to be wrong: of this file all, of what came from another file's cache only
-    /// that it would be there. That file may be right, and is another model's.
+    /// Removes wrong bytes from the cache. All bytes of this file are deleted. For bytes of another cached file, only
+    /// the content records are removed: that file belongs to another model and may be correct.
     fn reject(&self) {
-        self.is_quiet.set(true);
-        self.contents.take_back(self);
+        self.writes_disabled.set(true);
+        self.contents.forget_unconfirmed(self);
         let Some(version) = self.version() else { return };
-        if version.elsewhere.is_some() {
-            return self.contents.lose_whole(self, &version);
+        if version.other_key.is_some() {
+            return self.contents.forget_whole(self, &version);
         }
         let (cache, key) = (Rc::clone(&self.cache), self.key.clone());
         // If it fails, nothing can be done.
@@ -308,11 +314,11 @@ impl CachedFile {
 
 impl Version {
     fn new(identity: Identity) -> Self {
-        Version { name: version_of(&identity).into(), identity, elsewhere: None }
+        Version { name: version_of(&identity).into(), identity, other_key: None }
     }
 
-    /// The key under which it is kept.
+    /// The cache key of this version.
     fn key<'a>(&'a self, file: &'a CachedFile) -> &'a str {
-        self.elsewhere.as_deref().unwrap_or(&file.key)
+        self.other_key.as_deref().unwrap_or(&file.key)
     }
 }

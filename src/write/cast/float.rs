@@ -1,9 +1,9 @@
 //! Floats of 16, 32 and 64 bits (IEEE 754; BF16 is the upper half of an F32), as little-endian bytes.
 //!
-//! No branches, so that compilers make vector code of it. The crate `half` (2.7) will not do: it rounds from F64 to F16
-//! twice.
+//! The code has no branches, so that compilers can vectorize it. The crate `half` (2.7) is not suitable: it rounds
+//! twice from F64 to F16.
 
-/// The exponents of F32 where F16 has its smallest normal number (2^-14) and where it ends (2^16), in place.
+/// The F32 exponent bits of the smallest normal F16 (2^-14) and of the end of its range (2^16).
 const F16_NORMAL: u32 = 113 << 23;
 const F16_END: u32 = 143 << 23;
 const INFINITY: u32 = 0x7f80_0000;
@@ -50,13 +50,13 @@ fn encode<const N: usize>(floats: &[f32], out: &mut [u8], to_element: impl Fn(f3
     elements.iter_mut().zip(floats).for_each(|(element, x)| *element = to_element(*x));
 }
 
-/// The F16 nearest to `x`; of two, the even one.
+/// The F16 nearest to `x`; ties to even.
 pub(super) fn to_f16(x: f32) -> u16 {
     let magnitude = x.to_bits() & 0x7fff_ffff;
-    // Loses 13 bits. Adding just below half of what they can count, and one more where the last bit that stays is 1,
-    // carries into it as it should, and beyond the largest number into infinity.
+    // Drops 13 bits. Adding just below half of their range, and one more if the last remaining bit is 1,
+    // rounds correctly by its carry, which turns values above the largest number into infinity.
     let normal = magnitude.wrapping_sub(F16_NORMAL - (1 << 23)).wrapping_add(0xfff + (magnitude >> 13 & 1)) >> 13;
-    // The last bit of a subnormal F16 is worth 2^-24, as is that of an F32 of 0.5: the addition rounds.
+    // The last bit of a subnormal F16 is 2^-24, like that of the F32 0.5: the addition rounds.
     let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
     let nan = 0x7e00 | magnitude >> 13 & 0x3ff;
     let finite = if magnitude < F16_NORMAL { subnormal } else { normal };
@@ -65,12 +65,12 @@ pub(super) fn to_f16(x: f32) -> u16 {
     (value | x.to_bits() >> 16 & 0x8000) as u16
 }
 
-/// The BF16 nearest to `x`; of two, the even one.
+/// The BF16 nearest to `x`; ties to even.
 pub(super) fn to_bf16(x: f32) -> u16 {
     let bits = x.to_bits();
     let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)); // as in `to_f16`
     let is_nan = bits & 0x7fff_ffff > INFINITY;
-    // A NaN whose payload is in the lower half would become an infinity, but for the bit that makes it quiet.
+    // Without the quiet bit, a NaN with its payload in the lower half would become an infinity.
     ((if is_nan { bits | 1 << 22 } else { rounded }) >> 16) as u16
 }
 
@@ -78,15 +78,15 @@ pub(super) fn from_f16(bits: u16) -> f32 {
     let sign = u32::from(bits & 0x8000) << 16;
     let magnitude = u32::from(bits & 0x7fff) << 13;
     let normal = magnitude + F16_NORMAL - (1 << 23);
-    // With the exponent of the smallest normal number it is too large by just that number.
+    // With the exponent of the smallest normal number, the value is too large by exactly that number.
     let subnormal = (f32::from_bits(magnitude + F16_NORMAL) - f32::from_bits(F16_NORMAL)).to_bits();
     let finite = if magnitude < 0x400 << 13 { subnormal } else { normal };
     f32::from_bits(sign | if magnitude < 0x7c00 << 13 { finite } else { magnitude | INFINITY })
 }
 
-/// `x`, or of the two F32 around it the odd one: rounding that to at most 22 bits gives what rounding `x` would give,
-/// as an odd number is neither one of them nor half-way between two (Boldo and Melquiond, "When double rounding is
-/// odd").
+/// Rounds `x` to odd: returns `x` if it is an F32, else the odd one of the two nearest F32. Rounding the result to at
+/// most 22 bits equals rounding `x` directly, because an odd number is neither such a number nor half-way between two
+/// (Boldo and Melquiond, "When double rounding is odd").
 pub(super) fn to_odd(x: f64) -> f32 {
     let nearest = x as f32;
     let back = f64::from(nearest);

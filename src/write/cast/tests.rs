@@ -1,4 +1,4 @@
-//! Casts beside those of the `gguf` package, and beside what "nearest" means.
+//! Compares casts with the `gguf` package, and with the definition of rounding to nearest.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use super::*;
@@ -35,7 +35,7 @@ fn halves(bytes: &[u8]) -> Vec<u16> {
 }
 
 #[test]
-fn gives_the_bits_that_gguf_gives() {
+fn matches_the_bits_of_gguf() {
     for (from, to) in [
         (Dtype::F32, Dtype::Q8_0),
         (Dtype::F64, Dtype::Q8_0),
@@ -54,7 +54,7 @@ fn gives_the_bits_that_gguf_gives() {
     }
 }
 
-/// A format of 16 bits as IEEE 754 defines it.
+/// A 16-bit float format as defined by IEEE 754.
 struct Half {
     dtype: Dtype,
     fraction_bits: u32,
@@ -65,12 +65,12 @@ const F16: Half = Half { dtype: Dtype::F16, fraction_bits: 10, bias: 15 };
 const BF16: Half = Half { dtype: Dtype::BF16, fraction_bits: 7, bias: 127 };
 
 impl Half {
-    /// The first that is no number: infinity.
+    /// The bits of infinity.
     fn infinity(&self) -> u16 {
         (1 << 15) - (1 << self.fraction_bits)
     }
 
-    /// What a positive number stands for. Infinity counts as the number that would come next.
+    /// The value of a positive number. For infinity, the value that would follow the largest number.
     fn value(&self, bits: u16) -> f64 {
         let exponent = i32::from(bits >> self.fraction_bits);
         let fraction = f64::from(bits & ((1 << self.fraction_bits) - 1)) / f64::from(1 << self.fraction_bits);
@@ -80,8 +80,7 @@ impl Half {
         }
     }
 
-    /// The number nearest to `x`; of two, the even one. Numbers between are 54 bits apart at most, so their middle is
-    /// exact.
+    /// The number nearest to `x`, ties to even. Adjacent numbers differ by at most 54 bits, so their middle is exact.
     fn nearest(&self, x: f64) -> u16 {
         let (mut below, mut above) = (0, self.infinity());
         while above - below > 1 {
@@ -107,7 +106,7 @@ impl Half {
 }
 
 #[test]
-fn every_number_and_every_tie_goes_to_the_nearest_half() {
+fn every_value_and_every_tie_rounds_to_the_nearest_half() {
     for half in [F16, BF16] {
         for bits in 0..half.infinity() {
             let (number, next) = (half.value(bits), half.value(bits + 1));
@@ -120,7 +119,7 @@ fn every_number_and_every_tie_goes_to_the_nearest_half() {
 }
 
 #[test]
-fn halves_become_floats_of_the_same_value() {
+fn halves_convert_to_floats_of_the_same_value() {
     for half in [F16, BF16] {
         let all: Vec<u16> = (0..=u16::MAX).collect();
         let floats = cast(half.dtype.clone(), Dtype::F32, &bytes_of(&all, |bits| bits.to_le_bytes()));
@@ -142,7 +141,7 @@ fn halves_become_floats_of_the_same_value() {
 }
 
 #[test]
-fn nan_stays_nan_whatever_its_payload() {
+fn nan_stays_nan_for_every_payload() {
     for bits in [0x7f80_0001u32, 0x7f80_1fff, 0x7fc0_0000, 0x7fff_ffff, 0xff80_0001, 0xffff_ffff] {
         for to in [Dtype::F16, Dtype::BF16] {
             let half = halves(&cast(Dtype::F32, to.clone(), &bits.to_le_bytes()))[0];
@@ -154,7 +153,7 @@ fn nan_stays_nan_whatever_its_payload() {
 }
 
 #[test]
-fn refuses_other_dtypes_and_elements_that_are_not_whole() {
+fn rejects_other_dtypes_and_incomplete_elements() {
     for (from, to) in [(Dtype::I32, Dtype::F16), (Dtype::F32, Dtype::Q4_0), (Dtype::Q8_0, Dtype::F32)] {
         assert_eq!(Cast::new(&from, &to).unwrap_err().kind, ErrorKind::Unsupported);
     }
@@ -164,7 +163,7 @@ fn refuses_other_dtypes_and_elements_that_are_not_whole() {
 }
 
 #[test]
-fn casts_matrices_of_floats_and_nothing_else() {
+fn casts_only_matrices_of_floats() {
     let tensor = |dtype: &Dtype, shape: &[u64]| {
         Tensor::dense("x".to_owned(), dtype.clone(), shape.to_vec(), Component::raw(dtype.clone(), 0..0))
     };
@@ -186,7 +185,7 @@ fn casts_matrices_of_floats_and_nothing_else() {
 
 proptest! {
     #[test]
-    fn any_split_into_pieces_gives_the_same(
+    fn the_output_does_not_depend_on_the_pieces(
         blocks in proptest::collection::vec(any::<[u8; 32 * 8]>(), 0..80),
         cuts in proptest::collection::vec(0usize..20_000, 0..9),
         from in proptest::sample::select(vec![Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16]),
@@ -204,8 +203,11 @@ proptest! {
     }
 
     #[test]
-    fn any_number_goes_to_the_nearest_half(numbers in proptest::collection::vec(any::<f64>(), 100), scale in -160i32..160) {
-        let numbers: Vec<f64> = numbers.iter().map(|x| x % 1.0 * 2f64.powi(scale)).chain(numbers.iter().copied()).collect();
+    fn any_number_rounds_to_the_nearest_half(
+        numbers in proptest::collection::vec(any::<f64>(), 100), scale in -160i32..160,
+    ) {
+        let scaled = numbers.iter().map(|x| x % 1.0 * 2f64.powi(scale));
+        let numbers: Vec<f64> = scaled.chain(numbers.iter().copied()).collect();
         let numbers: Vec<f64> = numbers.into_iter().filter(|x| !x.is_nan()).collect();
         F16.check(&numbers);
         BF16.check(&numbers);

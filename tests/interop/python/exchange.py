@@ -1,9 +1,9 @@
-"""What all peers in Python share: the command line, random tensors, and how tensors are told.
+"""Shared code of the peers in Python: the command line, random tensors, and the JSON output.
 
-    python3 PEER.py write SEED FOLDER   writes files with the tool, each with FILE.expected.json beside it
-    python3 PEER.py read FILE           reads a file with the tool and prints what it found
+    python3 PEER.py write SEED FOLDER   writes files with the tool, and FILE.expected.json for each
+    python3 PEER.py read FILE           reads a file with the tool and prints its contents
 
-Both tell tensors as `weightstream inspect --json --sha256` does: dtypes in weightstream's spelling, shapes with the
+Both describe tensors like `weightstream inspect --json --sha256`: dtypes in weightstream's spelling, shapes with the
 outermost dimension first, sha256 over the decoded little-endian bytes.
 """
 
@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-# Dtypes whose elements stand alone, with the bytes of one.
+# The dtypes that are not block-quantized, with the number of bytes of an element.
 PLAIN = dict(F64=8, F32=4, F16=2, BF16=2, BOOL=1, I64=8, I32=4, I16=2, I8=1, U64=8, U32=4, U16=2, U8=1)
 
-# Letters of every length in UTF-8, what JSON must escape, what combines, what runs from right to left.
+# Characters of every length in UTF-8, characters that JSON must escape, a combining one, and right-to-left ones.
 LETTERS = 'aB.09_/ "\\\x7f\u00e9e\u0301\u0416\u05d0\u0639\u5c42\uff21\U0001f980\U00020000'
 
 
 @dataclass
 class Tensor:
-    """A dense tensor, its bytes little-endian; with its attributes where the tool tells them."""
+    """A dense tensor with little-endian bytes; `attributes` is None if the tool does not report them."""
 
     name: str
     dtype: str
@@ -32,9 +32,9 @@ class Tensor:
     data: bytes
     attributes: dict | None = None
 
-    def told(self):
-        told = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "attributes": self.attributes}
-        return {**told, "sha256": sha256(self.data)}
+    def to_json(self):
+        json_fields = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "attributes": self.attributes}
+        return {**json_fields, "sha256": sha256(self.data)}
 
 
 @dataclass
@@ -48,14 +48,14 @@ class Parts:
     components: list
     attributes: dict | None = None
 
-    def told(self):
+    def to_json(self):
         parts = [{"role": role, "dtype": dtype, "sha256": sha256(data)} for role, dtype, data in self.components]
-        told = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "attributes": self.attributes}
-        return {**told, "layout": self.layout, "components": parts}
+        json_fields = {"name": self.name, "dtype": self.dtype, "shape": self.shape, "attributes": self.attributes}
+        return {**json_fields, "layout": self.layout, "components": parts}
 
 
 def run(write, read):
-    """Does what the command line says, by `write(noise, folder)` or `read(file)`, which gives tensors and metadata."""
+    """Calls `write(noise, folder)`, or `read(file)`, which returns tensors and metadata, as the command line says."""
     match sys.argv[1:]:
         case ["write", seed, folder]:
             write(Noise(int(seed)), Path(folder))
@@ -66,18 +66,18 @@ def run(write, read):
 
 
 def expect(file, tensors, metadata=None, checksums=()):
-    """Says what was written into a file: all its tensors, some or all of its metadata, and the checksums in it."""
+    """Writes the expected contents of a file: all its tensors, some or all of its metadata, and its checksums."""
     expected = {**listing(tensors, metadata), "checksums": checksums}
     Path(f"{file}.expected.json").write_text(json.dumps(expected))
 
 
 def listing(tensors, metadata):
-    """What a file holds; metadata only where the tool tells them."""
-    return {"tensors": [tensor.told() for tensor in tensors], "metadata": metadata}
+    """The contents of a file; `metadata` is None if the tool does not report it."""
+    return {"tensors": [tensor.to_json() for tensor in tensors], "metadata": metadata}
 
 
 class Noise(random.Random):
-    """Random tensors that a seed repeats."""
+    """Random tensors, determined by a seed."""
 
     def tensors(self, dtypes):
         """Tensors of these dtypes; a number is the bytes of an element, a pair the elements and bytes of a block."""
@@ -89,18 +89,18 @@ class Noise(random.Random):
                 yield Tensor(self.name(f"{dtype}.{at}"), dtype, shape, data)
 
     def shapes(self, block):
-        """Scalars, empty tensors, odd shapes and one that is not small; their last dimension in blocks."""
+        """Scalars, empty tensors, odd shapes and a larger one. The last dimension is a multiple of `block`."""
         size = lambda: self.randrange(1, 8)
         shapes = [[], [0], [size(), 0, size()], [1, 1], *([size() for _ in range(rank)] for rank in (1, 2, 3, 4))]
         shapes.append([self.randrange(60, 90), self.randrange(200, 300) // min(block, 32)])
         return [[*shape[:-1], shape[-1] * block] if shape else shape for shape in shapes if shape or block == 1]
 
     def name(self, start):
-        """A name that no other tensor has if none has this start."""
+        """A name that starts with `start`. It is unique if `start` is."""
         return f"{start} {''.join(self.choices(LETTERS, k=self.randrange(12)))}"
 
     def data(self, length):
-        """So many bytes: noise, or something that compresses."""
+        """Random bytes, compressible or not."""
         if self.random() < 0.5:
             return self.randbytes(length)
         pattern = self.randbytes(self.randrange(1, 40))

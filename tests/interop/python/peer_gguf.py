@@ -7,7 +7,8 @@ from exchange import Tensor
 from gguf import GGUFEndian, GGUFReader, GGUFValueType, GGUFWriter
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
-# Those that the package takes as arrays of numpy, and all that it knows; both with elements and bytes of a block.
+# The dtypes that the package accepts as numpy arrays, with the bytes of an element, and all its dtypes, with the
+# elements and bytes of a block.
 PLAIN = dict(F64=8, F32=4, F16=2, I64=8, I32=4, I16=2, I8=1)
 ALL = {dtype.name: size for dtype, size in GGML_QUANT_SIZES.items()}
 
@@ -30,7 +31,7 @@ METADATA = {
 
 
 def write(noise, folder):
-    # The reader fails on a scalar of BF16, which it takes for blocks.
+    # The reader fails for a BF16 scalar, which it treats as blocks.
     save(folder / "all.gguf", [tensor for tensor in noise.tensors(ALL) if tensor.shape or tensor.dtype != "BF16"])
     save(folder / "aligned.gguf", list(noise.tensors(PLAIN)), alignment=256)
     save(folder / "big-endian.gguf", list(noise.tensors(PLAIN)), endianess=GGUFEndian.BIG)
@@ -55,7 +56,7 @@ def save(file, tensors, alignment=None, first=None, **options):
 
 
 def stored(tensor):
-    """The tensor as the writer takes it: blocks as bytes, along the last dimension."""
+    """The array that the writer accepts: blocks are bytes along the last dimension."""
     elements, size = ALL[tensor.dtype]
     if elements == 1:
         return array(tensor)
@@ -70,10 +71,10 @@ def read(file):
         parts = [f"{start}{at + 1:05}-of-{count}.gguf" for at in range(int(count))]
     readers = [GGUFReader(part) for part in parts]
     metadata = {key: field.contents() for key, field in readers[0].fields.items()}
-    return [told(tensor) for reader in readers for tensor in reader.tensors], metadata
+    return [to_tensor(tensor) for reader in readers for tensor in reader.tensors], metadata
 
 
-def told(tensor):
+def to_tensor(tensor):
     data = tensor.data.astype(tensor.data.dtype.newbyteorder("<"))
     return Tensor(tensor.name, tensor.tensor_type.name, tensor.shape.tolist()[::-1], data.tobytes())
 

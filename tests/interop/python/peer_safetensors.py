@@ -1,4 +1,4 @@
-"""The package `safetensors`, by the calls that its bindings for numpy and torch go through."""
+"""The package `safetensors`, through the functions that its numpy and torch bindings use."""
 
 import ctypes
 from pathlib import Path
@@ -7,7 +7,7 @@ import exchange
 from exchange import PLAIN, Tensor
 from safetensors import TensorSpec, deserialize, safe_open, serialize_file
 
-# As the package's writer calls what its files call by weightstream's names.
+# The names of the dtypes in the package's writer. Its files use weightstream's names.
 SPELLINGS = dict(
     F64="float64", F32="float32", F16="float16", BF16="bfloat16", BOOL="bool",
     I64="int64", I32="int32", I16="int16", I8="int8", U64="uint64", U32="uint32", U16="uint16", U8="uint8",
@@ -34,7 +34,7 @@ def save(file, tensors, metadata):
 def spec(tensor, buffer):
     shape = tensor.shape
     if tensor.dtype == "F4":
-        # The writer takes the shape in pairs of elements, as torch has it.
+        # The writer expects the shape in pairs of elements, as in torch.
         shape = [*shape[:-1], shape[-1] // 2]
     return TensorSpec(
         dtype=SPELLINGS[tensor.dtype], shape=shape, data_ptr=ctypes.addressof(buffer), data_len=len(tensor.data)

@@ -6,7 +6,7 @@ import ztensor
 from arrays import array, name_of
 from exchange import PLAIN, Parts, Tensor
 
-# The types that others are stored as, and weightstream's names for them.
+# The logical types of the package, and weightstream's names for them.
 LOGICAL = dict(
     f8_e4m3fn="F8_E4M3", f8_e5m2="F8_E5M2", f8_e4m3fnuz="F8_E4M3FNUZ", f8_e5m2fnuz="F8_E5M2FNUZ", f8_e8m0="F8_E8M0",
     f4_e2m1="F4", complex64="C64", complex128="C128",
@@ -19,8 +19,9 @@ def write(noise, folder):
     tensors = list(noise.tensors(PLAIN))
     with ztensor.Writer(str(dense)) as writer:
         for at, tensor in enumerate(tensors):
-            writer.write_numpy(tensor.name, array(tensor), compress=[False, True, 19][at % 3], checksum=CHECKSUMS[at // 3 % 3])
-            # The writer makes an array of one dimension of it.
+            compress, checksum = [False, True, 19][at % 3], CHECKSUMS[at // 3 % 3]
+            writer.write_numpy(tensor.name, array(tensor), compress=compress, checksum=checksum)
+            # The writer stores a scalar as an array of one dimension.
             tensor.shape = tensor.shape or [1]
     exchange.expect(dense, tensors, checksums=CHECKSUMS[1:])
 
@@ -41,14 +42,14 @@ def write(noise, folder):
                 tensor = ztensor.Tensor(parts, shape=shape, dtype="float32", format=layout, attributes=attributes)
                 name = noise.name(f"{layout}.{at}")
                 writer.write(name, tensor, compress=at % 2 == 1, checksum=CHECKSUMS[at % 3])
-                tensors.append(told(name, tensor))
+                tensors.append(to_tensor(name, tensor))
     exchange.expect(sparse, tensors, checksums=CHECKSUMS[1:])
 
     ztensor.Writer(str(empty)).finish()
     exchange.expect(empty, [])
 
 
-def told(name, tensor):
+def to_tensor(name, tensor):
     parts = [(role, name_of(data.dtype), data.tobytes()) for role, data in tensor.components.items()]
     if tensor.format == "dense":
         return Tensor(name, name_of(tensor.dtype), list(tensor.shape), parts[0][2])
@@ -62,14 +63,14 @@ def read(file):
 
 def one(reader, metadata):
     name, shape, layout = metadata.name, list(metadata.shape), metadata.format
-    # What `read` goes through; by itself it would give elements of logical types the tensor's shape, which may not fit.
+    # `read` itself would reshape elements of logical types to the shape of the tensor, which may fail.
     part = lambda role: reader._inner._read_component_raw(name, role)[0].tobytes()
-    parts = [(role, dtype_of(told), part(role)) for role, told in metadata.components.items()]
+    parts = [(role, dtype_of(component), part(role)) for role, component in metadata.components.items()]
     dtypes = {role: dtype for role, dtype, _ in parts}
     dtype = dtypes.get("data") or dtypes.get("values") or parts[0][1]
     attributes = metadata.attributes or {}
     if layout.startswith("gguf."):
-        # What the registry of version 2 calls blocks of ggml.
+        # The layout of ggml blocks in the registry of version 2.
         layout, dtype = "dense", layout.removeprefix("gguf.").removesuffix("/1").upper()
     if layout == "dense":
         return Tensor(name, dtype, shape, parts[0][2], attributes)
@@ -77,7 +78,7 @@ def one(reader, metadata):
 
 
 def dtype_of(component):
-    """A logical type that is not in the list is a name of ours already."""
+    """The dtype of a component. A logical type that is not in the list has weightstream's name already."""
     logical = component.get("type")
     return LOGICAL.get(logical, logical) or name_of(component["dtype"])
 

@@ -1,4 +1,4 @@
-"""The package `ztensor` 1.0 and 1.1, which are used alike and write different files."""
+"""The package `ztensor` 1.0 and 1.1, which have the same API and write different files."""
 
 import exchange
 import numpy
@@ -13,7 +13,7 @@ def write(noise, folder):
     with ztensor.Writer(str(dense)) as writer:
         for at, tensor in enumerate(tensors):
             writer.add_tensor(tensor.name, array(tensor), compress=at % 2 == 1)
-            # The writer makes an array of one dimension of it.
+            # The writer stores a scalar as an array of one dimension.
             tensor.shape = tensor.shape or [1]
     exchange.expect(dense, tensors)
 
@@ -42,7 +42,8 @@ def csr(name, shape, values, indices, starts):
 
 
 def coo(name, shape, values, coords):
-    return Parts(name, "F32", shape, "sparse_coo", [("values", "F32", values.data), ("coords", "U64", coords.tobytes())])
+    parts = [("values", "F32", values.data), ("coords", "U64", coords.tobytes())]
+    return Parts(name, "F32", shape, "sparse_coo", parts)
 
 
 def read(file):
@@ -56,7 +57,7 @@ def one(reader, metadata):
         return Tensor(name, dtype, shape, reader.read_tensor(name).tobytes())
 
     def part(role, role_dtype):
-        # What `read_tensor` goes through; by itself it would want scipy.
+        # `read_tensor` itself would require scipy.
         found, _ = reader._read_component(name, role, lambda: numpy.dtype("uint8"))
         return role, role_dtype, found.tobytes()
 

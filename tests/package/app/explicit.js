@@ -1,5 +1,5 @@
-// For bundlers that do not support `new URL(…, import.meta.url)`: the app passes the URL of the module, and bundles the
-// worker as a separate entry point.
+// For bundlers that do not support `new URL(…, import.meta.url)`: the app passes the URL of the module, and bundles
+// the worker as a separate entry point.
 
 import { StreamingLoader, cachedBytes, init } from "weightstream";
 import module from "weightstream/weightstream_bg.wasm";

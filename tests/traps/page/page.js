@@ -20,14 +20,14 @@ const RETRY = { baseDelay: 1, maxDelay: 20, stallTimeout: 5000 };
 
 // Opens a model and loads one item after the other: a tensor (a name) or several tensors (a list of names). Returns the
 // tensors in order as pairs of name and SHA-256, the error that ended the load, and contradictions in the progress.
-globalThis.spring = async (url, loads, options = {}, patience = RETRY.stallTimeout) => {
+globalThis.loadAll = async (url, loads, options = {}, stallTimeout = RETRY.stallTimeout) => {
   const arrived = [], impossible = [];
   let failure = null;
   const onProgress = ({ type, loaded, total }) => {
     if (loaded > total) impossible.push(`${type}: ${loaded} of ${total}`);
   };
   try {
-    const loader = await open(url, { retry: { ...RETRY, stallTimeout: patience }, onProgress, ...options });
+    const loader = await open(url, { retry: { ...RETRY, stallTimeout }, onProgress, ...options });
     await loader.loadIndex();
     for (const load of loads) {
       if (typeof load === "string") arrived.push([load, await sha256(await loader.loadTensor(load))]);
@@ -37,7 +37,7 @@ globalThis.spring = async (url, loads, options = {}, patience = RETRY.stallTimeo
     }
     loader.close();
   } catch (error) {
-    failure = told(error);
+    failure = fieldsOf(error);
   }
   return { arrived, failure, impossible };
 };
@@ -53,18 +53,18 @@ globalThis.hasByteStreams = async () => {
 };
 
 // The same with streams that are not byte streams.
-globalThis.springWithoutByteStreams = (url, loads) => {
+globalThis.loadAllWithoutByteStreams = (url, loads) => {
   const plain = async (address, init) => {
     const response = await fetch(address, init);
     const { status, headers } = response;
     return new Response(response.body.pipeThrough(new TransformStream()), { status, headers });
   };
-  return spring(url, loads, { fetch: plain });
+  return loadAll(url, loads, { fetch: plain });
 };
 
 // The same with credentials.
-globalThis.springWithSecrets = (url, loads) =>
-  spring(url, loads, { headers: { Authorization: "Bearer s3cret", "X-Api-Key": "s3cret" } });
+globalThis.loadAllWithCredentials = (url, loads) =>
+  loadAll(url, loads, { headers: { Authorization: "Bearer s3cret", "X-Api-Key": "s3cret" } });
 
 // Starts a long load and aborts it. Returns the rejection and how long it took.
 globalThis.abort = async (url, name) => {
@@ -93,7 +93,7 @@ globalThis.abortLoop = async (url) => {
 // The same for a loader that is closed.
 globalThis.close = async (url, name) => {
   const loader = await open(url, { retry: RETRY });
-  const outcome = loader.loadTensor(name).then(() => ({ code: "none" }), told);
+  const outcome = loader.loadTensor(name).then(() => ({ code: "none" }), fieldsOf);
   await bytesArrive(loader);
   loader.close();
   return outcome;
@@ -120,6 +120,6 @@ async function sha256({ data }) {
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-function told({ name, code, status, tensor, url, message }) {
+function fieldsOf({ name, code, status, tensor, url, message }) {
   return { code: code ?? name, status, tensor, url, message };
 }

@@ -12,8 +12,8 @@ const open = async (url, options) => {
   return StreamingLoader.open(url, { cache: "none", retry: { attempts: 0 }, ...options });
 };
 
-// A tensor as text: everything that JavaScript can observe.
-const told = async ({ data, components, ...others }) => ({
+// All properties of a tensor, with hashes of its data, for comparison.
+const describe = async ({ data, components, ...others }) => ({
   ...others,
   data: data && [data.constructor.name, data.byteOffset, await sha(data)],
   isFirst: data === undefined || data === components.get("data").data,
@@ -29,16 +29,16 @@ const failing = (promise) => promise.then(() => "nothing", (error) => {
 
 const all = async (tensors) => {
   const found = [];
-  for await (const tensor of tensors) found.push(await told(tensor));
+  for await (const tensor of tensors) found.push(await describe(tensor));
   return found.sort((a, b) => (a.name < b.name ? -1 : 1));
 };
 
-// The calls of a loader of a model whose tensors have this many bytes. `t0` is one of them.
-const QUESTIONS = {
+// The calls to compare. `t0` is a tensor of the model; `byteLength` is the length of each tensor.
+const CALLS = {
   metadata: (loader) => loader.loadMetadata(),
   index: (loader) => loader.loadIndex(),
-  tensor: async (loader) => told(await loader.loadTensor("t0")),
-  rows: async (loader) => told(await loader.loadTensor("t0", { rows: [3, 1000] })),
+  tensor: async (loader) => describe(await loader.loadTensor("t0")),
+  rows: async (loader) => describe(await loader.loadTensor("t0", { rows: [3, 1000] })),
   everything: (loader) => all(loader.tensors()),
   some: (loader) => all(loader.tensors({ names: new Set(["t1", "t4"]) })),
   verified: (loader) => loader.verify(),
@@ -52,18 +52,18 @@ const QUESTIONS = {
     const memory = new ArrayBuffer(byteLength + 24);
     const { data, ...others } = await loader.loadTensor("t0", { into: new Uint8Array(memory, 8, byteLength) });
     return [
-      data.buffer === memory, data.byteOffset, await told({ data, ...others }), await sha(new Uint8Array(memory)),
+      data.buffer === memory, data.byteOffset, await describe({ data, ...others }), await sha(new Uint8Array(memory)),
     ];
   },
   shared: async (loader, byteLength) => {
-    if (typeof SharedArrayBuffer === "undefined") return "there is none";
+    if (typeof SharedArrayBuffer === "undefined") return "not available";
     const memory = new SharedArrayBuffer(byteLength);
     const { data, ...others } = await loader.loadTensor("t0", { into: memory });
-    return [data.buffer === memory, await told({ data, ...others })];
+    return [data.buffer === memory, await describe({ data, ...others })];
   },
   prefetched: async (loader) => {
     loader.prefetch(["t5", "nowhere"]);
-    return told(await loader.loadTensor("t5"));
+    return describe(await loader.loadTensor("t5"));
   },
   stats: async (loader) => {
     await loader.loadTensor("t3");
@@ -89,40 +89,40 @@ const QUESTIONS = {
 globalThis.differences = async (url, byteLength) => {
   const exact = (_, value) => (typeof value === "bigint" ? `${value}n` : value);
   const different = {};
-  for (const [name, ask] of Object.entries(QUESTIONS)) {
+  for (const [name, call] of Object.entries(CALLS)) {
     const answers = [];
     for (const inWorker of [false, true]) {
       const loader = await open(url, { workers: 0, inWorker });
-      answers.push(JSON.stringify(await ask(loader, byteLength), exact));
+      answers.push(JSON.stringify(await call(loader, byteLength), exact));
       loader.close();
     }
     if (answers[0] !== answers[1]) different[name] = answers;
   }
-  return { asked: Object.keys(QUESTIONS).length, different };
+  return { asked: Object.keys(CALLS).length, different };
 };
 
 // The same for the errors of `open`, and for progress events.
 globalThis.openings = async (url) => {
-  const told = [];
+  const reports = [];
   for (const inWorker of [false, true]) {
-    const refused = {};
-    const ask = async (name, source, options) => {
-      refused[name] = await failing(open(source, { inWorker, ...options }));
+    const errors = {};
+    const attempt = async (name, source, options) => {
+      errors[name] = await failing(open(source, { inWorker, ...options }));
     };
-    await ask("nowhere", "/made/nowhere.apr");
-    await ask("noModel", "/page/index.html");
-    await ask("noUrl", "http://");
-    await ask("manyWorkers", url, { workers: 17 });
-    await ask("noFunction", url, { onProgress: "often" });
-    await ask("noOption", url, { concurency: 2 });
-    await ask("noDigest", url, { digests: { tensors: { t0: "md5:00" } } });
-    await ask("aborted", url, { signal: AbortSignal.abort("enough") });
+    await attempt("nowhere", "/made/nowhere.apr");
+    await attempt("noModel", "/page/index.html");
+    await attempt("noUrl", "http://");
+    await attempt("manyWorkers", url, { workers: 17 });
+    await attempt("noFunction", url, { onProgress: "often" });
+    await attempt("noOption", url, { concurency: 2 });
+    await attempt("noDigest", url, { digests: { tensors: { t0: "md5:00" } } });
+    await attempt("aborted", url, { signal: AbortSignal.abort("enough") });
     const events = [];
     const loader = await open(url, { inWorker, onProgress: (event) => events.push(event) });
     for await (const { name } of loader.tensors()) void name;
     loader.close();
     const { loaded, total, done, verified, type } = events.at(-1);
-    told.push(JSON.stringify({ refused, last: { loaded, total, done, verified, type } }));
+    reports.push(JSON.stringify({ errors, last: { loaded, total, done, verified, type } }));
   }
   const cannotGo = {};
   for (const [name, source, options] of [
@@ -130,7 +130,8 @@ globalThis.openings = async (url) => {
     ["cache", url, { cache: new Map() }],
     ["bytes", { byteLength: 8, slice: () => new ArrayBuffer(8) }, {}],
   ]) cannotGo[name] = (await failing(open(source, { ...options, inWorker: true }))).code;
-  return { same: told[0] === told[1], told: told[0] === told[1] ? undefined : told, cannotGo };
+  const same = reports[0] === reports[1];
+  return { same, told: same ? undefined : reports, cannotGo };
 };
 
 // Local files and bytes.

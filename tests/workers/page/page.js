@@ -1,27 +1,27 @@
 // A web app whose workers are observed, delayed and killed.
 
 // The number of messages that workers received and sent, by kind.
-const got = {}, gave = {};
+const received = {}, sent = {};
 const count = (table, kind) => (table[kind] = (table[kind] ?? 0) + 1);
-let doomed; // how the worker with the next chunk fails: "fails" or "is silent"
-let held; // the delayed messages to workers, while this is a list
+let nextFailure; // how the worker that gets the next chunk fails: "fails" or "is silent"
+let delayed; // the delayed messages to workers; messages are delayed while this is an array
 
 globalThis.Worker = globalThis.Worker && class extends Worker {
   constructor(...parameters) {
     super(...parameters);
-    this.addEventListener("message", ({ data }) => count(gave, data[1]));
+    this.addEventListener("message", ({ data }) => count(sent, data[1]));
   }
 
   postMessage(message, transferred) {
-    count(got, message[1]);
-    if (held && message[1] !== "jobs" && message[1] !== "cache") return held.push(
+    count(received, message[1]);
+    if (delayed && message[1] !== "jobs" && message[1] !== "cache") return delayed.push(
       () => super.postMessage(message, transferred),
     );
     super.postMessage(message, transferred);
-    if (message[1] !== "chunk" || !doomed) return;
+    if (message[1] !== "chunk" || !nextFailure) return;
     super.terminate();
-    if (doomed === "fails") this.dispatchEvent(new Event("error"));
-    doomed = undefined;
+    if (nextFailure === "fails") this.dispatchEvent(new Event("error"));
+    nextFailure = undefined;
   }
 };
 
@@ -49,23 +49,23 @@ async function everything(url, options) {
 // The tensors as loaded on the page, after workers have started and have loaded the same.
 async function expected(url) {
   const onThePage = await everything(url, { workers: 0 });
-  for (let tries = 0; !gave.done && tries < 300; tries++) {
+  for (let tries = 0; !sent.done && tries < 300; tries++) {
     if (await everything(url) !== onThePage) throw new Error("other bytes");
     await pause(10);
   }
-  if (!gave.done) throw new Error("no worker has started");
+  if (!sent.done) throw new Error("no worker has started");
   return onThePage;
 }
 
 // Whether workers have started.
 globalThis.started = async (url) => (await expected(url)).length > 0 && workersError === undefined;
-globalThis.tasksDone = () => gave.done ?? 0;
+globalThis.tasksDone = () => sent.done ?? 0;
 
 globalThis.survives = async (url, fate) => {
   const onThePage = await expected(url);
-  doomed = fate;
+  nextFailure = fate;
   const same = await everything(url) === onThePage;
-  const happened = doomed === undefined;
+  const happened = nextFailure === undefined;
   return { same, happened, again: await everything(url) === onThePage, error: workersError ?? "none" };
 };
 
@@ -80,33 +80,33 @@ globalThis.goesWithout = async (url, source) => {
     same.push(await everything(url) === onThePage);
     await pause(100);
   }
-  return { same: same.every(Boolean), ready: gave.ready ?? 0, unhandled, before, error: workersError ?? "none" };
+  return { same: same.every(Boolean), ready: sent.ready ?? 0, unhandled, before, error: workersError ?? "none" };
 };
 
 // Aborts while workers wait for the messages of their jobs.
 globalThis.aborts = async (url) => {
   const onThePage = await expected(url);
-  held = [];
+  delayed = [];
   const controller = new AbortController();
   const loader = await open(url);
-  const begun = got.begin;
+  const begunBefore = received.begin;
   const load = (async () => {
     for await (const tensor of loader.tensors({ signal: controller.signal })) return tensor.name;
   })().catch((reason) => reason);
-  while (got.begin === begun) await pause(5);
+  while (received.begin === begunBefore) await pause(5);
   await pause(50);
   const start = performance.now();
   controller.abort("enough");
   const outcome = await load;
   const ms = performance.now() - start;
   await pause(50);
-  const released = held;
-  held = undefined;
+  const released = delayed;
+  delayed = undefined;
   released.forEach((post) => post());
   loader.close();
-  const before = { ...gave };
+  const before = { ...sent };
   const same = await everything(url) === onThePage;
-  return { outcome, ms, same, dropped: got.drop ?? 0, done: gave.done - (before.done ?? 0) };
+  return { outcome, ms, same, dropped: received.drop ?? 0, done: sent.done - (before.done ?? 0) };
 };
 
 // WebKitGTK has no shared memory: there the page fills every `into`.
@@ -118,13 +118,13 @@ globalThis.shares = async (url) => {
   const [name, hash] = onThePage[0];
   const { byteLength } = (await loader.loadIndex())[0];
   const into = isThere ? new SharedArrayBuffer(byteLength) : new ArrayBuffer(byteLength);
-  const done = gave.done;
+  const done = sent.done;
   const tensor = await loader.loadTensor(name, { into });
   const given = new ArrayBuffer(byteLength);
   const other = await loader.loadTensor(name, { into: given });
   return {
     isThere: tensor.data.buffer === into, same: await sha256(tensor) === hash,
-    byWorkers: gave.done - done === Number(isThere),
+    byWorkers: sent.done - done === Number(isThere),
     isGiven: other.data.buffer === given, sameGiven: await sha256(other) === hash,
   };
 };
@@ -142,7 +142,7 @@ globalThis.digests = async (url) => {
   file.set(bytes, 8 + header.length);
   const right = hex(await crypto.subtle.digest("SHA-256", bytes)), wrong = "0".repeat(64);
   const load = async (digest, fate) => {
-    doomed = fate;
+    nextFailure = fate;
     const loader = await open(file, { digests: { tensors: { large: `sha256:${digest}` } } });
     try {
       const tensor = await loader.loadTensor("large");
@@ -151,9 +151,9 @@ globalThis.digests = async (url) => {
       return `${code} ${tensor}`;
     }
   };
-  const chunks = got.chunk ?? 0;
-  const told = { right: await load(right), wrong: await load(wrong), chunks: got.chunk - chunks };
-  return { ...told, lost: await load(right, "fails"), lostAndWrong: await load(wrong) };
+  const chunks = received.chunk ?? 0;
+  const results = { right: await load(right), wrong: await load(wrong), chunks: received.chunk - chunks };
+  return { ...results, lost: await load(right, "fails"), lostAndWrong: await load(wrong) };
 };
 
 // A loader inside a worker, which starts workers of its own.
@@ -185,7 +185,7 @@ globalThis.nested = async (url) => {
 
 globalThis.refuses = async (url) => {
   const code = (promise) => promise.then(() => "none", ({ code }) => code);
-  const told = { many: await code(open(url, { workers: 17 })), negative: await code(open(url, { workers: -1 })) };
+  const codes = { many: await code(open(url, { workers: 17 })), negative: await code(open(url, { workers: -1 })) };
   WebAssembly.validate = () => false; // as in a browser without SIMD
-  return { ...told, withoutVectors: await code(open(url)) };
+  return { ...codes, withoutVectors: await code(open(url)) };
 };

@@ -17,7 +17,7 @@ fn main() -> Result<()> {
     };
     let mut bindgen = Bindgen::new();
     bindgen.input_path(module).out_name(name.to_str().context("the name is not UTF-8")?).web(true)?.typescript(false);
-    // Without an argument, `init` of the glue fetches the module that lies beside the glue.
+    // Without an argument, `init` of the glue fetches the module next to the glue.
     bindgen.omit_default_module_path(false);
     // After a panic the next `open` gets a new instance of the module.
     bindgen.reset_state_function(true);

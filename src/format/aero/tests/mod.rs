@@ -1,4 +1,4 @@
-//! What the rules say of files that no tool at hand writes. The files of the tools are in `tests/fixtures/`.
+//! Tests with files that the available tools do not write. Files written by tools are in `tests/fixtures/`.
 
 #[cfg(not(miri))]
 mod set;
@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 const PAGE_BYTES: usize = 16 << 10;
 
-/// A file of these chunks: kind, name, content.
+/// Builds a file from chunks, each given as kind, name and content.
 fn file(chunks: &[(&[u8; 4], &str, Vec<u8>)]) -> Vec<u8> {
     let names: String = chunks.iter().map(|(_, name, _)| format!("{name}\0")).collect();
     let toc_bytes = 16 + 80 * chunks.len() as u64;
@@ -52,10 +52,18 @@ fn index(tensors: Value) -> (&'static [u8; 4], &'static str, Vec<u8>) {
 }
 
 fn entry(name: &str, shape: Value, data_off: usize, data_len: usize) -> Value {
-    json!({ "name": name, "dtype": 1, "shape": shape, "shard_id": 0, "data_off": data_off, "data_len": data_len, "flags": 0 })
+    json!({
+        "name": name,
+        "dtype": 1,
+        "shape": shape,
+        "shard_id": 0,
+        "data_off": data_off,
+        "data_len": data_len,
+        "flags": 0,
+    })
 }
 
-/// MessagePack writes bytes as bytes only where it is told to.
+/// Bytes that serialize as the MessagePack type bin; serde serializes an array of `u8` as an array of numbers.
 struct Bin([u8; 32]);
 
 impl Serialize for Bin {
@@ -77,7 +85,7 @@ fn page_hashes(shard: &[u8]) -> (&'static [u8; 4], &'static str, Vec<u8>) {
     (b"PHSH", "weights.shard0.phsh", rmp_serde::to_vec_named(&hashes).unwrap())
 }
 
-/// Some megabytes of weights: a small tensor, then a large one of rows of 1000 bytes, then another small one.
+/// Builds a file of about 3 MB: a small tensor, a large tensor with rows of 1000 bytes, and another small tensor.
 fn paged_file() -> (Vec<u8>, Vec<u8>) {
     let shard: Vec<u8> = (0..3_000_200u32).map(|i| (i ^ i >> 7) as u8).collect();
     let entries = json!([
@@ -102,7 +110,7 @@ async fn rows(loader: &Rc<Loader<MemorySource>>, rows: Range<u64>) -> Result<(Ve
 
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes under Miri")]
-fn a_slice_is_checked_by_its_pages_without_reading_the_rest() {
+fn a_slice_is_verified_by_its_pages_without_reading_the_rest() {
     let (file, shard) = paged_file();
     block_on(async {
         let loader = open(file).await.unwrap();
@@ -117,13 +125,13 @@ fn a_slice_is_checked_by_its_pages_without_reading_the_rest() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes under Miri")]
-fn a_slice_in_a_damaged_page_is_refused_and_others_are_not() {
+fn only_slices_in_a_damaged_page_are_rejected() {
     let (mut file, shard) = paged_file();
     let start = file.windows(1000).position(|window| window == &shard[..1000]).unwrap();
     file[start + 1_510_000] ^= 1;
     block_on(async {
         let loader = open(file).await.unwrap();
-        // The damaged byte is not in these rows, but in a page of theirs.
+        // The damaged byte is not in these rows, but in a page that they share.
         assert_eq!(rows(&loader, 1507..1509).await.map(|_| ()).unwrap_err().kind, ErrorKind::Checksum);
         assert!(rows(&loader, 0..1505).await.is_ok());
         let load =
@@ -155,7 +163,7 @@ fn tensors_that_share_a_page_stream_in_one_read_and_in_order() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes under Miri")]
-fn an_own_digest_spares_the_pages() {
+fn tensors_with_their_own_digest_and_with_pages_are_verified() {
     let shard = vec![1u8; 40_000];
     let mut own = entry("own", json!([5000]), 0, 20_000);
     own["hash_b3"] = blake3::hash(&shard[..20_000]).to_string().into();
@@ -179,7 +187,7 @@ fn parse_file(file: &[u8]) -> Result<Index> {
 }
 
 #[test]
-fn refuses_tensors_outside_their_shard_and_of_other_lengths() {
+fn rejects_tensors_outside_their_shard_and_with_wrong_lengths() {
     let with = |entry: Value| parse_file(&file(&[index(json!([entry])), (b"WTSH", "weights.shard0", vec![0; 100])]));
     assert!(with(entry("t", json!([25]), 0, 100)).is_ok());
     for (shape, data_off, data_len) in [(json!([25]), 1, 100), (json!([24]), 0, 100), (json!([25]), usize::MAX, 100)] {
@@ -192,7 +200,7 @@ fn refuses_tensors_outside_their_shard_and_of_other_lengths() {
 }
 
 #[test]
-fn unknown_dtypes_fields_and_chunks_are_no_reason_to_refuse_a_file() {
+fn accepts_unknown_dtypes_fields_and_chunks() {
     let mut other = entry("t", json!([7]), 0, 100);
     other["dtype"] = 99.into();
     other["vendor"] = json!({ "x": [1] });
@@ -203,17 +211,17 @@ fn unknown_dtypes_fields_and_chunks_are_no_reason_to_refuse_a_file() {
 }
 
 #[test]
-fn refuses_chunks_that_begin_in_the_table_of_contents() {
+fn rejects_chunks_that_begin_in_the_table_of_contents() {
     let mut file = file(&[index(json!([])), (b"WTSH", "weights.shard0", vec![0; 100])]);
     file[96 + 16 + 80 + 8..][..8].copy_from_slice(&100u64.to_le_bytes());
-    assert!(parse_file(&file).unwrap_err().what.contains("inside what comes before"));
+    assert!(parse_file(&file).unwrap_err().what.contains("inside the header"));
 }
 
 proptest! {
-    /// Digests keep random damage out of the index; whoever forges one makes them fit.
+    /// Damages the content before the digests are computed, as a forged file would, so that the digests match.
     #[test]
     #[cfg_attr(miri, ignore = "takes minutes under Miri")]
-    fn whatever_the_chunks_say_nothing_panics(
+    fn damaged_chunks_with_matching_digests_never_panic(
         flips in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..4), which in 0usize..3,
     ) {
         let shard = vec![1u8; 40_000];

@@ -1,4 +1,4 @@
-//! A model in several AERO files, as its set names them.
+//! Tests of models in several AERO files, opened by their AEROSET.
 
 use crate::error::{ErrorKind, Result};
 use crate::loader::{Loader, Options, TensorRequest};
@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 type Files = Vec<(String, Rc<[u8]>)>;
 
-/// The files of the fixture, the manifest of this name first.
+/// Reads the files of the fixture, with the manifest of this name first.
 fn files(manifest: &str) -> Files {
     let folder = crate::testing::corpus::root().join("aero/set");
     let names = [manifest, "part-000.aero", "part-001.aero", "part-002.aero", "index.aero"];
@@ -28,7 +28,7 @@ async fn open(files: Files) -> Result<Rc<Loader<MemorySource>>> {
 }
 
 #[test]
-fn one_tensor_takes_the_set_its_index_and_its_file() {
+fn loading_one_tensor_requests_the_set_the_index_and_one_file() {
     block_on(async {
         let loader = open(files("model.aeroset.json")).await.unwrap();
         loader.load_tensor("blk.4.w", TensorRequest::default(), Rc::new(())).await.unwrap();
@@ -37,7 +37,7 @@ fn one_tensor_takes_the_set_its_index_and_its_file() {
 }
 
 #[test]
-fn files_below_a_base_url_come_from_there() {
+fn files_below_a_base_url_are_read_from_it() {
     let mut files = files("model.v02.aeroset.json");
     for (name, _) in files.iter_mut().skip(1) {
         *name = format!("http://127.0.0.1:0/models/x/{name}");
@@ -50,7 +50,7 @@ fn files_below_a_base_url_come_from_there() {
 }
 
 #[test]
-fn files_that_were_fetched_before_need_no_url() {
+fn files_that_are_already_local_need_no_url() {
     block_on(async {
         let loader = open(files("model.v02.aeroset.json")).await.unwrap();
         assert_eq!(loader.load_index().await.unwrap().len(), 7);
@@ -71,7 +71,7 @@ fn a_byte_that_no_chunk_covers_fails_the_digest_of_the_file() {
 }
 
 #[test]
-fn refuses_a_set_that_does_not_fit_its_index() {
+fn rejects_a_set_that_does_not_match_its_index() {
     let mut files = files("model.aeroset.json");
     change(&mut files, "model.aeroset.json", |bytes| {
         let text = String::from_utf8(bytes.clone()).unwrap();
@@ -85,13 +85,13 @@ fn refuses_a_set_that_does_not_fit_its_index() {
 }
 
 #[test]
-fn a_file_that_only_lists_tensors_stands_for_none() {
+fn an_index_file_alone_has_no_tensors() {
     let mut files = files("model.aeroset.json");
     let index = Rc::clone(&files[4].1);
     block_on(async {
         let alone = open(vec![("index.aero".to_owned(), Rc::clone(&index))]).await.unwrap();
         assert!(alone.load_index().await.unwrap().is_empty());
-        // Where a part should hold tensors, such a file is refused.
+        // A part that should hold tensors must not be an index file.
         change(&mut files, "part-000.aero", |bytes| *bytes = index.to_vec());
         change(&mut files, "model.aeroset.json", |bytes| {
             let text = String::from_utf8(bytes.clone()).unwrap().replace("3136", "637");

@@ -1,4 +1,4 @@
-//! All chunks of a file, from what is known of its tensors and, in the end, their digests.
+//! Builds all chunks of a file from its tensors and their digests.
 
 use super::head::{Chunk, shard_name};
 use super::index::{self, Entry};
@@ -11,19 +11,19 @@ use crate::format::aero::toc::VERSION;
 use crate::index::Tensor;
 use serde_json::{Map, Value, json};
 
-/// What a file of tensors holds.
+/// The contents of a file of tensors.
 pub(super) struct Contents<'a> {
     about: &'a About,
     tensors: &'a [Tensor],
     pub(super) layout: Layout,
     quantization: Quantization,
-    /// Whether it is the first file of the model.
+    /// Whether this is the first file of the model.
     is_first: bool,
-    /// Whether tensors have a digest of their own.
+    /// Whether each tensor has its own digest.
     pub(super) has_digests: bool,
 }
 
-/// The digests of what lies behind the head.
+/// The digests of the data after the head.
 #[derive(Default)]
 pub(super) struct Digests {
     pub(super) tensors: Vec<[u8; 32]>,
@@ -48,7 +48,7 @@ impl<'a> Contents<'a> {
         Ok(Contents { about, tensors, layout, quantization, is_first, has_digests })
     }
 
-    /// Digests of zeros: chunks are as long with them as with the right ones.
+    /// Returns digests of zeros. Chunks with them have the same length as with the real digests.
     pub(super) fn unknown_digests(&self) -> Digests {
         let of_shard = |pages| ShardDigests { whole: [0; 32], pages: vec![[0; 32]; pages as usize] };
         let shards = self.layout.shards.iter().map(|shard| of_shard(shard.pages()));
@@ -83,7 +83,7 @@ impl<'a> Contents<'a> {
     }
 }
 
-/// MMSG: the chunks by what they are for, in the order of the table of contents.
+/// MMSG: the role of each chunk, in the order of the table of contents.
 pub(super) fn manifest(model: Option<&Map<String, Value>>, layout: &Layout) -> Vec<u8> {
     let fixed = [("control_integrity", "IHSH"), ("json", "MJSN"), ("manifest", "MMSG"), ("tensors", "TIDX")];
     let mut roles: Vec<_> = fixed.map(|(role, kind)| (role, kind, None)).to_vec();
@@ -119,7 +119,7 @@ pub(super) fn manifest(model: Option<&Map<String, Value>>, layout: &Layout) -> V
     packer.into_bytes()
 }
 
-/// AIP-0002, "Payload".
+/// PHSH (AIP-0002, "Payload").
 fn page_hashes(shard: usize, pages: &[[u8; 32]]) -> Vec<u8> {
     let mut packer = Packer::default();
     packer.map(3);

@@ -1,4 +1,5 @@
-//! One AERO file: tensors one after another, digested as they go by, then the head in the room that was left for it.
+//! Writes one AERO file: the tensors in order, digested while they are written, then the head in the space that was
+//! reserved for it.
 
 use super::contents::{Contents, Digests, ShardDigests};
 use super::head::Head;
@@ -15,26 +16,26 @@ pub(super) struct AeroFile<'a> {
     alignment: u64,
     shard_starts: Vec<u64>,
     digests: Digests,
-    /// Of the shard that the last tensor is in.
+    /// The digests of the shard that contains the last tensor.
     hasher: ShardHasher,
 }
 
 impl<'a> AeroFile<'a> {
     pub(super) fn begin(mut file: PartialFile, contents: Contents<'a>, alignment: u64) -> Result<Self> {
         let Head { bytes, shard_starts } = Head::new(contents.chunks(&contents.unknown_digests())?, alignment);
-        file.leave_head(bytes.len() as u64)?;
+        file.reserve_head(bytes.len() as u64)?;
         let (digests, hasher) = (Digests::default(), ShardHasher::default());
         Ok(AeroFile { file, contents, alignment, shard_starts, digests, hasher })
     }
 
-    /// Goes to where a tensor begins. What is skipped in a shard is a part of it.
-    fn go_to(&mut self, place: Place) -> Result<()> {
+    /// Pads the file up to the start of a tensor. Padding inside a shard counts as part of the shard.
+    fn pad_to(&mut self, place: Place) -> Result<()> {
         if place.shard != self.digests.shards.len() {
             self.digests.shards.push(std::mem::take(&mut self.hasher).finish());
         }
-        let unplanned = || Error::new(ErrorKind::Internal, "a tensor does not lie where it was planned");
-        let shard_start = self.shard_starts.get(place.shard).ok_or_else(unplanned)?;
-        let gap = (shard_start + place.offset).checked_sub(self.file.position()).ok_or_else(unplanned)?;
+        let layout_mismatch = || Error::new(ErrorKind::Internal, "a tensor is not at its planned position");
+        let shard_start = self.shard_starts.get(place.shard).ok_or_else(layout_mismatch)?;
+        let gap = (shard_start + place.offset).checked_sub(self.file.position()).ok_or_else(layout_mismatch)?;
         let zeros = vec![0; gap as usize]; // less than the alignment
         if place.offset > 0 {
             self.hasher.update(&zeros);
@@ -45,9 +46,9 @@ impl<'a> AeroFile<'a> {
 
 impl TensorFile for AeroFile<'_> {
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
-        let unplanned = || Error::new(ErrorKind::Internal, "more tensors are written than were planned");
-        let place = *self.contents.layout.places.get(self.digests.tensors.len()).ok_or_else(unplanned)?;
-        self.go_to(place)?;
+        let layout_mismatch = || Error::new(ErrorKind::Internal, "more tensors were written than planned");
+        let place = *self.contents.layout.places.get(self.digests.tensors.len()).ok_or_else(layout_mismatch)?;
+        self.pad_to(place)?;
         let start = self.file.position();
         let mut digest = self.contents.has_digests.then(blake3::Hasher::new);
         let AeroFile { file, hasher, .. } = self;
@@ -77,7 +78,7 @@ impl TensorFile for AeroFile<'_> {
     }
 }
 
-/// Digests a shard and its pages as their bytes go by.
+/// Computes the digests of a shard and its pages incrementally.
 #[derive(Default)]
 struct ShardHasher {
     whole: blake3::Hasher,
@@ -89,9 +90,9 @@ impl ShardHasher {
     fn update(&mut self, mut bytes: &[u8]) {
         self.whole.update(bytes);
         while !bytes.is_empty() {
-            let left = (PAGE_BYTES - self.page.count()).min(bytes.len() as u64);
-            let (taken, rest) = bytes.split_at(left as usize);
-            self.page.update(taken);
+            let page_remainder = (PAGE_BYTES - self.page.count()).min(bytes.len() as u64);
+            let (page_bytes, rest) = bytes.split_at(page_remainder as usize);
+            self.page.update(page_bytes);
             if self.page.count() == PAGE_BYTES {
                 self.end_page();
             }

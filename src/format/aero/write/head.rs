@@ -1,4 +1,4 @@
-//! What a file has before its shards: the header, the table of contents, the names, and the chunks that are short.
+//! Builds the head of a file: the header, the table of contents, the names, and all chunks except the shards.
 
 use super::msgpack::Packer;
 use crate::format::aero::toc::{ENTRY_BYTES, HEADER_BYTES, MAGIC, TOC_HEADER_BYTES, VERSION};
@@ -8,20 +8,20 @@ const MMAP_CRITICAL: u32 = 2;
 const INDEX: u32 = 4;
 const OPTIONAL: u32 = 8;
 
-/// Chunks begin at multiples of this.
+/// The alignment of chunks.
 const CHUNK_ALIGNMENT: u64 = 16;
 
-/// AIP-0001's writer fills the chunk up to this length with NULs, and readers know it so.
+/// The length of the chunk IHSH. AIP-0001's writer pads it with NULs to this length, and readers expect it.
 const CONTROL_BYTES: usize = 256;
 
-/// A chunk, as the table of contents lists it.
+/// A chunk and its entry in the table of contents.
 pub(super) struct Chunk {
     kind: [u8; 4],
     flags: u32,
     name: String,
     length: u64,
     blake3: [u8; 32],
-    /// `None` for a shard: it lies behind the head.
+    /// `None` for a shard, which follows the head.
     content: Option<Vec<u8>>,
 }
 
@@ -65,12 +65,12 @@ pub(super) fn shard_name(number: usize) -> String {
 /// The bytes of a file before its shards.
 pub(super) struct Head {
     pub(super) bytes: Vec<u8>,
-    /// Where the shards begin.
+    /// The offsets of the shards.
     pub(super) shard_starts: Vec<u64>,
 }
 
 impl Head {
-    /// Puts the chunks one after another, the shards last, behind the digest of all that comes before them (IHSH).
+    /// Lays out the chunks in order, the shards last, after the chunk IHSH with the digest of the control data.
     pub(super) fn new(chunks: Vec<Chunk>, alignment: u64) -> Self {
         let uuid = uuid(&chunks);
         let mut chunks = chunks;
@@ -102,13 +102,13 @@ impl Head {
     }
 }
 
-/// What IHSH covers.
+/// The control data, which the digest in IHSH covers.
 struct Control {
     uuid: [u8; 16],
-    /// Each with a NUL behind it.
+    /// The names, each terminated by a NUL.
     names: String,
     chunks: Vec<Chunk>,
-    /// Of the chunks.
+    /// The offsets of the chunks.
     offsets: Vec<u64>,
 }
 
@@ -127,12 +127,12 @@ impl Control {
         TOC_HEADER_BYTES + ENTRY_BYTES * self.chunks.len() as u64
     }
 
-    /// With the zeros that fill the string table up.
+    /// The size of the string table, including its padding.
     fn names_bytes(&self) -> u64 {
         (self.names.len() as u64).next_multiple_of(8)
     }
 
-    /// Where the chunks may begin.
+    /// The end of the control data: the first offset at which a chunk may begin.
     fn end(&self) -> u64 {
         (HEADER_BYTES + self.toc_bytes() + self.names_bytes()).next_multiple_of(CHUNK_ALIGNMENT)
     }
@@ -167,7 +167,7 @@ impl Control {
     }
 }
 
-/// A UUID of version 8, which is made of what one likes (RFC 9562): here of the digests of all chunks.
+/// Returns a UUID of version 8, whose content is application-defined (RFC 9562): here the digests of all chunks.
 fn uuid(chunks: &[Chunk]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     for chunk in chunks {
@@ -180,7 +180,7 @@ fn uuid(chunks: &[Chunk]) -> [u8; 16] {
     uuid
 }
 
-/// AIP-0001, "Payload".
+/// IHSH (AIP-0001, "Payload").
 fn control_integrity(end: u64, digest: &[u8; 32]) -> Vec<u8> {
     let mut packer = Packer::default();
     packer.map(3);

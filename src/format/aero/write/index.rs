@@ -1,4 +1,4 @@
-//! TIDX: what the tensors are and where they lie.
+//! Writes TIDX: the tensors and their positions.
 
 use super::layout::Place;
 use super::msgpack::Packer;
@@ -7,20 +7,20 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::aero::tensors::{PACKED, dtype_code, ggml_type};
 use crate::index::{Digest, Tensor};
 
-/// One tensor of the list.
+/// One entry of TIDX.
 pub(super) struct Entry<'a> {
     pub(super) tensor: &'a Tensor,
-    /// Counted over the files of a set in its index, otherwise from 0 in each file.
+    /// Numbered across all files in the index of a set, otherwise from 0 in each file.
     pub(super) shard_id: u64,
     pub(super) place: Place,
     pub(super) packing: &'a Packing,
-    /// BLAKE3 of the tensor's data, if it is to have one.
+    /// BLAKE3 of the tensor's data, if it is written.
     pub(super) digest: Option<[u8; 32]>,
     /// Whether the shape is written with the innermost dimension first.
     pub(super) is_reversed: bool,
 }
 
-/// The chunk of these tensors.
+/// Encodes the content of TIDX.
 pub(super) fn pack<'a>(entries: impl ExactSizeIterator<Item = Entry<'a>>) -> Result<Vec<u8>> {
     let mut packer = Packer::default();
     packer.map(1);
@@ -32,7 +32,7 @@ pub(super) fn pack<'a>(entries: impl ExactSizeIterator<Item = Entry<'a>>) -> Res
     Ok(packer.into_bytes())
 }
 
-/// The code of the tensor's dtype, if AERO has one.
+/// Returns the code of the tensor's dtype, if AERO has one.
 pub(super) fn code(tensor: &Tensor) -> Option<u16> {
     let is_packed = ggml_type(&tensor.dtype).is_some() || tensor.dtype.name() == "packed";
     dtype_code(&tensor.dtype).or(is_packed.then_some(PACKED))
@@ -41,13 +41,13 @@ pub(super) fn code(tensor: &Tensor) -> Option<u16> {
 impl Entry<'_> {
     pub(super) fn pack(&self, packer: &mut Packer) -> Result<()> {
         let Entry { tensor, place, packing, .. } = self;
-        let unplanned = || Error::new(ErrorKind::Internal, "a tensor was to be written that AERO cannot hold");
+        let unsupported = || Error::new(ErrorKind::Internal, "AERO cannot store this tensor");
         let optional = [packing.id.is_some(), packing.params.is_some(), self.digest.is_some()];
-        packer.map(7 + optional.iter().filter(|is_there| **is_there).count());
+        packer.map(7 + optional.iter().filter(|is_present| **is_present).count());
         packer.text("name");
         packer.text(&tensor.name);
         packer.text("dtype");
-        packer.uint(code(tensor).ok_or_else(unplanned)?.into());
+        packer.uint(code(tensor).ok_or_else(unsupported)?.into());
         packer.text("shape");
         packer.array(tensor.shape.len());
         if self.is_reversed {

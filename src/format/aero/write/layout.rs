@@ -1,29 +1,29 @@
-//! Where tensors lie: in which shard of a file, and where in it.
+//! The layout of tensors: the shard of each tensor, and its offset in the shard.
 
 use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 
-/// A shard ends before the tensor that would make it longer than this, which is what the format's tools do.
+/// A shard ends before the tensor that would make it longer than this. The format's tools do the same.
 pub(super) const MAX_SHARD_BYTES: u64 = 2 << 30;
 
-/// What a slice of a tensor costs at most beside its own bytes, once at each end; the digests of a shard of
-/// [`MAX_SHARD_BYTES`] come to 70 kB.
+/// The page size. Verifying a slice of a tensor reads at most one additional page at each end; the page digests of a
+/// shard of [`MAX_SHARD_BYTES`] take 70 kB.
 pub(super) const PAGE_BYTES: u64 = 1 << 20;
 
-/// Where the tensors of a file lie.
+/// The places of the tensors of a file, and its shards.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Layout {
-    /// In the order of the tensors.
+    /// The places in the order of the tensors.
     pub(super) places: Vec<Place>,
     pub(super) shards: Vec<Shard>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Place {
-    /// Counted from 0 in the file.
+    /// The number of the shard, from 0 in each file.
     pub(super) shard: usize,
-    /// From the shard's start.
+    /// The offset from the start of the shard.
     pub(super) offset: u64,
     pub(super) length: u64,
 }
@@ -31,7 +31,7 @@ pub(super) struct Place {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shard {
     pub(super) length: u64,
-    /// How many tensors lie in it.
+    /// The number of tensors in the shard.
     pub(super) tensors: usize,
 }
 
@@ -46,7 +46,7 @@ impl Layout {
         for length in lengths {
             let length = length?;
             let number = layout.shards.len();
-            match layout.shards.last_mut().and_then(|shard| Some((behind(shard, length, alignment)?, shard))) {
+            match layout.shards.last_mut().and_then(|shard| Some((next_offset(shard, length, alignment)?, shard))) {
                 Some((offset, shard)) if offset + length <= max_shard => {
                     *shard = Shard { length: offset + length, tensors: shard.tensors + 1 };
                     layout.places.push(Place { shard: number - 1, offset, length });
@@ -61,8 +61,8 @@ impl Layout {
     }
 }
 
-/// Where in the shard another tensor would begin; `None` where it would end beyond 64 bits.
-fn behind(shard: &Shard, length: u64, alignment: u64) -> Option<u64> {
+/// Returns the offset in the shard of the next tensor, or `None` if its end would overflow u64.
+fn next_offset(shard: &Shard, length: u64, alignment: u64) -> Option<u64> {
     let offset = shard.length.checked_next_multiple_of(alignment)?;
     offset.checked_add(length).map(|_| offset)
 }
@@ -73,10 +73,10 @@ impl Shard {
     }
 }
 
-/// The length of a tensor's data in bytes. Packed tensors of no known type are as long as they were.
+/// The length of a tensor's data in bytes. Packed tensors of an unknown type keep their stored length.
 pub(super) fn stored_length(tensor: &Tensor) -> Result<u64> {
     let byte_length = tensor.dtype.byte_length(element_count(&tensor.shape)?)?.or(tensor.byte_length());
-    byte_length.ok_or_else(|| Error::new(ErrorKind::Unsupported, "its file does not say how long it is"))
+    byte_length.ok_or_else(|| Error::new(ErrorKind::Unsupported, "its file does not state its length"))
 }
 
 #[cfg(test)]
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shard_ends_before_the_tensor_that_would_be_too_much() {
+    fn a_shard_ends_before_the_tensor_that_would_exceed_the_limit() {
         let layout = |lengths: &[u64], alignment| {
             let layout =
                 Layout::of_lengths(lengths.iter().map(|length| Ok(*length)), alignment, 100).unwrap_or_default();
@@ -93,7 +93,7 @@ mod tests {
         };
         assert_eq!(layout(&[60, 40, 1], 1), (vec![(0, 0), (0, 60), (1, 0)], vec![(100, 2), (1, 1)]));
         assert_eq!(layout(&[60, 40], 64), (vec![(0, 0), (1, 0)], vec![(60, 1), (40, 1)]));
-        // One that is too long alone has a shard for itself; empty ones take no room.
+        // A tensor longer than the limit gets its own shard; empty tensors take no space.
         assert_eq!(layout(&[0, 300, 0, 5], 16), (vec![(0, 0), (1, 0), (2, 0), (2, 0)], vec![(0, 1), (300, 1), (5, 2)]));
         assert_eq!(layout(&[u64::MAX, u64::MAX], 64).1, [(u64::MAX, 1), (u64::MAX, 1)]);
         assert_eq!(layout(&[], 64), (vec![], vec![]));

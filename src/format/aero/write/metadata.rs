@@ -1,4 +1,4 @@
-//! What an AERO file says of the model: MJSN, and `model` of the manifest.
+//! The metadata of an AERO file: MJSN, and `model` in the manifest.
 
 use crate::codec::digest::from_hex;
 use crate::error::{Error, ErrorKind, Result};
@@ -7,17 +7,18 @@ use crate::output::metadata;
 use crate::output::writer::Settings;
 use serde_json::{Map, Value, json};
 
-/// Under which key of MJSN descriptors of packed tensors stand.
+/// The key in MJSN of the descriptors of packed tensors.
 pub(super) const DESCRIPTORS_KEY: &str = "quant_descriptors";
 
-/// Says in MJSN what the file was made of. If that is `gguf`, shapes have the innermost dimension first.
+/// The key in MJSN of the format that the file was converted from. If it is `gguf`, shapes have the innermost dimension
+/// first.
 const SOURCE_FORMAT_KEY: &str = "source_format";
 
-/// What is said of the model.
+/// The metadata of the model.
 pub(super) struct About {
-    /// For MJSN.
+    /// The content of MJSN.
     pub(super) metadata: Metadata,
-    /// For the manifest: `name` and `architecture`, as far as they are known.
+    /// The entry `model` of the manifest: `name` and `architecture`, if known.
     pub(super) model: Option<Map<String, Value>>,
 }
 
@@ -26,14 +27,14 @@ impl About {
         let mut metadata = metadata::join(settings);
         metadata.retain(|key, value| settings.given.contains_key(key) || !is_identity(key, value));
         let model = match metadata.get("model") {
-            Some(Value::Object(_)) => metadata.shift_remove("model"), // out of a manifest; read, it is there again
+            Some(Value::Object(_)) => metadata.shift_remove("model"), // returns to the manifest
             _ => None,
         };
         let model = model.and_then(|model| model.as_object().cloned()).or_else(|| named_model(&metadata));
         About { metadata, model }
     }
 
-    /// MJSN of a file: everything in the first one, in the others only what tells how tensors are to be read.
+    /// Encodes MJSN: all metadata in the first file, in the others only the entries that are needed to read tensors.
     pub(super) fn json(&self, is_whole: bool, descriptors: &[Value]) -> Result<Vec<u8>> {
         let is_wanted = |key: &str| is_whole || key == SOURCE_FORMAT_KEY;
         let wanted = self.metadata.iter().filter(|(key, _)| is_wanted(key));
@@ -49,7 +50,7 @@ impl About {
         self.metadata.get(SOURCE_FORMAT_KEY).and_then(Value::as_str) == Some("gguf")
     }
 
-    /// `model` of a set, whose tools print both.
+    /// Returns `model` of a set. The format's tools print both the name and the architecture, so both are always set.
     pub(super) fn model_of_set(&self) -> Value {
         let mut model = json!({ "name": "unknown", "architecture": "unknown" });
         if let Some(object) = model.as_object_mut() {
@@ -59,12 +60,12 @@ impl About {
     }
 }
 
-/// The UUID of a file, which readers list with its metadata: another file has another one.
+/// Whether an entry is the UUID of the source file, which readers list with the metadata. Every file has its own UUID.
 fn is_identity(key: &str, value: &Value) -> bool {
     key == "uuid" && value.as_str().and_then(from_hex::<16>).is_some()
 }
 
-/// What the model is called, by the keys of AERO's tools, of GGUF, and of configurations.
+/// Finds the model's name and architecture under the keys of AERO's tools, of GGUF, and of configurations.
 fn named_model(metadata: &Metadata) -> Option<Map<String, Value>> {
     let names = [
         ("name", ["model_name", "general.name", "name"]),
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_identity_of_another_file_is_left_behind() {
+    fn the_uuid_of_the_source_file_is_dropped() {
         let uuid = "00112233445566778899aabbccddeeff";
         assert_eq!(about(json!({}), json!({ "uuid": uuid, "a": 1 })).0, json!({ "a": 1 }));
         assert_eq!(about(json!({ "uuid": uuid }), json!({})).0, json!({ "uuid": uuid }));
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifest_names_the_model_as_far_as_it_has_a_name() {
+    fn the_manifest_has_the_name_and_architecture_if_known() {
         let model = |source| about(json!({}), source).1;
         assert_eq!(model(json!({ "general.name": "x" })), json!({ "name": "x" }));
         assert_eq!(model(json!({ "name": 3, "model_type": "bert" })), json!({ "architecture": "bert" }));

@@ -1,24 +1,24 @@
 //! Writes AERO 0.1, and AEROSET for a model in several files.
 //!
-//! Of what the specification leaves open:
-//! - Tensors begin at multiples of 64 bytes, in their shard and in the file, unless the caller wants it otherwise; the
-//!   format's own tools leave no gaps (`--align 1`).
-//! - A shard (WTSH) ends before the tensor that would make it longer than 2 GiB: no limit of the format, but what its
-//!   tools do, one of which maps a shard whole.
-//! - All chunks but the shards come first, in this order: IHSH, MJSN, MMSG, TIDX, then PHSH. Their lengths are known
-//!   before the first tensor is read, since digests have a fixed length; so the tensors stream, and this head is
-//!   written last. PHSH lies before the shard that it is for, so that whoever reads a file from its start can check
-//!   pages as they come. For the same reason none of them is compressed, as all of them may be stored raw: how long a
-//!   chunk with digests becomes under Zstandard is known only when they are.
-//! - IHSH and PHSH, which are optional, are always there, but for a shard without bytes: the tools refuse an empty
-//!   list of pages. `hash_b3` is left out if no digest of tensors is wanted.
-//! - The UUID is made of the digests of the chunks: the same content has the same one.
-//! - Tensors in blocks of ggml are packed tensors, as the converter of GGUF writes them: `quant_params` names the type,
-//!   and `quant_descriptors` stand in MJSN. Shapes are row-major, except where the metadata says that the source was
-//!   GGUF: readers, ours too, then expect the innermost dimension first.
-//! - `model` of the manifest MMSG comes out of the metadata, if it says something there, and is read as metadata again.
-//! - In a set, shards are numbered over all files in the set and its index, but from 0 in each file, as the tools do.
-//!   The first file has all of the metadata. The index has no `hash_b3`: the files have them.
+//! The specification leaves these choices to the writer:
+//! - Tensors begin at multiples of 64 bytes, in their shard and in the file, unless the caller chooses another
+//!   alignment; the format's own tools leave no gaps (`--align 1`).
+//! - A shard (WTSH) ends before the tensor that would make it longer than 2 GiB. The format has no such limit, but its
+//!   tools do the same, and one of them maps a shard whole.
+//! - All chunks except the shards come first, in this order: IHSH, MJSN, MMSG, TIDX, then PHSH. Their lengths are known
+//!   before the first tensor is read, because digests have a fixed length. Tensors are therefore streamed, and this
+//!   head is written last. PHSH precedes its shard, so that a reader that streams a file from its start can verify
+//!   each page when it arrives. These chunks are not compressed: the compressed length of a chunk with digests is known
+//!   only when the digests are.
+//! - The optional chunks IHSH and PHSH are always written, except PHSH of an empty shard: the tools reject an empty
+//!   list of pages. `hash_b3` is omitted if tensor digests are disabled.
+//! - The UUID is derived from the digests of the chunks: the same content has the same UUID.
+//! - Tensors in ggml blocks are packed tensors, as the GGUF converter writes them: `quant_params` names the type, and
+//!   MJSN contains `quant_descriptors`. Shapes are row-major, except if the metadata names GGUF as the source: readers,
+//!   including this crate, then expect the innermost dimension first.
+//! - `model` of the manifest MMSG is taken from the metadata, if present, and is read as metadata again.
+//! - In a set, the manifest and the index number shards across all files, and each file from 0, as the tools do. The
+//!   first file has all of the metadata. The index has no `hash_b3`, because the files have it.
 
 mod contents;
 mod file;
@@ -33,7 +33,7 @@ mod target;
 
 use crate::output::writer::{DigestAlgorithm, Writer};
 
-/// How the format is written.
+/// The writer of the format.
 pub(super) const WRITER: Writer = Writer {
     compressions: &[],
     digests: &[DigestAlgorithm::Blake3],

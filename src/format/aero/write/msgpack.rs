@@ -1,11 +1,11 @@
-//! MessagePack, written into memory.
+//! Encodes MessagePack in memory.
 
 use rmp::encode::{self, ByteBuf};
 use serde_json::Value;
 
-/// Writes one value after another. Maps and arrays are as long as was said at their start.
+/// Encodes values one after another. The caller writes as many entries as it declared at the start of a map or array.
 ///
-/// What is written is part of a chunk, which is far shorter than 4 GiB, the most that a length can say.
+/// The output is part of a chunk, which is far shorter than 4 GiB, the maximum length in MessagePack.
 #[derive(Default)]
 pub(super) struct Packer(ByteBuf);
 
@@ -22,7 +22,7 @@ impl Packer {
         let Ok(()) = encode::write_str(&mut self.0, text);
     }
 
-    /// An integer without a sign, in as few bytes as it takes.
+    /// Writes an unsigned integer in the shortest encoding.
     pub(super) fn uint(&mut self, number: u64) {
         let Ok(_) = encode::write_uint(&mut self.0, number);
     }
@@ -74,7 +74,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn writes_what_the_specification_of_messagepack_shows() {
+    fn matches_the_examples_of_the_messagepack_specification() {
         let mut packer = Packer::default();
         packer.value(&json!({ "compact": true, "schema": [0, -1, 1.5, null, 300] }));
         packer.bytes(&[7, 8]);

@@ -1,23 +1,23 @@
-//! How tensors are packed: in TIDX the number of a descriptor and parameters, in MJSN the descriptors.
+//! The quantization of tensors: descriptor numbers and parameters in TIDX, descriptors in MJSN.
 
 use super::metadata::DESCRIPTORS_KEY;
 use crate::format::aero::tensors::ggml_type;
 use crate::index::{Metadata, Tensor};
 use serde_json::{Value, json};
 
-/// The attributes of a tensor that AERO has a place for.
+/// The tensor attributes that AERO can store.
 pub(super) const ATTRIBUTES: [&str; 3] = ["quant_id", "quant_descriptor", "quant_params"];
 
-/// What is said of the tensors of a file.
+/// The quantization of the tensors of a file.
 #[derive(Default)]
 pub(super) struct Quantization {
-    /// Each has an `id`: its number in this list, unless the source had it otherwise.
+    /// The descriptors. The `id` of each is its number in this list, unless the source has another `id`.
     pub(super) descriptors: Vec<Value>,
-    /// In the order of the tensors.
+    /// The packing of each tensor, in the order of the tensors.
     pub(super) tensors: Vec<Packing>,
 }
 
-/// How one tensor is packed; neither is there for most.
+/// The packing of one tensor. Most tensors have neither field.
 #[derive(Default)]
 pub(super) struct Packing {
     pub(super) id: Option<u64>,
@@ -25,7 +25,7 @@ pub(super) struct Packing {
 }
 
 impl Quantization {
-    /// The source's descriptors, and those that the tensors need beside them.
+    /// Collects the source's descriptors and the additional ones that the tensors need.
     pub(super) fn of<'t>(tensors: impl Iterator<Item = &'t Tensor>, metadata: &Metadata) -> Self {
         let known = metadata.get(DESCRIPTORS_KEY).and_then(Value::as_array).cloned().unwrap_or_default();
         let mut quantization = Quantization { descriptors: known, tensors: Vec::new() };
@@ -39,7 +39,7 @@ impl Quantization {
     fn packing(&mut self, tensor: &Tensor) -> Packing {
         let [id, descriptor, params] = ATTRIBUTES.map(|key| tensor.attributes.get(key));
         match ggml_type(&tensor.dtype) {
-            // Not from AERO, or cast since it was read.
+            // The tensor does not come from AERO, or was cast after it was read.
             Some(number) if params.and_then(|params| params.get("ggml_type")) != Some(&number.into()) => {
                 let params = json!({ "ggml_type": number });
                 let name = tensor.dtype.name();
@@ -48,18 +48,18 @@ impl Quantization {
             }
             _ => {
                 let id = id.and_then(Value::as_u64);
-                let is_as_it_was = descriptor.is_none_or(|descriptor| self.descriptors.contains(descriptor));
-                let id = if is_as_it_was { id } else { descriptor.map(|descriptor| self.id_of(descriptor)) };
+                let is_unchanged = descriptor.is_none_or(|descriptor| self.descriptors.contains(descriptor));
+                let id = if is_unchanged { id } else { descriptor.map(|descriptor| self.id_of(descriptor)) };
                 Packing { id, params: params.cloned() }
             }
         }
     }
 
-    /// The number of this descriptor, which is added unless one like it is there.
+    /// Returns the number of a descriptor, and adds the descriptor if the list has no equivalent one.
     fn id_of(&mut self, wanted: &Value) -> u64 {
         let id_of = |descriptor: &Value| descriptor.get("id").and_then(Value::as_u64);
-        let is_alike = |known: &&Value| ["codec", "params"].iter().all(|key| known.get(*key) == wanted.get(*key));
-        if let Some(id) = self.descriptors.iter().find(is_alike).and_then(id_of) {
+        let is_equivalent = |known: &&Value| ["codec", "params"].iter().all(|key| known.get(*key) == wanted.get(*key));
+        if let Some(id) = self.descriptors.iter().find(is_equivalent).and_then(id_of) {
             return id;
         }
         let is_taken = |id: &u64| self.descriptors.iter().any(|known| id_of(known) == Some(*id));
@@ -96,14 +96,14 @@ mod tests {
     }
 
     #[test]
-    fn each_type_of_blocks_has_one_descriptor_and_plain_tensors_have_none() {
+    fn each_block_type_has_one_descriptor_and_other_tensors_have_none() {
         let tensors = [Dtype::Q8_0, Dtype::F32, Dtype::Q4_K, Dtype::Q8_0].map(|dtype| tensor(dtype, json!({})));
         let descriptors = vec![descriptor(0, "Q8_0", 8), descriptor(1, "Q4_K", 12)];
         assert_eq!(of(&tensors, json!([])), (vec![Some(0), None, Some(1), Some(0)], descriptors));
     }
 
     #[test]
-    fn what_was_read_stays_as_it_was() {
+    fn descriptors_of_the_source_are_kept() {
         let own = descriptor(7, "mine", 8);
         let attributes = json!({ "quant_id": 7, "quant_descriptor": own, "quant_params": { "ggml_type": 8 } });
         let vendor = json!({ "quant_id": 3, "quant_params": { "bits": 3 } });
@@ -111,10 +111,13 @@ mod tests {
         assert_eq!(of(&tensors, json!([own])), (vec![Some(7), Some(3)], vec![own]));
     }
 
-    /// The files of a set have lists of their own, which become one.
+    /// Each file of a set has its own list of descriptors; conversion merges the lists.
     #[test]
-    fn descriptors_of_several_lists_get_numbers_of_their_own() {
-        let attributes = |name, number| json!({ "quant_id": 0, "quant_descriptor": descriptor(0, name, number), "quant_params": { "ggml_type": number } });
+    fn merged_descriptor_lists_get_distinct_ids() {
+        let attributes = |name, number| {
+            let descriptor = descriptor(0, name, number);
+            json!({ "quant_id": 0, "quant_descriptor": descriptor, "quant_params": { "ggml_type": number } })
+        };
         let tensors = [
             tensor(Dtype::Q8_0, attributes("Q8_0", 8)),
             tensor(Dtype::Q4_K, attributes("Q4_K", 12)),

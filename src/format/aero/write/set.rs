@@ -1,4 +1,4 @@
-//! AEROSET: a model in several files, a file that lists the tensors of all of them, and the document that names them.
+//! Writes AEROSET: a model in several files, an index file with the tensors of all of them, and a manifest.
 
 use super::contents;
 use super::head::{Chunk, Head};
@@ -16,22 +16,22 @@ use crate::output::target::{Place, Shard, Sharded};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// What a shard adds to the head beside its pages: two entries of the table of contents, their names, their places in
-/// the manifest, and what aligns them.
+/// The size that a shard adds to the head in addition to its page digests: two entries of the table of contents, their
+/// names, their entries in the manifest, and padding.
 const SHARD_BYTES: u64 = 512;
 
-/// How the names of the files end that are not files of tensors.
+/// The file name suffixes of the manifest and the index file.
 const SET: &str = "aeroset.json";
 const INDEX: &str = "index.aero";
 
-/// A digest of a page, as MessagePack.
+/// The size of a page digest in MessagePack.
 const PAGE_DIGEST_BYTES: u64 = 34;
 
 impl Sharded for Aero {
     fn file_bytes(&self, size: &FileSize) -> u64 {
         let shards = match size.data {
             0..=MAX_SHARD_BYTES => 1,
-            // Two that follow on each other are longer than one may be, but for what aligns their tensors.
+            // Two consecutive shards together exceed the maximum length of one, apart from padding.
             longer => longer / (MAX_SHARD_BYTES / 4),
         };
         let pages = size.data / PAGE_BYTES + shards;
@@ -57,7 +57,7 @@ impl Sharded for Aero {
         packed.map_or(0, |()| packer.into_bytes().len() as u64 + descriptor_bytes)
     }
 
-    fn longest_data_bytes(&self, tensor: &Tensor) -> Result<u64> {
+    fn max_data_bytes(&self, tensor: &Tensor) -> Result<u64> {
         stored_length(tensor)
     }
 
@@ -70,24 +70,24 @@ impl Sharded for Aero {
         if head <= MAX_METADATA_BYTES {
             return Ok(());
         }
-        let what = format!("metadata and index come to {head} bytes; weightstream reads at most {MAX_METADATA_BYTES}");
+        let what = format!("metadata and index take {head} bytes; weightstream reads at most {MAX_METADATA_BYTES}");
         let error = Error::new(ErrorKind::Limit, what);
-        Err(error.advise("Give less metadata, or write several files of fewer tensors with `--shard-size`."))
+        Err(error.advise("Provide less metadata, or write several files of fewer tensors with `--shard-size`."))
     }
 
     fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf> {
         numbered_path(out, "aero", place)
     }
 
-    /// `model.aeroset.json`, where `out` is not a document itself.
+    /// `model.aeroset.json`, unless `out` already ends with `.json`.
     fn manifest_path(&self, out: &Path) -> PathBuf {
         let is_document = out.extension().is_some_and(|extension| extension == "json");
-        if is_document { out.to_owned() } else { beside(out, SET) }
+        if is_document { out.to_owned() } else { sibling_path(out, SET) }
     }
 
     /// `model.index.aero`.
     fn catalog_path(&self, manifest: &Path) -> Option<PathBuf> {
-        Some(beside(manifest, INDEX))
+        Some(sibling_path(manifest, INDEX))
     }
 
     fn write_manifest(&self, mut manifest: PartialFile, shards: &[Shard]) -> Result<Vec<FinishedFile>> {
@@ -97,7 +97,7 @@ impl Sharded for Aero {
         for shard in shards {
             let layout = Layout::new(shard.tensors, self.alignment)?;
             let numbers = next_shard..next_shard + layout.shards.len() as u64;
-            let mut part = stated(shard.file)?;
+            let mut part = file_entry(shard.file)?;
             if let Some(part) = part.as_object_mut() {
                 part.insert("shards".to_owned(), numbers.clone().collect());
             }
@@ -105,20 +105,20 @@ impl Sharded for Aero {
             layouts.push((next_shard, layout));
             next_shard = numbers.end;
         }
-        let catalog = PartialFile::create(&beside(manifest.path(), INDEX))?;
+        let catalog = PartialFile::create(&sibling_path(manifest.path(), INDEX))?;
         let catalog = self.write_catalog(catalog, shards, &layouts)?;
         manifest.write_json(&json!({
             "format": { "name": "AEROSET", "version": [0, 1] },
             "model": self.about.model_of_set(),
             "parts": parts,
-            "global_tidx": stated(&catalog)?,
+            "global_tidx": file_entry(&catalog)?,
         }))?;
         Ok(vec![catalog, manifest.finish()?])
     }
 }
 
 impl Aero {
-    /// Writes the file that lists the tensors of all others. `layouts` has the number of the first shard of each.
+    /// Writes the index file. `layouts` holds the number of the first shard of each file, and its layout.
     fn write_catalog(
         &self,
         mut file: PartialFile,
@@ -151,12 +151,12 @@ impl Aero {
     }
 }
 
-/// Another file of the same model.
-fn beside(path: &Path, extension: &str) -> PathBuf {
+/// Returns the path of another file of the same model.
+fn sibling_path(path: &Path, extension: &str) -> PathBuf {
     path.with_file_name(format!("{}.{extension}", stem(path, "aero").unwrap_or_default()))
 }
 
-/// What a set says of one of its files.
-fn stated(file: &FinishedFile) -> Result<Value> {
+/// Returns the entry of a file in the manifest.
+fn file_entry(file: &FinishedFile) -> Result<Value> {
     Ok(json!({ "path": file.name(), "sha256": file.sha256()?.to_string(), "size_bytes": file.byte_length() }))
 }

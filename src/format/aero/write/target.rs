@@ -1,4 +1,4 @@
-//! What AERO holds.
+//! Checks which tensors AERO can store.
 
 use super::contents::Contents;
 use super::file::AeroFile;
@@ -12,11 +12,11 @@ use crate::output::losses::Losses;
 use crate::output::target::{Place, Sharded, Target, TensorFile};
 use crate::output::writer::{DigestAlgorithm, Settings};
 
-/// The reader of AERO in C++ takes no longer names and no more dimensions.
+/// Limits of the C++ reader of AERO.
 const MAX_NAME_BYTES: usize = 4096;
 const MAX_DIMS: usize = 32;
 
-/// AERO 0.1, with what the caller wants of it.
+/// AERO 0.1 with the options of the caller.
 pub(super) struct Aero {
     pub(super) about: About,
     pub(super) alignment: u64,
@@ -41,23 +41,23 @@ impl Target for Aero {
     fn check(&self, tensor: &Tensor, losses: &mut Losses) -> Result<()> {
         let refuse = |kind, what: String, advice: &str| Err(Error::new(kind, what).advise(advice));
         if tensor.layout != Layout::Dense || tensor.components.len() != 1 {
-            let what = format!("its layout is {}, and AERO holds dense tensors only", tensor.layout.name());
-            return refuse(ErrorKind::Unsupported, what, "Make it dense before the conversion, or choose ztensor.");
+            let what = format!("its layout is {}, and AERO supports only dense tensors", tensor.layout.name());
+            return refuse(ErrorKind::Unsupported, what, "Convert it to a dense tensor first, or choose ztensor.");
         }
         if index::code(tensor).is_none() {
             let what = format!("AERO has no dtype {}", tensor.dtype);
-            return refuse(ErrorKind::Unsupported, what, "Choose a format that has it.");
+            return refuse(ErrorKind::Unsupported, what, "Choose a format that supports it.");
         }
         if tensor.name.len() > MAX_NAME_BYTES {
-            let what = format!("its name has {} bytes, and readers of AERO take {MAX_NAME_BYTES}", tensor.name.len());
+            let what = format!("its name has {} bytes, and readers of AERO accept {MAX_NAME_BYTES}", tensor.name.len());
             return refuse(ErrorKind::Limit, what, "Rename it before the conversion.");
         }
         if tensor.shape.len() > MAX_DIMS {
-            let what = format!("it has {} dimensions, and readers of AERO take {MAX_DIMS}", tensor.shape.len());
+            let what = format!("it has {} dimensions, and readers of AERO accept {MAX_DIMS}", tensor.shape.len());
             return refuse(ErrorKind::Limit, what, "Reshape it before the conversion.");
         }
         stored_length(tensor)?;
-        losses.lose_attributes(tensor, "AERO", |key| quantization::ATTRIBUTES.contains(&key))
+        losses.leave_out_attributes(tensor, "AERO", |key| quantization::ATTRIBUTES.contains(&key))
     }
 
     fn begin<'a>(&'a self, file: PartialFile, tensors: &'a [Tensor], place: Place) -> Result<Box<dyn TensorFile + 'a>> {

@@ -1,4 +1,4 @@
-//! AERO as it is written.
+//! Tests of the AERO writer.
 
 use crate::format::{aero, safetensors};
 use crate::loader::{Loader, Options, TensorRequest};
@@ -19,14 +19,14 @@ fn options() -> ConvertOptions {
     ConvertOptions { format: Some(&aero::FORMAT), ..ConvertOptions::default() }
 }
 
-/// What a file says of the model, but for its identity, which another file cannot have.
+/// Returns the metadata of a file without its UUID, which differs between files.
 fn metadata(reader: &Reader) -> Map<String, Value> {
     let mut metadata = reader.metadata().metadata.clone();
     metadata.remove("uuid").unwrap();
     metadata
 }
 
-/// A chunk, as the table of contents has it.
+/// An entry of the table of contents.
 struct Chunk {
     kind: String,
     flags: u32,
@@ -43,7 +43,7 @@ fn u64_at(file: &[u8], at: usize) -> usize {
     u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize
 }
 
-/// Read by the specification's tables alone.
+/// Reads the table of contents independently of the parser, from the tables in the specification.
 fn chunks(file: &[u8]) -> Vec<Chunk> {
     assert_eq!(&file[..12], b"AERO\0\0\x01\0\x60\0\0\0");
     let (toc, names) = (u64_at(file, 12), u64_at(file, 28));
@@ -83,7 +83,7 @@ fn every_dtype() -> Vec<u8> {
 }
 
 #[test]
-fn every_dtype_scalars_and_empty_tensors_come_back_in_their_order_and_checked() {
+fn every_dtype_scalars_and_empty_tensors_round_trip_in_order_with_digests() {
     let folder = Folder::new();
     folder.write("m.safetensors", &every_dtype());
     for alignment in [64, 1] {
@@ -109,7 +109,7 @@ fn every_dtype_scalars_and_empty_tensors_come_back_in_their_order_and_checked() 
 }
 
 #[test]
-fn writes_the_chunks_that_the_specification_lays_out() {
+fn writes_the_chunks_in_the_layout_of_the_specification() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     folder.convert("m.safetensors", "m.aero", &options()).unwrap();
@@ -160,7 +160,7 @@ fn writes_the_chunks_that_the_specification_lays_out() {
 }
 
 #[test]
-fn a_change_of_the_layout_is_found_before_any_tensor_is_read() {
+fn a_changed_layout_is_detected_before_any_tensor_is_read() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     folder.convert("m.safetensors", "m.aero", &options()).unwrap();
@@ -173,7 +173,7 @@ fn a_change_of_the_layout_is_found_before_any_tensor_is_read() {
     }
 }
 
-/// Rows of the tensor `t`, and what they were checked by.
+/// Reads rows of the tensor `t`: their bytes, the algorithm that verified them, and the number of bytes received.
 fn rows(path: &Path, rows: Range<u64>) -> Result<(Vec<u8>, Option<&'static str>, u64)> {
     block_on(async {
         let source = MemorySource::new(vec![("m.aero".to_owned(), fs::read(path).unwrap().into())])?;
@@ -185,7 +185,7 @@ fn rows(path: &Path, rows: Range<u64>) -> Result<(Vec<u8>, Option<&'static str>,
 }
 
 #[test]
-fn a_slice_of_a_large_tensor_is_checked_without_the_rest_of_it() {
+fn a_slice_of_a_large_tensor_is_verified_without_reading_the_rest() {
     let folder = Folder::new();
     let bytes = noise(1, 6_000_000);
     let tensors: [Given; 2] = [("first", "U8", &[100], noise(2, 100)), ("t", "F32", &[1500, 1000], bytes.clone())];
@@ -210,7 +210,7 @@ fn a_slice_of_a_large_tensor_is_checked_without_the_rest_of_it() {
 }
 
 #[test]
-fn a_file_without_tensors_is_one_too() {
+fn a_file_without_tensors_round_trips() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({ "a": "b" }), &[]));
     folder.convert("m.safetensors", "m.aero", &options()).unwrap();
@@ -227,7 +227,7 @@ fn a_file_without_tensors_is_one_too() {
 }
 
 #[test]
-fn files_of_other_writers_of_aero_stay_what_they_were() {
+fn files_of_other_aero_writers_round_trip() {
     let folder = Folder::new();
     let mut converted = 0;
     for fixture in fixtures().into_iter().filter(|fixture| fixture.folder() == "aero") {
@@ -250,12 +250,12 @@ fn files_of_other_writers_of_aero_stay_what_they_were() {
 }
 
 #[test]
-fn safetensors_come_back_with_their_metadata() {
+fn safetensors_files_round_trip_with_their_metadata() {
     let folder = Folder::new();
     for fixture in fixtures().into_iter().filter(|fixture| fixture.folder() == "safetensors") {
         let path = root().join(&fixture.path);
         let before = Reader::open(&path).unwrap();
-        let Ok(_) = folder.convert(&path, "m.aero", &options()) else { continue }; // refused by name, as elsewhere
+        let Ok(_) = folder.convert(&path, "m.aero", &options()) else { continue }; // AERO does not support every tensor
         let back = ConvertOptions { format: Some(&safetensors::FORMAT), ..options() };
         folder.convert("m.aero", "back.safetensors", &back).unwrap();
         let after = folder.open("back.safetensors");
@@ -268,7 +268,7 @@ fn safetensors_come_back_with_their_metadata() {
 }
 
 #[test]
-fn blocks_of_gguf_are_packed_tensors_with_descriptors() {
+fn gguf_blocks_become_packed_tensors_with_descriptors() {
     let folder = Folder::new();
     let path = root().join("gguf/quant.gguf");
     folder.convert(&path, "m.aero", &options()).unwrap();
@@ -286,9 +286,9 @@ fn blocks_of_gguf_are_packed_tensors_with_descriptors() {
     assert!(packed > 5 && descriptors.len() <= packed, "{packed}");
 }
 
-/// Readers turn shapes round where the metadata says that a model came from GGUF.
+/// Readers reverse shapes if the metadata names GGUF as the source.
 #[test]
-fn metadata_that_says_gguf_turns_no_shape_round() {
+fn shapes_are_kept_if_the_metadata_names_gguf_as_the_source() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     let metadata = json!({ "source_format": "gguf" }).as_object().unwrap().clone();
@@ -298,7 +298,7 @@ fn metadata_that_says_gguf_turns_no_shape_round() {
 }
 
 #[test]
-fn another_content_has_another_uuid() {
+fn different_content_has_a_different_uuid() {
     let folder = Folder::new();
     let uuid = |byte: u8, options: &ConvertOptions| {
         folder.write("m.safetensors", &safetensors_file(json!({}), &[("t", "U8", &[1], vec![byte])]));
@@ -319,7 +319,7 @@ fn set(folder: &Folder, out: &str) -> crate::write::Converted {
 }
 
 #[test]
-fn several_files_make_a_set_as_the_tools_number_it() {
+fn writes_a_set_with_the_shard_numbers_of_the_tools() {
     for out in ["model.aero", "model.aeroset.json", "model"] {
         let folder = Folder::new();
         let converted = set(&folder, out);
@@ -334,7 +334,7 @@ fn several_files_make_a_set_as_the_tools_number_it() {
             let part = &document["parts"][number];
             assert_eq!((&part["path"], &part["shards"]), (&json!(name), &json!([number])));
             assert_eq!(part["size_bytes"], fs::metadata(folder.path(name)).unwrap().len());
-            // Each is a file of its own, whose shards count from 0.
+            // Each part is also a valid file by itself, with shards numbered from 0.
             assert!(!folder.open(name).tensors().is_empty());
             folder.open(name).verify(&()).unwrap();
         }
@@ -344,12 +344,12 @@ fn several_files_make_a_set_as_the_tools_number_it() {
         assert_eq!(reader.metadata().metadata["author"], "Zoë");
         assert!(reader.verify(&()).unwrap().checksums.contains("sha256"));
         assert_eq!(reader.warnings().count(), 0);
-        assert_eq!(folder.open("model.index.aero").warnings().count(), 1); // by itself it is no model
+        assert_eq!(folder.open("model.index.aero").warnings().count(), 1); // the index file alone has no tensor data
     }
 }
 
 #[test]
-fn files_of_a_set_keep_to_the_limit() {
+fn files_of_a_set_respect_the_size_limit() {
     let folder = Folder::new();
     let tensors: Vec<(String, Vec<u8>)> = (0..300).map(|at| (format!("t{at}"), noise(at, at as usize * 7))).collect();
     let shapes: Vec<[u64; 1]> = tensors.iter().map(|(_, bytes)| [bytes.len() as u64]).collect();
@@ -369,7 +369,7 @@ fn files_of_a_set_keep_to_the_limit() {
 }
 
 #[test]
-fn a_damaged_file_of_a_set_is_refused() {
+fn a_damaged_file_of_a_set_is_rejected() {
     let folder = Folder::new();
     set(&folder, "model.aero");
     let verify = || Reader::open(folder.path("model.aeroset.json")).and_then(|reader| reader.verify(&()));
@@ -387,7 +387,7 @@ fn a_damaged_file_of_a_set_is_refused() {
 }
 
 #[test]
-fn packed_tensors_of_a_set_find_their_descriptors() {
+fn packed_tensors_of_a_set_have_their_descriptors() {
     let folder = Folder::new();
     let path = root().join("gguf/quant.gguf");
     folder.convert(&path, "m.aero", &options().with_max_shard_bytes(Some(3000))).unwrap();
@@ -408,7 +408,7 @@ fn packed_tensors_of_a_set_find_their_descriptors() {
 }
 
 #[test]
-fn no_file_of_the_set_that_is_read_is_written_over() {
+fn files_of_the_set_being_read_are_not_overwritten() {
     let folder = Folder::new();
     set(&folder, "model.aero");
     let before = folder.names();
@@ -424,7 +424,7 @@ fn no_file_of_the_set_that_is_read_is_written_over() {
 }
 
 #[test]
-fn what_aero_cannot_hold_is_refused_by_its_name() {
+fn unsupported_tensors_are_rejected_by_name() {
     let folder = Folder::new();
     let long = "x".repeat(4097);
     let refused: [(Given, ErrorKind, &str); 4] = [
@@ -452,7 +452,7 @@ fn what_aero_cannot_hold_is_refused_by_its_name() {
 }
 
 #[test]
-fn options_that_the_format_has_not_are_refused() {
+fn unsupported_options_are_rejected() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     for wrong in [

@@ -1,4 +1,4 @@
-//! APR1, and the wrapper round it.
+//! Tests of APR1 and of its compressed wrapper.
 
 use super::files::{apr1, load, open, packed, parse, refused, verify};
 use crate::error::ErrorKind;
@@ -12,7 +12,7 @@ fn reads_an_apr1_file() {
 }
 
 #[test]
-fn refuses_an_apr1_file_that_is_not_whole() {
+fn rejects_a_truncated_apr1_file() {
     let file = apr1();
     for missing in [1, 4, 16, 30, 90] {
         let error = refused(&file[..file.len() - missing]);
@@ -21,17 +21,17 @@ fn refuses_an_apr1_file_that_is_not_whole() {
 }
 
 #[test]
-fn refuses_an_index_of_another_length_than_its_count() {
+fn rejects_an_index_whose_length_differs_from_its_count() {
     let mut file = apr1();
     let count = 8 + b"{\"a\":1}".len();
     file[count] = 2;
-    assert!(refused(&file).what.contains("lists 1 tensors, but should have 2"));
+    assert!(refused(&file).what.contains("lists 1 tensors, but its header states 2"));
     file[count + 4..count + 8].fill(0xff);
     assert_eq!(refused(&file).kind, ErrorKind::Limit);
 }
 
 #[test]
-fn a_packed_file_is_read_as_the_file_that_it_decodes_to() {
+fn a_compressed_file_is_read_as_its_decoded_content() {
     let loader = open(packed(&apr1())).unwrap();
     assert_eq!(load(&loader, "t", None).unwrap(), (0..16).collect::<Vec<u8>>());
     assert_eq!(load(&loader, "t", Some(0..1)).unwrap(), (0..8).collect::<Vec<u8>>());
@@ -39,7 +39,7 @@ fn a_packed_file_is_read_as_the_file_that_it_decodes_to() {
 }
 
 #[test]
-fn a_flip_inside_a_packed_file_is_found() {
+fn a_flipped_bit_in_a_compressed_file_is_detected() {
     let mut file = apr1();
     let at = file.len() - 6;
     file[at] ^= 1;
@@ -47,13 +47,13 @@ fn a_flip_inside_a_packed_file_is_found() {
 }
 
 #[test]
-fn refuses_a_packed_file_in_a_packed_file() {
+fn rejects_a_compressed_file_in_a_compressed_file() {
     let error = open(packed(&packed(&apr1()))).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Format);
 }
 
 #[test]
-fn refuses_lengths_that_the_payload_does_not_have() {
+fn rejects_lengths_that_do_not_match_the_payload() {
     let file = packed(&apr1());
     let forged = |length: u32| {
         let mut file = file.clone();

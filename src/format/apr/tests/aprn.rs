@@ -1,4 +1,4 @@
-//! APRN: metadata, and one value that only its writer can tell the fields of.
+//! Tests of APRN: metadata, and one opaque serialized value.
 
 use super::files::{load, open, parse, refused, verify};
 use crate::error::ErrorKind;
@@ -22,7 +22,7 @@ fn the_value_is_one_tensor_of_bytes() {
 }
 
 #[test]
-fn refuses_headers_that_it_cannot_honour() {
+fn rejects_unsupported_and_invalid_headers() {
     let forged = |at: usize, bytes: &[u8]| {
         let mut file = aprn(3, &lz4_flex::compress_prepend_size(VALUE));
         file[at..at + bytes.len()].copy_from_slice(bytes);

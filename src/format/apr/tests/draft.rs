@@ -1,4 +1,4 @@
-//! The specification's layout.
+//! Tests of the specification's layout.
 
 use super::files::{Entry, draft, load, open, packed, parse, refused, shipped, verify};
 use crate::error::ErrorKind;
@@ -8,7 +8,7 @@ const ENCRYPTED: u32 = 1 << 4;
 const SIGNED: u32 = 1 << 5;
 
 #[test]
-fn layouts_are_told_apart_by_more_than_their_magic() {
+fn detects_layouts_that_share_a_magic() {
     let entry = [Entry::new("t", 0, &[1], vec![0; 4])];
     assert_eq!(parse(&draft(0, &entry)).unwrap().tensors.len(), 1);
     for magic in [b"APR2", b"APR\0"] {
@@ -20,7 +20,7 @@ fn layouts_are_told_apart_by_more_than_their_magic() {
 }
 
 #[test]
-fn compressed_tensors_come_out_whole_and_by_rows() {
+fn compressed_tensors_load_whole_and_by_rows() {
     let values: Vec<u8> = (0..300_000u32).map(|at| (at / 1000) as u8).collect();
     let mut entry = Entry::new("t", 7, &[300, 1000], Vec::new());
     for block in values.chunks(65536) {
@@ -37,11 +37,11 @@ fn compressed_tensors_come_out_whole_and_by_rows() {
 
     entry.raw_size += 1;
     let error = refused(&draft(COMPRESSED, &[entry]));
-    assert!(error.what.contains("300001 bytes are not those of U8 [300, 1000]"), "{error}");
+    assert!(error.what.contains("300001 bytes do not match U8 [300, 1000]"), "{error}");
 }
 
 #[test]
-fn scalars_and_empty_tensors_have_their_place() {
+fn reads_scalars_and_empty_tensors() {
     let file = draft(0, &[Entry::new("s", 0, &[], vec![1, 2, 3, 4]), Entry::new("e", 0, &[0, 7], vec![])]);
     let loader = open(file).unwrap();
     assert_eq!(load(&loader, "s", None).unwrap(), [1, 2, 3, 4]);
@@ -49,7 +49,7 @@ fn scalars_and_empty_tensors_have_their_place() {
 }
 
 #[test]
-fn refuses_a_file_that_is_not_whole() {
+fn rejects_a_truncated_file() {
     let file = draft(0, &[Entry::new("t", 0, &[1], vec![0; 4])]);
     for missing in [1, 16, 60, 100] {
         let error = open(file[..file.len() - missing].to_vec()).unwrap_err();
@@ -61,13 +61,13 @@ fn refuses_a_file_that_is_not_whole() {
 }
 
 #[test]
-fn refuses_what_is_encrypted_and_warns_of_a_signature() {
+fn rejects_encrypted_files_and_warns_about_signatures() {
     assert_eq!(refused(&draft(ENCRYPTED, &[])).kind, ErrorKind::Unsupported);
     assert_eq!(parse(&draft(SIGNED, &[])).unwrap().warnings.len(), 1);
 }
 
 #[test]
-fn refuses_names_that_occur_twice_and_tensors_that_overlap() {
+fn rejects_duplicate_names_and_overlapping_tensors() {
     let entry = Entry::new("t", 0, &[1], vec![0; 4]);
     assert!(refused(&draft(0, &[entry.clone(), entry.clone()])).what.contains("occurs twice"));
     let mut file = draft(0, &[entry.clone(), Entry { name: "u", ..entry }]);

@@ -1,4 +1,4 @@
-//! APR files of each layout, from their parts.
+//! Builds APR files of each layout.
 
 use crate::error::{Error, Result};
 use crate::format;
@@ -10,14 +10,14 @@ use futures::executor::block_on;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// An entry of the index: what it says, and the bytes that it says it of.
+/// An entry of the index, and the bytes of its tensor.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) dtype: u8,
     pub(crate) shape: Vec<u64>,
     pub(crate) stored: Vec<u8>,
-    /// Only in the specification's layout.
+    /// Used only in the specification's layout.
     pub(crate) raw_size: u64,
 }
 
@@ -88,13 +88,13 @@ pub(crate) fn shipped(magic: &[u8; 4], flags: u16, entries: &[Entry]) -> Vec<u8>
     file
 }
 
-/// Gives a header of 64 bytes the checksum that it should have.
+/// Writes the correct checksum into a header of 64 bytes.
 pub(crate) fn seal(file: &mut [u8]) {
     let crc = crc32fast::hash(&[&file[..40], &file[44..64]].concat());
     file[40..44].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// An APR1 file of one tensor, `t`: four numbers.
+/// Builds an APR1 file of one tensor, `t`, with four numbers.
 pub(crate) fn apr1() -> Vec<u8> {
     let (metadata, index) = (b"{\"a\":1}", br#"[{"name":"t","dtype":"F32","shape":[2,2],"offset":0,"size":16}]"#);
     let mut file = b"APR1".to_vec();
@@ -108,7 +108,7 @@ pub(crate) fn apr1() -> Vec<u8> {
     file
 }
 
-/// The LZ4 wrapper round a file.
+/// Wraps a file in the LZ4 wrapper.
 pub(crate) fn packed(file: &[u8]) -> Vec<u8> {
     let mut packed = b"APR\0\x01".to_vec();
     packed.extend((file.len() as u32).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Manifests of models in several APR files.
+//! Tests of manifests of models in several APR files.
 
 use super::files::{Entry, draft, shipped};
 use crate::error::{ErrorKind, Result};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::rc::Rc;
 
 #[test]
-fn reads_both_spellings() {
+fn reads_the_keys_of_the_specification_and_of_apr_format() {
     let (a, b) = (part("a"), shipped(b"APR\0", 0, &[Entry::new("b", 7, &[1], vec![2])]));
     let specification = json!({
         "apr_version": "2.0.0", "sharded": true, "shard_count": 2, "note": "x",
@@ -43,7 +43,7 @@ fn reads_both_spellings() {
 }
 
 #[test]
-fn refuses_a_manifest_that_contradicts_itself_or_its_files() {
+fn rejects_inconsistent_manifests() {
     let manifest = json!({"shards": [{"file": "1.apr"}, {"file": "2.apr"}], "tensor_shard_map": {"a": 0}});
     let with = |path: &str, value: Value| {
         let mut manifest = manifest.clone();
@@ -75,7 +75,7 @@ fn refuses_a_manifest_that_contradicts_itself_or_its_files() {
 }
 
 #[test]
-fn refuses_a_tensor_that_is_in_two_files() {
+fn rejects_a_tensor_that_is_in_two_files() {
     let manifest = json!({"shards": [{"file": "1.apr"}, {"file": "2.apr"}]});
     let loader = open(&manifest, &part("a"), &part("a")).unwrap();
     assert!(block_on(loader.load_index()).unwrap_err().what.contains("in two files"));

@@ -1,4 +1,4 @@
-//! APR files made by hand, for what no fixture shows: each layout's quirks, and what is refused.
+//! Tests with hand-built APR files, for properties of the layouts that no fixture has, and for invalid files.
 
 mod apr1;
 mod aprn;

@@ -1,4 +1,4 @@
-//! APR v2 as its tools write it.
+//! Tests of APR v2 as its tools write it.
 
 use super::files::{Entry, load, open, parse, refused, seal, shipped, verify};
 use crate::dtype::Dtype;
@@ -13,7 +13,7 @@ const ENCRYPTED: u16 = 4;
 const SIGNED: u16 = 8;
 
 #[test]
-fn both_tables_of_dtypes_are_read() {
+fn reads_the_dtype_codes_of_both_tables() {
     let bf16 = [2, 30].map(|code| parse(&shipped(MAGIC, 0, &[Entry::new("t", code, &[3], vec![0; 6])])).unwrap());
     assert!(bf16.iter().all(|index| index.tensors[0].dtype == Dtype::BF16));
     for (codes, name, length) in [([8, 128], "APR_Q4", 36), ([9, 129], "APR_Q8", 44)] {
@@ -25,13 +25,13 @@ fn both_tables_of_dtypes_are_read() {
 }
 
 #[test]
-fn a_dtype_that_is_not_known_loads_as_raw_bytes() {
+fn an_unknown_dtype_loads_as_raw_bytes() {
     let loader = open(shipped(MAGIC, 0, &[Entry::new("t", 77, &[5], vec![1, 2, 3])])).unwrap();
     assert_eq!(load(&loader, "t", None).unwrap(), [1, 2, 3]);
 }
 
 #[test]
-fn refuses_sizes_that_are_not_those_of_the_shape() {
+fn rejects_sizes_that_do_not_match_the_shape() {
     let sizes = [
         (0, vec![3], 11),
         (128, vec![33], 18),
@@ -48,7 +48,7 @@ fn refuses_sizes_that_are_not_those_of_the_shape() {
 }
 
 #[test]
-fn blocks_may_be_filled_up_at_the_end_of_rows_or_of_the_tensor() {
+fn blocks_may_be_padded_at_the_end_of_rows_or_of_the_tensor() {
     for (shape, blocks) in [(vec![2, 256], 2), (vec![2, 300], 4), (vec![2, 300], 3), (vec![300], 2), (vec![2, 128], 2)]
     {
         let file = shipped(MAGIC, 0, &[Entry::new("t", 12, &shape, vec![7; blocks * 144])]);
@@ -61,13 +61,13 @@ fn blocks_may_be_filled_up_at_the_end_of_rows_or_of_the_tensor() {
 }
 
 #[test]
-fn the_flag_for_lz4_does_not_make_raw_tensors_compressed() {
+fn the_lz4_flag_does_not_affect_raw_tensors() {
     let loader = open(shipped(MAGIC, LZ4, &[Entry::new("t", 7, &[3], vec![1, 2, 3])])).unwrap();
     assert_eq!(load(&loader, "t", None).unwrap(), [1, 2, 3]);
 }
 
 #[test]
-fn a_missing_checksum_is_a_warning_and_half_of_one_an_error() {
+fn warns_about_a_missing_checksum_and_rejects_a_truncated_one() {
     let file = shipped(MAGIC, 0, &[Entry::new("t", 7, &[3], vec![1, 2, 3])]);
     assert!(parse(&file).unwrap().warnings.is_empty());
     assert_eq!(verify(file.clone()), Ok(Some("crc32")));
@@ -80,13 +80,13 @@ fn a_missing_checksum_is_a_warning_and_half_of_one_an_error() {
 }
 
 #[test]
-fn refuses_what_is_encrypted_and_warns_of_a_signature() {
+fn rejects_encrypted_files_and_warns_about_signatures() {
     assert_eq!(refused(&shipped(MAGIC, ENCRYPTED, &[])).kind, ErrorKind::Unsupported);
     assert_eq!(parse(&shipped(MAGIC, SIGNED, &[])).unwrap().warnings.len(), 1);
 }
 
 #[test]
-fn refuses_forged_headers_that_have_a_right_checksum() {
+fn rejects_invalid_headers_with_a_correct_checksum() {
     let forged = |at: usize, bytes: &[u8]| {
         let mut file = shipped(MAGIC, 0, &[Entry::new("t", 7, &[3], vec![1, 2, 3])]);
         file[at..at + bytes.len()].copy_from_slice(bytes);
@@ -95,7 +95,7 @@ fn refuses_forged_headers_that_have_a_right_checksum() {
     };
     assert_eq!(forged(4, &[3]), ErrorKind::Unsupported, "version 3");
     assert_eq!(forged(8, &u32::MAX.to_le_bytes()), ErrorKind::Format, "more tensors than entries");
-    assert_eq!(forged(20, &u32::MAX.to_le_bytes()), ErrorKind::Format, "metadata over the index");
+    assert_eq!(forged(20, &u32::MAX.to_le_bytes()), ErrorKind::Format, "metadata that overlaps the index");
     assert_eq!(forged(12, &u64::MAX.to_le_bytes()), ErrorKind::Format, "metadata beyond 64 bits");
     assert_eq!(forged(32, &(1u64 << 40).to_le_bytes()), ErrorKind::Limit, "an index of a terabyte");
     assert_eq!(forged(32, &4096u64.to_le_bytes()), ErrorKind::Truncated, "an index beyond the file");
@@ -103,7 +103,7 @@ fn refuses_forged_headers_that_have_a_right_checksum() {
 
 proptest! {
     #[test]
-    fn no_forged_header_makes_it_panic(at in 0usize..300, value: u64, width in 1usize..=8, magic: bool) {
+    fn invalid_headers_never_panic(at in 0usize..300, value: u64, width in 1usize..=8, magic: bool) {
         let entries = [Entry::new("t", 7, &[3], vec![1, 2, 3]), Entry::new("u", 128, &[40], vec![0; 36])];
         let mut file = shipped(if magic { MAGIC } else { b"APR2" }, 0, &entries);
         let end = file.len().min(at + width);

@@ -1,4 +1,4 @@
-//! One APR file, from its header to its footer.
+//! Writes one APR file.
 
 use super::lz4::BlockCompressor;
 use super::target::entry_bytes;
@@ -11,7 +11,7 @@ use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::target::{TensorFile, TensorSource};
 use crate::output::writer::Compression;
 
-/// A file that is being written: tensors one after another, the head last, in the room that was left for it.
+/// A file being written: the tensors in order, then the head in the space that was reserved for it.
 pub(super) struct AprFile {
     file: PartialFile,
     metadata: Vec<u8>,
@@ -21,12 +21,12 @@ pub(super) struct AprFile {
     data_offset: u64,
     alignment: u64,
     compression: Compression,
-    /// From the first tensor that is compressed on.
+    /// Created for the first tensor that is compressed.
     compressor: Option<BlockCompressor>,
     flags: u32,
 }
 
-/// How a tensor came to be stored.
+/// How a tensor was stored.
 struct Stored {
     size: u64,
     raw_size: u64,
@@ -45,7 +45,7 @@ impl AprFile {
         let index_length = INDEX_HEADER_BYTES + tensors.iter().map(entry_bytes).sum::<u64>();
         let head_length = HEADER_BYTES + metadata.len() as u64 + index_length;
         let data_offset = head_length.next_multiple_of(alignment);
-        file.leave_head(data_offset)?;
+        file.reserve_head(data_offset)?;
         let aligned = if alignment == 32 { flags::ALIGNED_32 } else { flags::ALIGNED_64 };
         let flags = aligned | if is_shard { flags::SHARDED } else { 0 };
         let (metadata, index) = (metadata.to_vec(), Vec::new());
@@ -112,7 +112,7 @@ impl AprFile {
         Ok(Stored { size: self.file.position() - start, raw_size: 0, flags: 0 })
     }
 
-    /// A tensor without bytes has no blocks, and so counts as raw.
+    /// Writes a tensor as LZ4 blocks. A tensor without bytes has no blocks, and therefore counts as raw.
     fn write_lz4(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<Stored> {
         let start = self.file.position();
         let AprFile { file, compressor, .. } = self;
@@ -128,12 +128,12 @@ impl AprFile {
     }
 
     fn add_entry(&mut self, tensor: &Tensor, offset: u64, stored: &Stored) -> Result<()> {
-        let unplanned = || Error::new(ErrorKind::Internal, "a tensor was to be written that APR cannot hold");
-        let name_length = u16::try_from(tensor.name.len()).map_err(|_| unplanned())?;
-        let dims = u8::try_from(tensor.shape.len()).map_err(|_| unplanned())?;
+        let unsupported = || Error::new(ErrorKind::Internal, "APR cannot store this tensor");
+        let name_length = u16::try_from(tensor.name.len()).map_err(|_| unsupported())?;
+        let dims = u8::try_from(tensor.shape.len()).map_err(|_| unsupported())?;
         self.index.extend(name_length.to_le_bytes());
         self.index.extend(tensor.name.as_bytes());
-        self.index.extend([dtype_code(&tensor.dtype).ok_or_else(unplanned)?, dims]);
+        self.index.extend([dtype_code(&tensor.dtype).ok_or_else(unsupported)?, dims]);
         for field in tensor.shape.iter().chain([&offset, &stored.size, &stored.raw_size]) {
             self.index.extend(field.to_le_bytes());
         }

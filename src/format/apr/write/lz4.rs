@@ -1,4 +1,4 @@
-//! Cuts a tensor into blocks of 64 KiB and compresses each by itself, on all processors.
+//! Splits a tensor into blocks of 64 KiB and compresses each block independently, on all processors.
 
 use crate::codec::lz4::MAX_BLOCK_BYTES;
 use crate::error::{Error, ErrorKind, Result};
@@ -8,51 +8,51 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-/// Blocks on their way for each thread: one that it compresses, and one that waits for it.
-const BLOCKS_A_THREAD: usize = 2;
+/// The number of queued blocks per thread: one being compressed, and one waiting.
+const BLOCKS_PER_THREAD: usize = 2;
 
-/// The threads that compress. The bytes are the same however many there are: no block depends on another.
+/// Compresses blocks on a thread pool. The output does not depend on the number of threads, as blocks are independent.
 pub(super) struct BlockCompressor {
-    /// `None` where threads cannot be had: then this one does all.
+    /// `None` if the pool could not be created: the calling thread then compresses all blocks.
     pool: Option<ThreadPool>,
-    /// What may be compressed at a time.
+    /// The maximum number of pending blocks.
     max_blocks: usize,
-    /// What blocks are compressed with, from one to the next.
+    /// Workspaces for reuse.
     spare: Vec<Workspace>,
 }
 
-/// A block, and what it takes to compress it.
+/// A block, and the buffers to compress it.
 struct Workspace {
     block: Vec<u8>,
     compressed: Vec<u8>,
     table: CompressTable,
 }
 
-/// Every block but the last has exactly [`MAX_BLOCK_BYTES`] decoded bytes, so that a reader knows which
-/// block holds a row.
+/// Compresses one tensor. Every block except the last has exactly [`MAX_BLOCK_BYTES`] decoded bytes, so that a reader
+/// can compute which block holds a row.
 pub(super) struct BlockEncoder<'a> {
     compressor: &'a mut BlockCompressor,
-    /// The block that is filled.
-    filling: Workspace,
+    /// The block being filled.
+    current: Workspace,
     /// Blocks that are being compressed, in order.
-    begun: VecDeque<Receiver<Result<(Workspace, usize)>>>,
+    pending: VecDeque<Receiver<Result<(Workspace, usize)>>>,
 }
 
 impl BlockCompressor {
-    /// As many threads as there are processors: the pool is its own, so that it never waits for a caller who is in one.
+    /// Creates a dedicated pool with one thread per processor. A pool shared with the caller could block on itself.
     pub(super) fn new() -> Self {
         BlockCompressor::with_pool(ThreadPoolBuilder::new().build().ok())
     }
 
     fn with_pool(pool: Option<ThreadPool>) -> Self {
         let threads = pool.as_ref().map_or(0, ThreadPool::current_num_threads);
-        BlockCompressor { pool, max_blocks: threads * BLOCKS_A_THREAD, spare: Vec::new() }
+        BlockCompressor { pool, max_blocks: threads * BLOCKS_PER_THREAD, spare: Vec::new() }
     }
 
     /// Begins a tensor.
     pub(super) fn encoder(&mut self) -> BlockEncoder<'_> {
-        let filling = self.workspace();
-        BlockEncoder { compressor: self, filling, begun: VecDeque::new() }
+        let current = self.workspace();
+        BlockEncoder { compressor: self, current, pending: VecDeque::new() }
     }
 
     fn workspace(&mut self) -> Workspace {
@@ -65,52 +65,52 @@ impl BlockCompressor {
 }
 
 impl BlockEncoder<'_> {
-    /// Takes the next bytes, cut anywhere, and calls `emit` with the bytes to store.
+    /// Compresses the next bytes, of any length, and calls `emit` with the bytes to store.
     pub(super) fn push(&mut self, mut bytes: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         while !bytes.is_empty() {
-            let block = &mut self.filling.block;
-            let (taken, rest) = bytes.split_at(bytes.len().min(MAX_BLOCK_BYTES - block.len()));
-            block.extend_from_slice(taken);
+            let block = &mut self.current.block;
+            let (filled, rest) = bytes.split_at(bytes.len().min(MAX_BLOCK_BYTES - block.len()));
+            block.extend_from_slice(filled);
             bytes = rest;
             if block.len() == MAX_BLOCK_BYTES {
-                self.begin_block();
+                self.compress_block();
                 self.emit_blocks(self.compressor.max_blocks, emit)?;
             }
         }
         Ok(())
     }
 
-    /// Must be called after the last byte.
+    /// Compresses the last block. Must be called after the last byte.
     pub(super) fn finish(mut self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        if !self.filling.block.is_empty() {
-            self.begin_block();
+        if !self.current.block.is_empty() {
+            self.compress_block();
         }
         self.emit_blocks(0, emit)?;
-        self.compressor.spare.push(self.filling);
+        self.compressor.spare.push(self.current);
         Ok(())
     }
 
-    /// Has the block that was filled compressed.
-    fn begin_block(&mut self) {
+    /// Starts the compression of the current block.
+    fn compress_block(&mut self) {
         let next = self.compressor.workspace();
-        let workspace = mem::replace(&mut self.filling, next);
+        let workspace = mem::replace(&mut self.current, next);
         let (done, receiver) = sync_channel(1);
         let compress = move || {
-            let _ = done.send(workspace.compress()); // nobody waits for it any more after an error
+            let _ = done.send(workspace.compress()); // after an error, the receiver is gone
         };
         match &self.compressor.pool {
             Some(pool) => pool.spawn(compress),
             None => compress(),
         }
-        self.begun.push_back(receiver);
+        self.pending.push_back(receiver);
     }
 
-    /// Stores blocks in order until no more than so many are on their way.
+    /// Emits blocks in order until at most `left` blocks are pending.
     fn emit_blocks(&mut self, left: usize, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        while self.begun.len() > left
-            && let Some(block) = self.begun.pop_front()
+        while self.pending.len() > left
+            && let Some(block) = self.pending.pop_front()
         {
-            let lost = |_| Error::new(ErrorKind::Internal, "a thread that compresses has ended");
+            let lost = |_| Error::new(ErrorKind::Internal, "a compression thread ended unexpectedly");
             let (mut workspace, length) = block.recv().map_err(lost)??;
             emit(&(length as u32).to_le_bytes())?;
             emit(workspace.compressed.get(..length).unwrap_or_default())?;
@@ -122,10 +122,11 @@ impl BlockEncoder<'_> {
 }
 
 impl Workspace {
-    /// With the compressed length.
+    /// Compresses the block, and returns the compressed length.
     fn compress(mut self) -> Result<(Workspace, usize)> {
         let length = compress_into_with_table(&self.block, &mut self.compressed, &mut self.table);
-        let length = length.map_err(|e| Error::new(ErrorKind::Internal, format!("LZ4 refuses a block: {e}")))?;
+        let failed = |e| Error::new(ErrorKind::Internal, format!("LZ4 failed to compress a block: {e}"));
+        let length = length.map_err(failed)?;
         Ok((self, length))
     }
 }
@@ -138,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_and_any_number_of_threads_give_the_same_blocks_and_they_decode(
+        fn blocks_do_not_depend_on_splits_or_threads_and_round_trip(
             seed in proptest::collection::vec(any::<u8>(), 1..300),
             repeat in 1usize..900,
             cuts in proptest::collection::vec(0usize..70_000, 0..20),

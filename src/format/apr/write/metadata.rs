@@ -1,4 +1,4 @@
-//! What an APR file says of the model: the caller's keys first, then the source's.
+//! The metadata of an APR file: the keys of the source, replaced and extended by those of the caller.
 
 use crate::format::apr::head::NAME;
 use crate::index::Metadata;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// The keys that the specification requires of every file.
 const REQUIRED_KEYS: [&str; 3] = ["apr_version", "model_type", "architecture"];
 
-/// Joins what the caller gives with what the source says, and adds the keys that the specification requires.
+/// Merges the metadata of the caller and of the source, and adds the keys that the specification requires.
 pub(super) fn join(settings: &Settings) -> Metadata {
     let mut joined = Metadata::new();
     for key in REQUIRED_KEYS {
@@ -31,7 +31,7 @@ pub(super) fn join(settings: &Settings) -> Metadata {
     joined
 }
 
-/// Only what the specification requires, for the files of a model after the first.
+/// Returns only the required keys, for all files of a model except the first.
 pub(super) fn required(metadata: &Metadata) -> Metadata {
     let required = REQUIRED_KEYS.iter().filter_map(|key| metadata.get_key_value(*key));
     required.map(|(key, value)| (key.clone(), value.clone())).collect()
@@ -45,7 +45,7 @@ fn fill(metadata: &mut Metadata, key: &str, value: impl FnOnce() -> Value) {
     }
 }
 
-/// The numbers of a model's configuration are its sizes: layers, heads, dimensions.
+/// Returns the numeric entries: the sizes of the model, such as layers, heads and dimensions.
 fn sizes(metadata: &Metadata) -> Map<String, Value> {
     metadata.iter().filter(|(_, value)| value.is_number()).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
@@ -80,14 +80,17 @@ mod tests {
     }
 
     #[test]
-    fn keeps_what_was_given() {
+    fn keeps_the_given_metadata() {
         let given = json!({"model_type": "bert", "architecture": {"a": 1}, "b": 2});
-        let expected = r#"{"apr_version":"2.0.0","model_type":"bert","architecture":{"a":1},"b":2,"__metadata__":{"format":"pt"}}"#;
+        let expected = concat!(
+            r#"{"apr_version":"2.0.0","model_type":"bert","architecture":{"a":1},"b":2,"#,
+            r#""__metadata__":{"format":"pt"}}"#
+        );
         assert_eq!(joined(given, "safetensors", json!({"format": "pt"})), expected);
     }
 
     #[test]
-    fn keeps_the_metadata_of_an_apr_file_where_it_was() {
+    fn keeps_the_metadata_of_an_apr_file_at_the_top_level() {
         let source = json!({"apr_version": "2.0.0", "model_type": "t5", "architecture": {}, "vocab": ["a"]});
         let expected = r#"{"apr_version":"2.0.0","model_type":"t5","architecture":{},"vocab":["b"]}"#;
         assert_eq!(joined(json!({"vocab": ["b"]}), "apr", source), expected);

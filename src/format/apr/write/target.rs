@@ -1,11 +1,10 @@
-//! What APR holds, and how a model of several files is named and listed.
+//! Checks which tensors APR can store, and names and lists the files of a model in several files.
 
 use super::file::AprFile;
 use super::metadata;
 use crate::codec::lz4::{MAX_BLOCK_BYTES, MAX_STORED_BLOCK_BYTES};
 use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
-
 use crate::format::apr::draft::{FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAX_DIMS, dtype_code, dtypes};
 use crate::format::apr::head::MAX_HEAD_BYTES;
 use crate::index::{Layout, Tensor};
@@ -17,11 +16,11 @@ use crate::output::writer::{Compression, Settings};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// APR v2, with what the caller wants of it.
+/// APR v2 with the options of the caller.
 pub(super) struct Apr {
-    /// As JSON, in the first file.
+    /// The metadata of the first file, as JSON.
     metadata: Vec<u8>,
-    /// As JSON, in all files after it: only what the specification requires.
+    /// The metadata of all other files, as JSON: only the required keys.
     required_metadata: Vec<u8>,
     alignment: u64,
     compression: Compression,
@@ -47,8 +46,8 @@ impl Target for Apr {
     fn check(&self, tensor: &Tensor, losses: &mut Losses) -> Result<()> {
         let refuse = |kind, what: String, advice: &str| Err(Error::new(kind, what).advise(advice));
         if tensor.layout != Layout::Dense || tensor.components.len() != 1 {
-            let what = format!("its layout is {}, and APR holds dense tensors only", tensor.layout.name());
-            return refuse(ErrorKind::Unsupported, what, "Make it dense before the conversion.");
+            let what = format!("its layout is {}, and APR supports only dense tensors", tensor.layout.name());
+            return refuse(ErrorKind::Unsupported, what, "Convert it to a dense tensor first.");
         }
         if dtype_code(&tensor.dtype).is_none() {
             let known = dtypes().map(|dtype| dtype.to_string()).collect::<Vec<_>>().join(", ");
@@ -63,7 +62,7 @@ impl Target for Apr {
             let what = format!("it has {} dimensions, and APR allows {MAX_DIMS}", tensor.shape.len());
             return refuse(ErrorKind::Limit, what, "Reshape it before the conversion.");
         }
-        losses.lose_attributes(tensor, "APR", |_| false)
+        losses.leave_out_attributes(tensor, "APR", |_| false)
     }
 
     fn begin<'a>(&'a self, file: PartialFile, tensors: &'a [Tensor], place: Place) -> Result<Box<dyn TensorFile + 'a>> {
@@ -90,25 +89,25 @@ impl Sharded for Apr {
         entry_bytes(tensor)
     }
 
-    fn longest_data_bytes(&self, tensor: &Tensor) -> Result<u64> {
+    fn max_data_bytes(&self, tensor: &Tensor) -> Result<u64> {
         let byte_length = tensor.dtype.byte_length(element_count(&tensor.shape)?)?;
         let byte_length = byte_length.ok_or_else(|| Error::new(ErrorKind::Internal, "a dtype of APR has no size"))?;
-        Ok(if self.compression == Compression::Lz4 { longest_lz4(byte_length) } else { byte_length })
+        Ok(if self.compression == Compression::Lz4 { max_lz4_length(byte_length) } else { byte_length })
     }
 
     fn alignment(&self) -> u64 {
         self.alignment
     }
 
-    /// The head's offsets are 32 bits wide (specification, "Header"); but long before, no reader would take it.
+    /// The head's offsets have 32 bits (specification, "Header"), but the reader's limit is lower.
     fn check_head(&self, size: &FileSize) -> Result<()> {
         let head = size.head;
         if head <= MAX_HEAD_BYTES {
             return Ok(());
         }
-        let what = format!("metadata and index come to {head} bytes; weightstream reads at most {MAX_HEAD_BYTES}");
+        let what = format!("metadata and index take {head} bytes; weightstream reads at most {MAX_HEAD_BYTES}");
         let error = Error::new(ErrorKind::Limit, what);
-        Err(error.advise("Give less metadata, or write several files of fewer tensors with `--shard-size`."))
+        Err(error.advise("Provide less metadata, or write several files of fewer tensors with `--shard-size`."))
     }
 
     fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf> {
@@ -117,11 +116,11 @@ impl Sharded for Apr {
 
     /// Specification, "Manifest File".
     fn write_manifest(&self, mut manifest: PartialFile, shards: &[Shard]) -> Result<Vec<FinishedFile>> {
-        let stated = shards.iter().map(|shard| {
+        let shard_entries = shards.iter().map(|shard| {
             json!({
                 "file": shard.file.name(),
                 "size": shard.file.byte_length(),
-                "crc32": format!("{:08x}", shard.file.crc32()), // of the whole file: see `FinishedFile::crc32`
+                "crc32": format!("{:08x}", shard.file.crc32()), // of the whole file; see `FinishedFile::crc32`
             })
         });
         let mut tensor_shard_map = Map::new();
@@ -132,7 +131,7 @@ impl Sharded for Apr {
             "apr_version": "2.0.0",
             "sharded": true,
             "shard_count": shards.len(),
-            "shards": stated.collect::<Vec<_>>(),
+            "shards": shard_entries.collect::<Vec<_>>(),
             "tensor_shard_map": tensor_shard_map,
         });
         manifest.write_json(&document)?;
@@ -140,13 +139,13 @@ impl Sharded for Apr {
     }
 }
 
-/// The length of LZ4 blocks that do not compress: each has its length before it, and a byte more for each 255.
-fn longest_lz4(byte_length: u64) -> u64 {
+/// Returns the length of incompressible data as LZ4 blocks: each has a length field, and one more byte for each 255.
+fn max_lz4_length(byte_length: u64) -> u64 {
     let per_block = (MAX_STORED_BLOCK_BYTES - MAX_BLOCK_BYTES + 4) as u64;
     byte_length.saturating_add(byte_length.div_ceil(MAX_BLOCK_BYTES as u64).saturating_mul(per_block))
 }
 
-/// Bytes of a tensor's entry in the index (specification, "Tensor Entry").
+/// Returns the size in bytes of a tensor's entry in the index (specification, "Tensor Entry").
 pub(super) fn entry_bytes(tensor: &Tensor) -> u64 {
     2 + tensor.name.len() as u64 + 1 + 1 + 8 * tensor.shape.len() as u64 + 8 + 8 + 8 + 4
 }

@@ -1,9 +1,9 @@
-//! Writes Burnpack as the crate `burn-pack` 0.22 does, byte for byte: a header, CBOR that describes the tensors, then
-//! their data, everything aligned to 256 bytes. Burn has read such files since 0.20.
+//! Writes Burnpack byte for byte like the crate `burn-pack` 0.22: a header, CBOR that describes the tensors, then their
+//! data, everything aligned to 256 bytes. Burn reads such files since 0.20.
 //!
-//! Metadata is text: what is not, is written as JSON. Only `scalars` keep their types, if they have the form in which
-//! [`format::burnpack`](crate::format::burnpack) gives them. A Bool is written as 0.21 and later spell it, unless the
-//! source says how wide it is; 0.20 has another spelling, and no version reads both.
+//! Metadata values are text: other values are written as JSON. Only `scalars` keep their types, if they have the form
+//! in which [`format::burnpack`](crate::format::burnpack) returns them. A Bool is written as in 0.21 and later, unless
+//! the source states its width; 0.20 spells it differently, and no version reads both spellings.
 
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
@@ -20,15 +20,15 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-/// In all releases, whatever changed.
+/// The version in all releases of Burn, although the layout changed.
 const VERSION: u16 = 1;
 
-/// Burn reads no more of each.
+/// Limits of Burn's reader.
 const MAX_TENSORS: usize = 100_000;
 const MAX_TENSOR_BYTES: u64 = 10 << 30;
 const MAX_FILE_BYTES: u64 = 100 << 30;
 
-/// How the format is written.
+/// The writer of the format.
 pub(super) const WRITER: Writer = Writer {
     compressions: &[],
     digests: &[],
@@ -37,10 +37,10 @@ pub(super) const WRITER: Writer = Writer {
     new: |settings, _| Ok(Box::new(Burnpack::new(settings))),
 };
 
-/// The format, with what a file says of the model.
+/// The format with the metadata of a file.
 struct Burnpack {
     metadata: BTreeMap<String, String>,
-    /// Each an object of its type and its value: `{"UInt": 3}`.
+    /// Each value is an object with its type and its value: `{"UInt": 3}`.
     scalars: BTreeMap<String, Value>,
 }
 
@@ -57,7 +57,7 @@ impl Burnpack {
         Burnpack { metadata, scalars: scalars.into_iter().flatten().collect() }
     }
 
-    /// All that comes before the data, with the padding.
+    /// Returns all bytes before the data, including the padding.
     fn head(&self, tensors: &[Tensor]) -> Result<Vec<u8>> {
         check_limit("tensors", tensors.len() as u64, MAX_TENSORS as u64)?;
         let mut placed = Vec::with_capacity(tensors.len());
@@ -65,12 +65,12 @@ impl Burnpack {
         for tensor in tensors {
             let start = end.next_multiple_of(ALIGNMENT);
             end = start + byte_length(tensor)?;
-            let unplanned = || Error::new(ErrorKind::Internal, "a tensor was to be written that Burnpack cannot hold");
-            placed.push(Placed { tensor, dtype: dtype(tensor).ok_or_else(unplanned)?, offsets: [start, end] });
+            let unsupported = || Error::new(ErrorKind::Internal, "Burnpack cannot store this tensor");
+            placed.push(Placed { tensor, dtype: dtype(tensor).ok_or_else(unsupported)?, offsets: [start, end] });
         }
         placed.sort_by(|a, b| a.tensor.name.cmp(&b.tensor.name));
-        let unwritable = |e| Error::new(ErrorKind::Internal, format!("the description cannot be written as CBOR: {e}"));
-        let description = self.describe(&placed).map_err(unwritable)?;
+        let failed = |e| Error::new(ErrorKind::Internal, format!("the description cannot be written as CBOR: {e}"));
+        let description = self.describe(&placed).map_err(failed)?;
         check_limit("bytes of names and metadata", description.len() as u64, MAX_CBOR_BYTES)?;
 
         let description_length = description.len() as u32; // no more than `MAX_CBOR_BYTES`
@@ -84,7 +84,7 @@ impl Burnpack {
         Ok(head)
     }
 
-    /// The CBOR. Maps are sorted, and empty ones are left out except that of the tensors.
+    /// Encodes the description as CBOR. Maps are sorted, and empty maps are omitted, except that of the tensors.
     fn describe(&self, placed: &[Placed]) -> Result<Vec<u8>, encode::Error<Infallible>> {
         let mut cbor = Cbor::new(Vec::new());
         cbor.map(1 + u64::from(!self.metadata.is_empty()) + u64::from(!self.scalars.is_empty()))?;
@@ -113,11 +113,11 @@ impl Burnpack {
     }
 }
 
-/// A tensor as the description has it.
+/// A tensor and its position in the file.
 struct Placed<'a> {
     tensor: &'a Tensor,
     dtype: Value,
-    /// Where it begins and ends, from the start of the data.
+    /// The start and end, relative to the start of the data.
     offsets: [u64; 2],
 }
 
@@ -125,19 +125,19 @@ impl Target for Burnpack {
     fn check(&self, tensor: &Tensor, losses: &mut Losses) -> Result<()> {
         let refuse = |kind, what: String, advice: &str| Err(Error::new(kind, what).advise(advice));
         if tensor.layout != Layout::Dense || tensor.components.len() != 1 {
-            let what = format!("its layout is {}, and Burnpack holds dense tensors only", tensor.layout.name());
-            return refuse(ErrorKind::Unsupported, what, "Make it dense before the conversion, or choose ztensor.");
+            let what = format!("its layout is {}, and Burnpack supports only dense tensors", tensor.layout.name());
+            return refuse(ErrorKind::Unsupported, what, "Convert it to a dense tensor first, or choose ztensor.");
         }
         if dtype(tensor).is_none() {
             let what = format!("Burnpack has no dtype {}", tensor.dtype);
-            return refuse(ErrorKind::Unsupported, what, "Choose a format that has it.");
+            return refuse(ErrorKind::Unsupported, what, "Choose a format that supports it.");
         }
         let byte_length = byte_length(tensor)?;
         if byte_length > MAX_TENSOR_BYTES {
             let what = format!("it has {byte_length} bytes, and Burn reads tensors of at most {MAX_TENSOR_BYTES}");
-            return refuse(ErrorKind::Limit, what, "Divide it before the conversion, or choose another format.");
+            return refuse(ErrorKind::Limit, what, "Split it before the conversion, or choose another format.");
         }
-        losses.lose_attributes(tensor, "Burnpack", |key| match key {
+        losses.leave_out_attributes(tensor, "Burnpack", |key| match key {
             "param_id" => tensor.attributes.get(key).is_some_and(Value::is_u64),
             "dtype" => own_dtype(tensor).is_some(),
             _ => false,
@@ -150,13 +150,13 @@ impl Target for Burnpack {
     }
 }
 
-/// A file whose head was written.
+/// A file whose head has been written.
 struct BurnpackFile {
     file: PartialFile,
 }
 
 impl TensorFile for BurnpackFile {
-    /// One without bytes is padded to, too: that is how Burn measures the file.
+    /// Writes padding also before a tensor without bytes, because Burn includes it in the expected file length.
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         self.file.align(ALIGNMENT)?;
         source.read(tensor, &mut |bytes| self.file.write(bytes))
@@ -167,7 +167,7 @@ impl TensorFile for BurnpackFile {
     }
 }
 
-/// A tensor's dtype as Burnpack spells it.
+/// Returns the dtype of a tensor as Burnpack spells it.
 fn dtype(tensor: &Tensor) -> Option<Value> {
     own_dtype(tensor).cloned().or_else(|| match &tensor.dtype {
         Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::BF16 => Some(tensor.dtype.name().into()),
@@ -178,8 +178,8 @@ fn dtype(tensor: &Tensor) -> Option<Value> {
     })
 }
 
-/// What a Burnpack file said of the dtype beyond our name for it, if it is still that dtype: `"Flex32"`, the width of a
-/// Bool, the scheme of a quantization.
+/// Returns the dtype that the source Burnpack file states, if it has more details than [`Dtype`] and still matches the
+/// tensor's dtype: `"Flex32"`, the width of a Bool, the scheme of a quantization.
 fn own_dtype(tensor: &Tensor) -> Option<&Value> {
     let stated = tensor.attributes.get("dtype")?;
     let is_own = match stated {
@@ -194,11 +194,11 @@ fn own_dtype(tensor: &Tensor) -> Option<&Value> {
     (is_own && parse_dtype(stated).is_ok_and(|dtype| dtype == tensor.dtype)).then_some(stated)
 }
 
-/// Of a quantized tensor only its bytes say it, since its scales are among them.
+/// Returns the length of the data. For a quantized tensor it is the stored length, because the bytes include scales.
 fn byte_length(tensor: &Tensor) -> Result<u64> {
     let stated = || tensor.components.first().and_then(|data| data.decoded_length);
     tensor.dtype.byte_length(element_count(&tensor.shape)?)?.or_else(stated).ok_or_else(|| {
-        let what = "its length is known only once it is decoded, but Burnpack states it before";
+        let what = "its length is known only after decoding, but Burnpack stores it before the data";
         Error::new(ErrorKind::Unsupported, what).advise("Convert the model to ztensor without compression first.")
     })
 }
@@ -216,7 +216,7 @@ fn is_scalar(value: &Value) -> bool {
     })
 }
 
-/// JSON has no infinities and no NaN: they are texts.
+/// Parses a float. JSON has no infinities and no NaN, so these are strings.
 fn as_float(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.parse().ok())
 }
@@ -235,7 +235,7 @@ fn check_limit(of: &str, wanted: u64, allowed: u64) -> Result<()> {
     }
     let error =
         Error::new(ErrorKind::Limit, format!("the file would have {wanted} {of}; Burn reads at most {allowed}"));
-    Err(error.advise("Divide the model, or choose a format that keeps one in several files, such as safetensors."))
+    Err(error.advise("Split the model, or choose a format that supports several files, such as safetensors."))
 }
 
 #[cfg(all(test, not(miri)))]

@@ -1,4 +1,4 @@
-//! Burnpack as it is written.
+//! Tests of the Burnpack writer.
 
 use crate::dtype::Dtype;
 use crate::format::{burnpack, safetensors};
@@ -27,9 +27,9 @@ fn attributes(reader: &Reader) -> Vec<(String, Metadata)> {
     all
 }
 
-/// Those of 0.19 are laid out in another way, and 0.20 spells a Bool in its own.
+/// Files of 0.19 have another layout, and 0.20 spells a Bool differently.
 #[test]
-fn a_file_that_burn_wrote_comes_out_as_it_was() {
+fn files_of_burn_round_trip_byte_for_byte() {
     let folder = Folder::new();
     let mut unchanged = 0;
     for fixture in files_of_burn() {
@@ -44,7 +44,7 @@ fn a_file_that_burn_wrote_comes_out_as_it_was() {
 }
 
 #[test]
-fn a_file_of_any_version_keeps_what_it_says() {
+fn files_of_every_version_keep_tensors_metadata_and_attributes() {
     let folder = Folder::new();
     for fixture in files_of_burn() {
         let before = Reader::open(root().join(&fixture.path)).unwrap();
@@ -93,13 +93,13 @@ fn every_dtype_of_burn_round_trips() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
     folder.convert("m.safetensors", "m.bpk", &options()).unwrap();
-    let there = folder.open("m.bpk");
-    assert_eq!(content(&there), content(&folder.open("m.safetensors")));
-    there.verify(&()).unwrap();
+    let written = folder.open("m.bpk");
+    assert_eq!(content(&written), content(&folder.open("m.safetensors")));
+    written.verify(&()).unwrap();
 }
 
 #[test]
-fn tensors_without_bytes_keep_their_place_whatever_they_are_called() {
+fn empty_tensors_keep_their_order() {
     let folder = Folder::new();
     let tensors =
         [("z", "U8", &[0][..], Vec::new()), ("a", "U8", &[3][..], noise(1, 3)), ("last", "F32", &[0], Vec::new())];
@@ -110,7 +110,7 @@ fn tensors_without_bytes_keep_their_place_whatever_they_are_called() {
     assert_eq!(starts, [("z", 256), ("a", 256), ("last", 512)]);
     folder.convert("once.bpk", "twice.bpk", &options()).unwrap();
     let [once, twice] = ["once.bpk", "twice.bpk"].map(|name| fs::read(folder.path(name)).unwrap());
-    assert_eq!(once.len(), 512); // Burn counts the padding before the last one
+    assert_eq!(once.len(), 512); // Burn counts the padding before the last tensor
     assert_eq!(once, twice);
 }
 
@@ -128,7 +128,7 @@ fn metadata_is_text_and_scalars_keep_their_types() {
     let texts = json!({ "format": "pt", "labels": r#"["a","b"]"#, "n_layer": "6", "scalars": scalars });
     assert_eq!(written, texts);
 
-    // A format of texts between loses nothing.
+    // A conversion through a format with only text values loses nothing.
     let to = |format| ConvertOptions { format: Some(format), ..options() };
     folder.convert("m.bpk", "back.safetensors", &to(&safetensors::FORMAT)).unwrap();
     folder.convert("back.safetensors", "again.bpk", &options()).unwrap();
@@ -136,7 +136,7 @@ fn metadata_is_text_and_scalars_keep_their_types() {
 }
 
 #[test]
-fn scalars_of_another_form_are_text_like_the_rest() {
+fn invalid_scalars_are_written_as_text() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
     for scalars in [json!("three"), json!({ "a": 3 }), json!({ "a": { "UInt": -3 } }), json!({ "a": { "Big": 3 } })] {
@@ -148,7 +148,7 @@ fn scalars_of_another_form_are_text_like_the_rest() {
 }
 
 #[test]
-fn what_burn_has_no_name_for_is_refused_by_name() {
+fn unsupported_dtypes_are_rejected_by_name() {
     let folder = Folder::new();
     let tensors = [("good", "U8", &[1][..], vec![1]), ("bad", "F8_E4M3", &[2][..], vec![1, 2])];
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
@@ -163,14 +163,14 @@ fn what_burn_has_no_name_for_is_refused_by_name() {
 }
 
 #[test]
-fn an_attribute_that_another_format_has_no_place_for_is_refused_once() {
+fn unsupported_attributes_are_rejected_by_name() {
     let folder = Folder::new();
     let to_safetensors = ConvertOptions { format: Some(&safetensors::FORMAT), ..options() };
     let error = folder.convert(root().join("burnpack/bp022_single.bpk"), "out", &to_safetensors).unwrap_err();
-    assert_eq!(error.what, "SafeTensors has no place for its attribute `param_id` (`--allow-loss` leaves it out)");
+    assert_eq!(error.what, "SafeTensors cannot store its attribute `param_id` (`--allow-loss` leaves it out)");
 }
 
-/// A model of tensors that are only listed: to read them is a fault.
+/// A model whose tensors must not be read.
 struct Listed {
     metadata: ModelMetadata,
     tensors: Vec<Tensor>,
@@ -201,7 +201,7 @@ impl Input for Listed {
 }
 
 #[test]
-fn what_burn_would_not_read_is_refused_before_anything_is_written() {
+fn files_beyond_the_limits_of_burn_are_rejected_before_writing() {
     let folder = Folder::new();
     let mut model = Listed::new(std::iter::empty());
     model.metadata.metadata.insert("key".to_owned(), "x".repeat(100 << 20).into());
@@ -220,7 +220,7 @@ fn what_burn_would_not_read_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn what_the_format_has_not_is_refused() {
+fn unsupported_options_are_rejected() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
     for wrong in [

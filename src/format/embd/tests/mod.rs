@@ -1,8 +1,8 @@
-//! No tool writes the layout of the specification: its files are put together here, field by field.
+//! Tests of the parser. No tool writes the layout of the specification, so the tests build its files field by field.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
+mod sequential;
 mod specified;
-mod walked;
 
 use super::layout::{check_tail, parse};
 use crate::error::{ErrorKind, Result};
@@ -29,14 +29,14 @@ fn loader(file: &[u8]) -> Rc<Loader<MemorySource>> {
 }
 
 proptest! {
-    /// Neither the order in which bytes come in nor damage makes a difference that is not an error.
+    /// The result does not depend on the order in which bytes arrive, even for damaged files.
     #[test]
-    fn any_growth_of_the_window_gives_the_same_index(
+    fn the_index_does_not_depend_on_the_growth_of_the_window(
         specified: bool, flips in proptest::collection::vec((0usize..700, 1u8..), 0..3), extra in 0u64..200,
     ) {
         let mut file = match specified {
             true => specified::File::new().bytes(),
-            false => walked::written_by_the_tools(&[("first", &[2]), ("second", &[2, 3])], &["a", "b"]),
+            false => sequential::sequential_file(&[("first", &[2]), ("second", &[2, 3])], &["a", "b"]),
         };
         for (at, mask) in flips {
             let at = at % file.len();

@@ -1,4 +1,4 @@
-//! Files of the specification.
+//! Tests of the specification's layout.
 
 use super::*;
 use crate::dtype::Dtype;
@@ -7,13 +7,13 @@ use crate::loader::TensorRequest;
 use crate::native::Reader;
 use serde_json::{Value, json};
 
-/// CRC-32/IEEE bit by bit.
+/// Computes CRC-32/IEEE bit by bit.
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32| (crc >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(crc & 1));
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
 }
 
-/// Where the special tokens are, and how the vocabulary says so.
+/// The position of the special tokens, and the base of their offset.
 #[derive(Clone, Copy, PartialEq)]
 enum Special {
     None,
@@ -26,7 +26,7 @@ enum Special {
 /// A tensor's name, the hash of it, its dtype code, its shape, its bytes.
 type Stored = (&'static str, u32, u8, Vec<u32>, Vec<u8>);
 
-/// A file of the specification.
+/// A file in the specification's layout.
 pub(super) struct File {
     flags: u32,
     metadata: Vec<(&'static str, &'static str)>,
@@ -131,7 +131,7 @@ fn fnv(name: &str) -> u32 {
     name.bytes().fold(2_166_136_261u64, |hash, byte| ((hash ^ u64::from(byte)) * 16_777_619) & 0xffff_ffff) as u32
 }
 
-/// What a check of all bytes finds wrong, which is the same natively.
+/// Verifies all bytes through the loader, and checks that the native reader returns the same result.
 fn verified(file: &[u8]) -> Result<Option<&'static str>> {
     let streamed = block_on(loader(file).verify(Rc::new(())));
     let native = Reader::from_bytes(vec![("m.weights".to_owned(), file.to_vec())]).and_then(|r| r.verify(&()));
@@ -141,7 +141,7 @@ fn verified(file: &[u8]) -> Result<Option<&'static str>> {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes under Miri")]
-fn reads_what_the_specification_lays_out() {
+fn reads_a_file_of_the_specification() {
     let index = parsed(&File::new().bytes()).unwrap();
     let expected = json!({
         "model_name": "tiny", "created_at": "2025-01-16T12:00:00Z",
@@ -161,7 +161,7 @@ fn reads_what_the_specification_lays_out() {
 }
 
 #[test]
-fn every_dtype_of_the_table_has_its_size() {
+fn every_dtype_has_the_correct_size() {
     let sizes = [4, 2, 2, 4, 2, 1, 4, 2, 1];
     let mut file = File::new();
     let names = ["F32", "F16", "BF16", "I32", "I16", "I8", "U32", "U16", "U8"];
@@ -174,7 +174,7 @@ fn every_dtype_of_the_table_has_its_size() {
 }
 
 #[test]
-fn special_tokens_are_found_wherever_they_are() {
+fn finds_special_tokens_at_every_position() {
     use Special::{FirstAbsolute, FirstRelative, LastAbsolute, LastRelative};
     for special in [FirstAbsolute, FirstRelative, LastAbsolute, LastRelative, Special::None] {
         let index = parsed(&File { special, ..File::new() }.bytes()).unwrap();
@@ -188,7 +188,7 @@ fn special_tokens_are_found_wherever_they_are() {
 }
 
 #[test]
-fn names_of_one_hash_are_told_apart() {
+fn distinguishes_names_with_the_same_hash() {
     assert_eq!((name_hash(""), name_hash("a"), name_hash("foobar")), (0x811c_9dc5, 0xe40c_292c, 0xbf9c_f968));
     assert_eq!(name_hash("costarring"), name_hash("liquid"));
     let mut file = File::new();
@@ -202,7 +202,7 @@ fn names_of_one_hash_are_told_apart() {
 }
 
 #[test]
-fn another_hash_is_no_reason_to_refuse_a_file() {
+fn a_different_name_hash_is_only_a_warning() {
     let mut file = File::new();
     file.tensors[1].1 ^= 1;
     let warnings = parsed(&file.bytes()).unwrap().warnings;
@@ -211,7 +211,7 @@ fn another_hash_is_no_reason_to_refuse_a_file() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes under Miri")]
-fn the_checksums_find_damage_wherever_it_is() {
+fn the_checksums_detect_damage_everywhere() {
     let file = File::new().bytes();
     assert_eq!(verified(&file), Ok(Some("crc32")));
     let text = file.windows(4).position(|bytes| bytes == b"tiny").unwrap();
@@ -234,14 +234,14 @@ fn the_checksums_find_damage_wherever_it_is() {
 }
 
 #[test]
-fn checksums_that_are_not_enabled_are_not_checked() {
+fn disabled_checksums_are_not_verified() {
     let file = File { flags: 0b011, ..File::new() }.bytes();
     assert_eq!(file[56..60], [0; 4]);
     assert_eq!(verified(&file), Ok(None));
 }
 
 #[test]
-fn a_file_of_another_length_is_refused() {
+fn rejects_a_file_of_a_different_length() {
     let file = File::new().bytes();
     assert_eq!(parsed(&file[..file.len() - 1]).unwrap_err().kind, ErrorKind::Truncated);
     assert_eq!(parsed(&[&file[..], &[0]].concat()).unwrap_err().kind, ErrorKind::Format);
@@ -249,7 +249,7 @@ fn a_file_of_another_length_is_refused() {
 }
 
 #[test]
-fn a_dtype_that_is_not_known_reaches_up_to_the_next_tensor_or_the_end() {
+fn an_unknown_dtype_extends_to_the_next_tensor_or_the_end() {
     let mut file = File { alignment: 4, ..File::new() };
     file.tensors[0].2 = 77;
     file.tensors[2].2 = 78;
@@ -259,7 +259,7 @@ fn a_dtype_that_is_not_known_reaches_up_to_the_next_tensor_or_the_end() {
     assert_eq!(found, [(other("EMBD_77"), Some(24)), (Dtype::F16, Some(4)), (other("EMBD_78"), Some(5))]);
 }
 
-/// Puts a field of the header in place, and its checksum.
+/// Overwrites a field of the header, and updates the checksum.
 fn forge(at: usize, value: &[u8]) -> Vec<u8> {
     let mut file = File::new().bytes();
     file[at..at + value.len()].copy_from_slice(value);
@@ -269,7 +269,7 @@ fn forge(at: usize, value: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn refuses_what_cannot_be() {
+fn rejects_invalid_files() {
     let refused = |file: &[u8], kind: ErrorKind, what: &str| {
         let error = parsed(file).unwrap_err();
         assert!(error.kind == kind && error.what.contains(what), "{error}");
@@ -282,7 +282,7 @@ fn refuses_what_cannot_be() {
     refused(&forge(32, &[255; 4]), Format, "not between");
     refused(&forge(40, &[255; 8]), Format, "do not fit");
     refused(&forge(48, &[0; 8]), Format, "has");
-    refused(&forge(48, &[255; 8]), Truncated, "says 18446744073709551615 bytes");
+    refused(&forge(48, &[255; 8]), Truncated, "states 18446744073709551615 bytes");
     let mut long = File::new().bytes();
     long[36..40].copy_from_slice(&(100u32 << 20).to_le_bytes());
     long[48..56].copy_from_slice(&(200u64 << 20).to_le_bytes());

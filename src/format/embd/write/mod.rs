@@ -1,13 +1,13 @@
-//! Writes EMBD `.weights` as their specification (binary weight format 1.0) lays them out: with an index, aligned, with
-//! checksums. The layout that the tools of `cpp_embedder` write has none of that, and is not written; they read no
-//! other.
+//! Writes EMBD `.weights` files in the specification's layout (binary weight format 1.0): with an index, alignment and
+//! checksums. The layout that the tools of `cpp_embedder` write has none of these, and is not written. The tools read
+//! only their own layout.
 //!
-//! Of what the specification leaves open, here is done what [`format::embd`](crate::format::embd) reads: sections
-//! follow each other without gaps; tensors, and the data as a whole, begin at multiples of 64 bytes, and the data ends
-//! with the last of them. The special tokens follow the other tokens, their offset counts from the start of the file,
-//! and no `total_size` counts more than entries. The keys that the specification asks for are written if the source or
-//! the caller has them; no time of writing, so that the same input gives the same bytes. A scalar would become `[1]`,
-//! since a tensor has 1 to 4 dimensions: that is a loss.
+//! Where the specification is ambiguous, the writer follows [`format::embd`](crate::format::embd): sections follow each
+//! other without gaps; tensors, and the data as a whole, begin at multiples of 64 bytes, and the data ends with the
+//! last tensor. The special tokens follow the other tokens, their offset is relative to the start of the file, and
+//! `total_size` counts only entries. The keys that the specification requests are written if the source or the caller
+//! has them. The time of writing is omitted, so that the same input gives the same bytes. A scalar becomes `[1]`,
+//! because a tensor has 1 to 4 dimensions: that is a loss.
 
 mod sections;
 
@@ -25,14 +25,14 @@ use crate::output::target::{Place, Target, TensorFile, TensorSource};
 use crate::output::writer::{Settings, Writer};
 use sections::Vocabulary;
 
-/// Flags that tell a reader nothing that it could not see.
+/// Flags that are redundant for readers.
 const VOCAB_EMBEDDED: u32 = 1;
 const TENSORS_ALIGNED: u32 = 1 << 1;
 
-/// What `TENSORS_ALIGNED` promises.
+/// The alignment that `TENSORS_ALIGNED` guarantees.
 const ALIGNMENT: u64 = 64;
 
-/// How the format is written.
+/// The writer of the format.
 pub(super) const WRITER: Writer = Writer {
     compressions: &[],
     digests: &[],
@@ -41,11 +41,11 @@ pub(super) const WRITER: Writer = Writer {
     new: |settings, losses| Ok(Box::new(Embd::new(settings, losses)?)),
 };
 
-/// The format, with what a file says of the model.
+/// The format with the metadata of a file.
 struct Embd {
     /// The whole section.
     metadata: Vec<u8>,
-    /// The whole section; empty where there is no vocabulary.
+    /// The whole section; empty if there is no vocabulary.
     vocabulary: Vec<u8>,
 }
 
@@ -54,7 +54,7 @@ impl Embd {
         let mut joined = metadata::join(settings);
         let vocabulary = joined.get("vocabulary").and_then(Vocabulary::from_value);
         if vocabulary.is_some() {
-            joined.shift_remove("vocabulary"); // the others keep their order
+            joined.shift_remove("vocabulary"); // `shift_remove` keeps the order of the other keys
         }
         let metadata = sections::metadata(&joined, losses)?;
         let start = HEADER_BYTES + metadata.len() as u64;
@@ -67,8 +67,8 @@ impl Target for Embd {
     fn check(&self, tensor: &Tensor, losses: &mut Losses) -> Result<()> {
         let refuse = |kind, what: String, advice: &str| Err(Error::new(kind, what).advise(advice));
         if tensor.layout != Layout::Dense || tensor.components.len() != 1 {
-            let what = format!("its layout is {}, and EMBD holds dense tensors only", tensor.layout.name());
-            return refuse(ErrorKind::Unsupported, what, "Make it dense before the conversion, or choose ztensor.");
+            let what = format!("its layout is {}, and EMBD supports only dense tensors", tensor.layout.name());
+            return refuse(ErrorKind::Unsupported, what, "Convert it to a dense tensor first, or choose ztensor.");
         }
         if dtype_code(&tensor.dtype).is_none() {
             let known = dtypes().map(|dtype| dtype.to_string()).collect::<Vec<_>>().join(", ");
@@ -92,7 +92,7 @@ impl Target for Embd {
             let error = Error::new(ErrorKind::Unsupported, what).advise("Allow the loss, or choose another format.");
             losses.store("as [1]", error.in_tensor(&tensor.name))?;
         }
-        losses.lose_attributes(tensor, "EMBD", |_| false)
+        losses.leave_out_attributes(tensor, "EMBD", |_| false)
     }
 
     fn begin<'a>(&'a self, mut file: PartialFile, tensors: &'a [Tensor], _: Place) -> Result<Box<dyn TensorFile + 'a>> {
@@ -100,17 +100,17 @@ impl Target for Embd {
         let index_offset = HEADER_BYTES + (self.metadata.len() + self.vocabulary.len()) as u64;
         let data_offset = (index_offset + index_length).next_multiple_of(ALIGNMENT);
         if data_offset > MAX_HEAD_BYTES {
-            let what = format!("metadata, vocabulary and index come to {data_offset} bytes");
+            let what = format!("metadata, vocabulary and index take {data_offset} bytes");
             let error = Error::new(ErrorKind::Limit, format!("{what}; weightstream reads at most {MAX_HEAD_BYTES}"));
-            return Err(error.advise("Give less metadata, or divide the model."));
+            return Err(error.advise("Provide less metadata, or split the model."));
         }
-        file.leave_head(data_offset)?;
+        file.reserve_head(data_offset)?;
         let (descriptors, names) = (Vec::new(), Vec::new());
         Ok(Box::new(EmbdFile { file, sections: self, index_offset, data_offset, descriptors, names }))
     }
 }
 
-/// A file that is being written: tensors one after another, the head last, in the room that was left for it.
+/// A file being written: the tensors in order, then the head in the space that was reserved for it.
 struct EmbdFile<'a> {
     file: PartialFile,
     sections: &'a Embd,
@@ -141,17 +141,17 @@ impl TensorFile for EmbdFile<'_> {
 }
 
 impl EmbdFile<'_> {
-    /// Adds the tensor to the index; its data is at `offset` from the start of all data.
+    /// Adds the tensor to the index; its data is at `offset` from the start of the data section.
     fn describe(&mut self, tensor: &Tensor, offset: u64) -> Result<()> {
-        let unplanned = || Error::new(ErrorKind::Internal, "a tensor was to be written that EMBD cannot hold");
+        let unsupported = || Error::new(ErrorKind::Internal, "EMBD cannot store this tensor");
         let shape = if tensor.shape.is_empty() { &[1] } else { tensor.shape.as_slice() };
-        let dims = u8::try_from(shape.len()).map_err(|_| unplanned())?;
-        let name_length = u16::try_from(tensor.name.len()).map_err(|_| unplanned())?;
+        let dims = u8::try_from(shape.len()).map_err(|_| unsupported())?;
+        let name_length = u16::try_from(tensor.name.len()).map_err(|_| unsupported())?;
         self.descriptors.extend(name_hash(&tensor.name).to_le_bytes());
-        self.descriptors.extend([dtype_code(&tensor.dtype).ok_or_else(unplanned)?, dims]);
+        self.descriptors.extend([dtype_code(&tensor.dtype).ok_or_else(unsupported)?, dims]);
         self.descriptors.extend(name_length.to_le_bytes());
         for dim in shape.iter().chain(&[0; MAX_DIMS as usize]).take(MAX_DIMS as usize) {
-            self.descriptors.extend(u32::try_from(*dim).map_err(|_| unplanned())?.to_le_bytes());
+            self.descriptors.extend(u32::try_from(*dim).map_err(|_| unsupported())?.to_le_bytes());
         }
         self.descriptors.extend(offset.to_le_bytes());
         self.names.extend(tensor.name.as_bytes());
@@ -172,7 +172,7 @@ impl EmbdFile<'_> {
         head.extend(flags.to_le_bytes());
         let sections = [HEADER_BYTES, metadata_length, vocabulary_offset, vocabulary_length];
         for field in sections.into_iter().chain([self.index_offset, tensor_count, self.data_offset]) {
-            let too_long = |_| Error::new(ErrorKind::Internal, "a head is longer than was planned");
+            let too_long = |_| Error::new(ErrorKind::Internal, "the head exceeds its planned length");
             head.extend(u32::try_from(field).map_err(too_long)?.to_le_bytes());
         }
         head.extend((self.file.position() - self.data_offset).to_le_bytes());

@@ -1,4 +1,4 @@
-//! What a file says of the model: its metadata, all of it text, and its vocabulary.
+//! Encodes the metadata, whose values are text, and the vocabulary.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::embd::parts::MAX_TOKENS;
@@ -8,7 +8,7 @@ use crate::output::losses::Losses;
 use crate::output::metadata::{as_object, as_text};
 use serde_json::Value;
 
-/// The metadata section. A key or value that is too long for it is lost.
+/// Encodes the metadata section. Keys and values that are too long are losses.
 pub(super) fn metadata(metadata: &Metadata, losses: &mut Losses) -> Result<Vec<u8>> {
     let (mut count, mut entries) = (0u32, Vec::new());
     for (key, value) in metadata {
@@ -20,10 +20,12 @@ pub(super) fn metadata(metadata: &Metadata, losses: &mut Losses) -> Result<Vec<u
                 entries.extend(value.as_bytes());
                 count += 1;
             }
-            (Some(_), None) => losses.lose(too_long(format!("the value of `{key}` in the metadata"), value.len()))?,
+            (Some(_), None) => {
+                losses.leave_out(too_long(format!("the value of `{key}` in the metadata"), value.len()))?
+            }
             (None, _) => {
                 let beginning: String = key.chars().take(40).collect();
-                losses.lose(too_long(format!("the key `{beginning}…` of the metadata"), key.len()))?;
+                losses.leave_out(too_long(format!("the key `{beginning}…` of the metadata"), key.len()))?;
             }
         }
     }
@@ -33,16 +35,16 @@ pub(super) fn metadata(metadata: &Metadata, losses: &mut Losses) -> Result<Vec<u
     Ok(section)
 }
 
-/// A vocabulary as [`format::embd`](crate::format::embd) gives it.
+/// A vocabulary, in the form of the metadata that [`format::embd`](crate::format::embd) reads.
 pub(super) struct Vocabulary {
-    /// By id.
+    /// The tokens, in the order of their ids.
     tokens: Vec<String>,
     /// The ids of [`SPECIAL_TOKENS`].
     special_tokens: Option<Vec<u32>>,
 }
 
 impl Vocabulary {
-    /// The vocabulary, if the value has this form, as JSON or as a text of it.
+    /// Parses a vocabulary from JSON or from text that contains JSON. Returns `None` if it has another form.
     pub(super) fn from_value(value: &Value) -> Option<Self> {
         let mut vocabulary = as_object(value)?.into_owned();
         let text = |token| if let Value::String(text) = token { Some(text) } else { None };
@@ -55,15 +57,15 @@ impl Vocabulary {
         vocabulary.is_empty().then_some(Vocabulary { tokens, special_tokens })
     }
 
-    /// The vocabulary section of a file where it begins at `start`. A vocabulary that the format cannot hold is lost.
+    /// Encodes the vocabulary section, which begins at `start`. A vocabulary that the format cannot store is a loss.
     pub(super) fn section(&self, start: u64, losses: &mut Losses) -> Result<Vec<u8>> {
-        self.write(start).or_else(|error| losses.lose(error).map(|()| Vec::new()))
+        self.write(start).or_else(|error| losses.leave_out(error).map(|()| Vec::new()))
     }
 
     fn write(&self, start: u64) -> Result<Vec<u8>> {
         let count = u32::try_from(self.tokens.len()).ok().filter(|count| *count <= MAX_TOKENS).ok_or_else(|| {
             let what = format!("the vocabulary in the metadata has {} tokens", self.tokens.len());
-            Error::new(ErrorKind::Limit, format!("{what}; weightstream reads {MAX_TOKENS}")).advise(ADVICE)
+            Error::new(ErrorKind::Limit, format!("{what}; weightstream reads at most {MAX_TOKENS}")).advise(ADVICE)
         })?;
         let mut entries = Vec::new();
         for (id, token) in self.tokens.iter().enumerate() {
@@ -83,13 +85,13 @@ impl Vocabulary {
     }
 }
 
-/// The ids in the format's order, if these tokens and no others are there.
+/// Returns the ids in the format's order, if `ids` contains exactly these tokens.
 fn special_tokens(ids: &Metadata) -> Option<Vec<u32>> {
     let id = |name: &&str| ids.get(*name)?.as_u64()?.try_into().ok();
     SPECIAL_TOKENS.iter().map(id).collect::<Option<Vec<_>>>().filter(|found| found.len() == ids.len())
 }
 
-const ADVICE: &str = "Give a shorter one with `--metadata`, or choose another format.";
+const ADVICE: &str = "Provide a shorter one with `--metadata`, or choose another format.";
 
 fn too_long(what: String, length: usize) -> Error {
     Error::new(ErrorKind::Limit, format!("{what} has {length} bytes, and EMBD allows 65535")).advise(ADVICE)

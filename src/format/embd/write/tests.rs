@@ -1,4 +1,4 @@
-//! EMBD as it is written.
+//! Tests of the EMBD writer.
 
 use crate::ErrorKind;
 use crate::format::embd;
@@ -29,15 +29,15 @@ fn metadata_of(folder: &Folder, name: &str) -> Metadata {
     folder.open(name).metadata().metadata.clone()
 }
 
-/// CRC-32/IEEE bit by bit.
+/// Computes CRC-32/IEEE bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32| (crc >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(crc & 1));
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
 }
 
-/// The file is taken apart by the specification's offsets, not by the library's parser.
+/// Reads the file with the specification's offsets, not with the library's parser.
 #[test]
-fn what_is_written_is_the_layout_of_the_specification() {
+fn writes_the_layout_of_the_specification() {
     let folder = Folder::new();
     let tensors = [
         ("foobar", "BF16", &[3, 5][..], noise(1, 30)),
@@ -118,9 +118,9 @@ fn every_dtype_of_the_specification_round_trips() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
     folder.convert("m.safetensors", "m.weights", &options()).unwrap();
-    let there = folder.open("m.weights");
-    assert_eq!(content(&there), content(&folder.open("m.safetensors")));
-    there.verify(&()).unwrap();
+    let written = folder.open("m.weights");
+    assert_eq!(content(&written), content(&folder.open("m.safetensors")));
+    written.verify(&()).unwrap();
 }
 
 #[test]
@@ -141,21 +141,21 @@ fn files_of_the_formats_own_tools_keep_tensors_and_vocabulary() {
 }
 
 #[test]
-fn a_vocabulary_outlives_every_other_format() {
+fn a_vocabulary_round_trips_through_every_format() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     folder.convert("m.safetensors", "m.weights", &with(&json!({ "vocabulary": vocabulary() }))).unwrap();
     let before = metadata_of(&folder, "m.weights");
     assert_eq!(before["vocabulary"], vocabulary());
     for format in write::formats() {
-        folder.convert("m.weights", "there", &ConvertOptions { format: Some(format), ..options() }).unwrap();
-        folder.convert("there", "back.weights", &options()).unwrap();
+        folder.convert("m.weights", "written", &ConvertOptions { format: Some(format), ..options() }).unwrap();
+        folder.convert("written", "back.weights", &options()).unwrap();
         assert_eq!(metadata_of(&folder, "back.weights")["vocabulary"], vocabulary(), "{format:?}");
     }
 }
 
 #[test]
-fn what_has_not_the_form_of_a_vocabulary_is_text_like_the_rest() {
+fn invalid_vocabularies_are_written_as_text() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
     let mut too_few = vocabulary();
@@ -170,7 +170,7 @@ fn what_has_not_the_form_of_a_vocabulary_is_text_like_the_rest() {
 }
 
 #[test]
-fn a_scalar_is_refused_or_stored_with_one_dimension() {
+fn scalars_are_rejected_or_stored_with_one_dimension() {
     let folder = Folder::new();
     let tensors = [("s", "F32", &[][..], noise(1, 4)), ("t", "U8", &[2][..], noise(2, 2))];
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
@@ -190,7 +190,7 @@ fn a_scalar_is_refused_or_stored_with_one_dimension() {
 }
 
 #[test]
-fn what_the_specification_has_no_place_for_is_refused_by_name() {
+fn unsupported_tensors_are_rejected_by_name() {
     let folder = Folder::new();
     let long = "x".repeat(65_536);
     let refused = [
@@ -210,7 +210,7 @@ fn what_the_specification_has_no_place_for_is_refused_by_name() {
 }
 
 #[test]
-fn metadata_that_is_too_long_is_refused_by_its_key() {
+fn metadata_that_is_too_long_is_rejected_by_key() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({ "author": "Zoë" }), &[]));
     let long = "é".repeat(32_768);
@@ -236,15 +236,15 @@ fn metadata_that_is_too_long_is_refused_by_its_key() {
     }
     let tokens = with(&json!({ "vocabulary": { "tokens": vec![""; (1 << 20) + 1] } }));
     let error = folder.convert("m.safetensors", "out.weights", &tokens).unwrap_err();
-    assert!(error.what.contains("has 1048577 tokens; weightstream reads 1048576"), "{error}");
+    assert!(error.what.contains("has 1048577 tokens; weightstream reads at most 1048576"), "{error}");
 
-    let shorter = with(&json!({ "author": "Z" })); // than what the source has, which is how to answer a refusal
+    let shorter = with(&json!({ "author": "Z" })); // replaces the value of the source, as the error advises
     folder.convert("m.safetensors", "out.weights", &shorter).unwrap();
     assert_eq!(Value::Object(metadata_of(&folder, "out.weights")), json!({ "author": "Z" }));
 }
 
 #[test]
-fn a_head_that_would_not_be_read_is_refused() {
+fn heads_beyond_the_readers_limit_are_rejected() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
     let metadata = (0..1025).map(|at| (at.to_string(), "x".repeat(65_535).into())).collect();
@@ -255,7 +255,7 @@ fn a_head_that_would_not_be_read_is_refused() {
 }
 
 #[test]
-fn a_byte_that_changed_is_found() {
+fn changed_bytes_are_detected() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     folder.convert("m.safetensors", "m.weights", &with(&json!({ "vocabulary": vocabulary() }))).unwrap();
@@ -269,7 +269,7 @@ fn a_byte_that_changed_is_found() {
 }
 
 #[test]
-fn what_the_format_has_not_is_refused() {
+fn unsupported_options_are_rejected() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({}), &[]));
     for wrong in [

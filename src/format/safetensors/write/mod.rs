@@ -1,8 +1,9 @@
-//! Writes SafeTensors: a JSON header, then the tensors without a gap; for several files, the index that Hugging Face's
-//! tools expect beside them.
+//! Writes SafeTensors: a JSON header, then the tensors without gaps; for several files, also the index that Hugging
+//! Face's tools expect.
 //!
-//! Tensors keep the order of the source, except that those of larger elements come first: so each begins at a multiple
-//! of its element, as the format asks of writers. Metadata is text: what is not, is written as JSON.
+//! Tensors keep the order of the source, except that tensors with larger elements come first. Each tensor therefore
+//! begins at a multiple of its element size, as the format requires of writers. Metadata values are text: other values
+//! are written as JSON.
 
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
@@ -17,7 +18,7 @@ use crate::output::writer::{Settings, Writer};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// What the `safetensors` package 0.8 knows.
+/// The dtypes that the `safetensors` package 0.8 supports.
 const DTYPES: [Dtype; 22] = [
     Dtype::Bool,
     Dtype::U8,
@@ -43,10 +44,10 @@ const DTYPES: [Dtype; 22] = [
     Dtype::F6_E3M2,
 ];
 
-/// The header is a u64 length and so many bytes more: digits of the offsets, braces, padding.
+/// The size of the header's length field, a u64.
 const LENGTH_BYTES: u64 = 8;
 
-/// How the format is written.
+/// The writer of the format.
 pub(super) const WRITER: Writer = Writer {
     compressions: &[],
     digests: &[],
@@ -55,7 +56,7 @@ pub(super) const WRITER: Writer = Writer {
     new: |settings, _| Ok(Box::new(SafeTensors::new(settings))),
 };
 
-/// The format, with what the caller wants of it.
+/// The format with the options of the caller.
 struct SafeTensors {
     /// All values are text.
     metadata: Map<String, Value>,
@@ -70,7 +71,7 @@ impl SafeTensors {
         SafeTensors { metadata, alignment: settings.alignment }
     }
 
-    /// What a file says of the model: all of it in the first one; `format` in the others too, which readers ask for.
+    /// Returns the metadata of a file: all of it for the first file, only `format`, which readers need, for the others.
     fn metadata(&self, is_first: bool) -> Map<String, Value> {
         let is_wanted = |key: &str| is_first || key == "format";
         let wanted = self.metadata.iter().filter(|(key, _)| is_wanted(key));
@@ -90,8 +91,8 @@ impl SafeTensors {
             header.insert(tensor.name.clone(), entry(tensor, offset, end));
             offset = end;
         }
-        let unwritable = |e| Error::new(ErrorKind::Internal, format!("the header cannot be written as JSON: {e}"));
-        let mut text = serde_json::to_vec(&header).map_err(unwritable)?;
+        let encoding_failed = |e| Error::new(ErrorKind::Internal, format!("the header cannot be written as JSON: {e}"));
+        let mut text = serde_json::to_vec(&header).map_err(encoding_failed)?;
         let padded = (LENGTH_BYTES + text.len() as u64).next_multiple_of(self.alignment) - LENGTH_BYTES;
         text.resize(usize::try_from(padded).unwrap_or(text.len()), b' ');
         Ok([&padded.to_le_bytes(), text.as_slice()].concat())
@@ -102,22 +103,22 @@ impl Target for SafeTensors {
     fn check(&self, tensor: &Tensor, losses: &mut Losses) -> Result<()> {
         let refuse = |kind, what: String, advice: &str| Err(Error::new(kind, what).advise(advice));
         if tensor.layout != Layout::Dense || tensor.components.len() != 1 {
-            let what = format!("its layout is {}, and SafeTensors holds dense tensors only", tensor.layout.name());
-            return refuse(ErrorKind::Unsupported, what, "Make it dense before the conversion, or choose ztensor.");
+            let what = format!("its layout is {}, and SafeTensors supports only dense tensors", tensor.layout.name());
+            return refuse(ErrorKind::Unsupported, what, "Convert it to a dense tensor first, or choose ztensor.");
         }
         if !DTYPES.contains(&tensor.dtype) {
             let what = format!("SafeTensors has no dtype {}", tensor.dtype);
-            return refuse(ErrorKind::Unsupported, what, "Choose a format that has it.");
+            return refuse(ErrorKind::Unsupported, what, "Choose a format that supports it.");
         }
         if let Err(error) = byte_length(tensor) {
-            // As zTensor has an odd number of F4.
+            // For example an odd number of F4 elements, which zTensor supports.
             return refuse(ErrorKind::Unsupported, error.what, "Choose ztensor.");
         }
         if tensor.name == "__metadata__" {
-            let what = "SafeTensors keeps its metadata under this name".to_owned();
+            let what = "SafeTensors reserves this name for its metadata".to_owned();
             return refuse(ErrorKind::Unsupported, what, "Rename it before the conversion.");
         }
-        losses.lose_attributes(tensor, "SafeTensors", |_| false)
+        losses.leave_out_attributes(tensor, "SafeTensors", |_| false)
     }
 
     fn arrange(&self, tensors: &mut [Tensor]) {
@@ -135,7 +136,7 @@ impl Target for SafeTensors {
     }
 }
 
-/// A file whose head was written.
+/// A file whose head has been written.
 struct SafeTensorsFile {
     file: PartialFile,
 }
@@ -165,7 +166,7 @@ impl Sharded for SafeTensors {
         longest.to_string().len() as u64
     }
 
-    fn longest_data_bytes(&self, tensor: &Tensor) -> Result<u64> {
+    fn max_data_bytes(&self, tensor: &Tensor) -> Result<u64> {
         byte_length(tensor)
     }
 
@@ -179,14 +180,14 @@ impl Sharded for SafeTensors {
         }
         let what = format!("the header would have {} bytes; SafeTensors allows {MAX_HEADER_BYTES}", size.head);
         let error = Error::new(ErrorKind::Limit, what);
-        Err(error.advise("Give less metadata, or write several files of fewer tensors with `--shard-size`."))
+        Err(error.advise("Provide less metadata, or write several files of fewer tensors with `--shard-size`."))
     }
 
     fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf> {
         numbered_path(out, "safetensors", place)
     }
 
-    /// `model.safetensors.index.json`, where `out` is not such a name itself.
+    /// `model.safetensors.index.json`, unless `out` already ends with `.json`.
     fn manifest_path(&self, out: &Path) -> PathBuf {
         if out.extension().is_some_and(|extension| extension == "json") {
             return out.to_owned();

@@ -1,4 +1,4 @@
-//! SafeTensors as it is written.
+//! Tests of the SafeTensors writer.
 
 use crate::ErrorKind;
 use crate::format::safetensors;
@@ -12,7 +12,7 @@ fn options() -> ConvertOptions {
 }
 
 #[test]
-fn tensors_begin_at_multiples_of_their_elements_and_else_keep_their_order() {
+fn tensors_are_aligned_to_their_elements_and_otherwise_keep_their_order() {
     let folder = Folder::new();
     let tensors = [
         ("z.bytes", "U8", &[3][..], noise(1, 3)),
@@ -32,7 +32,7 @@ fn tensors_begin_at_multiples_of_their_elements_and_else_keep_their_order() {
 }
 
 #[test]
-fn metadata_that_is_no_text_becomes_json() {
+fn metadata_that_is_not_text_becomes_json() {
     let folder = Folder::new();
     folder.write("m.safetensors", &safetensors_file(json!({ "format": "pt" }), &[]));
     let metadata = json!({ "n_layer": 6, "format": "np", "labels": ["a", "b"] }).as_object().unwrap().clone();
@@ -60,7 +60,7 @@ fn several_files_have_the_index_that_other_tools_expect() {
 }
 
 #[test]
-fn what_the_format_has_not_is_refused() {
+fn unsupported_options_are_rejected() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     for wrong in [

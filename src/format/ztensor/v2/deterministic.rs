@@ -1,33 +1,33 @@
-//! Whether CBOR is in the core deterministic encoding (RFC 8949, 4.2.1), which is the only one that version 2 allows.
+//! Checks for the core deterministic encoding of CBOR (RFC 8949, 4.2.1), which version 2 requires.
 
 use crate::error::{Result, malformed};
 
-/// How deep values may lie below the root (specification, 3.1).
+/// The maximum nesting of values below the root (specification, 3.1).
 const MAX_DEPTH: u32 = 32;
 
-/// Checks that `manifest`, which begins at `start`, is one value in that encoding: shortest heads, definite lengths,
-/// ascending keys (so that none occurs twice), shortest floats, no tags. Whether text is UTF-8 is left to the reader.
+/// Checks that `manifest`, which begins at `start`, is one value in deterministic encoding: shortest heads, definite
+/// lengths, ascending keys (hence no duplicates), shortest floats, no tags. The reader checks that text is UTF-8.
 ///
 /// # Errors
-/// `FORMAT` where it is not.
+/// `FORMAT` if the encoding is not deterministic.
 pub(super) fn check(manifest: &[u8], start: u64) -> Result<()> {
-    let mut walk = Walk { bytes: manifest, at: 0 };
-    let outcome = match walk.value(MAX_DEPTH) {
-        Ok(()) if walk.at < manifest.len() => Err("bytes follow it"),
+    let mut validator = Validator { bytes: manifest, at: 0 };
+    let outcome = match validator.value(MAX_DEPTH) {
+        Ok(()) if validator.at < manifest.len() => Err("bytes follow it"),
         outcome => outcome,
     };
-    let at = start + walk.at as u64;
-    outcome.map_err(|reason| malformed(format!("the manifest is no deterministic CBOR: {reason}")).at(at..at + 1))
+    let at = start + validator.at as u64;
+    outcome.map_err(|reason| malformed(format!("the manifest is not deterministic CBOR: {reason}")).at(at..at + 1))
 }
 
-/// What is left of the value that is being checked. Errors are reasons.
-struct Walk<'a> {
+/// Validates a value. Its errors are the reason texts of error messages.
+struct Validator<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Walk<'a> {
-    /// Passes over a value and all that is in it; `depth` levels may be below it.
+impl<'a> Validator<'a> {
+    /// Validates a value and all nested values, of at most `depth` further levels.
     fn value(&mut self, depth: u32) -> Result<(), &'static str> {
         let [first] = self.array()?;
         let (major, low) = (first >> 5, first & 0x1f);
@@ -38,25 +38,25 @@ impl<'a> Walk<'a> {
         match major {
             0 | 1 => Ok(()),
             2 | 3 => self.take(argument).map(drop),
-            4 => self.items(argument, depth, |walk, below| walk.value(below)),
+            4 => self.items(argument, depth, |validator, below| validator.value(below)),
             5 => {
                 let mut last: &[u8] = &[];
-                self.items(argument, depth, |walk, below| {
-                    let key_start = walk.at;
-                    walk.value(below)?;
-                    let key = walk.bytes.get(key_start..walk.at).unwrap_or_default();
+                self.items(argument, depth, |validator, below| {
+                    let key_start = validator.at;
+                    validator.value(below)?;
+                    let key = validator.bytes.get(key_start..validator.at).unwrap_or_default();
                     if key <= last {
                         return Err("keys are not in ascending order");
                     }
                     last = key;
-                    walk.value(below)
+                    validator.value(below)
                 })
             }
             _ => Err("it has a tag"),
         }
     }
 
-    /// Passes over `count` items of an array or a map, none of which takes less than a byte.
+    /// Validates `count` items of an array or a map. Each item takes at least one byte.
     fn items(
         &mut self,
         count: u64,
@@ -69,7 +69,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The argument of a head, which must have no shorter form.
+    /// Reads the argument of a head, which must be in its shortest form.
     fn argument(&mut self, low: u8) -> Result<u64, &'static str> {
         let (argument, least) = match low {
             0..24 => return Ok(low.into()),
@@ -79,10 +79,10 @@ impl<'a> Walk<'a> {
             27 => (u64::from_be_bytes(self.array()?), 1 << 32),
             _ => return Err("a length is indefinite"),
         };
-        if argument < least { Err("a number is longer than it has to be") } else { Ok(argument) }
+        if argument < least { Err("a number is not in its shortest form") } else { Ok(argument) }
     }
 
-    /// Passes over false, true, null or a float, which must be the shortest that has its value.
+    /// Validates false, true, null or a float, which must be in its shortest form.
     fn simple(&mut self, low: u8) -> Result<(), &'static str> {
         let is_shortest = match low {
             20..23 => true,
@@ -100,25 +100,25 @@ impl<'a> Walk<'a> {
             }
             _ => return Err("it has a simple value other than false, true and null"),
         };
-        if is_shortest { Ok(()) } else { Err("a float is not the shortest of its value") }
+        if is_shortest { Ok(()) } else { Err("a float is not in its shortest form") }
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], &'static str> {
-        self.take(N as u64)?.try_into().map_err(|_| ENDED)
+        self.take(N as u64)?.try_into().map_err(|_| TRUNCATED)
     }
 
     fn take(&mut self, length: u64) -> Result<&'a [u8], &'static str> {
-        let end = usize::try_from(length).ok().and_then(|length| self.at.checked_add(length)).ok_or(ENDED)?;
-        let taken = self.bytes.get(self.at..end).ok_or(ENDED)?;
+        let end = usize::try_from(length).ok().and_then(|length| self.at.checked_add(length)).ok_or(TRUNCATED)?;
+        let bytes = self.bytes.get(self.at..end).ok_or(TRUNCATED)?;
         self.at = end;
-        Ok(taken)
+        Ok(bytes)
     }
 }
 
-const ENDED: &str = "it ends in the middle of a value";
+const TRUNCATED: &str = "it ends in the middle of a value";
 
-/// Whether a float of 16 bits has the value, too: an exponent from -24 to 15, and no set bits below its own last one,
-/// which lies at 2^-24 at the lowest.
+/// Whether a 16-bit float can represent the value exactly: its exponent is from -24 to 15, and no bit is set below the
+/// last bit of the 16-bit float, whose value is at least 2^-24.
 fn fits_f16(value: f32) -> bool {
     let (exponent, mantissa) = ((value.to_bits() >> 23) & 0xff, value.to_bits() & 0x7f_ffff);
     match exponent {
@@ -134,9 +134,9 @@ fn fits_f16(value: f32) -> bool {
 mod tests {
     use super::*;
 
-    /// Values of RFC 8949, appendix A, and their longer forms.
+    /// Examples of RFC 8949, appendix A, and their longer forms.
     #[test]
-    fn takes_the_shortest_form_of_a_value_and_no_other() {
+    fn accepts_only_the_shortest_form_of_a_value() {
         let shortest: [&[u8]; 16] = [
             b"\x17",
             b"\x18\x18",
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_nesting_beyond_32_levels_and_counts_beyond_the_bytes() {
+    fn rejects_nesting_beyond_32_levels_and_counts_beyond_the_end() {
         let nested = |levels: usize| [vec![0x81; levels], vec![0]].concat();
         assert_eq!(check(&nested(32), 0), Ok(()));
         assert!(check(&nested(33), 0).unwrap_err().what.contains("nested"));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn says_where_the_encoding_ends() {
+    fn errors_have_a_position() {
         let error = check(b"\x82\x01\xc1\x00", 100).unwrap_err();
         assert_eq!(error.place.range, Some(103..104));
     }

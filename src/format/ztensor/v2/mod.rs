@@ -1,12 +1,12 @@
-//! zTensor 2: blobs at multiples of 4096, one of which is the manifest, and a footer that says where that is.
+//! zTensor 2: blobs at multiples of 4096, one of which is the manifest, and a footer that locates the manifest.
 //!
-//! Source: the specification of version 2, draft 3 (draft 4 adds a digest that is in no file), and the profiles of
-//! its registry, in the repository of the package `ztensor` 2.1. What is read where it leaves a choice: layouts, types,
-//! encodings and digests that are not in the registry are listed and load as they are stored, `zt.mx/1` and
-//! `zt.quant_group/1` by their parts; padding, and the generations of an appended file that the last footer
-//! does not lead to, are not looked at; nor are values of `bool`, `f4_e2m1` or indices for being possible ones. Tensors
-//! may share a blob, which is then read for each of them. A model in several files is refused: its root has the only
-//! manifest that counts, with places of blobs in the other files.
+//! Source: the specification of version 2, draft 3 (draft 4 adds a digest that no file contains), and the profiles of
+//! its registry, in the repository of the package `ztensor` 2.1. Where it leaves a choice, this parser reads: tensors
+//! with layouts, types, encodings or digests that are not in the registry are listed and load as stored, `zt.mx/1` and
+//! `zt.quant_group/1` by their parts. Padding is ignored, as are generations of an appended file that the last footer
+//! does not refer to. Values of `bool`, `f4_e2m1` and indices are not validated. Tensors may share a blob, which is
+//! then read for each of them. Models in several files are rejected: only the manifest of their root is valid, and it
+//! refers to blobs in the other files.
 
 mod deterministic;
 mod object;
@@ -22,16 +22,16 @@ use crate::window::{Stop, Window};
 use std::ops::Range;
 use twox_hash::XxHash3_64;
 
-/// At both ends of the file.
+/// The magic at both ends of the file.
 pub(super) const MAGIC: [u8; 8] = *b"\x89ZT2\r\n\x1a\n";
 
 const FOOTER_BYTES: u64 = 40;
 const VERSION: u32 = 2;
 
-/// Blobs begin at multiples of it, the first one at the first.
+/// The alignment of blobs. The first blob begins at this offset.
 const ALIGNMENT: u64 = 4096;
 
-/// Bytes of the name of an object, a part or an attribute.
+/// The maximum length in bytes of the name of an object, a part or an attribute.
 const MAX_NAME_BYTES: usize = 1024;
 
 pub(super) fn parse(window: &Window) -> Result<Contents, Stop> {
@@ -47,7 +47,7 @@ pub(super) fn parse(window: &Window) -> Result<Contents, Stop> {
     let bytes = window.get(manifest.clone())?;
     let found = XxHash3_64::oneshot(bytes);
     if found != hash {
-        let what = format!("the manifest has the xxh3 {found:016x}, but the footer says {hash:016x}");
+        let what = format!("the manifest has the xxh3 {found:016x}, but the footer states {hash:016x}");
         return Err(Error::new(ErrorKind::Checksum, what).at(manifest).into());
     }
     deterministic::check(bytes, manifest.start)?;
@@ -55,7 +55,7 @@ pub(super) fn parse(window: &Window) -> Result<Contents, Stop> {
     Ok(read_manifest(cbor, manifest, data_end)?)
 }
 
-/// What the end of the file says.
+/// The footer of the file.
 struct Footer {
     manifest: Range<u64>,
     /// XXH3-64 of the manifest.
@@ -74,7 +74,9 @@ impl Footer {
             return Err(Error::new(ErrorKind::Unsupported, what).at(fields.since(at)));
         }
         if (offset, length, hash) == (0, 0, 0) {
-            return Err(in_shards("it has no manifest: it is one of the shards, of which only the model's root tells"));
+            return Err(in_shards(
+                "it has no manifest: it is a shard, and only the root of the model has the manifest",
+            ));
         }
         if length > MAX_MANIFEST_BYTES {
             return Err(too_large(length, data_end + 8));
@@ -82,7 +84,7 @@ impl Footer {
         let is_aligned = offset >= ALIGNMENT && offset.is_multiple_of(ALIGNMENT) && length > 0;
         let end = offset.checked_add(length).filter(|end| is_aligned && *end <= data_end);
         let end = end.ok_or_else(|| {
-            let what = format!("the footer has the manifest at {offset}, with {length} bytes, where none can be");
+            let what = format!("the footer states an invalid manifest position: offset {offset}, {length} bytes");
             malformed(what).at(data_end..data_end + 16)
         })?;
         Ok(Footer { manifest: offset..end, hash })
@@ -105,7 +107,7 @@ fn read_manifest(mut cbor: Cbor, manifest: Range<u64>, data_end: u64) -> Result<
                 })?;
                 objects = Some(tensors);
             }
-            _ => cbor.transient(|cbor| cbor.value().map(drop))?, // also `shards`: a part that lies in one is refused
+            _ => cbor.transient(|cbor| cbor.value().map(drop))?, // also `shards`: parts in shards are rejected
         }
         Ok(())
     })?;
@@ -134,7 +136,7 @@ fn named(cbor: &mut Cbor) -> Result<Metadata> {
 
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
-        let what = format!("a name of {} bytes is empty, longer than {MAX_NAME_BYTES} or has a zero", name.len());
+        let what = format!("a name of {} bytes is empty, longer than {MAX_NAME_BYTES} or contains NUL", name.len());
         return Err(malformed(what));
     }
     Ok(())
@@ -142,7 +144,7 @@ fn check_name(name: &str) -> Result<()> {
 
 fn in_shards(what: &str) -> Error {
     Error::new(ErrorKind::Unsupported, what)
-        .advise("weightstream reads no zTensor models in several files: write the model as one file.")
+        .advise("weightstream does not read zTensor models in several files: write the model as one file.")
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]

@@ -1,4 +1,4 @@
-//! An object, which becomes a tensor: its parts, and how its layout says that they belong together.
+//! Converts an object to a tensor, and checks its parts against its layout.
 
 use super::super::blob::Findings;
 use super::super::dtypes::{block_dtype, byte_length, main_component};
@@ -58,8 +58,8 @@ pub(super) fn read(name: &str, cbor: &mut Cbor, findings: &mut Findings) -> Resu
     Ok(Tensor { name: name.to_owned(), dtype, shape, layout, components, attributes, shard: 0 })
 }
 
-/// Checks what a layout demands of its parts: that there are these and no others, and how long they are once decoded.
-/// Sparse tensors have as many elements that are not zero as their indices say.
+/// Checks that the parts are exactly those of the layout, and checks their decoded lengths. The number of indices of a
+/// sparse tensor determines its number of nonzero elements.
 fn check_parts(layout: &Layout, shape: &[u64], parts: &[(&str, Part)]) -> Result<()> {
     let expected = match (layout, shape) {
         (Layout::Dense, _) => vec![("data", element_count(shape)?)],
@@ -76,7 +76,10 @@ fn check_parts(layout: &Layout, shape: &[u64], parts: &[(&str, Part)]) -> Result
             vec![("coords", count * rank), ("values", count)]
         }
         (Layout::SparseCsr | Layout::SparseCoo, _) => {
-            return Err(malformed(format!("its layout is {}, which has no shape {shape:?}", layout.name())));
+            return Err(malformed(format!(
+                "its layout is {}, which does not allow the shape {shape:?}",
+                layout.name()
+            )));
         }
         _ => return Ok(()),
     };
@@ -99,10 +102,10 @@ fn check_parts(layout: &Layout, shape: &[u64], parts: &[(&str, Part)]) -> Result
 
 fn part<'a>(role: &str, parts: &'a [(&str, Part<'a>)]) -> Result<&'a Part<'a>> {
     let found = parts.iter().find(|(name, _)| *name == role);
-    found.map(|(_, part)| part).ok_or_else(|| malformed(format!("its layout needs `{role}`, which it has not")))
+    found.map(|(_, part)| part).ok_or_else(|| malformed(format!("its layout requires the missing part `{role}`")))
 }
 
-/// How many indices the part of that role has, and of which dtype.
+/// Returns the number of indices in the part `role`, and their dtype.
 fn indices<'a>(role: &str, parts: &'a [(&str, Part<'a>)]) -> Result<(u64, &'a Dtype)> {
     let part = part(role, parts)?;
     match part.dtype {

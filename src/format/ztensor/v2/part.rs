@@ -1,4 +1,4 @@
-//! A part of an object, which becomes a component of a tensor.
+//! Converts a part of an object to a component of a tensor.
 
 use super::super::blob::Findings;
 use super::super::dtypes::part_dtype;
@@ -12,24 +12,24 @@ use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, 
 use serde_json::Value;
 use std::ops::Range;
 
-/// Zstandard frames, then a frame to be skipped that says where each begins (profile `zt.zstd-seekable/1`).
+/// Zstandard frames, followed by a skippable frame with a seek table (profile `zt.zstd-seekable/1`).
 const ZSTD_SEEKABLE: &str = "zt.zstd-seekable/1";
 
-/// What the manifest says of a part.
+/// The description of a part in the manifest.
 pub(super) struct Part<'a> {
     pub(super) dtype: Dtype,
     range: Range<u64>,
-    /// Raw where it is absent.
+    /// `None` means raw.
     encoding: Option<&'a str>,
     pub(super) decoded_length: u64,
-    /// Algorithm and value, over the decoded bytes.
+    /// The algorithm and value of the digest of the decoded bytes.
     digest: Option<&'a str>,
 }
 
 impl<'a> Part<'a> {
     pub(super) fn read(described: &'a Value) -> Result<Self> {
         if let Some(shard) = text(described, "shard")? {
-            return Err(super::in_shards(&format!("it lies in another file, the shard \"{shard}\"")));
+            return Err(super::in_shards(&format!("it is in another file, the shard \"{shard}\"")));
         }
         let range = match *integers(described, "blob")? {
             [offset, length] if offset >= ALIGNMENT && offset.is_multiple_of(ALIGNMENT) => {
@@ -38,13 +38,13 @@ impl<'a> Part<'a> {
             _ => None,
         };
         let range = range.ok_or_else(|| {
-            malformed(format!("its `blob` is no offset, which must be a multiple of {ALIGNMENT}, with a length"))
+            malformed(format!("its `blob` is not an offset, which must be a multiple of {ALIGNMENT}, and a length"))
         })?;
         let (encoding, stated) = (text(described, "encoding")?, integer(described, "decoded_length")?);
         let decoded_length = match (encoding, stated) {
             (None, None) => range.end - range.start,
             (Some(_), Some(decoded)) => decoded,
-            _ => return Err(malformed("it has one of `encoding` and `decoded_length` without the other")),
+            _ => return Err(malformed("it has only one of `encoding` and `decoded_length`")),
         };
         let (stored, logical) = (text(described, "dtype")?, text(described, "type")?);
         let dtype = part_dtype(stored.ok_or_else(|| malformed("it has no `dtype`"))?, logical)?;
@@ -65,7 +65,7 @@ impl<'a> Part<'a> {
             Some(other) => {
                 findings.note(format!("bytes in the unknown encoding \"{other}\" load as they are stored"));
                 component.dtype = Dtype::Other(format!("{} in {other}", component.dtype).into());
-                return Ok(component); // its digest is over bytes that nobody here can decode
+                return Ok(component); // its digest covers decoded bytes, which are not available
             }
         }
         component.digest = self.digest(findings)?;
@@ -74,16 +74,16 @@ impl<'a> Part<'a> {
 
     fn digest(&self, findings: &mut Findings) -> Result<Option<ComponentDigest>> {
         let Some(text) = self.digest else { return Ok(None) };
-        let wrong = || malformed(format!("its digest `{text}` is not one of its algorithm, in lower case"));
-        let (algorithm, value) = text.split_once(':').ok_or_else(wrong)?;
+        let invalid = || malformed(format!("its digest `{text}` is not valid for its algorithm, or not in lower case"));
+        let (algorithm, value) = text.split_once(':').ok_or_else(invalid)?;
         if value.contains(|digit: char| digit.is_ascii_uppercase()) {
-            return Err(wrong());
+            return Err(invalid());
         }
         let digest = match algorithm {
-            "xxh3" => Digest::Xxh3(u64::from_be_bytes(from_hex(value).ok_or_else(wrong)?)),
-            "sha256" => Digest::Sha256(from_hex(value).ok_or_else(wrong)?),
+            "xxh3" => Digest::Xxh3(u64::from_be_bytes(from_hex(value).ok_or_else(invalid)?)),
+            "sha256" => Digest::Sha256(from_hex(value).ok_or_else(invalid)?),
             _ => {
-                findings.note(format!("digests by the unknown algorithm \"{algorithm}\" were not checked"));
+                findings.note(format!("digests of the unknown algorithm \"{algorithm}\" were not verified"));
                 return Ok(None);
             }
         };

@@ -1,4 +1,4 @@
-//! What the specification says of files that no tool at hand writes. The files of the tool are in `tests/fixtures/`.
+//! Tests with files that the available tools do not write. Files written by tools are in `tests/fixtures/`.
 
 use super::super::tests::encode;
 use super::*;
@@ -12,15 +12,15 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::rc::Rc;
 
-/// Where manifests begin here, behind three blobs.
+/// The offset of the manifests in these tests, after three blobs.
 const MANIFEST_START: u64 = 4 * ALIGNMENT;
 
-/// A file of zeros, then this manifest, then a footer.
+/// Builds a file of zeros, followed by this manifest and a footer.
 fn file(manifest: &Value) -> Vec<u8> {
-    signed(&deterministic_cbor(manifest))
+    file_with_manifest(&deterministic_cbor(manifest))
 }
 
-fn signed(manifest: &[u8]) -> Vec<u8> {
+fn file_with_manifest(manifest: &[u8]) -> Vec<u8> {
     let mut file = MAGIC.to_vec();
     file.resize(MANIFEST_START as usize, 0);
     file.extend(manifest);
@@ -38,7 +38,7 @@ fn deterministic_cbor(value: &Value) -> Vec<u8> {
     cbor.into_writer()
 }
 
-/// With the keys of maps in the order of their CBOR, in which the length comes first.
+/// Sorts the keys of maps in the order of their CBOR encoding: by length first.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -63,7 +63,7 @@ fn object(layout: &str, shape: Value, parts: Value) -> Result<Index> {
     parse_file(&file(&json!({ "objects": { "t": { "layout": layout, "shape": shape, "parts": parts } } })))
 }
 
-/// A file whose only object has four elements in this part.
+/// Parses a file whose only object has four elements in this part.
 fn dense(part: Value) -> Result<Index> {
     object("dense", json!([4]), json!({ "data": part }))
 }
@@ -73,7 +73,7 @@ fn kind(outcome: Result<Index>) -> ErrorKind {
 }
 
 #[test]
-fn a_footer_of_another_version_is_refused_by_its_version() {
+fn rejects_footers_of_another_version() {
     for version in [1, 3, u64::from(u32::MAX)] {
         let file = [&MAGIC[..], &footer(4096, 1, 0, version, &MAGIC)].concat();
         let error = parse_file(&file).unwrap_err();
@@ -87,11 +87,11 @@ fn a_footer_of_another_version_is_refused_by_its_version() {
 }
 
 #[test]
-fn refuses_footers_that_lead_to_no_manifest() {
+fn rejects_footers_without_a_valid_manifest() {
     let manifest = deterministic_cbor(&json!({ "objects": {} }));
     let (length, hash) = (manifest.len() as u64, XxHash3_64::oneshot(&manifest));
     let with = |offset, length, hash, magic| {
-        let blobs = &signed(&manifest)[..MANIFEST_START as usize + manifest.len()];
+        let blobs = &file_with_manifest(&manifest)[..MANIFEST_START as usize + manifest.len()];
         kind(parse_file(&[blobs, &footer(offset, length, hash, 2, magic)].concat()))
     };
     for (offset, length) in [(0, length), (8, length), (MANIFEST_START + 1, length), (MANIFEST_START, 0)] {
@@ -107,9 +107,9 @@ fn refuses_footers_that_lead_to_no_manifest() {
 }
 
 #[test]
-fn refuses_manifests_that_are_not_as_the_specification_has_them() {
+fn rejects_manifests_that_violate_the_specification() {
     for manifest in [&b"\xa1\x67objects\xa0\x00"[..], b"\xbf\x67objects\xa0\xff", b"\xa1\x67objects\xb8\x00", b"\x00"] {
-        assert_eq!(kind(parse_file(&signed(manifest))), ErrorKind::Format, "{manifest:x?}");
+        assert_eq!(kind(parse_file(&file_with_manifest(manifest))), ErrorKind::Format, "{manifest:x?}");
     }
     let long = "x".repeat(1025);
     for manifest in [
@@ -142,7 +142,7 @@ fn unknown_fields_are_ignored() {
 }
 
 #[test]
-fn blobs_are_aligned_inside_the_file_and_disjoint_unless_they_are_the_same() {
+fn blobs_must_be_aligned_inside_the_file_and_disjoint_or_identical() {
     let pair = |first: [u64; 2], second: [u64; 2]| {
         let object = |[offset, length]: [u64; 2]| {
             let data = json!({ "dtype": "u8", "blob": [offset, length] });
@@ -171,7 +171,7 @@ fn blobs_are_aligned_inside_the_file_and_disjoint_unless_they_are_the_same() {
 }
 
 #[test]
-fn lengths_beyond_any_file_are_refused_and_never_overflow() {
+fn rejects_lengths_beyond_any_file_without_overflow() {
     let half = json!({ "dtype": "u8", "type": "x", "blob": [4096, 1u64 << 63] });
     let object = json!({ "layout": "acme.x/1", "shape": [], "parts": { "a": half, "b": half } });
     let manifest = json!({ "objects": { "t": object, "u": object } });
@@ -179,7 +179,7 @@ fn lengths_beyond_any_file_are_refused_and_never_overflow() {
 }
 
 #[test]
-fn types_are_those_of_the_registry_or_listed_by_their_name() {
+fn types_are_in_the_registry_or_listed_by_name() {
     let read = |dtype: &str, logical: &str, bytes: u64| {
         dense(json!({ "dtype": dtype, "type": logical, "blob": [4096, bytes] }))
     };
@@ -199,10 +199,10 @@ fn types_are_those_of_the_registry_or_listed_by_their_name() {
 
 #[test]
 fn unknown_layouts_encodings_and_digests_are_listed() {
-    let parts = json!({
-        "a": { "dtype": "u8", "blob": [4096, 5], "digest": "blake3:00" },
-        "b": { "dtype": "f32", "blob": [8192, 3], "encoding": "acme.lz/1", "decoded_length": 8, "digest": "xxh3:0000000000000000" },
-    });
+    let digest = "xxh3:0000000000000000";
+    let encoded =
+        json!({ "dtype": "f32", "blob": [8192, 3], "encoding": "acme.lz/1", "decoded_length": 8, "digest": digest });
+    let parts = json!({ "a": { "dtype": "u8", "blob": [4096, 5], "digest": "blake3:00" }, "b": encoded });
     let index = object("acme.tiled/3", json!([3]), parts).unwrap();
     let tensor = &index.tensors[0];
     assert_eq!(tensor.layout, Layout::Other("acme.tiled/3".into()));
@@ -215,7 +215,7 @@ fn unknown_layouts_encodings_and_digests_are_listed() {
         index.warnings
     );
 
-    // The length that an unknown encoding claims is still that of the tensor.
+    // The claimed decoded length of an unknown encoding must still match the tensor.
     let part =
         |decoded: u64| json!({ "dtype": "f32", "blob": [4096, 3], "encoding": "acme.lz/1", "decoded_length": decoded });
     assert!(dense(part(16)).is_ok());
@@ -223,7 +223,7 @@ fn unknown_layouts_encodings_and_digests_are_listed() {
 }
 
 #[test]
-fn refuses_encodings_and_digests_that_are_half_stated() {
+fn rejects_incomplete_encodings_and_digests() {
     for part in [
         json!({ "dtype": "u8", "blob": [4096, 4], "decoded_length": 4 }),
         json!({ "dtype": "u8", "blob": [4096, 9], "encoding": "zt.zstd-seekable/1" }),
@@ -241,7 +241,7 @@ fn refuses_encodings_and_digests_that_are_half_stated() {
 }
 
 #[test]
-fn refuses_parts_that_do_not_belong_together() {
+fn rejects_inconsistent_parts() {
     let part = |dtype: &str, at: u64, length: u64| json!({ "dtype": dtype, "blob": [at * 4096, length] });
     let csr = |indices: Value, indptr: Value| {
         let parts = json!({ "values": part("f32", 1, 12), "indices": indices, "indptr": indptr });
@@ -271,7 +271,7 @@ fn refuses_parts_that_do_not_belong_together() {
 }
 
 #[test]
-fn models_in_several_files_are_refused_as_such() {
+fn rejects_models_in_several_files() {
     let part = json!({ "dtype": "u8", "blob": [4096, 4], "shard": "00001" });
     let error = dense(part).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
@@ -285,7 +285,7 @@ fn models_in_several_files_are_refused_as_such() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes under Miri")]
-fn tensors_are_checked_by_their_xxh3() {
+fn tensors_are_verified_by_xxh3() {
     let blob: Vec<u8> = (0..1000u32).flat_map(u32::to_le_bytes).collect();
     let digest = format!("xxh3:{:016x}", XxHash3_64::oneshot(&blob));
     let part = json!({ "dtype": "u32", "blob": [4096, 4000], "digest": digest });
@@ -308,24 +308,28 @@ fn tensors_are_checked_by_their_xxh3() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Damage that the footer's checksum does not tell.
+    /// Damages the manifest before the footer's checksum is computed.
     #[test]
-    fn forged_manifests_make_nothing_panic(
+    fn invalid_manifests_never_panic(
         forgeries in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), any::<bool>()), 1..6)
     ) {
-        let part = |at: u64, dtype: &str| json!({ "dtype": dtype, "blob": [at * 4096, 24], "digest": "xxh3:0000000000000000" });
-        let blocks = json!({ "dtype": "u8", "blob": [4096, 34], "encoding": "zt.zstd-seekable/1", "decoded_length": 34 });
+        let digest = "xxh3:0000000000000000";
+        let part = |at: u64, dtype: &str| json!({ "dtype": dtype, "blob": [at * 4096, 24], "digest": digest });
+        let encoding = "zt.zstd-seekable/1";
+        let blocks = json!({ "dtype": "u8", "blob": [4096, 34], "encoding": encoding, "decoded_length": 34 });
+        let block_size = json!({ "elems_per_block": 32, "block_bytes": 34 });
+        let csr = json!({ "values": part(2, "f64"), "indices": part(2, "u64"), "indptr": part(2, "u64") });
+        let coo = json!({ "values": part(3, "i16"), "coords": part(2, "u32") });
         let mut manifest = deterministic_cbor(&json!({ "objects": {
             "dense": { "layout": "dense", "shape": [3, 2], "parts": { "data": part(1, "f32") } },
-            "csr": { "layout": "zt.sparse_csr/1", "shape": [2, 9], "parts":
-                { "values": part(2, "f64"), "indices": part(2, "u64"), "indptr": part(2, "u64") } },
-            "coo": { "layout": "zt.sparse_coo/1", "shape": [2, 9], "parts": { "values": part(3, "i16"), "coords": part(2, "u32") } },
-            "q": { "layout": "gguf.q8_0/1", "shape": [32], "attributes": { "elems_per_block": 32, "block_bytes": 34 }, "parts": { "data": blocks } },
+            "csr": { "layout": "zt.sparse_csr/1", "shape": [2, 9], "parts": csr },
+            "coo": { "layout": "zt.sparse_coo/1", "shape": [2, 9], "parts": coo },
+            "q": { "layout": "gguf.q8_0/1", "shape": [32], "attributes": block_size, "parts": { "data": blocks } },
         } }));
         for (at, byte, inserts) in forgeries {
             let at = at.index(manifest.len());
             if inserts { manifest.insert(at, byte) } else { manifest[at] = byte }
         }
-        let _ = parse_file(&signed(&manifest));
+        let _ = parse_file(&file_with_manifest(&manifest));
     }
 }

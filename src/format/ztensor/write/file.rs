@@ -1,4 +1,4 @@
-//! One zTensor file, from its magic to its magic.
+//! Writes one zTensor file.
 
 use super::manifest;
 use super::target::ZTensor;
@@ -12,20 +12,20 @@ use crate::output::target::{TensorFile, TensorSource};
 use crate::output::writer::Compression;
 use std::collections::BTreeMap;
 
-/// A file that is being written: blob after blob, the manifest last.
+/// A file being written: the blobs in order, then the manifest.
 pub(super) struct ZTensorFile<'a> {
     file: PartialFile,
     target: &'a ZTensor,
-    /// By name: what the manifest says of each tensor, as CBOR.
+    /// The manifest entry of each tensor as CBOR, by name.
     objects: BTreeMap<String, Vec<u8>>,
 }
 
 /// A blob that was written.
 pub(super) struct Blob {
     pub(super) offset: u64,
-    /// As stored.
+    /// The stored length.
     pub(super) length: u64,
-    /// Once decoded, if it is compressed.
+    /// The decoded length, if the blob is compressed.
     pub(super) decoded_length: Option<u64>,
     pub(super) digest: Option<Digest>,
 }
@@ -40,7 +40,7 @@ impl<'a> ZTensorFile<'a> {
 impl TensorFile for ZTensorFile<'_> {
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         let mut components: Vec<_> = tensor.components.iter().collect();
-        components.sort_by_key(|component| component.range.start); // as the source has them, so that it is read in order
+        components.sort_by_key(|component| component.range.start); // reads the source in order
         let mut blobs = BTreeMap::new();
         for component in components {
             let blob = self.write_blob(component, source)?;
@@ -98,14 +98,14 @@ impl ZTensorFile<'_> {
         })
     }
 
-    /// Writes what `give` gives to store; it says how long that is once decoded.
+    /// Writes the bytes that `produce` emits. `produce` returns their decoded length, if they are compressed.
     fn write_stored(
         &mut self,
-        give: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Option<u64>>,
+        produce: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Option<u64>>,
     ) -> Result<Blob> {
         let offset = self.file.position();
         let mut hasher = self.target.digest.map(Hasher::new);
-        let decoded_length = give(&mut |bytes| {
+        let decoded_length = produce(&mut |bytes| {
             if let Some(hasher) = &mut hasher {
                 hasher.update(bytes);
             }

@@ -1,4 +1,4 @@
-//! The manifest, with the keys that the tools write, in their order.
+//! Encodes the manifest, with the same keys in the same order as the format's tools.
 
 use super::file::Blob;
 use crate::error::{Error, ErrorKind, Result};
@@ -9,12 +9,12 @@ use minicbor::encode;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-/// Of the format, as the tools write it since 1.2.
+/// The format version that the tools write since 1.2.
 const VERSION: &str = "1.2.0";
 
 type Written = Result<(), encode::Error<Infallible>>;
 
-/// All of it, with objects that are CBOR already.
+/// Encodes the manifest. `objects` are already encoded as CBOR.
 pub(super) fn manifest(metadata: &Metadata, objects: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>> {
     encoded(|cbor| {
         cbor.map(2 + u64::from(!metadata.is_empty()))?;
@@ -28,7 +28,7 @@ pub(super) fn manifest(metadata: &Metadata, objects: &BTreeMap<String, Vec<u8>>)
     })
 }
 
-/// What it says of a tensor whose components these are, by role.
+/// Encodes the entry of a tensor. `blobs` holds its components by role.
 pub(super) fn object(tensor: &Tensor, blobs: &BTreeMap<&str, (&Component, Blob)>) -> Result<Vec<u8>> {
     let mut attributes = tensor.attributes.clone();
     let blocks = block_layout(&tensor.dtype).filter(|_| tensor.layout == Layout::Dense);
@@ -67,7 +67,7 @@ fn write_component(cbor: &mut Cbor, (dtype, logical): (&str, Option<&str>), blob
         cbor.str("encoding")?.str("zstd")?;
     }
     if let Some(digest) = blob.digest {
-        cbor.str("digest")?.str(&spelled(digest))?;
+        cbor.str("digest")?.str(&digest_text(digest))?;
     }
     Ok(())
 }
@@ -80,8 +80,8 @@ fn write_attributes(cbor: &mut Cbor, attributes: &Metadata) -> Written {
     attributes.iter().try_for_each(|(key, value)| cbor::value(cbor.str(key)?, value))
 }
 
-/// As the tools spell it.
-fn spelled(digest: Digest) -> String {
+/// Returns the digest in the spelling of the tools.
+fn digest_text(digest: Digest) -> String {
     match digest {
         Digest::Crc32c(crc) => format!("crc32c:0x{crc:08X}"),
         other => format!("{}:{other}", other.algorithm()),

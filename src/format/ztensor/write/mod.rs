@@ -1,15 +1,16 @@
-//! Writes zTensor 1.2 as the crate and the Python package `ztensor` 1.2.3 do, which is byte for byte where nothing is
-//! compressed: blobs one after another, then the manifest, so that a file is written from its start to its end.
+//! Writes zTensor 1.2 like the crate and the Python package `ztensor` 1.2.3, byte for byte for uncompressed files: the
+//! blobs in order, then the manifest, so that a file is written sequentially.
 //!
 //! Any layout is written as it was read, with all of its components; attributes and metadata keep their JSON types.
-//! What 1.2 leaves open is settled as [`format::ztensor`](crate::format::ztensor) reads it:
+//! Where 1.2 leaves a choice, the writer follows [`format::ztensor`](crate::format::ztensor):
 //!
-//! - Quantized tensors of ggml's dtypes have the layout `gguf.<type>/1`, which the registry of version 2 defines: their
-//!   own shape, and the blocks as GGUF has them in `data`. Tools that do not know it list them and give the bytes.
-//! - F8_E8M0 and F4 have the types of that registry. A dtype that weightstream has no size for is stored as bytes, with
-//!   its name as the type.
-//! - Frames of Zstandard state their content's length where it is known beforehand, and have no checksum: the digest is
-//!   over the stored bytes.
+//! - Quantized tensors of ggml dtypes have the layout `gguf.<type>/1`, which the registry of version 2 defines: the
+//!   shape of the tensor, and the same blocks as in GGUF in `data`. Tools that do not know the layout list the tensors
+//!   and return the bytes.
+//! - F8_E8M0 and F4 have the types of that registry. A dtype of unknown size is stored as bytes, with its name as the
+//!   type.
+//! - Zstandard frames state the length of their content if it is known in advance, and have no checksum: the digest
+//!   covers the stored bytes.
 
 mod file;
 mod manifest;
@@ -18,7 +19,7 @@ mod zstd;
 
 use crate::output::writer::{Compression, DigestAlgorithm, Writer};
 
-/// How the format is written.
+/// The writer of the format.
 pub(super) const WRITER: Writer = Writer {
     compressions: &[Compression::Zstd],
     digests: &[DigestAlgorithm::Crc32c, DigestAlgorithm::Sha256],

@@ -1,4 +1,4 @@
-//! What zTensor holds.
+//! Checks which tensors zTensor can store.
 
 use super::file::ZTensorFile;
 use crate::error::{Error, ErrorKind, Result};
@@ -10,11 +10,11 @@ use crate::output::metadata;
 use crate::output::target::{Place, Target, TensorFile};
 use crate::output::writer::{Compression, DigestAlgorithm, Settings};
 
-/// The format, with what the caller wants of it.
+/// The format with the options of the caller.
 pub(super) struct ZTensor {
     pub(super) metadata: Metadata,
     pub(super) compression: Compression,
-    /// Of its algorithm are the digests of the stored bytes.
+    /// Selects the algorithm of the digests of the stored bytes; the value is unused.
     pub(super) digest: Option<Digest>,
     pub(super) alignment: u64,
 }
@@ -41,11 +41,11 @@ impl Target for ZTensor {
             return Ok(());
         }
         let refuse =
-            |what: String| Err(Error::new(ErrorKind::Unsupported, what).advise("Choose a format that has it."));
+            |what: String| Err(Error::new(ErrorKind::Unsupported, what).advise("Choose a format that supports it."));
         if let Some(component) = tensor.components.iter().find(|component| spelling(&component.dtype).is_none()) {
             return refuse(format!("zTensor has no dtype {} in the layout {}", component.dtype, tensor.layout.name()));
         }
-        // Tensors have no dtype of their own.
+        // The manifest stores only the dtypes of components.
         match main_component(&tensor.components) {
             Some(main) if main.dtype == tensor.dtype => Ok(()),
             _ => refuse(format!("zTensor has no layout {} of {}", tensor.layout.name(), tensor.dtype)),

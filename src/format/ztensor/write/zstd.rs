@@ -1,4 +1,4 @@
-//! Compresses a blob into one Zstandard frame, in the pieces in which it comes.
+//! Compresses a blob incrementally into one Zstandard frame.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::io::{self, Write};
@@ -7,28 +7,28 @@ use zstd::stream::write::Encoder;
 /// The default of the library and of the format's own tools.
 const LEVEL: i32 = 3;
 
-/// What a frame is made of: what comes of more at a time would have to be kept.
+/// The size of the input that is compressed at a time. It bounds the buffered output.
 const BLOCK_BYTES: usize = 128 << 10;
 
-/// The frame on its way.
+/// An encoder of one frame.
 pub(super) struct FrameEncoder {
-    /// Into what has become of a block.
+    /// Buffers the output of a block.
     encoder: Encoder<'static, Vec<u8>>,
 }
 
 impl FrameEncoder {
-    /// The frame of a blob of this length, where it is known: the frame states it, so that its reader need not make
-    /// room for more.
+    /// Creates the encoder of a blob of this length, if it is known. The frame states the length, so that readers can
+    /// allocate the exact size.
     pub(super) fn new(length: Option<u64>) -> Result<Self> {
-        let mut encoder = Encoder::new(Vec::new(), LEVEL).map_err(refused)?;
-        encoder.set_pledged_src_size(length).map_err(refused)?;
+        let mut encoder = Encoder::new(Vec::new(), LEVEL).map_err(compression_error)?;
+        encoder.set_pledged_src_size(length).map_err(compression_error)?;
         Ok(FrameEncoder { encoder })
     }
 
-    /// Takes the next bytes, cut anywhere, and calls `emit` with the bytes to store.
+    /// Compresses the next bytes, of any length, and calls `emit` with the bytes to store.
     pub(super) fn push(&mut self, bytes: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         for block in bytes.chunks(BLOCK_BYTES) {
-            self.encoder.write_all(block).map_err(refused)?;
+            self.encoder.write_all(block).map_err(compression_error)?;
             let stored = self.encoder.get_mut();
             emit(stored)?;
             stored.clear();
@@ -36,15 +36,15 @@ impl FrameEncoder {
         Ok(())
     }
 
-    /// Must be called after the last byte.
+    /// Finishes the frame. Must be called after the last byte.
     pub(super) fn finish(self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        emit(&self.encoder.finish().map_err(refused)?)
+        emit(&self.encoder.finish().map_err(compression_error)?)
     }
 }
 
-/// There is nothing that it could refuse but another length than was stated, and inputs check theirs.
-fn refused(error: io::Error) -> Error {
-    Error::new(ErrorKind::Internal, format!("Zstandard refuses a tensor: {error}"))
+/// Converts an error of the encoder. Its only cause is a length that differs from the stated one, which inputs check.
+fn compression_error(error: io::Error) -> Error {
+    Error::new(ErrorKind::Internal, format!("Zstandard failed to compress a tensor: {error}"))
 }
 
 #[cfg(test)]
@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_into_pieces_gives_the_same_frame_and_it_decodes(
+        fn frames_do_not_depend_on_splits_and_round_trip(
             seed in proptest::collection::vec(any::<u8>(), 0..300),
             repeat in 1usize..1500,
             cuts in proptest::collection::vec(prop_oneof![0usize..20, 0usize..200_000], 0..20),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_another_length_than_was_stated() {
+    fn rejects_a_length_other_than_the_stated_one() {
         for (given, stated) in [(10, 9), (9, 10)] {
             assert!(frame(&[&vec![7; given]], Some(stated)).is_err());
         }

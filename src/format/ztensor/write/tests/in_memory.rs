@@ -1,4 +1,4 @@
-//! Models of tensors that no file at hand has.
+//! Models in memory, for tensors that no fixture contains.
 
 use crate::Result;
 use crate::dtype::{Dtype, element_count};
@@ -9,11 +9,11 @@ use crate::testing::model::{Folder, noise};
 use crate::write::{ConvertOptions, Input, convert};
 use std::collections::BTreeMap;
 
-/// A model in memory, of whatever tensors.
+/// A model in memory.
 pub(crate) struct Model {
     metadata: ModelMetadata,
     pub(crate) tensors: Vec<Tensor>,
-    /// By the component's place.
+    /// The bytes of each component, by the start of its range.
     bytes: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -44,7 +44,7 @@ impl Model {
         self.add(name, Layout::Dense, shape, vec![("data", dtype.clone(), bytes)]);
     }
 
-    /// Writes it, and checks that it comes back.
+    /// Writes the model, and checks that reading it returns the same tensors.
     pub(crate) fn round_trips(&self, options: &ConvertOptions) -> Reader {
         let folder = Folder::new();
         convert(self, &folder.path("m.zt"), options, &()).unwrap();

@@ -1,4 +1,4 @@
-//! zTensor as it is written.
+//! Tests of the zTensor writer.
 
 mod in_memory;
 
@@ -22,7 +22,7 @@ fn compressed(compression: Compression) -> ConvertOptions {
     options().with_compression(compression)
 }
 
-/// Fixtures, and how their tools were told to digest.
+/// Uncompressed fixtures, with the digest algorithm that their tools used.
 const UNCOMPRESSED: [(&str, DigestAlgorithm); 8] = [
     ("py123_alltypes.zt", DigestAlgorithm::Crc32c),
     ("py123_basic.zt", DigestAlgorithm::None),
@@ -35,7 +35,7 @@ const UNCOMPRESSED: [(&str, DigestAlgorithm); 8] = [
 ];
 
 #[test]
-fn what_the_tools_write_uncompressed_is_written_again_byte_for_byte() {
+fn uncompressed_files_of_the_tools_round_trip_byte_for_byte() {
     let folder = Folder::new();
     for (name, digest) in UNCOMPRESSED {
         let path = root().join("ztensor").join(name);
@@ -45,12 +45,12 @@ fn what_the_tools_write_uncompressed_is_written_again_byte_for_byte() {
 }
 
 #[test]
-fn every_fixture_arrives_with_its_attributes_and_metadata_however_it_is_stored() {
+fn every_fixture_keeps_tensors_attributes_and_metadata_with_every_compression() {
     let folder = Folder::new();
     let mut refused = Vec::new();
     for fixture in fixtures() {
         let path = root().join(&fixture.path);
-        let Ok(before) = Reader::open(&path) else { continue }; // sets whose other files lie elsewhere
+        let Ok(before) = Reader::open(&path) else { continue }; // sets with files at other URLs
         for compression in [Compression::None, Compression::Zstd, Compression::Auto] {
             if let Err(error) = folder.convert(&path, "out.zt", &compressed(compression)) {
                 refused.push(format!("{}: {error}", fixture.path));
@@ -72,14 +72,14 @@ fn every_fixture_arrives_with_its_attributes_and_metadata_however_it_is_stored()
 }
 
 #[test]
-fn every_dtype_round_trips_also_as_a_scalar_and_without_elements() {
+fn every_dtype_round_trips_as_matrix_scalar_and_empty_tensor() {
     let mut model = Model::new();
-    let unheard_of = Dtype::Other("QFLOAT_Q4S".into());
-    let without = [Dtype::F6_E2M3, Dtype::F6_E3M2];
-    for dtype in Dtype::ALL.iter().filter(|dtype| !without.contains(dtype)).chain([&unheard_of]) {
+    let unknown_dtype = Dtype::Other("QFLOAT_Q4S".into());
+    let unsupported = [Dtype::F6_E2M3, Dtype::F6_E3M2];
+    for dtype in Dtype::ALL.iter().filter(|dtype| !unsupported.contains(dtype)).chain([&unknown_dtype]) {
         let elements = dtype.block().map_or(1, |block| block.elements);
         model.add_dense(&format!("{dtype}"), dtype, &[3, 2 * elements]);
-        if elements == 1 && *dtype != unheard_of {
+        if elements == 1 && *dtype != unknown_dtype {
             model.add_dense(&format!("{dtype} scalar"), dtype, &[]);
             model.add_dense(&format!("{dtype} of nothing"), dtype, &[2, 0]);
         }
@@ -115,7 +115,7 @@ fn layouts_keep_their_components_and_attributes() {
 }
 
 #[test]
-fn blocks_of_ggml_are_bytes_to_tools_that_do_not_know_them() {
+fn ggml_blocks_are_written_as_bytes() {
     let mut model = Model::new();
     model.add_dense("q", &Dtype::Q8_0, &[4, 64]);
     let folder = Folder::new();
@@ -133,7 +133,7 @@ fn blocks_of_ggml_are_bytes_to_tools_that_do_not_know_them() {
 }
 
 #[test]
-fn what_zstd_would_not_make_smaller_is_stored_raw_unless_zstd_was_insisted_on() {
+fn auto_compression_stores_incompressible_tensors_raw() {
     let folder = Folder::new();
     let tensors = [
         ("a", "U8", &[100_000][..], vec![1; 100_000]),
@@ -153,7 +153,7 @@ fn what_zstd_would_not_make_smaller_is_stored_raw_unless_zstd_was_insisted_on() 
 }
 
 #[test]
-fn digests_are_those_that_were_asked_for_and_find_damage() {
+fn writes_the_requested_digests_which_detect_damage() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     let algorithms =
@@ -190,7 +190,7 @@ fn metadata_keeps_its_types() {
 }
 
 #[test]
-fn tensors_begin_at_the_multiple_that_was_asked_for() {
+fn tensors_begin_at_the_requested_alignment() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     for alignment in [64, 4096] {
@@ -203,7 +203,7 @@ fn tensors_begin_at_the_multiple_that_was_asked_for() {
 }
 
 #[test]
-fn what_the_format_has_not_is_refused() {
+fn unsupported_options_are_rejected() {
     let folder = Folder::new();
     folder.write("m.safetensors", &varied());
     for wrong in [
@@ -219,7 +219,7 @@ fn what_the_format_has_not_is_refused() {
 }
 
 #[test]
-fn refusals_name_the_tensor_and_what_does_not_fit() {
+fn errors_name_the_tensor_and_the_unsupported_property() {
     let blocks = || vec![("values", Dtype::Q4_0, noise(1, 18)), ("coords", Dtype::U64, noise(2, 512))];
     let list = || vec![("data", Dtype::U8, noise(1, 18))];
     let mut models: Vec<(Model, &str)> = Vec::new();
@@ -245,7 +245,7 @@ fn refusals_name_the_tensor_and_what_does_not_fit() {
     }
 }
 
-/// In the manifest they are sorted by name, and one without bytes lies where the next one begins.
+/// The manifest is sorted by name, and an empty tensor has the offset of the next one.
 #[test]
 fn tensors_keep_their_order() {
     let folder = Folder::new();
@@ -260,9 +260,9 @@ fn tensors_keep_their_order() {
     assert!(reader.tensors().iter().map(|tensor| &*tensor.name).eq(names));
 }
 
-/// The manifest is read before it is written. Here, a sparse tensor has too few indices.
+/// The manifest is validated before it is written. Here, a sparse tensor has too few indices.
 #[test]
-fn a_file_that_no_reader_would_open_does_not_get_its_name() {
+fn invalid_files_are_not_published() {
     let mut model = Model::new();
     let components = vec![
         ("values", Dtype::F32, noise(1, 8)),
@@ -277,7 +277,7 @@ fn a_file_that_no_reader_would_open_does_not_get_its_name() {
 }
 
 #[test]
-fn names_of_files_tell_the_format() {
+fn infers_the_format_from_file_names() {
     for name in ["m.zt", "a/M.ZTENSOR"] {
         assert_eq!(write::format_of_name(name.as_ref()).unwrap().name, "ztensor");
     }

@@ -1,4 +1,4 @@
-//! The crate `apr-format`: APR v2 as it ships, and APRN.
+//! The crate `apr-format`: APR v2 and APRN.
 
 use apr_format::types::Compression;
 use apr_format::v2::{
@@ -48,13 +48,13 @@ fn write_whole(noise: &mut Noise, file: &Path) {
     let tensors = all(noise);
     let metadata = metadata();
     let mut writer = AprV2Writer::new(metadata.clone());
-    // It sets a flag and compresses nothing.
+    // Only sets a flag: the writer does not compress.
     writer.with_lz4_compression();
     for tensor in &tensors {
-        writer.add_tensor(&tensor.name, theirs(&tensor.dtype), shape(tensor), tensor.data().to_vec());
+        writer.add_tensor(&tensor.name, apr_dtype(&tensor.dtype), shape(tensor), tensor.data().to_vec());
     }
     fs::write(file, writer.write().unwrap()).unwrap();
-    Listing { tensors, metadata: told(&metadata), checksums: vec!["crc32"] }.expect(file);
+    Listing { tensors, metadata: metadata_map(&metadata), checksums: vec!["crc32"] }.expect(file);
 }
 
 fn write_streamed(noise: &mut Noise, file: &Path) {
@@ -62,13 +62,13 @@ fn write_streamed(noise: &mut Noise, file: &Path) {
     let metadata = metadata();
     let mut writer = AprV2StreamingWriter::new(metadata.clone()).unwrap();
     for tensor in tensors.iter().rev() {
-        writer.add_tensor(&tensor.name, theirs(&tensor.dtype), shape(tensor), tensor.data()).unwrap();
+        writer.add_tensor(&tensor.name, apr_dtype(&tensor.dtype), shape(tensor), tensor.data()).unwrap();
     }
     writer.finalize(file).unwrap();
-    Listing { tensors, metadata: told(&metadata), checksums: vec!["crc32"] }.expect(file);
+    Listing { tensors, metadata: metadata_map(&metadata), checksums: vec!["crc32"] }.expect(file);
 }
 
-/// A model in three files, with the manifest that the crate has for it.
+/// A model in three files, with a manifest of the crate.
 fn write_sharded(noise: &mut Noise, folder: &Path) {
     let tensors = all(noise);
     let mut manifest = ShardManifest::new(3);
@@ -76,7 +76,7 @@ fn write_sharded(noise: &mut Noise, folder: &Path) {
         let mut writer = AprV2Writer::new(metadata());
         writer.with_sharding(3, index);
         for tensor in part {
-            writer.add_tensor(&tensor.name, theirs(&tensor.dtype), shape(tensor), tensor.data().to_vec());
+            writer.add_tensor(&tensor.name, apr_dtype(&tensor.dtype), shape(tensor), tensor.data().to_vec());
         }
         let bytes = writer.write().unwrap();
         let filename = format!("sharded-{:05}-of-00003.apr", index + 1);
@@ -89,7 +89,7 @@ fn write_sharded(noise: &mut Noise, folder: &Path) {
     Listing { tensors, metadata: None, checksums: vec!["crc32"] }.expect(&file);
 }
 
-/// One value that the crate serializes: here a list of bytes, which bincode begins with its length.
+/// A value that the crate serializes: a list of bytes, which bincode stores after its length.
 fn write_aprn(noise: &mut Noise, compression: Compression, file: &Path) {
     let length = noise.below(100_000);
     let model = noise.data(length);
@@ -112,16 +112,16 @@ fn read(file: &Path) -> Listing {
         return Listing { tensors: vec![payload(&model)], ..Listing::default() };
     }
     let reader = AprV2Reader::from_bytes(&bytes).unwrap();
-    let ours = |entry: &apr_format::v2::TensorIndexEntry| {
+    let convert = |entry: &apr_format::v2::TensorIndexEntry| {
         let shape = entry.shape.iter().map(|size| *size as u64).collect();
         let data = reader.get_tensor_data(&entry.name).unwrap().to_vec();
         Tensor::dense(entry.name.clone(), &entry.dtype.to_string(), shape, data)
     };
-    let tensors = reader.tensor_index().iter().map(ours).collect();
-    Listing { tensors, metadata: told(reader.metadata()), ..Listing::default() }
+    let tensors = reader.tensor_index().iter().map(convert).collect();
+    Listing { tensors, metadata: metadata_map(reader.metadata()), ..Listing::default() }
 }
 
-/// Every dtype; of the quantized ones, only shapes that fill their blocks.
+/// Tensors of every dtype. Shapes of quantized tensors fill whole blocks.
 fn all(noise: &mut Noise) -> Vec<Tensor> {
     let size = |dtype| match dtype {
         TensorDType::F64 | TensorDType::I64 => 8,
@@ -156,7 +156,7 @@ fn metadata() -> AprV2Metadata {
     metadata
 }
 
-fn told(metadata: &AprV2Metadata) -> Option<serde_json::Map<String, Value>> {
+fn metadata_map(metadata: &AprV2Metadata) -> Option<serde_json::Map<String, Value>> {
     Some(serde_json::from_slice(&metadata.to_json().unwrap()).unwrap())
 }
 
@@ -165,8 +165,8 @@ fn payload(model: &[u8]) -> Tensor {
     Tensor::dense("payload".to_owned(), "U8", vec![bytes.len() as u64], bytes)
 }
 
-fn theirs(dtype: &str) -> TensorDType {
-    (0..=u8::MAX).filter_map(TensorDType::from_u8).find(|theirs| theirs.to_string() == dtype).unwrap()
+fn apr_dtype(dtype: &str) -> TensorDType {
+    (0..=u8::MAX).filter_map(TensorDType::from_u8).find(|found| found.to_string() == dtype).unwrap()
 }
 
 fn shape(tensor: &Tensor) -> Vec<usize> {

@@ -14,14 +14,16 @@ fn write(noise: &mut Noise, folder: &Path) {
     let all = burn::dtypes().iter().flat_map(|(dtype, bytes)| burn::tensors(noise, dtype, *bytes)).collect();
     let metadata = json!({
         "naïve ✓": "\"層\"\n", "": "",
-        "scalars": { "epoch": { "UInt": u64::MAX }, "層": { "Int": -3 }, "rate": { "Float": 0.1 }, "done": { "Bool": true } },
+        "scalars": {
+            "epoch": { "UInt": u64::MAX }, "層": { "Int": -3 }, "rate": { "Float": 0.1 }, "done": { "Bool": true },
+        },
     });
     save(all, &metadata, &folder.join("all.bpk"));
     save(quantized(noise), &json!({ "format": "burnpack" }), &folder.join("quantized.bpk"));
     save(Vec::new(), &json!({}), &folder.join("empty.bpk"));
 }
 
-/// Values packed and not, with one scale or one for each block.
+/// Quantized tensors with every value type, with one scale or one scale for each block.
 fn quantized(noise: &mut Noise) -> Vec<Tensor> {
     let mut tensors = Vec::new();
     let values = [QuantValue::Q8F, QuantValue::Q8S, QuantValue::Q4F, QuantValue::Q4S, QuantValue::Q2F, QuantValue::Q2S];
@@ -37,7 +39,7 @@ fn quantized(noise: &mut Noise) -> Vec<Tensor> {
             let length = rows * columns * scheme.size_bits_value() as u64 / 8 + scale_bytes;
             let dtype = serde_json::to_value(DType::QFloat(scheme)).unwrap();
             let (name, data) = (noise.name(&format!("{value:?} {blocks}")), noise.data(length));
-            let tensor = Tensor::dense(name, &burn::ours(&dtype), vec![rows, columns], data);
+            let tensor = Tensor::dense(name, &burn::weightstream_dtype(&dtype), vec![rows, columns], data);
             tensors.push(Tensor { attributes: burn::attributes(&dtype, Some(noise.next())), ..tensor });
         }
     }
@@ -45,13 +47,13 @@ fn quantized(noise: &mut Noise) -> Vec<Tensor> {
 }
 
 fn save(tensors: Vec<Tensor>, metadata: &Value, file: &Path) {
-    let theirs = |tensor: &Tensor| {
-        let dtype: DType = serde_json::from_value(burn::theirs(tensor)).unwrap();
+    let convert = |tensor: &Tensor| {
+        let dtype: DType = serde_json::from_value(burn::burn_dtype(tensor)).unwrap();
         let shape: Vec<_> = tensor.shape.iter().map(|size| *size as usize).collect();
         let bytes = Bytes::from_bytes_vec(tensor.data().to_vec());
         burn_pack::Tensor::new(tensor.name.clone(), dtype, shape, burn::param_id(tensor), bytes)
     };
-    let mut writer = Writer::new(tensors.iter().map(theirs).collect());
+    let mut writer = Writer::new(tensors.iter().map(convert).collect());
     for (key, value) in metadata.as_object().unwrap() {
         if let Some(text) = value.as_str() {
             writer = writer.with_metadata(key, text);
@@ -70,13 +72,13 @@ fn read(file: &Path) -> Listing {
     if !reader.scalars().is_empty() {
         metadata["scalars"] = json!(reader.scalars());
     }
-    let ours = |tensor: burn_pack::Tensor| {
+    let convert = |tensor: burn_pack::Tensor| {
         let (name, dtype, shape, param_id, bytes) = tensor.into_parts().unwrap();
         let dtype = serde_json::to_value(dtype).unwrap();
         let shape = shape.to_vec().iter().map(|size| *size as u64).collect();
-        let tensor = Tensor::dense(name, &burn::ours(&dtype), shape, bytes.to_vec());
+        let tensor = Tensor::dense(name, &burn::weightstream_dtype(&dtype), shape, bytes.to_vec());
         Tensor { attributes: burn::attributes(&dtype, param_id), ..tensor }
     };
-    let tensors = reader.into_tensors().unwrap().into_iter().map(ours).collect();
+    let tensors = reader.into_tensors().unwrap().into_iter().map(convert).collect();
     Listing { tensors, metadata: metadata.as_object().cloned(), ..Listing::default() }
 }

@@ -1,4 +1,4 @@
-//! The crate `burn-store`: Burnpack as Burn 0.20 and 0.21 have it.
+//! The crate `burn-store`: Burnpack of Burn 0.20 and 0.21.
 
 use burn_core::module::ParamId;
 use burn_store::{BurnpackStore, BurnpackWriter, ModuleStore, TensorSnapshot};
@@ -19,7 +19,7 @@ fn write(noise: &mut Noise, folder: &Path) {
     save(Vec::new(), &folder.join("empty.bpk"));
 }
 
-/// Values packed and not, with one scale or one for each block.
+/// Quantized tensors with every value type, with one scale or one scale for each block.
 fn quantized(noise: &mut Noise) -> Vec<Tensor> {
     let mut tensors = Vec::new();
     let values = [QuantValue::Q8F, QuantValue::Q8S, QuantValue::Q4F, QuantValue::Q4S, QuantValue::Q2F, QuantValue::Q2S];
@@ -28,10 +28,10 @@ fn quantized(noise: &mut Noise) -> Vec<Tensor> {
             let scheme = QuantScheme { value, level, param: QuantParam::F16, ..QuantScheme::default() };
             let dtype = DType::QFloat(scheme.with_store(QuantStore::PackedU32(0)));
             let shape = vec![1 + noise.below(9), 64];
-            let spelled = serde_json::to_value(dtype).unwrap();
+            let serialized = serde_json::to_value(dtype).unwrap();
             let name = noise.name(&format!("{value:?} {level:?}"));
-            let tensor = Tensor::dense(name, &burn::ours(&spelled), shape, Vec::new());
-            let mut tensor = Tensor { attributes: burn::attributes(&spelled, Some(noise.next())), ..tensor };
+            let tensor = Tensor::dense(name, &burn::weightstream_dtype(&serialized), shape, Vec::new());
+            let mut tensor = Tensor { attributes: burn::attributes(&serialized, Some(noise.next())), ..tensor };
             tensor.components[0].data = noise.data(snapshot(&tensor).data_len() as u64);
             tensors.push(tensor);
         }
@@ -47,7 +47,7 @@ fn save(tensors: Vec<Tensor>, file: &Path) {
 }
 
 fn snapshot(tensor: &Tensor) -> TensorSnapshot {
-    let dtype: DType = serde_json::from_value(burn::theirs(tensor)).unwrap();
+    let dtype: DType = serde_json::from_value(burn::burn_dtype(tensor)).unwrap();
     let shape: Shape = tensor.shape.iter().map(|size| *size as usize).collect::<Vec<_>>().into();
     let data = TensorData::from_bytes_vec(tensor.data().to_vec(), shape, dtype);
     let id = burn::param_id(tensor).map(ParamId::from);
@@ -56,16 +56,16 @@ fn snapshot(tensor: &Tensor) -> TensorSnapshot {
     snapshot
 }
 
-/// Its metadata are not to be had.
+/// Reads a file. The crate gives no access to its metadata.
 fn read(file: &Path) -> Listing {
-    let ours = |snapshot: &TensorSnapshot| {
+    let convert = |snapshot: &TensorSnapshot| {
         let dtype = serde_json::to_value(snapshot.dtype).unwrap();
         let shape = snapshot.shape.iter().map(|size| *size as u64).collect();
         let data = snapshot.to_data().unwrap().bytes.to_vec();
-        let tensor = Tensor::dense(snapshot.full_path(), &burn::ours(&dtype), shape, data);
+        let tensor = Tensor::dense(snapshot.full_path(), &burn::weightstream_dtype(&dtype), shape, data);
         Tensor { attributes: burn::attributes(&dtype, snapshot.tensor_id.map(|id| id.val())), ..tensor }
     };
     let mut store = BurnpackStore::from_file(file);
-    let tensors = store.get_all_snapshots().unwrap().values().map(ours).collect();
+    let tensors = store.get_all_snapshots().unwrap().values().map(convert).collect();
     Listing { tensors, metadata: None, ..Listing::default() }
 }

@@ -1,9 +1,9 @@
-//! Dtypes of Burn, as its releases spell them in files, and what weightstream makes of them.
+//! The dtypes of Burn as its releases serialize them, and the dtypes of weightstream that correspond to them.
 
 use crate::{Noise, Tensor};
 use serde_json::{Map, Value, json};
 
-/// Every dtype that is not quantized, in Burn's spelling.
+/// Every dtype that is not quantized, as Burn serializes it, with the number of bytes of an element.
 pub fn dtypes() -> Vec<(Value, u64)> {
     let named = [
         ("F64", 8),
@@ -27,9 +27,9 @@ pub fn dtypes() -> Vec<(Value, u64)> {
 
 /// Random tensors of a dtype of Burn.
 pub fn tensors(noise: &mut Noise, dtype: &Value, element_bytes: u64) -> Vec<Tensor> {
-    let mut tensors = noise.tensors(&ours(dtype), element_bytes);
+    let mut tensors = noise.tensors(&weightstream_dtype(dtype), element_bytes);
     for (at, tensor) in tensors.iter_mut().enumerate() {
-        // Weightstream has one name for what Burn has two or three.
+        // Several dtypes of Burn have the same name in weightstream, so the name of the tensor contains Burn's.
         tensor.name = format!("{dtype} {}", tensor.name);
         tensor.attributes = attributes(dtype, (at % 3 > 0).then(|| noise.next()));
     }
@@ -37,7 +37,7 @@ pub fn tensors(noise: &mut Noise, dtype: &Value, element_bytes: u64) -> Vec<Tens
 }
 
 /// Weightstream's name for a dtype.
-pub fn ours(dtype: &Value) -> String {
+pub fn weightstream_dtype(dtype: &Value) -> String {
     if let Some(name) = dtype.as_str() {
         return name.replace("Flex32", "F32");
     }
@@ -45,26 +45,26 @@ pub fn ours(dtype: &Value) -> String {
         (Some("U32"), _) => "U32".to_owned(),
         (Some(_), _) => "BOOL".to_owned(),
         (_, Some(value)) => format!("QFLOAT_{value}"),
-        _ => panic!("a dtype that Burn had not before: {dtype}"),
+        _ => panic!("unknown dtype of Burn: {dtype}"),
     }
 }
 
-/// What weightstream keeps beside its own name: Burn's, where it says more, and the parameter's id.
+/// The attributes that weightstream reports: Burn's dtype, if it differs from weightstream's, and the parameter id.
 pub fn attributes(dtype: &Value, param_id: Option<u64>) -> Map<String, Value> {
     let mut attributes = Map::new();
-    if *dtype != ours(dtype) {
+    if *dtype != weightstream_dtype(dtype) {
         attributes.insert("dtype".to_owned(), dtype.clone());
     }
     attributes.extend(param_id.map(|id| ("param_id".to_owned(), json!(id))));
     attributes
 }
 
-/// Burn's dtype of a tensor made here.
-pub fn theirs(tensor: &Tensor) -> Value {
+/// The dtype of Burn of a generated tensor.
+pub fn burn_dtype(tensor: &Tensor) -> Value {
     tensor.attributes.get("dtype").cloned().unwrap_or_else(|| json!(tensor.dtype))
 }
 
-/// The id of the parameter that a tensor made here is.
+/// The parameter id of a generated tensor.
 pub fn param_id(tensor: &Tensor) -> Option<u64> {
     tensor.attributes.get("param_id")?.as_u64()
 }

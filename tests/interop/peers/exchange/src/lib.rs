@@ -1,12 +1,12 @@
-//! What all peers in Rust share: the command line, random tensors, and how tensors are told.
+//! Shared code of the peers in Rust: the command line, random tensors, and the JSON output.
 //!
 //! ```text
-//! PEER write SEED FOLDER   writes files with the tool, each with FILE.expected.json beside it
-//! PEER read FILE           reads a file with the tool and prints what it found
+//! PEER write SEED FOLDER   writes files with the tool, and FILE.expected.json for each
+//! PEER read FILE           reads a file with the tool and prints its contents
 //! ```
 //!
-//! Both tell tensors as `weightstream inspect --json --sha256` does: dtypes in weightstream's spelling, shapes with
-//! the outermost dimension first, sha256 over the decoded little-endian bytes. A peer may panic: that is how it fails.
+//! Both describe tensors like `weightstream inspect --json --sha256`: dtypes in weightstream's spelling, shapes with
+//! the outermost dimension first, sha256 over the decoded little-endian bytes. A peer reports failures by panicking.
 
 pub mod burn;
 mod noise;
@@ -23,15 +23,15 @@ pub struct Tensor {
     pub name: String,
     pub dtype: String,
     pub shape: Vec<u64>,
-    /// Empty for a dense one.
+    /// Empty for a dense tensor.
     pub layout: String,
-    /// What there is to say of it besides.
+    /// Further attributes.
     pub attributes: Map<String, Value>,
-    /// One called `data`, or several.
+    /// One component with the role `data`, or several.
     pub components: Vec<Component>,
 }
 
-/// A part of a tensor.
+/// A component of a tensor.
 #[derive(Clone)]
 pub struct Component {
     pub role: String,
@@ -39,13 +39,13 @@ pub struct Component {
     pub data: Vec<u8>,
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Default)]
 pub struct Listing {
     pub tensors: Vec<Tensor>,
-    /// Where the tool tells them.
+    /// `None` if the tool does not report metadata.
     pub metadata: Option<Map<String, Value>>,
-    /// The checksums that `weightstream verify` must name.
+    /// The checksums that `weightstream verify` must report.
     pub checksums: Vec<&'static str>,
 }
 
@@ -62,17 +62,17 @@ impl Tensor {
         &self.components[0].data
     }
 
-    fn told(&self) -> Value {
-        let mut told = json!({ "name": self.name, "dtype": self.dtype, "shape": self.shape });
-        told["attributes"] = json!(self.attributes);
+    fn to_json(&self) -> Value {
+        let mut json = json!({ "name": self.name, "dtype": self.dtype, "shape": self.shape });
+        json["attributes"] = json!(self.attributes);
         if !self.layout.is_empty() {
-            told["layout"] = json!(self.layout);
+            json["layout"] = json!(self.layout);
         }
         match self.components.as_slice() {
-            [component] => told["sha256"] = json!(sha256(&component.data)),
-            several => told["components"] = several.iter().map(Component::told).collect(),
+            [component] => json["sha256"] = json!(sha256(&component.data)),
+            several => json["components"] = several.iter().map(Component::to_json).collect(),
         }
-        told
+        json
     }
 }
 
@@ -81,33 +81,33 @@ impl Component {
         Component { role: role.to_owned(), dtype: dtype.to_owned(), data }
     }
 
-    fn told(&self) -> Value {
+    fn to_json(&self) -> Value {
         json!({ "role": self.role, "dtype": self.dtype, "sha256": sha256(&self.data) })
     }
 }
 
 impl Listing {
-    /// Says beside a file what was written into it.
+    /// Writes `FILE.expected.json` for a file.
     pub fn expect(&self, file: &Path) {
         let mut path = file.as_os_str().to_owned();
         path.push(".expected.json");
-        std::fs::write(path, self.told().to_string()).unwrap();
+        std::fs::write(path, self.to_json().to_string()).unwrap();
     }
 
-    fn told(&self) -> Value {
-        let tensors: Vec<_> = self.tensors.iter().map(Tensor::told).collect();
+    fn to_json(&self) -> Value {
+        let tensors: Vec<_> = self.tensors.iter().map(Tensor::to_json).collect();
         json!({ "tensors": tensors, "metadata": self.metadata, "checksums": self.checksums })
     }
 }
 
-/// Does what the command line says.
+/// Runs the command of the command line.
 pub fn run(write: impl Fn(&mut Noise, &Path), read: impl Fn(&Path) -> Listing) {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["write", seed, folder] => write(&mut Noise::new(seed.parse().unwrap()), folder.as_ref()),
-        ["read", file] => println!("{}", read(file.as_ref()).told()),
-        _ => panic!("write SEED FOLDER, or read FILE"),
+        ["read", file] => println!("{}", read(file.as_ref()).to_json()),
+        _ => panic!("usage: write SEED FOLDER | read FILE"),
     }
 }
 

@@ -1,8 +1,8 @@
-//! Random tensors that a seed repeats.
+//! Random tensors, determined by a seed.
 
 use crate::Tensor;
 
-/// Dtypes whose elements stand alone, with the bytes of one.
+/// The dtypes that are not block-quantized, with the number of bytes of an element.
 pub const PLAIN: [(&str, u64); 13] = [
     ("F64", 8),
     ("F32", 4),
@@ -19,10 +19,10 @@ pub const PLAIN: [(&str, u64); 13] = [
     ("BOOL", 1),
 ];
 
-/// Letters of every length in UTF-8, what JSON must escape, what combines, what runs from right to left.
+/// Characters of every length in UTF-8, characters that JSON must escape, a combining one, and right-to-left ones.
 const LETTERS: &str = "aB.09_/ \"\\\u{7f}\u{e9}e\u{301}\u{416}\u{5d0}\u{639}\u{5c42}\u{ff21}\u{1f980}\u{20000}";
 
-/// Numbers by SplitMix64.
+/// A random number generator (SplitMix64).
 pub struct Noise(u64);
 
 impl Noise {
@@ -35,8 +35,8 @@ impl Noise {
         PLAIN.iter().flat_map(|(dtype, bytes)| self.tensors(dtype, *bytes)).collect()
     }
 
-    /// Tensors of a dtype whose elements have so many bytes: scalars, empty tensors, odd shapes and one that is not
-    /// small.
+    /// Tensors of a dtype whose elements have `element_bytes` bytes: scalars, empty tensors, odd shapes and a larger
+    /// one.
     pub fn tensors(&mut self, dtype: &str, element_bytes: u64) -> Vec<Tensor> {
         let mut shapes = vec![vec![], vec![0], vec![self.below(7) + 1, 0, self.below(7) + 1], vec![1, 1]];
         shapes.extend((1..=4).map(|rank| (0..rank).map(|_| self.below(7) + 1).collect()));
@@ -49,14 +49,14 @@ impl Noise {
         shapes.into_iter().enumerate().map(tensor).collect()
     }
 
-    /// A name that no other tensor has if none has this start.
+    /// A name that starts with `start`. It is unique if `start` is.
     pub fn name(&mut self, start: &str) -> String {
         let letters: Vec<char> = LETTERS.chars().collect();
         let end: String = (0..self.below(12)).map(|_| letters[self.below(letters.len() as u64) as usize]).collect();
         format!("{start} {end}")
     }
 
-    /// So many bytes: noise, or something that compresses.
+    /// Random bytes, compressible or not.
     pub fn data(&mut self, length: u64) -> Vec<u8> {
         let period = if self.below(2) == 0 { length } else { 1 + self.below(40) };
         let pattern: Vec<u8> = (0..period).map(|_| self.next() as u8).collect();

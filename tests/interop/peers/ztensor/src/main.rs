@@ -11,7 +11,7 @@ use ztensor::{Checksum, Reader, Writer};
 const CHECKSUMS: [(Checksum, &str); 3] =
     [(Checksum::None, ""), (Checksum::Crc32c, "crc32c"), (Checksum::Sha256, "sha256")];
 
-/// weightstream's dtype, the logical type in the file and what it is stored as.
+/// The dtype of weightstream, the logical type in the file, and the dtype in which it is stored.
 const LOGICAL: [(&str, &str, DType); 8] = [
     ("F8_E4M3", "f8_e4m3fn", DType::U8),
     ("F8_E5M2", "f8_e5m2", DType::U8),
@@ -53,11 +53,11 @@ fn write_dense(noise: &mut Noise, file: &Path) {
     Listing { tensors, metadata, checksums: vec!["crc32c", "sha256"] }.expect(file);
 }
 
-/// Types that are stored as others.
+/// Logical types, which are stored in other dtypes.
 fn write_logical(noise: &mut Noise, file: &Path) {
     let mut writer = Writer::create(file).unwrap();
     let mut tensors = Vec::new();
-    // Elements of F4 share bytes, which is not what is tried here.
+    // F4 is skipped: two of its elements share a byte.
     for (dtype, logical, stored) in LOGICAL.into_iter().filter(|(dtype, ..)| *dtype != "F4") {
         let bytes = if stored == DType::U8 { 1 } else { 2 * stored.byte_size() as u64 };
         for (at, tensor) in noise.tensors(dtype, bytes).into_iter().enumerate() {
@@ -71,7 +71,7 @@ fn write_logical(noise: &mut Noise, file: &Path) {
     Listing { tensors, ..Listing::default() }.expect(file);
 }
 
-/// Sparse layouts, a quantized one and one that nobody knows.
+/// Sparse layouts, a quantized one and an unknown one.
 fn write_sparse(noise: &mut Noise, file: &Path) {
     let mut writer = Writer::create(file).unwrap();
     let mut tensors = Vec::new();
@@ -131,14 +131,14 @@ fn read(file: &Path) -> Listing {
             .components
             .iter()
             .map(|(role, component)| {
-                let dtype = ours(component.dtype, component.r#type.as_deref());
+                let dtype = weightstream_dtype(component.dtype, component.r#type.as_deref());
                 Component::new(role, &dtype, reader.read_component(component).unwrap())
             })
             .collect();
         let main = components.iter().find(|c| ["data", "values"].contains(&c.role.as_str())).unwrap_or(&components[0]);
         let layout = if object.format == Format::Dense { "" } else { object.format.as_str() };
         let attributes = object.attributes.iter().flatten().map(|(key, value)| (key.clone(), to_json(value)));
-        // What the registry of version 2 calls blocks of ggml, the crate lists as a layout that it does not know.
+        // The crate reports ggml blocks, which the registry of version 2 defines, as an unknown layout.
         let blocks = layout.strip_prefix("gguf.").and_then(|layout| layout.strip_suffix("/1"));
         listing.tensors.push(Tensor {
             name: name.clone(),
@@ -163,13 +163,13 @@ fn compression(at: usize) -> Compression {
     [Compression::Raw, Compression::Zstd(3), Compression::Zstd(19)][at % 3]
 }
 
-/// The crate's dtype of a name of ours that it has too.
+/// The dtype of the crate with weightstream's name.
 fn stored(dtype: &str) -> DType {
     serde_json::from_value(json!(dtype.to_lowercase())).unwrap()
 }
 
-/// A logical type that is not in the list is a name of ours already.
-fn ours(stored: DType, logical: Option<&str>) -> String {
+/// The dtype of a component. A logical type that is not in the list has weightstream's name already.
+fn weightstream_dtype(stored: DType, logical: Option<&str>) -> String {
     let Some(logical) = logical else { return stored.as_str().to_uppercase() };
     let known = LOGICAL.iter().find(|(_, name, _)| *name == logical);
     known.map_or(logical, |(dtype, ..)| dtype).to_owned()

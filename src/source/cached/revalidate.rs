@@ -1,0 +1,81 @@
+//! Revalidation: asks the server for the current version of a cached file, and decides whether cached bytes may be used
+//! if the request fails.
+//!
+//! | server | cached public bytes | cached bytes of requests with credentials, or of signed URLs |
+//! | --- | --- | --- |
+//! | responds with the file | used if the version is the same | used if the version is the same |
+//! | refuses access (401, 403, 404 …) | error | error |
+//! | fails temporarily (429, 5xx) | used | error |
+//! | responds without CORS headers | error | error |
+//! | is slow, but reachable | used | wait for the response |
+//! | is unreachable, or the browser is offline | used | used |
+
+use super::CachedFile;
+use super::reachability::{Reachability, probe};
+use crate::browser::navigator::is_offline;
+use crate::browser::timer::pause;
+use crate::error::{Error, Result};
+use crate::identity::Identity;
+use futures::future::{self, Either, FutureExt, LocalBoxFuture};
+use std::pin::pin;
+
+/// How long to wait for the response before checking whether the server is reachable.
+const PROBE_DELAY_MS: u64 = 5_000;
+
+/// Returns the server's current version of the file. `None` if there is no response and cached bytes may be used
+/// nevertheless.
+///
+/// # Errors
+/// Those of the request, if cached bytes must not be used.
+pub(super) fn revalidate(file: &CachedFile) -> LocalBoxFuture<'_, Result<Option<Identity>>> {
+    request_identity(file).boxed_local()
+}
+
+async fn request_identity(file: &CachedFile) -> Result<Option<Identity>> {
+    if is_offline() {
+        return Ok(None);
+    }
+    let mut response = file.source.read(0..1).boxed_local();
+    let outcome = match future::select(&mut response, pin!(pause(PROBE_DELAY_MS))).await {
+        Either::Left((outcome, _)) => outcome,
+        Either::Right(_) => match probe(file.source.name()).await {
+            Reachability::Unreachable => return Ok(None),
+            Reachability::Reachable | Reachability::Unknown if !file.is_private => return Ok(None),
+            Reachability::Reachable | Reachability::Unknown => response.await,
+        },
+    };
+    match outcome {
+        Ok(answer) => Ok(Some(answer.identity)),
+        Err(error) => check_stale_use(file, error).await.map(|()| None),
+    }
+}
+
+/// Returns the error of the request unless cached bytes may be used nevertheless.
+async fn check_stale_use(file: &CachedFile, error: Error) -> Result<()> {
+    let has_response = error.place.status.is_some();
+    if !error.is_transient || (has_response && file.is_private) {
+        return Err(error);
+    }
+    if has_response {
+        return Ok(());
+    }
+    match probe(file.source.name()).await {
+        Reachability::Unreachable => Ok(()),
+        Reachability::Unknown if !file.is_private => Ok(()),
+        Reachability::Unknown => Err(with_reason(
+            error,
+            "a page that is isolated from other origins cannot distinguish a lost connection from a response without \
+             CORS headers, such as that to an expired login, so the cached file is not used",
+        )),
+        Reachability::Reachable => Err(with_reason(
+            error,
+            "the server is reachable: it probably responded without CORS headers, so the browser hides the response, \
+             for example to an expired login or signature (401, 403), and the cached file is not used",
+        )),
+    }
+}
+
+fn with_reason(mut error: Error, why: &str) -> Error {
+    error.what = format!("{}; {why}", error.what);
+    error.advise("Log in again or get a new URL, and configure the server to send CORS headers with its errors, too.")
+}

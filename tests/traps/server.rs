@@ -1,7 +1,7 @@
 //! A scripted HTTP server on 127.0.0.1. It records the requests and the number of bytes that it sent.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -80,8 +80,10 @@ impl Link {
 enum Then {
     /// The connection serves the next request.
     KeepAlive,
-    /// The connection is closed.
+    /// The connection is closed once the client has read the bytes.
     Close,
+    /// The connection is closed.
+    Abort,
     /// The server sends nothing more, and the connection stays open.
     Stall,
 }
@@ -131,6 +133,13 @@ impl Reply {
             self.body.truncate(bytes);
             self.then = Then::Close;
         }
+        self
+    }
+
+    /// Closes the connection immediately after this number of body bytes, which may break bytes in transit.
+    pub(crate) fn abort_after(mut self, bytes: usize) -> Self {
+        self.body.truncate(bytes);
+        self.then = Then::Abort;
         self
     }
 
@@ -282,6 +291,7 @@ impl Shared {
                     thread::sleep(if reply.body.is_empty() { Duration::ZERO } else { CUT_PAUSE });
                     return;
                 }
+                Then::Abort => return drop(stream.shutdown(Shutdown::Both)),
                 Then::Stall => {
                     stream.set_read_timeout(Some(Duration::from_secs(10))).ok();
                     let is_closed = matches!(stream.read(&mut [0]), Ok(0)); // waits until the client closes it

@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::calls::Calls;
+use super::faulty_server::{Fault, Server};
 use super::model::Model;
 use super::random::Random;
-use super::server::{Fault, Server};
 use super::{FAULT_PERCENTS, MAX_EXCESS_PERCENT};
 use crate::cache_test::pages::{Pages, Storage};
 use crate::chromium::Chromium;
@@ -98,7 +98,7 @@ pub fn run(project: &Project, seed: u64, time: Duration) -> Result<()> {
         let (storage, pages) = sites.get(random.within(0..2) as usize).context("there is no site")?;
         let model = Arc::new(Model::new(&mut random)?);
         let fault_percent = random.pick(&FAULT_PERCENTS).unwrap_or(0);
-        let server = Server::new(Arc::clone(&model), random.clone(), fault_percent)?;
+        let server = Server::new(Arc::clone(&model), random.clone(), fault_percent);
         let mut scenario = Scenario { pages, is_strict: random.percent(50), model, server, random };
         let what = format!("scenario {number} of seed {seed}, cached in {storage}: {}", scenario.model.name);
         let is_low_memory = scenario.random.percent(15);

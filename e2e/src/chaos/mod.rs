@@ -5,9 +5,9 @@
 
 pub mod browser;
 pub mod calls;
+pub mod faulty_server;
 pub mod model;
 pub mod random;
-pub mod server;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use calls::{Calls, Outcome};
+use faulty_server::{Sent, Server};
 use model::Model;
 use random::Random;
-use server::{Sent, Server};
 
 /// The default seed, which makes failures of the suite reproducible.
 pub const SEED: u64 = 2026;
@@ -50,7 +50,7 @@ struct Totals {
     tensors: u64,
     aborted: u64,
     errors: BTreeMap<&'static str, u64>,
-    faults: BTreeMap<server::Fault, u64>,
+    faults: BTreeMap<faulty_server::Fault, u64>,
     requests: u64,
     /// Loads whose calls all completed.
     whole: Traffic,
@@ -91,11 +91,11 @@ pub fn run(seed: u64, time: Duration) -> Result<()> {
 }
 
 async fn load(model: &Arc<Model>, calls: &Calls, random: &mut Random, totals: &mut Totals) -> Result<()> {
-    let faultless = Server::new(Arc::clone(model), random.clone(), 0)?;
+    let faultless = Server::new(Arc::clone(model), random.clone(), 0);
     let expected = limited(calls.without_aborts().run(model, &faultless.url())).await.context("without any fault")?;
     ensure!(expected.errors.is_empty(), "errors without any fault: {:?}", expected.errors);
     let fault_percent = random.pick(&FAULT_PERCENTS).unwrap_or(0);
-    let server = Server::new(Arc::clone(model), random.clone(), fault_percent)?;
+    let server = Server::new(Arc::clone(model), random.clone(), fault_percent);
     let outcome = limited(calls.run(model, &server.url())).await?;
     let sent = server.sent();
     let is_transient = fault_percent <= MAX_TRANSIENT_PERCENT && sent.faults.keys().all(|fault| fault.is_transient());

@@ -63,7 +63,7 @@ pub struct ModelMetadata {
 }
 
 impl ModelMetadata {
-    /// The metadata of a model in memory, for a custom [`Input`](crate::write::Input).
+    /// The metadata of a model in memory, for a custom `write::Input`.
     pub fn new(format: &'static str, version: impl Into<String>, metadata: Metadata) -> Self {
         ModelMetadata { format, version: version.into(), metadata }
     }

@@ -1,7 +1,7 @@
 //! Reads models on disk or in memory, with a blocking API.
 //!
-//! [`Reader::open`] uses positioned reads: opening reads only the heads of the files. If another process truncates a
-//! file, reads fail; bytes overwritten in place are detected only if a digest covers them. [`Reader::open_mapped`] maps
+//! `Reader::open` uses positioned reads: opening reads only the heads of the files. If another process truncates a
+//! file, reads fail; bytes overwritten in place are detected only if a digest covers them. `Reader::open_mapped` maps
 //! the files instead, so that a raw tensor is a slice of the map; the caller must guarantee that no process changes the
 //! files. On wasm32, [`Reader::from_bytes`] reads files in memory.
 

@@ -13,7 +13,7 @@ use web_sys::{Blob, File};
 
 /// A Blob, with the files that were passed together with it.
 #[derive(Debug, Clone)]
-pub struct BlobSource {
+pub(crate) struct BlobSource {
     file: SelectedFile,
     file_name: Option<String>,
     siblings: Rc<Vec<SelectedFile>>,

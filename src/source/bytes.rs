@@ -27,7 +27,7 @@ extern "C" {
 
 /// A range of a [`ByteSource`].
 #[derive(Debug)]
-pub struct BytesBody {
+pub(crate) struct BytesBody {
     source: ByteSource,
     left: Range<u64>,
 }

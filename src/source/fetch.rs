@@ -37,7 +37,7 @@ pub struct Client {
 
 /// A file at a URL.
 #[derive(Debug, Clone)]
-pub struct FetchSource {
+pub(crate) struct FetchSource {
     url: String,
     client: Rc<Client>,
     /// Whether the URL comes from a manifest, not from the caller.
@@ -49,17 +49,17 @@ pub struct FetchSource {
 
 impl FetchSource {
     /// The file at an absolute URL.
-    pub fn new(url: String, client: Rc<Client>) -> Self {
+    pub(crate) fn new(url: String, client: Rc<Client>) -> Self {
         FetchSource { url, client, is_from_manifest: false, failures: no_failures(), history: Rc::default() }
     }
 
     /// The URL, for error messages.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.url
     }
 
     /// Implements [`Source::file_name`](super::Source::file_name): the last segment of the path, percent-decoded.
-    pub fn file_name(&self) -> Option<String> {
+    pub(crate) fn file_name(&self) -> Option<String> {
         let path = Url::new(&self.url).ok()?.pathname();
         let segment = path.rsplit('/').next()?;
         Some(decode_uri_component(segment).map_or_else(|_| segment.to_owned(), String::from))
@@ -70,7 +70,7 @@ impl FetchSource {
     ///
     /// # Errors
     /// Those of [`Source::read`](super::Source::read).
-    pub async fn read(&self, range: Range<u64>) -> Result<Answer<StreamBody>> {
+    pub(crate) async fn read(&self, range: Range<u64>) -> Result<Answer<StreamBody>> {
         request_with_checked_etag(&self.history, range, async |range| self.read_once(range).await).await
     }
 
@@ -94,7 +94,7 @@ impl FetchSource {
     ///
     /// # Errors
     /// `UNSUPPORTED` if the URL cannot be a base URL, such as a `data:` URL.
-    pub fn part(&self, path: &str) -> Result<Self> {
+    pub(crate) fn part(&self, path: &str) -> Result<Self> {
         let escaped: Vec<String> = path.split('/').map(|segment| encode_uri_component(segment).into()).collect();
         match Url::new_with_base(&escaped.join("/"), &self.url) {
             Ok(url) => {
@@ -109,7 +109,7 @@ impl FetchSource {
 
     /// Implements [`Source::elsewhere`](super::Source::elsewhere). The request carries neither headers nor credentials,
     /// not even to the caller's origin: the author of a manifest must not be able to send authenticated requests.
-    pub fn elsewhere(&self, url: &str) -> Self {
+    pub(crate) fn elsewhere(&self, url: &str) -> Self {
         let (client, failures, history) = (Rc::clone(&self.client), no_failures(), Rc::default());
         FetchSource { url: url.to_owned(), client, is_from_manifest: true, failures, history }
     }
@@ -117,7 +117,7 @@ impl FetchSource {
     /// A hash of the headers and credentials of requests for this file, if any: see
     /// [`partition`](crate::cache::key::partition).
     #[cfg(feature = "js")]
-    pub fn partition(&self) -> Option<String> {
+    pub(crate) fn partition(&self) -> Option<String> {
         let Client { headers, credentials, .. } = &*self.client;
         let includes_cookies = matches!(credentials, Some(RequestCredentials::Include));
         if self.is_from_manifest || !self.is_at_origin() { None } else { partition(headers, includes_cookies) }

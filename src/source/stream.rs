@@ -44,7 +44,7 @@ extern "C" {
 
 /// A stream as a body.
 #[derive(Debug)]
-pub struct StreamBody {
+pub(crate) struct StreamBody {
     reader: Reader,
     /// Aborts the request when the body is dropped before its end.
     controller: Option<AbortController>,
@@ -70,7 +70,7 @@ enum Reader {
 
 impl StreamBody {
     /// Locks the stream. `length` is the expected number of bytes, if known. `controller` aborts the request.
-    pub fn new(
+    pub(crate) fn new(
         stream: Option<ReadableStream>,
         length: Option<u64>,
         controller: Option<AbortController>,
@@ -83,7 +83,7 @@ impl StreamBody {
     }
 
     /// Implements [`Body::read`](super::Body::read).
-    pub async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
+    pub(crate) async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         timer::yield_to_event_loop().await;
         let count = self.read_some(into, at).await?;
         match &mut self.left {

@@ -25,7 +25,10 @@ use wasm_bindgen::{JsCast, JsValue};
 
 /// A source that a JavaScript value represents.
 #[derive(Debug, Clone)]
-pub enum WebSource {
+pub struct WebSource(Origin);
+
+#[derive(Debug, Clone)]
+enum Origin {
     /// A URL.
     Fetch(FetchSource),
     /// A URL with a cache.
@@ -45,22 +48,22 @@ impl WebSource {
     /// `INVALID_ARGUMENT` for anything else.
     pub fn new(value: &JsValue, client: Client) -> Result<Self> {
         if let Some(url) = value.as_string() {
-            return Ok(WebSource::Fetch(FetchSource::new(url, Rc::new(client))));
+            return Ok(WebSource(Origin::Fetch(FetchSource::new(url, Rc::new(client)))));
         }
         match tag(value).as_str() {
             "[object Blob]" | "[object File]" => {
-                return Ok(WebSource::Blob(BlobSource::new(value.clone().unchecked_into())));
+                return Ok(WebSource(Origin::Blob(BlobSource::new(value.clone().unchecked_into()))));
             }
             "[object Array]" | "[object FileList]" => {
                 let files = SelectedFile::all_of(value)?;
-                return BlobSource::from_files(files).map(WebSource::Blob).ok_or_else(unknown);
+                return BlobSource::from_files(files).map(|blob| WebSource(Origin::Blob(blob))).ok_or_else(unknown);
             }
             _ => {}
         }
         let field = |name: &str| Reflect::get(value, &name.into()).ok();
         let length = field("byteLength").and_then(|length| length.as_f64());
         if length.is_some_and(|length| length >= 0.0) && field("slice").is_some_and(|slice| slice.is_function()) {
-            return Ok(WebSource::Bytes(value.clone().unchecked_into()));
+            return Ok(WebSource(Origin::Bytes(value.clone().unchecked_into())));
         }
         Err(unknown())
     }
@@ -71,9 +74,9 @@ impl WebSource {
     /// `NOT_FOUND` with the names of missing files of the model; `INVALID_ARGUMENT` with the names of files that do not
     /// belong to it.
     pub async fn into_root(self) -> Result<Self> {
-        match self {
-            WebSource::Blob(source) => source.into_root().await.map(WebSource::Blob),
-            other => Ok(other),
+        match self.0 {
+            Origin::Blob(source) => source.into_root().await.map(|root| WebSource(Origin::Blob(root))),
+            other => Ok(WebSource(other)),
         }
     }
 
@@ -88,17 +91,17 @@ impl WebSource {
         key_function: KeyFunction,
         report: Rc<Report>,
     ) -> Result<Self> {
-        let WebSource::Fetch(source) = self else { return Ok(self) };
+        let Origin::Fetch(source) = self.0 else { return Ok(self) };
         // Errors of `cacheKey` are returned before the cache is started, and even if there is no cache.
         key_function.name(source.name())?;
         let (cache, error) = option.open().boxed_local().await;
         if let Some(error) = error {
             report.note(&error);
         }
-        Ok(match cache {
-            Some(cache) => WebSource::Cached(CachedSource::new(source, cache, key_function, report)?),
-            None => WebSource::Fetch(source),
-        })
+        Ok(WebSource(match cache {
+            Some(cache) => Origin::Cached(CachedSource::new(source, cache, key_function, report)?),
+            None => Origin::Fetch(source),
+        }))
     }
 }
 
@@ -106,46 +109,46 @@ impl Source for WebSource {
     type Body = WebBody;
 
     fn name(&self) -> &str {
-        match self {
-            WebSource::Fetch(source) => source.name(),
+        match &self.0 {
+            Origin::Fetch(source) => source.name(),
             #[cfg(feature = "js")]
-            WebSource::Cached(source) => source.source().name(),
-            WebSource::Blob(source) => source.name(),
-            WebSource::Bytes(_) => "the byte source",
+            Origin::Cached(source) => source.source().name(),
+            Origin::Blob(source) => source.name(),
+            Origin::Bytes(_) => "the byte source",
         }
     }
 
     fn file_name(&self) -> Option<String> {
-        match self {
-            WebSource::Fetch(source) => source.file_name(),
+        match &self.0 {
+            Origin::Fetch(source) => source.file_name(),
             #[cfg(feature = "js")]
-            WebSource::Cached(source) => source.source().file_name(),
-            WebSource::Blob(source) => source.file_name(),
-            WebSource::Bytes(_) => None,
+            Origin::Cached(source) => source.source().file_name(),
+            Origin::Blob(source) => source.file_name(),
+            Origin::Bytes(_) => None,
         }
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Answer<WebBody>> {
-        match self {
-            WebSource::Fetch(source) => Ok(source.read(range).await?.map(WebBody::Stream)),
+        match &self.0 {
+            Origin::Fetch(source) => Ok(source.read(range).await?.map(|body| WebBody(BodyOrigin::Stream(body)))),
             #[cfg(feature = "js")]
-            WebSource::Cached(source) => {
+            Origin::Cached(source) => {
                 // Boxed to avoid a copy of its code at every call site.
                 let answer = source.read(range).boxed_local().await?;
-                Ok(answer.map(|body| WebBody::Cached(Box::new(body))))
+                Ok(answer.map(|body| WebBody(BodyOrigin::Cached(Box::new(body)))))
             }
-            WebSource::Blob(source) => Ok(source.read(range)?.map(WebBody::Stream)),
-            WebSource::Bytes(source) => Ok(bytes::read(source, range)?.map(WebBody::Bytes)),
+            Origin::Blob(source) => Ok(source.read(range)?.map(|body| WebBody(BodyOrigin::Stream(body)))),
+            Origin::Bytes(source) => Ok(bytes::read(source, range)?.map(|body| WebBody(BodyOrigin::Bytes(body)))),
         }
     }
 
     fn part(&self, path: &str) -> Result<Self> {
-        match self {
-            WebSource::Fetch(source) => Ok(WebSource::Fetch(source.part(path)?)),
+        match &self.0 {
+            Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.part(path)?))),
             #[cfg(feature = "js")]
-            WebSource::Cached(source) => Ok(WebSource::Cached(source.with(source.source().part(path)?)?)),
-            WebSource::Blob(source) => Ok(WebSource::Blob(source.part(path)?)),
-            WebSource::Bytes(_) => {
+            Origin::Cached(source) => Ok(WebSource(Origin::Cached(source.with(source.source().part(path)?)?))),
+            Origin::Blob(source) => Ok(WebSource(Origin::Blob(source.part(path)?))),
+            Origin::Bytes(_) => {
                 let what = format!("the model's file \"{path}\" is missing, because a byte source is a single file");
                 let error = Error::new(ErrorKind::Unsupported, what);
                 Err(error.advise("Pass a URL or all files of the model instead."))
@@ -154,50 +157,50 @@ impl Source for WebSource {
     }
 
     fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
-        match self {
-            WebSource::Fetch(source) => Ok(WebSource::Fetch(source.elsewhere(url))),
+        match &self.0 {
+            Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.elsewhere(url)))),
             #[cfg(feature = "js")]
-            WebSource::Cached(source) => Ok(WebSource::Cached(source.with(source.source().elsewhere(url))?)),
-            WebSource::Blob(source) => source.elsewhere(url, path).map(WebSource::Blob),
-            WebSource::Bytes(_) => self.part(path),
+            Origin::Cached(source) => Ok(WebSource(Origin::Cached(source.with(source.source().elsewhere(url))?))),
+            Origin::Blob(source) => Ok(WebSource(Origin::Blob(source.elsewhere(url, path)?))),
+            Origin::Bytes(_) => self.part(path),
         }
     }
 
     #[cfg(feature = "js")]
     fn expect_whole(&self, digest: &Digest) {
-        if let WebSource::Cached(source) = self {
+        if let Origin::Cached(source) = &self.0 {
             source.expect_whole(digest);
         }
     }
 
     #[cfg(feature = "js")]
     fn expect(&self, range: Range<u64>, digest: &Digest) {
-        if let WebSource::Cached(source) = self {
+        if let Origin::Cached(source) = &self.0 {
             source.expect(range, digest);
         }
     }
 
     #[cfg(feature = "js")]
     fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
-        if let WebSource::Cached(source) = self {
+        if let Origin::Cached(source) = &self.0 {
             source.expect_buffers(ranges);
         }
     }
 
     #[cfg(feature = "js")]
     fn confirm(&self, range: Range<u64>, digest: &Digest) {
-        if let WebSource::Cached(source) = self {
+        if let Origin::Cached(source) = &self.0 {
             source.confirm(range, digest);
         }
     }
 
     fn is_immutable(&self) -> bool {
-        matches!(self, WebSource::Blob(_) | WebSource::Bytes(_))
+        matches!(self.0, Origin::Blob(_) | Origin::Bytes(_))
     }
 
     #[cfg(feature = "js")]
     fn reject(&self) {
-        if let WebSource::Cached(source) = self {
+        if let Origin::Cached(source) = &self.0 {
             source.reject();
         }
     }
@@ -222,7 +225,10 @@ fn unknown() -> Error {
 
 /// The body of a [`WebSource`].
 #[derive(Debug)]
-pub enum WebBody {
+pub struct WebBody(BodyOrigin);
+
+#[derive(Debug)]
+enum BodyOrigin {
     /// The body of a URL or Blob.
     Stream(StreamBody),
     /// The body of a URL with a cache.
@@ -236,16 +242,16 @@ impl Body for WebBody {
     type Buffer = JsBuffer;
 
     async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
-        match self {
-            WebBody::Stream(body) => body.read(into, at).await,
+        match &mut self.0 {
+            BodyOrigin::Stream(body) => body.read(into, at).await,
             #[cfg(feature = "js")]
-            WebBody::Cached(body) => body.read(into, at).boxed_local().await,
-            WebBody::Bytes(body) => body.read(into, at).await,
+            BodyOrigin::Cached(body) => body.read(into, at).boxed_local().await,
+            BodyOrigin::Bytes(body) => body.read(into, at).await,
         }
     }
 
     #[cfg(feature = "js")]
     fn is_cached(&self) -> bool {
-        matches!(self, WebBody::Cached(body) if body.is_cached())
+        matches!(&self.0, BodyOrigin::Cached(body) if body.is_cached())
     }
 }

@@ -9,44 +9,57 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use public_api::Builder;
 
-use crate::command;
 use crate::project::Project;
+use crate::wasm_target::TARGET;
+use crate::{command, wasm_target};
 
 /// The native API with the default features.
-const SNAPSHOT: &str = "tests/api/weightstream.txt";
+const NATIVE_SNAPSHOT: &str = "tests/api/weightstream.txt";
+
+/// The API on wasm32 with the default features.
+const WASM_SNAPSHOT: &str = "tests/api/weightstream-wasm32.txt";
 
 /// The first run also compiles the dependencies.
 const RUSTDOC_LIMIT: Duration = Duration::from_secs(600);
 
-/// Compares the public API with the snapshot, or rewrites the snapshot if `UPDATE_SNAPSHOTS` is set.
+/// Compares the public APIs with the snapshots, or rewrites the snapshots if `UPDATE_SNAPSHOTS` is set.
 pub fn run(project: &Project) -> Result<()> {
-    let api = public_api(project)?;
-    let snapshot = project.root.join(SNAPSHOT);
+    let mut native = Command::new("cargo");
+    native.args(["rustdoc"]);
+    compare(project, native, "doc", NATIVE_SNAPSHOT)?;
+    let mut wasm = wasm_target::ready(project)?.cargo()?;
+    wasm.args(["rustdoc", "--target", TARGET]);
+    compare(project, wasm, &format!("{TARGET}/doc"), WASM_SNAPSHOT)
+}
+
+fn compare(project: &Project, rustdoc: Command, doc: &str, name: &str) -> Result<()> {
+    let api = public_api(project, rustdoc, doc)?;
+    let snapshot = project.root.join(name);
     if env::var_os("UPDATE_SNAPSHOTS").is_some() {
         return Ok(fs::write(snapshot, api)?);
     }
-    let known = fs::read_to_string(snapshot).context(SNAPSHOT)?;
+    let known = fs::read_to_string(snapshot).context(name.to_owned())?;
     let (added, removed) = (missing(&api, &known), missing(&known, &api));
     ensure!(
         api == known,
-        "the public API differs from {SNAPSHOT}.\nadded:\n{added}\nremoved:\n{removed}\n\
+        "the public API differs from {name}.\nadded:\n{added}\nremoved:\n{removed}\n\
          To accept the change, run: UPDATE_SNAPSHOTS=1 cargo xtask test api"
     );
     Ok(())
 }
 
-/// One line for each public item. Blanket, auto trait and derived implementations are omitted.
-fn public_api(project: &Project) -> Result<String> {
+/// One line for each public item. Blanket, auto trait and derived implementations are omitted. `doc` is the folder in
+/// the target folder that `rustdoc` writes to.
+fn public_api(project: &Project, mut rustdoc: Command, doc: &str) -> Result<String> {
     // A separate folder, because build scripts of dependencies rerun when RUSTC_BOOTSTRAP changes.
     let target = project.target.join("api");
-    let mut rustdoc = Command::new("cargo");
-    rustdoc.args(["rustdoc", "--package", "weightstream", "--lib", "--target-dir"]).arg(&target);
+    rustdoc.args(["--package", "weightstream", "--lib", "--target-dir"]).arg(&target);
     rustdoc.args(["--", "-Z", "unstable-options", "--output-format", "json"]);
     // The JSON output of rustdoc is unstable. A stable compiler requires this variable.
     rustdoc.env("RUSTC_BOOTSTRAP", "1").env_remove("RUSTDOCFLAGS").current_dir(&project.root);
     command::quiet(&mut rustdoc, RUSTDOC_LIMIT)?;
 
-    let api = Builder::from_rustdoc_json(target.join("doc/weightstream.json"))
+    let api = Builder::from_rustdoc_json(target.join(doc).join("weightstream.json"))
         .omit_blanket_impls(true)
         .omit_auto_trait_impls(true)
         .omit_auto_derived_impls(true)

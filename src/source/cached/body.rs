@@ -24,7 +24,7 @@ const POLL_INTERVAL_MS: u64 = 50;
 
 /// The body of a range of a cached file.
 #[derive(Debug)]
-pub struct CachedBody {
+pub(crate) struct CachedBody {
     file: Rc<CachedFile>,
     /// The version of the file. It does not change after the first byte.
     version: Option<Version>,
@@ -94,7 +94,7 @@ impl CachedBody {
     }
 
     /// Whether the last read returned bytes from the cache.
-    pub fn is_cached(&self) -> bool {
+    pub(crate) fn is_cached(&self) -> bool {
         self.is_cached
     }
 
@@ -102,7 +102,7 @@ impl CachedBody {
     ///
     /// # Errors
     /// Those of [`Body::read`](crate::source::Body::read), and `CHANGED` if the server has another version of the file.
-    pub async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
+    pub(crate) async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         loop {
             match &mut self.segment {
                 Segment::Cached(chunk) if chunk.can_replace(into, &at) => {

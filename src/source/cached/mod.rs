@@ -40,7 +40,7 @@ use wasm_bindgen_futures::spawn_local;
 
 /// A file at a URL with a cache.
 #[derive(Debug, Clone)]
-pub struct CachedSource {
+pub(crate) struct CachedSource {
     file: Rc<CachedFile>,
 }
 
@@ -122,7 +122,7 @@ impl CachedSource {
     }
 
     /// The source of bytes that are not cached.
-    pub fn source(&self) -> &FetchSource {
+    pub(crate) fn source(&self) -> &FetchSource {
         &self.file.source
     }
 
@@ -130,34 +130,34 @@ impl CachedSource {
     ///
     /// # Errors
     /// Those of [`CachedSource::new`].
-    pub fn with(&self, source: FetchSource) -> Result<Self> {
+    pub(crate) fn with(&self, source: FetchSource) -> Result<Self> {
         let CachedFile { cache, key_function, report, .. } = &*self.file;
         CachedSource::new(source, Rc::clone(cache), key_function.clone(), Rc::clone(report))
     }
 
     /// Implements [`Source::expect_whole`](super::Source::expect_whole).
-    pub fn expect_whole(&self, digest: &Digest) {
+    pub(crate) fn expect_whole(&self, digest: &Digest) {
         self.file.contents.expect_whole(digest);
     }
 
     /// Implements [`Source::expect`](super::Source::expect).
-    pub fn expect(&self, range: Range<u64>, digest: &Digest) {
+    pub(crate) fn expect(&self, range: Range<u64>, digest: &Digest) {
         self.file.contents.expect(&self.file, range, digest);
     }
 
     /// Implements [`Source::reject`](super::Source::reject).
-    pub fn reject(&self) {
+    pub(crate) fn reject(&self) {
         self.file.reject();
     }
 
     /// Implements [`Source::expect_buffers`](super::Source::expect_buffers).
-    pub fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
+    pub(crate) fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
         let large = ranges.into_iter().filter(|range| range.end.saturating_sub(range.start) >= PIECE_BYTES);
         self.file.buffers.borrow_mut().extend(large.map(|range| (range.start, range.end)));
     }
 
     /// Implements [`Source::confirm`](super::Source::confirm).
-    pub fn confirm(&self, range: Range<u64>, digest: &Digest) {
+    pub(crate) fn confirm(&self, range: Range<u64>, digest: &Digest) {
         content::confirm(&self.file, range, digest);
     }
 
@@ -165,7 +165,7 @@ impl CachedSource {
     ///
     /// # Errors
     /// Those of [`Source::read`](super::Source::read). A cache error does not fail the read.
-    pub async fn read(&self, range: Range<u64>) -> Result<Answer<CachedBody>> {
+    pub(crate) async fn read(&self, range: Range<u64>) -> Result<Answer<CachedBody>> {
         self.file.open().await?;
         CachedBody::start(Rc::clone(&self.file), range).await
     }

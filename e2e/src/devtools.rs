@@ -63,7 +63,7 @@ impl DevTools {
     }
 
     /// Returns the events since the last call. Because a loading page sends events continuously, it reads for at most
-    /// [`READ_TIMEOUT`].
+    /// `READ_TIMEOUT`.
     pub fn take_events(&mut self) -> Result<Vec<Event>> {
         let end = Instant::now() + READ_TIMEOUT;
         while Instant::now() < end && self.read()?.is_some() {}

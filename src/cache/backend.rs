@@ -4,11 +4,10 @@ use super::content_index::ContentId;
 use super::status::Kind;
 use crate::error::Result;
 use js_sys::ArrayBuffer;
-use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// The location of a content.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(crate) struct ContentLocation {
     /// The cache key of the file.
     pub(crate) key: String,
@@ -21,7 +20,7 @@ pub(crate) struct ContentLocation {
 }
 
 /// A cached file, complete or in part.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(crate) struct CachedFile {
     /// The cache key of the file.
     pub(crate) key: String,

@@ -1,11 +1,11 @@
 //! The location of the cache, which the worker reports to its page.
 
 use super::backend::CacheBackend;
+use crate::browser::message::Fields;
 use crate::error::{Error, Result};
-use serde::{Deserialize, Serialize};
 
 /// The location of the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// OPFS on a disk.
     Files,
@@ -19,8 +19,16 @@ pub(super) enum Kind {
     Unavailable,
 }
 
+const KINDS: [(Kind, &str); 5] = [
+    (Kind::Files, "files"),
+    (Kind::Memory, "memory"),
+    (Kind::Database, "database"),
+    (Kind::UserCache, "userCache"),
+    (Kind::Unavailable, "unavailable"),
+];
+
 /// The location of the cache, and the reason if it is not OPFS.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone)]
 pub(super) struct Status {
     pub(super) kind: Kind,
     pub(super) reason: String,
@@ -36,5 +44,19 @@ impl Status {
 
     pub(super) fn unavailable(reason: &Error) -> Self {
         Status { kind: Kind::Unavailable, reason: reason.what.clone() }
+    }
+
+    /// The type of its message.
+    pub(super) const TYPE: &str = "status";
+
+    pub(super) fn encode(self) -> Fields {
+        let name = KINDS.iter().find(|(kind, _)| *kind == self.kind).map_or("", |(_, name)| name);
+        Fields::of_type(Self::TYPE).with("kind", name).with("reason", self.reason)
+    }
+
+    pub(super) fn decode(fields: &Fields) -> Option<Self> {
+        let name = fields.text("kind")?;
+        let (kind, _) = KINDS.iter().find(|(_, known)| *known == name)?;
+        Some(Status { kind: *kind, reason: fields.text("reason")? })
     }
 }

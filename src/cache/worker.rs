@@ -34,9 +34,9 @@ pub(super) enum Event {
 pub fn serve_cache() {
     let (sender, events) = mpsc::unbounded();
     let messages = sender.clone();
-    listen(&js_sys::global(), move |data| {
+    listen(&js_sys::global(), move |event| {
         // A message that cannot be decoded gets no answer: the page's request times out.
-        if let Ok(message) = Message::decode(data) {
+        if let Some(message) = Message::decode(&event) {
             messages.unbounded_send(Event::Message(message)).ok(); // the loop below never ends
         }
     });
@@ -54,8 +54,8 @@ async fn open_store(sender: mpsc::UnboundedSender<Event>) -> Result<Store> {
         return Err(Error::new(ErrorKind::Unsupported, "the browser has no synchronous file access in workers"));
     }
     let channel = BroadcastChannel::new("weightstream cache").map_err(storage_error)?;
-    listen(&channel, move |data: JsValue| {
-        if let Some(name) = data.as_string() {
+    listen(&channel, move |event: JsValue| {
+        if let Some(name) = Reflect::get(&event, &"data".into()).ok().and_then(|data| data.as_string()) {
             sender.unbounded_send(Event::LogRequested(name)).ok();
         }
     });
@@ -167,16 +167,13 @@ fn parse_content(text: &str) -> Option<ContentId> {
 fn post(answer: Message<Answer>) {
     let scope: Scope = js_sys::global().unchecked_into();
     // If this fails, the page's request times out and the page stops using the cache.
-    if let Ok(message) = answer.encode() {
-        scope.post_message(&message, &answer.body.transferred()).ok();
-    }
+    let (message, transferred) = answer.encode();
+    scope.post_message(&message, &transferred).ok();
 }
 
 /// Sets the `onmessage` handler for the lifetime of the worker.
-fn listen(target: &JsValue, mut on_message: impl FnMut(JsValue) + 'static) {
-    let listener = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
-        on_message(Reflect::get(&event, &"data".into()).unwrap_or(JsValue::UNDEFINED));
-    });
+fn listen(target: &JsValue, on_message: impl FnMut(JsValue) + 'static) {
+    let listener = Closure::<dyn FnMut(JsValue)>::new(on_message);
     Reflect::set(target, &"onmessage".into(), &listener.into_js_value()).ok(); // an event target accepts any listener
 }
 

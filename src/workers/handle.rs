@@ -89,7 +89,7 @@ impl Pool<JsBuffer> for PoolHandle {
 
     fn begin(&self, task: &Task, into: Option<JsBuffer>) -> Option<Rc<dyn Work<JsBuffer>>> {
         let into = into.map(|into| into.bytes().clone());
-        let running = self.start_task(task, 0, |task| Request::Begin { task: task.into(), into })?;
+        let running = self.start_task(task, 0, |task| Request::Begin { task, into })?;
         Some(running)
     }
 
@@ -102,8 +102,7 @@ impl Pool<JsBuffer> for PoolHandle {
         if !buffer.is_ours() && buffer.share().is_none() {
             return Err(buffer);
         }
-        let running =
-            self.start_task(task, length, |task| Request::Digest { task: task.into(), bytes }).ok_or(buffer)?;
+        let running = self.start_task(task, length, |task| Request::Digest { task, bytes }).ok_or(buffer)?;
         Ok(running.outcome())
     }
 }

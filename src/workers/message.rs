@@ -1,192 +1,189 @@
 //! The messages between a page and its decode workers.
 
-use crate::browser::message::preserve_option;
+use crate::browser::message::{Body, Fields};
+use crate::codec::digest::from_hex;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind};
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding};
 use crate::loader::Task;
 use js_sys::{Array, ArrayBuffer, Uint8Array};
-use serde::{Deserialize, Serialize};
-use serde_wasm_bindgen::preserve;
 use std::ops::Range;
+use wasm_bindgen::{JsCast, JsValue};
 
 /// A request of the page. All messages of a task have its number.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(super) enum Request {
     /// Starts a task. `into` is shared memory that the result is written to.
-    Begin {
-        task: TaskMessage,
-        #[serde(with = "preserve_option")]
-        into: Option<Uint8Array>,
-    },
+    Begin { task: Task, into: Option<Uint8Array> },
     /// The next bytes of the task: the first `length` bytes of `chunk`.
-    Chunk {
-        #[serde(with = "preserve")]
-        chunk: ArrayBuffer,
-        length: u32,
-    },
+    Chunk { chunk: ArrayBuffer, length: u32 },
     /// All bytes were sent.
     Finish,
     /// Runs a task over raw bytes that are all in `bytes`.
-    Digest {
-        task: TaskMessage,
-        #[serde(with = "preserve")]
-        bytes: Uint8Array,
-    },
+    Digest { task: Task, bytes: Uint8Array },
     /// Cancels the task.
     Drop,
 }
 
 /// An answer of a worker.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(super) enum Answer {
     /// The worker has started.
     Ready,
     /// A chunk was processed. `wants_more` says whether the task needs more bytes.
-    Taken {
-        #[serde(with = "preserve")]
-        chunk: ArrayBuffer,
-        wants_more: bool,
-    },
+    Taken { chunk: ArrayBuffer, wants_more: bool },
     /// The task has succeeded.
-    Done {
-        #[serde(with = "preserve_option")]
-        buffer: Option<ArrayBuffer>,
-        verified: Option<String>,
-    },
+    Done { buffer: Option<ArrayBuffer>, verified: Option<&'static str> },
     /// The task has failed.
-    Failed { code: String, message: String, advice: Option<String> },
+    Failed(Error),
 }
 
 /// The kinds of errors that tasks can have.
 const KINDS: [ErrorKind; 5] =
     [ErrorKind::Checksum, ErrorKind::Format, ErrorKind::Limit, ErrorKind::Truncated, ErrorKind::Unsupported];
 
-impl Request {
-    /// The buffers to transfer. Shared memory is not transferred.
-    pub(super) fn transferred(&self) -> Array {
-        match self {
-            Request::Chunk { chunk, .. } => Array::of1(chunk),
-            Request::Digest { bytes, .. } => transferable(&bytes.buffer()),
-            Request::Begin { .. } | Request::Finish | Request::Drop => Array::new(),
-        }
-    }
-}
-
-impl Answer {
-    pub(super) fn failed(error: Error) -> Self {
-        Answer::Failed { code: error.kind.code().to_owned(), message: error.what, advice: error.place.advice }
-    }
-
-    /// The buffers to transfer.
-    pub(super) fn transferred(&self) -> Array {
-        match self {
-            Answer::Taken { chunk, .. } => Array::of1(chunk),
-            Answer::Done { buffer, .. } => buffer.iter().collect(),
-            Answer::Ready | Answer::Failed { .. } => Array::new(),
-        }
-    }
-}
-
-/// The error that an [`Answer::Failed`] reports.
-pub(super) fn error_of(code: &str, message: String, advice: Option<String>) -> Error {
-    let kind = KINDS.into_iter().find(|kind| kind.code() == code).unwrap_or(ErrorKind::Internal);
-    let mut error = Error::new(kind, message);
-    error.place.advice = advice;
-    error
-}
-
-/// The name of a checksum algorithm, as tensors report it.
-pub(super) fn algorithm(name: &str) -> Option<&'static str> {
-    ["crc32", "crc32c", "xxh3", "sha256", "blake3"].into_iter().find(|known| *known == name)
-}
-
-/// A [`Task`], with those fields of its component that a worker needs.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct TaskMessage {
-    dtype: String,
-    #[serde(with = "EncodingMessage")]
-    encoding: Encoding,
-    range: Range<u64>,
-    decoded_length: Option<u64>,
-    max_decoded_length: Option<u64>,
-    keep: Range<u64>,
-    keeps: bool,
-    is_complete: bool,
-    digests: Vec<DigestMessage>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(remote = "Encoding")]
-enum EncodingMessage {
-    Raw,
-    BigEndian,
+/// The encodings by name. Those of LZ4 have one name for users.
+const ENCODINGS: &[(Encoding, &str)] = &[
+    (Encoding::Raw, "raw"),
+    (Encoding::BigEndian, "bigEndian"),
     #[cfg(feature = "lz4")]
-    Lz4Blocks,
+    (Encoding::Lz4Blocks, "lz4Blocks"),
     #[cfg(feature = "lz4")]
-    Lz4Block,
+    (Encoding::Lz4Block, "lz4Block"),
     #[cfg(feature = "zstd")]
-    Zstd,
-}
+    (Encoding::Zstd, "zstd"),
+];
 
-#[derive(Debug, Serialize, Deserialize)]
-struct DigestMessage {
-    #[serde(with = "DigestValue")]
-    digest: Digest,
-    is_over_stored: bool,
-}
+/// The checksum algorithms, as tensors report them.
+const ALGORITHMS: [&str; 5] = ["crc32", "crc32c", "xxh3", "sha256", "blake3"];
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(remote = "Digest")]
-enum DigestValue {
-    Crc32(u32),
-    #[cfg(feature = "crc32c")]
-    Crc32c(u32),
-    #[cfg(feature = "xxh3")]
-    Xxh3(u64),
-    Sha256([u8; 32]),
-    Blake3([u8; 32]),
-}
-
-impl From<Task> for TaskMessage {
-    fn from(Task { component, keep, keeps, is_complete, digests }: Task) -> Self {
-        let digest = |stated: ComponentDigest| DigestMessage {
-            digest: stated.digest,
-            is_over_stored: stated.over == DigestedBytes::Stored,
-        };
-        TaskMessage {
-            dtype: component.dtype.name().to_owned(),
-            encoding: component.encoding,
-            range: component.range,
-            decoded_length: component.decoded_length,
-            max_decoded_length: component.max_decoded_length,
-            keep,
-            keeps,
-            is_complete,
-            digests: digests.into_iter().map(digest).collect(),
+impl Body for Request {
+    fn encode(self) -> (Fields, Array) {
+        match self {
+            Request::Begin { task, into } => {
+                (Fields::of_type("begin").with("task", encode_task(&task)).with("into", into), Array::new())
+            }
+            Request::Chunk { chunk, length } => {
+                (Fields::of_type("chunk").with("chunk", &chunk).with("length", length), Array::of1(&chunk))
+            }
+            Request::Finish => (Fields::of_type("finish"), Array::new()),
+            Request::Digest { task, bytes } => {
+                // Shared memory is not transferred.
+                let transferred = bytes.buffer().dyn_ref::<ArrayBuffer>().into_iter().collect();
+                (Fields::of_type("digest").with("task", encode_task(&task)).with("bytes", bytes), transferred)
+            }
+            Request::Drop => (Fields::of_type("drop"), Array::new()),
         }
     }
-}
 
-impl From<TaskMessage> for Task {
-    fn from(message: TaskMessage) -> Self {
-        let digest = |DigestMessage { digest, is_over_stored }| {
-            let over = if is_over_stored { DigestedBytes::Stored } else { DigestedBytes::Decoded };
-            ComponentDigest { digest, over }
-        };
-        let component = Component {
-            encoding: message.encoding,
-            decoded_length: message.decoded_length,
-            max_decoded_length: message.max_decoded_length,
-            ..Component::raw(Dtype::from_name(&message.dtype), message.range)
-        };
-        let TaskMessage { keep, keeps, is_complete, digests, .. } = message;
-        Task { component, keep, keeps, is_complete, digests: digests.into_iter().map(digest).collect() }
+    fn decode(fields: &Fields) -> Option<Self> {
+        let task = || decode_task(&Fields::of(fields.get("task"))?);
+        Some(match fields.kind()?.as_str() {
+            "begin" => Request::Begin { task: task()?, into: fields.object("into") },
+            "chunk" => Request::Chunk { chunk: fields.object("chunk")?, length: fields.number("length")? as u32 },
+            "finish" => Request::Finish,
+            "digest" => Request::Digest { task: task()?, bytes: fields.object("bytes")? },
+            "drop" => Request::Drop,
+            _ => return None,
+        })
     }
 }
 
-/// The buffer, unless it is shared memory.
-fn transferable(buffer: &js_sys::Object) -> Array {
-    use wasm_bindgen::JsCast;
-    buffer.dyn_ref::<ArrayBuffer>().into_iter().collect()
+impl Body for Answer {
+    fn encode(self) -> (Fields, Array) {
+        match self {
+            Answer::Ready => (Fields::of_type("ready"), Array::new()),
+            Answer::Taken { chunk, wants_more } => {
+                (Fields::of_type("taken").with("chunk", &chunk).with("wantsMore", wants_more), Array::of1(&chunk))
+            }
+            Answer::Done { buffer, verified } => {
+                let transferred = buffer.iter().collect();
+                (Fields::of_type("done").with("buffer", buffer).with("verified", verified), transferred)
+            }
+            Answer::Failed(Error { kind, what, place, .. }) => {
+                let fields = Fields::of_type("failed").with("code", kind.code()).with("message", what);
+                (fields.with("advice", place.advice), Array::new())
+            }
+        }
+    }
+
+    fn decode(fields: &Fields) -> Option<Self> {
+        Some(match fields.kind()?.as_str() {
+            "ready" => Answer::Ready,
+            "taken" => Answer::Taken { chunk: fields.object("chunk")?, wants_more: fields.is_true("wantsMore") },
+            "done" => {
+                let name = fields.text("verified");
+                let verified = name.and_then(|name| ALGORITHMS.into_iter().find(|known| *known == name));
+                Answer::Done { buffer: fields.object("buffer"), verified }
+            }
+            "failed" => {
+                let code = fields.text("code")?;
+                let kind = KINDS.into_iter().find(|kind| kind.code() == code).unwrap_or(ErrorKind::Internal);
+                let mut error = Error::new(kind, fields.text("message")?);
+                error.place.advice = fields.text("advice");
+                Answer::Failed(error)
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// A task, with those fields of its component that a worker needs.
+fn encode_task(Task { component, keep, keeps, is_complete, digests }: &Task) -> JsValue {
+    let digests: Array = digests.iter().map(encode_digest).collect();
+    let encoding = ENCODINGS.iter().find(|(encoding, _)| *encoding == component.encoding).map(|(_, name)| *name);
+    Fields::new()
+        .with("dtype", component.dtype.name())
+        .with("encoding", encoding)
+        .with("range", encode_range(&component.range))
+        .with_optional("decodedLength", component.decoded_length)
+        .with_optional("maxDecodedLength", component.max_decoded_length)
+        .with("keep", encode_range(keep))
+        .with("keeps", *keeps)
+        .with("isComplete", *is_complete)
+        .with("digests", digests)
+        .into()
+}
+
+fn decode_task(fields: &Fields) -> Option<Task> {
+    let name = fields.text("encoding")?;
+    let component = Component {
+        encoding: ENCODINGS.iter().find(|(_, known)| *known == name).map(|(encoding, _)| *encoding)?,
+        decoded_length: fields.number("decodedLength"),
+        max_decoded_length: fields.number("maxDecodedLength"),
+        ..Component::raw(Dtype::from_name(&fields.text("dtype")?), decode_range(fields.get("range"))?)
+    };
+    Some(Task {
+        component,
+        keep: decode_range(fields.get("keep"))?,
+        keeps: fields.is_true("keeps"),
+        is_complete: fields.is_true("isComplete"),
+        digests: fields.object::<Array>("digests")?.into_iter().map(decode_digest).collect::<Option<_>>()?,
+    })
+}
+
+fn encode_range(range: &Range<u64>) -> JsValue {
+    Fields::new().with_number("start", range.start).with_number("end", range.end).into()
+}
+
+fn decode_range(range: JsValue) -> Option<Range<u64>> {
+    let fields = Fields::of(range)?;
+    Some(fields.number("start")?..fields.number("end")?)
+}
+
+fn encode_digest(stated: &ComponentDigest) -> JsValue {
+    let fields = Fields::new().with("algorithm", stated.digest.algorithm()).with("hex", stated.digest.to_string());
+    fields.with("isOverStored", stated.over == DigestedBytes::Stored).into()
+}
+
+fn decode_digest(digest: JsValue) -> Option<ComponentDigest> {
+    let fields = Fields::of(digest)?;
+    let (algorithm, hex) = (fields.text("algorithm")?, fields.text("hex")?);
+    let digest = match algorithm.as_str() {
+        #[cfg(feature = "xxh3")]
+        "xxh3" => Digest::Xxh3(u64::from_be_bytes(from_hex(&hex)?)),
+        _ => format!("{algorithm}:{hex}").parse().ok()?,
+    };
+    let over = if fields.is_true("isOverStored") { DigestedBytes::Stored } else { DigestedBytes::Decoded };
+    Some(ComponentDigest { digest, over })
 }

@@ -17,8 +17,7 @@ pub fn serve_jobs() {
     let mut jobs = HashMap::new();
     let on_message = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
         // The page ends a worker that leaves a message without an answer.
-        if let Ok(Message { number, body }) = Message::decode(Reflect::get(&event, &"data".into()).unwrap_or_default())
-        {
+        if let Some(Message { number, body }) = Message::decode(&event) {
             serve(&mut jobs, number, body);
         }
     });
@@ -29,7 +28,7 @@ pub fn serve_jobs() {
 
 fn serve(jobs: &mut HashMap<u32, Job<JsBuffer>>, number: u32, request: Request) {
     let outcome = match request {
-        Request::Begin { task, into } => Job::new(task.into(), into.map(JsBuffer::borrowed)).map(|job| {
+        Request::Begin { task, into } => Job::new(task, into.map(JsBuffer::borrowed)).map(|job| {
             jobs.insert(number, job);
         }),
         Request::Chunk { chunk, length } => {
@@ -40,7 +39,7 @@ fn serve(jobs: &mut HashMap<u32, Job<JsBuffer>>, number: u32, request: Request) 
         Request::Finish => {
             jobs.remove(&number).map_or(Ok(()), |job| job.finish().map(|received| post_result(number, received)))
         }
-        Request::Digest { task, bytes } => digest(task.into(), bytes).map(|received| post_result(number, received)),
+        Request::Digest { task, bytes } => digest(task, bytes).map(|received| post_result(number, received)),
         Request::Drop => {
             jobs.remove(&number);
             Ok(())
@@ -48,7 +47,7 @@ fn serve(jobs: &mut HashMap<u32, Job<JsBuffer>>, number: u32, request: Request) 
     };
     if let Err(error) = outcome {
         jobs.remove(&number);
-        post(number, Answer::failed(error));
+        post(number, Answer::Failed(error));
     }
 }
 
@@ -71,19 +70,18 @@ fn digest(task: Task, bytes: Uint8Array) -> Result<Received<JsBuffer>> {
 fn post_result(number: u32, Received { buffer, verified }: Received<JsBuffer>) {
     // Shared memory is not transferred: the page has access to it already.
     let buffer = buffer.and_then(|buffer| JsValue::from(buffer.bytes().buffer()).dyn_into().ok());
-    post(number, Answer::Done { buffer, verified: verified.map(str::to_owned) });
+    post(number, Answer::Done { buffer, verified });
 }
 
 fn post(number: u32, answer: Answer) {
     if try_post(number, answer).is_err() {
         let error = Error::new(ErrorKind::Internal, "a worker cannot transfer its result");
-        try_post(number, Answer::failed(error)).ok(); // if it fails, the page ends the worker
+        try_post(number, Answer::Failed(error)).ok(); // if it fails, the page ends the worker
     }
 }
 
 fn try_post(number: u32, answer: Answer) -> Result<(), JsValue> {
-    let (transferred, message) = (answer.transferred(), Message { number, body: answer });
-    let message = message.encode().map_err(|error| JsValue::from_str(&error.what))?;
+    let (message, transferred) = Message { number, body: answer }.encode();
     let scope: Scope = js_sys::global().unchecked_into();
     scope.post_message(&message, &transferred)
 }

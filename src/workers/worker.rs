@@ -1,6 +1,6 @@
 //! The page's side of one worker.
 
-use super::message::{Answer, Request, algorithm, error_of};
+use super::message::{Answer, Request};
 use super::pool::WorkerPool;
 use crate::browser::message::Message;
 use crate::browser::timer::now_ms;
@@ -99,9 +99,8 @@ impl Worker {
         }
         state.queued_bytes.set(state.queued_bytes.get() + bytes);
         self.queued_bytes.set(self.queued_bytes.get() + bytes);
-        let (transferred, message) = (request.transferred(), Message { number, body: request });
-        let post = |message: JsValue| self.worker.post_message(&message, &transferred).is_ok();
-        if self.is_terminated.get() || !message.encode().is_ok_and(post) {
+        let (message, transferred) = Message { number, body: request }.encode();
+        if self.is_terminated.get() || self.worker.post_message(&message, &transferred).is_err() {
             self.end(number, Err(TaskError::WorkerLost));
         }
     }
@@ -140,9 +139,8 @@ impl Worker {
     fn listen(self: &Rc<Self>, pool: Weak<WorkerPool>) {
         let (worker, weak_pool) = (Rc::downgrade(self), pool.clone());
         let on_message = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
-            let message = Message::decode(Reflect::get(&event, &"data".into()).unwrap_or_default());
-            if let (Some(worker), Some(pool), Ok(Message { number, body })) =
-                (worker.upgrade(), weak_pool.upgrade(), message)
+            if let (Some(worker), Some(pool)) = (worker.upgrade(), weak_pool.upgrade())
+                && let Some(Message { number, body }) = Message::decode(&event)
             {
                 worker.handle_answer(number, body, &pool);
             }
@@ -174,12 +172,9 @@ impl Worker {
             }
             Answer::Done { buffer, verified } => {
                 let buffer = buffer.map(|buffer| JsBuffer::owned(Uint8Array::new(&buffer)));
-                let verified = verified.and_then(|name| algorithm(&name));
                 self.end(number, Ok(Received { buffer, verified }));
             }
-            Answer::Failed { code, message, advice } => {
-                self.end(number, Err(TaskError::Failed(error_of(&code, message, advice))));
-            }
+            Answer::Failed(error) => self.end(number, Err(TaskError::Failed(error))),
         }
         pool.wake_waiting();
     }

@@ -49,7 +49,7 @@ export async function bodies() {
   const spoil = (spoiled) => async (...request) => spoiled(await fetch(...request));
   const read = spoil(async (response) => (await response.arrayBuffer(), response));
   const locked = spoil((response) => (response.body.getReader(), response));
-  faults.expect("read", await outcome(open(MODEL, { fetch: read })), "INVALID_ARGUMENT", "`fetch`", "read already");
+  faults.expect("read", await outcome(open(MODEL, { fetch: read })), "INVALID_ARGUMENT", "`fetch`", "already read");
   faults.expect("locked", await outcome(open(MODEL, { fetch: locked })), "INVALID_ARGUMENT", "`fetch`", "locked");
   faults.expect("nothing", await outcome(open(MODEL, { fetch: async () => undefined })), "INVALID_ARGUMENT", "`fetch`");
 

@@ -127,7 +127,7 @@ pub struct Sent {
     pub bytes: u64,
     /// Bytes of responses that ignored the requested range.
     pub bytes_of_ignored_ranges: u64,
-    /// The maximum number of bytes sent twice because of overlapping requests (see [`MAX_OVERLAP_BYTES`]).
+    /// The maximum number of bytes sent twice because of overlapping requests (see `MAX_OVERLAP_BYTES`).
     pub overlap_bytes: u64,
     pub faults: BTreeMap<Fault, u64>,
 }

@@ -224,7 +224,10 @@ impl Client {
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().insert(number, sender);
         let is_posted = match &*self.port.borrow() {
-            Port::Worker(worker) => worker.post_message(&message.encode()?, &message.body.transferred()).is_ok(),
+            Port::Worker(worker) => {
+                let (message, transferred) = message.encode();
+                worker.post_message(&message, &transferred).is_ok()
+            }
             Port::Page(events) => events.unbounded_send(Event::Message(message)).is_ok(),
             Port::Unconnected => false,
         };

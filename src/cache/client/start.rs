@@ -144,11 +144,9 @@ impl Client {
 
     fn listen(self: &Rc<Self>, worker: &Worker) {
         let client = Rc::clone(self);
-        let on_message = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| {
-            match Message::decode(Reflect::get(&event, &"data".into()).unwrap_or_default()) {
-                Ok(answer) => client.handle_answer(answer),
-                Err(error) => client.fail(error),
-            }
+        let on_message = Closure::<dyn FnMut(JsValue)>::new(move |event: JsValue| match Message::decode(&event) {
+            Some(answer) => client.handle_answer(answer),
+            None => client.fail(worker_error("it sends unknown messages")),
         });
         worker.set_onmessage(&on_message.into_js_value());
         let client = Rc::clone(self);

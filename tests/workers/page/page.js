@@ -2,6 +2,8 @@
 
 // The number of messages that workers received and sent, by kind.
 const received = {}, sent = {};
+/** The type of a message; of the message that starts a worker, its role. */
+const typeOf = (message) => message.type ?? message[1];
 const count = (table, kind) => (table[kind] = (table[kind] ?? 0) + 1);
 let nextFailure; // how the worker that gets the next chunk fails: "fails" or "is silent"
 let delayed; // the delayed messages to workers; messages are delayed while this is an array
@@ -9,16 +11,17 @@ let delayed; // the delayed messages to workers; messages are delayed while this
 globalThis.Worker = globalThis.Worker && class extends Worker {
   constructor(...parameters) {
     super(...parameters);
-    this.addEventListener("message", ({ data }) => count(sent, data[1]));
+    this.addEventListener("message", ({ data }) => count(sent, typeOf(data)));
   }
 
   postMessage(message, transferred) {
-    count(received, message[1]);
-    if (delayed && message[1] !== "jobs" && message[1] !== "cache") return delayed.push(
+    const type = typeOf(message);
+    count(received, type);
+    if (delayed && type !== "jobs" && type !== "cache") return delayed.push(
       () => super.postMessage(message, transferred),
     );
     super.postMessage(message, transferred);
-    if (message[1] !== "chunk" || !nextFailure) return;
+    if (type !== "chunk" || !nextFailure) return;
     super.terminate();
     if (nextFailure === "fails") this.dispatchEvent(new Event("error"));
     nextFailure = undefined;

@@ -1,0 +1,152 @@
+// @ts-check
+// The instance of the WebAssembly module in this thread: starts it, calls it, and replaces it after a crash.
+import start, {
+  __wbg_reset_state as resetInstance,
+  Failure,
+  onCrash,
+  setWorkers,
+} from "./weightstream_glue.js";
+import { LoadError, fail } from "./weightstream.error.js";
+import { crashFields, messageOf, recordPanic, whenCrashed } from "./weightstream.guard.js";
+
+/** @import * as Api from "./weightstream.js" */
+
+/** @type {Promise<void> | undefined} */
+let started;
+
+// A crash ends the instance of the module, and all loaders in it. Each instance has a number.
+export let instance = 0;
+/** @type {LoadError | undefined} Set from the crash of an instance until the next instance starts. */
+export let crash;
+/** @type {Set<(reason: unknown) => void>} Rejects the pending calls. */
+const pendingCalls = new Set();
+/** @type {Set<Worker>} */
+const workers = new Set();
+
+// A module with the type of a function that returns a v128.
+const SIMD_MODULE = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7b]);
+
+/** @type {typeof Api.init} */
+export async function init(source = new URL("weightstream_bg.wasm", import.meta.url)) {
+  if (!globalThis.WebAssembly?.validate(SIMD_MODULE)) throw fail({
+    code: "UNSUPPORTED",
+    message: "This browser does not support WebAssembly SIMD, which weightstream requires. " +
+      "Use Chrome or Edge 91, Firefox 89, Safari 16.4 or a later version.",
+  });
+  started ??= start({ module_or_path: source }).then(() => onCrash(recordPanic), (cause) => {
+    started = undefined; // so that a later call can succeed
+    throw startError(cause);
+  });
+  await started;
+  if (crash) startNextInstance(); // only now: the calling code may run inside the crashed instance
+  callModule(() => setWorkers(startWorker, endWorker));
+}
+
+function startNextInstance() {
+  try {
+    resetInstance();
+  } catch (cause) {
+    throw startError(cause);
+  }
+  onCrash(recordPanic);
+  crash = undefined;
+  instance++;
+}
+
+/** @param {unknown} cause */
+function startError(cause) {
+  const what = `The WebAssembly module of weightstream could not be started: ${messageOf(cause)}. `;
+  if (cause instanceof RangeError) return fail({
+    code: "LIMIT",
+    message: what + "The browser does not have enough memory: close other tabs, or release what is no longer needed.",
+    cause,
+  });
+  const advice = "Check that weightstream_bg.wasm is served beside weightstream.js, or call init() with its URL.";
+  return fail({ code: "INTERNAL", message: what + advice, cause });
+}
+
+// The crashed instance must not be entered any more.
+whenCrashed((end) => {
+  crash = fail(crashFields(end, "weightstream", "every open loader"));
+  workers.forEach(endWorker); // they reply to the crashed instance
+  for (const reject of pendingCalls) reject(crash);
+  pendingCalls.clear();
+});
+
+/**
+ * Wraps each call of a loader. For a loader in this thread, this is {@link settle}. A loader in a worker needs no
+ * wrapper.
+ *
+ * @typedef {<T>(call: () => Promise<T>) => Promise<T>} Settle
+ */
+
+/**
+ * Calls the module synchronously. If it crashes, throws the `LoadError` of the crash.
+ *
+ * @template T
+ * @param {() => T} call
+ */
+export function callModule(call) {
+  try {
+    return call();
+  } catch (error) {
+    throw error instanceof LoadError ? error : crash ?? error;
+  }
+}
+
+/**
+ * Makes an asynchronous call of the module settle even if the module crashes, and converts its errors to `LoadError`.
+ *
+ * @type {Settle}
+ */
+export async function settle(call) {
+  /** @type {(reason: unknown) => void} */
+  let rejectCall = () => {};
+  try {
+    return await new Promise((resolve, reject) => {
+      pendingCalls.add((rejectCall = reject));
+      call().then(resolve, reject);
+    });
+  } catch (error) {
+    if (error instanceof LoadError) throw error;
+    if (!(error instanceof Failure)) throw isCrash(error) ? crash : error; // the reason of an abort
+    throw loadErrorOf(error);
+  } finally {
+    pendingCalls.delete(rejectCall);
+  }
+}
+
+/**
+ * Whether the module crashed with this exception. Otherwise it is the reason of an abort.
+ *
+ * @param {unknown} error
+ */
+const isCrash = (error) => crash !== undefined && (error instanceof WebAssembly.RuntimeError || error === crash.cause);
+
+/** @param {Failure} failure */
+function loadErrorOf(failure) {
+  try {
+    const error = fail(failure);
+    failure.free();
+    return error;
+  } catch {
+    // Its instance has crashed since.
+    const message = "weightstream crashed before it could report an error. Open the model again.";
+    return crash ?? fail({ code: "INTERNAL", message });
+  }
+}
+
+// Bundlers detect exactly this expression.
+export const newWorker = () => new Worker(new URL("weightstream.worker.js", import.meta.url), { type: "module" });
+
+function startWorker() {
+  const worker = newWorker();
+  workers.add(worker);
+  return worker;
+}
+
+/** @param {Worker} worker */
+function endWorker(worker) {
+  worker.terminate();
+  workers.delete(worker);
+}

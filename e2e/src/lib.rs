@@ -10,6 +10,7 @@ pub mod crash_test;
 pub mod devtools;
 pub mod engine;
 pub mod examples_test;
+pub mod file_test;
 pub mod formats;
 pub mod headless;
 pub mod interop;

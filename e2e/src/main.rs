@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 use e2e::{
-    cache_test, chaos, crash_test, examples_test, formats, headless, interop, nginx_test, package_test, page,
-    page_test, parity, screenshot, trap_test, worker_test,
+    cache_test, chaos, crash_test, examples_test, file_test, formats, headless, interop, nginx_test, package_test,
+    page, page_test, parity, screenshot, trap_test, worker_test,
 };
 use xtask::environment;
 use xtask::project::Project;
@@ -35,6 +35,8 @@ enum Task {
     Crash,
     /// Test that the examples load a model.
     Examples,
+    /// Test files of any format in three browsers.
+    Files,
     /// Test every format that has a writer.
     Formats,
     /// Load the whole model on the demo page and compare every tensor.
@@ -89,6 +91,7 @@ fn run(task: Task, project: &Project) -> Result<()> {
         }
         Task::Crash => crash_test::run(project),
         Task::Examples => examples_test::run(project),
+        Task::Files => file_test::run(project),
         Task::Formats => formats::run(project),
         Task::Headless => headless::run(project),
         Task::Interop { seed } => interop::run(project, seed),

@@ -55,6 +55,14 @@ pub(super) async fn run_until_stopped<T>(
     }
 }
 
+/// Runs the work until it completes or `close_signal` is closed, and returns `None` in the latter case.
+pub(super) async fn run_until_closed<T>(close_signal: &CloseSignal, work: impl Future<Output = T>) -> Option<T> {
+    match future::select(pin!(close_signal.closed()), pin!(work)).await {
+        Either::Left(_) => None,
+        Either::Right((outcome, _)) => Some(outcome),
+    }
+}
+
 /// Waits until the signal aborts or the loader closes. Returns the value that pending calls reject with.
 pub(super) async fn stopped(signal: Option<&AbortSignal>, close_signal: &CloseSignal) -> JsValue {
     let closed = pin!(close_signal.closed());

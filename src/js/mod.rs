@@ -5,6 +5,7 @@ mod cache;
 mod cancel;
 mod crash;
 mod failure;
+mod file;
 mod list;
 mod metadata;
 mod options;

@@ -13,7 +13,6 @@ use crate::workers;
 use js_sys::{Array, Reflect};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{AbortSignal, RequestCredentials, Url};
 
@@ -33,22 +32,43 @@ pub(super) struct Settings {
 
 /// Reads the options of `open`. Headers and credentials apply to the origin of `source`.
 pub(super) fn read(source: &JsValue, options: &JsValue) -> Result<Settings, JsValue> {
-    let origin = source.as_string().and_then(|url| Url::new(&url).ok()).map(|url| url.origin()).unwrap_or_default();
-    let client = Client {
-        fetch: object(options, "fetch"),
-        headers: pairs(options, "headers").collect(),
-        credentials: field(options, "credentials").and_then(|value| RequestCredentials::from_js_value(&value)),
-        origin,
-        requests: Rc::default(),
-    };
     Ok(Settings {
         loader: loader_options(options).map_err(failure)?,
-        client,
+        client: client(source, options),
         signal: signal(options),
         on_progress: object(options, "onProgress"),
         cache: cache(options, source.is_string()).map_err(failure)?,
         key_function: KeyFunction(object(options, "cacheKey")),
         workers: number(options, "workers").map_or_else(workers::default_count, |workers| workers as usize),
+    })
+}
+
+/// The options of `openFile`.
+pub(super) struct FileSettings {
+    pub(super) client: Client,
+    pub(super) retry: Policy,
+    /// The digest of the whole file.
+    pub(super) digest: Option<Digest>,
+    pub(super) signal: Option<AbortSignal>,
+    pub(super) on_progress: Option<js_sys::Function>,
+    pub(super) cache: Option<CacheOption>,
+    pub(super) key_function: KeyFunction,
+}
+
+/// Reads the options of `openFile`. Headers and credentials apply to the origin of `source`.
+pub(super) fn read_file(source: &JsValue, options: &JsValue) -> Result<FileSettings, JsValue> {
+    let parse = |text: JsValue| {
+        let text = text.as_string().unwrap_or_default();
+        text.parse().map_err(|error: Error| Error { what: format!("`digest`: {}", error.what), ..error })
+    };
+    Ok(FileSettings {
+        client: client(source, options),
+        retry: retry(&field(options, "retry").unwrap_or_default()),
+        digest: field(options, "digest").map(parse).transpose().map_err(failure)?,
+        signal: signal(options),
+        on_progress: object(options, "onProgress"),
+        cache: cache(options, source.is_string()).map_err(failure)?,
+        key_function: KeyFunction(object(options, "cacheKey")),
     })
 }
 
@@ -64,6 +84,17 @@ pub(super) fn tensor_request(options: &JsValue) -> (Option<Range<u64>>, Option<J
         Some(row(0)?..row(1)?)
     });
     (rows, object(options, "into").map(JsBuffer::borrowed))
+}
+
+fn client(source: &JsValue, options: &JsValue) -> Client {
+    let origin = source.as_string().and_then(|url| Url::new(&url).ok()).map(|url| url.origin());
+    Client {
+        fetch: object(options, "fetch"),
+        headers: pairs(options, "headers").collect(),
+        credentials: field(options, "credentials").and_then(|value| RequestCredentials::from_js_value(&value)),
+        origin: origin.unwrap_or_default(),
+        ..Client::default()
+    }
 }
 
 fn loader_options(options: &JsValue) -> Result<loader::Options> {

@@ -9,6 +9,9 @@ use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
+/// The `type` of the events of a file that is not a model.
+pub(super) const FILE: &str = "file";
+
 const INTERVAL_MS: f64 = 100.0;
 
 /// The weight of the newest interval in the rate. With a lower weight, the rate would follow a change of the bandwidth
@@ -38,6 +41,8 @@ struct State {
     is_from_cache: bool,
     tensor: Option<String>,
     ranges: Vec<ArrivedRange>,
+    /// Whether all bytes are payload, not only those of tensors.
+    counts_all: bool,
 }
 
 #[derive(Debug)]
@@ -61,6 +66,7 @@ impl ProgressReporter {
             is_from_cache: false,
             tensor: None,
             ranges: Vec::new(),
+            counts_all: kind == FILE,
         };
         Rc::new(ProgressReporter { kind, on_progress, stats, verified_by: Cell::new(None), state: RefCell::new(state) })
     }
@@ -114,11 +120,13 @@ impl Progress for ProgressReporter {
 impl State {
     fn add(&mut self, arrived: Arrived<'_>) {
         let Arrived { shard, range, connection, tensor } = arrived;
-        if let Some(tensor) = tensor {
+        if tensor.is_some() || self.counts_all {
             self.loaded += range.end - range.start;
-            if self.tensor.as_deref() != Some(tensor) {
-                self.tensor = Some(tensor.to_owned());
-            }
+        }
+        if let Some(tensor) = tensor
+            && self.tensor.as_deref() != Some(tensor)
+        {
+            self.tensor = Some(tensor.to_owned());
         }
         let continues =
             |r: &&mut ArrivedRange| r.shard == shard && r.connection == connection && r.range.end == range.start;

@@ -235,7 +235,7 @@ export interface ArrivedRange {
 /** The progress of one operation. */
 export interface LoadProgress {
   /** The operation. */
-  readonly type: "loadTensor" | "tensors" | "prefetch" | "verify";
+  readonly type: "loadTensor" | "tensors" | "prefetch" | "verify" | "file";
   /** Payload bytes that have arrived: bytes of tensors, as stored in the file. */
   readonly loaded: number;
   /** Payload bytes that the operation needs in total. */
@@ -430,6 +430,98 @@ export class StreamingLoader implements Disposable {
   /** Calls `close()`. */
   [Symbol.dispose](): void;
 }
+
+/** Options of {@link openFile}. Options that {@link OpenOptions} has too have the same meaning. */
+export interface OpenFileOptions extends
+  Pick<OpenOptions, "signal" | "fetch" | "headers" | "credentials" | "onProgress" | "cache" | "cacheKey" | "retry"> {
+  /**
+   * The digest that the file must have. It is checked by every call that reads the whole file, before the last bytes
+   * are delivered: a file with another digest rejects with `CHECKSUM`. Default: none.
+   */
+  digest?: Digest | undefined;
+  /**
+   * The maximum number of bytes that `blob()` keeps in memory for reads that overlap. Default: 32 MiB.
+   */
+  maxMemory?: number | undefined;
+  /** The media type. Default: the `Content-Type` of the server, else one for the extension. */
+  type?: string | undefined;
+}
+
+/** Options of {@link RemoteFile.stream}. */
+export interface ReadOptions {
+  /** The first byte. Default: 0. */
+  start?: number | undefined;
+  /** The end of the range, exclusive. Default: the end of the file. */
+  end?: number | undefined;
+  /** Aborts the read, which then rejects with the `reason` of the signal. Default: none. */
+  signal?: AbortSignal | null | undefined;
+}
+
+/** Counters over the lifetime of a file. See {@link LoaderStats}. */
+export type FileStats = Pick<LoaderStats, "requests" | "bytesReceived" | "bytesFromCache" | "cacheError">;
+
+/**
+ * A file of any format: a graph, a tokenizer, an archive. It is read with the retries, resumption, verification and
+ * cache of a model's files. Call `close()` when it is no longer needed.
+ */
+export class RemoteFile implements Disposable {
+  private constructor();
+  /** The URL; empty for a file that is not at a URL. */
+  readonly url: string;
+  /** The length in bytes; `undefined` if the server does not state it, and after `close()`. */
+  readonly byteLength: number | undefined;
+  /** The media type. */
+  readonly type: string;
+  /** Reads the bytes `[start, end)` into a new buffer. Default: the whole file. */
+  bytes(
+    start?: number,
+    end?: number,
+    options?: { signal?: AbortSignal | null | undefined },
+  ): Promise<Uint8Array<ArrayBuffer>>;
+  /** Streams a range of the file. The stream is a byte stream: BYOB readers can read it into their own buffers. */
+  stream(options?: ReadOptions): ReadableStream<Uint8Array<ArrayBuffer>>;
+  /** Reads the whole file. */
+  arrayBuffer(options?: { signal?: AbortSignal | null | undefined }): Promise<ArrayBuffer>;
+  /** Reads the whole file as UTF-8. */
+  text(options?: { signal?: AbortSignal | null | undefined }): Promise<string>;
+  /** Reads the whole file as JSON. Rejects with `FORMAT` if it is not valid JSON. */
+  json(options?: { signal?: AbortSignal | null | undefined }): Promise<any>;
+  /**
+   * Returns a Blob that is read when it is needed: its `slice`, `stream`, `arrayBuffer`, `bytes` and `text` request
+   * only their range, and keep the bytes that were read last (`maxMemory`), so that reads that overlap request nothing
+   * twice. It is an `instanceof Blob`, but there is no Blob underneath: `structuredClone`, `postMessage`,
+   * `URL.createObjectURL`, `FileReader`, `new Blob([blob])` and `new Response(blob)` throw. Use `file()` for these.
+   *
+   * Throws `UNSUPPORTED` if the server does not state the length of the file.
+   */
+  blob(): Blob;
+  /**
+   * Returns a `Response` with the whole file. It is a real `Response`, except that its methods reject with the
+   * `LoadError` itself instead of a `TypeError`, and that `url` is the URL of the file.
+   */
+  response(): Response;
+  /**
+   * Downloads the whole file to the origin private file system and returns it as a `File` on disk, which can be cloned,
+   * posted to workers, and given an object URL. A later call for the same URL replaces the file; `deleteCached` and
+   * `clearCache` delete it.
+   *
+   * Rejects with `UNSUPPORTED` if the browser cannot write such files.
+   */
+  file(): Promise<File>;
+  /** Counters over the lifetime of the file. */
+  readonly stats: FileStats;
+  /** Stops all requests and frees the memory. Pending and later calls reject with `CLOSED`. */
+  close(): void;
+  /** Calls `close()`. */
+  [Symbol.dispose](): void;
+}
+
+/**
+ * Opens a file of any format at a URL, or a local file. Requests its first 64 KiB.
+ *
+ * Rejects if the file cannot be read, or an option is invalid.
+ */
+export function openFile(source: string | URL | Blob | ByteSource, options?: OpenFileOptions): Promise<RemoteFile>;
 
 /** A cached file, complete or in part. A file that was loaded with different credentials is listed once for each. */
 export interface CachedFile {

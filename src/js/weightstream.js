@@ -6,21 +6,16 @@ import { LoadError, MAKE, fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
 import { TensorIterator } from "./weightstream.iterator.js";
 import { addItems, addTensors } from "./weightstream.list.js";
-import { callModule, crash, init, instance, newWorker, settle } from "./weightstream.module.js";
+import { callModule, crash, dispose, init, instance, newWorker, settle } from "./weightstream.module.js";
 import * as options from "./weightstream.options.js";
+import { deleteStoredFiles } from "./weightstream.stored.js";
 
 /** @import * as Api from "./weightstream.js" */
 /** @import { CheckedOpenOptions, CheckedSource, ModelLoader, TensorStream } from "./weightstream_glue.js" */
 /** @import { Settle } from "./weightstream.module.js" */
 
 export { LoadError, init };
-
-/**
- * Browsers without `Symbol.dispose` get the symbol that polyfills and compilers use.
- *
- * @type {typeof Symbol.dispose}
- */
-const dispose = Symbol.dispose ?? Symbol.for("Symbol.dispose");
+export { RemoteFile, openFile } from "./weightstream.file.js";
 
 /** @implements {Api.StreamingLoader} */
 export class StreamingLoader {
@@ -150,12 +145,14 @@ export async function cachedBytes() {
 export async function deleteCached(url) {
   const address = options.urlOf(url);
   await init();
+  await deleteStoredFiles(address);
   return settle(() => cacheDelete(address, typeof url === "string" ? url : address));
 }
 
 /** @type {typeof Api.clearCache} */
 export async function clearCache() {
   await init();
+  await deleteStoredFiles();
   return settle(() => cacheClear());
 }
 

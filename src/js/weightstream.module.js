@@ -150,3 +150,10 @@ function endWorker(worker) {
   worker.terminate();
   workers.delete(worker);
 }
+
+/**
+ * Browsers without `Symbol.dispose` get the symbol that polyfills and compilers use.
+ *
+ * @type {typeof Symbol.dispose}
+ */
+export const dispose = Symbol.dispose ?? Symbol.for("Symbol.dispose");

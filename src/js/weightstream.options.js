@@ -247,6 +247,12 @@ function options(known, call = "") {
   };
 }
 
+const RETRY = options({
+  attempts: integer(0),
+  baseDelay: integer(0),
+  maxDelay: integer(0),
+  stallTimeout: integer(0),
+});
 const OPEN = options({
   signal,
   fetch: callable,
@@ -262,9 +268,30 @@ const OPEN = options({
   workers: integer(0, 16),
   inWorker: boolean,
   digests: options({ tensors: strings, files: strings }),
-  retry: options({ attempts: integer(0), baseDelay: integer(0), maxDelay: integer(0), stallTimeout: integer(0) }),
+  retry: RETRY,
 }, "open");
+const DIGEST = /^(sha256|blake3|crc32|crc32c):[0-9a-f]+$/i;
+const OPEN_FILE = options({
+  signal,
+  fetch: callable,
+  headers,
+  credentials,
+  onProgress: callable,
+  cache,
+  cacheKey: callable,
+  maxMemory: integer(0),
+  digest: check((value) => typeof value === "string" && DIGEST.test(value), 'a digest such as "sha256:9f86d08…"'),
+  retry: RETRY,
+  type: check((value) => typeof value === "string", "a media type"),
+}, "openFile");
+const READ_FILE = options({ signal, start: integer(0), end: integer(0) }, "stream");
 const LOAD_TENSOR = options({ signal, into, rows }, "loadTensor");
+/**
+ * A position in a file.
+ *
+ * @type {Check<number>}
+ */
+export const position = integer(0);
 const TENSORS = options({ names, signal }, "tensors");
 const VERIFY = options({ signal }, "verify");
 
@@ -276,6 +303,8 @@ const VERIFY = options({ signal }, "verify");
 const optional = (read) => (given) => (given === undefined ? {} : read(given));
 
 export const openOptions = optional(OPEN);
+export const fileOptions = optional(OPEN_FILE);
+export const readOptions = optional(READ_FILE);
 export const tensorOptions = optional(LOAD_TENSOR);
 export const verifyOptions = optional(VERIFY);
 export const tensorsOptions = optional((given) => {

@@ -3,7 +3,7 @@
  * it cannot know. Only the type check reads this file; it is not part of the package.
  */
 import type {
-  CachedFile, LoadErrorCode, LoadProgress, LoaderStats, Metadata, Tensor, Verified, WeightCache,
+  CachedFile, FileStats, LoadErrorCode, LoadProgress, LoaderStats, Metadata, Tensor, Verified, WeightCache,
 } from "./weightstream.js";
 
 /** Compiles and starts the module. */
@@ -110,6 +110,40 @@ export interface ModelLoader {
   verify(signal: AbortSignal | undefined): Promise<Verified>;
   readonly stats: LoaderStats;
   close(): void;
+}
+
+/** Checked options of `openFile`. */
+export interface CheckedFileOptions {
+  signal?: AbortSignal | undefined;
+  fetch?: typeof globalThis.fetch | undefined;
+  headers?: [name: string, value: string][] | undefined;
+  credentials?: RequestCredentials | undefined;
+  onProgress?: ((event: LoadProgress) => void) | undefined;
+  cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
+  cacheKey?: ((url: string) => string) | undefined;
+  digest?: string | undefined;
+  retry?: { attempts?: number; baseDelay?: number; maxDelay?: number; stallTimeout?: number } | undefined;
+}
+
+/** An open file of any format. */
+export class File {
+  private constructor();
+  static open(source: CheckedSource, options: CheckedFileOptions): Promise<File>;
+  readonly byteLength: number | undefined;
+  readonly contentType: string | undefined;
+  readonly stats: FileStats;
+  read(start: number, end?: number, signal?: AbortSignal): FileReader;
+  close(): void;
+}
+
+/** A range of a file that is being read. */
+export class FileReader {
+  private constructor();
+  /** The next `length` bytes; all bytes of the range without it. */
+  fill(length?: number): Promise<Uint8Array<ArrayBuffer>>;
+  /** The bytes that have arrived next, in a buffer that the next call overwrites; `undefined` at the end. */
+  chunk(): Promise<Uint8Array<ArrayBuffer> | undefined>;
+  cancel(): void;
 }
 
 /** An open model in the module of this thread. */

@@ -10,6 +10,7 @@ mod loaded;
 mod options;
 mod pieces;
 mod prefetch;
+mod remote_file;
 pub(crate) mod schedule;
 mod shard;
 mod tensors;
@@ -25,6 +26,7 @@ pub use digests::Digests;
 pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
 pub use options::Options;
 pub use pieces::PieceReader;
+pub use remote_file::{FileReader, RemoteFile};
 pub(crate) use shard::check_length;
 pub use transfer::file::FIRST_READ_BYTES;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]

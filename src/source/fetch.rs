@@ -8,7 +8,7 @@ use crate::browser::type_tag::tag;
 use crate::cache::key::partition;
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{Date, Function, Promise, Reflect, decode_uri_component, encode_uri_component};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::{JsCast, JsValue};
@@ -33,6 +33,8 @@ pub struct Client {
     pub origin: String,
     /// Number of requests that were sent.
     pub requests: Rc<Cell<u64>>,
+    /// The `Content-Type` of the first successful response.
+    pub(crate) content_type: Rc<OnceCell<String>>,
 }
 
 /// A file at a URL.
@@ -85,9 +87,26 @@ impl FetchSource {
         if head.has_unspecified_range() || (head.status == 206 && head.content_encoding.is_some()) {
             controller.abort();
             let (response, controller) = self.request(None).await?;
-            return into_answer(range, response, controller);
+            return self.check_response(range, response, controller);
         }
-        into_answer(range, response, controller)
+        self.check_response(range, response, controller)
+    }
+
+    fn check_response(
+        &self,
+        requested: &Range<u64>,
+        response: Response,
+        controller: AbortController,
+    ) -> Result<Answer<StreamBody>> {
+        let mut head = head_of(&response);
+        let checked = answer::check(requested, &head, ()).inspect_err(|_| controller.abort())?;
+        if let Some(content_type) = head.content_type.take() {
+            self.client.content_type.get_or_init(|| content_type);
+        }
+        let length = checked.end.map(|end| end - checked.start);
+        let mut body = StreamBody::new(response.body(), length, Some(controller))?;
+        body.must_end = head.content_length.is_none();
+        Ok(checked.map(|()| body))
     }
 
     /// Implements [`Source::part`](super::Source::part). The segments of `path` are percent-encoded.
@@ -235,15 +254,6 @@ fn head_of(response: &Response) -> answer::Head {
         last_modified: header("Last-Modified"),
         retry_after_ms: header("Retry-After").and_then(|value| retry_after_ms(&value)),
     }
-}
-
-fn into_answer(requested: &Range<u64>, response: Response, controller: AbortController) -> Result<Answer<StreamBody>> {
-    let head = head_of(&response);
-    let checked = answer::check(requested, &head, ()).inspect_err(|_| controller.abort())?;
-    let length = checked.end.map(|end| end - checked.start);
-    let mut body = StreamBody::new(response.body(), length, Some(controller))?;
-    body.must_end = head.content_length.is_none();
-    Ok(checked.map(|()| body))
 }
 
 /// Parses a `Retry-After` header: a number of seconds or a date.

@@ -12,6 +12,7 @@ mod credentials;
 mod headers;
 mod pinned_digests;
 mod prefetching;
+mod remote_files;
 mod responses;
 mod retries;
 mod trap_runner;

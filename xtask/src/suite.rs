@@ -40,7 +40,7 @@ const SEQUENTIAL_STEPS: [Step; 11] = [
 ];
 
 /// Steps that run in parallel, the longest first.
-const PARALLEL_STEPS: [Step; 15] = [
+const PARALLEL_STEPS: [Step; 16] = [
     Step { name: "native", description: "the native tests pass", run: native_tests },
     Step {
         name: "cache",
@@ -74,6 +74,11 @@ const PARALLEL_STEPS: [Step; 15] = [
         run: |project| end_to_end(project, &["parity"]),
     },
     Step { name: "page", description: "the demo page works", run: |project| end_to_end(project, &["page"]) },
+    Step {
+        name: "files",
+        description: "files of any format load in three browsers",
+        run: |project| end_to_end(project, &["files"]),
+    },
     Step {
         name: "chaos",
         description: "loads from a faulty server give correct bytes or an error",

@@ -129,6 +129,11 @@ impl<S: Source> ModelFile<S> {
         }
     }
 
+    /// Sets the length of a file that has no readable bytes to learn it from.
+    pub(crate) fn set_length(&self, length: u64) {
+        self.window.borrow_mut().set_file_length(length);
+    }
+
     /// The file's length in bytes, if it is known.
     pub(crate) fn length(&self) -> Option<u64> {
         self.window.borrow().file_length()

@@ -1,0 +1,222 @@
+//! The class behind `RemoteFile` of `weightstream.file.js`.
+
+#![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
+
+use super::cancel::{self, CloseSignal};
+use super::progress::{FILE, ProgressReporter};
+use super::{options, value};
+use crate::error::{Error, ErrorKind};
+use crate::loader::{FileReader, RemoteFile, Stats};
+use crate::progress::{Arrived, Progress};
+use crate::source::Buffer;
+use crate::source::cached::Report;
+use crate::source::js_buffer::JsBuffer;
+use crate::source::web::WebSource;
+use futures::lock::Mutex;
+use js_sys::{Function, Promise, Uint8Array};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::future_to_promise;
+
+/// An open file of any format.
+#[wasm_bindgen(js_name = File)]
+pub struct JsFile {
+    /// `None` once the file is closed.
+    file: RefCell<Option<Rc<RemoteFile<WebSource>>>>,
+    stats: Rc<Stats>,
+    close_signal: CloseSignal,
+    on_progress: Option<Function>,
+    requests: Rc<Cell<u64>>,
+    content_type: Rc<OnceCell<String>>,
+    cache: Rc<Report>,
+}
+
+/// A range of a file that is being read.
+#[wasm_bindgen(js_name = FileReader)]
+pub struct JsFileReader {
+    /// `None` once the reader is cancelled.
+    reader: Rc<Mutex<Option<FileReader<WebSource>>>>,
+    length: Option<u64>,
+    signal: Option<web_sys::AbortSignal>,
+    close_signal: CloseSignal,
+    cancelled: CloseSignal,
+    reporter: Rc<ProgressReporter>,
+}
+
+#[wasm_bindgen(js_class = File)]
+impl JsFile {
+    /// Opens a file. `source` and `options` are those of `openFile`, as `weightstream.options.js` has checked and
+    /// converted them.
+    pub fn open(source: JsValue, options: JsValue) -> Promise {
+        future_to_promise(async move {
+            let settings = options::read_file(&source, &options)?;
+            let close_signal = CloseSignal::default();
+            let (requests, content_type) =
+                (Rc::clone(&settings.client.requests), Rc::clone(&settings.client.content_type));
+            let cache = Rc::new(Report::default());
+            let opening = async {
+                let mut source = WebSource::new(&source, settings.client)?;
+                if let Some(choice) = settings.cache {
+                    source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
+                }
+                RemoteFile::open(source, settings.retry, settings.digest).await
+            };
+            let file = Rc::new(cancel::run_until_stopped(settings.signal, &close_signal, opening).await?);
+            let (stats, on_progress) = (Rc::clone(file.stats()), settings.on_progress);
+            let file = RefCell::new(Some(file));
+            Ok(JsFile { file, stats, close_signal, on_progress, requests, content_type, cache }.into())
+        })
+    }
+
+    /// The length in bytes; `undefined` if the server does not state it.
+    #[wasm_bindgen(getter, js_name = byteLength)]
+    pub fn byte_length(&self) -> Option<f64> {
+        let file = self.file.borrow();
+        file.as_ref().and_then(|file| file.byte_length()).map(|length| length as f64)
+    }
+
+    /// The `Content-Type` that the server sent; `undefined` if it sent none, or no request was made.
+    #[wasm_bindgen(getter, js_name = contentType)]
+    pub fn content_type(&self) -> Option<String> {
+        self.content_type.get().cloned()
+    }
+
+    /// Starts to read the bytes `[start, end)`; without `end`, up to the end of the file. Requests nothing yet.
+    pub fn read(
+        &self,
+        start: f64,
+        end: Option<f64>,
+        signal: Option<web_sys::AbortSignal>,
+    ) -> Result<JsFileReader, JsValue> {
+        let file = self.file.borrow().clone().ok_or_else(|| super::failure(closed_error()))?;
+        let end = end.map(|end| end as u64).or(file.byte_length()).unwrap_or(u64::MAX);
+        let reader = file.read(start as u64..end);
+        let length = (end < u64::MAX).then(|| reader.end().saturating_sub(reader.position()));
+        let reporter = ProgressReporter::new(FILE, self.on_progress.clone(), Rc::clone(&self.stats));
+        reporter.expects(length.unwrap_or(0));
+        let (close_signal, cancelled) = (self.close_signal.clone(), CloseSignal::default());
+        Ok(JsFileReader {
+            reader: Rc::new(Mutex::new(Some(reader))),
+            length,
+            signal,
+            close_signal,
+            cancelled,
+            reporter,
+        })
+    }
+
+    /// Counters over the lifetime of the file.
+    #[wasm_bindgen(getter)]
+    pub fn stats(&self) -> JsValue {
+        value::object([
+            ("requests", value::from_u64(self.requests.get())),
+            ("bytesReceived", value::from_u64(self.stats.bytes_received())),
+            ("bytesFromCache", value::from_u64(self.stats.bytes_from_cache())),
+            ("cacheError", self.cache.error().map_or(JsValue::UNDEFINED, JsValue::from)),
+        ])
+    }
+
+    /// Rejects pending and later calls, and frees the memory.
+    pub fn close(&self) {
+        self.close_signal.close();
+        self.file.take();
+    }
+}
+
+#[wasm_bindgen(js_class = FileReader)]
+impl JsFileReader {
+    /// Resolves to the next `length` bytes, or fewer at the end of the range, in a buffer that belongs to the caller.
+    /// Without `length`, to all bytes of a range whose end is known.
+    pub fn fill(&self, length: Option<f64>) -> Promise {
+        let length = length.map(|length| length as u64).or(self.length).unwrap_or_default();
+        let reporter = Rc::clone(&self.reporter);
+        self.run(async move |reader| {
+            let length = length.min(reader.end().saturating_sub(reader.position()));
+            let mut buffer = JsBuffer::allocate(length)?;
+            let mut arrived = |range: Range<u64>| report(&reporter, range);
+            let count = reader.fill(&mut buffer, 0..length, &mut arrived).await?;
+            if reader.position() >= reader.end() {
+                reporter.finish(reader.verified());
+            }
+            Ok(buffer.bytes().subarray(0, count as u32).into())
+        })
+    }
+
+    /// Resolves to the bytes that have arrived next, in a buffer that the next call overwrites; to `undefined` at the
+    /// end of the range.
+    pub fn chunk(&self) -> Promise {
+        let reporter = Rc::clone(&self.reporter);
+        self.run(async move |reader| {
+            let start = reader.position();
+            let bytes = |buffer: &JsBuffer, length: u64| -> Uint8Array { buffer.bytes().subarray(0, length as u32) };
+            let chunk = reader.chunk(bytes).await?;
+            match chunk {
+                Some(bytes) => {
+                    report(&reporter, start..reader.position());
+                    Ok(bytes.into())
+                }
+                None => {
+                    reporter.finish(reader.verified());
+                    Ok(JsValue::UNDEFINED)
+                }
+            }
+        })
+    }
+
+    /// Stops the request.
+    pub fn cancel(&self) {
+        self.cancelled.close();
+        if let Some(mut reader) = self.reader.try_lock() {
+            *reader = None;
+        }
+    }
+
+    fn run(&self, work: impl AsyncFnOnce(&mut FileReader<WebSource>) -> Result<JsValue, Error> + 'static) -> Promise {
+        let (reader, signal) = (Rc::clone(&self.reader), self.signal.clone());
+        let (close_signal, cancelled) = (self.close_signal.clone(), self.cancelled.clone());
+        future_to_promise(async move {
+            let work = async {
+                let mut reader = reader.lock().await;
+                let outcome = match reader.as_mut() {
+                    Some(reader) => work(reader).await,
+                    None => Err(closed_error()),
+                };
+                if outcome.is_err() {
+                    *reader = None; // an error ends the reader
+                }
+                outcome
+            };
+            let unless_cancelled = async { cancel::run_until_stopped(signal, &close_signal, work).await };
+            let outcome = cancel::run_until_closed(&cancelled, unless_cancelled).await;
+            let outcome = outcome.unwrap_or_else(|| Err(super::failure(closed_error())));
+            if outcome.is_err()
+                && let Some(mut reader) = reader.try_lock()
+            {
+                *reader = None; // an abort stops the request
+            }
+            outcome
+        })
+    }
+}
+
+impl std::fmt::Debug for JsFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JsFile").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for JsFileReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("JsFileReader")
+    }
+}
+
+fn report(reporter: &ProgressReporter, range: Range<u64>) {
+    reporter.arrived(Arrived { shard: 0, range, connection: 0, tensor: None });
+}
+
+fn closed_error() -> Error {
+    Error::new(ErrorKind::Closed, "the file is closed")
+}

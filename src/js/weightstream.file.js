@@ -1,0 +1,230 @@
+// @ts-check
+// Files of any format, with the retries, the verification and the cache of a model's files.
+import { File as ModuleFile } from "./weightstream_glue.js";
+import { BlockCache } from "./weightstream.blocks.js";
+import { lazyBlob } from "./weightstream.blob.js";
+import { MAKE, fail } from "./weightstream.error.js";
+import { callModule, dispose, init, settle } from "./weightstream.module.js";
+import * as options from "./weightstream.options.js";
+import { joined, responseOf } from "./weightstream.response.js";
+import { storedFile } from "./weightstream.stored.js";
+import { byteStream } from "./weightstream.stream.js";
+
+/** @import * as Api from "./weightstream.js" */
+/** @import { FileReader } from "./weightstream_glue.js" */
+
+/** The default of `maxMemory`: blocks that were read by way of `blob()`, for reads that overlap. */
+const MAX_MEMORY_BYTES = 32 * 1024 * 1024;
+
+/** The media types of files that models consist of, for servers that state none. */
+const TYPES = /** @type {Record<string, string>} */ ({
+  json: "application/json",
+  txt: "text/plain",
+  wasm: "application/wasm",
+  js: "text/javascript",
+  mjs: "text/javascript",
+});
+
+/** @type {typeof Api.openFile} */
+export async function openFile(source, given) {
+  const { maxMemory, type, ...checked } = options.fileOptions(given);
+  const checkedSource = options.sourceOf(source);
+  await init();
+  const file = await settle(() => ModuleFile.open(checkedSource, checked));
+  return new RemoteFile(MAKE, file, checkedSource, { maxMemory, type });
+}
+
+/** @implements {Api.RemoteFile} */
+export class RemoteFile {
+  #file;
+  #name;
+  #maxMemory;
+  #type;
+  #isClosed = false;
+  /** @type {BlockCache | undefined} */
+  #blocks;
+  /** @type {Promise<File> | undefined} */
+  #stored;
+
+  /**
+   * @param {symbol} make
+   * @param {ModuleFile} file
+   * @param {unknown} source
+   * @param {{ maxMemory?: number | undefined, type?: string | undefined }} how
+   */
+  constructor(make, file, source, { maxMemory = MAX_MEMORY_BYTES, type }) {
+    if (make !== MAKE) throw new TypeError("Use openFile().");
+    this.#file = file;
+    this.#name = typeof source === "string" ? source : "";
+    this.#maxMemory = maxMemory;
+    this.#type = type ?? callModule(() => file.contentType) ?? (source instanceof Blob ? source.type : undefined) ??
+      TYPES[this.#name.replace(/[?#].*$/s, "").split(".").pop() ?? ""] ?? "application/octet-stream";
+  }
+
+  get url() {
+    return this.#name;
+  }
+
+  get byteLength() {
+    return this.#isClosed ? undefined : callModule(() => this.#file.byteLength);
+  }
+
+  get type() {
+    return this.#type;
+  }
+
+  get stats() {
+    return callModule(() => this.#file.stats);
+  }
+
+  /**
+   * @param {number} [start]
+   * @param {number} [end]
+   * @param {{ signal?: AbortSignal | null | undefined }} [given]
+   */
+  async bytes(start = 0, end, given) {
+    options.position(start, "start");
+    if (end !== undefined) options.position(end, "end");
+    const { signal } = options.readOptions(given);
+    return this.#read(start, end, signal, async (reader) => {
+      const length = this.byteLength;
+      if (length !== undefined || end !== undefined) return reader.fill(Math.max(0, (end ?? Infinity) - start));
+      const pieces = [];
+      for (let piece; (piece = await reader.chunk());) pieces.push(piece.slice());
+      return joined(pieces);
+    });
+  }
+
+  /** @param {Api.ReadOptions} [given] */
+  stream(given) {
+    const { start = 0, end, signal } = options.readOptions(given);
+    return byteStream((stop) => this.#pieces(start, end, anySignal(signal, stop)));
+  }
+
+  /** @param {{ signal?: AbortSignal | null | undefined }} [given] */
+  async arrayBuffer(given) {
+    return (await this.bytes(0, undefined, given)).buffer;
+  }
+
+  /** @param {{ signal?: AbortSignal | null | undefined }} [given] */
+  async text(given) {
+    return new TextDecoder().decode(await this.bytes(0, undefined, given));
+  }
+
+  /**
+   * @param {{ signal?: AbortSignal | null | undefined }} [given]
+   * @returns {Promise<any>}
+   */
+  async json(given) {
+    const text = await this.text(given);
+    try {
+      return JSON.parse(text);
+    } catch (cause) {
+      const message = `${this.#name} is not valid JSON. Check the URL.`;
+      throw fail({ code: "FORMAT", message, url: this.#name, cause });
+    }
+  }
+
+  blob() {
+    const length = this.#knownLength("blob");
+    this.#blocks ??= new BlockCache(length, this.#maxMemory, (start, end) => this.#rangeReader(start, end));
+    const blocks = this.#blocks;
+    const isWhole = (/** @type {number} */ start, /** @type {number} */ end) => start === 0 && end === length;
+    return lazyBlob(length, this.#type, (start, end, signal) =>
+      // A read of the whole file is verified, and needs no blocks.
+      isWhole(start, end) ? this.#pieces(start, end, signal) : blocks.read(start, end, signal));
+  }
+
+  response() {
+    const headers = new Headers({ "Content-Type": this.#type, "Accept-Ranges": "bytes" });
+    const length = this.byteLength;
+    if (length !== undefined) headers.set("Content-Length", String(length));
+    return responseOf(this.stream(), { status: 200, headers, url: this.#name });
+  }
+
+  file() {
+    this.#knownLength("file");
+    return (this.#stored ??= storedFile(this).catch((error) => {
+      this.#stored = undefined; // a later call tries again
+      throw error;
+    }));
+  }
+
+  close() {
+    this.#isClosed = true;
+    this.#blocks = undefined;
+    callModule(() => this.#file.close());
+  }
+
+  [dispose]() {
+    this.close();
+  }
+
+  /** @param {string} method */
+  #knownLength(method) {
+    const length = this.byteLength;
+    if (length !== undefined) return length;
+    const url = this.#name;
+    if (this.#isClosed) throw fail({ code: "CLOSED", message: "The file is closed. Open it again.", url });
+    const message = `${method}() needs the length of ${url}, which the server does not state. Use stream(), or serve ` +
+      "the file with Content-Length.";
+    throw fail({ code: "UNSUPPORTED", message, url });
+  }
+
+  /**
+   * @param {number} start
+   * @param {number | undefined} end
+   * @param {AbortSignal | undefined} signal
+   * @param {(reader: FileReader) => Promise<Uint8Array<ArrayBuffer>>} read
+   */
+  async #read(start, end, signal, read) {
+    const reader = callModule(() => this.#file.read(start, end, signal));
+    try {
+      return await settle(() => read(reader));
+    } finally {
+      callModule(() => reader.cancel());
+    }
+  }
+
+  /**
+   * @param {number} start
+   * @param {number | undefined} end
+   * @param {AbortSignal | undefined} signal
+   */
+  async *#pieces(start, end, signal) {
+    const reader = callModule(() => this.#file.read(start, end, signal));
+    try {
+      for (let piece; (piece = await settle(() => reader.chunk()));) yield piece;
+    } finally {
+      callModule(() => reader.cancel());
+    }
+  }
+
+  /**
+   * @param {number} start
+   * @param {number} end
+   */
+  #rangeReader(start, end) {
+    const reader = callModule(() => this.#file.read(start, end));
+    return {
+      read: (/** @type {number} */ length) => settle(() => reader.fill(length)),
+      cancel: () => callModule(() => reader.cancel()),
+    };
+  }
+}
+
+/**
+ * A signal that aborts with either of two.
+ *
+ * @param {AbortSignal | undefined} one
+ * @param {AbortSignal} other
+ */
+function anySignal(one, other) {
+  if (!one) return other;
+  const controller = new AbortController();
+  for (const signal of [one, other]) {
+    if (signal.aborted) controller.abort(signal.reason);
+    signal.addEventListener("abort", () => controller.abort(signal.reason), { signal: controller.signal });
+  }
+  return controller.signal;
+}

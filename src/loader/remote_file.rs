@@ -1,0 +1,194 @@
+//! A file of any format: its bytes as they are stored, read with the retries, the resumption, the validators and the
+//! cache that the files of a model have.
+
+use crate::codec::digest::{self, Hasher};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Digest;
+use crate::loader::BufferOf;
+use crate::loader::transfer::file::ModelFile;
+use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES};
+use crate::loader::transfer::stats::Stats;
+use crate::retry::Policy;
+use crate::source::{Buffer, Source};
+use crate::window::Window;
+use std::cell::Cell;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// An open file of any format.
+pub struct RemoteFile<S: Source> {
+    file: Rc<ModelFile<S>>,
+    digest: Option<Digest>,
+}
+
+impl<S: Source> RemoteFile<S> {
+    /// Requests the first 64 KiB of the file, which tell whether it exists, and how long it is if the server says so.
+    ///
+    /// `digest` is that of the whole file. Every [`FileReader`] over the whole file compares it.
+    ///
+    /// # Errors
+    /// Those of the source.
+    pub async fn open(source: S, retry: Policy, digest: Option<Digest>) -> Result<Self> {
+        let file = Rc::new(ModelFile::new(source, Rc::default(), retry));
+        file.expect_whole(digest);
+        let first_byte = |window: &Window| match window.file_length() {
+            Some(0) => Ok(()),
+            _ => window.get(0..1).map(drop),
+        };
+        match file.parse_with(first_byte).await {
+            // Only an empty file has no first byte.
+            Err(error) if error.kind == ErrorKind::Truncated && error.place.status == Some(416) => file.set_length(0),
+            outcome => outcome?,
+        }
+        Ok(RemoteFile { file, digest })
+    }
+
+    /// The source that the file is read from.
+    pub fn source(&self) -> &S {
+        &self.file.source
+    }
+
+    /// The length of the file in bytes; `None` if the server does not state it, until the end of the file was read.
+    pub fn byte_length(&self) -> Option<u64> {
+        self.file.length()
+    }
+
+    /// Counters over the life of the file.
+    pub fn stats(&self) -> &Rc<Stats> {
+        &self.file.stats
+    }
+
+    /// Reads the bytes of `range`, or up to the end of the file if that comes first. Requests nothing yet.
+    pub fn read(&self, range: Range<u64>) -> FileReader<S> {
+        let end = self.byte_length().map_or(range.end, |length| range.end.min(length));
+        let start = range.start.min(end);
+        let is_whole = start == 0 && end == self.byte_length().unwrap_or(u64::MAX);
+        let digest = self.digest.filter(|_| is_whole);
+        FileReader {
+            reading: self.file.start(start..end, Rc::new(Cell::new(end))),
+            file: Rc::clone(&self.file),
+            end,
+            hasher: digest.map(|digest| (Hasher::new(digest), digest)),
+            verified: None,
+            held_back: None,
+        }
+    }
+}
+
+impl<S: Source> std::fmt::Debug for RemoteFile<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoteFile").field("name", &self.file.source.name()).finish_non_exhaustive()
+    }
+}
+
+/// Reads a range of a [`RemoteFile`] from its start to its end.
+pub struct FileReader<S: Source> {
+    file: Rc<ModelFile<S>>,
+    reading: RangeReader<S>,
+    end: u64,
+    /// The digest of what was read, and the one that the file should have. `None` once they were compared.
+    hasher: Option<(Hasher, Digest)>,
+    verified: Option<&'static str>,
+    held_back: Option<(BufferOf<S>, u64)>,
+}
+
+impl<S: Source> FileReader<S> {
+    /// The offset in the file of the next byte.
+    pub fn position(&self) -> u64 {
+        self.reading.position
+    }
+
+    /// The end of the range; `u64::MAX` if it is the end of a file of unknown length.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The algorithm of the digest of the whole file, once it has been verified.
+    pub fn verified(&self) -> Option<&'static str> {
+        self.verified
+    }
+
+    /// Fills `at` of `into` with the next bytes and returns how many there are: fewer than fit only at the end of the
+    /// range. Calls `arrived` with the ranges of the file as they arrive.
+    ///
+    /// # Errors
+    /// Those of the source; `CHECKSUM` if the last bytes complete a file with another digest.
+    pub async fn fill(
+        &mut self,
+        into: &mut BufferOf<S>,
+        at: Range<u64>,
+        arrived: &mut dyn FnMut(Range<u64>),
+    ) -> Result<u64> {
+        let count = (at.end - at.start).min(self.end.saturating_sub(self.position()));
+        if count > 0 {
+            let filled = self.reading.fill(into, at.start..at.start + count, arrived).await;
+            filled.map_err(|e| self.file.blame(e))?;
+            self.update(into, at.start..at.start + count)?;
+        }
+        self.compare_at_end(count == 0)?;
+        Ok(count)
+    }
+
+    /// Calls `take` with a buffer and the number of bytes that have arrived in its start, as soon as there are some;
+    /// returns `None` at the end of the range. The next call overwrites the buffer.
+    ///
+    /// # Errors
+    /// As for [`FileReader::fill`]: a file with another digest fails before its last bytes are passed on.
+    pub async fn chunk<T>(&mut self, take: impl FnOnce(&BufferOf<S>, u64) -> T) -> Result<Option<T>> {
+        let current = match self.held_back.take() {
+            Some(held_back) => Some(held_back),
+            None => self.next_chunk().await?,
+        };
+        let Some((buffer, length)) = current else { return Ok(None) };
+        // If the length of the file is unknown, only the next read shows whether this chunk is the last one.
+        if self.hasher.is_some() && self.end == u64::MAX {
+            self.held_back = self.next_chunk().await?;
+        }
+        let taken = take(&buffer, length);
+        self.reading.provide_buffer(|| Some(buffer));
+        Ok(Some(taken))
+    }
+
+    async fn next_chunk(&mut self) -> Result<Option<(BufferOf<S>, u64)>> {
+        let limit = SCRATCH_BYTES.min(self.end.saturating_sub(self.position()));
+        let chunk = if limit == 0 { Ok(None) } else { self.reading.chunk(limit).await };
+        let length = chunk.map_err(|e| self.file.blame(e))?.map_or(0, |chunk| chunk.length);
+        let Some(buffer) = self.reading.take_chunk().filter(|_| length > 0) else {
+            self.compare_at_end(true)?;
+            return Ok(None);
+        };
+        self.update(&buffer, 0..length)?;
+        self.compare_at_end(false)?;
+        Ok(Some((buffer, length)))
+    }
+
+    fn update(&mut self, buffer: &BufferOf<S>, range: Range<u64>) -> Result<()> {
+        let Some((hasher, _)) = &mut self.hasher else { return Ok(()) };
+        buffer.inspect(range, &mut |bytes| {
+            hasher.update(bytes);
+            Ok(())
+        })
+    }
+
+    /// Compares the digest once the last byte was read. `is_end` says so for a file of unknown length.
+    fn compare_at_end(&mut self, is_end: bool) -> Result<()> {
+        if !is_end && self.position() < self.end {
+            return Ok(());
+        }
+        let Some((hasher, stated)) = self.hasher.take() else { return Ok(()) };
+        let range = 0..self.position();
+        let wrong = |mut error: Error| {
+            error.what = format!("{}, says `digest`", error.what);
+            self.file.blame(error.at(range))
+        };
+        self.verified = Some(digest::compare(hasher.finish(), stated).map_err(wrong)?);
+        self.file.confirm_whole(&stated);
+        Ok(())
+    }
+}
+
+impl<S: Source> std::fmt::Debug for FileReader<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileReader").field("position", &self.position()).field("end", &self.end).finish_non_exhaustive()
+    }
+}

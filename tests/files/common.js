@@ -1,0 +1,75 @@
+// A file on a server that is implemented in the page, and expectations. Each exported test of the other modules
+// resolves to an array with a message for each failed expectation.
+
+export const { LoadError, clearCache, openFile } = await import("/pkg/weightstream.js");
+export const { createFetch } = await import("/pkg/weightstream.fetch.js");
+
+export const RETRY = { attempts: 3, baseDelay: 1, stallTimeout: 2000 };
+
+// Collects a message for each failed expectation.
+export class Failures extends Array {
+  same(what, found, wanted) {
+    const [a, b] = [JSON.stringify(found), JSON.stringify(wanted)];
+    if (a !== b) this.push(`${what}: ${a}, not ${b}`);
+  }
+
+  async rejects(what, promise, ...wanted) {
+    const found = await Promise.race([
+      Promise.resolve(promise).then(() => "no error", (error) => `${error?.code ?? error?.name}: ${error?.message}`),
+      new Promise((resolve) => setTimeout(resolve, 10_000, "still pending")),
+    ]);
+    if (!wanted.every((part) => found.includes(part))) this.push(`${what}: ${found}, not ${wanted.join(" and ")}`);
+  }
+}
+
+// Bytes that differ everywhere.
+export function content(length) {
+  const bytes = new Uint8Array(length);
+  for (let at = 0; at < length; at++) bytes[at] = (at * 31 + (at >> 8) * 17) & 0xff;
+  return bytes;
+}
+
+export const hex = async (bytes) =>
+  Array.from(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)), (byte) => byte.toString(16).padStart(2, "0"))
+    .join("");
+
+// A server as a `fetch`. It records the requested ranges and the number of bytes that were read of each response.
+// `script` returns how to respond to a request: with a `status`, in chunks of unknown length, cut after some bytes.
+export function serverOf(bytes, script = () => ({})) {
+  const requests = [];
+  const fetch = async (url, { headers, signal } = {}) => {
+    const { cutAfter = Infinity, status, isChunked = false, delay = 0, type = "application/test" } =
+      script(requests.length, url);
+    const match = isChunked ? null : /bytes=(\d+)-(\d+)/.exec(new Headers(headers).get("Range"));
+    const [start, end] = match ? [Number(match[1]), Math.min(Number(match[2]) + 1, bytes.length)] : [0, bytes.length];
+    const request = { start, end, sent: 0, isAborted: false };
+    requests.push(request);
+    if (status) return new Response(`status ${status}`, { status });
+    let at = start;
+    const body = new ReadableStream({
+      async pull(controller) {
+        await new Promise((resolve) => setTimeout(resolve, delay));
+        if (signal?.aborted) return;
+        if (at >= end) return controller.close();
+        if (at - start >= cutAfter) return controller.error(new TypeError("network error"));
+        const next = Math.min(at + 65_536, end, start + cutAfter);
+        controller.enqueue(bytes.slice(at, next));
+        request.sent += next - at;
+        at = next;
+      },
+    }, { highWaterMark: 0 });
+    signal?.addEventListener("abort", () => (request.isAborted = true));
+    return new Response(body, {
+      status: match ? 206 : 200,
+      headers: {
+        "Content-Type": type,
+        ETag: '"v1"',
+        ...(match && { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}` }),
+        ...(!isChunked && { "Content-Length": String(end - start) }),
+      },
+    });
+  };
+  return { fetch, requests, sent: () => requests.reduce((sum, { sent }) => sum + sent, 0) };
+}
+
+export const collect = async (stream) => new Uint8Array(await new Response(stream).arrayBuffer());

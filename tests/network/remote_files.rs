@@ -1,0 +1,98 @@
+//! Files of any format over HTTP.
+
+use super::server::{Reply, Server, answer, whole};
+use super::{options, run};
+use std::rc::Rc;
+use weightstream::error::{ErrorKind, Result};
+use weightstream::index::Digest;
+use weightstream::loader::RemoteFile;
+use weightstream::source::http::HttpSource;
+
+fn content() -> Vec<u8> {
+    (0..1_000_000u32).map(|at| (at.wrapping_mul(31) >> 3) as u8).collect()
+}
+
+async fn open(server: &Server, digest: Option<Digest>) -> Result<RemoteFile<HttpSource>> {
+    RemoteFile::open(HttpSource::new(&server.url("/file"), &[])?, options().retry, digest).await
+}
+
+/// Reads the range in chunks.
+async fn read(file: &RemoteFile<HttpSource>, start: u64, end: u64) -> Result<Vec<u8>> {
+    let (mut reader, mut bytes) = (file.read(start..end), Vec::new());
+    while let Some(chunk) = reader.chunk(|buffer, length| buffer[..length as usize].to_vec()).await? {
+        bytes.extend(chunk);
+    }
+    Ok(bytes)
+}
+
+#[test]
+fn reads_ranges_and_whole_files() {
+    let server = Server::new(|request| answer(&content(), request));
+    run(async {
+        let file = open(&server, None).await.unwrap();
+        assert_eq!(file.byte_length(), Some(1_000_000));
+        assert_eq!(read(&file, 100_000, 100_010).await.unwrap(), content()[100_000..100_010]);
+        assert_eq!(read(&file, 0, u64::MAX).await.unwrap(), content());
+        assert_eq!(read(&file, 2_000_000, u64::MAX).await.unwrap(), b"");
+        let mut buffer = vec![0; 500_000];
+        let mut reader = file.read(600_000..u64::MAX);
+        let mut arrived = 0;
+        let count =
+            reader.fill(&mut buffer, 0..500_000, &mut |range| arrived += range.end - range.start).await.unwrap();
+        assert_eq!((count, arrived), (400_000, 400_000));
+        assert_eq!(buffer[..400_000], content()[600_000..]);
+    });
+}
+
+#[test]
+fn reads_a_file_of_unknown_length() {
+    let server = Server::new(|_| whole(&content()).chunked());
+    run(async {
+        let file = open(&server, None).await.unwrap();
+        assert_eq!(file.byte_length(), None);
+        assert_eq!(read(&file, 0, u64::MAX).await.unwrap(), content());
+    });
+}
+
+#[test]
+fn resumes_a_broken_download() {
+    let server = Server::new(|request| {
+        let reply = answer(&content(), request);
+        if request.number < 4 { reply.cut_after(200_000) } else { reply }
+    });
+    let bytes = run(async { read(&open(&server, None).await?, 0, u64::MAX).await });
+    assert_eq!(bytes.unwrap(), content());
+}
+
+#[test]
+fn opens_an_empty_file() {
+    for is_range in [true, false] {
+        let server = Server::new(move |_| if is_range { Reply::new(416, b"") } else { Reply::new(200, b"") });
+        let bytes = run(async { read(&open(&server, None).await?, 0, u64::MAX).await });
+        assert_eq!(bytes.unwrap(), b"");
+    }
+}
+
+#[test]
+fn refuses_a_file_with_another_digest_before_its_last_bytes() {
+    for is_chunked in [false, true] {
+        let server = Server::new(move |request| match is_chunked {
+            true => whole(&content()).chunked(),
+            false => answer(&content(), request),
+        });
+        run(async {
+            let file = Rc::new(open(&server, Some(Digest::Crc32(7))).await.unwrap());
+            assert_eq!(read(&file, 10, 20).await.unwrap(), content()[10..20]);
+            let (mut reader, mut delivered) = (file.read(0..u64::MAX), 0);
+            let error = loop {
+                match reader.chunk(|_, length| length).await {
+                    Ok(Some(length)) => delivered += length,
+                    Ok(None) => panic!("the file was accepted"),
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.kind, ErrorKind::Checksum, "{error}");
+            assert!(delivered < 1_000_000, "{delivered}");
+        });
+    }
+}

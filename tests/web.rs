@@ -188,9 +188,9 @@ async fn headers_and_credentials_are_not_sent_to_absolute_urls_of_a_manifest() {
     client.credentials = Some(web_sys::RequestCredentials::Include);
     client.origin = "https://models.test".to_owned();
     let source = WebSource::new(&URL.into(), client).unwrap();
-    let same_origin = source.elsewhere("https://models.test/other/part.aero", "").unwrap();
+    let same_origin = source.part_at_url("https://models.test/other/part.aero", "").unwrap();
     let beside_it = same_origin.part("beside.aero").unwrap();
-    let other_origin = source.elsewhere("https://other.test/part.aero", "").unwrap();
+    let other_origin = source.part_at_url("https://other.test/part.aero", "").unwrap();
     for source in [&source, &source.part("b.apr").unwrap(), &same_origin, &beside_it, &other_origin] {
         source.read(0..4).await.unwrap();
     }

@@ -1,5 +1,5 @@
-//! Malicious files in a real browser: the WebAssembly memory, which never shrinks, stays below 64 MiB for all of them
-//! together. `tests/hostile` has more of them, for the native build.
+//! Malicious files in a real browser. The WebAssembly memory, which never shrinks, stays below 64 MiB after all tests.
+//! `tests/hostile` tests more files in the native build.
 
 #![cfg(target_arch = "wasm32")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
@@ -38,15 +38,15 @@ async fn assert_rejected(what: &str, kind: ErrorKind, source: &JsValue) {
     assert_eq!(error.kind, kind, "{what}: {error}");
     let memory: WebAssembly::Memory = wasm_bindgen::memory().unchecked_into();
     let bytes = memory.buffer().unchecked_into::<ArrayBuffer>().byte_length();
-    console_log!("{what}: {error}; wasm has {} MiB", bytes >> 20);
-    assert!(bytes < MAX_WASM_BYTES, "{what}: wasm has {bytes} bytes");
+    console_log!("{what}: {error}; the WebAssembly memory has {} MiB", bytes >> 20);
+    assert!(bytes < MAX_WASM_BYTES, "{what}: the WebAssembly memory has {bytes} bytes");
 }
 
 fn buffer(file: &[u8]) -> JsValue {
     Uint8Array::from(file).buffer().into()
 }
 
-/// A Blob of a text with a repeated middle part. The whole text is never in the WebAssembly memory.
+/// A Blob of a string with a repeated middle part. The WebAssembly memory never contains the whole string.
 fn blob(before: &str, repeated: &str, count: i32, after: &str) -> JsValue {
     let parts = Array::of3(&before.into(), &JsString::from(repeated).repeat(count).into(), &after.into());
     web_sys::Blob::new_with_str_sequence(&parts).unwrap().into()
@@ -56,7 +56,7 @@ fn blob(before: &str, repeated: &str, count: i32, after: &str) -> JsValue {
 async fn small_files_with_a_large_decoded_size_use_little_memory() {
     let count = ((128 * BLOCK_BYTES) as u32).to_be_bytes();
     let zeros = frame(&[b"\x81\xa1a\xdd", &count[..]].concat(), 0, 128, b"");
-    let metadata = Chunk::packed(b"MMSG", zeros, 8 + 128 * BLOCK_BYTES);
+    let metadata = Chunk::compressed(b"MMSG", zeros, 8 + 128 * BLOCK_BYTES);
     let index = Chunk::raw(b"TIDX", b"\x81\xa7tensors\x90".to_vec());
     assert_rejected("zeros in AERO", ErrorKind::Limit, &buffer(&aero(NAMES, &[metadata, index]))).await;
 
@@ -78,8 +78,8 @@ async fn entries_that_share_a_name_use_little_memory() {
 }
 
 #[wasm_bindgen_test]
-async fn manifests_of_many_values_use_little_memory() {
-    for (what, repeated, last) in [("zeros", "0,", "0"), ("empty arrays", "[],", "[]"), ("texts", "\"a\",", "\"\"")] {
+async fn manifests_with_many_values_use_little_memory() {
+    for (what, repeated, last) in [("zeros", "0,", "0"), ("empty arrays", "[],", "[]"), ("strings", "\"a\",", "\"\"")] {
         let count = (10 << 20) / repeated.len() as i32;
         let manifest = blob(r#"{"shards":[],"a":["#, repeated, count, &format!("{last}]}}"));
         assert_rejected(&format!("a manifest of {what}"), ErrorKind::Limit, &manifest).await;

@@ -35,6 +35,9 @@ const SEVERAL_FILES: [&[&str]; 4] = [
     ],
 ];
 
+/// Runs one test of a module. Returns its failures as JSON.
+const RUN_TEST: &str = include_str!("run_test.js");
+
 /// Limits WebAssembly memory to 30 MiB, so that an index of a few MiB crashes the module.
 const LOW_MEMORY_FLAG: &str = "--js-flags=--wasm-max-mem-pages=480";
 
@@ -73,12 +76,7 @@ fn numbered(path: &str) -> Vec<String> {
 fn run_test(browser: &mut Chromium, url: &str, module: &str, test: &str, argument: &Value) -> Result<()> {
     let mut page = browser.new_page()?;
     page.open(&format!("{url}/tests/index.html"))?;
-    let call = format!(
-        "(async () => {{
-            const {{ {test} }} = await import('/tests/{module}.js');
-            return JSON.stringify(await {test}({argument}).catch((error) => [error.stack]));
-        }})()"
-    );
+    let call = format!("({RUN_TEST})('/tests/{module}.js', '{test}', {argument})");
     let result = page.evaluate(&call).with_context(|| format!("{module}: {test}"))?;
     let failures: Vec<String> = serde_json::from_str(result.as_str().context("the page returned no text")?)?;
     ensure!(failures.is_empty(), "{module}: {test}:\n  {}", failures.join("\n  "));

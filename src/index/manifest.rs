@@ -27,7 +27,7 @@ pub struct Manifest {
     pub catalog: Option<Catalog>,
 }
 
-/// The file of a model that lists the tensors of the other files ([`Index::elsewhere`]). It identifies the files by
+/// The file of a model that lists the tensors of the other files ([`Index::other_shards`]). It identifies the files by
 /// shard numbers that the manifest defines.
 #[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Catalog {
 
 impl Manifest {
     /// The names of tensors and the indices of their parts, as stated by the manifest and its catalog. `listed` is
-    /// [`Index::elsewhere`] of the catalog.
+    /// [`Index::other_shards`] of the catalog.
     ///
     /// # Errors
     /// The errors of [`Catalog::part_of`].
@@ -103,7 +103,7 @@ pub(crate) fn check_part_count(count: u64) -> Result<()> {
 /// `FORMAT` if another part lists tensors that it does not contain.
 pub(crate) fn check_catalog(index: &Index, manifest: Option<&Manifest>, part: usize) -> Result<()> {
     let catalog = manifest.and_then(|manifest| manifest.catalog.as_ref());
-    if index.elsewhere.is_empty() || catalog.is_some_and(|catalog| catalog.part == part) {
+    if index.other_shards.is_empty() || catalog.is_some_and(|catalog| catalog.part == part) {
         return Ok(());
     }
     Err(malformed("the file lists tensors that it does not contain, and the manifest does not name it as the index"))

@@ -42,7 +42,7 @@ pub struct Index {
     pub warnings: Vec<String>,
     /// Tensors that this file lists although other files contain them, with the shard number of that file. See
     /// [`Catalog`].
-    pub elsewhere: HashMap<String, u64>,
+    pub other_shards: HashMap<String, u64>,
 }
 
 impl Index {

@@ -103,7 +103,7 @@ mod tests {
             long_arrays: Vec::new(),
             tensors,
             warnings,
-            elsewhere: HashMap::new(),
+            other_shards: HashMap::new(),
         }
     }
 

@@ -255,7 +255,7 @@ impl<S: Source> Loader<S> {
         let tensors: Vec<_> = opened.iter().flat_map(|open| open.tensors.iter().cloned()).collect();
         if let Some(manifest) = &self.manifest {
             let catalog = manifest.catalog.as_ref().and_then(|catalog| opened.get(catalog.part));
-            for stated in manifest.stated_parts(catalog.map(|open| &open.index.elsewhere)) {
+            for stated in manifest.stated_parts(catalog.map(|open| &open.index.other_shards)) {
                 let (name, part) = stated?;
                 if opened.get(part).is_none_or(|open| open.find(name).is_none()) {
                     let what = "the manifest says that it is in this file, but it is not";

@@ -51,7 +51,7 @@ impl<S: Source> Loader<S> {
             (Some(part), _) => Ok(Some(*part)),
             (None, Some(catalog)) => {
                 let open = self.open_shard(catalog.part).await?;
-                open.index.elsewhere.get(name).map(|shard| catalog.part_of(name, *shard)).transpose()
+                open.index.other_shards.get(name).map(|shard| catalog.part_of(name, *shard)).transpose()
             }
             (None, None) => Ok(None),
         }

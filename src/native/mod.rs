@@ -207,7 +207,7 @@ impl Reader {
         let mut manifest_path = None;
         let (mut manifest, mut files) = match first.unpack()? {
             (first, Parsed::File(mut index)) => {
-                if !index.elsewhere.is_empty() {
+                if !index.other_shards.is_empty() {
                     let warning = "the tensors that it lists are in other files: open the manifest of the model";
                     index.warnings.push(warning.to_owned());
                 }
@@ -263,7 +263,7 @@ impl Reader {
         self.cached = self.tensors.iter().map(slots).collect();
         let Some(manifest) = manifest else { return Ok(()) };
         let catalog = manifest.catalog.as_ref().and_then(|catalog| self.files.get(catalog.part));
-        for stated in manifest.stated_parts(catalog.map(|file| &file.index.elsewhere)) {
+        for stated in manifest.stated_parts(catalog.map(|file| &file.index.other_shards)) {
             let (name, part) = stated?;
             let file = self.files.get(part).map_or(self.name.as_str(), |file| &file.bytes.name);
             if self.find(name).ok().map(|(_, tensor)| tensor.shard) != Some(part) {

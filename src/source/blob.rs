@@ -81,7 +81,7 @@ impl BlobSource {
 
     /// The file that the manifest references by `url`: the file at `path` relative to this one, or else with the file
     /// name of the URL.
-    pub(super) fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
+    pub(super) fn part_at_url(&self, url: &str, path: &str) -> Result<Self> {
         self.part(if path.is_empty() { files::name_in(url) } else { path })
     }
 }

@@ -126,9 +126,10 @@ impl FetchSource {
         }
     }
 
-    /// Implements [`Source::elsewhere`](super::Source::elsewhere). The request carries neither headers nor credentials,
-    /// not even to the caller's origin: the author of a manifest must not be able to send authenticated requests.
-    pub(crate) fn elsewhere(&self, url: &str) -> Self {
+    /// Implements [`Source::part_at_url`](super::Source::part_at_url). The request carries neither headers nor
+    /// credentials, not even to the caller's origin: the author of a manifest must not be able to send authenticated
+    /// requests.
+    pub(crate) fn part_at_url(&self, url: &str) -> Self {
         let (client, failures, history) = (Rc::clone(&self.client), no_failures(), Rc::default());
         FetchSource { url: url.to_owned(), client, is_from_manifest: true, failures, history }
     }

@@ -167,7 +167,7 @@ impl Source for HttpSource {
         }
     }
 
-    fn elsewhere(&self, url: &str, _: &str) -> Result<Self> {
+    fn part_at_url(&self, url: &str, _: &str) -> Result<Self> {
         let url = parse_url(url)?;
         self.check_origin(&url)?; // reports the error when the model is opened
         Ok(HttpSource { url, is_from_manifest: true, history: Rc::default(), ..self.clone() })

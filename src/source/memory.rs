@@ -70,7 +70,7 @@ impl Source for MemorySource {
         }
     }
 
-    fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
+    fn part_at_url(&self, url: &str, path: &str) -> Result<Self> {
         self.part(url).or_else(|_| self.part(path))
     }
 

@@ -65,7 +65,7 @@ pub trait Source: Sized + 'static {
     ///
     /// # Errors
     /// Those of [`Source::part`].
-    fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
+    fn part_at_url(&self, url: &str, path: &str) -> Result<Self> {
         self.part(path).map_err(|mut error| {
             error.what =
                 format!("{}; its manifest entry {url} is used only if the model is opened from a URL", error.what);

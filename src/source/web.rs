@@ -156,12 +156,12 @@ impl Source for WebSource {
         }
     }
 
-    fn elsewhere(&self, url: &str, path: &str) -> Result<Self> {
+    fn part_at_url(&self, url: &str, path: &str) -> Result<Self> {
         match &self.0 {
-            Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.elsewhere(url)))),
+            Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.part_at_url(url)))),
             #[cfg(feature = "js")]
-            Origin::Cached(source) => Ok(WebSource(Origin::Cached(source.with(source.source().elsewhere(url))?))),
-            Origin::Blob(source) => Ok(WebSource(Origin::Blob(source.elsewhere(url, path)?))),
+            Origin::Cached(source) => Ok(WebSource(Origin::Cached(source.with(source.source().part_at_url(url))?))),
+            Origin::Blob(source) => Ok(WebSource(Origin::Blob(source.part_at_url(url, path)?))),
             Origin::Bytes(_) => self.part(path),
         }
     }

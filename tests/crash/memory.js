@@ -1,4 +1,4 @@
-// Buffers and bodies that change while they are used: the error names them, and the module does not crash.
+// Buffers and bodies that change during use. Each error names the buffer or the body, and the module does not crash.
 import { Faults, MODEL, open, outcome, pause, safetensors, slowFetch } from "./common.js";
 
 const SIZE = 1 << 20;
@@ -10,35 +10,37 @@ export async function into() {
   for (const inWorker of [false, true]) {
     const fetch = inWorker ? undefined : slowFetch(file, 5);
     const loader = await open(inWorker ? new Blob([file]) : "/slow", { inWorker, ...(fetch && { fetch }) });
-    const load = (given) => outcome(loader.loadTensor("t0..", { into: given }));
+    const load = (into) => outcome(loader.loadTensor("t0..", { into }));
 
-    const gone = new ArrayBuffer(SIZE);
-    const view = new Uint8Array(gone);
-    detach(gone);
-    for (const given of [gone, view]) faults.expect(
-      "detached before", await load(given), "INVALID_ARGUMENT", "`into` is detached",
+    const detached = new ArrayBuffer(SIZE);
+    const view = new Uint8Array(detached);
+    detach(detached);
+    for (const target of [detached, view]) faults.expect(
+      "detached before the load", await load(target), "INVALID_ARGUMENT", "`into` is detached",
     );
 
-    const going = new ArrayBuffer(SIZE);
-    const loading = load(going);
+    const buffer = new ArrayBuffer(SIZE);
+    const loading = load(buffer);
     if (!inWorker) await pause(30);
-    detach(going);
-    faults.expect(`detached during, inWorker: ${inWorker}`, await loading, "INVALID_ARGUMENT", "`into` was detached");
+    detach(buffer);
+    faults.expect(
+      `detached while loading, inWorker: ${inWorker}`, await loading, "INVALID_ARGUMENT", "`into` was detached",
+    );
 
     const shrinking = new ArrayBuffer(SIZE, { maxByteLength: SIZE });
     const shrunk = load(shrinking);
     if (!inWorker) await pause(30);
     shrinking.resize(SIZE / 2);
     faults.expect(
-      `shrunk during, inWorker: ${inWorker}`, await shrunk, "INVALID_ARGUMENT", "`into` was detached or shrunk",
+      `shrunk while loading, inWorker: ${inWorker}`, await shrunk, "INVALID_ARGUMENT", "`into` was detached or shrunk",
     );
 
     const growing = new ArrayBuffer(SIZE, { maxByteLength: 2 * SIZE });
     const grown = load(growing);
     growing.resize(2 * SIZE);
-    faults.expect(`grown during, inWorker: ${inWorker}`, await grown, "done");
+    faults.expect(`grown while loading, inWorker: ${inWorker}`, await grown, "done");
 
-    faults.expect("the next one", await load(new ArrayBuffer(SIZE)), "done");
+    faults.expect("the next load", await load(new ArrayBuffer(SIZE)), "done");
     loader.close();
   }
   return faults;
@@ -46,17 +48,18 @@ export async function into() {
 
 export async function bodies() {
   const faults = new Faults();
-  const spoil = (spoiled) => async (...request) => spoiled(await fetch(...request));
-  const read = spoil(async (response) => (await response.arrayBuffer(), response));
-  const locked = spoil((response) => (response.body.getReader(), response));
-  faults.expect("read", await outcome(open(MODEL, { fetch: read })), "INVALID_ARGUMENT", "`fetch`", "already read");
-  faults.expect("locked", await outcome(open(MODEL, { fetch: locked })), "INVALID_ARGUMENT", "`fetch`", "locked");
-  faults.expect("nothing", await outcome(open(MODEL, { fetch: async () => undefined })), "INVALID_ARGUMENT", "`fetch`");
+  const fetchThen = (change) => async (...request) => change(await fetch(...request));
+  const read = fetchThen(async (response) => (await response.arrayBuffer(), response));
+  const locked = fetchThen((response) => (response.body.getReader(), response));
+  const openWith = (replacement) => outcome(open(MODEL, { fetch: replacement }));
+  faults.expect("a body that was read", await openWith(read), "INVALID_ARGUMENT", "`fetch`", "already read");
+  faults.expect("a locked body", await openWith(locked), "INVALID_ARGUMENT", "`fetch`", "locked");
+  faults.expect("no response", await openWith(async () => undefined), "INVALID_ARGUMENT", "`fetch`");
 
-  // A chunk that its owner detaches after half of it has been read.
-  const slices = slowFetch(file);
+  // A stream that detaches the buffer of a chunk after it enqueued the chunk.
+  const fetchSlice = slowFetch(file);
   const detaching = async (url, init) => {
-    const response = await slices(url, init);
+    const response = await fetchSlice(url, init);
     const whole = new Uint8Array(await response.arrayBuffer());
     const body = new ReadableStream({
       async start(controller) {
@@ -80,26 +83,26 @@ export async function bodies() {
   } };
   faults.expect("a detached slice", await outcome(open(source)), "TRUNCATED", "byte source");
   const throwing = { get byteLength() { throw new Error("no length"); }, slice() {} };
-  faults.expect("a length that throws", await outcome(open(throwing)), /^[A-Z_]+: /);
-  const gone = file.slice().buffer;
-  detach(gone);
-  faults.expect("a detached source", await outcome(open(gone)), "INVALID_ARGUMENT", "`source` is detached");
-  faults.expect("the next one", await outcome(open(MODEL)), "done");
+  faults.expect("a `byteLength` that throws", await outcome(open(throwing)), /^[A-Z_]+: /);
+  const detached = file.slice().buffer;
+  detach(detached);
+  faults.expect("a detached source", await outcome(open(detached)), "INVALID_ARGUMENT", "`source` is detached");
+  faults.expect("the next open", await outcome(open(MODEL)), "done");
   return faults;
 }
 
 export async function caches() {
   const faults = new Faults();
-  const kept = new Map();
+  const stored = new Map();
   const cache = {
     get: (key) => {
-      const value = kept.get(key)?.slice();
+      const value = stored.get(key)?.slice();
       if (value) detach(value.buffer);
       return value;
     },
-    set: (key, bytes) => void kept.set(key, bytes),
-    delete: (key) => void kept.delete(key),
-    keys: () => kept.keys(),
+    set: (key, bytes) => void stored.set(key, bytes),
+    delete: (key) => void stored.delete(key),
+    keys: () => stored.keys(),
   };
   for (let turn = 0; turn < 2; turn++) {
     const load = async () => {
@@ -107,22 +110,22 @@ export async function caches() {
       for await (const { name } of loader.tensors()) void name;
       loader.close();
     };
-    faults.expect(`turn ${turn}`, await outcome(load()), "done");
+    faults.expect(`load ${turn}`, await outcome(load()), "done");
     await pause(200);
   }
   return faults;
 }
 
-// A buffer that is detached while bytes from the cache are written to it.
+// Detaches the buffer of `into` while cached bytes are written to it.
 export async function cachedInto() {
   const faults = new Faults();
-  const kept = new Map();
-  let beforeAnswer = () => {};
+  const stored = new Map();
+  let beforeGet = () => {};
   const cache = {
-    get: async (key) => (await pause(0), beforeAnswer(), kept.get(key)),
-    set: (key, bytes) => void kept.set(key, bytes),
-    delete: (key) => void kept.delete(key),
-    keys: () => kept.keys(),
+    get: async (key) => (await pause(0), beforeGet(), stored.get(key)),
+    set: (key, bytes) => void stored.set(key, bytes),
+    delete: (key) => void stored.delete(key),
+    keys: () => stored.keys(),
   };
   const fetch = slowFetch(file);
   const first = await open("/cached", { cache, fetch });
@@ -134,18 +137,18 @@ export async function cachedInto() {
     const loader = await open("/cached", { cache, fetch });
     const into = new ArrayBuffer(SIZE);
     let gets = 0;
-    beforeAnswer = () => {
+    beforeGet = () => {
       if (gets++ === turn) detach(into);
     };
-    const found = await outcome(loader.loadTensor("t0..", { into }));
-    beforeAnswer = () => {};
-    if (found !== "done") {
+    const result = await outcome(loader.loadTensor("t0..", { into }));
+    beforeGet = () => {};
+    if (result !== "done") {
       detached++;
-      faults.expect(`detached at read ${turn}`, found, "INVALID_ARGUMENT", "`into` was detached");
+      faults.expect(`detached at read ${turn}`, result, "INVALID_ARGUMENT", "`into` was detached");
     }
-    faults.expect("the next one", await outcome(loader.loadTensor("t1..")), "done");
+    faults.expect("the next load", await outcome(loader.loadTensor("t1..")), "done");
     loader.close();
   }
-  if (detached === 0) faults.push("no load met memory that was detached");
+  if (detached === 0) faults.push("no load found a detached buffer");
   return faults;
 }

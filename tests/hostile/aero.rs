@@ -1,16 +1,16 @@
-//! AERO: compressed metadata and indexes, and entries that share what they name.
+//! AERO: compressed metadata and indexes, and entries that refer to the same bytes.
 
 use super::alone;
-use super::ceiling::{accepted, read, refused};
+use super::ceiling::{assert_accepted, assert_rejected, read};
 use super::generated::{BLOCK_BYTES, Chunk, NAMES, aero as file, frame};
 use super::zstd::compress;
 use serde_json::json;
 use weightstream::error::ErrorKind;
 use weightstream::native::Reader;
 
-/// A chunk, compressed as tools do it.
+/// A chunk that is compressed with the reference library.
 fn compressed(kind: &'static [u8; 4], content: &[u8]) -> Chunk {
-    Chunk::packed(kind, compress(content), content.len())
+    Chunk::compressed(kind, compress(content), content.len())
 }
 
 fn index(tensors: serde_json::Value) -> Vec<u8> {
@@ -26,32 +26,32 @@ fn entry(name: &str) -> serde_json::Value {
 }
 
 #[test]
-fn metadata_that_decode_to_many_values_are_refused() {
+fn compressed_metadata_with_many_values_is_rejected() {
     let _alone = alone();
-    // 23 kB of `[0,0,…]`, as JSON and as MessagePack.
+    // Repeated values in JSON that compress to less than 23 kB.
     for (item, last) in [("0,", "0"), ("[],", "[]"), (r#"{"":0},"#, "0"), (r#""a","#, "0")] {
         for bytes in [12 << 20, 96 << 20] {
             let json = format!(r#"{{"a":[{}{last}]}}"#, item.repeat(bytes / item.len()));
             let json = compressed(b"MJSN", json.as_bytes());
             assert!(json.stored.len() < 23_000, "{}", json.stored.len());
-            refused(&format!("{item} in JSON"), ErrorKind::Limit, file(NAMES, &[json, empty_index()]));
+            assert_rejected(&format!("{item} in JSON"), ErrorKind::Limit, file(NAMES, &[json, empty_index()]));
         }
     }
 
-    let packed = |before: &[u8], byte, blocks: usize| {
+    let msgpack = |before: &[u8], byte, blocks: usize| {
         let stored = frame(before, byte, blocks, b"");
-        Chunk::packed(b"MMSG", stored, before.len() + blocks * BLOCK_BYTES)
+        Chunk::compressed(b"MMSG", stored, before.len() + blocks * BLOCK_BYTES)
     };
     let count = |blocks: usize| ((blocks * BLOCK_BYTES) as u32).to_be_bytes();
     let array = |blocks| [b"\x81\xa1a\xdd", &count(blocks)[..]].concat();
     let cases = [
-        ("zeros in MessagePack", packed(&array(128), 0, 128)),
-        ("more zeros", packed(&array(2000), 0, 2000)),
-        ("many zeros", packed(&array(100), 0, 100)),
-        ("empty maps", packed(&array(5), 0x80, 5)),
-        ("arrays in arrays", packed(b"\x81\xa1a", 0x91, 100)),
-        ("one text", packed(&[b"\x81\xa1a\xdb", &count(600)[..]].concat(), b'x', 600)),
-        ("bytes", packed(&[b"\x81\xa1a\xc6", &count(500)[..]].concat(), 1, 500)),
+        ("zeros in MessagePack", msgpack(&array(128), 0, 128)),
+        ("more zeros", msgpack(&array(2000), 0, 2000)),
+        ("many zeros", msgpack(&array(100), 0, 100)),
+        ("empty maps", msgpack(&array(5), 0x80, 5)),
+        ("nested arrays", msgpack(b"\x81\xa1a", 0x91, 100)),
+        ("a string", msgpack(&[b"\x81\xa1a\xdb", &count(600)[..]].concat(), b'x', 600)),
+        ("binary data", msgpack(&[b"\x81\xa1a\xc6", &count(500)[..]].concat(), 1, 500)),
     ];
     for (what, chunk) in cases {
         let (outcome, _) = read(what, file(NAMES, &[chunk, empty_index()]));
@@ -60,31 +60,31 @@ fn metadata_that_decode_to_many_values_are_refused() {
 }
 
 #[test]
-fn an_index_that_decodes_to_many_tensors_is_refused() {
+fn compressed_indexes_with_many_tensors_are_rejected() {
     let _alone = alone();
-    let entries = |count: usize, of: &dyn Fn(usize) -> serde_json::Value| {
-        let tensors: Vec<_> = (0..count).map(of).collect();
+    let entries = |count: usize, entry_at: &dyn Fn(usize) -> serde_json::Value| {
+        let tensors: Vec<_> = (0..count).map(entry_at).collect();
         compressed(b"TIDX", &index(tensors.into()))
     };
     let shard = || Chunk::raw(b"WTSH", Vec::new());
     let many = entries(300_000, &|at| entry(&format!("{at:x}")));
-    refused("an index of 300,000", ErrorKind::Limit, file(NAMES, &[many, shard()]));
+    assert_rejected("an index of 300,000 tensors", ErrorKind::Limit, file(NAMES, &[many, shard()]));
     let names = entries(500, &|at| entry(&format!("{at}{}", "x".repeat(300_000))));
-    refused("an index of long names", ErrorKind::Limit, file(NAMES, &[names, shard()]));
-    let zeros = Chunk::packed(b"TIDX", frame(b"\x81\xa1a\xdd\x04\0\0\0", 0, 512, b""), 8 + 512 * BLOCK_BYTES);
-    refused("zeros in the index", ErrorKind::Limit, file(NAMES, &[zeros]));
+    assert_rejected("an index of long names", ErrorKind::Limit, file(NAMES, &[names, shard()]));
+    let zeros = Chunk::compressed(b"TIDX", frame(b"\x81\xa1a\xdd\x04\0\0\0", 0, 512, b""), 8 + 512 * BLOCK_BYTES);
+    assert_rejected("zeros in the index", ErrorKind::Limit, file(NAMES, &[zeros]));
 }
 
-/// The most tensors that the budget lets through, each as small as possible. All of them are loaded.
+/// Loads the maximum number of tensors that the memory budget allows, each as small as possible.
 #[test]
-fn all_tensors_of_an_index_just_within_the_budget_stay_below_the_ceiling() {
+fn all_tensors_of_the_largest_accepted_index_load_within_the_limits() {
     let _alone = alone();
     load_largest_index(&|_, entry| entry, &|_| 0);
 }
 
-/// As above, with a byte between two tensors that belongs to none, and that the check of the whole file reads.
+/// As above, with an unused byte between two tensors. The verification of the whole file reads these bytes.
 #[test]
-fn as_many_gaps_as_tensors_stay_below_the_ceiling() {
+fn an_index_with_a_gap_after_each_tensor_loads_within_the_limits() {
     let _alone = alone();
     let with_gap = |at: usize, mut entry: serde_json::Value| {
         entry["shape"] = json!([1]);
@@ -114,16 +114,16 @@ fn load_largest_index(
         let middle = accepted.midpoint(refused);
         *(if is_accepted(middle) { &mut accepted } else { &mut refused }) = middle;
     }
-    let (streamed, mapped) = read(&format!("an index of {accepted}"), file_of(accepted));
+    let (streamed, mapped) = read(&format!("an index of {accepted} tensors"), file_of(accepted));
     assert!(streamed.is_ok() && mapped.is_ok(), "{streamed:?} {mapped:?}");
 }
 
 #[test]
-fn entries_that_share_what_they_name_do_not_copy_it() {
+fn chunks_that_share_a_name_do_not_copy_it_without_limit() {
     let _alone = alone();
     let names = vec![b'x'; 512 << 10];
     let chunks: Vec<_> = (0..6000).map(|_| Chunk { name: (0, 512 << 10), ..Chunk::raw(b"XTRA", Vec::new()) }).collect();
-    refused("6,000 names of 512 KiB", ErrorKind::Limit, file(&names, &chunks));
+    assert_rejected("6,000 names of 512 KiB", ErrorKind::Limit, file(&names, &chunks));
 
     let named = |at: usize, kind| Chunk { name: (at as u32, 1024), ..Chunk::raw(kind, b"{}".to_vec()) };
     let mut chunks: Vec<_> = (0..6000).map(|at| named(at, b"MJSN")).collect();
@@ -136,7 +136,7 @@ fn entries_that_share_what_they_name_do_not_copy_it() {
 }
 
 #[test]
-fn chunks_of_metadata_share_no_bytes_and_no_budget() {
+fn metadata_chunks_share_one_budget_and_must_not_overlap() {
     let _alone = alone();
     let mut shared =
         file(NAMES, &(0..6000).map(|_| Chunk::raw(b"MJSN", Vec::new())).chain([empty_index()]).collect::<Vec<_>>());
@@ -147,16 +147,16 @@ fn chunks_of_metadata_share_no_bytes_and_no_budget() {
         let length = (shared.len() - at) as u64;
         shared[entry..entry + 24].copy_from_slice(&[at as u64, length, length].map(u64::to_le_bytes).concat());
     }
-    refused("6,000 chunks of the same bytes", ErrorKind::Format, shared);
+    assert_rejected("6,000 chunks of the same bytes", ErrorKind::Format, shared);
 
-    let blank = || Chunk::packed(b"MJSN", frame(b"{}", b' ', 100, b""), 2 + 100 * BLOCK_BYTES);
-    let mut chunks: Vec<_> = (0..1000).map(|_| blank()).collect();
+    let white_space = || Chunk::compressed(b"MJSN", frame(b"{}", b' ', 100, b""), 2 + 100 * BLOCK_BYTES);
+    let mut chunks: Vec<_> = (0..1000).map(|_| white_space()).collect();
     chunks.push(empty_index());
-    refused("1,000 chunks of white space", ErrorKind::Limit, file(NAMES, &chunks));
+    assert_rejected("1,000 chunks of white space", ErrorKind::Limit, file(NAMES, &chunks));
 }
 
 #[test]
-fn tensors_that_share_a_descriptor_do_not_copy_it_without_end() {
+fn tensors_that_share_a_descriptor_do_not_copy_it_without_limit() {
     let _alone = alone();
     let descriptor = json!({ "quant_descriptors": [{ "id": 0, "text": "x".repeat(1 << 20) }] });
     let tensors: Vec<_> = (0..6000)
@@ -171,23 +171,23 @@ fn tensors_that_share_a_descriptor_do_not_copy_it_without_end() {
         Chunk::raw(b"TIDX", index(tensors.into())),
         Chunk::raw(b"WTSH", Vec::new()),
     ];
-    refused("6,000 tensors with one descriptor", ErrorKind::Limit, file(NAMES, &chunks));
+    assert_rejected("6,000 tensors with one descriptor", ErrorKind::Limit, file(NAMES, &chunks));
 }
 
 #[test]
-fn real_indexes_and_metadata_are_read_however_well_they_compress() {
+fn realistic_indexes_and_metadata_with_a_high_compression_ratio_are_accepted() {
     let _alone = alone();
     let tensors: Vec<_> =
         (0..100_000).map(|at| entry(&format!("model.layers.{}.self_attn.expert_{at}.weight", at / 100))).collect();
     let chunks = [compressed(b"TIDX", &index(tensors.into())), Chunk::raw(b"WTSH", Vec::new())];
     assert!(chunks[0].stored.len() * 20 < chunks[0].decoded_length.unwrap());
-    accepted("a large index", file(NAMES, &chunks));
+    assert_accepted("a large index", file(NAMES, &chunks));
 
     let vocabulary: Vec<_> = (0..150_000).map(|at| format!("token {at}")).collect();
     let types = vec![1; 150_000];
     let metadata = json!({ "tokenizer": { "tokens": vocabulary, "types": types } });
     let json = compressed(b"MJSN", metadata.to_string().as_bytes());
-    accepted("a vocabulary in JSON", file(NAMES, &[json, empty_index()]));
-    let packed = compressed(b"MMSG", &rmp_serde::to_vec_named(&metadata).unwrap());
-    accepted("a vocabulary in MessagePack", file(NAMES, &[packed, empty_index()]));
+    assert_accepted("a vocabulary in JSON", file(NAMES, &[json, empty_index()]));
+    let msgpack = compressed(b"MMSG", &rmp_serde::to_vec_named(&metadata).unwrap());
+    assert_accepted("a vocabulary in MessagePack", file(NAMES, &[msgpack, empty_index()]));
 }

@@ -1,8 +1,8 @@
-//! Files made to do harm, put together field by field: natively and in a browser they are the same.
+//! Builds malicious files field by field, for the native and the browser tests.
 #![allow(dead_code, reason = "each test that includes this uses a part of it")]
 
-/// A frame with a window of 128 KiB and no stated length: `before`, then `byte` in so many blocks of 128 KiB, then
-/// `after`.
+/// A Zstandard frame with a window of 128 KiB and no content size. It decodes to `before`, then `blocks` blocks of
+/// 128 KiB filled with `byte`, then `after`.
 pub(crate) fn frame(before: &[u8], byte: u8, blocks: usize, after: &[u8]) -> Vec<u8> {
     let mut frame = b"\x28\xb5\x2f\xfd\x00\x38".to_vec();
     let raw = |bytes: &[u8], is_last: bool| [&block(0, bytes.len(), is_last)[..], bytes].concat();
@@ -12,7 +12,7 @@ pub(crate) fn frame(before: &[u8], byte: u8, blocks: usize, after: &[u8]) -> Vec
     frame
 }
 
-/// What a block decodes to.
+/// The decoded size of a block of repeated bytes.
 pub(crate) const BLOCK_BYTES: usize = 128 << 10;
 
 fn block(kind: usize, length: usize, is_last: bool) -> [u8; 3] {
@@ -20,13 +20,13 @@ fn block(kind: usize, length: usize, is_last: bool) -> [u8; 3] {
     [header[0], header[1], header[2]]
 }
 
-/// A chunk with no digest.
+/// An AERO chunk without a digest.
 pub(crate) struct Chunk {
     pub(crate) kind: &'static [u8; 4],
-    /// Where its name lies among the names.
+    /// The offset and the length of its name in the names of the file.
     pub(crate) name: (u32, u32),
     pub(crate) stored: Vec<u8>,
-    /// Where it is compressed.
+    /// `None` if the chunk is not compressed.
     pub(crate) decoded_length: Option<usize>,
 }
 
@@ -35,7 +35,7 @@ impl Chunk {
         Chunk { kind, name: (0, 14), stored, decoded_length: None }
     }
 
-    pub(crate) fn packed(kind: &'static [u8; 4], stored: Vec<u8>, decoded_length: usize) -> Self {
+    pub(crate) fn compressed(kind: &'static [u8; 4], stored: Vec<u8>, decoded_length: usize) -> Self {
         Chunk { decoded_length: Some(decoded_length), ..Chunk::raw(kind, stored) }
     }
 }
@@ -66,17 +66,17 @@ pub(crate) fn aero(names: &[u8], chunks: &[Chunk]) -> Vec<u8> {
     file
 }
 
-/// An APR1 file that is compressed as a whole.
+/// A wrapper of an APR1 file that is compressed as a whole.
 pub(crate) fn wrapper(algorithm: u8, decoded_length: usize, payload: &[u8]) -> Vec<u8> {
     [b"APR2", &[algorithm][..], &(decoded_length as u32).to_le_bytes(), payload].concat()
 }
 
-/// An APR1 file with these metadata, up to where its index begins.
+/// The header of an APR1 file with `metadata_bytes` bytes of metadata.
 pub(crate) fn apr1(metadata_bytes: usize) -> Vec<u8> {
     [b"APR1", &(metadata_bytes as u32).to_le_bytes()[..]].concat()
 }
 
-/// A value behind its head, for counts up to 2^32.
+/// A CBOR head with a 32-bit argument.
 pub(crate) fn head(major: u8, count: usize) -> Vec<u8> {
     [&[major << 5 | 26][..], &(count as u32).to_be_bytes()].concat()
 }
@@ -101,23 +101,23 @@ pub(crate) fn numbers(numbers: &[u64]) -> Vec<u8> {
     [head(4, numbers.len()), numbers.iter().flat_map(|n| number(*n)).collect()].concat()
 }
 
-/// A file of version 1.2 with these blobs, which begin at byte 8.
+/// A zTensor file with `blobs` at byte 8, followed by `manifest`.
 pub(crate) fn ztensor(blobs: &[u8], manifest: &[u8]) -> Vec<u8> {
     let length = (manifest.len() as u64).to_le_bytes();
     [b"ZTEN1000", blobs, manifest, &length, b"ZTEN1000"].concat()
 }
 
-/// A sparse tensor of which every component is compressed, and states no decoded length.
+/// A zTensor file with a sparse tensor. Every component is compressed and states no decoded length.
 pub(crate) fn sparse(format: &str, shape: &[u64], roles: &[&str], blocks: usize) -> Vec<u8> {
     let blob = frame(b"", 0, blocks, b"");
     let mut blobs = vec![0; 56];
     let mut components = Vec::new();
     for role in roles {
-        let at = 8 + blobs.len() as u64;
+        let offset = 8 + blobs.len() as u64;
         let dtype = if *role == "values" { "f32" } else { "u64" };
         let fields = [
             ("dtype", text(dtype)),
-            ("offset", number(at)),
+            ("offset", number(offset)),
             ("length", number(blob.len() as u64)),
             ("encoding", text("zstd")),
         ];

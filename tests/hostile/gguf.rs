@@ -1,7 +1,7 @@
-//! GGUF: arrays of all kinds, pairs and tensors.
+//! GGUF: arrays of all kinds, key-value pairs and tensors.
 
 use super::alone;
-use super::ceiling::{accepted, read, refused};
+use super::ceiling::{assert_accepted, assert_rejected, read};
 use weightstream::error::ErrorKind;
 
 const ARRAY: u32 = 9;
@@ -30,18 +30,18 @@ fn one_array(kind: u32, count: usize, item: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn arrays_take_memory_in_proportion_to_the_head() {
+fn arrays_use_memory_in_proportion_to_the_metadata_size() {
     let _alone = alone();
     let nested = array(0, 1, b"\0");
     let cases = [
         ("bytes", one_array(0, 10 << 20, b"\0")),
-        ("some bytes", one_array(0, 600_000, b"\0")),
+        ("fewer bytes", one_array(0, 600_000, b"\0")),
         ("bools", one_array(7, 4 << 20, b"\x01")),
         ("numbers", one_array(4, 1 << 20, &[0; 4])),
         ("more numbers", one_array(4, 4 << 20, &[0; 4])),
         ("infinities", one_array(6, 1 << 20, &f32::INFINITY.to_le_bytes())),
-        ("empty texts", one_array(8, 1 << 20, &text(""))),
-        ("texts", one_array(8, 700_000, &text("a"))),
+        ("empty strings", one_array(8, 1 << 20, &text(""))),
+        ("strings", one_array(8, 700_000, &text("a"))),
         ("empty arrays", one_array(ARRAY, 700_000, &array(0, 0, b""))),
         ("arrays", one_array(ARRAY, 700_000, &nested)),
         ("arrays of arrays", one_array(ARRAY, 300_000, &array(ARRAY, 1, &nested))),
@@ -49,14 +49,14 @@ fn arrays_take_memory_in_proportion_to_the_head() {
     for (what, file) in cases {
         _ = read(what, file);
     }
-    refused("bytes", ErrorKind::Limit, one_array(0, 10 << 20, b"\0"));
-    let mut deep = Vec::new();
-    (0..1 << 20).for_each(|_| deep.extend([&ARRAY.to_le_bytes()[..], &1u64.to_le_bytes()].concat()));
-    refused("deep arrays", ErrorKind::Format, file(&[("a".to_owned(), ARRAY, deep)], &[]));
+    assert_rejected("bytes", ErrorKind::Limit, one_array(0, 10 << 20, b"\0"));
+    let mut nested = Vec::new();
+    (0..1 << 20).for_each(|_| nested.extend([&ARRAY.to_le_bytes()[..], &1u64.to_le_bytes()].concat()));
+    assert_rejected("deeply nested arrays", ErrorKind::Format, file(&[("a".to_owned(), ARRAY, nested)], &[]));
 }
 
 #[test]
-fn pairs_and_tensors_take_memory_in_proportion_to_the_head() {
+fn pairs_and_tensors_use_memory_in_proportion_to_the_metadata_size() {
     let _alone = alone();
     let pairs: Vec<_> = (0..500_000).map(|at| (format!("{at:x}"), 0, vec![0])).collect();
     _ = read("500,000 pairs", file(&pairs, &[]));
@@ -68,15 +68,15 @@ fn pairs_and_tensors_take_memory_in_proportion_to_the_head() {
 }
 
 #[test]
-fn a_message_quotes_no_more_than_the_beginning() {
+fn error_messages_quote_only_the_beginning_of_values() {
     let _alone = alone();
     for key in ["general.alignment", "split.count"] {
-        refused(key, ErrorKind::Format, file(&[(key.to_owned(), ARRAY, array(0, 100_000, b"\x07"))], &[]));
+        assert_rejected(key, ErrorKind::Format, file(&[(key.to_owned(), ARRAY, array(0, 100_000, b"\x07"))], &[]));
     }
 }
 
 #[test]
-fn real_vocabularies_are_read() {
+fn realistic_vocabularies_are_accepted() {
     let _alone = alone();
     let tokens: Vec<u8> = (0..260_000).flat_map(|at| text(&format!("▁token{at}"))).collect();
     let list = |kind: u32, count: u64, items: &[u8]| [&kind.to_le_bytes()[..], &count.to_le_bytes(), items].concat();
@@ -88,5 +88,5 @@ fn real_vocabularies_are_read() {
         ("tokenizer.ggml.merges".to_owned(), ARRAY, list(8, 280_000, &merges)),
         ("tokenizer.ggml.precompiled_charsmap".to_owned(), ARRAY, array(0, 242_000, b"\x01")),
     ];
-    accepted("a vocabulary", file(&pairs, &[]));
+    assert_accepted("a vocabulary", file(&pairs, &[]));
 }

@@ -1,5 +1,5 @@
-//! Damaged and forged files: whatever their bytes say, nothing panics, memory and time stay in proportion to the file,
-//! and the loader and the native reader accept and refuse the same.
+//! Damaged and malicious files. No file causes a panic, memory and time are bounded in proportion to the file size, and
+//! the loader and the native reader accept the same files.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
@@ -31,7 +31,7 @@ use weightstream::source::memory::MemorySource;
 #[global_allocator]
 static ALLOCATED: PeakAlloc = PeakAlloc;
 
-/// The allocator counts for all threads: one test at a time.
+/// A lock that makes tests run one after another, because the allocator counts the memory of all threads.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -58,17 +58,17 @@ fn is_internal(outcome: &Result<()>) -> bool {
     matches!(outcome, Err(error) if error.kind == ErrorKind::Internal)
 }
 
-/// What `work` gives, and the most bytes that were allocated at a time.
+/// Returns the result of `work`, and the peak number of bytes that it allocated.
 fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = ALLOCATED.current_usage();
     ALLOCATED.reset_peak_usage();
-    let done = work();
-    (done, ALLOCATED.peak_usage().saturating_sub(before))
+    let result = work();
+    (result, ALLOCATED.peak_usage().saturating_sub(before))
 }
 
-/// Does `work`, and fails where it had more than `limit` bytes allocated at once.
-fn within<T>(limit: usize, what: &str, work: impl FnOnce() -> T) -> Result<T, TestCaseError> {
-    let (done, allocated) = peak_of(work);
-    prop_assert!(allocated <= limit, "{what} took {allocated} bytes; {limit} are allowed");
-    Ok(done)
+/// Returns the result of `work`. Fails if its peak allocation exceeds `limit` bytes.
+fn with_limit<T>(limit: usize, what: &str, work: impl FnOnce() -> T) -> Result<T, TestCaseError> {
+    let (result, allocated) = peak_of(work);
+    prop_assert!(allocated <= limit, "{what} allocated {allocated} bytes; the limit is {limit}");
+    Ok(result)
 }

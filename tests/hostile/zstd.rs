@@ -1,6 +1,5 @@
-//! Zstandard as tools write it.
+//! Zstandard compression with the reference library.
 
-/// `data`, compressed.
 pub(crate) fn compress(data: &[u8]) -> Vec<u8> {
     ::zstd::stream::encode_all(data, 3).unwrap()
 }

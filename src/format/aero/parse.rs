@@ -22,7 +22,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     integrity::check_control(window, &toc, &mut warnings, &mut budget)?;
     let metadata = metadata(window, &toc, &mut warnings, &mut budget)?;
     let has_shards = toc.first(*b"WTSH").is_some();
-    let (mut tensors, mut elsewhere) = (Vec::new(), HashMap::new());
+    let (mut tensors, mut other_shards) = (Vec::new(), HashMap::new());
     toc.read_chunk(window, index, (&mut warnings, &mut budget), |input, budget| {
         let context = tensors::Context::new(&toc, &metadata);
         let listed = MessagePack::new(input, index.range.clone(), "the tensor index", budget);
@@ -30,7 +30,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
             if has_shards {
                 tensors.push(context.place(entry, budget)?);
             } else {
-                elsewhere.insert(entry.name, entry.shard_id);
+                other_shards.insert(entry.name, entry.shard_id);
             }
             Ok(())
         })
@@ -38,7 +38,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let version = format!("{}.{}", VERSION.0, VERSION.1);
     check_tensors(&mut tensors, window.file_length())?;
     let format = NAME;
-    Ok(Parsed::File(Index { format, version, metadata, long_arrays: Vec::new(), tensors, warnings, elsewhere }))
+    Ok(Parsed::File(Index { format, version, metadata, long_arrays: Vec::new(), tensors, warnings, other_shards }))
 }
 
 /// Lists the digests of the chunks that are not read with the index, mainly the shards. Skips compressed chunks: their

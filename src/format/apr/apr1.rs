@@ -55,7 +55,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         long_arrays: Vec::new(),
         tensors,
         warnings: Vec::new(),
-        elsewhere: HashMap::new(),
+        other_shards: HashMap::new(),
     }))
 }
 

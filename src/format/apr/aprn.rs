@@ -53,7 +53,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         long_arrays: Vec::new(),
         tensors,
         warnings,
-        elsewhere: HashMap::new(),
+        other_shards: HashMap::new(),
     }))
 }
 

@@ -81,7 +81,7 @@ pub(super) fn parse(window: &Window) -> Result<Index, Stop> {
         metadata,
         long_arrays: Vec::new(),
         tensors,
-        elsewhere: std::collections::HashMap::new(),
+        other_shards: std::collections::HashMap::new(),
         warnings,
     })
 }

@@ -175,7 +175,7 @@ pub(super) fn parse(window: &Window, header: &Header) -> Result<Index, Stop> {
         metadata,
         long_arrays: Vec::new(),
         tensors,
-        elsewhere: std::collections::HashMap::new(),
+        other_shards: std::collections::HashMap::new(),
         warnings,
     })
 }

@@ -44,7 +44,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         long_arrays,
         tensors,
         warnings: head.warnings,
-        elsewhere: HashMap::new(),
+        other_shards: HashMap::new(),
     };
     Ok(match split {
         Some(split) => Parsed::Part(index, split),

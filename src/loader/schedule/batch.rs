@@ -1,4 +1,4 @@
-//! One call's work: which tensors it loads, what has arrived of them, who watches.
+//! The tensors that one call loads: what has arrived of them, and how they are checked.
 
 use crate::codec::pages::Pages;
 use crate::error::Result;
@@ -29,28 +29,28 @@ use std::sync::Arc;
 /// A tensor to load.
 pub(crate) struct PlannedTensor<B> {
     pub(crate) tensor: Rc<Tensor>,
-    /// Which rows, with the bytes that they take once decoded; `None` for all. Boxed, since a model may have 100,000
+    /// The rows to load, with their decoded bytes; `None` for all rows. Boxed, because a model may have 100,000
     /// tensors.
     pub(crate) rows: Option<Box<Rows>>,
-    /// Where to put the bytes, if the caller said.
+    /// The caller's buffer for the bytes, if there is one.
     pub(crate) into: Option<B>,
 }
 
-/// What a caller asks for beside the tensors.
+/// The parameters of a call, besides its tensors.
 pub(crate) struct Call {
-    /// Whether buffers are filled; if not, bytes are only decoded and checked.
+    /// Whether the decoded bytes are returned. Otherwise they are only checked.
     pub(crate) keeps: bool,
-    /// Where all bytes of all files are read: the checks of their checksums.
+    /// The checksums of whole files, if the call reads all bytes of all files.
     pub(crate) whole: Option<Rc<WholeChecks>>,
-    /// Whether the digests that components have are checked.
+    /// Whether the digests of components are checked.
     pub(crate) verify: bool,
-    /// Bytes that nobody wants are read up to this length rather than asked around.
+    /// Gaps of up to this many bytes are read instead of starting another request.
     pub(crate) coalesce_gap_bytes: u64,
     pub(crate) budget: Rc<MemoryBudget>,
     pub(crate) observer: Rc<dyn Progress>,
-    /// Digests of tensors that the caller knows.
+    /// The digests of tensors that the caller pinned.
     pub(crate) pinned: Rc<HashMap<String, Digest>>,
-    /// Where nobody waits for the tensors yet.
+    /// The state of prefetching, if the call loads tensors ahead of time.
     pub(crate) prefetching: Option<Rc<Prefetching>>,
 }
 
@@ -58,29 +58,29 @@ pub(crate) struct Call {
 pub(crate) struct Batch<S: Source> {
     planned_tensors: RefCell<Vec<Assembly<BufferOf<S>>>>,
     pub(crate) call: Call,
-    /// Who does what takes time.
+    /// Decodes and digests on other threads.
     pub(crate) pool: Option<Rc<dyn Pool<BufferOf<S>>>>,
     pub(crate) concurrency: RefCell<ConcurrencyController>,
-    /// Large components on their way.
+    /// Large components that are being read.
     pub(crate) large: RefCell<LargeComponents<BufferOf<S>>>,
     stats: Rc<Stats>,
 }
 
-/// Large components that are being read.
+/// Large components by target.
 pub(crate) type LargeComponents<B> = HashMap<Target, LargeComponent<B>>;
 
 struct Assembly<B> {
     planned: PlannedTensor<B>,
-    /// What there is of it, while it is loaded: a model may have 100,000 tensors.
+    /// The state while the tensor is loaded. Boxed, because a model may have 100,000 tensors.
     gathered: Option<Box<Gathered<B>>>,
 }
 
-/// What there is of a tensor that is being loaded.
+/// The components of a tensor that have arrived.
 struct Gathered<B> {
-    /// One for each component.
+    /// One entry for each component.
     received: Vec<Option<LoadedComponent<B>>>,
     verified: Vec<Option<&'static str>>,
-    /// The room for its buffers, once the first of them is to be filled.
+    /// The memory for the buffers, once the first of them is needed.
     taken: Option<Permit>,
 }
 
@@ -89,7 +89,7 @@ impl<B> Assembly<B> {
         Assembly { planned, gathered: None }
     }
 
-    /// What there is of the tensor; nothing at first.
+    /// Returns the state of the tensor, and creates it first if necessary.
     fn gathered(&mut self) -> &mut Gathered<B> {
         let components = &self.planned.tensor.components;
         self.gathered.get_or_insert_with(|| {
@@ -116,7 +116,7 @@ impl<S: Source> Batch<S> {
         Batch { planned_tensors, call, pool, concurrency, large, stats }
     }
 
-    /// The bytes that the orders need, and tells the observer how many. `known_pages` gives the digests of pages.
+    /// Returns the byte ranges to read, and reports their total to the observer. `known_pages` returns page digests.
     pub(crate) fn wanted(
         &self,
         known_pages: impl Fn(usize, &PageTable) -> Option<Arc<Pages>>,
@@ -132,19 +132,19 @@ impl<S: Source> Batch<S> {
                 wanted.push(WantedRange { shard: tensor.shard, range, read_range, target });
             }
         }
-        // Files of unknown length may claim anything: the sum over them must not overflow.
+        // In files of unknown length, lengths are unchecked: their sum must not overflow.
         self.call
             .observer
             .expects(wanted.iter().fold(0, |sum: u64, w| sum.saturating_add(w.range.end - w.range.start)));
         wanted
     }
 
-    /// Whether several connections can read what one was to read of a file.
+    /// Whether several connections can share a run of a file.
     pub(crate) fn can_be_split(&self, file: &ModelFile<S>, shard: usize) -> bool {
         !file.comes_from_start() && self.call.whole.as_ref().is_none_or(|checks| checks.take_any_order(shard))
     }
 
-    /// Tells the pool what comes that is for it.
+    /// Tells the pool how many bytes it will decode or digest.
     pub(crate) fn announce(&self) {
         let Some(pool) = &self.pool else { return };
         let planned_tensors = self.planned_tensors.borrow();
@@ -156,12 +156,12 @@ impl<S: Source> Batch<S> {
         pool.expect(heavy.fold(0, |sum, part| sum.saturating_add(part.range.end - part.range.start)));
     }
 
-    /// The page digests that a component is checked by, read whole or not.
+    /// The page digests that verify a component.
     fn pages<'a>(&self, component: &'a Component, is_read_whole: bool) -> Option<&'a PageTable> {
         component.checking_pages(is_read_whole).filter(|_| self.call.verify)
     }
 
-    /// The page digests that the component of an order is checked by.
+    /// The page digests that verify a component of a planned tensor.
     pub(crate) fn pages_of(&self, planned: usize, component: usize) -> Option<PageTable> {
         let planned_tensors = self.planned_tensors.borrow();
         let PlannedTensor { tensor, rows, .. } = &planned_tensors.get(planned)?.planned;
@@ -173,7 +173,7 @@ impl<S: Source> Batch<S> {
         planned_tensors.get(planned).map(|assembly| Rc::clone(&assembly.planned.tensor)).ok_or_else(unplanned)
     }
 
-    /// What is to be done with the component of an order, of which `stored` is read.
+    /// The task for a component of a planned tensor whose bytes `stored` are read.
     pub(crate) fn task(&self, planned: usize, component: &Component, stored: &Range<u64>) -> Result<Task> {
         let keep = self.keep(planned, component)?;
         let is_complete = *stored == component.range && keep == (0..component.decoded_length.unwrap_or(keep.end));
@@ -181,14 +181,14 @@ impl<S: Source> Batch<S> {
         Ok(Task { component: component.clone(), keep, keeps, is_complete, digests })
     }
 
-    /// Whether the bytes go straight into the component's own buffer. What is digested here is digested in small steps:
-    /// while the bytes of one are, those of the next arrive.
+    /// Whether the bytes are read directly into the component's own buffer. Bytes that this thread digests are read in
+    /// small chunks instead, so that one chunk is digested while the next one arrives.
     pub(crate) fn is_direct(&self, task: &Task) -> bool {
         let takes_whole = self.pool.as_ref().is_some_and(|pool| pool.takes_whole(task));
         task.component.encoding == Encoding::Raw && task.keeps && (takes_whole || !task.is_heavy())
     }
 
-    /// Whether what is wanted goes into a buffer of ours as a whole.
+    /// Whether the range is read as a whole into one buffer that the loader allocates.
     pub(crate) fn is_read_whole(&self, wanted: &WantedRange<Target>) -> bool {
         let Target { planned, component } = wanted.target;
         let planned_tensors = self.planned_tensors.borrow();
@@ -202,8 +202,8 @@ impl<S: Source> Batch<S> {
         is_small && task.is_some_and(|task| task.is_ok_and(|task| self.is_direct(&task)))
     }
 
-    /// The digests that a component is checked by while it arrives: its own, then that of its tensor where it is all of
-    /// it.
+    /// The digests that are checked while a component arrives: its own, and the pinned one if it is the tensor's only
+    /// component.
     pub(crate) fn digests(&self, planned: usize, component: &Component, is_complete: bool) -> Vec<ComponentDigest> {
         if !is_complete {
             return Vec::new();
@@ -214,19 +214,20 @@ impl<S: Source> Batch<S> {
         own.into_iter().chain(pinned).collect()
     }
 
-    /// The pinned digest of the tensor of an order, if all of it is loaded, and how many components it has.
+    /// The pinned digest of a planned tensor, if the whole tensor is loaded, and the number of its components.
     fn pinned(&self, planned: usize) -> Option<(Digest, usize)> {
         let planned_tensors = self.planned_tensors.borrow();
         let PlannedTensor { tensor, rows: None, .. } = &planned_tensors.get(planned)?.planned else { return None };
         self.call.pinned.get(&tensor.name).map(|digest| (*digest, tensor.components.len()))
     }
 
-    /// Whether there are buffers for an order: its components may come in another order than they are digested in.
+    /// Whether a planned tensor is kept in buffers. A pinned digest over several components needs buffers, because the
+    /// components may arrive in another order.
     pub(crate) fn keeps(&self, planned: usize) -> bool {
         self.call.keeps || self.pinned(planned).is_some_and(|(_, components)| components > 1)
     }
 
-    /// Which decoded bytes of the component are kept; up to `u64::MAX` where nobody knows how many come.
+    /// The range of decoded bytes that is kept; its end is `u64::MAX` if the decoded length is unknown.
     pub(crate) fn keep(&self, planned: usize, component: &Component) -> Result<Range<u64>> {
         let planned_tensors = self.planned_tensors.borrow();
         match &planned_tensors.get(planned).ok_or_else(unplanned)?.planned.rows {
@@ -235,8 +236,8 @@ impl<S: Source> Batch<S> {
         }
     }
 
-    /// Whether the tensor of an order need not be loaded any more; what there is of it is dropped then.
-    pub(crate) fn is_given_up(&self, planned: usize) -> bool {
+    /// Whether a prefetched tensor is no longer wanted. Its state is then dropped.
+    pub(crate) fn is_cancelled(&self, planned: usize) -> bool {
         let mut planned_tensors = self.planned_tensors.borrow_mut();
         let (Some(prefetching), Some(assembly)) = (&self.call.prefetching, planned_tensors.get_mut(planned)) else {
             return false;
@@ -248,24 +249,24 @@ impl<S: Source> Batch<S> {
         true
     }
 
-    /// Waits until there is room for the tensor of an order, unless it has some or is given up, or is needed to finish
-    /// what was begun.
+    /// Waits until there is memory for a planned tensor. Does not wait if it has memory already, is no longer wanted,
+    /// or is needed to finish a tensor that has been started.
     pub(crate) async fn reserve_memory(&self, planned: usize, is_needed: bool) -> Result<()> {
         let keeps = self.keeps(planned);
         let (tensor, bytes) = match self.planned_tensors.borrow().get(planned).ok_or_else(unplanned)? {
-            // The caller's memory takes none of ours.
+            // A caller's buffer does not count.
             assembly if !keeps || assembly.has_memory() || assembly.planned.into.is_some() => return Ok(()),
             Assembly { planned: PlannedTensor { tensor, rows, .. }, .. } => {
                 let whole = || tensor.byte_length().unwrap_or_else(|| tensor.stored_length());
                 let bytes = rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
-                // What waits to be decoded elsewhere takes room, too.
+                // Compressed bytes that wait for a worker count too.
                 let packed = tensor.components.iter().filter(|part| !part.encoding.keeps_positions());
                 let waiting = packed.fold(0, |sum: u64, part| sum.saturating_add(part.range.end - part.range.start));
                 let bytes = if self.pool.is_some() { bytes.saturating_add(waiting) } else { bytes };
                 (Rc::clone(tensor), bytes)
             }
         };
-        if self.call.budget.wait(bytes, || is_needed || self.is_amid_components() || self.is_given_up(planned)).await {
+        if self.call.budget.wait(bytes, || is_needed || self.has_started_tensor() || self.is_cancelled(planned)).await {
             self.concurrency.borrow_mut().restart();
         }
         let taken = self.call.budget.take(&tensor.name, bytes);
@@ -275,18 +276,19 @@ impl<S: Source> Batch<S> {
         Ok(())
     }
 
-    /// Whether a tensor was begun of which more components are to come, perhaps behind what waits for room.
-    fn is_amid_components(&self) -> bool {
+    /// Whether a tensor of several components has been started. Its other components may come after the tensor that
+    /// waits for memory.
+    fn has_started_tensor(&self) -> bool {
         let is_amid = |assembly: &Assembly<_>| assembly.has_memory() && assembly.planned.tensor.components.len() > 1;
         self.planned_tensors.borrow().iter().any(is_amid)
     }
 
-    /// Where the caller wants the bytes of an order.
+    /// Takes the caller's buffer of a planned tensor.
     pub(crate) fn take_into(&self, planned: usize) -> Option<BufferOf<S>> {
         self.planned_tensors.borrow_mut().get_mut(planned)?.planned.into.take()
     }
 
-    /// Takes a component that has arrived, and gives the tensor if it was the last one.
+    /// Adds a component that has arrived. Returns the tensor if the component was its last one.
     pub(crate) fn deliver(
         &self,
         planned: usize,
@@ -325,7 +327,7 @@ impl<S: Source> Batch<S> {
     }
 }
 
-/// The algorithm that all components were checked by.
+/// The algorithm that verified all components.
 fn common(verified: &[Option<&'static str>]) -> Option<&'static str> {
     let first = verified.first().copied().flatten();
     if verified.iter().all(|algorithm| *algorithm == first) { first } else { None }

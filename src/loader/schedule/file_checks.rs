@@ -1,4 +1,4 @@
-//! The checksums of whole files, compared once a call has read all of them.
+//! Checks the checksums of whole files in calls that read all bytes of the model.
 
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
@@ -12,21 +12,21 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// The checksums of every file of the model, for one call that reads all of them.
+/// The checksums of all files of the model, for one call that reads all bytes.
 ///
-/// They belong to the call and not to the files: several calls may read the same file at the same time, each from its
-/// start to its end, and any of them may be paused or dropped.
+/// The state belongs to the call and not to the files: several calls may read the same file at the same time, and each
+/// of them may be paused or dropped.
 #[derive(Debug, Default)]
 pub(crate) struct WholeChecks {
     /// By file, while the call reads.
     sums: RefCell<Vec<Sums>>,
-    /// By file, once the call has compared all of them.
+    /// The verified algorithms by file, once the call has compared all checksums.
     checked_by: RefCell<Vec<Vec<&'static str>>>,
     verified_by: Cell<Option<&'static str>>,
 }
 
 impl WholeChecks {
-    /// Prepares the checksums that the files state, those of the manifest, and those that the caller pinned.
+    /// Prepares the checksums in the files, in the manifest, and those that the caller pinned.
     ///
     /// # Errors
     /// `UNSUPPORTED` for a pinned digest of a file of unknown length.
@@ -39,7 +39,7 @@ impl WholeChecks {
         Ok(())
     }
 
-    /// Takes bytes of a file that begin at `start`: each byte once, and in order unless
+    /// Adds the bytes of a file at the offset `start`. Every byte must be added once, and in order unless
     /// [`WholeChecks::take_any_order`].
     pub(crate) fn update(&self, shard: usize, start: u64, bytes: &[u8]) {
         if let Some(sums) = self.sums.borrow_mut().get_mut(shard) {
@@ -47,23 +47,23 @@ impl WholeChecks {
         }
     }
 
-    /// Whether the parts of a file may come in any order.
+    /// Whether the bytes of a file may be added in any order.
     pub(crate) fn take_any_order(&self, shard: usize) -> bool {
         self.sums.borrow().get(shard).is_none_or(Sums::take_any_order)
     }
 
-    /// The end of what is read of a file: its length. For a file of unknown length it is the end of what its checksums
-    /// cover, as the head of an EMBD file states it.
+    /// The end of the bytes to read: the length of the file. For a file of unknown length, the end of the bytes that
+    /// its checksums cover, which the header of an EMBD file states.
     pub(crate) fn known_end<S: Source>(&self, shard: usize, file: &ModelFile<S>) -> Option<u64> {
         let sums = self.sums.borrow();
         let summed_end = || sums.get(shard)?.0.iter().map(|sum| sum.checksum.over.end).max();
         file.length().or_else(summed_end)
     }
 
-    /// Compares the checksums, after all bytes were read.
+    /// Compares the checksums after all bytes have been added.
     ///
     /// # Errors
-    /// `CHECKSUM` where one does not match, `TRUNCATED` where a file does not end where its format says.
+    /// `CHECKSUM` if one does not match; `TRUNCATED` if a file does not end where its format says.
     pub(crate) async fn finish<S: Source>(&self, shards: &[Shard<S>]) -> Result<()> {
         let mut checked_by = Vec::new();
         for (shard, sums) in shards.iter().zip(self.sums.take()) {
@@ -76,19 +76,18 @@ impl WholeChecks {
         Ok(())
     }
 
-    /// The algorithms of the checksums of each file that matched.
+    /// The algorithms of the verified checksums, by file.
     pub(crate) fn checked_by(&self) -> Vec<Vec<&'static str>> {
         self.checked_by.borrow().clone()
     }
 
-    /// The algorithm that every file as a whole was checked by; `None` where a file has no such checksum.
+    /// The algorithm that verified every file as a whole; `None` if a file has no such checksum.
     pub(crate) fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
     }
 }
 
-/// Digests of stretches of a file, computed while the file is read: from its start to its end, or in parts whose
-/// digests can be combined.
+/// Digests of ranges of a file, computed while the file is read: in order, or in parts whose digests can be combined.
 #[derive(Debug, Default)]
 struct Sums(Vec<Sum>);
 
@@ -96,7 +95,7 @@ struct Sums(Vec<Sum>);
 struct Sum {
     checksum: StretchChecksum,
     like: Digest,
-    /// What was taken without a gap, and its digest.
+    /// The contiguous ranges that were added, with their digests.
     parts: Vec<(Range<u64>, Hasher)>,
 }
 
@@ -140,7 +139,7 @@ impl Sums {
 }
 
 impl Sum {
-    /// The digest of all that was taken from the stretch's start on, and where that ends.
+    /// Returns the digest of the contiguous bytes from the start of the range, and their end.
     fn finish(mut self) -> (StretchChecksum, Digest, u64) {
         self.parts.sort_by_key(|(part, _)| part.start);
         let mut position = self.checksum.over.start;
@@ -173,8 +172,8 @@ fn begin_file<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Optio
     Ok(Sums::new(checksums))
 }
 
-/// Compares the checksums of one file and returns their algorithms; the last is that of the checksum that covers the
-/// whole file, if there is one.
+/// Compares the checksums of one file and returns their algorithms. The last one is that of the checksum over the whole
+/// file, if there is one.
 async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, sums: Sums) -> Result<Vec<&'static str>> {
     file.parse_with(format::check_tail).await?;
     let footer_crc32s = footer_crc32s(file, &sums).await?;
@@ -182,14 +181,15 @@ async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, sums: Sums) -> Result<V
     for sum in sums.0 {
         let (StretchChecksum { over, stated, by }, computed, position) = sum.finish();
         if position != over.end {
-            let error = Error::new(ErrorKind::Internal, "a file was not read whole, or not in order");
+            let error = Error::new(ErrorKind::Internal, "a file was not read completely, or not in order");
             return Err(error.at(position..over.end).in_file(file.source.name()));
         }
         let stated = match stated {
             Stated::Digest(digest) => digest,
             Stated::Crc32At(at) => Digest::Crc32(crc32_at(file, at).await?),
         };
-        // APR's specification does not say whether a manifest means the file or what its footer covers.
+        // APR's specification does not say whether the checksum in a manifest covers the whole file or the same bytes
+        // as that in its footer.
         if by == MANIFEST && footer_crc32s.contains(&stated) {
             continue;
         }

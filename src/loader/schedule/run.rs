@@ -1,4 +1,4 @@
-//! One long read that feeds many tensors.
+//! One long read for many tensors.
 
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Reads a [`Run`] and yields each component as its last byte arrives.
+/// Reads a [`Run`] and yields each component once its last byte has arrived.
 pub(crate) struct RunReader<S: Source> {
     pub(crate) batch: Rc<Batch<S>>,
     pub(crate) file: Rc<ModelFile<S>>,
@@ -29,18 +29,18 @@ pub(crate) struct RunReader<S: Source> {
     prefetch_priority: Option<Rc<PrefetchPriority>>,
     reading: Option<RangeReader<S>>,
     connection: Option<usize>,
-    /// What checks the pages that wanted components lie in.
+    /// Check the pages that contain the components.
     pages: RefCell<Vec<PageChecker>>,
-    /// Components that wait for their last page, and those behind them.
+    /// Components whose last page has not arrived yet, and the components after them.
     held: VecDeque<Held<BufferOf<S>>>,
 }
 
-/// A component whose stored bytes have all come. Its order, its place in the tensor, and what it decodes to.
+/// A component whose stored bytes have all arrived: the indices of its tensor and of the component, and the result.
 pub(crate) type Arrival<B> = LocalBoxFuture<'static, Result<(usize, usize, Received<B>)>>;
 
 struct Held<B> {
     arrival: Arrival<B>,
-    /// The pages that must be checked before it is handed out.
+    /// The pages that must be checked before the component is delivered.
     pages: Option<Range<u64>>,
 }
 
@@ -64,17 +64,17 @@ impl<S: Source> RunReader<S> {
         RunReader { batch, file, share, prefetch_priority, reading, connection, pages: RefCell::new(pages), held }
     }
 
-    /// What others may take a part of; `None` where all must come in order, since pages are checked.
+    /// The share that other connections may take a part of; `None` if page checks need the bytes in order.
     pub(crate) fn share(&self) -> Option<Rc<Share>> {
         self.pages.borrow().is_empty().then(|| Rc::clone(&self.share))
     }
 
-    /// Whether it is this reader that reads the share.
+    /// Whether this reader reads the share.
     pub(crate) fn reads(&self, share: &Rc<Share>) -> bool {
         Rc::ptr_eq(&self.share, share)
     }
 
-    /// The next component of which all bytes have come; `None` at the end of the run.
+    /// Returns the next component whose bytes have all arrived; `None` at the end of the run.
     pub(crate) async fn next(&mut self) -> Result<Option<Arrival<BufferOf<S>>>> {
         let mut reading = match self.reading.take() {
             Some(reading) => reading,
@@ -93,7 +93,7 @@ impl<S: Source> RunReader<S> {
             let planned = wanted.target.planned;
             // Components that wait for their pages have memory until these are read, which come later in the file.
             self.batch.reserve_memory(planned, !self.held.is_empty()).await?;
-            if self.batch.is_given_up(planned) {
+            if self.batch.is_cancelled(planned) {
                 has_skipped = true;
                 continue;
             }
@@ -132,7 +132,7 @@ impl<S: Source> RunReader<S> {
         reading
     }
 
-    /// Goes on at `start`, which is far enough from where the reading is to ask anew.
+    /// Continues at `start`: with a new request if `start` is far from the current position.
     fn leap(&self, reading: RangeReader<S>, start: u64) -> RangeReader<S> {
         let is_near = start.saturating_sub(reading.position) <= self.batch.call.coalesce_gap_bytes;
         if is_near || self.file.comes_from_start() {
@@ -141,7 +141,7 @@ impl<S: Source> RunReader<S> {
         self.start(start..self.share.end().get())
     }
 
-    /// The first component that waits, once its pages were checked.
+    /// Returns the first waiting component if its pages have been checked.
     fn release(&mut self) -> Option<Arrival<BufferOf<S>>> {
         let pages = self.held.front()?.pages.as_ref();
         if pages.is_some_and(|pages| !self.pages.borrow().iter().any(|checker| checker.has_checked(pages))) {
@@ -164,7 +164,7 @@ impl<S: Source> RunReader<S> {
             Some(part) => self.component(reading, wanted, part, &tensor.name).await.map(Some),
             None => Err(Error::new(ErrorKind::Internal, "a component that is not there was planned")),
         };
-        // None of a large one of which another connection brings the rest.
+        // `None` for a large component if another connection reads the rest of it.
         received.map_err(|e| self.place(e.in_tensor(&tensor.name)))
     }
 

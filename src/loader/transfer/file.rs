@@ -73,7 +73,7 @@ impl<S: Source> ModelFile<S> {
     /// Another file of the model. Reads nothing.
     pub(crate) fn part(&self, part: &Part) -> Result<Self> {
         let source = match &part.url {
-            Some(url) => self.source.elsewhere(url, &part.path),
+            Some(url) => self.source.part_at_url(url, &part.path),
             None => self.source.part(&part.path),
         };
         let source = source.map_err(|e| e.in_file(self.source.name()))?;

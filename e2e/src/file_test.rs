@@ -21,17 +21,22 @@ pub fn run(project: &Project) -> Result<()> {
         browser.open(&format!("{}/tests/index.html", server.url()))?;
         let mut count = 0;
         for module in MODULES {
-            let results = browser.evaluate(&format!("({RUN_TESTS})('/tests/{module}.js')"))?;
-            let results = results.as_object().with_context(|| format!("{engine}, {module}: {results}"))?;
-            for (test, failures) in results {
-                ensure!(*failures == Value::Array(Vec::new()), "{engine}, {module}, {test}: {failures:#}");
-            }
-            ensure!(!results.is_empty(), "{module} has no tests");
-            count += results.len();
+            count += run_module(&browser, engine, module)?;
         }
         println!("{engine}: {count} tests of files passed");
     }
     Ok(())
+}
+
+/// Runs all tests of a module on the open page. Returns their number.
+pub fn run_module(browser: &Browser, engine: Engine, module: &str) -> Result<usize> {
+    let results = browser.evaluate(&format!("({RUN_TESTS})('/tests/{module}.js')"))?;
+    let results = results.as_object().with_context(|| format!("{engine}, {module}: {results}"))?;
+    for (test, failures) in results {
+        ensure!(*failures == Value::Array(Vec::new()), "{engine}, {module}, {test}: {failures:#}");
+    }
+    ensure!(!results.is_empty(), "{module} has no tests");
+    Ok(results.len())
 }
 
 /// Runs all tests of a module. Returns the failures by test.

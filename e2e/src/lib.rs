@@ -24,6 +24,7 @@ pub mod page_test;
 pub mod parity;
 pub mod peers;
 pub mod python;
+pub mod runtime_test;
 pub mod screenshot;
 pub mod targets;
 pub mod trap_test;

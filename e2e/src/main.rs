@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Parser;
 use e2e::{
     cache_test, chaos, crash_test, examples_test, file_test, formats, headless, interop, nginx_test, package_test,
-    page, page_test, parity, screenshot, trap_test, worker_test,
+    page, page_test, parity, runtime_test, screenshot, trap_test, worker_test,
 };
 use xtask::environment;
 use xtask::project::Project;
@@ -55,6 +55,8 @@ enum Task {
     Page,
     /// Compare every fixture in three browsers with mmap.
     Parity,
+    /// Test runtimes with weights from the package in two browsers.
+    Runtimes,
     /// Write a screenshot of the demo page with the loaded model.
     Screenshot {
         #[arg(long)]
@@ -99,6 +101,7 @@ fn run(task: Task, project: &Project) -> Result<()> {
         Task::Package => package_test::run(project),
         Task::Page => page_test::run(project),
         Task::Parity => parity::run(project),
+        Task::Runtimes => runtime_test::run(project),
         Task::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { page::DESKTOP };
             screenshot::take(project, window, dark, whole, &out)

@@ -8,6 +8,7 @@ import {
   deleteCached,
   init,
   listCached,
+  openFile,
   type ArrivedRange,
   type ByteSource,
   type CachedFile,
@@ -17,7 +18,9 @@ import {
   type LoadTensorOptions,
   type LoaderStats,
   type Metadata,
+  type OpenFileOptions,
   type OpenOptions,
+  type RemoteFile,
   type Source,
   type Tensor,
   type TensorComponent,
@@ -27,6 +30,8 @@ import {
   type Verified,
   type WeightCache,
 } from "weightstream";
+import { createFetch, type FetchOptions } from "weightstream/fetch";
+import { externalData } from "weightstream/onnxruntime";
 
 export async function everyWayToInitialise(bytes: ArrayBuffer, module: WebAssembly.Module): Promise<void> {
   await init();
@@ -105,7 +110,7 @@ export async function everyCallOfTheCache(): Promise<void> {
 }
 
 function showProgress(event: LoadProgress): void {
-  const type: "loadTensor" | "tensors" | "prefetch" | "verify" = event.type;
+  const type: "loadTensor" | "tensors" | "prefetch" | "verify" | "file" = event.type;
   const secondsLeft: number = event.secondsLeft ?? Infinity;
   const percent = (100 * event.loaded) / event.total;
   console.log(type, percent, event.bytesPerSecond, secondsLeft, event.tensor ?? "", event.fromCache, event.done);
@@ -173,3 +178,21 @@ export function everyField(error: unknown): string {
 new StreamingLoader();
 // @ts-expect-error: a number is not a source.
 StreamingLoader.open(42);
+
+export async function files(signal: AbortSignal): Promise<void> {
+  const options: OpenFileOptions = { digest: "sha256:00", maxMemory: 1 << 20, type: "text/plain", signal, retry: {} };
+  const file: RemoteFile = await openFile("https://example.org/tokenizer.json", options);
+  const length: number = file.byteLength ?? 0;
+  const bytes: Uint8Array<ArrayBuffer> = await file.bytes(0, length, { signal });
+  const stream: ReadableStream<Uint8Array<ArrayBuffer>> = file.stream({ start: 1, end: 2, signal });
+  const [text, buffer, json]: [string, ArrayBuffer, unknown] =
+    [await file.text(), await file.arrayBuffer(), await file.json()];
+  const [blob, response, stored]: [Blob, Response, File] = [file.blob(), file.response(), await file.file()];
+  const external: { path: string; data: Blob }[] = await externalData(file, "weights.bin");
+  console.log(bytes, stream, text, buffer, json, blob, response, stored, external, file.type, file.url, file.stats);
+  file.close();
+
+  const fetchOptions: FetchOptions = { cache: "none", headers: { "X-Test": "1" } };
+  const fetch: typeof globalThis.fetch = createFetch(fetchOptions);
+  await fetch("/weights.bin", { signal });
+}

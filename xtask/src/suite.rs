@@ -40,7 +40,7 @@ const SEQUENTIAL_STEPS: [Step; 11] = [
 ];
 
 /// Steps that run in parallel, the longest first.
-const PARALLEL_STEPS: [Step; 16] = [
+const PARALLEL_STEPS: [Step; 17] = [
     Step { name: "native", description: "the native tests pass", run: native_tests },
     Step {
         name: "cache",
@@ -78,6 +78,11 @@ const PARALLEL_STEPS: [Step; 16] = [
         name: "files",
         description: "files of any format load in three browsers",
         run: |project| end_to_end(project, &["files"]),
+    },
+    Step {
+        name: "runtimes",
+        description: "runtimes compute the same with weights from the package",
+        run: |project| end_to_end(project, &["runtimes"]),
     },
     Step {
         name: "chaos",

@@ -1,0 +1,75 @@
+// ONNX Runtime Web, unpatched: sessions whose weights come through the package compute what they do with plain weights.
+import { COLUMNS, ROWS, linearGraph } from "./graph.js";
+
+const { openFile } = await import("/pkg/weightstream.js");
+const { externalData } = await import("/pkg/weightstream.onnxruntime.js");
+const { Failures, serverOf } = await import("/files/common.js");
+
+const LOCATION = "weights.bin";
+const OFFSET = 3_000_000;
+const FILE_BYTES = 8_000_000;
+
+// Random weights in the middle of a file of other bytes.
+function fileOfWeights() {
+  const values = Float32Array.from({ length: (ROWS + 1) * COLUMNS }, () => Math.random() - 0.5);
+  const file = new Uint8Array(FILE_BYTES).fill(7);
+  file.set(new Uint8Array(values.buffer), OFFSET);
+  const weights = { offset: OFFSET, length: ROWS * COLUMNS * 4 };
+  const bias = { offset: OFFSET + weights.length, length: COLUMNS * 4 };
+  return { file, graph: linearGraph(LOCATION, weights, bias), payload: weights.length + bias.length };
+}
+
+async function outputs(ort, graph, external) {
+  const session = await ort.InferenceSession.create(graph, { externalData: external, executionProviders: ["wasm"] });
+  const x = Float32Array.from({ length: ROWS }, (_, at) => Math.sin(at));
+  const { y } = await session.run({ x: new ort.Tensor("float32", x, [1, ROWS]) });
+  await session.release();
+  return Array.from(y.data);
+}
+
+async function compare(build, { isLazy }) {
+  const failures = new Failures();
+  const ort = await import(`/ort/${build}`);
+  ort.env.wasm.wasmPaths = "/ort/";
+  ort.env.wasm.numThreads = 1;
+  const { file, graph, payload } = fileOfWeights();
+  const expected = await outputs(ort, graph, [{ path: LOCATION, data: file }]);
+  failures.same("outputs", [expected.length, expected.every(Number.isFinite), new Set(expected).size > 700],
+    [COLUMNS, true, true]);
+
+  // The first responses break off.
+  const server = serverOf(file, (number) => (number > 0 && number < 4 ? { cutAfter: 400_000 } : {}));
+  const remote = await openFile("/weights.bin", {
+    fetch: server.fetch, cache: "none", retry: { attempts: 3, baseDelay: 1 },
+  });
+  failures.same("the same outputs", await outputs(ort, graph, await externalData(remote, LOCATION)), expected);
+  const limit = isLazy ? payload + 600_000 : FILE_BYTES * 1.2;
+  failures.same(`bytes sent (${server.sent()} of ${FILE_BYTES})`, server.sent() <= limit, true);
+  remote.close();
+  return failures;
+}
+
+export async function jspi() {
+  // Firefox does not have JSPI.
+  if (WebAssembly.Suspending || navigator.userAgent.includes("Chrome")) {
+    return compare("ort.jspi.min.mjs", { isLazy: true });
+  }
+  return new Failures();
+}
+
+export const wasm = () => compare("ort.wasm.min.mjs", { isLazy: false });
+
+export async function damagedWeights() {
+  const failures = new Failures();
+  const ort = await import("/ort/ort.wasm.min.mjs");
+  ort.env.wasm.wasmPaths = "/ort/";
+  ort.env.wasm.numThreads = 1;
+  const { file, graph } = fileOfWeights();
+  const remote = await openFile("/weights.bin", {
+    fetch: serverOf(file).fetch, cache: "none", digest: `sha256:${"0".repeat(64)}`,
+  });
+  await failures.rejects("a session", outputs(ort, graph, await externalData(remote, LOCATION)), "");
+  await failures.rejects("a wrong argument", externalData({}, LOCATION), "INVALID_ARGUMENT");
+  await failures.rejects("a wrong path", externalData(remote, ""), "INVALID_ARGUMENT");
+  return failures;
+}

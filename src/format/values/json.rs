@@ -118,7 +118,8 @@ mod tests {
     #[test]
     fn a_message_quotes_the_beginning_of_a_value() {
         assert_eq!(shown(&serde_json::json!({ "a": [1, null] })), r#"{"a":[1,null]}"#);
-        for long in [Value::from("ü".repeat(1 << 20)), vec![0; 1 << 20].into()] {
+        let length = if cfg!(miri) { 1 << 10 } else { 1 << 20 };
+        for long in [Value::from("ü".repeat(length)), vec![0; length].into()] {
             let shown = shown(&long);
             assert_eq!(shown.chars().count(), MAX_MESSAGE_CHARS + 1);
             assert!(shown.ends_with('…'));

@@ -3,7 +3,7 @@
 import { File as ModuleFile } from "./weightstream_glue.js";
 import { BlockCache } from "./weightstream.blocks.js";
 import { lazyBlob } from "./weightstream.blob.js";
-import { MAKE, fail } from "./weightstream.error.js";
+import { MAKE, fail, invalid } from "./weightstream.error.js";
 import { callModule, dispose, init, settle } from "./weightstream.module.js";
 import * as options from "./weightstream.options.js";
 import { joined, responseOf } from "./weightstream.response.js";
@@ -29,6 +29,7 @@ const TYPES = /** @type {Record<string, string>} */ ({
 export async function openFile(source, given) {
   const { maxMemory, type, ...checked } = options.fileOptions(given);
   const checkedSource = options.sourceOf(source);
+  if (Array.isArray(checkedSource)) throw invalid("`source` is a list of files, but openFile() opens one file");
   await init();
   const file = await settle(() => ModuleFile.open(checkedSource, checked));
   return new RemoteFile(MAKE, file, checkedSource, { maxMemory, type });

@@ -15,7 +15,7 @@ const FOLDER = "weightstream files";
  * @returns {Promise<File>}
  */
 export async function storedFile(remote) {
-  const name = await hash(remote.url);
+  const name = await hash(remote.url || crypto.randomUUID()); // files without a URL do not replace each other
   try {
     const folder = await (await root()).getDirectoryHandle(FOLDER, { create: true });
     const handle = await folder.getFileHandle(name, { create: true });

@@ -99,6 +99,8 @@ export async function storedFiles() {
   }
   failures.same("a File", [stored instanceof File, stored.name, stored.size], [true, "model.bin", file.length]);
   failures.same("its clone", await hex(await structuredClone(stored).arrayBuffer()), await hex(file));
+  const [one, other] = await Promise.all(["1", "22"].map(async (text) => (await openFile(new Blob([text]))).file()));
+  failures.same("files of Blobs", [await one.text(), await other.text()], ["1", "22"]);
   const { remote: wrong } = await opened({ digest: `sha256:${await hex(file.slice(1))}` });
   await failures.rejects("a wrong digest", wrong.file(), "CHECKSUM");
   await clearCache();

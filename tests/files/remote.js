@@ -19,6 +19,7 @@ export async function bytes() {
   const small = await openFile("/a.json", { fetch: json.fetch, cache: "none" });
   failures.same("JSON", await small.json(), { a: [1] });
   failures.same("text", await small.text(), '{"a":[1]}');
+  await failures.rejects("several files", openFile([new File([], "a"), new File([], "b")]), "INVALID_ARGUMENT", "one");
   const empty = await openFile(new Blob([]), {});
   failures.same("an empty file", [empty.byteLength, (await empty.bytes()).length], [0, 0]);
   remote.close();

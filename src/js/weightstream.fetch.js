@@ -12,8 +12,10 @@ export function createFetch({ fetch: base, headers: commonHeaders, ...options } 
   const ordinaryFetch = /** @type {typeof fetch} */ (base ?? ((input, init) => globalThis.fetch(input, init)));
 
   return async (input, init) => {
+    const method = init?.method ?? (input instanceof Request ? input.method : "GET");
+    if (method.toUpperCase() !== "GET") return ordinaryFetch(input, init); // a new Request would take its body
     const request = new Request(input, init);
-    if (request.method !== "GET" || !/^https?:$/.test(new URL(request.url).protocol)) return ordinaryFetch(input, init);
+    if (!/^https?:$/.test(new URL(request.url).protocol)) return ordinaryFetch(input, init);
     const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined);
     const headers = new Headers(commonHeaders);
     request.headers.forEach((value, name) => headers.set(name, value));

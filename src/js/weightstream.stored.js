@@ -15,9 +15,9 @@ const FOLDER = "weightstream files";
  * @returns {Promise<File>}
  */
 export async function storedFile(remote) {
-  const name = await hash(remote.url || crypto.randomUUID()); // files without a URL do not replace each other
   try {
     const folder = await (await root()).getDirectoryHandle(FOLDER, { create: true });
+    const name = await hash(remote.url || crypto.randomUUID()); // files without a URL do not replace each other
     const handle = await folder.getFileHandle(name, { create: true });
     try {
       // Closing it replaces the file at once, so that an interrupted download leaves an empty file.
@@ -41,13 +41,14 @@ export async function storedFile(remote) {
  * @param {string} [url]
  */
 export async function deleteStoredFiles(url) {
+  const storage = await root().catch(() => undefined); // without storage, as in private windows, there are no files
+  if (!storage) return;
   try {
-    const storage = await root();
     if (url === undefined) return await storage.removeEntry(FOLDER, { recursive: true });
     const folder = await storage.getDirectoryHandle(FOLDER);
     await folder.removeEntry(await hash(url));
   } catch (error) {
-    const isAbsent = error instanceof LoadError || /** @type {any} */ (error)?.name === "NotFoundError";
+    const isAbsent = /** @type {any} */ (error)?.name === "NotFoundError";
     const message = `Stored files cannot be deleted: ${messageOf(error)}.`;
     if (!isAbsent) throw fail({ code: "IO", message, cause: error });
   }

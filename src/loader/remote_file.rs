@@ -36,8 +36,12 @@ impl<S: Source> RemoteFile<S> {
             _ => window.get(0..1).map(drop),
         };
         match file.parse_with(first_byte).await {
-            // Only an empty file has no first byte.
-            Err(error) if error.kind == ErrorKind::Truncated && error.place.status == Some(416) => file.set_length(0),
+            // The server states an empty file. A 416 that does not say so is an error.
+            Err(Error { kind: ErrorKind::Truncated, place, .. })
+                if place.status == Some(416) && place.range == Some(0..0) =>
+            {
+                file.set_length(0);
+            }
             outcome => outcome?,
         }
         Ok(RemoteFile { file, digest })

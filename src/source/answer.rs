@@ -61,7 +61,9 @@ pub(crate) fn check<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<A
                 Some(length) => format!("the file has {length} bytes, none of them in the requested range"),
                 None => "the file has no bytes in the requested range".to_owned(),
             };
-            Err(Error::new(ErrorKind::Truncated, what).at(requested.clone()).with_status(416))
+            // An empty range says that the server states an empty file.
+            let range = if length == Some("0") { 0..0 } else { requested.clone() };
+            Err(Error::new(ErrorKind::Truncated, what).at(range).with_status(416))
         }
         status => Err(status_error(status, head.retry_after_ms)),
     }

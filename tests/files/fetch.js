@@ -91,6 +91,8 @@ export async function otherRequests() {
   const calls = [];
   const fetch = createFetch({ fetch: async (...call) => (calls.push(call), new Response("posted")), cache: "none" });
   failures.same("POST", await (await fetch("/api", { method: "POST", body: "x" })).text(), "posted");
+  await fetch(new Request("/api", { method: "POST", body: "x" }));
+  failures.same("the body of a Request", await calls.pop()[0].text(), "x");
   failures.same("the call", [calls.length, calls[0][1].method], [1, "POST"]);
   const data = await createFetch({ cache: "none" })("data:text/plain,hello");
   failures.same("a data URL", await data.text(), "hello");

@@ -67,9 +67,22 @@ fn resumes_a_broken_download() {
 #[test]
 fn opens_an_empty_file() {
     for is_range in [true, false] {
-        let server = Server::new(move |_| if is_range { Reply::new(416, b"") } else { Reply::new(200, b"") });
+        let range = || Reply::new(416, b"").with("Content-Range", "bytes */0");
+        let server = Server::new(move |_| if is_range { range() } else { Reply::new(200, b"") });
         let bytes = run(async { read(&open(&server, None).await?, 0, u64::MAX).await });
         assert_eq!(bytes.unwrap(), b"");
+    }
+}
+
+#[test]
+fn a_416_that_does_not_state_an_empty_file_is_an_error() {
+    for content_range in [None, Some("bytes */1000")] {
+        let server = Server::new(move |_| match content_range {
+            Some(range) => Reply::new(416, b"").with("Content-Range", range),
+            None => Reply::new(416, b""),
+        });
+        let error = run(async { open(&server, None).await }).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Truncated, "{error}");
     }
 }
 

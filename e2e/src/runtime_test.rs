@@ -10,11 +10,14 @@ use crate::webdriver::Browser;
 use xtask::project::Project;
 use xtask::{npm, package};
 
-/// The modules of `tests/runtimes`, one for each runtime.
-const MODULES: [&str; 1] = ["onnxruntime"];
+/// A module of `tests/runtimes`.
+struct Runtime {
+    module: &'static str,
+    /// The browsers that the runtime supports.
+    engines: &'static [Engine],
+}
 
-/// The runtimes that are tested do not support WebKitGTK.
-const ENGINES: [Engine; 2] = [Engine::Chromium, Engine::Firefox];
+const RUNTIMES: [Runtime; 1] = [Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] }];
 
 pub fn run(project: &Project) -> Result<()> {
     let files = ["package.json", "package-lock.json", ".npmrc"];
@@ -23,18 +26,17 @@ pub fn run(project: &Project) -> Result<()> {
     let server = Server::new()
         .mount("/tests", project.root.join("tests/runtimes"))
         .mount("/files", project.root.join("tests/files"))
-        .mount("/ort", node_modules.join("onnxruntime-web/dist"))
+        .mount("/npm", node_modules)
         .mount("/pkg", &package)
         .bind("127.0.0.1:0")?
         .spawn();
-    for engine in ENGINES {
+    for engine in [Engine::Chromium, Engine::Firefox] {
         let browser = Browser::launch(project, engine)?;
-        browser.open(&format!("{}/tests/index.html", server.url()))?;
-        let mut count = 0;
-        for module in MODULES {
-            count += run_module(&browser, engine, module)?;
+        for Runtime { module, .. } in RUNTIMES.iter().filter(|runtime| runtime.engines.contains(&engine)) {
+            browser.open(&format!("{}/tests/index.html", server.url()))?;
+            let count = run_module(&browser, engine, module)?;
+            println!("{engine}: {count} tests of {module} passed");
         }
-        println!("{engine}: {count} tests of runtimes passed");
     }
     Ok(())
 }

@@ -29,8 +29,8 @@ async function outputs(ort, graph, external) {
 
 async function compare(build, { isLazy }) {
   const failures = new Failures();
-  const ort = await import(`/ort/${build}`);
-  ort.env.wasm.wasmPaths = "/ort/";
+  const ort = await import(`/npm/onnxruntime-web/dist/${build}`);
+  ort.env.wasm.wasmPaths = "/npm/onnxruntime-web/dist/";
   ort.env.wasm.numThreads = 1;
   const { file, graph, payload } = fileOfWeights();
   const expected = await outputs(ort, graph, [{ path: LOCATION, data: file }]);
@@ -61,8 +61,8 @@ export const wasm = () => compare("ort.wasm.min.mjs", { isLazy: false });
 
 export async function damagedWeights() {
   const failures = new Failures();
-  const ort = await import("/ort/ort.wasm.min.mjs");
-  ort.env.wasm.wasmPaths = "/ort/";
+  const ort = await import("/npm/onnxruntime-web/dist/ort.wasm.min.mjs");
+  ort.env.wasm.wasmPaths = "/npm/onnxruntime-web/dist/";
   ort.env.wasm.numThreads = 1;
   const { file, graph } = fileOfWeights();
   const remote = await openFile("/weights.bin", {

@@ -3,6 +3,7 @@
 //! The futures are not `Send` and make progress only while they are polled. Dropping a future stops its requests. The
 //! engine does not depend on JavaScript or threads; the [`Source`] provides the clock.
 
+mod component_reader;
 pub(crate) mod decode;
 mod digests;
 mod load_tensor;
@@ -11,6 +12,8 @@ mod options;
 mod pieces;
 mod prefetch;
 mod remote_file;
+#[cfg(feature = "safetensors")]
+mod safetensors_view;
 pub(crate) mod schedule;
 mod shard;
 mod tensors;
@@ -27,6 +30,8 @@ pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
 pub use options::Options;
 pub use pieces::PieceReader;
 pub use remote_file::{FileReader, RemoteFile};
+#[cfg(feature = "safetensors")]
+pub use safetensors_view::{SafeTensorsView, ViewReader};
 pub(crate) use shard::check_length;
 pub use transfer::file::FIRST_READ_BYTES;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]

@@ -89,6 +89,12 @@ impl<S: Source> Loader<S> {
         Ok(open)
     }
 
+    /// The file that contains the tensor, an item of [`Loader::load_index`].
+    pub(super) fn file_of(&self, tensor: &Tensor) -> Result<Rc<ModelFile<S>>> {
+        let file = self.shards.get(tensor.shard).map(|shard| Rc::clone(&shard.file));
+        file.ok_or_else(|| Error::new(ErrorKind::Internal, "a tensor is in a file that does not exist"))
+    }
+
     pub(super) fn place(&self, shard: usize, error: Error) -> Error {
         match self.shards.get(shard) {
             Some(shard) => error.in_file(shard.file.source.name()),

@@ -26,6 +26,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) compression: Compression,
     pub(crate) digest: DigestAlgorithm,
     pub(crate) alignment: u64,
+    /// Whether everything that only describes the tensors is left out. Without it, `given` and `source` are used.
+    pub(crate) omits_metadata: bool,
     /// The caller's metadata.
     pub(crate) given: &'a Metadata,
     /// The format of the source.

@@ -27,6 +27,10 @@ pub struct ConvertOptions {
     pub max_shard_bytes: Option<u64>,
     /// Additional metadata of the new file. It takes precedence over the metadata of the source.
     pub metadata: Metadata,
+    /// Leaves out the metadata of the source. SafeTensors then also leaves out the attributes of tensors and stores
+    /// dtypes that it does not have as U8: the file is the one that a [`Loader`](crate::loader::Loader) presents as a
+    /// [`SafeTensorsView`](crate::loader::SafeTensorsView).
+    pub omit_metadata: bool,
     /// Leaves out data that the format cannot store, with a warning, instead of failing.
     pub allow_loss: bool,
     /// Fails if an output exists, instead of replacing it. A replaced file keeps its permissions.
@@ -42,6 +46,7 @@ impl ConvertOptions {
         with_alignment alignment: Option<u64>;
         with_max_shard_bytes max_shard_bytes: Option<u64>;
         with_metadata metadata: Metadata;
+        with_omit_metadata omit_metadata: bool;
         with_allow_loss allow_loss: bool;
         with_keep_existing keep_existing: bool;
     }
@@ -105,13 +110,19 @@ impl ConvertOptions {
         writer: &Writer,
         source: &'a ModelMetadata,
     ) -> Result<Settings<'a>> {
+        if self.omit_metadata && !self.metadata.is_empty() {
+            let what = "metadata is given for a file without metadata";
+            let error = Error::new(ErrorKind::InvalidArgument, what);
+            return Err(error.advise("Leave out either `--metadata` or `--no-metadata`."));
+        }
         Ok(Settings {
             compression: self.compression_of(format, writer.compressions)?,
             digest: self.digest_of(format, writer.digests)?,
             alignment: self.alignment_of(format, writer.alignments)?,
+            omits_metadata: self.omit_metadata,
             given: &self.metadata,
             source_format: source.format,
-            source: &source.metadata,
+            source: if self.omit_metadata { &self.metadata } else { &source.metadata },
         })
     }
 

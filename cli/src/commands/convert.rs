@@ -53,6 +53,10 @@ pub(super) struct Arguments {
     /// A JSON file whose keys become the model's metadata, such as its config.json.
     #[arg(long, value_name = "JSON")]
     metadata: Option<PathBuf>,
+    /// Leave out the metadata of the source. For SafeTensors, also leave out the attributes of tensors, and store dtypes
+    /// that it does not have as U8. This is the file that `toBlob()` presents in a browser.
+    #[arg(long, conflicts_with = "metadata")]
+    no_metadata: bool,
     /// Leave out data that the format cannot store, with a warning, instead of failing.
     #[arg(long)]
     allow_loss: bool,
@@ -96,6 +100,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         .with_alignment(arguments.align)
         .with_max_shard_bytes(arguments.shard_size)
         .with_metadata(arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default())
+        .with_omit_metadata(arguments.no_metadata)
         .with_allow_loss(arguments.allow_loss)
         .with_keep_existing(!arguments.force);
     write(arguments.input.open()?.input(), &arguments.output, &options)

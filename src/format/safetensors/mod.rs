@@ -6,6 +6,7 @@
 //! load as raw bytes.
 
 mod entry;
+pub(crate) mod layout;
 mod parse;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod write;

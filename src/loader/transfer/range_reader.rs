@@ -115,6 +115,11 @@ impl<S: Source> RangeReader<S> {
         }
     }
 
+    /// The end of the range.
+    pub(crate) fn end(&self) -> u64 {
+        self.end.get()
+    }
+
     /// The rest of the current body, if there is one.
     pub(crate) fn into_remote(self) -> Option<Remote<S::Body>> {
         self.remote

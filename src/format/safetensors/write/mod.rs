@@ -1,133 +1,74 @@
 //! Writes SafeTensors: a JSON header, then the tensors without gaps; for several files, also the index that Hugging
 //! Face's tools expect.
 //!
-//! Tensors keep the order of the source, except that tensors with larger elements come first. Each tensor therefore
-//! begins at a multiple of its element size, as the format requires of writers. Metadata values are text: other values
-//! are written as JSON.
+//! Tensors keep the order of the source. Metadata values are text: other values are written as JSON. Without metadata,
+//! the file is the one that `Loader::safetensors` describes, byte for byte, for a model in one file.
 
-use crate::dtype::{Dtype, element_count};
+use super::layout::{self, ALIGNMENT, LENGTH_BYTES, Stored};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::safetensors::parse::MAX_HEADER_BYTES;
-use crate::index::{Layout, Metadata, Tensor};
+use crate::index::{Metadata, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::metadata;
 use crate::output::shards::{FileSize, numbered_path};
 use crate::output::target::{Place, Shard, Sharded, Target, TensorFile, TensorSource};
 use crate::output::writer::{Settings, Writer};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
-
-/// The dtypes that the `safetensors` package 0.8 supports.
-const DTYPES: [Dtype; 22] = [
-    Dtype::Bool,
-    Dtype::U8,
-    Dtype::I8,
-    Dtype::F8_E5M2,
-    Dtype::F8_E4M3,
-    Dtype::F8_E8M0,
-    Dtype::F8_E4M3FNUZ,
-    Dtype::F8_E5M2FNUZ,
-    Dtype::I16,
-    Dtype::U16,
-    Dtype::F16,
-    Dtype::BF16,
-    Dtype::I32,
-    Dtype::U32,
-    Dtype::F32,
-    Dtype::I64,
-    Dtype::U64,
-    Dtype::F64,
-    Dtype::C64,
-    Dtype::F4,
-    Dtype::F6_E2M3,
-    Dtype::F6_E3M2,
-];
-
-/// The size of the header's length field, a u64.
-const LENGTH_BYTES: u64 = 8;
 
 /// The writer of the format.
 pub(super) const WRITER: Writer = Writer {
     compressions: &[],
     digests: &[],
-    alignments: &[8, 16, 32, 64, 128, 256, 512, 4096],
+    alignments: &[ALIGNMENT, 16, 32, 64, 128, 256, 512, 4096],
     shards: true,
     new: |settings, _| Ok(Box::new(SafeTensors::new(settings))),
 };
 
 /// The format with the options of the caller.
 struct SafeTensors {
-    /// All values are text.
-    metadata: Map<String, Value>,
+    /// All values are text. Empty if the metadata is left out.
+    metadata: Metadata,
+    omits_metadata: bool,
     alignment: u64,
 }
 
 impl SafeTensors {
     fn new(settings: &Settings) -> Self {
-        let joined: Metadata = metadata::join(settings);
-        let as_text = |(key, value): (String, Value)| (key, metadata::as_text(&value).into_owned().into());
-        let metadata = joined.into_iter().map(as_text).collect();
-        SafeTensors { metadata, alignment: settings.alignment }
+        let joined: Metadata = if settings.omits_metadata { Map::new() } else { metadata::join(settings) };
+        let metadata = joined.into_iter().map(|(key, value)| (key, metadata::as_text(&value).into_owned().into()));
+        SafeTensors {
+            metadata: metadata.collect(),
+            omits_metadata: settings.omits_metadata,
+            alignment: settings.alignment,
+        }
     }
 
     /// Returns the metadata of a file: all of it for the first file, only `format`, which readers need, for the others.
-    fn metadata(&self, is_first: bool) -> Map<String, Value> {
+    fn metadata(&self, is_first: bool) -> Metadata {
         let is_wanted = |key: &str| is_first || key == "format";
         let wanted = self.metadata.iter().filter(|(key, _)| is_wanted(key));
         wanted.map(|(key, value)| (key.clone(), value.clone())).collect()
-    }
-
-    /// The length field and the header, padded with spaces so that the data begins aligned.
-    fn head(&self, tensors: &[Tensor], is_first: bool) -> Result<Vec<u8>> {
-        let mut header = Map::new();
-        let metadata = self.metadata(is_first);
-        if !metadata.is_empty() {
-            header.insert("__metadata__".to_owned(), metadata.into());
-        }
-        let mut offset = 0;
-        for tensor in tensors {
-            let end = offset + byte_length(tensor)?;
-            header.insert(tensor.name.clone(), entry(tensor, offset, end));
-            offset = end;
-        }
-        let encoding_failed = |e| Error::new(ErrorKind::Internal, format!("the header cannot be written as JSON: {e}"));
-        let mut text = serde_json::to_vec(&header).map_err(encoding_failed)?;
-        let padded = (LENGTH_BYTES + text.len() as u64).next_multiple_of(self.alignment) - LENGTH_BYTES;
-        text.resize(usize::try_from(padded).unwrap_or(text.len()), b' ');
-        Ok([&padded.to_le_bytes(), text.as_slice()].concat())
     }
 }
 
 impl Target for SafeTensors {
     fn check(&self, tensor: &Tensor, losses: &mut Losses) -> Result<()> {
-        let refuse = |kind, what: String, advice: &str| Err(Error::new(kind, what).advise(advice));
-        if tensor.layout != Layout::Dense || tensor.components.len() != 1 {
-            let what = format!("its layout is {}, and SafeTensors supports only dense tensors", tensor.layout.name());
-            return refuse(ErrorKind::Unsupported, what, "Convert it to a dense tensor first, or choose ztensor.");
+        if self.omits_metadata {
+            return layout::exactly_or_as_bytes(tensor).map(drop);
         }
-        if !DTYPES.contains(&tensor.dtype) {
-            let what = format!("SafeTensors has no dtype {}", tensor.dtype);
-            return refuse(ErrorKind::Unsupported, what, "Choose a format that supports it.");
-        }
-        if let Err(error) = byte_length(tensor) {
-            // For example an odd number of F4 elements, which zTensor supports.
-            return refuse(ErrorKind::Unsupported, error.what, "Choose ztensor.");
-        }
-        if tensor.name == "__metadata__" {
-            let what = "SafeTensors reserves this name for its metadata".to_owned();
-            return refuse(ErrorKind::Unsupported, what, "Rename it before the conversion.");
+        if let Err(error) = layout::exactly(tensor) {
+            layout::exactly_or_as_bytes(tensor)?;
+            losses.store("as U8", error)?;
         }
         losses.leave_out_attributes(tensor, "SafeTensors", |_| false)
     }
 
-    fn arrange(&self, tensors: &mut [Tensor]) {
-        tensors.sort_by_key(|tensor| std::cmp::Reverse(tensor.dtype.array_kind().element_bytes()));
-    }
-
     fn begin<'a>(&'a self, file: PartialFile, tensors: &'a [Tensor], place: Place) -> Result<Box<dyn TensorFile + 'a>> {
         let mut file = SafeTensorsFile { file };
-        file.file.write(&self.head(tensors, place.number == 0)?)?;
+        let metadata = self.metadata(place.number == 0);
+        file.file.write(&layout::head(tensors.iter(), &metadata, self.alignment)?)?;
         Ok(Box::new(file))
     }
 
@@ -162,8 +103,10 @@ impl Sharded for SafeTensors {
     }
 
     fn entry_bytes(&self, tensor: &Tensor) -> u64 {
-        let longest = json!({ &tensor.name: entry(tensor, u64::MAX, u64::MAX) });
-        longest.to_string().len() as u64
+        let Ok(stored) = layout::exactly_or_as_bytes(tensor) else { return 0 }; // `check` has refused it
+        let punctuation = ":,".len();
+        let name = json!(tensor.name).to_string();
+        (name.len() + punctuation + layout::entry(&stored, u64::MAX, u64::MAX).len()) as u64
     }
 
     fn max_data_bytes(&self, tensor: &Tensor) -> Result<u64> {
@@ -211,13 +154,8 @@ impl Sharded for SafeTensors {
     }
 }
 
-fn entry(tensor: &Tensor, start: u64, end: u64) -> Value {
-    json!({ "dtype": tensor.dtype.name(), "shape": tensor.shape, "data_offsets": [start, end] })
-}
-
 fn byte_length(tensor: &Tensor) -> Result<u64> {
-    let byte_length = tensor.dtype.byte_length(element_count(&tensor.shape)?)?;
-    byte_length.ok_or_else(|| Error::new(ErrorKind::Internal, "a dtype of SafeTensors has no size"))
+    layout::exactly_or_as_bytes(tensor).map(|Stored { byte_length, .. }| byte_length)
 }
 
 #[cfg(all(test, not(miri)))]

@@ -12,7 +12,7 @@ fn options() -> ConvertOptions {
 }
 
 #[test]
-fn tensors_are_aligned_to_their_elements_and_otherwise_keep_their_order() {
+fn tensors_keep_their_order_and_the_data_is_aligned() {
     let folder = Folder::new();
     let tensors = [
         ("z.bytes", "U8", &[3][..], noise(1, 3)),
@@ -24,11 +24,40 @@ fn tensors_are_aligned_to_their_elements_and_otherwise_keep_their_order() {
     folder.convert("m.safetensors", "out.safetensors", &options().with_alignment(Some(64))).unwrap();
     let reader = folder.open("out.safetensors");
     let names: Vec<_> = reader.tensors().iter().map(|tensor| &*tensor.name).collect();
-    assert_eq!(names, ["z.double", "b.half", "a.half", "z.bytes"]);
-    for tensor in reader.tensors() {
-        assert_eq!(tensor.first_byte() % tensor.dtype.array_kind().element_bytes() as u64, 0, "{}", tensor.name);
-    }
+    assert_eq!(names, ["z.bytes", "b.half", "z.double", "a.half"]);
     assert_eq!(reader.tensors()[0].first_byte() % 64, 0);
+}
+
+#[test]
+fn without_metadata_the_header_is_compact_json_of_the_tensors() {
+    let folder = Folder::new();
+    let tensors = [("q\"", "U8", &[3][..], noise(1, 3)), ("scalar", "F32", &[][..], noise(2, 4))];
+    folder.write("m.safetensors", &safetensors_file(json!({ "format": "pt" }), &tensors));
+    folder.convert("m.safetensors", "out.safetensors", &options().with_omit_metadata(true)).unwrap();
+    let file = fs::read(folder.path("out.safetensors")).unwrap();
+    let header = r#"{"q\"":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"#.to_owned()
+        + r#""scalar":{"dtype":"F32","shape":[],"data_offsets":[3,7]}}"#;
+    let padded = (8 + header.len()).next_multiple_of(8) - 8;
+    assert_eq!(file[..8], (padded as u64).to_le_bytes());
+    assert_eq!(file[8..8 + padded], *format!("{header:padded$}").as_bytes());
+    assert_eq!(file[8 + padded..], [noise(1, 3), noise(2, 4)].concat());
+}
+
+#[test]
+fn dtypes_that_the_format_does_not_have_become_bytes_if_this_is_allowed() {
+    let folder = Folder::new();
+    folder.write("m.safetensors", &safetensors_file(json!({}), &[("odd", "X7", &[2][..], noise(1, 5))]));
+    let error = folder.convert("m.safetensors", "out.safetensors", &options()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported);
+    assert!(error.what.contains("`--allow-loss` stores it as U8"), "{error}");
+    for allowed in [options().with_allow_loss(true), options().with_omit_metadata(true)] {
+        folder.convert("m.safetensors", "out.safetensors", &allowed).unwrap();
+        let reader = folder.open("out.safetensors");
+        assert_eq!((reader.tensors()[0].dtype.name(), &*reader.tensors()[0].shape), ("U8", &[5][..]));
+    }
+    let both = options().with_omit_metadata(true).with_metadata(json!({ "a": 1 }).as_object().unwrap().clone());
+    let error = folder.convert("m.safetensors", "out.safetensors", &both).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidArgument);
 }
 
 #[test]

@@ -1,0 +1,269 @@
+//! A model of any format, in any number of files, as one SafeTensors file that is decoded when it is read.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::safetensors::layout::{self, ALIGNMENT};
+use crate::index::{Component, Metadata, Tensor};
+use crate::loader::component_reader::{ComponentReader, WantedComponent};
+use crate::loader::pieces::Rest;
+use crate::loader::{BufferOf, Loaded, Loader, TensorRequest};
+use crate::source::{Buffer, Source};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// The share of [`Options::max_memory_bytes`](super::Options) for decoded tensors that are kept for further reads.
+const KEPT_SHARE: u64 = 4;
+
+/// A model as one SafeTensors file.
+///
+/// The header is compact JSON without `__metadata__`, padded with spaces to a multiple of 8 bytes, with the tensors in
+/// the order of [`Loader::load_index`]. Dtypes that SafeTensors does not have are U8. `weightstream convert` with
+/// `--no-metadata` writes the same file.
+pub struct SafeTensorsView<S: Source> {
+    loader: Rc<Loader<S>>,
+    head: Vec<u8>,
+    tensors: Vec<Rc<Tensor>>,
+    /// The end of each tensor in the file.
+    ends: Vec<u64>,
+    /// Decoded tensors that were read in part, the last one at the end.
+    kept: RefCell<VecDeque<(usize, Rc<Loaded<BufferOf<S>>>)>>,
+    /// A compressed tensor that was read in part, too large to be kept: a read that follows continues there.
+    unfinished: RefCell<Option<(usize, ComponentReader<S>)>>,
+}
+
+impl<S: Source> SafeTensorsView<S> {
+    /// Determines the layout of the file. Reads the index of the model, but no tensor.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` for a tensor that SafeTensors cannot store, such as a sparse one; errors of
+    /// [`Loader::load_index`].
+    pub async fn new(loader: Rc<Loader<S>>) -> Result<Self> {
+        let tensors = loader.load_index().await?;
+        let head = layout::head(tensors.iter().map(|tensor| &**tensor), &Metadata::new(), ALIGNMENT)?;
+        let mut ends = Vec::with_capacity(tensors.len());
+        let mut end = head.len() as u64;
+        for tensor in &tensors {
+            end = end.saturating_add(layout::exactly_or_as_bytes(tensor)?.byte_length);
+            ends.push(end);
+        }
+        Ok(SafeTensorsView { loader, head, tensors, ends, kept: RefCell::default(), unfinished: RefCell::default() })
+    }
+
+    /// The length of the file in bytes.
+    pub fn byte_length(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(self.head.len() as u64)
+    }
+
+    /// Reads the bytes of `range`, or up to the end of the file if that comes first. Requests nothing yet.
+    pub fn read(self: &Rc<Self>, range: Range<u64>) -> ViewReader<S> {
+        let end = range.end.min(self.byte_length());
+        ViewReader { position: range.start.min(end), end, current: None, rest: Rest::default(), view: Rc::clone(self) }
+    }
+
+    /// The range of a tensor in the file.
+    fn range_of(&self, number: usize) -> Range<u64> {
+        let start = number.checked_sub(1).and_then(|before| self.ends.get(before));
+        let start = start.copied().unwrap_or(self.head.len() as u64);
+        start..self.ends.get(number).copied().unwrap_or(start)
+    }
+
+    /// The maximum number of decoded bytes that are kept.
+    fn max_kept_bytes(&self) -> u64 {
+        self.loader.options.max_memory_bytes / KEPT_SHARE
+    }
+
+    /// Whether a part of the tensor is read by way of the whole tensor: because the bytes before it must be decoded
+    /// anyway, or because only the whole tensor can be verified.
+    fn is_read_whole(&self, tensor: &Tensor, component: &Component) -> bool {
+        let is_verified = self.loader.pinned.contains_key(&tensor.name)
+            || self.loader.options.verify && component.digest.is_some() && component.pages.is_none();
+        let is_small = component.decoded_length.is_some_and(|length| length <= self.max_kept_bytes());
+        is_small && (is_verified || !component.encoding.keeps_positions())
+    }
+
+    fn kept(&self, number: usize) -> Option<Rc<Loaded<BufferOf<S>>>> {
+        let mut kept = self.kept.borrow_mut();
+        let at = kept.iter().position(|(of, _)| *of == number)?;
+        let found = kept.remove(at)?;
+        let loaded = Rc::clone(&found.1);
+        kept.push_back(found);
+        Some(loaded)
+    }
+
+    fn keep(&self, number: usize, loaded: Rc<Loaded<BufferOf<S>>>) {
+        let mut kept = self.kept.borrow_mut();
+        kept.push_back((number, loaded));
+        let bytes = |(_, loaded): &(usize, Rc<Loaded<_>>)| loaded.tensor.byte_length().unwrap_or(0);
+        while kept.iter().map(bytes).sum::<u64>() > self.max_kept_bytes() {
+            kept.pop_front();
+        }
+    }
+}
+
+impl<S: Source> std::fmt::Debug for SafeTensorsView<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SafeTensorsView").field("loader", &self.loader).finish_non_exhaustive()
+    }
+}
+
+/// Reads a range of a [`SafeTensorsView`] from its start to its end.
+///
+/// A tensor that is read completely is verified before its last bytes are returned. A part of a tensor is verified too,
+/// unless the tensor is larger than a quarter of [`Options::max_memory_bytes`](super::Options): then only page digests
+/// verify it.
+pub struct ViewReader<S: Source> {
+    view: Rc<SafeTensorsView<S>>,
+    position: u64,
+    end: u64,
+    current: Option<(usize, Content<S>)>,
+    rest: Rest<S>,
+}
+
+/// The bytes of a tensor.
+enum Content<S: Source> {
+    /// A decoded tensor in memory.
+    Kept(Rc<Loaded<BufferOf<S>>>),
+    Stream(ComponentReader<S>),
+}
+
+impl<S: Source> ViewReader<S> {
+    /// The number of bytes that were not read yet.
+    pub fn remaining(&self) -> u64 {
+        self.end - self.position
+    }
+
+    /// Fills `at` of `into` with the next bytes, and returns how many there are: fewer than fit only at the end of the
+    /// range.
+    ///
+    /// # Errors
+    /// Errors of the source and the decoders; `CHECKSUM` if the last bytes complete a tensor that does not match its
+    /// digest.
+    pub async fn fill(&mut self, into: &mut BufferOf<S>, at: Range<u64>) -> Result<u64> {
+        let end = at.start + (at.end - at.start).min(self.remaining());
+        let loader = Rc::clone(&self.view.loader);
+        let _goes_first = loader.priority.demand();
+        let mut filled = at.start;
+        while filled < end {
+            let count = self.fill_part(into, filled..end).await?;
+            filled += count;
+            self.position += count;
+        }
+        Ok(filled - at.start)
+    }
+
+    /// Fills a part of `at`: the header, or the bytes of one tensor.
+    async fn fill_part(&mut self, into: &mut BufferOf<S>, at: Range<u64>) -> Result<u64> {
+        let head = self.view.head.get(usize::try_from(self.position).unwrap_or(usize::MAX)..).unwrap_or_default();
+        if !head.is_empty() {
+            let part = head.get(..usize::try_from(at.end - at.start).unwrap_or(usize::MAX)).unwrap_or(head);
+            into.write(at.start, part)?;
+            return Ok(part.len() as u64);
+        }
+        let number = self.view.ends.partition_point(|end| *end <= self.position);
+        let Range { start, end } = self.view.range_of(number);
+        let part = self.position - start..(end - start).min(self.position - start + (at.end - at.start));
+        let mut content = match self.current.take() {
+            Some((current, content)) if current == number => content,
+            _ => self.open(number, part.start..self.end.min(end) - start).await?,
+        };
+        let at = at.start..at.start + (part.end - part.start);
+        let count = match &mut content {
+            Content::Kept(loaded) => copy(loaded, part, into, at.start)?,
+            Content::Stream(reader) => reader.fill(into, at).await?,
+        };
+        if count == 0 {
+            return Err(Error::new(ErrorKind::Internal, "a tensor ended before its length"));
+        }
+        self.view.loader.stats.count_decoded(count);
+        if self.position + count < end {
+            self.current = Some((number, content));
+        } else if let Content::Stream(reader) = content {
+            self.keep_rest(number, reader);
+        }
+        Ok(count)
+    }
+
+    /// Begins to read `part` of a tensor.
+    async fn open(&mut self, number: usize, part: Range<u64>) -> Result<Content<S>> {
+        let view = Rc::clone(&self.view);
+        if let Some(loaded) = view.kept(number) {
+            return Ok(Content::Kept(loaded));
+        }
+        if let Some((_, reader)) =
+            view.unfinished.take().filter(|(of, reader)| *of == number && reader.position() == part.start)
+        {
+            return Ok(Content::Stream(reader));
+        }
+        let missing = || Error::new(ErrorKind::Internal, "there is no such tensor");
+        let tensor = view.tensors.get(number).ok_or_else(missing)?;
+        let component = tensor.components.first().ok_or_else(missing)?;
+        let length = component.decoded_length.unwrap_or(part.end);
+        let is_whole = part == (0..length);
+        if !is_whole && view.is_read_whole(tensor, component) {
+            let loaded = view.loader.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(())).await?;
+            let loaded = Rc::new(loaded);
+            view.keep(number, Rc::clone(&loaded));
+            return Ok(Content::Kept(loaded));
+        }
+        // A read that follows can continue in a compressed tensor.
+        let range = if component.encoding.keeps_positions() { part } else { part.start..length };
+        let file = view.loader.file_of(tensor)?;
+        let last = self.last_in_same_request(number, component.range.end);
+        let rest = &mut self.rest;
+        let start = async |stored: Range<u64>| {
+            rest.reader(&view.loader, &file, tensor.shard, stored.start..last.max(stored.end)).await
+        };
+        let wanted = WantedComponent { tensor, component, range: Some(range) };
+        let reader = ComponentReader::open(&view.loader, &file, wanted, start).await;
+        Ok(Content::Stream(reader.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?))
+    }
+
+    /// The end of the stored bytes that one request delivers: those of all tensors in the range of this reader that
+    /// follow each other in the same file. `end` is the end of the first of them.
+    fn last_in_same_request(&self, number: usize, mut end: u64) -> u64 {
+        let view = &self.view;
+        let gap_bytes = view.loader.options.coalesce_gap_bytes;
+        let shard = view.tensors.get(number).map(|tensor| tensor.shard);
+        for (next, tensor) in view.tensors.iter().enumerate().skip(number + 1) {
+            let Some(component) = tensor.components.first() else { break };
+            let follows = (end..=end.saturating_add(gap_bytes)).contains(&component.range.start);
+            if Some(tensor.shard) != shard || !follows || view.range_of(next).end > self.end {
+                break;
+            }
+            end = component.range.end;
+        }
+        end
+    }
+
+    /// Keeps the reader of a tensor whose bytes were read: the next tensor may follow in its file.
+    fn keep_rest(&mut self, number: usize, reader: ComponentReader<S>) {
+        if let Some(tensor) = self.view.tensors.get(number) {
+            self.rest.keep(tensor.shard, reader.into_reading());
+        }
+    }
+}
+
+impl<S: Source> Drop for ViewReader<S> {
+    fn drop(&mut self) {
+        if let Some((number, Content::Stream(reader))) = self.current.take()
+            && reader.can_continue()
+        {
+            *self.view.unfinished.borrow_mut() = Some((number, reader));
+        }
+    }
+}
+
+impl<S: Source> std::fmt::Debug for ViewReader<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ViewReader").field("position", &self.position).field("end", &self.end).finish_non_exhaustive()
+    }
+}
+
+/// Copies `part` of a tensor to the offset `at` of `into`. Returns its length.
+fn copy<B: Buffer>(loaded: &Loaded<B>, part: Range<u64>, into: &mut B, at: u64) -> Result<u64> {
+    let missing = || Error::new(ErrorKind::Internal, "a tensor was loaded without its bytes");
+    let component = loaded.components.first().ok_or_else(missing)?;
+    into.copy(at, &component.buffer, part.clone())?;
+    Ok(part.end - part.start)
+}

@@ -1,0 +1,176 @@
+//! A model of any format presented as one SafeTensors file.
+#![cfg(not(target_arch = "wasm32"))]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
+mod corpus;
+
+use futures::executor::block_on;
+use std::fs;
+use std::ops::Range;
+use std::rc::Rc;
+use weightstream::error::{ErrorKind, Result};
+use weightstream::format;
+use weightstream::loader::{Loader, Options, SafeTensorsView};
+use weightstream::native::Reader;
+use weightstream::source::memory::MemorySource;
+use weightstream::write::{self, Compression, ConvertOptions};
+
+type View = Rc<SafeTensorsView<MemorySource>>;
+
+#[test]
+fn every_fixture_is_the_file_that_convert_writes_without_metadata() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.safetensors");
+    let (mut compared, mut refused) = (0, 0);
+    for fixture in corpus::fixtures() {
+        let files = fixture.files.iter().map(|(name, bytes)| (name.clone(), bytes.to_vec())).collect();
+        let Ok(reader) = Reader::from_bytes(files) else { continue };
+        let converted = write::convert(&reader, &out, &ConvertOptions::default().with_omit_metadata(true), &());
+        let loader = block_on(Loader::open(fixture.source(), Options::default())).unwrap();
+        match (block_on(SafeTensorsView::new(Rc::new(loader))), converted) {
+            (Ok(view), Ok(_)) => {
+                let (view, expected) = (Rc::new(view), fs::read(&out).unwrap());
+                assert_eq!(view.byte_length(), expected.len() as u64, "{}", fixture.path);
+                let in_pieces = read_in_pieces(&view, 0..u64::MAX, 1000).unwrap();
+                assert!(in_pieces == expected, "{} differs", fixture.path);
+                compare_parts(&view, &expected);
+                compared += 1;
+            }
+            (Err(error), Err(converting)) => {
+                assert_eq!(error.kind, ErrorKind::Unsupported, "{}: {error}", fixture.path);
+                assert!(converting.what.starts_with(&error.what), "{}: {error}, but {converting}", fixture.path);
+                refused += 1;
+            }
+            (view, converted) => panic!("{}: {view:?}, but {converted:?}", fixture.path),
+        }
+    }
+    println!("{compared} compared, {refused} refused by both");
+    assert!(compared > 60 && refused > 3, "{compared} compared, {refused} refused");
+}
+
+#[test]
+fn parts_of_a_model_larger_than_the_memory_limit_are_read() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let (_, apr) = model(compression);
+        for max_memory_bytes in [0, 100_000, 1 << 20, 1 << 30] {
+            let options = Options::default().with_max_memory_bytes(max_memory_bytes);
+            let view = view_of(apr.clone(), options);
+            let expected = read_in_pieces(&view, 0..u64::MAX, 1 << 16).unwrap();
+            compare_parts(&view, &expected);
+        }
+    }
+}
+
+#[test]
+fn successive_slices_of_a_compressed_tensor_decode_it_once() {
+    let (_, apr) = model(Compression::Lz4);
+    for max_memory_bytes in [0, 1 << 30] {
+        let loader = open(apr.clone(), Options::default().with_max_memory_bytes(max_memory_bytes));
+        let view = Rc::new(block_on(SafeTensorsView::new(Rc::clone(&loader))).unwrap());
+        let before = loader.stats().bytes_received();
+        for start in (0..view.byte_length()).step_by(5000) {
+            read_in_pieces(&view, start..start + 5000, 1 << 20).unwrap();
+        }
+        let received = loader.stats().bytes_received() - before;
+        assert!(received <= apr.len() as u64 * 11 / 10, "{received} of {} bytes with {max_memory_bytes}", apr.len());
+    }
+}
+
+#[test]
+fn damaged_tensors_are_not_returned_completely() {
+    let (reader, _) = model(Compression::None);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.zt");
+    write::convert(&reader, &path, &ConvertOptions::default().with_allow_loss(true), &()).unwrap();
+    let mut zt = fs::read(&path).unwrap();
+    let tensor = Reader::open(&path).unwrap().tensors()[1].clone();
+    assert!(tensor.components[0].digest.is_some(), "the default of the format");
+    zt[tensor.first_byte() as usize + 50_000] ^= 1;
+
+    let view = view_of(zt.clone(), Options::default());
+    let sound = view_of(fs::read(&path).unwrap(), Options::default());
+    let whole = read_in_pieces(&sound, 0..u64::MAX, 1 << 16).unwrap();
+    let header_length = u64::from_le_bytes(whole[..8].try_into().unwrap()) + 8;
+    let start = header_length + ROWS * COLUMNS * 4;
+    let of_tensor = start..start + ROWS * COLUMNS * 4;
+    let mut read = Vec::new();
+    let mut reader = view.read(of_tensor.clone());
+    let error = loop {
+        let mut piece = vec![0; 4096];
+        match block_on(reader.fill(&mut piece, 0..4096)) {
+            Ok(count) => read.extend_from_slice(&piece[..count as usize]),
+            Err(error) => break error,
+        }
+        assert!(reader.remaining() > 0, "all bytes were returned");
+    };
+    assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Checksum, Some(tensor.name.as_str())));
+    assert!(read.len() as u64 + 4096 >= of_tensor.end - of_tensor.start, "it ends only at the last piece");
+
+    // A part of a tensor that fits into the memory limit is verified, too.
+    let part = of_tensor.start + 10..of_tensor.start + 20;
+    assert_eq!(read_in_pieces(&view, part.clone(), 10).unwrap_err().kind, ErrorKind::Checksum);
+    let without_memory = view_of(zt, Options::default().with_max_memory_bytes(0));
+    assert_eq!(
+        read_in_pieces(&without_memory, part.clone(), 10).unwrap(),
+        whole[part.start as usize..part.end as usize]
+    );
+    let before = header_length..of_tensor.start;
+    assert_eq!(
+        read_in_pieces(&view, before.clone(), 1 << 16).unwrap(),
+        whole[before.start as usize..before.end as usize]
+    );
+}
+
+const ROWS: u64 = 400;
+const COLUMNS: u64 = 300;
+
+/// A model of three tensors, and the APR file that `compression` makes of it.
+fn model(compression: Compression) -> (Reader, Vec<u8>) {
+    let entry = |number: u64| {
+        let byte_length = ROWS * COLUMNS * 4;
+        let offsets = [number * byte_length, (number + 1) * byte_length];
+        format!(r#""t{number}":{{"dtype":"F32","shape":[{ROWS},{COLUMNS}],"data_offsets":{offsets:?}}}"#)
+    };
+    let header = format!("{{{},{},{}}}", entry(0), entry(1), entry(2));
+    let values = (0..3 * ROWS * COLUMNS).flat_map(|at| (at as f32 / 7.0).floor().to_le_bytes());
+    let file: Vec<u8> =
+        (header.len() as u64).to_le_bytes().into_iter().chain(header.into_bytes()).chain(values).collect();
+    let reader = Reader::from_bytes(vec![("m.safetensors".to_owned(), file)]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.apr");
+    let options = ConvertOptions::default().with_format(format::formats().iter().find(|format| format.name == "apr"));
+    write::convert(&reader, &path, &options.with_compression(compression), &()).unwrap();
+    (reader, fs::read(&path).unwrap())
+}
+
+fn open(file: Vec<u8>, options: Options) -> Rc<Loader<MemorySource>> {
+    let source = MemorySource::new(vec![("m".to_owned(), file.into())]).unwrap();
+    Rc::new(block_on(Loader::open(source, options)).unwrap())
+}
+
+fn view_of(file: Vec<u8>, options: Options) -> View {
+    Rc::new(block_on(SafeTensorsView::new(open(file, options))).unwrap())
+}
+
+fn read_in_pieces(view: &View, range: Range<u64>, piece_length: u64) -> Result<Vec<u8>> {
+    let mut reader = view.read(range);
+    let mut all = Vec::new();
+    while reader.remaining() > 0 {
+        let mut piece = vec![0; piece_length as usize];
+        let count = block_on(reader.fill(&mut piece, 0..piece_length))?;
+        assert!(count > 0, "a read returned nothing before the end");
+        all.extend_from_slice(&piece[..count as usize]);
+    }
+    Ok(all)
+}
+
+/// Reads parts of the file in an order that is not that of the file.
+fn compare_parts(view: &View, expected: &[u8]) {
+    let length = expected.len();
+    for number in 0..40 {
+        let start = number * 7919 % length;
+        let end = (start + number * number * 37 % 50_000 + 1).min(length);
+        let part = read_in_pieces(view, start as u64..end as u64, 3000).unwrap();
+        assert!(part == expected[start..end], "bytes {start} to {end}");
+    }
+}

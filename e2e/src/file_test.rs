@@ -10,11 +10,14 @@ use xtask::package;
 use xtask::project::Project;
 
 /// The modules of `tests/files`. Each exported function is a test, which resolves to a list of failures.
-const MODULES: [&str; 3] = ["remote", "blob", "fetch"];
+const MODULES: [&str; 4] = ["remote", "blob", "fetch", "model"];
 
 pub fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;
-    let server = Server::new().mount("/tests", project.root.join("tests/files")).mount("/pkg", &package);
+    let server = Server::new()
+        .mount("/tests", project.root.join("tests/files"))
+        .mount("/fixtures", project.root.join("tests/fixtures"))
+        .mount("/pkg", &package);
     let server = server.bind("127.0.0.1:0")?.spawn();
     for engine in Engine::ALL {
         let browser = Browser::launch(project, engine)?;

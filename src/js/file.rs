@@ -4,6 +4,7 @@
 
 use super::cancel::{self, CloseSignal};
 use super::progress::{FILE, ProgressReporter};
+use super::reading::Reading;
 use super::{options, value};
 use crate::error::{Error, ErrorKind};
 use crate::loader::{FileReader, RemoteFile, Stats};
@@ -12,7 +13,6 @@ use crate::source::Buffer;
 use crate::source::cached::Report;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::web::WebSource;
-use futures::lock::Mutex;
 use js_sys::{Function, Promise, Uint8Array};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Range;
@@ -36,12 +36,8 @@ pub struct JsFile {
 /// A range of a file that is being read.
 #[wasm_bindgen(js_name = FileReader)]
 pub struct JsFileReader {
-    /// `None` once the reader is cancelled.
-    reader: Rc<Mutex<Option<FileReader<WebSource>>>>,
+    reading: Reading<FileReader<WebSource>>,
     length: Option<u64>,
-    signal: Option<web_sys::AbortSignal>,
-    close_signal: CloseSignal,
-    cancelled: CloseSignal,
     reporter: Rc<ProgressReporter>,
 }
 
@@ -96,15 +92,8 @@ impl JsFile {
         let length = (end < u64::MAX).then(|| reader.end().saturating_sub(reader.position()));
         let reporter = ProgressReporter::new(FILE, self.on_progress.clone(), Rc::clone(&self.stats));
         reporter.expects(length.unwrap_or(0));
-        let (close_signal, cancelled) = (self.close_signal.clone(), CloseSignal::default());
-        Ok(JsFileReader {
-            reader: Rc::new(Mutex::new(Some(reader))),
-            length,
-            signal,
-            close_signal,
-            cancelled,
-            reporter,
-        })
+        let reading = Reading::new(reader, signal, self.close_signal.clone(), closed_error);
+        Ok(JsFileReader { reading, length, reporter })
     }
 
     /// Counters over the lifetime of the file.
@@ -132,7 +121,7 @@ impl JsFileReader {
     pub fn fill(&self, length: Option<f64>) -> Promise {
         let length = length.map(|length| length as u64).or(self.length).unwrap_or_default();
         let reporter = Rc::clone(&self.reporter);
-        self.run(async move |reader| {
+        self.reading.run(async move |reader| {
             let length = length.min(reader.end().saturating_sub(reader.position()));
             let mut buffer = JsBuffer::allocate(length)?;
             let mut arrived = |range: Range<u64>| report(&reporter, range);
@@ -148,7 +137,7 @@ impl JsFileReader {
     /// end of the range.
     pub fn chunk(&self) -> Promise {
         let reporter = Rc::clone(&self.reporter);
-        self.run(async move |reader| {
+        self.reading.run(async move |reader| {
             let start = reader.position();
             let bytes = |buffer: &JsBuffer, length: u64| -> Uint8Array { buffer.bytes().subarray(0, length as u32) };
             let chunk = reader.chunk(bytes).await?;
@@ -167,37 +156,7 @@ impl JsFileReader {
 
     /// Stops the request.
     pub fn cancel(&self) {
-        self.cancelled.close();
-        if let Some(mut reader) = self.reader.try_lock() {
-            *reader = None;
-        }
-    }
-
-    fn run(&self, work: impl AsyncFnOnce(&mut FileReader<WebSource>) -> Result<JsValue, Error> + 'static) -> Promise {
-        let (reader, signal) = (Rc::clone(&self.reader), self.signal.clone());
-        let (close_signal, cancelled) = (self.close_signal.clone(), self.cancelled.clone());
-        future_to_promise(async move {
-            let work = async {
-                let mut reader = reader.lock().await;
-                let outcome = match reader.as_mut() {
-                    Some(reader) => work(reader).await,
-                    None => Err(closed_error()),
-                };
-                if outcome.is_err() {
-                    *reader = None; // an error ends the reader
-                }
-                outcome
-            };
-            let unless_cancelled = async { cancel::run_until_stopped(signal, &close_signal, work).await };
-            let outcome = cancel::run_until_closed(&cancelled, unless_cancelled).await;
-            let outcome = outcome.unwrap_or_else(|| Err(super::failure(closed_error())));
-            if outcome.is_err()
-                && let Some(mut reader) = reader.try_lock()
-            {
-                *reader = None; // an abort stops the request
-            }
-            outcome
-        })
+        self.reading.cancel();
     }
 }
 

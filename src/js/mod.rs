@@ -10,12 +10,17 @@ mod list;
 mod metadata;
 mod options;
 mod progress;
+mod reading;
 mod tensor;
 mod value;
+#[cfg(feature = "safetensors")]
+mod view;
 mod workers;
 
 use crate::error::Error;
 use crate::index::Tensor;
+#[cfg(feature = "safetensors")]
+use crate::loader::SafeTensorsView;
 use crate::loader::{Loader, Pool, Stats, TensorRequest};
 use crate::source::cached::Report;
 use crate::source::js_buffer::JsBuffer;
@@ -39,6 +44,9 @@ use wasm_bindgen_futures::{future_to_promise, spawn_local};
 pub struct JsLoader {
     /// `None` once it is closed, so its memory is freed immediately and not when JavaScript collects this object.
     loader: RefCell<Option<Rc<Loader<WebSource>>>>,
+    /// The model as one SafeTensors file, once it was opened as such.
+    #[cfg(feature = "safetensors")]
+    view: Rc<RefCell<Option<Rc<SafeTensorsView<WebSource>>>>>,
     stats: Rc<Stats>,
     close_signal: CloseSignal,
     on_progress: Option<Function>,
@@ -90,7 +98,18 @@ impl JsLoader {
             let loader = Rc::new(cancel::run_until_stopped(settings.signal, &close_signal, opening).await?);
             let (stats, on_progress) = (loader.shared_stats(), settings.on_progress);
             let loader = RefCell::new(Some(loader));
-            Ok(JsLoader { loader, stats, close_signal, on_progress, requests, cache, workers }.into())
+            Ok(JsLoader {
+                loader,
+                #[cfg(feature = "safetensors")]
+                view: Rc::default(),
+                stats,
+                close_signal,
+                on_progress,
+                requests,
+                cache,
+                workers,
+            }
+            .into())
         })
     }
 
@@ -189,6 +208,8 @@ impl JsLoader {
     /// Rejects pending and later calls, and frees the memory.
     pub fn close(&self) {
         self.close_signal.close();
+        #[cfg(feature = "safetensors")]
+        self.view.take();
         if let Some(loader) = self.loader.take() {
             loader.forget_prefetched();
         }

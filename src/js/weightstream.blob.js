@@ -1,5 +1,6 @@
 // @ts-check
 // A Blob whose bytes are read when they are needed.
+import { fail } from "./weightstream.error.js";
 import { byteStream } from "./weightstream.stream.js";
 
 /** @import { Pieces } from "./weightstream.stream.js" */
@@ -10,7 +11,19 @@ import { byteStream } from "./weightstream.stream.js";
  * @typedef {(start: number, end: number, signal?: AbortSignal) => Pieces} ReadPieces
  */
 
-/** @typedef {{ read: ReadPieces, start: number, end: number, type: string }} Content */
+/**
+ * The file that a lazy Blob and its slices are ranges of. `byteLength` is `undefined` until `open` has resolved, which
+ * `read` and the methods of the Blob wait for.
+ *
+ * @typedef {{ byteLength(): number | undefined, open(): Promise<unknown>, read: ReadPieces }} BlobSource
+ */
+
+/**
+ * @typedef {object} Content
+ * @property {BlobSource} source
+ * @property {(byteLength: number) => [start: number, end: number]} range The range of the file of this length.
+ * @property {string} type
+ */
 
 /** @type {WeakMap<object, Content>} */
 const contents = new WeakMap();
@@ -21,19 +34,21 @@ const contents = new WeakMap();
  */
 const NOT_CLONEABLE = "weightstream lazy Blob";
 
+const SIZE_UNKNOWN = "The size of the Blob is unknown until the index of all files of the model is read. Use " +
+  "`await loader.toBlob()`, or call `loader.loadIndex()` first.";
+
 /**
- * Creates a Blob of `byteLength` bytes that `read` provides.
+ * Creates a Blob of all bytes of `source`.
  *
  * The object inherits from Blob but has no Blob underneath. So everything that would bypass its methods fails with an
  * error, instead of reading an empty Blob: `structuredClone`, `postMessage`, `URL.createObjectURL`, `FileReader`,
  * `new Response(blob)`, `new Blob([blob])`.
  *
- * @param {number} byteLength
+ * @param {BlobSource} source
  * @param {string} type
- * @param {ReadPieces} read
  * @returns {Blob}
  */
-export const lazyBlob = (byteLength, type, read) => create({ read, start: 0, end: byteLength, type });
+export const lazyBlob = (source, type) => create({ source, range: (byteLength) => [0, byteLength], type });
 
 /** @param {Content} content */
 function create(content) {
@@ -47,7 +62,10 @@ function create(content) {
 class LazyBlob extends Blob {
   /** @override */
   get size() {
-    const { start, end } = contentOf(this);
+    const { source, range } = contentOf(this);
+    const byteLength = source.byteLength();
+    if (byteLength === undefined) throw fail({ code: "INVALID_ARGUMENT", message: SIZE_UNKNOWN });
+    const [start, end] = range(byteLength);
     return end - start;
   }
 
@@ -63,10 +81,14 @@ class LazyBlob extends Blob {
    * @param {string} [type]
    */
   slice(first, last, type = "") {
-    const { read, start, end } = contentOf(this);
-    const from = clamp(first ?? 0, end - start);
-    const to = Math.max(clamp(last ?? end - start, end - start), from);
-    return create({ read, start: start + from, end: start + to, type: normalized(type) });
+    const { source, range } = contentOf(this);
+    const part = (/** @type {number} */ byteLength) => {
+      const [start, end] = range(byteLength);
+      const from = clamp(first ?? 0, end - start);
+      const to = Math.max(clamp(last ?? end - start, end - start), from);
+      return /** @type {[number, number]} */ ([start + from, start + to]);
+    };
+    return create({ source, range: part, type: normalized(type) });
   }
 
   /**
@@ -74,8 +96,7 @@ class LazyBlob extends Blob {
    * @returns {ReadableStream<Uint8Array<ArrayBuffer>>}
    */
   stream() {
-    const { read, start, end } = contentOf(this);
-    return byteStream((signal) => read(start, end, signal));
+    return byteStream((signal) => piecesOf(this, signal));
   }
 
   /** @override */
@@ -85,10 +106,10 @@ class LazyBlob extends Blob {
 
   /** @override */
   async bytes() {
-    const { read, start, end } = contentOf(this);
-    const bytes = new Uint8Array(end - start);
+    await contentOf(this).source.open();
+    const bytes = new Uint8Array(this.size);
     let at = 0;
-    for await (const piece of read(start, end)) {
+    for await (const piece of piecesOf(this)) {
       bytes.set(piece, at);
       at += piece.length;
     }
@@ -104,6 +125,17 @@ class LazyBlob extends Blob {
   toString() {
     return failToConvert();
   }
+}
+
+/**
+ * @param {Blob} blob
+ * @param {AbortSignal} [signal]
+ */
+async function* piecesOf(blob, signal) {
+  const { source, range } = contentOf(blob);
+  await source.open();
+  const [start, end] = range(source.byteLength() ?? 0);
+  yield* source.read(start, end, signal);
 }
 
 /** @param {object} blob */

@@ -420,6 +420,23 @@ export class StreamingLoader implements Disposable {
    * rejects with `CHECKSUM` if the model is damaged.
    */
   verify(options?: { signal?: AbortSignal | null | undefined }): Promise<Verified>;
+  /**
+   * Returns the model as one SafeTensors file, whatever its format, compression and sharding. The Blob requests and
+   * decodes bytes when they are read: see {@link RemoteFile.blob} for what such a Blob cannot do.
+   *
+   * The header is compact JSON with the tensors in the order of `loadIndex()`, without `__metadata__`, padded with
+   * spaces to a multiple of 8 bytes. Dtypes that SafeTensors does not have are `U8`. `weightstream convert` with
+   * `--no-metadata` writes the same file, so other files, such as an ONNX graph, may refer to offsets in it.
+   *
+   * A tensor that is read completely is verified before its last bytes are returned, one that is read in part as well if
+   * it fits into a quarter of `maxMemory`: it is then decoded as a whole, and kept for further reads. Reads of the Blob
+   * call no `onProgress`; `stats` counts them.
+   *
+   * If the model consists of several files whose index was not loaded yet, or the loader is in a worker, the `size` of
+   * the Blob is known once the Blob was awaited; its methods wait for that themselves. Throws or rejects with
+   * `UNSUPPORTED` if a tensor cannot be stored in a SafeTensors file, such as a sparse one.
+   */
+  toBlob(): Blob & PromiseLike<Blob>;
   /** Counters over the lifetime of the loader. */
   readonly stats: LoaderStats;
   /**

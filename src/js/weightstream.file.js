@@ -131,9 +131,13 @@ export class RemoteFile {
     this.#blocks ??= new BlockCache(length, this.#maxMemory, (start, end) => this.#rangeReader(start, end));
     const blocks = this.#blocks;
     const isWhole = (/** @type {number} */ start, /** @type {number} */ end) => start === 0 && end === length;
-    return lazyBlob(length, this.#type, (start, end, signal) =>
+    return lazyBlob({
+      byteLength: () => length,
+      open: async () => {},
       // A read of the whole file is verified, and needs no blocks.
-      isWhole(start, end) ? this.#pieces(start, end, signal) : blocks.read(start, end, signal));
+      read: (start, end, signal) =>
+        isWhole(start, end) ? this.#pieces(start, end, signal) : blocks.read(start, end, signal),
+    }, this.#type);
   }
 
   response() {

@@ -9,9 +9,10 @@ import { addItems, addTensors } from "./weightstream.list.js";
 import { callModule, crash, dispose, init, instance, newWorker, settle } from "./weightstream.module.js";
 import * as options from "./weightstream.options.js";
 import { deleteStoredFiles } from "./weightstream.stored.js";
+import { modelBlob } from "./weightstream.view.js";
 
 /** @import * as Api from "./weightstream.js" */
-/** @import { CheckedOpenOptions, CheckedSource, ModelLoader, TensorStream } from "./weightstream_glue.js" */
+/** @import { CheckedOpenOptions, CheckedSource, ModelLoader, ModelView, TensorStream } from "./weightstream_glue.js" */
 /** @import { Settle } from "./weightstream.module.js" */
 
 export { LoadError, init };
@@ -24,6 +25,8 @@ export class StreamingLoader {
   /** @type {Settle} */
   #settle;
   #instance = instance;
+  /** @type {ModelView | undefined} */
+  #view;
   /** @type {string | undefined} Why a loader is not in the worker that was requested. */
   #workersError;
 
@@ -114,6 +117,13 @@ export class StreamingLoader {
   /** @param {{ signal?: AbortSignal | null | undefined }} [given] */
   verify(given) {
     return this.#settle(async () => this.#usableLoader.verify(options.verifyOptions(given).signal));
+  }
+
+  toBlob() {
+    const loader = this.#usableLoader;
+    const opened = modelBlob(() => this.#view ?? callModule(() => loader.openView()), this.#settle);
+    opened.view.then((view) => (this.#view = view), () => {}); // the Blob reports the error
+    return opened.blob;
   }
 
   get stats() {

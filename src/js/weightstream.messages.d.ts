@@ -22,6 +22,11 @@ export interface RemoteMethods {
   tensors: (names: string[] | undefined) => undefined;
   prefetch: (names: string[]) => undefined;
   verify: () => Verified;
+  /** The length in bytes of the model as one SafeTensors file. */
+  openView: () => number;
+  /** The next `length` bytes of a range of that file, which the number of the reader identifies. */
+  readView: (reader: number, range: [start: number, end: number], length: number) => Uint8Array<ArrayBuffer>;
+  cancelView: (reader: number) => undefined;
 }
 
 /** Options of `open` without those that cannot be cloned. `onProgress` says whether the page wants progress events. */

@@ -81,7 +81,7 @@ whenCrashed((end) => {
  */
 
 /**
- * Calls the module synchronously. If it crashes, throws the `LoadError` of the crash.
+ * Calls the module synchronously. Throws its errors, and that of a crash, as `LoadError`.
  *
  * @template T
  * @param {() => T} call
@@ -90,7 +90,7 @@ export function callModule(call) {
   try {
     return call();
   } catch (error) {
-    throw error instanceof LoadError ? error : crash ?? error;
+    throw error instanceof Failure ? loadErrorOf(error) : error instanceof LoadError ? error : crash ?? error;
   }
 }
 

@@ -8,7 +8,7 @@ import { messageOf } from "./weightstream.guard.js";
 /**
  * @import {
  *   AddItems, AddTensors, CheckedOpenOptions, CheckedSource, CheckedTensorOptions, ErrorFields, ModelLoader,
- *   TensorStream,
+ *   ModelView, TensorStream,
  * } from "./weightstream_glue.js"
  */
 /** @import { RemoteMethods, ReplyMessage, RequestMessage, SentTensor } from "./weightstream.messages.js" */
@@ -238,6 +238,20 @@ class RemoteLoader {
   /** @param {AbortSignal | undefined} signal */
   verify(signal) {
     return this.#call("verify", [], { signal });
+  }
+
+  /** @returns {Promise<ModelView>} */
+  async openView() {
+    return {
+      byteLength: await this.#call("openView", []),
+      read: (start, end, signal) => {
+        const reader = ++lastNumber;
+        return {
+          fill: (length) => this.#call("readView", [reader, [start, end], length], { signal }),
+          cancel: () => void this.#call("cancelView", [reader]).catch(() => {}), // the loader is closed
+        };
+      },
+    };
   }
 
   /**

@@ -40,6 +40,7 @@ export function byteStream(begin) {
     },
     cancel(reason) {
       controller.abort(reason);
+      pieces?.return().catch(() => {}); // ends a read that waits for the next request; the others end by the signal
     },
   });
 }

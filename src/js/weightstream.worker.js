@@ -14,7 +14,7 @@ import {
 import { crashFields, recordPanic, whenCrashed } from "./weightstream.guard.js";
 
 /** @import { Tensor } from "./weightstream.js" */
-/** @import { AddItems, ErrorFields } from "./weightstream_glue.js" */
+/** @import { AddItems, ErrorFields, ModelView, ViewReader } from "./weightstream_glue.js" */
 /**
  * @import {
  *   AbortMessage, CallMessage, CreditMessage, RemoteMethods, ReplyMessage, RequestMessage, StartMessage,
@@ -75,6 +75,10 @@ function serveLoader() {
   const calls = new Map();
   /** @type {Loader | undefined} */
   let loader;
+  /** @type {ModelView | undefined} */
+  let view;
+  /** @type {Map<number, ViewReader>} */
+  const readers = new Map();
   let isCached = false;
   /** @type {ReturnType<typeof setInterval> | undefined} */
   let statsTimer;
@@ -175,6 +179,25 @@ function serveLoader() {
     async verify({ controller }) {
       return [{ value: await opened().verify(controller.signal) }];
     },
+
+    async openView() {
+      view = await opened().openView();
+      return [{ value: view.byteLength }];
+    },
+
+    async readView({ controller }, number, [start, end], length) {
+      const reader = readers.get(number) ?? view?.read(start, end);
+      if (!reader) throw new Error("the view is not open");
+      readers.set(number, reader);
+      controller.signal.addEventListener("abort", () => reader.cancel());
+      const value = await reader.fill(length);
+      return [{ value }, [value.buffer]];
+    },
+
+    async cancelView(_, number) {
+      readers.get(number)?.cancel();
+      readers.delete(number);
+    },
   };
 
   // The page calls no other method before `open` has resolved.
@@ -198,7 +221,8 @@ function serveLoader() {
     }
     if (hasCrashed) return;
     loader?.close();
-    loader = undefined;
+    loader = view = undefined;
+    readers.clear();
     if (isCached) await cacheList().catch(() => {}); // resolves after all earlier writes
     scope.postMessage({ hasEnded: true });
   }

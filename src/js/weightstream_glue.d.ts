@@ -100,6 +100,21 @@ export interface TensorStream {
   cancel(): void;
 }
 
+/** A model as one SafeTensors file. */
+export interface ModelView {
+  readonly byteLength: number;
+  /** Starts to read the bytes `[start, end)`. */
+  read(start: number, end: number, signal?: AbortSignal): ViewReader;
+}
+
+/** A range of a model as a file. */
+export interface ViewReader {
+  /** The next `length` bytes, in a buffer that belongs to the caller. */
+  fill(length: number): Promise<Uint8Array<ArrayBuffer>>;
+  /** Stops the request. */
+  cancel(): void;
+}
+
 /** An open model, in the module of this thread or in that of a worker. */
 export interface ModelLoader {
   loadMetadata(add: AddItems): Promise<Metadata>;
@@ -108,6 +123,8 @@ export interface ModelLoader {
   prefetch(names: string[]): void;
   tensors(names: string[] | undefined, signal: AbortSignal | undefined): TensorStream;
   verify(signal: AbortSignal | undefined): Promise<Verified>;
+  /** A promise if the index of the model is not read yet. */
+  openView(): ModelView | Promise<ModelView>;
   readonly stats: LoaderStats;
   close(): void;
 }
@@ -156,6 +173,8 @@ export class Loader implements ModelLoader {
   prefetch(names: string[]): void;
   tensors(names: string[] | undefined, signal: AbortSignal | undefined): TensorStream;
   verify(signal: AbortSignal | undefined): Promise<Verified>;
+  /** A promise if the index of the model is not read yet. */
+  openView(): ModelView | Promise<ModelView>;
   readonly stats: LoaderStats;
   close(): void;
 }

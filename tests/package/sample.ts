@@ -189,7 +189,11 @@ export async function files(signal: AbortSignal): Promise<void> {
     [await file.text(), await file.arrayBuffer(), await file.json()];
   const [blob, response, stored]: [Blob, Response, File] = [file.blob(), file.response(), await file.file()];
   const external: { path: string; data: Blob }[] = await externalData(file, "weights.bin");
-  console.log(bytes, stream, text, buffer, json, blob, response, stored, external, file.type, file.url, file.stats);
+  const loader = await StreamingLoader.open("https://example.org/model.apr");
+  const model: Blob = await loader.toBlob();
+  const externalModel: { path: string; data: Blob }[] = await externalData(loader, "model.safetensors");
+  const size: number = loader.toBlob().slice(0, 8).size + model.size;
+  console.log(externalModel, size, bytes, stream, text, buffer, json, blob, response, stored, external, file.type, file.url, file.stats);
   file.close();
 
   const fetchOptions: FetchOptions = { cache: "none", headers: { "X-Test": "1" } };

@@ -1,7 +1,7 @@
 // ONNX Runtime Web, unpatched: sessions whose weights come through the package compute what they do with plain weights.
 import { COLUMNS, ROWS, linearGraph } from "./graph.js";
 
-const { openFile } = await import("/pkg/weightstream.js");
+const { StreamingLoader, openFile } = await import("/pkg/weightstream.js");
 const { externalData } = await import("/pkg/weightstream.onnxruntime.js");
 const { Failures, serverOf } = await import("/files/common.js");
 
@@ -49,15 +49,40 @@ async function compare(build, { isLazy }) {
   return failures;
 }
 
-export async function jspi() {
-  // Firefox does not have JSPI.
-  if (WebAssembly.Suspending || navigator.userAgent.includes("Chrome")) {
-    return compare("ort.jspi.min.mjs", { isLazy: true });
-  }
-  return new Failures();
-}
+// Firefox does not have JSPI.
+const hasJspi = () => WebAssembly.Suspending !== undefined || navigator.userAgent.includes("Chrome");
+
+export const jspi = () => (hasJspi() ? compare("ort.jspi.min.mjs", { isLazy: true }) : new Failures());
 
 export const wasm = () => compare("ort.wasm.min.mjs", { isLazy: false });
+
+// A compressed model in several files, whose tensors the graph finds in the SafeTensors file that it is presented as.
+async function compareModel(build) {
+  const failures = new Failures();
+  const ort = await import(`/npm/onnxruntime-web/dist/${build}`);
+  ort.env.wasm.wasmPaths = "/npm/onnxruntime-web/dist/";
+  ort.env.wasm.numThreads = 1;
+  const file = new Uint8Array(await (await fetch("/linear/model.safetensors")).arrayBuffer());
+  const headerLength = Number(new DataView(file.buffer).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(file.subarray(8, 8 + headerLength)));
+  const placeOf = ({ data_offsets: [start, end] }) => ({ offset: 8 + headerLength + start, length: end - start });
+  const graph = linearGraph("model.safetensors", placeOf(header.W), placeOf(header.b));
+  const expected = await outputs(ort, graph, [{ path: "model.safetensors", data: file }]);
+  failures.same("outputs", [expected.length, new Set(expected).size > 200], [COLUMNS, true]);
+
+  for (const inWorker of [false, true]) {
+    const loader = await StreamingLoader.open("/linear/model.apr", { cache: "none", inWorker });
+    const found = await outputs(ort, graph, await externalData(loader, "model.safetensors"));
+    failures.same(`the same outputs, inWorker: ${inWorker}`, found, expected);
+    failures.same("bytes are compressed", loader.stats.bytesReceived < file.length, true);
+    loader.close();
+  }
+  return failures;
+}
+
+export const modelWithJspi = () => (hasJspi() ? compareModel("ort.jspi.min.mjs") : new Failures());
+
+export const modelWithWasm = () => compareModel("ort.wasm.min.mjs");
 
 export async function damagedWeights() {
   const failures = new Failures();

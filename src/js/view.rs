@@ -1,0 +1,103 @@
+//! The classes behind `StreamingLoader.toBlob`, which `weightstream.view.js` calls.
+
+#![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
+
+use super::JsLoader;
+use super::cancel::{self, CloseSignal};
+use super::reading::Reading;
+use crate::loader::{SafeTensorsView, ViewReader};
+use crate::source::Buffer;
+use crate::source::js_buffer::JsBuffer;
+use crate::source::web::WebSource;
+use futures::future::FutureExt;
+use js_sys::Promise;
+use std::rc::{Rc, Weak};
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::future_to_promise;
+
+/// A model as one SafeTensors file.
+#[wasm_bindgen(js_name = ModelView)]
+pub struct JsView {
+    view: Weak<SafeTensorsView<WebSource>>,
+    byte_length: u64,
+    close_signal: CloseSignal,
+}
+
+/// A range of that file that is being read.
+#[wasm_bindgen(js_name = ViewReader)]
+pub struct JsViewReader(Reading<ViewReader<WebSource>>);
+
+#[wasm_bindgen(js_class = Loader)]
+impl JsLoader {
+    /// Opens the model as one SafeTensors file. Returns the view if the index of the model has been read, else a
+    /// promise.
+    #[wasm_bindgen(js_name = openView)]
+    pub fn open_view(&self) -> Result<JsValue, JsValue> {
+        let (loader, close_signal) = (self.loader.borrow().clone(), self.close_signal.clone());
+        let loader = loader.ok_or_else(|| super::failure(cancel::closed_error()))?;
+        let (stop, view) = (close_signal.clone(), Rc::clone(&self.view));
+        let opening = async move {
+            let opened = match view.borrow().clone() {
+                Some(opened) => opened,
+                None => Rc::new(SafeTensorsView::new(loader).await?),
+            };
+            view.replace(Some(Rc::clone(&opened)));
+            let (view, byte_length) = (Rc::downgrade(&opened), opened.byte_length());
+            Ok(JsValue::from(JsView { view, byte_length, close_signal }))
+        };
+        let mut opening = Box::pin(opening);
+        match (&mut opening).now_or_never() {
+            Some(opened) => opened.map_err(super::failure),
+            None => {
+                let opening = async move { cancel::run_until_stopped(None, &stop, opening).await };
+                Ok(Promise::from(future_to_promise(opening)).into())
+            }
+        }
+    }
+}
+
+#[wasm_bindgen(js_class = ModelView)]
+impl JsView {
+    /// The length in bytes.
+    #[wasm_bindgen(getter, js_name = byteLength)]
+    pub fn byte_length(&self) -> f64 {
+        self.byte_length as f64
+    }
+
+    /// Starts to read the bytes `[start, end)`. Requests nothing yet.
+    pub fn read(&self, start: f64, end: f64, signal: Option<web_sys::AbortSignal>) -> Result<JsViewReader, JsValue> {
+        let view = self.view.upgrade().ok_or_else(|| super::failure(cancel::closed_error()))?;
+        let reader = view.read(start as u64..end as u64);
+        Ok(JsViewReader(Reading::new(reader, signal, self.close_signal.clone(), cancel::closed_error)))
+    }
+}
+
+#[wasm_bindgen(js_class = ViewReader)]
+impl JsViewReader {
+    /// Resolves to the next `length` bytes, or fewer at the end of the range, in a buffer that belongs to the caller.
+    pub fn fill(&self, length: f64) -> Promise {
+        self.0.run(async move |reader| {
+            let length = (length as u64).min(reader.remaining());
+            let mut buffer = JsBuffer::allocate(length)?;
+            let count = reader.fill(&mut buffer, 0..length).await?;
+            Ok(buffer.bytes().subarray(0, count as u32).into())
+        })
+    }
+
+    /// Stops the request.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+}
+
+impl std::fmt::Debug for JsView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JsView").field("view", &self.view).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for JsViewReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("JsViewReader")
+    }
+}

@@ -1,0 +1,48 @@
+// @ts-check
+// A model as a Blob: one SafeTensors file that is decoded when it is read.
+import { lazyBlob } from "./weightstream.blob.js";
+
+/** @import { ModelView } from "./weightstream_glue.js" */
+/** @import { Settle } from "./weightstream.module.js" */
+
+/** The bytes that are read at once. */
+const PIECE_BYTES = 1024 * 1024;
+
+/**
+ * The view that `openView` returns, and its Blob. `openView` returns a promise if the index of the model is not read
+ * yet. Awaiting the Blob waits for the view.
+ *
+ * @param {() => ModelView | Promise<ModelView>} openView
+ * @param {Settle} settle
+ * @returns {{ view: Promise<ModelView>, blob: Blob & PromiseLike<Blob> }}
+ */
+export function modelBlob(openView, settle) {
+  const opening = openView();
+  /** @type {ModelView | undefined} */
+  let view = opening instanceof Promise ? undefined : opening;
+  const opened = settle(async () => (view = await opening));
+  const source = {
+    byteLength: () => view?.byteLength,
+    open: () => opened,
+    /**
+     * @param {number} start
+     * @param {number} end
+     * @param {AbortSignal} [signal]
+     */
+    async *read(start, end, signal) {
+      const opened = view ?? (await opening);
+      const reader = await settle(async () => opened.read(start, end, signal));
+      try {
+        for (let at = start; at < end; at += PIECE_BYTES) {
+          yield await settle(() => reader.fill(Math.min(PIECE_BYTES, end - at)));
+        }
+      } finally {
+        reader.cancel();
+      }
+    },
+  };
+  const blob = lazyBlob(source, "");
+  /** @type {PromiseLike<Blob>["then"]} */
+  const then = (onFulfilled, onRejected) => opened.then(() => lazyBlob(source, "")).then(onFulfilled, onRejected);
+  return { view: opened, blob: Object.defineProperty(/** @type {any} */ (blob), "then", { value: then }) };
+}

@@ -37,7 +37,8 @@ impl JsLoader {
         let loader = loader.ok_or_else(|| super::failure(cancel::closed_error()))?;
         let (stop, view) = (close_signal.clone(), Rc::clone(&self.view));
         let opening = async move {
-            let opened = match view.borrow().clone() {
+            let known = view.borrow().clone();
+            let opened = match known {
                 Some(opened) => opened,
                 None => Rc::new(SafeTensorsView::new(loader).await?),
             };
@@ -50,7 +51,7 @@ impl JsLoader {
             Some(opened) => opened.map_err(super::failure),
             None => {
                 let opening = async move { cancel::run_until_stopped(None, &stop, opening).await };
-                Ok(Promise::from(future_to_promise(opening)).into())
+                Ok(future_to_promise(opening).into())
             }
         }
     }

@@ -27,9 +27,15 @@ pub struct SafeTensorsView<S: Source> {
     /// The end of each tensor in the file.
     ends: Vec<u64>,
     /// Decoded tensors that were read in part, the last one at the end.
-    kept: RefCell<VecDeque<(usize, Rc<Loaded<BufferOf<S>>>)>>,
+    kept: RefCell<VecDeque<KeptTensor<BufferOf<S>>>>,
     /// A compressed tensor that was read in part, too large to be kept: a read that follows continues there.
-    unfinished: RefCell<Option<(usize, ComponentReader<S>)>>,
+    unfinished: RefCell<Option<(usize, Box<ComponentReader<S>>)>>,
+}
+
+/// A decoded tensor, by its number in the index.
+struct KeptTensor<B> {
+    number: usize,
+    loaded: Rc<Loaded<B>>,
 }
 
 impl<S: Source> SafeTensorsView<S> {
@@ -84,17 +90,17 @@ impl<S: Source> SafeTensorsView<S> {
 
     fn kept(&self, number: usize) -> Option<Rc<Loaded<BufferOf<S>>>> {
         let mut kept = self.kept.borrow_mut();
-        let at = kept.iter().position(|(of, _)| *of == number)?;
+        let at = kept.iter().position(|tensor| tensor.number == number)?;
         let found = kept.remove(at)?;
-        let loaded = Rc::clone(&found.1);
+        let loaded = Rc::clone(&found.loaded);
         kept.push_back(found);
         Some(loaded)
     }
 
     fn keep(&self, number: usize, loaded: Rc<Loaded<BufferOf<S>>>) {
         let mut kept = self.kept.borrow_mut();
-        kept.push_back((number, loaded));
-        let bytes = |(_, loaded): &(usize, Rc<Loaded<_>>)| loaded.tensor.byte_length().unwrap_or(0);
+        kept.push_back(KeptTensor { number, loaded });
+        let bytes = |kept: &KeptTensor<_>| kept.loaded.tensor.byte_length().unwrap_or(0);
         while kept.iter().map(bytes).sum::<u64>() > self.max_kept_bytes() {
             kept.pop_front();
         }
@@ -124,7 +130,7 @@ pub struct ViewReader<S: Source> {
 enum Content<S: Source> {
     /// A decoded tensor in memory.
     Kept(Rc<Loaded<BufferOf<S>>>),
-    Stream(ComponentReader<S>),
+    Stream(Box<ComponentReader<S>>),
 }
 
 impl<S: Source> ViewReader<S> {
@@ -178,8 +184,8 @@ impl<S: Source> ViewReader<S> {
         self.view.loader.stats.count_decoded(count);
         if self.position + count < end {
             self.current = Some((number, content));
-        } else if let Content::Stream(reader) = content {
-            self.keep_rest(number, reader);
+        } else if let (Content::Stream(reader), Some(tensor)) = (content, self.view.tensors.get(number)) {
+            self.rest.keep(tensor.shard, reader.into_reading()); // the next tensor may follow in the file
         }
         Ok(count)
     }
@@ -216,7 +222,7 @@ impl<S: Source> ViewReader<S> {
         };
         let wanted = WantedComponent { tensor, component, range: Some(range) };
         let reader = ComponentReader::open(&view.loader, &file, wanted, start).await;
-        Ok(Content::Stream(reader.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?))
+        Ok(Content::Stream(Box::new(reader.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?)))
     }
 
     /// The end of the stored bytes that one request delivers: those of all tensors in the range of this reader that
@@ -234,13 +240,6 @@ impl<S: Source> ViewReader<S> {
             end = component.range.end;
         }
         end
-    }
-
-    /// Keeps the reader of a tensor whose bytes were read: the next tensor may follow in its file.
-    fn keep_rest(&mut self, number: usize, reader: ComponentReader<S>) {
-        if let Some(tensor) = self.view.tensors.get(number) {
-            self.rest.keep(tensor.shard, reader.into_reading());
-        }
     }
 }
 

@@ -14,11 +14,14 @@ use crate::devtools::DevTools;
 use crate::page::Page;
 use xtask::browser;
 
+/// The machines that run the tests have no GPU.
+pub const NO_GPU: &str = "--disable-gpu";
+
 pub const FLAGS: [&str; 10] = [
     "--headless",
     // The sandbox is unavailable to root. The browser opens only pages of these tests.
     "--no-sandbox",
-    "--disable-gpu",
+    NO_GPU,
     "--disable-quic",
     // Containers limit /dev/shm to 64 MB, less than a model.
     "--disable-dev-shm-usage",

@@ -18,6 +18,8 @@ use xtask::{browser, cargo_tools};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Engine {
     Chromium,
+    /// Chromium with WebGPU, on an adapter in software.
+    ChromiumWithGpu,
     Firefox,
     WebKit,
 }
@@ -26,6 +28,7 @@ impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
             Engine::Chromium => "Chromium",
+            Engine::ChromiumWithGpu => "Chromium with WebGPU",
             Engine::Firefox => "Firefox",
             Engine::WebKit => "WebKitGTK",
         })
@@ -43,8 +46,13 @@ impl Engine {
         let mut driver = Driver { port, capabilities: json!({}), processes: Vec::new(), folder };
         let flag = format!("--port={port}");
         match self {
-            Engine::Chromium => {
-                let options = json!({ "binary": browser::chromium()?, "args": chromium::FLAGS });
+            Engine::Chromium | Engine::ChromiumWithGpu => {
+                let mut flags = chromium::FLAGS.to_vec();
+                if self == Engine::ChromiumWithGpu {
+                    flags.retain(|flag| *flag != chromium::NO_GPU);
+                    flags.push("--enable-unsafe-webgpu");
+                }
+                let options = json!({ "binary": browser::chromium()?, "args": flags });
                 driver.capabilities = json!({ "goog:chromeOptions": options });
                 driver.spawn(Command::new(browser::chromedriver()?).arg(flag))?;
             }

@@ -1,4 +1,5 @@
-//! Tests of files of any format (`openFile`, `createFetch`) in three browsers. The tests are in `tests/files`.
+//! Tests of files of any format (`openFile`, `createFetch`) and of models as files (`toBlob`) in three browsers, and of
+//! tensors on a GPU in Chromium. The tests are in `tests/files`.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -28,6 +29,10 @@ pub fn run(project: &Project) -> Result<()> {
         }
         println!("{engine}: {count} tests of files passed");
     }
+    let browser = Browser::launch(project, Engine::ChromiumWithGpu)?;
+    browser.open(&format!("{}/tests/index.html", server.url()))?;
+    let count = run_module(&browser, Engine::ChromiumWithGpu, "gpu")?;
+    println!("{}: {count} tests of tensors on a GPU passed", Engine::ChromiumWithGpu);
     Ok(())
 }
 

@@ -12,6 +12,7 @@ mod options;
 mod progress;
 mod reading;
 mod tensor;
+mod tensor_reader;
 mod value;
 #[cfg(feature = "safetensors")]
 mod view;

@@ -349,6 +349,44 @@ export interface LoadTensorOptions {
   rows?: readonly [first: number, end: number] | undefined;
 }
 
+/** What weightstream needs of a `GPUDevice`, whose buffers are of type `B`. */
+export interface GpuDevice<B> {
+  createBuffer(descriptor: { size: number; usage: number; label?: string }): B;
+  readonly queue: object;
+}
+
+/** Where a tensor goes on a GPU. */
+export interface GpuOptions<B> {
+  /** The device that gets the tensor. */
+  device: GpuDevice<B>;
+  /**
+   * The usage flags of the buffer (`GPUBufferUsage`). `COPY_DST` is added, and `STORAGE` if `as` converts the tensor.
+   * Default: `STORAGE | COPY_DST | COPY_SRC`.
+   */
+  usage?: number | undefined;
+  /**
+   * Converts floats on the GPU: from F32, F16, BF16, Q8_0, Q4_0 or Q4_K. Tensors of integers and booleans keep their
+   * dtype. Default: the stored dtype.
+   */
+  as?: "F32" | "F16" | undefined;
+}
+
+/** A tensor in a buffer of a GPU. */
+export interface GpuTensor<B> {
+  /** The name, unique in the model. */
+  readonly name: string;
+  /** The data type of the buffer, spelled as in {@link TensorInfo.dtype}. */
+  readonly dtype: string;
+  /** The dimensions in row-major order, outermost first. With `rows`, those of the loaded part. */
+  readonly shape: readonly number[];
+  /** The number of bytes of the tensor. The buffer is padded with zeros to a multiple of 4 bytes. */
+  readonly byteLength: number;
+  /** The buffer. It belongs to the caller, who destroys it. */
+  readonly gpuBuffer: B;
+  /** The checksum algorithm that verified the stored bytes of the tensor. */
+  readonly verified: Verified;
+}
+
 /** Options of {@link StreamingLoader.tensors}. */
 export interface TensorsOptions {
   /** The names of the tensors to load. Default: all tensors of the model. */
@@ -402,6 +440,14 @@ export class StreamingLoader implements Disposable {
    */
   loadTensor(name: string, options?: LoadTensorOptions): Promise<Tensor>;
   /**
+   * Loads one tensor into a new buffer of a GPU, in pieces of at most 2 MiB, without holding the tensor in other memory.
+   * The buffer is returned once the tensor is verified.
+   *
+   * Rejects with `LIMIT` if the tensor is larger than a limit of the device, which the message names, and with
+   * `UNSUPPORTED` if it has several components, or if its dtype cannot be converted.
+   */
+  loadTensor<B>(name: string, options: Omit<LoadTensorOptions, "into"> & GpuOptions<B>): Promise<GpuTensor<B>>;
+  /**
    * Starts loading tensors in the background for later calls of `loadTensor`, with a lower priority than these. If a
    * tensor cannot be loaded, the later `loadTensor` rejects.
    */
@@ -415,6 +461,11 @@ export class StreamingLoader implements Disposable {
    * `break` calls) stop the requests immediately, even if no tensor is being awaited.
    */
   tensors(options?: TensorsOptions): AsyncIterableIterator<Tensor>;
+  /**
+   * Loads many tensors into buffers of a GPU, one after another in file order, over one connection. Each is verified by
+   * its own checksum; checksums of whole files are not compared.
+   */
+  tensors<B>(options: TensorsOptions & GpuOptions<B>): AsyncIterableIterator<GpuTensor<B>>;
   /**
    * Reads and verifies the whole model without storing it. Resolves to the checksum algorithm that was used, and
    * rejects with `CHECKSUM` if the model is damaged.

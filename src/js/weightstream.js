@@ -4,6 +4,7 @@
 import { Loader, cacheClear, cacheDelete, cacheList, thisModule } from "./weightstream_glue.js";
 import { LoadError, MAKE, fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
+import { moveToGpu } from "./weightstream.gpu.js";
 import { TensorIterator } from "./weightstream.iterator.js";
 import { addItems, addTensors } from "./weightstream.list.js";
 import { callModule, crash, dispose, init, instance, newWorker, settle } from "./weightstream.module.js";
@@ -14,6 +15,7 @@ import { modelBlob } from "./weightstream.view.js";
 /** @import * as Api from "./weightstream.js" */
 /** @import { CheckedOpenOptions, CheckedSource, ModelLoader, ModelView, TensorStream } from "./weightstream_glue.js" */
 /** @import { Settle } from "./weightstream.module.js" */
+/** @import { Target } from "./weightstream.gpu.js" */
 
 export { LoadError, init };
 export { RemoteFile, openFile } from "./weightstream.file.js";
@@ -81,8 +83,39 @@ export class StreamingLoader {
    * @param {Api.LoadTensorOptions} [given]
    */
   loadTensor(name, given) {
-    return this.#settle(async () =>
-      this.#usableLoader.loadTensor(options.tensorName(name), options.tensorOptions(given)));
+    return this.#settle(async () => {
+      const checkedName = options.tensorName(name);
+      const { device, usage, as, ...checked } = options.tensorOptions(given);
+      if (!device) return this.#usableLoader.loadTensor(checkedName, checked);
+      const stream = this.#gpuTensors([checkedName], checked.rows, checked.signal, { device, usage, as });
+      try {
+        return /** @type {any} */ (await stream.next()); // a loader without this tensor rejects
+      } finally {
+        stream.cancel();
+      }
+    });
+  }
+
+  /**
+   * Tensors that are moved to a GPU one after another.
+   *
+   * @param {string[] | undefined} names
+   * @param {[first: number, end: number] | undefined} rows
+   * @param {AbortSignal | undefined} signal
+   * @param {Target} target
+   * @returns {TensorStream}
+   */
+  #gpuTensors(names, rows, signal, target) {
+    const opening = this.#usableLoader.readTensors(names, rows, signal);
+    opening.catch(() => {}); // `next` rejects
+    return {
+      next: async () => {
+        const reader = await opening;
+        const head = await reader.next();
+        return head && /** @type {any} */ (moveToGpu(reader, head, target));
+      },
+      cancel: () => void opening.then((reader) => reader.cancel(), () => {}),
+    };
   }
 
   /** @param {Iterable<string>} names */
@@ -93,7 +126,7 @@ export class StreamingLoader {
 
   /**
    * @param {Api.TensorsOptions} [given]
-   * @returns {AsyncIterableIterator<Api.Tensor>}
+   * @returns {any} An iterator of tensors, or of tensors on a GPU.
    */
   tensors(given) {
     /** @type {TensorStream | undefined} */
@@ -101,8 +134,9 @@ export class StreamingLoader {
     let isLost = () => false;
     // Reading starts when the first tensor is requested.
     const begin = () => {
-      const { names, signal } = options.tensorsOptions(given);
+      const { names, signal, device, usage, as } = options.tensorsOptions(given);
       isLost = () => this.#isLost;
+      if (device) return this.#gpuTensors(names, undefined, signal, { device, usage, as });
       return this.#usableLoader.tensors(names, signal);
     };
     const next = () => this.#settle(async () => {

@@ -24,9 +24,14 @@ export interface RemoteMethods {
   verify: () => Verified;
   /** The length in bytes of the model as one SafeTensors file. */
   openView: () => number;
-  /** The next `length` bytes of a range of that file, which the number of the reader identifies. */
-  readView: (reader: number, range: [start: number, end: number], length: number) => Uint8Array<ArrayBuffer>;
-  cancelView: (reader: number) => undefined;
+  /** Starts to read a range of that file. The page chooses the number of the reader. */
+  readView: (reader: number, range: [start: number, end: number]) => undefined;
+  /** Starts to read tensors. The page chooses the number of the reader. */
+  readTensors: (
+    reader: number, names: string[] | undefined, rows: [first: number, end: number] | undefined,
+  ) => undefined;
+  /** Calls a method of a reader. */
+  callReader: (reader: number, method: "next" | "fill" | "verified" | "cancel", length?: number) => any;
 }
 
 /** Options of `open` without those that cannot be cloned. `onProgress` says whether the page wants progress events. */

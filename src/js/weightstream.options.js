@@ -285,14 +285,21 @@ const OPEN_FILE = options({
   type: check((value) => typeof value === "string", "a media type"),
 }, "openFile");
 const READ_FILE = options({ signal, start: integer(0), end: integer(0) }, "stream");
-const LOAD_TENSOR = options({ signal, into, rows }, "loadTensor");
+const isGpuDevice = (/** @type {any} */ value) =>
+  isObject(value) && typeof value["createBuffer"] === "function" && isObject(value["queue"]);
+const gpu = {
+  device: check(isGpuDevice, "a GPUDevice"),
+  usage: integer(1, 0xffff),
+  as: check((value) => value === "F32" || value === "F16", '"F32" or "F16"'),
+};
+const LOAD_TENSOR = options({ signal, into, rows, ...gpu }, "loadTensor");
 /**
  * A position in a file.
  *
  * @type {Check<number>}
  */
 export const position = integer(0);
-const TENSORS = options({ names, signal }, "tensors");
+const TENSORS = options({ names, signal, ...gpu }, "tensors");
 const VERIFY = options({ signal }, "verify");
 
 /**
@@ -302,13 +309,28 @@ const VERIFY = options({ signal }, "verify");
  */
 const optional = (read) => (given) => (given === undefined ? {} : read(given));
 
+/**
+ * @template {{ device?: unknown, usage?: unknown, as?: unknown }} T
+ * @param {T} checked
+ */
+function onGpu(checked) {
+  for (const option of /** @type {const} */ (["usage", "as"])) {
+    if (checked[option] !== undefined && !checked.device) throw invalid(`\`${option}\` requires \`device\``);
+  }
+  return checked;
+}
+
 export const openOptions = optional(OPEN);
 export const fileOptions = optional(OPEN_FILE);
 export const readOptions = optional(READ_FILE);
-export const tensorOptions = optional(LOAD_TENSOR);
+export const tensorOptions = optional((given) => {
+  const checked = onGpu(LOAD_TENSOR(given));
+  if (checked.device && checked.into) throw invalid("`into` cannot be combined with `device`");
+  return checked;
+});
 export const verifyOptions = optional(VERIFY);
 export const tensorsOptions = optional((given) => {
-  if (typeof given !== "string" && typeof given?.[Symbol.iterator] !== "function") return TENSORS(given);
+  if (typeof given !== "string" && typeof given?.[Symbol.iterator] !== "function") return onGpu(TENSORS(given));
   throw invalid("tensors() takes an object: write tensors({ names: [...] })");
 });
 

@@ -8,7 +8,7 @@ import { messageOf } from "./weightstream.guard.js";
 /**
  * @import {
  *   AddItems, AddTensors, CheckedOpenOptions, CheckedSource, CheckedTensorOptions, ErrorFields, ModelLoader,
- *   ModelView, TensorStream,
+ *   ModelView, TensorReader, TensorStream,
  * } from "./weightstream_glue.js"
  */
 /** @import { RemoteMethods, ReplyMessage, RequestMessage, SentTensor } from "./weightstream.messages.js" */
@@ -246,11 +246,35 @@ class RemoteLoader {
       byteLength: await this.#call("openView", []),
       read: (start, end, signal) => {
         const reader = ++lastNumber;
-        return {
-          fill: (length) => this.#call("readView", [reader, [start, end], length], { signal }),
-          cancel: () => void this.#call("cancelView", [reader]).catch(() => {}), // the loader is closed
-        };
+        this.#call("readView", [reader, [start, end]]).catch(() => {}); // `fill` rejects, too
+        return this.#reader(reader, signal);
       },
+    };
+  }
+
+  /**
+   * @param {string[] | undefined} names
+   * @param {[first: number, end: number] | undefined} rows
+   * @param {AbortSignal | undefined} signal
+   * @returns {Promise<TensorReader>}
+   */
+  async readTensors(names, rows, signal) {
+    const reader = ++lastNumber;
+    await this.#call("readTensors", [reader, names, rows], { signal });
+    return this.#reader(reader, signal);
+  }
+
+  /**
+   * @param {number} number
+   * @param {AbortSignal | undefined} signal
+   * @returns {TensorReader}
+   */
+  #reader(number, signal) {
+    return {
+      next: () => this.#call("callReader", [number, "next"], { signal }),
+      fill: (length) => this.#call("callReader", [number, "fill", length], { signal }),
+      verified: () => this.#call("callReader", [number, "verified"]),
+      cancel: () => void this.#call("callReader", [number, "cancel"]).catch(() => {}), // the loader is closed
     };
   }
 

@@ -14,7 +14,7 @@ import {
 import { crashFields, recordPanic, whenCrashed } from "./weightstream.guard.js";
 
 /** @import { Tensor } from "./weightstream.js" */
-/** @import { AddItems, ErrorFields, ModelView, ViewReader } from "./weightstream_glue.js" */
+/** @import { AddItems, ErrorFields, ModelView, TensorReader, ViewReader } from "./weightstream_glue.js" */
 /**
  * @import {
  *   AbortMessage, CallMessage, CreditMessage, RemoteMethods, ReplyMessage, RequestMessage, StartMessage,
@@ -77,7 +77,7 @@ function serveLoader() {
   let loader;
   /** @type {ModelView | undefined} */
   let view;
-  /** @type {Map<number, ViewReader>} */
+  /** @type {Map<number, ViewReader | TensorReader>} */
   const readers = new Map();
   let isCached = false;
   /** @type {ReturnType<typeof setInterval> | undefined} */
@@ -185,18 +185,27 @@ function serveLoader() {
       return [{ value: view.byteLength }];
     },
 
-    async readView({ controller }, number, [start, end], length) {
-      const reader = readers.get(number) ?? view?.read(start, end);
-      if (!reader) throw new Error("the view is not open");
-      readers.set(number, reader);
-      controller.signal.addEventListener("abort", () => reader.cancel());
-      const value = await reader.fill(length);
-      return [{ value }, [value.buffer]];
+    async readView(_, number, [start, end]) {
+      if (view) readers.set(number, view.read(start, end));
     },
 
-    async cancelView(_, number) {
-      readers.get(number)?.cancel();
-      readers.delete(number);
+    async readTensors({ controller }, number, names, rows) {
+      readers.set(number, await opened().readTensors(names, rows, controller.signal));
+    },
+
+    async callReader({ controller }, number, method, length = 0) {
+      const reader = readers.get(number);
+      if (method === "cancel") {
+        reader?.cancel();
+        readers.delete(number);
+        return;
+      }
+      if (!reader) throw new Error("the reader does not exist");
+      controller.signal.addEventListener("abort", () => reader.cancel());
+      if (method !== "fill") return [{ value: await /** @type {any} */ (reader)[method]() }];
+      const bytes = await reader.fill(length);
+      const value = "next" in reader ? bytes.slice() : bytes; // a TensorReader overwrites its buffer
+      return [{ value }, [value.buffer]];
     },
   };
 

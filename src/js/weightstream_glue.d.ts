@@ -115,6 +115,26 @@ export interface ViewReader {
   cancel(): void;
 }
 
+/** Tensors that are read one after another, in pieces. */
+export interface TensorReader {
+  /** The next tensor; `undefined` after the last one. */
+  next(): Promise<TensorHead | undefined>;
+  /** The next `length` bytes of the tensor, or fewer at its end, in a buffer that the next call overwrites. */
+  fill(length: number): Promise<Uint8Array<ArrayBuffer>>;
+  /** The algorithm that the tensor was verified with, once all its bytes were read. */
+  verified(): Promise<Verified>;
+  /** Stops the request. */
+  cancel(): void;
+}
+
+/** A tensor that a `TensorReader` has begun to read. */
+export interface TensorHead {
+  name: string;
+  dtype: string;
+  shape: number[];
+  byteLength: number;
+}
+
 /** An open model, in the module of this thread or in that of a worker. */
 export interface ModelLoader {
   loadMetadata(add: AddItems): Promise<Metadata>;
@@ -125,6 +145,10 @@ export interface ModelLoader {
   verify(signal: AbortSignal | undefined): Promise<Verified>;
   /** A promise if the index of the model is not read yet. */
   openView(): ModelView | Promise<ModelView>;
+  /** Starts to read the named tensors, or all, in file order. */
+  readTensors(
+    names: string[] | undefined, rows: [first: number, end: number] | undefined, signal: AbortSignal | undefined,
+  ): Promise<TensorReader>;
   readonly stats: LoaderStats;
   close(): void;
 }
@@ -175,6 +199,9 @@ export class Loader implements ModelLoader {
   verify(signal: AbortSignal | undefined): Promise<Verified>;
   /** A promise if the index of the model is not read yet. */
   openView(): ModelView | Promise<ModelView>;
+  readTensors(
+    names: string[] | undefined, rows: [first: number, end: number] | undefined, signal: AbortSignal | undefined,
+  ): Promise<TensorReader>;
   readonly stats: LoaderStats;
   close(): void;
 }

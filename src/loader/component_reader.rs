@@ -63,14 +63,26 @@ impl WantedComponent<'_> {
     }
 }
 
-impl<S: Source> ComponentReader<S> {
-    /// Creates a reader. `start` provides a reader of the stored bytes from that position on.
-    pub(crate) async fn open(
-        loader: &Loader<S>,
-        file: &Rc<ModelFile<S>>,
-        of: WantedComponent<'_>,
-        start: impl AsyncFnOnce(Range<u64>) -> Result<RangeReader<S>>,
-    ) -> Result<Self> {
+/// What a [`ComponentReader`] reads, before it has a reader of the stored bytes.
+pub(crate) struct PreparedComponent<S: Source> {
+    file: Rc<ModelFile<S>>,
+    tensor_name: String,
+    component: Component,
+    digests: Vec<ComponentDigest>,
+    pages: Option<PageChecker>,
+    wanted: Range<u64>,
+    is_complete: bool,
+    /// The decoded bytes that are decoded for the wanted ones.
+    decoded: Range<u64>,
+    /// The range of the file that is decoded.
+    own: Range<u64>,
+    /// The range of the file that is read: with pages, to their ends.
+    stored: Range<u64>,
+}
+
+impl<S: Source> PreparedComponent<S> {
+    /// Determines which bytes are read. Reads the page digests, if the format has any.
+    pub(crate) async fn new(loader: &Loader<S>, file: &Rc<ModelFile<S>>, of: WantedComponent<'_>) -> Result<Self> {
         let is_complete = of.is_complete();
         let WantedComponent { tensor, component, range } = of;
         let wanted = range.unwrap_or(0..component.decoded_length.unwrap_or(u64::MAX));
@@ -81,35 +93,61 @@ impl<S: Source> ComponentReader<S> {
         };
         let (mut pages, mut stored) = (None, own.clone());
         if let Some(table) = component.checking_pages(is_complete).filter(|_| loader.options.verify) {
-            file.read_pages(table).await?;
+            file.read_pages(table).await.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?;
             pages = file.known_pages(table).map(PageChecker::new);
             stored = pages.as_ref().map_or(stored.clone(), |pages| pages.pages().around(&stored));
         }
-        let digests = if is_complete { digests_of(loader, tensor, component) } else { Vec::new() };
-        let reading = start(stored.clone()).await?;
-        Ok(ComponentReader {
+        Ok(PreparedComponent {
             file: Rc::clone(file),
             tensor_name: tensor.name.clone(),
             component: component.clone(),
-            own,
-            decoder: Some(ComponentDecoder::new(component, digests.iter().copied())),
-            digests,
-            reading,
-            stored_end: stored.end,
-            arrived: None,
+            digests: if is_complete { digests_of(loader, tensor, component) } else { Vec::new() },
             pages,
-            decoded_end: decoded.start,
             wanted,
             is_complete,
-            untaken: (Vec::new(), 0),
-            verified: None,
+            decoded,
+            own,
+            stored,
         })
     }
 
+    /// The range of the file that is read.
+    pub(crate) fn stored(&self) -> Range<u64> {
+        self.stored.clone()
+    }
+
+    /// Starts to read. `reading` is at the start of [`PreparedComponent::stored`].
+    pub(crate) fn start(self, reading: RangeReader<S>) -> ComponentReader<S> {
+        ComponentReader {
+            decoder: Some(ComponentDecoder::new(&self.component, self.digests.iter().copied())),
+            reading,
+            stored_end: self.stored.end,
+            arrived: None,
+            decoded_end: self.decoded.start,
+            untaken: (Vec::new(), 0),
+            verified: None,
+            file: self.file,
+            tensor_name: self.tensor_name,
+            component: self.component,
+            own: self.own,
+            digests: self.digests,
+            pages: self.pages,
+            wanted: self.wanted,
+            is_complete: self.is_complete,
+        }
+    }
+}
+
+impl<S: Source> ComponentReader<S> {
     /// The offset in the decoded component of the next byte.
     pub(crate) fn position(&self) -> u64 {
         let (bytes, taken) = &self.untaken;
         self.decoded_end.clamp(self.wanted.start, self.wanted.end) - (bytes.len() - taken) as u64
+    }
+
+    /// The algorithm that the bytes were verified with, once the last byte was read.
+    pub(crate) fn verified(&self) -> Option<&'static str> {
+        self.verified
     }
 
     /// Whether a later read can continue here, in a compressed component.

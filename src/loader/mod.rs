@@ -16,6 +16,7 @@ mod remote_file;
 mod safetensors_view;
 pub(crate) mod schedule;
 mod shard;
+mod tensor_reader;
 mod tensors;
 pub(crate) mod transfer;
 mod verify;
@@ -33,6 +34,7 @@ pub use remote_file::{FileReader, RemoteFile};
 #[cfg(feature = "safetensors")]
 pub use safetensors_view::{SafeTensorsView, ViewReader};
 pub(crate) use shard::check_length;
+pub use tensor_reader::{BegunTensor, TensorReader};
 pub use transfer::file::FIRST_READ_BYTES;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub(crate) use transfer::range_reader::SCRATCH_BYTES;

@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
 use crate::loader::Loader;
-use crate::loader::component_reader::{ComponentReader, WantedComponent};
+use crate::loader::component_reader::{ComponentReader, PreparedComponent, WantedComponent};
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::RangeReader;
 use crate::source::Source;
@@ -55,18 +55,16 @@ impl<S: Source> PieceReader<S> {
         component: &Component,
     ) -> Result<ComponentReader<S>> {
         let PieceReader { loader, rest } = self;
-        let start = async |stored: Range<u64>| {
-            if stored.is_empty() {
-                return Ok(file.start(stored.clone(), Rc::new(Cell::new(stored.end))));
-            }
-            let open = loader.open_shard(tensor.shard).await?;
-            let components = open.tensors.iter().flat_map(|tensor| &tensor.components);
-            let end = components.map(|component| component.range.end).max().unwrap_or(stored.end);
-            rest.reader(loader, file, tensor.shard, stored.start..end.max(stored.end)).await
-        };
-        let opened =
-            ComponentReader::open(loader, file, WantedComponent { tensor, component, range: None }, start).await;
-        opened.map_err(|e| file.blame(e.in_tensor(&tensor.name)))
+        let prepared = PreparedComponent::new(loader, file, WantedComponent { tensor, component, range: None }).await?;
+        let stored = prepared.stored();
+        if stored.is_empty() {
+            return Ok(prepared.start(file.start(stored.clone(), Rc::new(Cell::new(stored.end)))));
+        }
+        let open = loader.open_shard(tensor.shard).await?;
+        let components = open.tensors.iter().flat_map(|tensor| &tensor.components);
+        let end = components.map(|component| component.range.end).max().unwrap_or(stored.end).max(stored.end);
+        let reading = rest.reader(loader, file, tensor.shard, stored.start..end).await;
+        Ok(prepared.start(reading.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?))
     }
 }
 
@@ -74,6 +72,21 @@ impl<S: Source> std::fmt::Debug for PieceReader<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PieceReader").field("loader", &self.loader).finish_non_exhaustive()
     }
+}
+
+/// The end of the stored bytes that one request delivers: of `first`, and of the tensors in `following` that are only a
+/// short distance behind each other in the same file.
+pub(crate) fn run_end<'a>(first: &Tensor, following: impl Iterator<Item = &'a Tensor>, gap_bytes: u64) -> u64 {
+    let end_of = |tensor: &Tensor| tensor.components.iter().map(|component| component.range.end).max();
+    let mut end = end_of(first).unwrap_or(0);
+    for tensor in following {
+        let follows = (end..=end.saturating_add(gap_bytes)).contains(&tensor.first_byte());
+        match end_of(tensor).filter(|_| follows && tensor.shard == first.shard) {
+            Some(next) => end = next,
+            None => break,
+        }
+    }
+    end
 }
 
 /// The rest of the last response body: the number of its file, and the reader. The next component may follow in it.

@@ -3,8 +3,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::safetensors::layout::{self, ALIGNMENT};
 use crate::index::{Component, Metadata, Tensor};
-use crate::loader::component_reader::{ComponentReader, WantedComponent};
-use crate::loader::pieces::Rest;
+use crate::loader::component_reader::{ComponentReader, PreparedComponent, WantedComponent};
+use crate::loader::pieces::{Rest, run_end};
 use crate::loader::{BufferOf, Loaded, Loader, TensorRequest};
 use crate::source::{Buffer, Source};
 use std::cell::RefCell;
@@ -215,31 +215,15 @@ impl<S: Source> ViewReader<S> {
         // A read that follows can continue in a compressed tensor.
         let range = if component.encoding.keeps_positions() { part } else { part.start..length };
         let file = view.loader.file_of(tensor)?;
-        let last = self.last_in_same_request(number, component.range.end);
-        let rest = &mut self.rest;
-        let start = async |stored: Range<u64>| {
-            rest.reader(&view.loader, &file, tensor.shard, stored.start..last.max(stored.end)).await
-        };
+        let in_range = view.ends.partition_point(|end| *end <= self.end).max(number + 1);
+        let following = view.tensors.get(number + 1..in_range).unwrap_or_default();
+        let last = run_end(tensor, following.iter().map(|tensor| &**tensor), view.loader.options.coalesce_gap_bytes);
         let wanted = WantedComponent { tensor, component, range: Some(range) };
-        let reader = ComponentReader::open(&view.loader, &file, wanted, start).await;
-        Ok(Content::Stream(Box::new(reader.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?)))
-    }
-
-    /// The end of the stored bytes that one request delivers: those of all tensors in the range of this reader that
-    /// follow each other in the same file. `end` is the end of the first of them.
-    fn last_in_same_request(&self, number: usize, mut end: u64) -> u64 {
-        let view = &self.view;
-        let gap_bytes = view.loader.options.coalesce_gap_bytes;
-        let shard = view.tensors.get(number).map(|tensor| tensor.shard);
-        for (next, tensor) in view.tensors.iter().enumerate().skip(number + 1) {
-            let Some(component) = tensor.components.first() else { break };
-            let follows = (end..=end.saturating_add(gap_bytes)).contains(&component.range.start);
-            if Some(tensor.shard) != shard || !follows || view.range_of(next).end > self.end {
-                break;
-            }
-            end = component.range.end;
-        }
-        end
+        let prepared = PreparedComponent::new(&view.loader, &file, wanted).await?;
+        let stored = prepared.stored();
+        let reading = self.rest.reader(&view.loader, &file, tensor.shard, stored.start..last.max(stored.end)).await;
+        let reading = reading.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?;
+        Ok(Content::Stream(Box::new(prepared.start(reading))))
     }
 }
 

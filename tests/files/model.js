@@ -5,8 +5,8 @@ const { StreamingLoader } = await import("/pkg/weightstream.js");
 
 const MODELS = ["apr/v1_lz4.apr", "apr/quantized.apr", "aero/lowlevel_zstd.aero", "ztensor/py123_alltypes.zt",
   "gguf/quant.gguf", "burnpack/bp022_alltypes.bpk", "aero/set/model.aeroset.json"];
-const DTYPES = ["BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "I16", "U16", "F16", "BF16", "I32", "U32", "F32", "I64", "U64",
-  "F64", "C64"];
+const DTYPES = ["BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "I16", "U16", "F16", "BF16", "I32", "U32", "F32", "I64",
+  "U64", "F64", "C64"];
 
 // The file as the documentation describes it.
 async function expectedFile(loader) {

@@ -1,0 +1,127 @@
+//! Streams tensors one after another, for callers that forward the bytes instead of holding whole tensors.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Tensor;
+use crate::loader::component_reader::{ComponentReader, PreparedComponent, WantedComponent};
+use crate::loader::pieces::{Rest, run_end};
+use crate::loader::schedule::rows::rows_of;
+use crate::loader::{BufferOf, Loader};
+use crate::source::Source;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Reads tensors of one component in file order, in pieces. Tensors that follow each other in a file take one request.
+///
+/// A tensor that is read completely is verified before its last bytes are returned. Checksums of whole files are not
+/// compared.
+pub struct TensorReader<S: Source> {
+    loader: Rc<Loader<S>>,
+    waiting: VecDeque<Rc<Tensor>>,
+    rows: Option<Range<u64>>,
+    rest: Rest<S>,
+    current: Option<(Rc<Tensor>, ComponentReader<S>)>,
+}
+
+/// A tensor that a [`TensorReader`] has begun to read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct BegunTensor {
+    /// The tensor's entry in the index.
+    pub tensor: Rc<Tensor>,
+    /// The shape of what is read. If only rows were requested, the outermost dimension is their number.
+    pub shape: Vec<u64>,
+    /// The number of decoded bytes that follow.
+    pub byte_length: u64,
+}
+
+impl<S: Source> Loader<S> {
+    /// Starts to stream the named tensors, or all, in file order; with `rows` only these rows of each. Reads the
+    /// indexes that are needed, but no tensor.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for an unknown name; errors of [`Loader::load_index`].
+    pub async fn read_tensors(
+        self: &Rc<Self>,
+        names: Option<Vec<String>>,
+        rows: Option<Range<u64>>,
+    ) -> Result<TensorReader<S>> {
+        let mut tensors = match names {
+            None => self.load_index().await?,
+            Some(names) => {
+                let mut tensors = Vec::with_capacity(names.len());
+                for name in names {
+                    tensors.push(self.find(&name).await?);
+                }
+                tensors
+            }
+        };
+        tensors.sort_by_key(|tensor| (tensor.shard, tensor.first_byte()));
+        Ok(TensorReader {
+            loader: Rc::clone(self),
+            waiting: tensors.into(),
+            rows,
+            rest: Rest::default(),
+            current: None,
+        })
+    }
+}
+
+impl<S: Source> TensorReader<S> {
+    /// Begins the next tensor. Returns `None` after the last one. The rest of the current tensor is skipped.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` for a tensor of several components, or of unknown length; `INVALID_ARGUMENT` for rows out of
+    /// range; errors of reading page digests.
+    pub async fn next(&mut self) -> Result<Option<BegunTensor>> {
+        if let Some((tensor, reader)) = self.current.take() {
+            self.rest.keep(tensor.shard, reader.into_reading());
+        }
+        let Some(tensor) = self.waiting.pop_front() else { return Ok(None) };
+        let TensorReader { loader, waiting, rows, rest, .. } = self;
+        let rows = rows.clone().map(|rows| rows_of(&tensor, rows)).transpose()?;
+        let refuse = |what| Err(Error::new(ErrorKind::Unsupported, what).in_tensor(&tensor.name));
+        let [component] = tensor.components.as_slice() else {
+            return refuse("it has several components, and only tensors of one component can be streamed");
+        };
+        let Some(length) = component.decoded_length else { return refuse("its file does not state its length") };
+        let bytes = rows.as_ref().map_or(0..length, |rows| rows.bytes.clone());
+        let byte_length = bytes.end - bytes.start;
+        let file = loader.file_of(&tensor)?;
+        let gap_bytes = loader.options.coalesce_gap_bytes;
+        let last = if rows.is_some() { 0 } else { run_end(&tensor, waiting.iter().map(|next| &**next), gap_bytes) };
+        let wanted = WantedComponent { tensor: &tensor, component, range: Some(bytes) };
+        let prepared = PreparedComponent::new(loader, &file, wanted).await?;
+        let stored = prepared.stored();
+        let reading = rest.reader(loader, &file, tensor.shard, stored.start..last.max(stored.end)).await;
+        let reader = prepared.start(reading.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?);
+        self.current = Some((Rc::clone(&tensor), reader));
+        let shape = rows.map_or_else(|| tensor.shape.clone(), |rows| rows.shape);
+        Ok(Some(BegunTensor { tensor, shape, byte_length }))
+    }
+
+    /// Fills `at` of `into` with the next bytes of the current tensor, and returns how many there are: fewer than fit
+    /// only at its end.
+    ///
+    /// # Errors
+    /// Errors of the source and the decoders; `CHECKSUM` if the last bytes complete a tensor that does not match its
+    /// digest.
+    pub async fn fill(&mut self, into: &mut BufferOf<S>, at: Range<u64>) -> Result<u64> {
+        let Some((_, reader)) = &mut self.current else { return Ok(0) };
+        let _goes_first = self.loader.priority.demand();
+        let count = reader.fill(into, at).await?;
+        self.loader.stats.count_decoded(count);
+        Ok(count)
+    }
+
+    /// The algorithm that the current tensor was verified with, once its last bytes were returned.
+    pub fn verified(&self) -> Option<&'static str> {
+        self.current.as_ref().and_then(|(_, reader)| reader.verified())
+    }
+}
+
+impl<S: Source> std::fmt::Debug for TensorReader<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TensorReader").field("waiting", &self.waiting.len()).finish_non_exhaustive()
+    }
+}

@@ -17,7 +17,10 @@ struct Runtime {
     engines: &'static [Engine],
 }
 
-const RUNTIMES: [Runtime; 1] = [Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] }];
+const RUNTIMES: [Runtime; 2] = [
+    Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
+    Runtime { module: "wllama", engines: &[Engine::Chromium, Engine::Firefox] },
+];
 
 pub fn run(project: &Project) -> Result<()> {
     let files = ["package.json", "package-lock.json", ".npmrc"];

@@ -109,6 +109,22 @@ async function isOffline(use) {
   }
 }
 
+// Their URLs are relative to the page.
+export async function localModels() {
+  const failures = new Failures();
+  const expected = await own();
+  const { allowLocalModels, allowRemoteModels, localModelPath } = env;
+  Object.assign(env, { allowLocalModels: true, allowRemoteModels: false, localModelPath: "/hub/minilm/" });
+  const { fetch, requests, received } = recorder();
+  const found = await connected({ fetch }, () => embeddings({ name: "resolve/main" }));
+  Object.assign(env, { allowLocalModels, allowRemoteModels, localModelPath });
+  failures.same("the same embeddings", found.values, expected.values);
+  failures.same("files", FILES.filter((file) => !requests.some(({ url }) => url.endsWith(`/${file}`))), []);
+  const twice = received("onnx/model.onnx") - MODEL_BYTES;
+  failures.same(`bytes of the weights that were received twice (${twice})`, twice <= 65_536, true);
+  return failures;
+}
+
 export async function missingFiles() {
   const failures = new Failures();
   const described = ({ name, message, status }) => `${name} ${status}: ${message}`;

@@ -40,7 +40,8 @@ async function loadConnected() {
 export async function embeddings(options) {
   const events = [];
   const progress_callback = options?.isSilent ? undefined : (event) => events.push(event);
-  const extractor = await pipeline("feature-extraction", newName(), { dtype: "fp32", progress_callback });
+  const name = options?.name ?? newName();
+  const extractor = await pipeline("feature-extraction", name, { dtype: "fp32", progress_callback });
   const { data } = await extractor(SENTENCES, { pooling: "mean", normalize: true });
   await extractor.dispose();
   return { values: JSON.stringify(Array.from(data)), count: data.length, events };

@@ -12,6 +12,7 @@ use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;
 use crate::page::{Page, SOON};
+use crate::runtime_examples;
 use xtask::project::Project;
 use xtask::{command, npm, package};
 
@@ -42,7 +43,8 @@ pub fn run(project: &Project) -> Result<()> {
     command::quiet(npm::tool(&tools, "typescript/bin/tsc").current_dir(&vite_ts), TOOL_LIMIT)?;
     let mut vite = npm::tool(&tools, "vite/bin/vite.js");
     command::quiet(vite.args(["build", "--base", "./"]).current_dir(&vite_ts), TOOL_LIMIT)?;
-    shows_tensors(project, &[("html", html), ("vite-ts", vite_ts.join("dist"))])
+    shows_tensors(project, &[("html", html), ("vite-ts", vite_ts.join("dist"))])?;
+    runtime_examples::run(project, &project.root.join("examples"), &package)
 }
 
 fn npm(folder: &Path, arguments: &[&str]) -> Result<()> {

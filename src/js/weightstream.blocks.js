@@ -79,6 +79,13 @@ export class BlockCache {
     }
   }
 
+  /** Frees the memory. */
+  clear() {
+    this.#chunkOfBlock.clear();
+    this.#chunks.clear();
+    this.#keptBytes = 0;
+  }
+
   /**
    * The kept chunk with this byte.
    *

@@ -440,8 +440,8 @@ export class StreamingLoader implements Disposable {
    */
   loadTensor(name: string, options?: LoadTensorOptions): Promise<Tensor>;
   /**
-   * Loads one tensor into a new buffer of a GPU, in pieces of at most 2 MiB, without holding the tensor in other memory.
-   * The buffer is returned once the tensor is verified.
+   * Loads one tensor into a new buffer of a GPU, in pieces of at most 2 MiB, without holding the tensor in other
+   * memory. The buffer is returned once the tensor is verified.
    *
    * Rejects with `LIMIT` if the tensor is larger than a limit of the device, which the message names, and with
    * `UNSUPPORTED` if it has several components, or if its dtype cannot be converted.
@@ -479,9 +479,9 @@ export class StreamingLoader implements Disposable {
    * spaces to a multiple of 8 bytes. Dtypes that SafeTensors does not have are `U8`. `weightstream convert` with
    * `--no-metadata` writes the same file, so other files, such as an ONNX graph, may refer to offsets in it.
    *
-   * A tensor that is read completely is verified before its last bytes are returned, one that is read in part as well if
-   * it fits into a quarter of `maxMemory`: it is then decoded as a whole, and kept for further reads. Reads of the Blob
-   * call no `onProgress`; `stats` counts them.
+   * A tensor that is read completely is verified before its last bytes are returned, one that is read in part as well
+   * if it fits into a quarter of `maxMemory`: it is then decoded as a whole, and kept for further reads. Reads of the
+   * Blob call no `onProgress`; `stats` counts them.
    *
    * If the model consists of several files whose index was not loaded yet, or the loader is in a worker, the `size` of
    * the Blob is known once the Blob was awaited; its methods wait for that themselves. Throws or rejects with

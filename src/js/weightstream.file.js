@@ -157,6 +157,7 @@ export class RemoteFile {
 
   close() {
     this.#isClosed = true;
+    this.#blocks?.clear(); // lazy Blobs may outlive the file
     this.#blocks = undefined;
     callModule(() => this.#file.close());
   }

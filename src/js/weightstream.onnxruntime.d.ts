@@ -10,8 +10,8 @@ import type { RemoteFile, StreamingLoader } from "./weightstream.js";
  * writes such a graph and its weights.
  *
  * With the JSPI build of ONNX Runtime Web (`ort.jspi.min.mjs`), the bytes of each initializer are requested when it is
- * created, and the whole file is never in memory. The other builds read the whole file. Keep the file or the loader open
- * until the session is created.
+ * created, and the whole file is never in memory. The other builds read the whole file. Keep the file or the loader
+ * open until the session is created.
  *
  * ```js
  * const loader = await StreamingLoader.open("/model/model.apr");

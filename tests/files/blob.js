@@ -63,6 +63,19 @@ export async function littleMemory() {
   return failures;
 }
 
+export async function afterTheFileIsClosed() {
+  const failures = new Failures();
+  const { remote, blob } = await opened();
+  await blob.slice(0, 1_000_000).arrayBuffer();
+  const pending = blob.slice(1_000_000, 3_000_000).arrayBuffer();
+  remote.close();
+  await failures.rejects("a pending read", pending, "CLOSED");
+  await failures.rejects("what was in memory", blob.slice(0, 1000).arrayBuffer(), "CLOSED");
+  await failures.rejects("its stream", blob.slice(0, 1000).stream().getReader().read(), "CLOSED");
+  await failures.rejects("the whole Blob", blob.arrayBuffer(), "CLOSED");
+  return failures;
+}
+
 export async function whatItCannotDoFailsLoudly() {
   const failures = new Failures();
   const { blob } = await opened();

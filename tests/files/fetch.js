@@ -86,6 +86,26 @@ export async function aborts() {
   return failures;
 }
 
+export async function wrongOptions() {
+  const failures = new Failures();
+  const attempt = async (options) => createFetch(options);
+  await failures.rejects("an unknown option", attempt({ cach: "none" }), "INVALID_ARGUMENT", "`cache`");
+  await failures.rejects("a wrong value", attempt({ retry: { attempts: -1 } }), "INVALID_ARGUMENT", "retry.attempts");
+  await failures.rejects("an option of openFile", attempt({ digest: "sha256:00" }), "INVALID_ARGUMENT", "openFile()");
+  await failures.rejects("no object", attempt(null), "INVALID_ARGUMENT");
+  const pairs = new Map([["X-Test", "1"]]);
+  const server = serverOf(file);
+  const seen = [];
+  const fetch = createFetch({
+    cache: "none",
+    headers: pairs.entries(), // can be read only once
+    fetch: (url, init) => (seen.push(new Headers(init.headers).get("X-Test")), server.fetch(url, init)),
+  });
+  for (let at = 0; at < 2; at++) await (await fetch("/model.bin")).arrayBuffer();
+  failures.same("headers", seen, ["1", "1", "1", "1"]);
+  return failures;
+}
+
 export async function otherRequests() {
   const failures = new Failures();
   const calls = [];

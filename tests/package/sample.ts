@@ -32,6 +32,8 @@ import {
 } from "weightstream";
 import { createFetch, type FetchOptions } from "weightstream/fetch";
 import { externalData } from "weightstream/onnxruntime";
+import { connect, type ConnectOptions, type TransformersEnvironment } from "weightstream/transformers";
+import { modelBlobs, type ModelBlobs, type ModelBlobsOptions } from "weightstream/wllama";
 
 export async function everyWayToInitialise(bytes: ArrayBuffer, module: WebAssembly.Module): Promise<void> {
   await init();
@@ -193,10 +195,32 @@ export async function files(signal: AbortSignal): Promise<void> {
   const model: Blob = await loader.toBlob();
   const externalModel: { path: string; data: Blob }[] = await externalData(loader, "model.safetensors");
   const size: number = loader.toBlob().slice(0, 8).size + model.size;
-  console.log(externalModel, size, bytes, stream, text, buffer, json, blob, response, stored, external, file.type, file.url, file.stats);
+  console.log(externalModel, size);
+  console.log(bytes, stream, text, buffer, json, blob, response, stored, external, file.type, file.url, file.stats);
   file.close();
 
   const fetchOptions: FetchOptions = { cache: "none", headers: { "X-Test": "1" } };
   const fetch: typeof globalThis.fetch = createFetch(fetchOptions);
   await fetch("/weights.bin", { signal });
 }
+
+export async function runtimes(env: TransformersEnvironment, wllama: Wllama, signal: AbortSignal): Promise<void> {
+  const connectOptions: ConnectOptions = { cache: "none", signal, retry: { attempts: 3 }, headers: undefined };
+  const disconnect: () => void = connect(env, connectOptions);
+  connect(env);
+  disconnect();
+
+  const blobsOptions: ModelBlobsOptions = { maxMemory: 1 << 20, signal };
+  using blobs: ModelBlobs = await modelBlobs("/model-00001-of-00002.gguf", blobsOptions);
+  await wllama.loadModel(blobs);
+  blobs.close();
+  await modelBlobs(["/a.gguf", new URL("https://example.org/b.gguf")] as const);
+}
+
+// The member of wllama that takes the Blobs.
+interface Wllama {
+  loadModel(blobs: Blob[]): Promise<void>;
+}
+
+// @ts-expect-error: a digest is the digest of one file.
+modelBlobs("/model.gguf", { digest: "sha256:00" });

@@ -93,7 +93,7 @@ export async function damagedWeights() {
   const remote = await openFile("/weights.bin", {
     fetch: serverOf(file).fetch, cache: "none", digest: `sha256:${"0".repeat(64)}`,
   });
-  await failures.rejects("a session", outputs(ort, graph, await externalData(remote, LOCATION)), "");
+  await failures.rejects("a session", outputs(ort, graph, await externalData(remote, LOCATION)), "sha256");
   await failures.rejects("a wrong argument", externalData({}, LOCATION), "INVALID_ARGUMENT");
   await failures.rejects("a wrong path", externalData(remote, ""), "INVALID_ARGUMENT");
   return failures;

@@ -53,8 +53,8 @@ pub(super) struct Arguments {
     /// A JSON file whose keys become the model's metadata, such as its config.json.
     #[arg(long, value_name = "JSON")]
     metadata: Option<PathBuf>,
-    /// Leave out the metadata of the source. For SafeTensors, also leave out the attributes of tensors, and store dtypes
-    /// that it does not have as U8. This is the file that `toBlob()` presents in a browser.
+    /// Leave out the metadata of the source. For SafeTensors, also leave out the attributes of tensors, and store
+    /// dtypes that it does not have as U8. This is the file that `toBlob()` presents in a browser.
     #[arg(long, conflicts_with = "metadata")]
     no_metadata: bool,
     /// Leave out data that the format cannot store, with a warning, instead of failing.

@@ -1,0 +1,91 @@
+//! Opens the examples that load a model into a runtime, with the runtimes that `tests/runtimes` pins.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use weightstream_cli::serve::Server;
+
+use crate::chromium::Chromium;
+use crate::minilm;
+use crate::runtime_test;
+use xtask::command;
+use xtask::project::Project;
+
+/// A page has a form, and shows in `#status` what came of it.
+struct Example {
+    name: &'static str,
+    /// Scripts that fill in the form.
+    input: &'static str,
+    /// A regular expression that the final status matches.
+    status: &'static str,
+}
+
+const EXAMPLES: [Example; 2] = [
+    Example { name: "transformers", input: "", status: "The similarity is 0\\.[1-9]" },
+    Example {
+        name: "wllama",
+        input: "document.querySelector('[name=model]').value = '/models/model.gguf'",
+        status: "^[1-9]\\d* characters were written",
+    },
+];
+
+/// The time that a page may take to load a runtime and a model.
+const LOAD_LIMIT: Duration = Duration::from_secs(120);
+
+const WRITE_LIMIT: Duration = Duration::from_secs(30);
+
+/// wllama asks for a GPU, which headless Chromium does not have.
+const NO_GPU: &str = "No available adapters";
+
+/// Writes a small GGUF model. The arguments are the module with the model and the file to write.
+const WRITE_MODEL: &str = "const { llamaModel } = await import(process.argv[1]);
+(await import('node:fs')).writeFileSync(process.argv[2], llamaModel()[0]);";
+
+/// Opens the pages in `examples`, with the package.
+pub fn run(project: &Project, examples: &Path, package: &Path) -> Result<()> {
+    let node_modules = runtime_test::node_modules(project)?;
+    let models = tempfile::tempdir()?;
+    write_model(project, models.path())?;
+    let mut server = Server::new().mount("/models", models.path());
+    for Example { name, .. } in EXAMPLES {
+        // As `npm install` in the folder of the example installs them.
+        server = server
+            .mount(&format!("/{name}"), examples.join(name))
+            .mount(&format!("/{name}/node_modules"), &node_modules)
+            .mount(&format!("/{name}/node_modules/weightstream"), package);
+    }
+    for (path, file) in minilm::ready(project)? {
+        server = server.mount(&format!("/hub/Xenova/all-MiniLM-L6-v2/resolve/main/{path}"), file);
+    }
+    let server = server.bind("127.0.0.1:0")?.spawn();
+    let mut browser = Chromium::launch()?;
+    for Example { name, input, status } in EXAMPLES {
+        let mut page = browser.new_page()?;
+        page.open(&format!("{0}/{name}/?host={0}/hub/", server.url()))?;
+        page.evaluate(input)?;
+        page.click("form button")?;
+        let text = "document.querySelector('#status').textContent";
+        let is_done = format!("!/^(|Loading.*|Writing.*)$/.test({text})");
+        page.wait_for("the result", LOAD_LIMIT, &is_done).with_context(|| format!("examples/{name}"))?;
+        let is_expected = page.evaluate(&format!("/{status}/.test({text})"))?;
+        let shown = page.evaluate(text)?;
+        ensure!(is_expected == true, "examples/{name} shows {shown}");
+        let mut console_errors = page.take_console_errors()?;
+        console_errors.retain(|error| !error.contains(NO_GPU));
+        ensure!(console_errors.is_empty(), "examples/{name}: the console shows: {}", console_errors.join("; "));
+        println!("examples/{name} shows {shown}");
+    }
+    Ok(())
+}
+
+fn write_model(project: &Project, folder: &Path) -> Result<()> {
+    // Node.js takes the extension `.mjs` for a module.
+    let module = folder.join("gguf.mjs");
+    fs::copy(project.root.join("tests/runtimes/gguf.js"), &module)?;
+    let mut node = Command::new("node");
+    node.args(["--input-type=module", "--eval", WRITE_MODEL, "--"]).arg(&module).arg(folder.join("model.gguf"));
+    command::quiet(&mut node, WRITE_LIMIT)
+}

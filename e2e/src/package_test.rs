@@ -72,7 +72,8 @@ fn install(app: &Path, tarball: &Path, sources: &Path) -> Result<()> {
     npm.args(["install", "--offline", "--no-audit", "--no-fund"]).arg(tarball).current_dir(app);
     command::quiet(&mut npm, TOOL_LIMIT)?;
     fs::create_dir(app.join("app"))?;
-    for name in ["sample.ts", "tsconfig.json", "app/index.html", "app/main.js", "app/explicit.js", "app/digest.js"] {
+    let types = ["sample.ts", "tsconfig.json", "oldest.ts", "tsconfig.oldest.json"];
+    for name in types.into_iter().chain(["app/index.html", "app/main.js", "app/explicit.js", "app/digest.js"]) {
         fs::copy(sources.join(name), app.join(name)).with_context(|| name.to_owned())?;
     }
     Ok(())
@@ -86,7 +87,11 @@ fn has_no_dead_links(project: &Project, installed: &Path) -> Result<()> {
 }
 
 fn has_valid_types(app: &Path, tools: &Path) -> Result<()> {
-    command::quiet(npm::tool(tools, "typescript/bin/tsc").args(["--project", "."]).current_dir(app), TOOL_LIMIT)
+    for (compiler, config) in [("typescript", "tsconfig.json"), ("typescript-oldest", "tsconfig.oldest.json")] {
+        let mut tsc = npm::tool(tools, &format!("{compiler}/bin/tsc"));
+        command::quiet(tsc.args(["--project", config]).current_dir(app), TOOL_LIMIT)?;
+    }
+    Ok(())
 }
 
 fn builds_with_vite(app: &Path, tools: &Path) -> Result<()> {

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" />
 /**
  * weightstream loads machine-learning model weights from a URL into a web app: a single tensor on demand, or all
  * tensors as one stream, verified and in bounded memory.
@@ -7,13 +8,16 @@
  * A promise that rejects, rejects with a {@link LoadError}, or with the `reason` of the signal that aborted the call.
  */
 
+/** Bytes in an `ArrayBuffer`. TypeScript before 5.7 does not have `Uint8Array<ArrayBuffer>`. */
+export type OwnBytes = ReturnType<Uint8ArrayConstructor["of"]>;
+
 /** A typed array that matches the dtype of a tensor. */
 export type TensorData =
-  | Float32Array<ArrayBufferLike> | Float64Array<ArrayBufferLike>
-  | Int8Array<ArrayBufferLike> | Uint8Array<ArrayBufferLike>
-  | Int16Array<ArrayBufferLike> | Uint16Array<ArrayBufferLike>
-  | Int32Array<ArrayBufferLike> | Uint32Array<ArrayBufferLike>
-  | BigInt64Array<ArrayBufferLike> | BigUint64Array<ArrayBufferLike>;
+  | Float32Array | Float64Array
+  | Int8Array | Uint8Array
+  | Int16Array | Uint16Array
+  | Int32Array | Uint32Array
+  | BigInt64Array | BigUint64Array;
 
 /**
  * A model whose bytes your own code provides, for example from a bundle or a database.
@@ -178,7 +182,7 @@ export interface WeightCache {
   /** Returns the value of a key, or `undefined` or `null` if there is none. */
   get(key: string): BufferSource | undefined | null | Promise<BufferSource | undefined | null>;
   /** Stores a value. The bytes belong to you: weightstream does not change them afterwards. */
-  set(key: string, bytes: Uint8Array<ArrayBuffer>): unknown;
+  set(key: string, bytes: OwnBytes): unknown;
   /** Deletes a value. A key that does not exist is not an error. */
   delete(key: string): unknown;
   /** Returns all keys. Keys that weightstream did not set are ignored. */
@@ -545,9 +549,9 @@ export class RemoteFile implements Disposable {
     start?: number,
     end?: number,
     options?: { signal?: AbortSignal | null | undefined },
-  ): Promise<Uint8Array<ArrayBuffer>>;
+  ): Promise<OwnBytes>;
   /** Streams a range of the file. The stream is a byte stream: BYOB readers can read it into their own buffers. */
-  stream(options?: ReadOptions): ReadableStream<Uint8Array<ArrayBuffer>>;
+  stream(options?: ReadOptions): ReadableStream<OwnBytes>;
   /** Reads the whole file. */
   arrayBuffer(options?: { signal?: AbortSignal | null | undefined }): Promise<ArrayBuffer>;
   /** Reads the whole file as UTF-8. */

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" />
 /** GGUF models for wllama, read when they are needed. */
 import type { OpenFileOptions } from "./weightstream.js";
 

@@ -1,0 +1,14 @@
+// Compiled with the oldest version of TypeScript that is supported, and the library that many projects choose.
+import { StreamingLoader, openFile } from "weightstream";
+import { createFetch } from "weightstream/fetch";
+import { externalData } from "weightstream/onnxruntime";
+import { connect } from "weightstream/transformers";
+import { modelBlobs } from "weightstream/wllama";
+
+export async function load(): Promise<void> {
+  const loader = await StreamingLoader.open("/model.safetensors", { signal: new AbortController().signal });
+  for await (const { name, data } of loader.tensors()) console.log(name, data?.byteLength);
+  const file = await openFile("/tokenizer.json");
+  const bytes: Uint8Array = await file.bytes();
+  console.log(bytes, await externalData(loader, "model.safetensors"), createFetch(), connect, modelBlobs);
+}

@@ -21,8 +21,9 @@ struct Runtime {
     engines: &'static [Engine],
 }
 
-const RUNTIMES: [Runtime; 3] = [
+const RUNTIMES: [Runtime; 4] = [
     Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
+    Runtime { module: "onnxruntime_webgpu", engines: &[Engine::ChromiumWithGpu] },
     Runtime { module: "transformers", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "wllama", engines: &[Engine::Chromium, Engine::Firefox] },
 ];
@@ -42,7 +43,7 @@ pub fn run(project: &Project) -> Result<()> {
         server = server.mount(&format!("/hub/minilm/resolve/main/{path}"), file);
     }
     let server = server.bind("127.0.0.1:0")?.spawn();
-    for engine in [Engine::Chromium, Engine::Firefox] {
+    for engine in [Engine::Chromium, Engine::ChromiumWithGpu, Engine::Firefox] {
         let browser = Browser::launch(project, engine)?;
         for Runtime { module, .. } in RUNTIMES.iter().filter(|runtime| runtime.engines.contains(&engine)) {
             browser.open(&format!("{}/tests/index.html", server.url()))?;

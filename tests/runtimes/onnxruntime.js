@@ -1,7 +1,8 @@
 // ONNX Runtime Web, unpatched: sessions whose weights come through the package compute what they do with plain weights.
 import { COLUMNS, ROWS, linearGraph } from "./graph.js";
+import { compareModel, outputs } from "./linear.js";
 
-const { StreamingLoader, openFile } = await import("/pkg/weightstream.js");
+const { openFile } = await import("/pkg/weightstream.js");
 const { externalData } = await import("/pkg/weightstream.onnxruntime.js");
 const { Failures, serverOf } = await import("/files/common.js");
 
@@ -17,14 +18,6 @@ function fileOfWeights() {
   const weights = { offset: OFFSET, length: ROWS * COLUMNS * 4 };
   const bias = { offset: OFFSET + weights.length, length: COLUMNS * 4 };
   return { file, graph: linearGraph(LOCATION, weights, bias), payload: weights.length + bias.length };
-}
-
-async function outputs(ort, graph, external) {
-  const session = await ort.InferenceSession.create(graph, { externalData: external, executionProviders: ["wasm"] });
-  const x = Float32Array.from({ length: ROWS }, (_, at) => Math.sin(at));
-  const { y } = await session.run({ x: new ort.Tensor("float32", x, [1, ROWS]) });
-  await session.release();
-  return Array.from(y.data);
 }
 
 async function compare(build, { isLazy }) {
@@ -55,30 +48,6 @@ const hasJspi = () => WebAssembly.Suspending !== undefined || navigator.userAgen
 export const jspi = () => (hasJspi() ? compare("ort.jspi.min.mjs", { isLazy: true }) : new Failures());
 
 export const wasm = () => compare("ort.wasm.min.mjs", { isLazy: false });
-
-// A compressed model in several files, whose tensors the graph finds in the SafeTensors file that it is presented as.
-async function compareModel(build) {
-  const failures = new Failures();
-  const ort = await import(`/npm/onnxruntime-web/dist/${build}`);
-  ort.env.wasm.wasmPaths = "/npm/onnxruntime-web/dist/";
-  ort.env.wasm.numThreads = 1;
-  const file = new Uint8Array(await (await fetch("/linear/model.safetensors")).arrayBuffer());
-  const headerLength = Number(new DataView(file.buffer).getBigUint64(0, true));
-  const header = JSON.parse(new TextDecoder().decode(file.subarray(8, 8 + headerLength)));
-  const placeOf = ({ data_offsets: [start, end] }) => ({ offset: 8 + headerLength + start, length: end - start });
-  const graph = linearGraph("model.safetensors", placeOf(header.W), placeOf(header.b));
-  const expected = await outputs(ort, graph, [{ path: "model.safetensors", data: file }]);
-  failures.same("outputs", [expected.length, new Set(expected).size > 200], [COLUMNS, true]);
-
-  for (const inWorker of [false, true]) {
-    const loader = await StreamingLoader.open("/linear/model.apr", { cache: "none", inWorker });
-    const found = await outputs(ort, graph, await externalData(loader, "model.safetensors"));
-    failures.same(`the same outputs, inWorker: ${inWorker}`, found, expected);
-    failures.same("bytes are compressed", loader.stats.bytesReceived < file.length, true);
-    loader.close();
-  }
-  return failures;
-}
 
 export const modelWithJspi = () => (hasJspi() ? compareModel("ort.jspi.min.mjs") : new Failures());
 

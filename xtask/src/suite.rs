@@ -40,13 +40,14 @@ const SEQUENTIAL_STEPS: [Step; 11] = [
 ];
 
 /// Steps that run in parallel, the longest first.
-const PARALLEL_STEPS: [Step; 17] = [
+const PARALLEL_STEPS: [Step; 18] = [
     Step { name: "native", description: "the native tests pass", run: native_tests },
     Step {
         name: "cache",
         description: "the persistent cache works and never breaks a load",
         run: |project| end_to_end(project, &["cache"]),
     },
+    Step { name: "hostile", description: "hostile files stay within the limits of memory and time", run: hostile_tests },
     Step {
         name: "workers",
         description: "workers return the same as the page, and loads succeed without them",
@@ -200,8 +201,16 @@ fn dependencies(project: &Project) -> Result<()> {
     command::run(deny.args(["--locked", "check", "bans", "licenses", "sources"]).current_dir(&project.root))
 }
 
+/// All native tests but those of `tests/hostile`, whose name is the only one that begins with an h.
 fn native_tests(project: &Project) -> Result<()> {
-    command::run(cargo(project).args(["test", "--workspace", "--no-fail-fast"]))
+    let tests = ["--lib", "--bins", "--examples", "--test", "[!h]*"];
+    command::run(cargo(project).args(["test", "--workspace", "--no-fail-fast"]).args(tests))?;
+    command::run(cargo(project).args(["test", "--workspace", "--no-fail-fast", "--doc"]))
+}
+
+/// These tests measure time and memory, so they run one after another.
+fn hostile_tests(project: &Project) -> Result<()> {
+    command::run(cargo(project).args(["test", "--test", "hostile"]))
 }
 
 /// Runs an end-to-end test.

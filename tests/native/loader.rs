@@ -175,6 +175,27 @@ fn load_all<S: Source<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> 
     })
 }
 
+/// Streams all tensors in pieces.
+fn stream_each<S: Source<Body: Body<Buffer = Vec<u8>>>>(loader: &Rc<Loader<S>>) -> Content {
+    block_on(async {
+        let mut content = Vec::new();
+        let mut reader = loader.read_tensors(None, None).await.unwrap();
+        while let Some(begun) = reader.next().await.unwrap() {
+            let mut bytes = Vec::new();
+            loop {
+                let mut piece = vec![0; 30_011];
+                let count = reader.fill(&mut piece, 0..30_011).await.unwrap();
+                bytes.extend_from_slice(&piece[..count as usize]);
+                if bytes.len() as u64 == begun.byte_length {
+                    break;
+                }
+            }
+            content.push((begun.tensor.name.clone(), begun.tensor.dtype.to_string(), begun.shape, bytes));
+        }
+        content
+    })
+}
+
 /// A file with all kinds of tensors, the same file as one of two shards, a SafeTensors file, and a model without
 /// tensors.
 static MODELS: LazyLock<Vec<Files>> = LazyLock::new(models);
@@ -225,7 +246,8 @@ fn all_chunk_sizes_and_server_types_give_the_same_tensors() {
                 let what = format!("{} {chunks:?} {ignores_ranges} {hides_length}", files[0].0);
                 let loader = open(source.clone());
                 assert_eq!(load_all(&loader), expected, "{what}");
-                assert_eq!(load_each(&open(source)), expected, "{what}");
+                assert_eq!(load_each(&open(source.clone())), expected, "{what}");
+                assert_eq!(stream_each(&open(source)), expected, "{what}");
             }
         }
     }
@@ -271,6 +293,35 @@ fn rows_are_the_requested_rows() {
         let error = block_on(loader.load_tensor(name, request, Rc::new(()))).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument);
     }
+}
+
+#[test]
+fn streaming_takes_one_request_and_verifies() {
+    let mut files = MODELS[0].clone();
+    let loader = open(source(&files, &Chunks::new(&[5000])));
+    let before = loader.stats().requests();
+    stream_each(&loader);
+    assert!(loader.stats().requests() - before <= 2, "{}", loader.stats().requests() - before);
+
+    let reader = Reader::from_bytes(files.clone()).unwrap();
+    let options = ConvertOptions::default().with_digest(Some(weightstream::write::DigestAlgorithm::Sha256));
+    let folder = Folder::new();
+    let path = folder.path("m.zt");
+    weightstream::write::convert(&reader, &path, &options.with_allow_loss(true), &()).unwrap();
+    files = vec![("m.zt".to_owned(), std::fs::read(path).unwrap())];
+    let sound = open(source(&files, &Chunks::new(&[5000])));
+    let tensor =
+        block_on(sound.load_index()).unwrap().iter().max_by_key(|tensor| tensor.byte_length()).unwrap().clone();
+    files[0].1[tensor.first_byte() as usize + 20] ^= 1;
+    let damaged = open(source(&files, &Chunks::new(&[5000])));
+    let outcome = block_on(async {
+        let mut reader = damaged.read_tensors(Some(vec![tensor.name.clone()]), None).await?;
+        let length = reader.next().await?.unwrap().byte_length;
+        reader.fill(&mut vec![0; length as usize], 0..length).await
+    });
+    let error = outcome.unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::Checksum | ErrorKind::Format), "{error}");
+    assert_eq!(error.place.tensor, Some(tensor.name.clone()));
 }
 
 #[test]

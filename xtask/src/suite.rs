@@ -47,7 +47,11 @@ const PARALLEL_STEPS: [Step; 18] = [
         description: "the persistent cache works and never breaks a load",
         run: |project| end_to_end(project, &["cache"]),
     },
-    Step { name: "hostile", description: "hostile files stay within the limits of memory and time", run: hostile_tests },
+    Step {
+        name: "hostile",
+        description: "hostile files stay within the limits of memory and time",
+        run: hostile_tests,
+    },
     Step {
         name: "workers",
         description: "workers return the same as the page, and loads succeed without them",

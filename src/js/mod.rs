@@ -132,6 +132,15 @@ impl JsLoader {
         })
     }
 
+    /// Resolves to the warnings about the model, each with the name of its file.
+    pub fn warnings(&self) -> Promise {
+        self.run(None, async move |loader| {
+            let warnings = loader.warnings().await?;
+            let texts = warnings.iter().map(|(file, warning)| JsValue::from(format!("{file}: {warning}")));
+            Ok(texts.collect::<Array>().into())
+        })
+    }
+
     /// Loads one tensor.
     #[wasm_bindgen(js_name = loadTensor)]
     pub fn load_tensor(&self, name: String, options: JsValue) -> Promise {

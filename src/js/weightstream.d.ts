@@ -438,6 +438,12 @@ export class StreamingLoader implements Disposable {
   /** Loads the list of all tensors, in file order. Reads the headers of all files of the model. */
   loadIndex(): Promise<readonly TensorInfo[]>;
   /**
+   * Loads the warnings about the model, each with the name of its file: a newer minor version of the format, a missing
+   * checksum, a signature that was not verified, unknown flags. The model can be loaded all the same. Reads the headers
+   * of all files of the model.
+   */
+  warnings(): Promise<readonly string[]>;
+  /**
    * Loads one tensor, reading only its bytes.
    *
    * Rejects with `NOT_FOUND` if the model has no tensor of this name, and with `CHECKSUM` if its bytes are damaged.

@@ -78,6 +78,10 @@ export class StreamingLoader {
     });
   }
 
+  warnings() {
+    return this.#settle(() => this.#usableLoader.warnings());
+  }
+
   /**
    * @param {string} name
    * @param {Api.LoadTensorOptions} [given]

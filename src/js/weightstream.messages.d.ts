@@ -18,6 +18,7 @@ export interface RemoteMethods {
   open: (source: CheckedSource, options: RemoteOpenOptions) => undefined;
   loadMetadata: () => Metadata;
   loadIndex: () => undefined;
+  warnings: () => string[];
   loadTensor: (name: string, options: Omit<CheckedTensorOptions, "signal">) => Tensor;
   tensors: (names: string[] | undefined) => undefined;
   prefetch: (names: string[]) => undefined;

@@ -216,6 +216,10 @@ class RemoteLoader {
     return this.#call("loadIndex", [], { add });
   }
 
+  warnings() {
+    return this.#call("warnings", []);
+  }
+
   /**
    * @param {string} name
    * @param {CheckedTensorOptions} options

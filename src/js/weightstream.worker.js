@@ -153,6 +153,10 @@ function serveLoader() {
       await opened().loadIndex((...piece) => scope.postMessage({ number, pieces: [piece] }));
     },
 
+    async warnings() {
+      return [{ value: await opened().warnings() }];
+    },
+
     async loadTensor({ controller }, name, options) {
       const value = await opened().loadTensor(name, { ...options, signal: controller.signal });
       return [{ value }, buffersOf(value)];

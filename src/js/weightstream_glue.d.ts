@@ -139,6 +139,7 @@ export interface TensorHead {
 export interface ModelLoader {
   loadMetadata(add: AddItems): Promise<Metadata>;
   loadIndex(add: AddTensors): Promise<unknown>;
+  warnings(): Promise<string[]>;
   loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
   prefetch(names: string[]): void;
   tensors(names: string[] | undefined, signal: AbortSignal | undefined): TensorStream;
@@ -193,6 +194,7 @@ export class Loader implements ModelLoader {
   static open(source: CheckedSource, options: CheckedOpenOptions): Promise<Loader>;
   loadMetadata(add: AddItems): Promise<Metadata>;
   loadIndex(add: AddTensors): Promise<undefined>;
+  warnings(): Promise<string[]>;
   loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
   prefetch(names: string[]): void;
   tensors(names: string[] | undefined, signal: AbortSignal | undefined): TensorStream;

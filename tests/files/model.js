@@ -117,3 +117,20 @@ export async function readsOnlyWhatIsAskedFor() {
   loader.close();
   return failures;
 }
+
+export async function warnings() {
+  const failures = new Failures();
+  for (const inWorker of [false, true]) {
+    for (const [path, expected] of [
+      ["aero/phsh_only.aero", ["the chunk `meta.json` has no digest, so it was not checked"]],
+      ["aero/basic.aero", []],
+    ]) {
+      const loader = await StreamingLoader.open(`/fixtures/${path}`, { cache: "none", inWorker });
+      const url = new URL(`/fixtures/${path}`, location.href).href;
+      failures.same(path, await loader.warnings(), expected.map((warning) => `${url}: ${warning}`));
+      loader.close();
+      await failures.rejects("closed", loader.warnings(), "CLOSED");
+    }
+  }
+  return failures;
+}

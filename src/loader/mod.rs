@@ -132,6 +132,14 @@ impl<S: Source> Loader<S> {
         let is_manifest = matches!(parsed, Parsed::Manifest(_));
         let (manifest, split, shards) = match parsed {
             Parsed::File(index) => (None, None, vec![Shard::opened(Rc::clone(&file), index, 0, digests)]),
+            Parsed::WithData(index, data) => {
+                let mut shards = Vec::new();
+                for (number, data) in data.into_iter().enumerate() {
+                    shards.push(Shard::data(&file, data, &index, number + 1, digests)?);
+                }
+                shards.insert(0, Shard::opened(Rc::clone(&file), index, 0, digests));
+                (None, None, shards)
+            }
             Parsed::Manifest(manifest) => {
                 let shards = Shard::parts(&file, &manifest, digests)?;
                 (Some(manifest), None, shards)

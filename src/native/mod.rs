@@ -27,7 +27,7 @@ pub use streaming::{LoadedTensor, StreamingLoader};
 use crate::codec::ComponentDecoder;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::split::Split;
-use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor, check_catalog};
+use crate::index::{Component, DataFile, Encoding, Manifest, Parsed, Part, Tensor, check_catalog};
 use crate::loader::ModelMetadata;
 use crate::name_index::NameIndex;
 use file::{FileBytes, TensorFile};
@@ -212,6 +212,16 @@ impl Reader {
                     index.warnings.push(warning.to_owned());
                 }
                 (None, vec![TensorFile::new(first, index)?])
+            }
+            (first, Parsed::WithData(index, data)) => {
+                let open = |data: DataFile| {
+                    let bytes = open_part(&data.part)?;
+                    TensorFile::data(bytes, data, &index)
+                };
+                let data = data.into_iter().map(open).collect::<Result<Vec<_>>>()?;
+                let mut files = vec![TensorFile::new(first, index)?];
+                files.extend(data);
+                (None, files)
             }
             (first, Parsed::Packed(_)) => {
                 return Err(malformed("a compressed file contains another one").in_file(&first.name));

@@ -30,6 +30,8 @@ use crate::index::split::Split;
 use crate::index::{Component, DataFile, Encoding, Manifest, Parsed, Part, Tensor, check_catalog};
 use crate::loader::ModelMetadata;
 use crate::name_index::NameIndex;
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+use crate::window::{Stop, Window};
 use file::{FileBytes, TensorFile};
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
@@ -199,6 +201,12 @@ impl Reader {
             Ok(reader.finish(true)?.or(file.check_pages(component)?))
         };
         read().map_err(|e: Error| e.in_tensor(name).in_file(&file.bytes.name))
+    }
+
+    /// Runs a parser over the first file.
+    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    pub(crate) fn parse_first(&self, parse: &dyn Fn(&Window) -> Result<(), Stop>) -> Result<()> {
+        self.files.first().map_or(Ok(()), |file| file.bytes.parse(parse))
     }
 
     fn new(first: FileBytes, mut open_part: impl FnMut(&Part) -> Result<FileBytes>) -> Result<Reader> {

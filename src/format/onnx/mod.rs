@@ -13,6 +13,8 @@
 
 mod parse;
 mod protobuf;
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+pub(crate) mod rewrite;
 mod tensor;
 
 use super::entry::{Detection, Format, Parser};

@@ -10,6 +10,7 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::format::onnx::rewrite::{self, Place};
+use crate::format::safetensors;
 use crate::index::{Component, Metadata, Tensor};
 use crate::loader::ModelMetadata;
 use crate::output::file::{FinishedFile, PartialFile};
@@ -118,13 +119,14 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// Returns the tensor, or its bytes as U8 if the format cannot store its dtype.
+/// Returns the tensor, or its bytes as U8 if the format or SafeTensors, to which the weights can then be converted,
+/// cannot store its dtype.
 fn storable(tensor: &Tensor, target: &dyn Target, options: &ConvertOptions) -> Result<Tensor> {
     let wanted = match options.dtype.as_ref().and_then(|dtype| cast::target_dtype(tensor, dtype)) {
         Some(dtype) => in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?,
         None => tensor.clone(),
     };
-    if target.check(&wanted, &mut Losses::new(false)).is_ok() {
+    if safetensors::has_dtype(&wanted.dtype) && target.check(&wanted, &mut Losses::new(false)).is_ok() {
         return Ok(tensor.clone());
     }
     let decoded_length = tensor.byte_length();

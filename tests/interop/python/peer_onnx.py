@@ -1,6 +1,6 @@
 """The packages `onnx` and `onnxruntime`: random models, and graphs whose weights weightstream wrote.
 
-    python3 peer_onnx.py split ORIGINAL GRAPH   checks that the graph has the same initializers and gives the same outputs
+    python3 peer_onnx.py split ORIGINAL GRAPH   checks that a graph has the same initializers and outputs
     python3 peer_onnx.py cast ORIGINAL GRAPH    the same for cast weights, whose outputs may differ a little
 """
 

@@ -17,8 +17,8 @@ use xtask::project::Project;
 use xtask::{command, links, npm, package, package_contents};
 
 /// The size budget of the module. Raise it in the commit that needs it, and give the reason there.
-const MAX_RAW_BYTES: usize = 1568 << 10; // last raised for files of any format
-const MAX_BROTLI_BYTES: usize = 486 << 10;
+const MAX_RAW_BYTES: usize = 1606 << 10; // last raised for ONNX
+const MAX_BROTLI_BYTES: usize = 497 << 10;
 
 const TOOL_LIMIT: Duration = Duration::from_secs(300);
 

@@ -152,7 +152,7 @@ mod tests {
             out.extend_from_slice(bytes);
             Ok(())
         });
-        assert_eq!((pushed, decoder.finish(), out), (Ok(()), Ok(()), vec![0b10_000001, 0b0011_0000, 0b111111_00]));
+        assert_eq!((pushed, decoder.finish(), out), (Ok(()), Ok(()), vec![0x81, 0x30, 0xfc]));
     }
 
     #[test]

@@ -11,7 +11,10 @@
 //! Texts and sparse initializers are not listed, which is a warning. Tensors in other attributes of nodes, such as the
 //! values of `Constant`, belong to the graph.
 
+mod detect;
+mod fields;
 mod parse;
+mod paths;
 mod protobuf;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) mod rewrite;
@@ -26,7 +29,7 @@ pub const FORMAT: Format = Format {
     extensions: &[".onnx"],
     versions: &["3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14"],
     checksums: &[],
-    parser: Parser::new(Detection::Heuristic(parse::recognises), parse::parse),
+    parser: Parser::new(Detection::Heuristic(detect::recognises), parse::parse),
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     writer: None,
 };

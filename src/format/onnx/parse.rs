@@ -1,12 +1,13 @@
 //! Collects the tensors of a model: those of its graph, of subgraphs, and of functions.
 
-use super::protobuf::{Field, MAX_NAME_BYTES, Message, Value, name, text};
+use super::fields::{attribute, function, graph, model};
+use super::paths::{Attributes, check_path, function_prefix, training_prefix};
+use super::protobuf::{Field, Message, Value, name, text};
 use super::tensor::{STRING, TensorProto};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::values::budget::Budget;
 use crate::index::{DataFile, Index, Metadata, Parsed, Part, Tensor, check_part_count, check_tensors};
 use crate::window::{Stop, Window};
-use prost::encoding::{WireType, decode_key, decode_varint};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,114 +18,8 @@ pub(super) const NAME: &str = "onnx";
 /// The newest IR version of the sources that [`super`] names.
 const NEWEST_IR_VERSION: u64 = 14;
 
-/// The maximum depth of subgraphs. Real models nest two or three. Bounds the recursion of the parser.
-pub(super) const MAX_DEPTH: usize = 32;
-
 /// Maximum length of a text in the metadata: enough for a vocabulary.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
-
-/// Fields of ModelProto.
-pub(super) mod model {
-    pub(in super::super) const IR_VERSION: u32 = 1;
-    pub(in super::super) const PRODUCER_NAME: u32 = 2;
-    pub(in super::super) const PRODUCER_VERSION: u32 = 3;
-    pub(in super::super) const DOMAIN: u32 = 4;
-    pub(in super::super) const MODEL_VERSION: u32 = 5;
-    pub(in super::super) const DOC_STRING: u32 = 6;
-    pub(in super::super) const GRAPH: u32 = 7;
-    pub(in super::super) const OPSET_IMPORT: u32 = 8;
-    pub(in super::super) const METADATA_PROPS: u32 = 14;
-    pub(in super::super) const TRAINING_INFO: u32 = 20;
-    pub(in super::super) const FUNCTIONS: u32 = 25;
-    pub(in super::super) const CONFIGURATION: u32 = 26;
-}
-
-/// Fields of GraphProto.
-pub(super) mod graph {
-    pub(in super::super) const NODE: u32 = 1;
-    pub(in super::super) const INITIALIZER: u32 = 5;
-    pub(in super::super) const SPARSE_INITIALIZER: u32 = 15;
-}
-
-/// Fields of NodeProto.
-pub(super) mod node {
-    pub(in super::super) const OUTPUT: u32 = 2;
-    pub(in super::super) const ATTRIBUTE: u32 = 5;
-}
-
-/// Fields of AttributeProto.
-pub(super) mod attribute {
-    pub(in super::super) const NAME: u32 = 1;
-    pub(in super::super) const TENSOR: u32 = 5;
-    pub(in super::super) const GRAPH: u32 = 6;
-    pub(in super::super) const TENSORS: u32 = 10;
-    pub(in super::super) const GRAPHS: u32 = 11;
-}
-
-/// Fields of FunctionProto.
-pub(super) mod function {
-    pub(in super::super) const NAME: u32 = 1;
-    pub(in super::super) const NODE: u32 = 7;
-    pub(in super::super) const DOMAIN: u32 = 10;
-    pub(in super::super) const OVERLOAD: u32 = 13;
-}
-
-/// Fields of TrainingInfoProto.
-pub(super) mod training {
-    pub(in super::super) const INITIALIZATION: u32 = 1;
-    pub(in super::super) const ALGORITHM: u32 = 2;
-}
-
-/// Whether the file begins like a ModelProto: with the IR version, which every tool writes first, and then with other
-/// fields of the message, as far as they are in `head`.
-pub(super) fn recognises(head: &[u8]) -> bool {
-    let mut rest = head;
-    let mut next = || decode_key(&mut rest).ok().zip(decode_varint(&mut rest).ok());
-    if !matches!(next(), Some(((model::IR_VERSION, WireType::Varint), 1..=0x7f))) {
-        return false;
-    }
-    let mut rest = rest;
-    let mut fields = 0;
-    while let Some(&first) = rest.first() {
-        let is_cut = first >= 0x80 && rest.len() < 2;
-        if is_cut {
-            break;
-        }
-        let Ok((number, wire_type)) = decode_key(&mut rest) else { return false };
-        let is_text = matches!(number, model::PRODUCER_NAME..=model::DOMAIN | model::DOC_STRING);
-        let is_message = matches!(
-            number,
-            model::GRAPH
-                | model::OPSET_IMPORT
-                | model::METADATA_PROPS
-                | model::TRAINING_INFO
-                | model::FUNCTIONS
-                | model::CONFIGURATION
-        );
-        match wire_type {
-            WireType::LengthDelimited if is_text || is_message => {}
-            WireType::Varint if number == model::MODEL_VERSION => {}
-            _ => return false,
-        }
-        fields += 1;
-        let Ok(varint) = decode_varint(&mut rest) else { break }; // cut, as 10 bytes are never needed here
-        if wire_type == WireType::Varint {
-            continue;
-        }
-        let length = usize::try_from(varint).unwrap_or(usize::MAX);
-        let known = rest.get(..length).unwrap_or(rest);
-        let is_plausible = match is_text {
-            true => known.iter().all(|&byte| byte >= b' ' || b"\t\n\r".contains(&byte)),
-            // A message begins with the key of one of its first 31 fields, and has no groups.
-            false => known.first().is_none_or(|&key| key >= 8 && matches!(key & 7, 0 | 2)),
-        };
-        if !is_plausible {
-            return false;
-        }
-        rest = rest.get(length..).unwrap_or_default();
-    }
-    fields > 0
-}
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let mut model = Model::new(window);
@@ -247,10 +142,10 @@ impl<'w, 'f> Model<'w, 'f> {
                         self.read_graph(field.bytes()?, &format!("{}.{graph_count}/", path()?), depth + 1)?;
                         graph_count += 1;
                     }
-                    attribute::TENSOR | attribute::TENSORS => {
-                        if TensorProto::parse(self.window, field.bytes()?)?.external.is_some() {
-                            count(&mut self.warnings.external_attributes, path()?);
-                        }
+                    attribute::TENSOR | attribute::TENSORS
+                        if TensorProto::parse(self.window, field.bytes()?)?.external.is_some() =>
+                    {
+                        count(&mut self.warnings.external_attributes, path()?);
                     }
                     _ => {}
                 }
@@ -351,75 +246,6 @@ impl Warnings {
         add(self.external_attributes, "tensors in attributes of nodes whose elements are in other files");
         warnings
     }
-}
-
-/// The attributes of a node, and the name of its first output, which is unique in its graph.
-pub(super) struct Attributes {
-    output: String,
-    pub(super) all: Vec<Range<u64>>,
-}
-
-impl Attributes {
-    pub(super) fn of_node(window: &Window, range: Range<u64>) -> Result<Self, Stop> {
-        let mut attributes = Attributes { output: String::new(), all: Vec::new() };
-        let mut message = Message::new(window, range);
-        while let Some(field) = message.next()? {
-            match field.number {
-                node::OUTPUT if attributes.output.is_empty() => attributes.output = name(window, &field)?.to_owned(),
-                node::ATTRIBUTE => attributes.all.push(field.bytes()?),
-                _ => {}
-            }
-        }
-        Ok(attributes)
-    }
-
-    /// The path of an attribute, which the names of tensors in its graphs begin with.
-    pub(super) fn path(&self, window: &Window, attribute: Range<u64>, prefix: &str) -> Result<String, Stop> {
-        let mut message = Message::new(window, attribute);
-        let mut own = "";
-        while let Some(field) = message.next()? {
-            if field.number == attribute::NAME {
-                own = name(window, &field)?;
-            }
-        }
-        Ok(format!("{prefix}{}/{own}", self.output))
-    }
-}
-
-/// What the names of tensors in the body of a function begin with.
-pub(super) fn function_prefix(window: &Window, range: Range<u64>) -> Result<String, Stop> {
-    let (mut domain, mut own, mut overload) = ("", "", "");
-    let mut message = Message::new(window, range);
-    while let Some(field) = message.next()? {
-        match field.number {
-            function::NAME => own = name(window, &field)?,
-            function::DOMAIN => domain = name(window, &field)?,
-            function::OVERLOAD => overload = name(window, &field)?,
-            _ => {}
-        }
-    }
-    let separator = if overload.is_empty() { "" } else { ":" };
-    Ok(format!("{domain}.{own}{separator}{overload}/"))
-}
-
-/// What the names of tensors in a graph of training information begin with; `None` for a field that is no graph.
-pub(super) fn training_prefix(number: usize, field: u32) -> Option<String> {
-    let graph = match field {
-        training::INITIALIZATION => "initialization",
-        training::ALGORITHM => "algorithm",
-        _ => return None,
-    };
-    Some(format!("training_info.{number}.{graph}/"))
-}
-
-/// Checks the path and the depth of a graph before it is read.
-pub(super) fn check_path(prefix: &str, depth: usize) -> Result<()> {
-    let what = match prefix.len() as u64 {
-        0..=MAX_NAME_BYTES if depth <= MAX_DEPTH => return Ok(()),
-        0..=MAX_NAME_BYTES => format!("its graphs are nested more than {MAX_DEPTH} deep"),
-        length => format!("the path of a graph has {length} bytes; the limit is {MAX_NAME_BYTES}"),
-    };
-    Err(Error::new(ErrorKind::Limit, what))
 }
 
 /// The name of a SparseTensorProto, which is that of its values.

@@ -33,7 +33,7 @@ pub(super) struct Field {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Varint(u64),
-    /// The range of a number of 4 or 8 bytes.
+    /// A number of 4 or 8 bytes.
     Fixed,
     /// The range of a message, a text, bytes, or packed numbers.
     Bytes(Range<u64>),

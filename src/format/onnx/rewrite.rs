@@ -1,8 +1,9 @@
 //! Writes a graph with its weights in another file. All fields that do not change are copied byte for byte.
 
-use super::parse::{Attributes, attribute, check_path, function, function_prefix, graph, model, training_prefix};
+use super::fields::{attribute, function, graph, model, node, tensor as field};
+use super::paths::{Attributes, check_path, function_prefix, training_prefix};
 use super::protobuf::{Field, Message, name};
-use super::tensor::{TensorProto, field};
+use super::tensor::TensorProto;
 use crate::error::{Error, ErrorKind};
 use crate::window::{Stop, Window};
 use prost::encoding::{WireType, encode_key, encode_varint};
@@ -96,8 +97,8 @@ impl Rewriter<'_, '_> {
         while let Some(field) = message.next()? {
             match field.number {
                 graph::NODE => {
-                    let node = self.node(field.bytes()?, prefix, depth)?;
-                    put_bytes(&mut rest, field.number, &node);
+                    let rewritten = self.node(field.bytes()?, prefix, depth)?;
+                    put_bytes(&mut rest, field.number, &rewritten);
                 }
                 graph::INITIALIZER => {
                     let tensor = self.initializer(field.bytes()?, prefix, &mut casts)?;
@@ -179,7 +180,7 @@ impl Rewriter<'_, '_> {
         let mut out = Vec::new();
         let mut message = Message::new(self.window, range);
         while let Some(node_field) = message.next()? {
-            if node_field.number != super::parse::node::ATTRIBUTE {
+            if node_field.number != node::ATTRIBUTE {
                 self.copy(&mut out, &node_field)?;
                 continue;
             }
@@ -250,16 +251,16 @@ impl Rewriter<'_, '_> {
 /// A node that casts `stored` to the data type `to`.
 fn cast_node(stored: &str, output: &str, to: u64) -> Vec<u8> {
     const INT: u64 = 2;
-    let (mut node, mut attribute) = (Vec::new(), Vec::new());
-    put_bytes(&mut attribute, attribute::NAME, b"to");
-    put_varint(&mut attribute, 3, to);
-    put_varint(&mut attribute, 20, INT);
-    put_bytes(&mut node, 1, stored.as_bytes());
-    put_bytes(&mut node, 2, output.as_bytes());
-    put_bytes(&mut node, 3, stored.as_bytes());
-    put_bytes(&mut node, 4, b"Cast");
-    put_bytes(&mut node, super::parse::node::ATTRIBUTE, &attribute);
-    node
+    let (mut cast, mut to_attribute) = (Vec::new(), Vec::new());
+    put_bytes(&mut to_attribute, attribute::NAME, b"to");
+    put_varint(&mut to_attribute, 3, to);
+    put_varint(&mut to_attribute, 20, INT);
+    put_bytes(&mut cast, 1, stored.as_bytes());
+    put_bytes(&mut cast, 2, output.as_bytes());
+    put_bytes(&mut cast, 3, stored.as_bytes());
+    put_bytes(&mut cast, 4, b"Cast");
+    put_bytes(&mut cast, node::ATTRIBUTE, &to_attribute);
+    cast
 }
 
 fn put_varint(out: &mut Vec<u8>, number: u32, value: u64) {

@@ -1,5 +1,6 @@
 //! Reads TensorProto: the description of a tensor, and where its elements are.
 
+use super::fields::tensor as field;
 use super::protobuf::{Field, Message, Value, name};
 use crate::dtype::{Dtype, MAX_DIMS, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -41,22 +42,6 @@ pub(super) struct TensorProto {
     is_segment: bool,
     /// The range of the message in the file.
     range: Range<u64>,
-}
-
-/// Fields of TensorProto.
-pub(super) mod field {
-    pub(in super::super) const DIMS: u32 = 1;
-    pub(in super::super) const DATA_TYPE: u32 = 2;
-    pub(in super::super) const SEGMENT: u32 = 3;
-    pub(in super::super) const FLOAT_DATA: u32 = 4;
-    pub(in super::super) const INT32_DATA: u32 = 5;
-    pub(in super::super) const INT64_DATA: u32 = 7;
-    pub(in super::super) const NAME: u32 = 8;
-    pub(in super::super) const RAW_DATA: u32 = 9;
-    pub(in super::super) const DOUBLE_DATA: u32 = 10;
-    pub(in super::super) const UINT64_DATA: u32 = 11;
-    pub(in super::super) const EXTERNAL_DATA: u32 = 13;
-    pub(in super::super) const DATA_LOCATION: u32 = 14;
 }
 
 /// The value of `data_location` for elements in another file.

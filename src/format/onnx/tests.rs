@@ -1,4 +1,6 @@
-use super::parse::{MAX_DEPTH, parse, recognises};
+use super::detect::recognises;
+use super::parse::parse;
+use super::paths::MAX_DEPTH;
 use crate::error::{ErrorKind, Result};
 use crate::index::{Index, Parsed};
 use crate::native::Reader;

@@ -13,8 +13,8 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::Blob;
 
-/// Minimum length of the first read of a head. It doubles with each read that continues the last one, because the parser
-/// restarts after each.
+/// Minimum length of the first read of a head. It doubles with each read that continues the last one, because the
+/// parser restarts after each.
 const MIN_READ_BYTES: u64 = 64 << 10;
 
 /// Maximum number of names in an error message.

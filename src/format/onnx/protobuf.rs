@@ -9,8 +9,8 @@ use std::ops::Range;
 /// The maximum length of a field's key and of the varint after it.
 const MAX_HEAD_BYTES: u64 = 20;
 
-/// Maximum length of a name. Real names have at most some hundred bytes. Prevents a length in a damaged file from making
-/// the reader fetch weights as a name.
+/// Maximum length of a name. Real names have at most some hundred bytes. Prevents a length in a damaged file from
+/// making the reader fetch weights as a name.
 pub(super) const MAX_NAME_BYTES: u64 = 64 << 10;
 
 /// A message that is read field by field.

@@ -21,8 +21,8 @@ pub(crate) enum Place {
     External {
         location: &'static str,
         bytes: Range<u64>,
-        /// The data type and the suffix of the stored initializer, if it is another one than nodes expect. A node `Cast`
-        /// after it restores the type.
+        /// The data type and the suffix of the stored initializer, if it is another one than nodes expect. A node
+        /// `Cast` after it restores the type.
         cast: Option<(u64, String)>,
     },
 }

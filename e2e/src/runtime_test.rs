@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::file_test::run_module;
 use crate::linear_layer;
 use crate::minilm;
+use crate::onnx_models;
 use crate::webdriver::Browser;
 use xtask::project::Project;
 use xtask::{npm, package};
@@ -21,8 +22,9 @@ struct Runtime {
     engines: &'static [Engine],
 }
 
-const RUNTIMES: [Runtime; 4] = [
+const RUNTIMES: [Runtime; 5] = [
     Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
+    Runtime { module: "onnxruntime_models", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_webgpu", engines: &[Engine::ChromiumWithGpu] },
     Runtime { module: "transformers", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "wllama", engines: &[Engine::Chromium, Engine::Firefox] },
@@ -33,8 +35,11 @@ pub fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;
     let models = tempfile::tempdir()?;
     linear_layer::write(models.path())?;
+    let onnx_models = tempfile::tempdir()?;
+    onnx_models::write(project, onnx_models.path())?;
     let mut server = Server::new()
         .mount("/linear", models.path())
+        .mount("/onnx", onnx_models.path())
         .mount("/tests", project.root.join("tests/runtimes"))
         .mount("/files", project.root.join("tests/files"))
         .mount("/npm", node_modules)

@@ -20,8 +20,9 @@ struct Runtime {
     engines: &'static [Engine],
 }
 
-const RUNTIMES: [Runtime; 3] = [
+const RUNTIMES: [Runtime; 4] = [
     Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
+    Runtime { module: "tfjs", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "transformers", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "wllama", engines: &[Engine::Chromium, Engine::Firefox] },
 ];

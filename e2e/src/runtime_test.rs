@@ -22,10 +22,11 @@ struct Runtime {
     engines: &'static [Engine],
 }
 
-const RUNTIMES: [Runtime; 5] = [
+const RUNTIMES: [Runtime; 6] = [
     Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_models", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_webgpu", engines: &[Engine::ChromiumWithGpu] },
+    Runtime { module: "tfjs", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "transformers", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "wllama", engines: &[Engine::Chromium, Engine::Firefox] },
 ];

@@ -28,7 +28,8 @@ function inputsOf(ort, names) {
 async function outputs(ort, session) {
   const found = await session.run(inputsOf(ort, session.inputNames));
   await session.release();
-  return Object.fromEntries(Object.entries(found).map(([name, { dims, data }]) => [name, [dims.map(Number), Array.from(data, Number)]]));
+  const entries = Object.entries(found);
+  return Object.fromEntries(entries.map(([name, { dims, data }]) => [name, [dims, Array.from(data, Number)]]));
 }
 
 async function compare(name) {

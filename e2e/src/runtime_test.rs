@@ -21,10 +21,12 @@ struct Runtime {
     engines: &'static [Engine],
 }
 
-const RUNTIMES: [Runtime; 4] = [
+const RUNTIMES: [Runtime; 6] = [
     Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_webgpu", engines: &[Engine::ChromiumWithGpu] },
     Runtime { module: "transformers", engines: &[Engine::Chromium, Engine::Firefox] },
+    Runtime { module: "tvmjs", engines: &[Engine::Chromium, Engine::Firefox] },
+    Runtime { module: "webllm", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "wllama", engines: &[Engine::Chromium, Engine::Firefox] },
 ];
 

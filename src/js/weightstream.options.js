@@ -160,6 +160,11 @@ function strings(value, name) {
   return pairs;
 }
 
+/** @type {Check<Map<string, import("./weightstream.js").Digest>>} */
+function digestsByUrl(value, name) {
+  return new Map(strings(value, name).map(([url, text]) => [urlOf(url), digest(text, `${name}[${shown(url)}]`)]));
+}
+
 /** @type {Check<any[]>} */
 function iterated(value, name) {
   try {
@@ -271,19 +276,27 @@ const OPEN = options({
   retry: RETRY,
 }, "open");
 const DIGEST = /^(sha256|blake3|crc32|crc32c):[0-9a-f]+$/i;
-const OPEN_FILE = options({
-  signal,
+const FILES = {
   fetch: callable,
   headers,
   credentials,
   onProgress: callable,
   cache,
   cacheKey: callable,
-  maxMemory: integer(0),
-  digest: check((value) => typeof value === "string" && DIGEST.test(value), 'a digest such as "sha256:9f86d08…"'),
   retry: RETRY,
+};
+/** @type {Check<import("./weightstream.js").Digest>} */
+const digest = check((value) => typeof value === "string" && DIGEST.test(value), 'a digest such as "sha256:9f86d08…"');
+const OPEN_FILE = options({
+  ...FILES,
+  signal,
+  maxMemory: integer(0),
+  digest,
   type: check((value) => typeof value === "string", "a media type"),
 }, "openFile");
+const ARTIFACTS = { ...FILES, digests: digestsByUrl };
+const ARTIFACT_CACHE = options(ARTIFACTS, "ArtifactCache");
+const PREFILL = options({ ...ARTIFACTS, signal }, "prefill");
 const READ_FILE = options({ signal, start: integer(0), end: integer(0) }, "stream");
 const isGpuDevice = (/** @type {any} */ value) =>
   isObject(value) && typeof value["createBuffer"] === "function" && isObject(value["queue"]);
@@ -322,6 +335,8 @@ function onGpu(checked) {
 
 export const openOptions = optional(OPEN);
 export const fileOptions = optional(OPEN_FILE);
+export const artifactOptions = optional(ARTIFACT_CACHE);
+export const prefillOptions = optional(PREFILL);
 export const readOptions = optional(READ_FILE);
 export const tensorOptions = optional((given) => {
   const checked = onGpu(LOAD_TENSOR(given));

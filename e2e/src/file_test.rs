@@ -11,7 +11,7 @@ use xtask::package;
 use xtask::project::Project;
 
 /// The modules of `tests/files`. Each exported function is a test, which resolves to a list of failures.
-const MODULES: [&str; 4] = ["remote", "blob", "fetch", "model"];
+const MODULES: [&str; 5] = ["remote", "blob", "fetch", "model", "litert"];
 
 pub fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;

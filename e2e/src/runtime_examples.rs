@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::json;
 use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;
@@ -17,21 +18,31 @@ use xtask::project::Project;
 /// A page has a form, and shows in `#status` what came of it.
 struct Example {
     name: &'static str,
+    /// The query of the page, in which `HOST` is the address of the server.
+    query: &'static str,
     /// Scripts that fill in the form.
     input: &'static str,
     /// A regular expression that the final status matches.
     status: &'static str,
 }
 
-const EXAMPLES: [Example; 3] = [
+const EXAMPLES: [Example; 4] = [
     Example {
         name: "tfjs",
+        query: "",
         input: "document.querySelector('[name=model]').value = '/models/tfjs/model.json'",
         status: "^10 values",
     },
-    Example { name: "transformers", input: "", status: "The similarity is 0\\.[1-9]" },
+    Example { name: "transformers", query: "?host=HOST/hub/", input: "", status: "The similarity is 0\\.[1-9]" },
+    Example {
+        name: "web-llm",
+        query: "?model=HOST/models/tiny&library=HOST/models/tiny.wasm",
+        input: "",
+        status: "^The model is in the cache of web-llm$",
+    },
     Example {
         name: "wllama",
+        query: "",
         input: "document.querySelector('[name=model]').value = '/models/model.gguf'",
         status: "^[1-9]\\d* characters were written",
     },
@@ -62,6 +73,7 @@ pub fn run(project: &Project, examples: &Path, package: &Path) -> Result<()> {
     let models = tempfile::tempdir()?;
     write_model(project, "gguf", WRITE_GGUF, models.path())?;
     write_model(project, "tfjs_models", WRITE_TFJS, models.path())?;
+    write_mlc_model(models.path())?;
     let mut server = Server::new().mount("/models", models.path());
     for Example { name, .. } in EXAMPLES {
         // As `npm install` in the folder of the example installs them.
@@ -75,9 +87,9 @@ pub fn run(project: &Project, examples: &Path, package: &Path) -> Result<()> {
     }
     let server = server.bind("127.0.0.1:0")?.spawn();
     let mut browser = Chromium::launch()?;
-    for Example { name, input, status } in EXAMPLES {
+    for Example { name, query, input, status } in EXAMPLES {
         let mut page = browser.new_page()?;
-        page.open(&format!("{0}/{name}/?host={0}/hub/", server.url()))?;
+        page.open(&format!("{}/{name}/{}", server.url(), query.replace("HOST", &server.url())))?;
         page.evaluate(input)?;
         page.click("form button")?;
         let text = "document.querySelector('#status').textContent";
@@ -102,4 +114,17 @@ fn write_model(project: &Project, module: &str, script: &str, folder: &Path) -> 
     let mut node = Command::new("node");
     node.args(["--input-type=module", "--eval", script, "--"]).arg(&copy).arg(folder);
     command::quiet(&mut node, WRITE_LIMIT)
+}
+
+/// Writes the files of a model as MLC publishes it, with a library that is no WebAssembly module.
+fn write_mlc_model(folder: &Path) -> Result<()> {
+    let files = folder.join("tiny/resolve/main");
+    fs::create_dir_all(&files)?;
+    let shard = "params_shard_0.bin";
+    let index = json!({ "metadata": {}, "records": [{ "dataPath": shard, "nbytes": 200_000, "records": [] }] });
+    fs::write(files.join("tensor-cache.json"), index.to_string())?;
+    fs::write(files.join(shard), [7; 200_000])?;
+    fs::write(files.join("mlc-chat-config.json"), json!({ "tokenizer_files": ["tokenizer.json"] }).to_string())?;
+    fs::write(files.join("tokenizer.json"), "{}")?;
+    Ok(fs::write(folder.join("tiny.wasm"), [0; 100])?)
 }

@@ -22,12 +22,14 @@ struct Runtime {
     engines: &'static [Engine],
 }
 
-const RUNTIMES: [Runtime; 6] = [
+const RUNTIMES: [Runtime; 8] = [
     Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_models", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_webgpu", engines: &[Engine::ChromiumWithGpu] },
     Runtime { module: "tfjs", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "transformers", engines: &[Engine::Chromium, Engine::Firefox] },
+    Runtime { module: "tvmjs", engines: &[Engine::Chromium, Engine::Firefox] },
+    Runtime { module: "webllm", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "wllama", engines: &[Engine::Chromium, Engine::Firefox] },
 ];
 

@@ -3,10 +3,11 @@
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
 use super::failure::failure;
-use super::value;
+use super::{options, value};
 use crate::cache::client::Client;
-use crate::cache::key;
+use crate::cache::{CacheOption, key};
 use crate::error::Result;
+use crate::source::fetch::FetchSource;
 use futures::future::{FutureExt, LocalBoxFuture};
 use js_sys::{Array, Promise};
 use std::rc::Rc;
@@ -53,6 +54,55 @@ pub fn clear() -> Promise {
         }
         Ok(JsValue::UNDEFINED)
     })
+}
+
+/// Resolves to an array that tells for each URL whether all bytes of its file are cached. `options` are those of
+/// `openFile`. Requests nothing from the server.
+///
+/// The lengths in the list include the overhead of the storage, so a file that lacks less than that counts as complete.
+#[wasm_bindgen(js_name = cacheHas)]
+pub fn has(urls: Vec<String>, options: JsValue) -> Promise {
+    future_to_promise(async move {
+        let mut listed = Vec::new();
+        if let Some(cache) = cache_of(&options).await? {
+            listed = cache.list().await.map_err(failure)?;
+        }
+        let found = Array::new();
+        for url in urls {
+            let key = key_of(url, &options)?;
+            let is_complete = listed.iter().any(|file| {
+                file.key == key && file.byte_length.is_some_and(|byte_length| file.cached_bytes >= byte_length)
+            });
+            found.push(&is_complete.into());
+        }
+        Ok(found.into())
+    })
+}
+
+/// Deletes the file at a URL, as it is cached with these options of `openFile`.
+#[wasm_bindgen(js_name = cacheForget)]
+pub fn forget(url: String, options: JsValue) -> Promise {
+    future_to_promise(async move {
+        if let Some(cache) = cache_of(&options).await? {
+            cache.delete(&key_of(url, &options)?, None).await.map_err(failure)?;
+        }
+        Ok(JsValue::UNDEFINED)
+    })
+}
+
+/// The cache that the options select, if it is available.
+async fn cache_of(options: &JsValue) -> Result<Option<Rc<Client>>, JsValue> {
+    let url = JsValue::from_str(""); // without a URL, there is no cache
+    let Some(choice) = options::read_file(&url, options)?.cache else { return Ok(None) };
+    Ok(CacheOption::open(choice).boxed_local().await.0)
+}
+
+/// The key under which the file at a URL is cached with these options.
+fn key_of(url: String, options: &JsValue) -> Result<String, JsValue> {
+    let settings = options::read_file(&JsValue::from_str(&url), options)?;
+    let name = settings.key_function.name(&url).map_err(failure)?;
+    let partition = FetchSource::new(url, Rc::new(settings.client)).partition();
+    Ok(key::join(partition.as_deref(), &name))
 }
 
 /// All caches that may contain files of this origin.

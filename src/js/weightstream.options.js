@@ -162,6 +162,11 @@ function strings(value, name) {
   return pairs;
 }
 
+/** @type {Check<Map<string, import("./weightstream.js").Digest>>} */
+function digestsByUrl(value, name) {
+  return new Map(strings(value, name).map(([url, text]) => [urlOf(url), digest(text, `${name}[${shown(url)}]`)]));
+}
+
 /** @type {Check<any[]>} */
 function iterated(value, name) {
   try {
@@ -273,6 +278,7 @@ const OPEN = options({
   retry: RETRY,
 }, "open");
 const DIGEST = /^(sha256|blake3|crc32|crc32c):[0-9a-f]+$/i;
+/** @type {Check<import("./weightstream.js").Digest>} */
 const digest = check((value) => typeof value === "string" && DIGEST.test(value), 'a digest such as "sha256:9f86d08…"');
 /** The options of `openFile` that apply to any number of files. */
 export const FILES = { signal, fetch: callable, headers, credentials, cache, cacheKey: callable, retry: RETRY };
@@ -292,6 +298,10 @@ const OPEN_FILE = options({
   digest,
   type: check((value) => typeof value === "string", "a media type"),
 }, "openFile");
+const PREFILLED = { ...FILES, onProgress: callable, digests: digestsByUrl };
+const { signal: _, ...ARTIFACTS } = PREFILLED; // each call of the cache has its own signal
+const ARTIFACT_CACHE = options(ARTIFACTS, "ArtifactCache");
+const PREFILL = options(PREFILLED, "prefill");
 const READ_FILE = options({ signal, start: integer(0), end: integer(0) }, "stream");
 const isGpuDevice = (/** @type {any} */ value) =>
   isObject(value) && typeof value["createBuffer"] === "function" && isObject(value["queue"]);
@@ -330,6 +340,8 @@ function onGpu(checked) {
 
 export const openOptions = optional(OPEN);
 export const fileOptions = optional(OPEN_FILE);
+export const artifactOptions = optional(ARTIFACT_CACHE);
+export const prefillOptions = optional(PREFILL);
 export const readOptions = optional(READ_FILE);
 export const tensorOptions = optional((given) => {
   const checked = onGpu(LOAD_TENSOR(given));

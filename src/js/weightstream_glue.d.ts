@@ -27,6 +27,8 @@ export function serveJobs(): void;
 export function cacheList(): Promise<CachedFile[]>;
 export function cacheDelete(url: string, name: string): Promise<void>;
 export function cacheClear(): Promise<void>;
+export function cacheHas(urls: string[], options: CheckedFileOptions): Promise<boolean[]>;
+export function cacheForget(url: string, options: CheckedFileOptions): Promise<void>;
 
 /** The fields of a `LoadError`. Only `code` and `message` are required. */
 export interface ErrorFields {

@@ -3,6 +3,7 @@ import { StreamingLoader, openFile } from "weightstream";
 import { createFetch } from "weightstream/fetch";
 import { externalData } from "weightstream/onnxruntime";
 import { connect } from "weightstream/transformers";
+import { ArtifactCache, prefill } from "weightstream/tvmjs";
 import { modelBlobs } from "weightstream/wllama";
 
 export async function load(): Promise<void> {
@@ -11,4 +12,5 @@ export async function load(): Promise<void> {
   const file = await openFile("/tokenizer.json");
   const bytes: Uint8Array = await file.bytes();
   console.log(bytes, await externalData(loader, "model.safetensors"), createFetch(), connect, modelBlobs);
+  console.log(new ArtifactCache(), prefill);
 }

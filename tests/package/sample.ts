@@ -34,6 +34,7 @@ import { createFetch, type FetchOptions } from "weightstream/fetch";
 import { externalData } from "weightstream/onnxruntime";
 import { ioHandler, type IoHandlerOptions, type TfjsArtifacts, type TfjsHandler } from "weightstream/tfjs";
 import { connect, type ConnectOptions, type TransformersEnvironment } from "weightstream/transformers";
+import { ArtifactCache, prefill, type ArtifactCacheOptions, type PrefillOptions } from "weightstream/tvmjs";
 import { modelBlobs, type ModelBlobs, type ModelBlobsOptions } from "weightstream/wllama";
 
 export async function everyWayToInitialise(bytes: ArrayBuffer, module: WebAssembly.Module): Promise<void> {
@@ -217,6 +218,41 @@ export async function runtimes(env: TransformersEnvironment, wllama: Wllama, sig
   blobs.close();
   await modelBlobs(["/a.gguf", new URL("https://example.org/b.gguf")] as const);
 }
+
+export async function mlc(tvm: TvmInstance, record: ModelRecord, signal: AbortSignal): Promise<void> {
+  const shared: ArtifactCacheOptions = { headers: { "X-Test": "1" }, digests: { "/model/a.bin": "crc32:00000000" } };
+  const artifactCache = new ArtifactCache({ ...shared, cache: new Map<string, Uint8Array<ArrayBuffer>>() });
+  await tvm.fetchTensorCache("https://example.org/model/", { artifactCache });
+  const isComplete: boolean = await artifactCache.hasAllKeys(["https://example.org/a.bin"] as const);
+  const bytes: ArrayBuffer = await artifactCache.fetchWithCache("/a.bin", "arraybuffer", signal);
+  await artifactCache.addToCache("/a.bin", "arraybuffer");
+  await artifactCache.deleteInCache("/a.bin");
+  console.log(isComplete, bytes);
+
+  const prefillOptions: PrefillOptions = { signal, onProgress: ({ loaded, total }) => console.log(loaded / total) };
+  await prefill(record, prefillOptions);
+  await prefill({ model: "https://example.org/model" }, { cache: "auto" });
+}
+
+// The types of the TVM runtime that take an artifact cache, and the record of a model of web-llm.
+interface ArtifactCacheTemplate {
+  fetchWithCache(url: string, storetype?: string, signal?: AbortSignal): Promise<any>;
+  addToCache(url: string, storetype?: string, signal?: AbortSignal): Promise<void>;
+  hasAllKeys(keys: string[]): Promise<boolean>;
+  deleteInCache(url: string): Promise<void>;
+}
+interface TvmInstance {
+  fetchTensorCache(url: string, options: { artifactCache?: ArtifactCacheTemplate }): Promise<any>;
+}
+interface ModelRecord {
+  model: string;
+  model_id: string;
+  model_lib: string;
+  model_manifest?: string;
+}
+
+// @ts-expect-error: a signal belongs to a call.
+new ArtifactCache({ signal: new AbortController().signal });
 
 // The member of wllama that takes the Blobs.
 interface Wllama {

@@ -1,0 +1,125 @@
+// @ts-check
+// `weightstream/tvmjs`: the files of a model for the TVM runtime, and for web-llm.
+import { cacheForget, cacheHas } from "./weightstream_glue.js";
+import { openFile } from "./weightstream.js";
+import { invalid } from "./weightstream.error.js";
+import { init, settle } from "./weightstream.module.js";
+import { artifactOptions, names, urlOf } from "./weightstream.options.js";
+
+/** @import * as Api from "./weightstream.tvmjs.js" */
+/** @import { RemoteFile } from "./weightstream.js" */
+
+export { prefill } from "./weightstream.prefill.js";
+
+/**
+ * What `fetchWithCache` returns for each store type, in lower case.
+ *
+ * @type {Record<string, (file: RemoteFile, signal: AbortSignal | null) => Promise<any>>}
+ */
+const READ = {
+  json: (file, signal) => file.json({ signal }),
+  arraybuffer: (file, signal) => file.arrayBuffer({ signal }),
+};
+
+/** @implements {Api.ArtifactCache} */
+export class ArtifactCache {
+  #options;
+  #digests;
+  /** Whether files are cached, as far as it is known. Files that are not cached must not be downloaded in advance. */
+  #isCaching;
+  /** @type {Set<string>} The files that are known to be cached completely, so that they need not be read again. */
+  #complete = new Set();
+
+  /** @param {Api.ArtifactCacheOptions} [given] */
+  constructor(given) {
+    const { digests, ...options } = artifactOptions(given);
+    this.#options = options;
+    this.#digests = digests;
+    this.#isCaching = options.cache !== "none";
+  }
+
+  /** @param {readonly string[]} keys */
+  async hasAllKeys(keys) {
+    const urls = names(keys, "keys").map(urlOf);
+    const found = await this.#areCached(urls);
+    return found.every(Boolean);
+  }
+
+  /**
+   * @param {string} url
+   * @param {string} [storetype]
+   * @param {AbortSignal} [signal]
+   */
+  async fetchWithCache(url, storetype, signal) {
+    const read = reader(storetype);
+    const file = await this.#open(urlOf(url), signal);
+    try {
+      return await read(file, signal ?? null);
+    } finally {
+      file.close();
+    }
+  }
+
+  /**
+   * @param {string} url
+   * @param {string} [storetype]
+   * @param {AbortSignal} [signal]
+   */
+  async addToCache(url, storetype, signal) {
+    reader(storetype);
+    const address = urlOf(url);
+    if (!this.#isCaching || this.#complete.has(address)) return;
+    const file = await this.#open(address, signal);
+    try {
+      await file.stream({ signal: signal ?? null }).pipeTo(new WritableStream());
+      const isCached = file.stats.cacheError === undefined || (await this.#areCached([address]))[0];
+      if (isCached) this.#complete.add(address);
+      else this.#isCaching = false;
+    } finally {
+      file.close();
+    }
+  }
+
+  /** @param {string} url */
+  async deleteInCache(url) {
+    const address = urlOf(url);
+    this.#complete.delete(address);
+    await init();
+    await settle(() => cacheForget(address, this.#options));
+  }
+
+  /**
+   * @param {string} address
+   * @param {AbortSignal | undefined} signal
+   */
+  #open(address, signal) {
+    const digest = this.#digests?.get(address);
+    return openFile(address, { ...this.#options, ...(digest && { digest }), signal: signal ?? null });
+  }
+
+  /** @param {string[]} urls */
+  async #areCached(urls) {
+    await init();
+    const found = await settle(() => cacheHas(urls, this.#options));
+    urls.forEach((url, at) => (found[at] ? this.#complete.add(url) : this.#complete.delete(url)));
+    return found;
+  }
+}
+
+/** @param {unknown} storetype */
+function reader(storetype) {
+  if (storetype === undefined) return asResponse;
+  const read = READ[String(storetype).toLowerCase()];
+  if (!read) throw invalid(`\`storetype\` is ${JSON.stringify(storetype)}, but must be "json" or "arraybuffer"`);
+  return read;
+}
+
+/**
+ * @param {RemoteFile} file
+ * @param {AbortSignal | null} signal
+ */
+async function asResponse(file, signal) {
+  const bytes = await file.bytes(0, undefined, { signal });
+  const response = new Response(bytes, { headers: { "Content-Type": file.type } });
+  return Object.defineProperty(response, "url", { value: file.url });
+}

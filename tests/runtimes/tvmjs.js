@@ -1,0 +1,244 @@
+// The TVM runtime, unpatched: the tensors that it loads through the package are those of its own loader.
+import { BASE, loaded, mlcModel, runtime, serverOfModel, tvmjs, urlOf, withGlobalFetch } from "./mlc.js";
+
+const { clearCache, listCached } = await import("/pkg/weightstream.js");
+const { ArtifactCache } = await import("/pkg/weightstream.tvmjs.js");
+const { Failures, RETRY, hex } = await import("/files/common.js");
+
+// What the runtime has with its own cache in IndexedDB. Its other caches do not take the script of the server.
+async function expectedOf(model) {
+  const server = serverOfModel(model);
+  const scope = `expected ${crypto.randomUUID()}`;
+  const { result } = await withGlobalFetch(server, () =>
+    loaded({ artifactCache: tvmjs.createArtifactCache(scope, { cacheType: "indexeddb" }) }));
+  indexedDB.deleteDatabase(scope);
+  return result;
+}
+
+const artifactCacheOf = (server, options) => new ArtifactCache({ fetch: server.fetch, retry: RETRY, ...options });
+
+export async function loadsTheSameTensors() {
+  const failures = new Failures();
+  await clearCache();
+  const model = mlcModel({ shards: 9 });
+  const expected = await expectedOf(model);
+  failures.same("it loads something", JSON.parse(expected)[0].length, 18);
+  const different = mlcModel({ shards: 9 });
+  different.files["params_shard_8.bin"][5999] ^= 1;
+  failures.same("other weights are something else", (await expectedOf(different)) === expected, false);
+  const server = serverOfModel(model);
+  const first = await loaded({ artifactCache: artifactCacheOf(server) });
+  failures.same("the same", first.result === expected, true);
+  failures.same("the first load downloads", first.isFromCache, false);
+  failures.same("no byte is sent twice", server.sent() <= sizeOf(model) + server.requests().length, true);
+  return failures;
+}
+
+const sizeOf = ({ files, shards }) =>
+  ["tensor-cache.json", ...shards].reduce((sum, name) => sum + files[name].length, 0);
+
+export async function aSecondLoadComesFromTheCache() {
+  const failures = new Failures();
+  await clearCache();
+  const model = mlcModel();
+  const first = await loaded({ artifactCache: artifactCacheOf(serverOfModel(model)) });
+  const server = serverOfModel(model);
+  const second = await loaded({ artifactCache: artifactCacheOf(server) });
+  failures.same("the same", second, { ...first, isFromCache: true });
+  // One byte may be requested of each file, to check that it is unchanged.
+  failures.same("requests and bytes", [server.requests().length <= 4, server.sent() <= 4], [true, true]);
+  const offline = { ...server, fetch: () => Promise.reject(new TypeError("offline")) };
+  failures.same("offline", await loaded({ artifactCache: artifactCacheOf(offline) }), second);
+  return failures;
+}
+
+// Calls every method as the runtime does, and the functions of the runtime that take an artifact cache.
+async function results(artifactCache, model) {
+  const [json, shard] = ["tensor-cache.json", "params_shard_0.bin"].map(urlOf);
+  const shards = model.shards.map(urlOf);
+  const options = { artifactCache };
+  const found = [
+    await artifactCache.hasAllKeys([]),
+    await artifactCache.hasAllKeys([json, shard]),
+    await tvmjs.hasTensorInCache(BASE, options),
+    await artifactCache.addToCache(json, "json"),
+    await artifactCache.addToCache(shard, "arraybuffer"),
+    await artifactCache.addToCache(shard, "arraybuffer"),
+    await artifactCache.hasAllKeys([json, shard]),
+    await tvmjs.hasTensorInCache(BASE, options),
+    await artifactCache.fetchWithCache(json, "json"),
+    Object.prototype.toString.call(await artifactCache.fetchWithCache(shard, "arraybuffer")),
+    await hex(await artifactCache.fetchWithCache(shard, "arraybuffer")),
+    await hex(await artifactCache.fetchWithCache(shards[1], "arraybuffer", new AbortController().signal)),
+    await artifactCache.deleteInCache(shard),
+    await artifactCache.deleteInCache(shard),
+    await artifactCache.hasAllKeys([shard]),
+    await artifactCache.hasAllKeys([json]),
+    (await loaded(options)).result,
+    await tvmjs.hasTensorInCache(BASE, options),
+    await artifactCache.hasAllKeys(shards),
+    await tvmjs.deleteTensorCache(BASE, options),
+    await tvmjs.hasTensorInCache(BASE, options),
+    ...(await Promise.all(shards.map((url) => artifactCache.hasAllKeys([url])))),
+  ];
+  return found.map((value) => value ?? "nothing");
+}
+
+export async function givesTheResultsOfTheCachesOfTheRuntime() {
+  const failures = new Failures();
+  await clearCache();
+  const model = mlcModel();
+  const scope = `reference ${crypto.randomUUID()}`;
+  const expected = {};
+  for (const cacheType of ["indexeddb", "opfs"]) {
+    const artifactCache = tvmjs.createArtifactCache(scope, { cacheType });
+    expected[cacheType] = await withGlobalFetch(serverOfModel(model), () => results(artifactCache, model));
+  }
+  for (const [name, cache] of [["its cache", "auto"], ["a Map", new Map()]]) {
+    const found = await results(artifactCacheOf(serverOfModel(model), { cache }), model);
+    failures.same(`${name}, and IndexedDB`, found, expected.indexeddb);
+    failures.same(`${name}, and OPFS`, found, expected.opfs);
+  }
+  return failures;
+}
+
+export async function responses() {
+  const failures = new Failures();
+  await clearCache();
+  const model = mlcModel();
+  const artifactCache = artifactCacheOf(serverOfModel(model));
+  const response = await artifactCache.fetchWithCache(urlOf("tensor-cache.json"));
+  failures.same("a Response", [response instanceof Response, response.status, response.url],
+    [true, 200, urlOf("tensor-cache.json")]);
+  failures.same("its JSON", (await response.json()).records.length, 3);
+  const { records } = await artifactCache.fetchWithCache(urlOf("tensor-cache.json"), "JSON");
+  failures.same("upper case", records.length, 3);
+  return failures;
+}
+
+export async function brokenConnectionsResume() {
+  const failures = new Failures();
+  await clearCache();
+  const model = mlcModel({ shards: 4, bytes: 600_000 });
+  const expected = await expectedOf(model);
+  let breaks = 0;
+  const server = serverOfModel(model, (number) => (number > 0 && number < 4 && ++breaks ? { cutAfter: 100_000 } : {}));
+  failures.same("the same", (await loaded({ artifactCache: artifactCacheOf(server) })).result === expected, true);
+  failures.same("connections that broke", breaks >= 8, true);
+  failures.same(`bytes sent (${server.sent()} of ${sizeOf(model)})`, server.sent() < sizeOf(model) * 1.1, true);
+  return failures;
+}
+
+export async function whatCannotBeCachedIsNotDownloadedTwice() {
+  const failures = new Failures();
+  await clearCache();
+  const model = mlcModel({ shards: 8 });
+  const expected = await expectedOf(model);
+  const none = serverOfModel(model);
+  const withoutCache = artifactCacheOf(none, { cache: "none" });
+  failures.same("without a cache", (await loaded({ artifactCache: withoutCache })).result === expected, true);
+  failures.same("requests", none.requests().length, 9);
+  failures.same("nothing is there", await withoutCache.hasAllKeys([urlOf("tensor-cache.json")]), false);
+  await withoutCache.deleteInCache(urlOf("tensor-cache.json"));
+
+  const server = serverOfModel(model);
+  const fetch = async (url, init) => {
+    const { body, status, headers } = await server.fetch(url, init);
+    const others = new Headers(headers);
+    others.delete("ETag");
+    return new Response(body, { status, headers: others });
+  };
+  const result = await loaded({ artifactCache: artifactCacheOf({ fetch }) });
+  failures.same("of a server without validators", result.result === expected, true);
+  // Up to four shards are downloaded at once, until it is known that they cannot be cached.
+  failures.same(`requests (${server.requests().length})`, server.requests().length <= 9 + 4, true);
+  return failures;
+}
+
+export async function namesAndCredentials() {
+  const failures = new Failures();
+  await clearCache();
+  const model = mlcModel();
+  const server = serverOfModel(model);
+  const withToken = (token) => artifactCacheOf(server, { headers: { Authorization: token } });
+  const shard = urlOf("params_shard_0.bin");
+  await withToken("one").addToCache(shard, "arraybuffer");
+  const found = await Promise.all([withToken("one"), withToken("two"), artifactCacheOf(server)]
+    .map((artifactCache) => artifactCache.hasAllKeys([shard])));
+  failures.same("only with the same credentials", found, [true, false, false]);
+
+  const cacheKey = (url) => url.split("?")[0].toUpperCase();
+  await artifactCacheOf(server, { cacheKey }).addToCache(`${shard}?token=1`, "arraybuffer");
+  failures.same("its name", (await listCached()).some(({ url }) => url === shard.toUpperCase()), true);
+  const named = artifactCacheOf(server, { cacheKey });
+  failures.same("a name", await named.hasAllKeys([`${shard}?token=2`]), true);
+  await named.deleteInCache(`${shard}?token=3`);
+  failures.same("it is deleted", await named.hasAllKeys([shard]), false);
+  return failures;
+}
+
+export async function aborts() {
+  const failures = new Failures();
+  await clearCache();
+  const model = mlcModel({ bytes: 600_000 });
+  const reason = new Error("the user left");
+  const controller = new AbortController();
+  const server = serverOfModel(model, (number, url, name) => {
+    if (name === "params_shard_1.bin") controller.abort(reason);
+    return {};
+  });
+  const options = { artifactCache: artifactCacheOf(server), signal: controller.signal };
+  await failures.rejects("the load", loaded(options), "the user left");
+  failures.same("the rest is not requested", server.requests("params_shard_2.bin").length, 0);
+  await failures.rejects("a later load", loaded(options), "the user left");
+  const artifactCache = artifactCacheOf(serverOfModel(model));
+  await failures.rejects("addToCache",
+    artifactCache.addToCache(urlOf("params_shard_2.bin"), "arraybuffer", controller.signal), "the user left");
+  failures.same("not cached", await artifactCache.hasAllKeys([urlOf("params_shard_2.bin")]), false);
+  return failures;
+}
+
+export async function errors() {
+  const failures = new Failures();
+  await clearCache();
+  const model = mlcModel();
+  const missing = serverOfModel(model, (number, url, name) => (name === "params_shard_1.bin" ? { status: 404 } : {}));
+  await failures.rejects("a missing shard", loaded({ artifactCache: artifactCacheOf(missing) }), "HTTP", "404",
+    "params_shard_1.bin");
+  const { tvm, messages } = runtime();
+  await tvm.fetchTensorCache(BASE, tvm.cpu(), { artifactCache: artifactCacheOf(missing) }).catch(() => {});
+  failures.same("nothing is loaded", messages.some((text) => text.startsWith("Loading")), false);
+
+  const page = { ...model, files: { ...model.files, "tensor-cache.json": new TextEncoder().encode("<html>") } };
+  await clearCache();
+  await failures.rejects("no JSON", loaded({ artifactCache: artifactCacheOf(serverOfModel(page)) }), "FORMAT", "JSON");
+
+  await clearCache();
+  const digests = { [urlOf("params_shard_2.bin")]: `sha256:${await hex(model.files["params_shard_2.bin"])}` };
+  await loaded({ artifactCache: artifactCacheOf(serverOfModel(model), { digests }) });
+  const changed = { ...model, files: { ...model.files, "params_shard_2.bin": new Uint8Array(6000) } };
+  await clearCache();
+  await failures.rejects("a wrong digest",
+    loaded({ artifactCache: artifactCacheOf(serverOfModel(changed), { digests }) }), "CHECKSUM", "params_shard_2.bin");
+  const { result } = await loaded({ artifactCache: artifactCacheOf(serverOfModel(model), { digests }) });
+  failures.same("the right file later", result === (await expectedOf(model)), true);
+  return failures;
+}
+
+export async function wrongArguments() {
+  const failures = new Failures();
+  const rejects = (what, call, ...wanted) =>
+    failures.rejects(what, (async () => call())(), "INVALID_ARGUMENT", ...wanted);
+  await rejects("an unknown option", () => new ArtifactCache({ cach: "none" }), "`cache`");
+  await rejects("a signal", () => new ArtifactCache({ signal: AbortSignal.abort() }), "`signal`");
+  await rejects("no object", () => new ArtifactCache("webllm/model"), "ArtifactCache");
+  await rejects("a wrong digest", () => new ArtifactCache({ digests: { "/a": "md5:00" } }), "digests[\"/a\"]");
+  const artifactCache = new ArtifactCache({ cache: "none" });
+  await rejects("a store type", () => artifactCache.fetchWithCache(urlOf("a"), "text"), "`storetype`");
+  await rejects("a store type", () => artifactCache.addToCache(urlOf("a"), "text"), "`storetype`");
+  await rejects("no URL", () => artifactCache.fetchWithCache(42, "json"), "`url`");
+  await rejects("no list", () => artifactCache.hasAllKeys(urlOf("a")), "`keys`");
+  await rejects("a list with something else", () => artifactCache.hasAllKeys([42]), "`keys`");
+  await rejects("nothing to delete", () => artifactCache.deleteInCache(), "`url`");
+  return failures;
+}

@@ -20,8 +20,9 @@ struct Runtime {
     engines: &'static [Engine],
 }
 
-const RUNTIMES: [Runtime; 4] = [
+const RUNTIMES: [Runtime; 5] = [
     Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
+    Runtime { module: "service_worker", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "tfjs", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "transformers", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "wllama", engines: &[Engine::Chromium, Engine::Firefox] },
@@ -33,6 +34,7 @@ pub fn run(project: &Project) -> Result<()> {
     let mut server = Server::new()
         .mount("/tests", project.root.join("tests/runtimes"))
         .mount("/files", project.root.join("tests/files"))
+        .mount("/fixtures", project.root.join("tests/fixtures"))
         .mount("/npm", node_modules)
         .mount("/pkg", &package);
     for (path, file) in minilm::ready(project)? {

@@ -23,7 +23,12 @@ struct Example {
     status: &'static str,
 }
 
-const EXAMPLES: [Example; 3] = [
+const EXAMPLES: [Example; 4] = [
+    Example {
+        name: "service-worker",
+        input: "document.querySelector('[name=file]').value = '/models/model.gguf'",
+        status: "^(\\d+) bytes of \\1 were loaded",
+    },
     Example {
         name: "tfjs",
         input: "document.querySelector('[name=model]').value = '/models/tfjs/model.json'",

@@ -26,7 +26,13 @@ struct Example {
     status: &'static str,
 }
 
-const EXAMPLES: [Example; 4] = [
+const EXAMPLES: [Example; 5] = [
+    Example {
+        name: "service-worker",
+        query: "",
+        input: "document.querySelector('[name=file]').value = '/models/model.gguf'",
+        status: "^(\\d+) bytes of \\1 were loaded",
+    },
     Example {
         name: "tfjs",
         query: "",

@@ -22,10 +22,11 @@ struct Runtime {
     engines: &'static [Engine],
 }
 
-const RUNTIMES: [Runtime; 8] = [
+const RUNTIMES: [Runtime; 9] = [
     Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_models", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_webgpu", engines: &[Engine::ChromiumWithGpu] },
+    Runtime { module: "service_worker", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "tfjs", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "transformers", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "tvmjs", engines: &[Engine::Chromium, Engine::Firefox] },
@@ -45,6 +46,7 @@ pub fn run(project: &Project) -> Result<()> {
         .mount("/onnx", onnx_models.path())
         .mount("/tests", project.root.join("tests/runtimes"))
         .mount("/files", project.root.join("tests/files"))
+        .mount("/fixtures", project.root.join("tests/fixtures"))
         .mount("/npm", node_modules)
         .mount("/pkg", &package);
     for (path, file) in minilm::ready(project)? {

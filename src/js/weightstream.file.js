@@ -199,10 +199,17 @@ export class RemoteFile {
    */
   async *#pieces(start, end, signal) {
     const reader = callModule(() => this.#file.read(start, end, signal));
+    const cancel = () => callModule(() => reader.cancel());
     try {
-      for (let piece; (piece = await settle(() => reader.chunk()));) yield piece;
+      for (let piece; (piece = await settle(() => reader.chunk()));) {
+        // The module only notices an abort while it reads.
+        signal?.addEventListener("abort", cancel);
+        yield piece;
+        signal?.removeEventListener("abort", cancel);
+        signal?.throwIfAborted();
+      }
     } finally {
-      callModule(() => reader.cancel());
+      cancel();
     }
   }
 

@@ -83,7 +83,7 @@ const check = (isValid, expected) => (value, name) => {
  * @param {number} [max]
  * @returns {Check<number>}
  */
-const integer = (min, max = Number.MAX_SAFE_INTEGER) =>
+export const integer = (min, max = Number.MAX_SAFE_INTEGER) =>
   check(
     (value) => Number.isInteger(value) && value >= min && value <= max,
     max === Number.MAX_SAFE_INTEGER ? `an integer of at least ${min}` : `an integer from ${min} to ${max}`,

@@ -111,6 +111,34 @@ export async function aborts() {
   return failures;
 }
 
+// A stream of which something was read, and nothing is being read, has a request that waits for the next read.
+export async function idleStreams() {
+  const failures = new Failures();
+  const reason = new Error("the user left");
+  const controller = new AbortController();
+  const stops = {
+    cancel: (reader) => reader.cancel(),
+    abort: async (reader) => {
+      controller.abort(reason);
+      await failures.rejects("the next read", reader.read(), "the user left");
+    },
+  };
+  for (const [name, stop] of Object.entries(stops)) {
+    const server = serverOf(file, () => ({ delay: 1 }));
+    const remote = await openFile("/model.bin", { fetch: server.fetch, cache: "none", retry: RETRY });
+    const reader = remote.stream({ start: 100_000, signal: name === "abort" ? controller.signal : null }).getReader();
+    await reader.read();
+    const last = server.requests.at(-1);
+    failures.same(`${name}: the request`, [last.start, last.isAborted], [100_000, false]);
+    const stopped = stop(reader);
+    for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setTimeout(resolve));
+    failures.same(`${name}: the request is aborted`, last.isAborted, true);
+    await stopped;
+    remote.close();
+  }
+  return failures;
+}
+
 export async function progress() {
   const failures = new Failures();
   const events = [];

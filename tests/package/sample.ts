@@ -32,6 +32,7 @@ import {
 } from "weightstream";
 import { createFetch, type FetchOptions } from "weightstream/fetch";
 import { externalData } from "weightstream/onnxruntime";
+import { serve, type ServeOptions } from "weightstream/service-worker";
 import { ioHandler, type IoHandlerOptions, type TfjsArtifacts, type TfjsHandler } from "weightstream/tfjs";
 import { connect, type ConnectOptions, type TransformersEnvironment } from "weightstream/transformers";
 import { ArtifactCache, prefill, type ArtifactCacheOptions, type PrefillOptions } from "weightstream/tvmjs";
@@ -291,3 +292,15 @@ interface ModelArtifacts {
   convertedBy?: string | null;
   userDefinedMetadata?: { [key: string]: {} };
 }
+
+export function serviceWorker(): void {
+  const options: ServeOptions = {
+    match: ({ pathname }) => pathname.startsWith("/models/"), source: (url) => new URL(url.pathname, "https://b.test/"),
+    onError: (error: unknown, url: string) => console.log(error, url), cache: "auto", maxMemory: 1 << 20, retry: {},
+  };
+  serve(options);
+  serve({ match: () => true, source: undefined, onError: undefined });
+}
+
+// @ts-expect-error: a promise is no answer.
+serve({ match: async () => true });

@@ -41,3 +41,11 @@ const integer = (field, value) => [...varint(field * 8), ...varint(value)];
 const bytes = (field, value) => [...varint(field * 8 + 2), ...varint(value.length), ...value];
 const text = (field, value) => bytes(field, new TextEncoder().encode(value));
 const message = (field, parts) => bytes(field, joined(parts));
+
+// A file with the weights of a graph, and the graph.
+export function serviceWeights() {
+  const values = Float32Array.from({ length: (ROWS + 1) * COLUMNS }, (_, at) => Math.sin(at * 12.9898) / 2);
+  const weights = { offset: 0, length: ROWS * COLUMNS * 4 };
+  const bias = { offset: weights.length, length: COLUMNS * 4 };
+  return { file: new Uint8Array(values.buffer), graph: linearGraph("weights", weights, bias) };
+}

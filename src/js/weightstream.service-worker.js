@@ -1,0 +1,217 @@
+// @ts-check
+// `weightstream/service-worker`: answers requests of pages, for consumers that only take a URL.
+import { init, listCached } from "./weightstream.js";
+import { fail, invalid } from "./weightstream.error.js";
+import * as options from "./weightstream.options.js";
+import { Refusal, ServedFiles } from "./weightstream.served.js";
+import { byteStream, closing } from "./weightstream.stream.js";
+
+/** @import * as Api from "./weightstream.service-worker.js" */
+/** @import { Entry, ServedFile } from "./weightstream.served.js" */
+
+/**
+ * The part of a `FetchEvent` that is used.
+ *
+ * @typedef {{
+ *   request: Request, waitUntil(promise: Promise<unknown>): void, respondWith(response: Promise<Response>): void,
+ * }} FetchEvent
+ */
+
+const checked = options.options({
+  ...options.FILES,
+  match: options.callable,
+  source: options.callable,
+  onProgress: options.callable,
+  onError: options.callable,
+  maxMemory: options.integer(0),
+}, "serve");
+
+/** @typedef {ReturnType<typeof checked> & { files: ServedFiles }} Service */
+
+/** @type {typeof Api.serve} */
+export function serve(given) {
+  const { match, ...how } = checked(given);
+  if (!match) throw invalid("`match` is missing: it says which URLs are answered");
+  if (how.signal) throw invalid("`signal` is an option of openFile(), and not of serve()");
+  if (!("registration" in globalThis) || !("skipWaiting" in globalThis)) {
+    const message = "serve() must be called in a service worker. Call it in the script that you register.";
+    throw fail({ code: "UNSUPPORTED", message });
+  }
+  const service = { ...how, files: new ServedFiles(how.maxMemory) };
+  addEventListener("fetch", (event) => answerMatching(/** @type {any} */ (event), match, service));
+}
+
+/**
+ * @param {FetchEvent} event
+ * @param {(url: URL) => unknown} match
+ * @param {Service} service
+ */
+function answerMatching(event, match, service) {
+  const { request } = event;
+  if (request.method !== "GET" && request.method !== "HEAD") return;
+  const url = new URL(request.url);
+  url.hash = "";
+  if (url.origin !== location.origin) return;
+  const isMatch = match(new URL(url));
+  if (typeof isMatch !== "boolean") throw invalid("`match` must return true or false, and not a promise");
+  if (!isMatch) return;
+  // The browser may end the worker once all these promises are settled.
+  event.waitUntil(new Promise((resolve) => {
+    event.respondWith(answer(request, url, service, () => resolve(pendingWrites(service))));
+  }));
+}
+
+/**
+ * Settles when what was loaded has been written to the cache, which answers one request after the other.
+ *
+ * @param {Service} service
+ */
+async function pendingWrites({ cache = "auto" }) {
+  if (typeof cache === "object" || cache === "none") return;
+  await new Promise((resolve) => setTimeout(resolve)); // the end of a body starts the last write
+  await listCached().catch(() => {});
+}
+
+/**
+ * @param {Request} request
+ * @param {URL} url
+ * @param {Service} service
+ * @param {() => void} finish Is called when the body of the response has ended.
+ */
+async function answer(request, url, service, finish) {
+  /** @type {Entry | undefined} */
+  let entry;
+  const leave = () => {
+    finish();
+    request.signal.removeEventListener("abort", leave);
+    if (entry) service.files.leave(entry);
+    entry = undefined;
+  };
+  try {
+    const source = service.source ? options.urlOf(service.source(new URL(url))) : url.href;
+    try {
+      await init();
+    } catch (error) {
+      service.onError?.(error, url.href);
+      const response = await fetch(source === url.href ? request : source, { signal: request.signal });
+      leave();
+      return response;
+    }
+    // A condition in the headers sets the mode to `no-store` too.
+    const mode = request.headers.has("If-Range") ? "default" : request.cache;
+    const isFresh = ["reload", "no-cache", "no-store"].includes(mode);
+    const how = openOptions(request, mode, source, service);
+    const joined = (entry = service.files.join(source, how, isFresh));
+    request.signal.addEventListener("abort", leave);
+    request.signal.throwIfAborted();
+    const served = await joined.opening;
+    request.signal.throwIfAborted();
+    const failed = (/** @type {unknown} */ error) => {
+      service.files.forget(joined); // the next request opens the file again
+      service.onError?.(error, url.href);
+    };
+    return responseTo(request, served, leave, failed);
+  } catch (error) {
+    leave();
+    if (error instanceof Refusal) return error.response.clone();
+    if (!request.signal.aborted) service.onError?.(error, url.href);
+    throw error;
+  }
+}
+
+/**
+ * The options of a file, with what the page may say about its own origin.
+ *
+ * @param {Request} request
+ * @param {RequestCache} mode
+ * @param {string} source
+ * @param {Service} service
+ */
+function openOptions(request, mode, source, { fetch, headers, credentials, cache, cacheKey, retry, onProgress }) {
+  const authorization = request.headers.get("Authorization");
+  const isOwn = new URL(source).origin === location.origin;
+  const own = isOwn && authorization !== null ? [...(headers ?? []), ["Authorization", authorization]] : headers;
+  return {
+    fetch, cacheKey, retry, onProgress,
+    headers: /** @type {[string, string][] | undefined} */ (own),
+    credentials: credentials ?? (isOwn && request.credentials === "omit" ? "omit" : undefined),
+    cache: mode === "no-store" ? /** @type {const} */ ("none") : cache,
+  };
+}
+
+/** A single range of bytes: from a first byte, or the last bytes of the file. Other ranges are ignored. */
+const RANGE = /^bytes=(?:(\d+)-(\d*)|-(\d+))$/;
+
+/**
+ * @param {Request} request
+ * @param {ServedFile} served
+ * @param {() => void} leave
+ * @param {(error: unknown) => void} failed
+ */
+function responseTo(request, served, leave, failed) {
+  const { byteLength, type } = served.file;
+  const headers = new Headers({ "Content-Type": type, "Accept-Ranges": byteLength === undefined ? "none" : "bytes" });
+  if (served.etag !== null) headers.set("ETag", served.etag);
+  if (served.lastModified !== null) headers.set("Last-Modified", served.lastModified);
+  const takesRanges = byteLength !== undefined && request.method === "GET";
+  const range = takesRanges ? rangeOf(request, served, byteLength) : undefined;
+  const [start, end] = range ?? [0, byteLength];
+  if (range && range[0] >= range[1]) {
+    leave();
+    headers.set("Content-Range", `bytes */${byteLength}`);
+    return new Response(null, { status: 416, headers });
+  }
+  if (end !== undefined) headers.set("Content-Length", String(end - start));
+  if (range) headers.set("Content-Range", `bytes ${start}-${range[1] - 1}/${byteLength}`);
+  const status = range ? 206 : 200;
+  if (request.method === "HEAD") {
+    leave();
+    return new Response(null, { status, headers });
+  }
+  return new Response(bodyOf(request, served, start, end, leave, failed), { status, headers });
+}
+
+/**
+ * The requested range; `undefined` for the whole file.
+ *
+ * @param {Request} request
+ * @param {ServedFile} served
+ * @param {number} byteLength
+ * @returns {[start: number, end: number] | undefined}
+ */
+function rangeOf({ headers }, { etag, lastModified }, byteLength) {
+  const [text, first, last, suffix] = RANGE.exec(headers.get("Range") ?? "") ?? [];
+  if (text === undefined || (last && Number(last) < Number(first))) return undefined;
+  const condition = headers.get("If-Range");
+  // The client has bytes of another version, or of one that cannot be compared.
+  if (condition !== null && condition !== etag && condition !== lastModified) return undefined;
+  if (first === undefined) return [Math.max(0, byteLength - Number(suffix)), byteLength];
+  return [Number(first), last ? Math.min(Number(last) + 1, byteLength) : byteLength];
+}
+
+/**
+ * @param {Request} request
+ * @param {ServedFile} served
+ * @param {number} start
+ * @param {number | undefined} end
+ * @param {() => void} leave
+ * @param {(error: unknown) => void} failed
+ */
+function bodyOf({ signal }, served, start, end, leave, failed) {
+  const stop = new AbortController();
+  const abort = () => stop.abort(signal.reason);
+  signal.addEventListener("abort", abort);
+  const stream = byteStream(async function* (cancelled) {
+    cancelled.addEventListener("abort", () => stop.abort(cancelled.reason));
+    try {
+      yield* served.read(start, end, stop.signal);
+    } catch (error) {
+      if (!stop.signal.aborted) failed(error);
+      throw error;
+    }
+  });
+  return closing(stream, () => {
+    signal.removeEventListener("abort", abort);
+    leave();
+  });
+}

@@ -70,7 +70,10 @@ async function start() {
   // The sentences are short: threads take longer to start than they save.
   Object.assign(ort.env.wasm, { wasmPaths: ORT, numThreads: 1 });
   // The first session compiles the WebAssembly module. The pooling has no weights to wait for.
-  const pooling = await ort.InferenceSession.create(graph, SESSION);
+  const pooling = await ort.InferenceSession.create(graph, SESSION).catch((/** @type {Error} */ cause) => {
+    // ONNX Runtime does not start a second time after a failure.
+    throw new Error(`ONNX Runtime did not start: ${cause.message}. Reload the page to try again.`, { cause });
+  });
   return { ort, tokenizer, pooling, readsLazily };
 }
 

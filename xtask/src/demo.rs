@@ -116,3 +116,21 @@ fn site(project: &Project) -> Result<(Server, Model)> {
 pub fn node_modules(project: &Project) -> Result<PathBuf> {
     npm::installed(project, "npm packages of the demo", "www", &["package.json", "package-lock.json", ".npmrc"])
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::Value;
+
+    use crate::sources;
+
+    #[test]
+    fn the_demo_has_the_runtimes_that_the_tests_run() {
+        let read = |path| -> Value { serde_json::from_slice(&fs::read(sources::root().join(path)).unwrap()).unwrap() };
+        let (demo, tests) = (read("www/package.json"), read("tests/runtimes/package.json"));
+        for (name, version) in demo["dependencies"].as_object().unwrap() {
+            assert_eq!(*version, tests["devDependencies"][name], "{name}");
+        }
+    }
+}

@@ -82,13 +82,14 @@ export async function firstEmbeddings(source, texts, { signal, onStep }) {
   const since = (/** @type {number} */ time) => Math.max(0, time - requested);
   const now = () => since(performance.now());
   const wasStarted = isStarted();
+  onStep("the model");
+  // In a worker, weights are decoded while this thread computes.
+  const opening = StreamingLoader.open(source, { signal, inWorker: true });
   const starting = startRuntime().then((runtime) => ({ runtime, ready: now() }));
   const loadingGraphs = loadGraphs();
   // The error that is awaited first is reported.
   for (const loading of [starting, loadingGraphs]) loading.catch(() => {});
-  onStep("the model");
-  // In a worker, weights are decoded while this thread computes.
-  const loader = await StreamingLoader.open(source, { signal, inWorker: true });
+  const loader = await opening;
   const close = () => loader.close();
   signal.addEventListener("abort", close);
   /** @type {Session[]} */

@@ -20,7 +20,7 @@ import { showSteps, totals } from "./steps.js";
  * @property {string | File[]} source
  * @property {AbortController} [loading]
  * @property {Embedder} [embedder]
- * @property {Partial<Record<Origin, number>>} seconds The times of the first embeddings.
+ * @property {Partial<Record<Origin, FirstEmbeddings>>} firsts The last ones from each origin.
  */
 
 const LIST = [
@@ -37,8 +37,11 @@ const MARK = { name: "embeddings.word_embeddings.weight", shape: "30522,384" };
 export class Similarity {
   /** @type {Model | undefined} */
   #model;
-  #isComputing = false;
   #isOutdated = false;
+  /** Settles when the sentences are computed. @type {Promise<void> | undefined} */
+  #computing;
+  /** Settles when the last load has ended. ONNX Runtime creates one session at a time. @type {Promise<unknown>} */
+  #lastLoad = Promise.resolve();
   #showError;
 
   /** @param {(error: unknown, sentence?: string) => void} showError */
@@ -65,7 +68,7 @@ export class Similarity {
   show(source, tensors) {
     this.clear();
     if (!tensors.some(({ name, shape }) => name === MARK.name && shape.join() === MARK.shape)) return;
-    this.#model = { source, seconds: {} };
+    this.#model = { source, firsts: {} };
     showBeginning();
     byId("similarity").hidden = false;
   }
@@ -73,13 +76,13 @@ export class Similarity {
   /** Hides the section and frees the model. */
   clear() {
     this.#model?.loading?.abort();
-    this.#model?.embedder?.release();
+    this.#release(this.#model?.embedder);
     this.#model = undefined;
     byId("similarity").hidden = true;
   }
 
   /**
-   * Loads the weights and computes the first embeddings. Resolves to the error, if there is one, after showing it.
+   * Loads the weights and computes the first embeddings. Shows the error, if there is one.
    *
    * @param {{ isCold?: boolean }} [options] `isCold`: deletes the cached weights first.
    * @returns {Promise<{ first?: FirstEmbeddings, error?: unknown }>}
@@ -87,26 +90,42 @@ export class Similarity {
   async load({ isCold = false } = {}) {
     const model = this.#model;
     if (!model || model.loading) return {};
-    const { signal } = (model.loading = new AbortController());
-    const { embedder } = model;
-    delete model.embedder;
+    model.loading = new AbortController();
     showLoading(true);
+    const load = this.#lastLoad.then(() => this.#load(model, isCold));
+    this.#lastLoad = load;
+    return load;
+  }
+
+  /**
+   * @param {Model} model
+   * @param {boolean} isCold
+   * @returns {Promise<{ first?: FirstEmbeddings, error?: unknown }>}
+   */
+  async #load(model, isCold) {
+    const signal = model.loading?.signal ?? AbortSignal.abort();
+    const onStep = (/** @type {string} */ name) => {
+      if (model === this.#model) showStatus(`Loading ${name}…`);
+    };
     try {
-      await embedder?.release();
+      const { embedder } = model;
+      delete model.embedder;
+      await this.#release(embedder);
       if (isCold) await deleteWeights(model.source);
+      signal.throwIfAborted();
       const texts = currentTexts();
-      const onStep = (/** @type {string} */ name) => showStatus(`Loading ${name}…`);
       const first = await firstEmbeddings(model.source, texts, { signal, onStep });
       model.embedder = first.embedder;
-      model.seconds[originOf(model, first)] = first.milliseconds / 1000;
+      model.firsts[originOf(model, first)] = first;
       showSimilarities(texts, first.embeddings);
       showFirst(model, first);
       if (currentTexts().join("\n") !== texts.join("\n")) this.#update();
       return { first };
     } catch (error) {
-      if (model !== this.#model) return { error };
-      showStatus(signal.aborted ? "Stopped." : "");
-      if (!signal.aborted) this.#showError(error, "The sentences were not compared.");
+      if (model === this.#model) {
+        showStatus(signal.aborted ? "Stopped." : "");
+        if (!signal.aborted) this.#showError(error, "The sentences were not compared.");
+      }
       return { error };
     } finally {
       delete model.loading;
@@ -115,25 +134,35 @@ export class Similarity {
   }
 
   /** Computes the embeddings of the sentences on the page. While it computes, only the last change counts. */
-  async #update() {
+  #update() {
     this.#isOutdated = true;
-    if (this.#isComputing) return;
-    this.#isComputing = true;
+    this.#computing ??= this.#compute().finally(() => (this.#computing = undefined));
+  }
+
+  async #compute() {
     try {
       for (let model = this.#model; this.#isOutdated && model?.embedder; model = this.#model) {
         this.#isOutdated = false;
         const texts = currentTexts();
         const startedAt = performance.now();
         const { embeddings } = await model.embedder.embed(texts);
-        if (model !== this.#model || !model.embedder) continue;
+        if (model !== this.#model) continue;
         showSimilarities(texts, embeddings);
-        showStatus(`Computed again in ${duration((performance.now() - startedAt) / 1000)}.`);
+        if (!model.loading) showStatus(`Computed again in ${duration((performance.now() - startedAt) / 1000)}.`);
       }
     } catch (error) {
       this.#showError(error, "The sentences were not compared.");
-    } finally {
-      this.#isComputing = false;
     }
+  }
+
+  /**
+   * Frees a model, once it does not compute.
+   *
+   * @param {Embedder} [embedder]
+   */
+  async #release(embedder) {
+    await this.#computing;
+    await embedder?.release();
   }
 }
 
@@ -197,27 +226,33 @@ const shown = (value) => value.toFixed(3).replace("-", "−");
  * @param {FirstEmbeddings} first
  */
 function showFirst(model, first) {
-  const { steps, milliseconds, wasStarted, stats } = first;
+  const { steps, milliseconds, stats } = first;
   const { waited, prepared, computed } = totals(steps);
-  const time = (/** @type {Origin} */ origin) => {
-    const seconds = model.seconds[origin];
-    return seconds === undefined ? "–" : duration(seconds);
-  };
-  const isLocal = typeof model.source !== "string";
+  const { files, network, cache } = model.firsts;
   byId("first-figures").replaceChildren(...terms([
-    ...(isLocal
-      ? [/** @type {[string, string]} */ (["From files", time("files")])]
-      : /** @type {[string, string][]} */ ([["From the network", time("network")], ["From the cache", time("cache")]])),
+    ...(typeof model.source === "string"
+      ? /** @type {[string, Node][]} */ ([["From the network", time(network)], ["From the cache", time(cache)]])
+      : /** @type {[string, Node][]} */ ([["From files", time(files)]])),
     ["Waited for weights", duration(waited / 1000)],
     ["Prepared sessions", duration(prepared / 1000)],
     ["Computed", duration(computed / 1000)],
     ["Received", bytes(stats.bytesReceived)],
   ]));
   showSteps(byId("steps", HTMLTableElement), steps, milliseconds);
-  byId("started-before").hidden = !wasStarted;
   byId("first-embedding").hidden = false;
   const from = { network: " from the network", cache: " from the cache", both: "", files: "" }[originOf(model, first)];
   showStatus(`The first embedding was ready after ${duration(milliseconds / 1000)}${from}.`);
+}
+
+/**
+ * The time to a first embedding. Once ONNX Runtime has started, the next ones do not wait for it.
+ *
+ * @param {FirstEmbeddings} [first]
+ */
+function time(first) {
+  if (!first) return element("span", {}, "–");
+  const note = first.wasStarted ? "ONNX Runtime was running" : "with the start of ONNX Runtime";
+  return element("span", {}, duration(first.milliseconds / 1000), element("small", {}, note));
 }
 
 /**

@@ -123,7 +123,7 @@ fn cosine(a: &[f64], b: &[f64]) -> f64 {
 }
 
 fn print(Step { name, begun, waits, prepared, ended }: &Step) {
-    let waited: f64 = waits.iter().map(|[from, to]| to - from).sum();
+    let waited = waits.iter().fold(0.0, |sum, [from, to]| sum + to - from);
     println!(
         "  {name:<12} begun at {begun:>5.0} ms, waited {waited:>4.0} ms, prepared {:>4.0} ms, computed {:>4.0} ms",
         prepared - begun - waited,

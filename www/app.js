@@ -4,10 +4,12 @@
 import { LoadError, StreamingLoader } from "./pkg/weightstream.js";
 import { byId, element } from "./elements.js";
 import { bytes, counted, duration } from "./format.js";
+import { embedFile } from "./embedding-report.js";
 import { loadEverything, reportOf } from "./load.js";
 import { showMetadata } from "./metadata.js";
 import { beginProgress, endProgress, hideProgress, showFigures, showProgress } from "./progress.js";
 import { RangesChart } from "./ranges.js";
+import { Similarity } from "./similarity.js";
 import { listenForSources } from "./sources.js";
 import { TensorTable } from "./table.js";
 import { TensorView } from "./tensor-view.js";
@@ -32,6 +34,8 @@ const table = new TensorTable({
   count: byId("tensor-count"),
   choose: openTensor,
 });
+
+const similarity = new Similarity(showError);
 
 /** @type {Model | undefined} */
 let model;
@@ -73,6 +77,7 @@ async function open(source, label, address) {
     closeModel();
     model = { loader };
     showModel(model, label, metadata, tensors);
+    similarity.show(source, tensors);
     remember(address);
   } catch (error) {
     loader?.close();
@@ -218,6 +223,7 @@ function closeModel() {
   model?.loader.close();
   showLoading(false);
   view.clear();
+  similarity.clear();
 }
 
 /**
@@ -262,8 +268,8 @@ byId("stop-opening").addEventListener("click", () => opening?.abort());
 
 const { openAddress } = listenForSources(open, showError);
 
-// `?model=ADDRESS` opens a model, `&load=all` loads it, `&sha256=1` hashes its tensors. A headless runner reads the
-// report.
+// `?model=ADDRESS` opens a model, `&load=all` loads it, `&sha256=1` hashes its tensors. `&embed=ADDRESS` embeds the
+// sentences of a file. A headless runner reads the reports.
 const query = new URLSearchParams(location.search);
 const address = query.get("model");
 if (address !== null) {
@@ -271,5 +277,10 @@ if (address !== null) {
   if (query.get("load") === "all") {
     const outcome = error ? { error } : await loadAll({ sha256: query.get("sha256") === "1" });
     Object.assign(window, { weightstreamReport: reportOf(model?.loader, outcome ?? {}) });
+  }
+  const sentences = query.get("embed");
+  if (sentences !== null) {
+    const report = error ? { ok: false, error: String(error) } : await embedFile(similarity, sentences);
+    Object.assign(window, { weightstreamEmbeddings: report });
   }
 }

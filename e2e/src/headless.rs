@@ -1,4 +1,5 @@
-//! `cargo xtask demo --headless`: loads the whole model on the demo page in a real browser and compares every tensor.
+//! `cargo xtask demo --headless`: loads the whole model on the demo page in a real browser and compares every tensor,
+//! then computes embeddings with it and compares them with a reference.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +8,7 @@ use serde::Deserialize;
 
 use crate::chromium::Chromium;
 use crate::page::LOAD_LIMIT;
+use crate::{embeddings, graph};
 use xtask::demo::Demo;
 use xtask::expected::ExpectedTensor;
 use xtask::project::Project;
@@ -68,7 +70,8 @@ pub fn run(project: &Project) -> Result<()> {
         megabytes(stats.bytes_decoded) / report.seconds,
         memory as f64 / f64::from(1 << 20),
     );
-    Ok(())
+    graph::check(project, &demo)?;
+    embeddings::check(project, &demo)
 }
 
 fn load_everything(demo: &Demo) -> Result<Report> {

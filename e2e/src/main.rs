@@ -61,7 +61,7 @@ enum Task {
     Screenshot {
         #[arg(long)]
         dark: bool,
-        /// Use a window of 390 x 844 instead of 1280 x 900.
+        /// Use a window of 390 x 844 instead of 1280 x 1700.
         #[arg(long)]
         phone: bool,
         /// Capture the whole page, not only the visible part.
@@ -103,7 +103,7 @@ fn run(task: Task, project: &Project) -> Result<()> {
         Task::Parity => parity::run(project),
         Task::Runtimes => runtime_test::run(project),
         Task::Screenshot { dark, phone, whole, out } => {
-            let window = if phone { page::PHONE } else { page::DESKTOP };
+            let window = if phone { page::PHONE } else { screenshot::DESKTOP };
             screenshot::take(project, window, dark, whole, &out)
         }
         Task::Traps => trap_test::run(project),

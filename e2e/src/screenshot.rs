@@ -8,9 +8,12 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::chromium::Chromium;
-use crate::page::{LOAD_LIMIT, SOON, Window};
+use crate::page::{self, LOAD_LIMIT, SOON, Window};
 use xtask::demo::Demo;
 use xtask::project::Project;
+
+/// A window with the load of the model and the computation.
+pub const DESKTOP: Window = Window { height: 1700, ..page::DESKTOP };
 
 /// A weight matrix, whose histogram and heat map are more interesting than those of a bias.
 const TENSOR: &str = "encoder.layer.0.attention.self.query.weight";
@@ -28,6 +31,11 @@ pub fn take(project: &Project, window: Window, dark: bool, whole: bool, out: &Pa
     page.call("Emulation.setScrollbarsHidden", json!({ "hidden": true }))?;
     page.open(&demo.page(&format!("?model={}&load=all", demo.manifest())))?;
     page.wait_for("every tensor to be loaded", LOAD_LIMIT, "window.weightstreamReport")?;
+    for (button, origin) in [("#compute", "cache"), ("#from-network", "network"), ("#from-cache", "cache")] {
+        page.click(button)?;
+        let status = "document.querySelector('#similarity-status').textContent";
+        page.wait_for("the first embedding", LOAD_LIMIT, &format!("{status}.endsWith(' from the {origin}.')"))?;
+    }
     page.click(&format!("[data-tensor='{TENSOR}']"))?;
     page.wait_for("the tensor to be drawn", SOON, "document.querySelector('#heatmap')")?;
     page.evaluate("scrollTo(0, 0)")?;

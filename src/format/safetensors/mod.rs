@@ -15,6 +15,9 @@ pub use parse::{MAX_HEADER_BYTES, is_manifest, parse_manifest};
 
 use super::entry::{Detection, Format, ManifestParser, Parser};
 
+#[cfg(all(feature = "onnx", feature = "write", not(target_arch = "wasm32")))]
+pub(crate) use layout::has_dtype;
+
 /// The format.
 pub const FORMAT: Format = Format {
     name: parse::NAME,

@@ -74,7 +74,12 @@ impl JsView {
     }
 
     /// Starts to read the bytes `[start, end)`. Requests nothing yet.
-    pub fn read(&self, start: f64, end: f64, signal: Option<web_sys::AbortSignal>) -> std::result::Result<JsViewReader, JsValue> {
+    pub fn read(
+        &self,
+        start: f64,
+        end: f64,
+        signal: Option<web_sys::AbortSignal>,
+    ) -> std::result::Result<JsViewReader, JsValue> {
         let view = self.view.upgrade().ok_or_else(|| super::failure(cancel::closed_error()))?;
         let pieces = Pieces { reader: view.read(start as u64..end as u64), buffer: None };
         Ok(JsViewReader(Reading::new(pieces, signal, self.close_signal.clone(), cancel::closed_error)))

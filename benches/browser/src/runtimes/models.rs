@@ -113,10 +113,11 @@ pub(super) fn ready(project: &Project, model: Model) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// The number of bytes of the weights, as the runtime loads them.
-pub(super) fn own_bytes(root: &Path, model: Model) -> Result<u64> {
-    let file = if model == Model::Large { graph::EXTERNAL } else { GRAPH };
-    Ok(fs::metadata(root.join(model.name()).join(OWN).join("onnx").join(file))?.len())
+/// The number of bytes of the largest file of a model in this folder, which has the weights.
+pub(super) fn weights_bytes(root: &Path, model: Model, folder: &str) -> Result<u64> {
+    let files = fs::read_dir(root.join(model.name()).join(folder).join("onnx"))?;
+    let lengths = files.map(|file| Ok(file?.metadata()?.len())).collect::<Result<Vec<_>>>()?;
+    lengths.into_iter().max().context("the model has no files")
 }
 
 fn write_own(project: &Project, model: Model, folder: &Path) -> Result<()> {

@@ -79,7 +79,7 @@ fn title(scenario: &Scenario, variant: Variant, state: State) -> String {
         Variant::F16 => "F16",
         Variant::Lz4 => "LZ4",
     };
-    format!("{}, {}, {variant}, {line}, {state}", scenario.title, scenario.model.title())
+    format!("{}, {}, {variant}, {line}, {state}", scenario.runtime.title(), scenario.model.title())
 }
 
 impl Row {

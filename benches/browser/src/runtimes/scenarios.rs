@@ -11,11 +11,44 @@ const MAX_ROUNDS_SLOW: usize = 3;
 const MAX_ROUNDS_LARGE_SLOW: usize = 1;
 
 pub(super) struct Scenario {
-    /// The name of the runtime, which the modules in `benches/page/runtimes` have too.
-    pub(super) runtime: &'static str,
-    pub(super) title: &'static str,
+    pub(super) runtime: Runtime,
     pub(super) model: Model,
     pub(super) connection: Connection,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Runtime {
+    OnnxRuntime,
+    /// Without copies of the weights in another layout, which take memory of their own.
+    OnnxRuntimeWithoutPrepacking,
+    Transformers,
+}
+
+impl Runtime {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Runtime::OnnxRuntime => "onnxruntime",
+            Runtime::OnnxRuntimeWithoutPrepacking => "onnxruntime-unpacked",
+            Runtime::Transformers => "transformers",
+        }
+    }
+
+    /// The first part of the names of modules in `benches/page/runtimes`.
+    pub(super) fn module(self) -> &'static str {
+        match self {
+            Runtime::OnnxRuntime => "onnxruntime",
+            Runtime::OnnxRuntimeWithoutPrepacking => "unpacked",
+            Runtime::Transformers => "transformers",
+        }
+    }
+
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Runtime::OnnxRuntime => "ONNX Runtime Web",
+            Runtime::OnnxRuntimeWithoutPrepacking => "ONNX Runtime Web, `disable_prepacking`",
+            Runtime::Transformers => "transformers.js",
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,12 +111,14 @@ impl Samples {
 pub(super) fn all() -> Vec<Scenario> {
     let mut all = Vec::new();
     for model in [Model::MiniLm, Model::MiniLmInt8, Model::Large] {
-        for (runtime, title) in [("onnxruntime", "ONNX Runtime Web"), ("transformers", "transformers.js")] {
+        for runtime in [Runtime::OnnxRuntime, Runtime::Transformers] {
             for connection in [Connection::Loopback, Connection::Slow] {
-                all.push(Scenario { runtime, title, model, connection });
+                all.push(Scenario { runtime, model, connection });
             }
         }
     }
+    let runtime = Runtime::OnnxRuntimeWithoutPrepacking;
+    all.push(Scenario { runtime, model: Model::Large, connection: Connection::Loopback });
     all
 }
 
@@ -94,7 +129,7 @@ impl Scenario {
             Connection::Loopback => "loopback",
             Connection::Slow => "line",
         };
-        format!("{}-{}-{line}", self.runtime, self.model.name())
+        format!("{}-{}-{line}", self.runtime.name(), self.model.name())
     }
 
     pub(super) fn ways(&self) -> Vec<Way> {

@@ -1,11 +1,13 @@
 //! Visits of a page that computes with a model, each in a tab of its own.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
+use crate::profile;
 use crate::renderer::Watch;
 use e2e::chromium::Chromium;
 
@@ -27,13 +29,25 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// Visits a page in a new tab, and waits until what it loaded is cached.
-    pub(super) fn run(browser: &mut Chromium, origin: &str, app: &str, model: &str) -> Result<Visit> {
+    /// Visits a page in a new tab, and waits until what it loaded is cached. Prints a profile if there is a path for it.
+    pub(super) fn run(
+        browser: &mut Chromium,
+        origin: &str,
+        app: &str,
+        model: &str,
+        profile_to: Option<&Path>,
+    ) -> Result<Visit> {
         let mut page = browser.new_page()?;
         page.open(&format!("{origin}/bench/index.html"))?;
         let watch = Watch::begin(&mut page)?;
+        if profile_to.is_some() {
+            profile::begin(&mut page)?;
+        }
         page.open(&format!("{origin}/bench/runtimes/index.html?app={app}&model={model}"))?;
         page.wait_for("the first output", LIMIT, "globalThis.visit")?;
+        if let Some(to) = profile_to {
+            profile::end(&mut page, &format!("{app}, {model}"), to)?;
+        }
         let peak_bytes = watch.and_then(|watch| Some(watch.memory()?.grown()));
         let visit: Visit = serde_json::from_value(page.evaluate("visit")?).context("cannot parse the visit")?;
         ensure!(!visit.values.is_empty(), "{app} with {model} has no output: {}", visit.errors.join("; "));

@@ -1,6 +1,6 @@
 // One visit: a page that computes with a model. `visit` has the time from the navigation to the first output, `settle`
 // waits until everything is cached.
-const { app, model } = Object.fromEntries(new URLSearchParams(location.search));
+const { app, model, patience } = Object.fromEntries(new URLSearchParams(location.search));
 
 // A user who sees an error reloads the page.
 const MAX_ATTEMPTS = 3;
@@ -10,7 +10,7 @@ async function compute() {
   for (;;) {
     try {
       const { outputs, settle } = await import(`./${app}.js`);
-      const values = await outputs(model);
+      const values = await Promise.race([outputs(model), impatience()]);
       globalThis.settle = settle;
       return { ms: performance.now(), errors, values };
     } catch (error) {
@@ -18,6 +18,13 @@ async function compute() {
       if (errors.length === MAX_ATTEMPTS) return { ms: performance.now(), errors, values: {} };
     }
   }
+}
+
+// transformers.js does not notice when it cannot load external data: its call never ends.
+function impatience() {
+  return new Promise((_, reject) => {
+    setTimeout(() => reject(new Error(`no output within ${patience} s`)), patience * 1000);
+  });
 }
 
 globalThis.visit = await compute();

@@ -11,8 +11,11 @@ use crate::profile;
 use crate::renderer::Watch;
 use e2e::chromium::Chromium;
 
-/// Includes a download of 1 GiB at 100 Mb/s that starts over.
-const LIMIT: Duration = Duration::from_secs(400);
+/// How long a page waits for an output before it starts over. 1 GiB at 100 Mb/s takes 86 s.
+const PATIENCE: Duration = Duration::from_secs(150);
+
+/// Includes a page that starts over twice.
+const LIMIT: Duration = Duration::from_secs(480);
 
 /// The result of a visit.
 #[derive(Clone, Deserialize)]
@@ -43,7 +46,8 @@ impl Visit {
         if profile_to.is_some() {
             profile::begin(&mut page)?;
         }
-        page.open(&format!("{origin}/bench/runtimes/index.html?app={app}&model={model}"))?;
+        let patience = PATIENCE.as_secs();
+        page.open(&format!("{origin}/bench/runtimes/index.html?app={app}&model={model}&patience={patience}"))?;
         page.wait_for("the first output", LIMIT, "globalThis.visit")?;
         if let Some(to) = profile_to {
             profile::end(&mut page, &format!("{app}, {model}"), to)?;

@@ -54,12 +54,26 @@ const ways = {
     return { ...loaded, settle, pieces: () => kept.toSorted(byNumber).map(({ data }) => data) };
   },
 
+  // The lower bound for pieces of a stream: reads all bytes into one buffer.
+  async discard({ url, byteLength }) {
+    const { body } = await fetch(url, { cache: "no-store" });
+    const reader = body.getReader({ mode: "byob" });
+    let buffer = new ArrayBuffer(byteLength);
+    let count = 0;
+    for (;;) {
+      const { done, value } = await reader.read(new Uint8Array(buffer));
+      if (done) return { kept: undefined, count };
+      count += value.length;
+      buffer = value.buffer;
+    }
+  },
+
   // Moves tensors to buffers of a GPU.
   async gpu({ url, names }) {
     const device = await gpuDevice();
     const loader = await StreamingLoader.open(url, { cache: "none" });
     const kept = [];
-    for await (const { gpuBuffer } of loader.tensors({ device, names })) kept.push(gpuBuffer);
+    for await (const { gpuBuffer } of loader.tensors({ device, names: names ?? undefined })) kept.push(gpuBuffer);
     await device.queue.onSubmittedWorkDone();
     const loaded = end(loader, kept, kept.reduce((sum, { size }) => sum + size, 0));
     return { ...loaded, free: () => kept.forEach((buffer) => buffer.destroy()) };

@@ -54,6 +54,31 @@ const ways = {
     return { ...loaded, settle, pieces: () => kept.toSorted(byNumber).map(({ data }) => data) };
   },
 
+  // The lower bound for pieces of a stream: reads all bytes into one buffer.
+  async discard({ url, byteLength }) {
+    const { body } = await fetch(url, { cache: "no-store" });
+    const reader = body.getReader({ mode: "byob" });
+    let buffer = new ArrayBuffer(byteLength);
+    let count = 0;
+    for (;;) {
+      const { done, value } = await reader.read(new Uint8Array(buffer));
+      if (done) return { kept: undefined, count };
+      count += value.length;
+      buffer = value.buffer;
+    }
+  },
+
+  // Moves tensors to buffers of a GPU.
+  async gpu({ url, names }) {
+    const device = await gpuDevice();
+    const loader = await StreamingLoader.open(url, { cache: "none" });
+    const kept = [];
+    for await (const { gpuBuffer } of loader.tensors({ device, names: names ?? undefined })) kept.push(gpuBuffer);
+    await device.queue.onSubmittedWorkDone();
+    const loaded = end(loader, kept, kept.reduce((sum, { size }) => sum + size, 0));
+    return { ...loaded, free: () => kept.forEach((buffer) => buffer.destroy()) };
+  },
+
   async firstTensor({ url, name }) {
     const loader = await StreamingLoader.open(url, { cache: "none" });
     const tensor = await loader.loadTensor(name);
@@ -91,6 +116,15 @@ export async function add(url) {
   Object.assign(ways, others);
   Object.assign(preparations.forget, forget);
   Object.assign(preparations.keep, others);
+}
+
+let device;
+
+function gpuDevice() {
+  return (device ??= navigator.gpu.requestAdapter().then((adapter) => {
+    const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
+    return adapter.requestDevice({ requiredLimits: { maxBufferSize, maxStorageBufferBindingSize } });
+  }));
 }
 
 let reader;
@@ -171,6 +205,7 @@ export async function sha256() {
 }
 
 export function release() {
+  held?.free?.();
   held = undefined;
 }
 

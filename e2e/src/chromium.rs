@@ -15,7 +15,7 @@ use crate::page::Page;
 use xtask::browser;
 
 /// The machines that run the tests have no GPU.
-pub const NO_GPU: &str = "--disable-gpu";
+const NO_GPU: &str = "--disable-gpu";
 
 pub const FLAGS: [&str; 10] = [
     "--headless",
@@ -32,6 +32,11 @@ pub const FLAGS: [&str; 10] = [
     "--no-first-run",
 ];
 
+/// The flags of a browser with WebGPU, on an adapter in software.
+pub fn flags_with_gpu() -> Vec<&'static str> {
+    FLAGS.into_iter().filter(|flag| *flag != NO_GPU).chain(["--enable-unsafe-webgpu"]).collect()
+}
+
 const START_LIMIT: Duration = Duration::from_secs(60);
 const END_LIMIT: Duration = Duration::from_secs(10);
 
@@ -46,6 +51,15 @@ impl Chromium {
     }
 
     pub fn launch_with(flags: &[&str]) -> Result<Chromium> {
+        Chromium::launch_exactly(&[FLAGS.as_slice(), flags].concat())
+    }
+
+    /// Launches a browser with WebGPU, on an adapter in software.
+    pub fn launch_with_gpu() -> Result<Chromium> {
+        Chromium::launch_exactly(&flags_with_gpu())
+    }
+
+    fn launch_exactly(flags: &[&str]) -> Result<Chromium> {
         let program = browser::chromium()?;
         let process = Process::start(&program, flags)?;
         let (port, path) = process.endpoint()?;
@@ -104,7 +118,6 @@ impl Process {
         let log = File::create(profile.path().join("stderr"))?;
         let mut command = Command::new(program);
         command
-            .args(FLAGS)
             .args(flags)
             .arg("--remote-debugging-port=0")
             .arg(format!("--user-data-dir={}", profile.path().display()))

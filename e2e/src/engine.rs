@@ -47,11 +47,8 @@ impl Engine {
         let flag = format!("--port={port}");
         match self {
             Engine::Chromium | Engine::ChromiumWithGpu => {
-                let mut flags = chromium::FLAGS.to_vec();
-                if self == Engine::ChromiumWithGpu {
-                    flags.retain(|flag| *flag != chromium::NO_GPU);
-                    flags.push("--enable-unsafe-webgpu");
-                }
+                let has_gpu = self == Engine::ChromiumWithGpu;
+                let flags = if has_gpu { chromium::flags_with_gpu() } else { chromium::FLAGS.to_vec() };
                 let options = json!({ "binary": browser::chromium()?, "args": flags });
                 driver.capabilities = json!({ "goog:chromeOptions": options });
                 driver.spawn(Command::new(browser::chromedriver()?).arg(flag))?;

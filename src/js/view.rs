@@ -5,6 +5,7 @@
 use super::JsLoader;
 use super::cancel::{self, CloseSignal};
 use super::reading::Reading;
+use crate::error::Result;
 use crate::loader::{SafeTensorsView, ViewReader};
 use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
@@ -25,14 +26,21 @@ pub struct JsView {
 
 /// A range of that file that is being read.
 #[wasm_bindgen(js_name = ViewReader)]
-pub struct JsViewReader(Reading<ViewReader<WebSource>>);
+pub struct JsViewReader(Reading<Pieces>);
+
+/// A reader, and the buffer of its last piece: the browser would keep the memory of a new buffer for each piece until
+/// its next garbage collection.
+struct Pieces {
+    reader: ViewReader<WebSource>,
+    buffer: Option<JsBuffer>,
+}
 
 #[wasm_bindgen(js_class = Loader)]
 impl JsLoader {
     /// Opens the model as one SafeTensors file. Returns the view if the index of the model has been read, else a
     /// promise.
     #[wasm_bindgen(js_name = openView)]
-    pub fn open_view(&self) -> Result<JsValue, JsValue> {
+    pub fn open_view(&self) -> std::result::Result<JsValue, JsValue> {
         let (loader, close_signal) = (self.loader.borrow().clone(), self.close_signal.clone());
         let loader = loader.ok_or_else(|| super::failure(cancel::closed_error()))?;
         let (stop, view) = (close_signal.clone(), Rc::clone(&self.view));
@@ -66,28 +74,42 @@ impl JsView {
     }
 
     /// Starts to read the bytes `[start, end)`. Requests nothing yet.
-    pub fn read(&self, start: f64, end: f64, signal: Option<web_sys::AbortSignal>) -> Result<JsViewReader, JsValue> {
+    pub fn read(
+        &self,
+        start: f64,
+        end: f64,
+        signal: Option<web_sys::AbortSignal>,
+    ) -> std::result::Result<JsViewReader, JsValue> {
         let view = self.view.upgrade().ok_or_else(|| super::failure(cancel::closed_error()))?;
-        let reader = view.read(start as u64..end as u64);
-        Ok(JsViewReader(Reading::new(reader, signal, self.close_signal.clone(), cancel::closed_error)))
+        let pieces = Pieces { reader: view.read(start as u64..end as u64), buffer: None };
+        Ok(JsViewReader(Reading::new(pieces, signal, self.close_signal.clone(), cancel::closed_error)))
     }
 }
 
 #[wasm_bindgen(js_class = ViewReader)]
 impl JsViewReader {
-    /// Resolves to the next `length` bytes, or fewer at the end of the range, in a buffer that belongs to the caller.
+    /// Resolves to the next `length` bytes, or fewer at the end of the range, in a buffer that the next call overwrites.
     pub fn fill(&self, length: f64) -> Promise {
-        self.0.run(async move |reader| {
-            let length = (length as u64).min(reader.remaining());
-            let mut buffer = JsBuffer::allocate(length)?;
-            let count = reader.fill(&mut buffer, 0..length).await?;
-            Ok(buffer.bytes().subarray(0, count as u32).into())
-        })
+        self.0.run(async move |pieces| pieces.fill(length as u64).await)
     }
 
     /// Stops the request.
     pub fn cancel(&self) {
         self.0.cancel();
+    }
+}
+
+impl Pieces {
+    async fn fill(&mut self, length: u64) -> Result<JsValue> {
+        let length = length.min(self.reader.remaining());
+        let mut buffer = match self.buffer.take() {
+            Some(buffer) if buffer.is_intact() && buffer.byte_length() >= length => buffer,
+            _ => JsBuffer::allocate(length)?,
+        };
+        let count = self.reader.fill(&mut buffer, 0..length).await?;
+        let bytes = buffer.bytes().subarray(0, count as u32);
+        self.buffer = Some(buffer);
+        Ok(bytes.into())
     }
 }
 

@@ -12,7 +12,7 @@ use crate::models::{self, RAW};
 use crate::nginx::Nginx;
 use crate::report::{self, Report};
 use crate::scaling::{self, Scaled};
-use crate::throttle::ThrottledProxy;
+use crate::throttle::{SLOW, ThrottledProxy};
 use crate::{plot, profile, scaling_plot};
 use e2e::chromium::Chromium;
 use xtask::package;
@@ -31,7 +31,7 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
     let package = named.as_ref().map_or(package, |named| named.path().to_owned());
     let server = Server::new().mount("/bench", project.root.join("benches/page")).mount("/pkg", package);
     let server = server.mount("/models", &models).isolated(true).bind("127.0.0.1:0")?.spawn();
-    let line = ThrottledProxy::to(&server.url())?;
+    let line = ThrottledProxy::to(&server.url(), SLOW)?;
     let nginx = Nginx::start(&models).inspect_err(|error| eprintln!("bench: no comparison with nginx: {error:#}")).ok();
 
     let mut cases = cases::all(&models, &line.url)?;

@@ -12,6 +12,7 @@ mod plot;
 mod profile;
 mod renderer;
 mod report;
+mod runtimes;
 mod scaling;
 mod scaling_plot;
 mod throttle;
@@ -39,6 +40,9 @@ struct Arguments {
     /// Compare with other libraries that load weights instead.
     #[arg(long, conflicts_with_all = ["only", "kernels", "profile"])]
     peers: bool,
+    /// Measure the time and memory until the first output of runtimes, with their own loaders and with weightstream.
+    #[arg(long, conflicts_with_all = ["kernels", "peers"])]
+    runtimes: bool,
     /// Print the functions that take the most time instead, and write profiles to the target folder.
     #[arg(long, conflicts_with = "kernels")]
     profile: bool,
@@ -53,6 +57,7 @@ fn run(arguments: &Arguments, project: &Project) -> Result<()> {
     match arguments {
         Arguments { kernels: true, .. } => kernels::run(project, rounds),
         Arguments { peers: true, .. } => peers::run(project, rounds),
+        Arguments { runtimes: true, only, profile, .. } => runtimes::run(project, rounds, only, *profile),
         Arguments { only, profile, .. } => browser::run(project, rounds, only, *profile),
     }
 }

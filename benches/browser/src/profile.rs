@@ -54,14 +54,25 @@ pub(super) fn named_package(project: &Project, package: &Path) -> Result<tempfil
     Ok(folder)
 }
 
-/// Runs the case, prints the functions that took the most time on the page's thread, and writes the profile for the
-/// browser's developer tools.
+/// Runs the case and prints its profile.
 pub(super) fn print(page: &mut Page, case: &Case, to: &Path) -> Result<()> {
     run_case(page, case)?; // compiles the functions to profile
+    begin(page)?;
+    let ms = run_case(page, case)?;
+    end(page, &format!("{}: {ms:.0} ms", case.title), to)
+}
+
+/// Starts to profile the page's thread.
+pub(super) fn begin(page: &mut Page) -> Result<()> {
     page.call("Profiler.enable", json!({}))?;
     page.call("Profiler.setSamplingInterval", json!({ "interval": INTERVAL_US }))?;
     page.call("Profiler.start", json!({}))?;
-    let ms = run_case(page, case)?;
+    Ok(())
+}
+
+/// Prints the functions that took the most time on the page's thread, and writes the profile for the browser's developer
+/// tools.
+pub(super) fn end(page: &mut Page, title: &str, to: &Path) -> Result<()> {
     let stopped = page.call("Profiler.stop", json!({}))?;
     let profile = stopped.get("profile").context("the browser returned no profile")?;
     fs::write(to, profile.to_string())?;
@@ -75,7 +86,7 @@ pub(super) fn print(page: &mut Page, case: &Case, to: &Path) -> Result<()> {
     }
     let mut times: Vec<_> = times.into_iter().collect();
     times.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-    println!("\n{}: {ms:.0} ms; {}", case.title, to.display());
+    println!("\n{title}; {}", to.display());
     for (name, ms) in times.iter().take(LINES) {
         println!("{ms:>9.1} ms  {name}");
     }

@@ -32,6 +32,12 @@ const DTYPES: [Dtype; 22] = [
     Dtype::F6_E3M2,
 ];
 
+/// Whether the format has this dtype.
+#[cfg(all(feature = "onnx", feature = "write", not(target_arch = "wasm32")))]
+pub(crate) fn has_dtype(dtype: &Dtype) -> bool {
+    DTYPES.contains(dtype)
+}
+
 /// The size of the header's length field, a u64.
 pub(super) const LENGTH_BYTES: u64 = 8;
 
@@ -40,12 +46,6 @@ pub(crate) const ALIGNMENT: u64 = 8;
 
 /// The name that the format reserves.
 const METADATA: &str = "__metadata__";
-
-/// Whether the format has this dtype.
-#[cfg(all(feature = "onnx", feature = "write", not(target_arch = "wasm32")))]
-pub(crate) fn has_dtype(dtype: &Dtype) -> bool {
-    DTYPES.contains(dtype)
-}
 
 /// How a tensor is stored in a SafeTensors file.
 pub(crate) struct Stored<'a> {

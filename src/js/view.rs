@@ -88,7 +88,8 @@ impl JsView {
 
 #[wasm_bindgen(js_class = ViewReader)]
 impl JsViewReader {
-    /// Resolves to the next `length` bytes, or fewer at the end of the range, in a buffer that the next call overwrites.
+    /// Resolves to the next `length` bytes, or fewer at the end of the range, in a buffer that the next call
+    /// overwrites.
     pub fn fill(&self, length: f64) -> Promise {
         self.0.run(async move |pieces| pieces.fill(length as u64).await)
     }

@@ -111,7 +111,7 @@ export interface ModelView {
 
 /** A range of a model as a file. */
 export interface ViewReader {
-  /** The next `length` bytes, in a buffer that belongs to the caller. */
+  /** The next `length` bytes, or fewer at the end, in a buffer that the next call overwrites. */
   fill(length: number): Promise<Uint8Array<ArrayBuffer>>;
   /** Stops the request. */
   cancel(): void;

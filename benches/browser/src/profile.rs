@@ -70,8 +70,8 @@ pub(super) fn begin(page: &mut Page) -> Result<()> {
     Ok(())
 }
 
-/// Prints the functions that took the most time on the page's thread, and writes the profile for the browser's developer
-/// tools.
+/// Prints the functions that took the most time on the page's thread, and writes the profile for the browser's
+/// developer tools.
 pub(super) fn end(page: &mut Page, title: &str, to: &Path) -> Result<()> {
     let stopped = page.call("Profiler.stop", json!({}))?;
     let profile = stopped.get("profile").context("the browser returned no profile")?;

@@ -18,5 +18,6 @@ export const inputs = (Tensor, { inputNames }) =>
 // The values of all outputs that are floats.
 export function floats(outputs) {
   const isFloat = ([, { type }]) => type === "float32";
-  return Object.fromEntries(Object.entries(outputs).filter(isFloat).map(([name, { data }]) => [name, Array.from(data)]));
+  const entries = Object.entries(outputs).filter(isFloat);
+  return Object.fromEntries(entries.map(([name, { data }]) => [name, Array.from(data)]));
 }

@@ -32,7 +32,8 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// Visits a page in a new tab, and waits until what it loaded is cached. Prints a profile if there is a path for it.
+    /// Visits a page in a new tab, and waits until what it loaded is cached. Prints a profile if there is a path for
+    /// it.
     pub(super) fn run(
         browser: &mut Chromium,
         origin: &str,

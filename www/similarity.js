@@ -2,10 +2,10 @@
 // The section that computes: the similarity of two sentences, and of the first one to a list.
 
 import { deleteCached, listCached } from "./pkg/weightstream.js";
-import { similarity } from "./batch.js";
 import { byId, element, terms } from "./elements.js";
 import { firstEmbeddings } from "./embedder.js";
 import { bytes, duration } from "./format.js";
+import { currentTexts, showSimilarities } from "./sentences.js";
 import { showSteps, totals } from "./steps.js";
 
 /** @import { TensorInfo } from "./pkg/weightstream.js" */
@@ -22,14 +22,6 @@ import { showSteps, totals } from "./steps.js";
  * @property {Embedder} [embedder]
  * @property {Partial<Record<Origin, FirstEmbeddings>>} firsts The last ones from each origin.
  */
-
-const LIST = [
-  "She practises the violin every evening.",
-  "The concert was sold out within an hour.",
-  "A longer string makes a lower tone.",
-  "The weather is lovely today.",
-  "The server answers Range requests with status 206.",
-];
 
 // A tensor that only models with the vocabulary and the width of all-MiniLM-L6-v2 have.
 const MARK = { name: "embeddings.word_embeddings.weight", shape: "30522,384" };
@@ -166,60 +158,15 @@ export class Similarity {
   }
 }
 
-/** The two sentences of the form, then those of the list. */
-function currentTexts() {
-  const [a, b] = ["sentence-a", "sentence-b"].map((id) => byId(id, HTMLInputElement).value.trim());
-  return [a, b, ...LIST];
-}
-
-/** The list without similarities, as it is before the first embedding. */
+/** The section as it is before the first embedding. */
 function showBeginning() {
-  showSimilarity();
-  byId("similar").replaceChildren(...LIST.map((text) => listItem(text)));
+  showSimilarities(currentTexts());
   byId("first-embedding").hidden = true;
   for (const [id, isShown] of Object.entries({ compute: true, "from-cache": false, "from-network": false })) {
     byId(id).hidden = !isShown;
   }
   showStatus("");
 }
-
-/**
- * @param {readonly string[]} texts
- * @param {readonly Float32Array[]} embeddings
- */
-function showSimilarities(texts, embeddings) {
-  const value = (/** @type {number} */ at) =>
-    texts[0] === "" || texts[at] === "" ? undefined : similarity(embeddings[0], embeddings[at]);
-  showSimilarity(value(1));
-  const list = LIST.map((text, at) => ({ text, value: value(at + 2) }));
-  list.sort((a, b) => (b.value ?? 0) - (a.value ?? 0));
-  byId("similar").replaceChildren(...list.map(({ text, value }) => listItem(text, value)));
-}
-
-/** @param {number} [value] */
-function showSimilarity(value) {
-  byId("similarity-value").textContent = value === undefined ? "–" : shown(value);
-  byId("similarity-bar").replaceChildren(bar(value));
-}
-
-/**
- * @param {string} text
- * @param {number} [value]
- */
-function listItem(text, value) {
-  const number = element("span", { class: "number" }, value === undefined ? "–" : shown(value));
-  return element("li", {}, element("span", { class: "text" }, text), bar(value), number);
-}
-
-/** @param {number} [value] */
-function bar(value) {
-  const filled = element("span", {});
-  filled.style.width = `${Math.max(0, value ?? 0) * 100}%`;
-  return element("span", { class: "bar", "aria-hidden": "true" }, filled);
-}
-
-/** @param {number} value */
-const shown = (value) => value.toFixed(3).replace("-", "−");
 
 /**
  * @param {Model} model

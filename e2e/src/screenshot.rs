@@ -31,7 +31,9 @@ pub fn take(project: &Project, window: Window, dark: bool, whole: bool, out: &Pa
     page.call("Emulation.setScrollbarsHidden", json!({ "hidden": true }))?;
     page.open(&demo.page(&format!("?model={}&load=all", demo.manifest())))?;
     page.wait_for("every tensor to be loaded", LOAD_LIMIT, "window.weightstreamReport")?;
-    for (button, origin) in [("#compute", "cache"), ("#from-network", "network"), ("#from-cache", "cache")] {
+    let has_tokenizer = demo.model.tokenizer.is_some();
+    let buttons = [("#compute", "cache"), ("#from-network", "network"), ("#from-cache", "cache")];
+    for (button, origin) in buttons.into_iter().filter(|_| has_tokenizer) {
         page.click(button)?;
         let status = "document.querySelector('#similarity-status').textContent";
         page.wait_for("the first embedding", LOAD_LIMIT, &format!("{status}.endsWith(' from the {origin}.')"))?;

@@ -27,12 +27,7 @@ struct Example {
 }
 
 const EXAMPLES: [Example; 3] = [
-    Example {
-        name: "transformers",
-        query: "?host=HOST/hub/",
-        input: "",
-        status: "The similarity is 0\\.[1-9]",
-    },
+    Example { name: "transformers", query: "?host=HOST/hub/", input: "", status: "The similarity is 0\\.[1-9]" },
     Example {
         name: "web-llm",
         query: "?model=HOST/models/tiny&library=HOST/models/tiny.wasm",

@@ -46,7 +46,8 @@ export async function findsTheModel() {
   failures.same("later requests", server.requests().length - count, 0);
   failures.same("the later progress", events.at(-1), { loaded: 54_000, total: 54_000 });
   await webllm.deleteModelAllInfoInCache("tiny", CONFIG);
-  failures.same("what web-llm leaves", await Promise.all(SCOPES.map(cachedUrls)), [[], [urlOf("tensor-cache.json")], []]);
+  const left = await Promise.all(SCOPES.map(cachedUrls));
+  failures.same("what web-llm leaves", left, [[], [urlOf("tensor-cache.json")], []]);
   return failures;
 }
 
@@ -82,6 +83,26 @@ export async function everyFormOfRecord() {
   await prefill({ ...RECORD, model_manifest: "mlc-model-manifest.json" }, { fetch: server.fetch });
   failures.same("the manifest", await cachedUrls("webllm/config"),
     ["mlc-chat-config.json", "mlc-model-manifest.json"].map(urlOf));
+  return failures;
+}
+
+export async function credentialsStayAtTheOriginOfTheModel() {
+  const failures = new Failures();
+  await emptied();
+  const model = mlcModel();
+  const index = JSON.parse(new TextDecoder().decode(model.files["tensor-cache.json"]));
+  index.records[1].dataPath = "https://other.example/params_shard_1.bin";
+  model.files["tensor-cache.json"] = new TextEncoder().encode(JSON.stringify(index));
+  const server = serverOfModel(model);
+  const sent = {};
+  const fetch = (url, init) => {
+    sent[new URL(url).pathname.split("/").pop()] = new Headers(init.headers).get("Authorization");
+    return server.fetch(url, init);
+  };
+  const library = "https://other.example/tiny.wasm";
+  await prefill({ ...RECORD, model_lib: library }, { fetch, headers: { Authorization: "secret" } });
+  const names = ["params_shard_0.bin", "tensor-cache.json", "params_shard_1.bin", "tiny.wasm"];
+  failures.same("with credentials", names.map((name) => sent[name]), ["secret", "secret", null, null]);
   return failures;
 }
 
@@ -145,6 +166,7 @@ export async function wrongArguments() {
   const { fetch } = serverOfModel(model);
   await failures.rejects("no record", prefill(undefined), "INVALID_ARGUMENT", "`model`");
   await failures.rejects("the name of a model", prefill("tiny"), "INVALID_ARGUMENT", "`model_list`");
+  await failures.rejects("a library", prefill({ model: MODEL, model_lib: 42 }), "INVALID_ARGUMENT", "`model_lib`");
   await failures.rejects("an unknown option", prefill(RECORD, { fetch, cach: "none" }), "INVALID_ARGUMENT", "`cache`");
   const signal = AbortSignal.abort(new Error("gone"));
   await failures.rejects("an aborted signal", prefill(RECORD, { fetch, signal }), "gone");

@@ -272,6 +272,7 @@ fn our_dtype(folder: &str, tensor: &ExpectedTensor) -> String {
         ("apr", "q4" | "q8") => format!("APR_{}", spelling.to_uppercase()),
         ("aero", "packed") => packed_dtype(tensor),
         ("ztensor", _) => ztensor_dtype(tensor),
+        ("onnx", _) => onnx_dtype(tensor).to_owned(),
         _ => spelling.to_uppercase(),
     }
 }
@@ -317,6 +318,36 @@ fn ztensor_dtype(tensor: &ExpectedTensor) -> String {
             let short = spelling.replace("bfloat", "bf").replace("float", "f").replace("uint", "u").replace("int", "i");
             short.to_uppercase()
         }
+    }
+}
+
+/// ONNX spells types in full. 4-bit and 6-bit floats that do not fill whole bytes keep their name.
+fn onnx_dtype(tensor: &ExpectedTensor) -> &str {
+    let (name, fills_bytes) = (tensor.dtype.as_str(), tensor.shape.iter().product::<u64>().is_multiple_of(4));
+    match name {
+        "FLOAT" => "F32",
+        "DOUBLE" => "F64",
+        "FLOAT16" => "F16",
+        "BFLOAT16" => "BF16",
+        "COMPLEX64" => "C64",
+        "COMPLEX128" => "C128",
+        "FLOAT8E4M3FN" => "F8_E4M3",
+        "FLOAT8E4M3FNUZ" => "F8_E4M3FNUZ",
+        "FLOAT8E5M2" => "F8_E5M2",
+        "FLOAT8E5M2FNUZ" => "F8_E5M2FNUZ",
+        "FLOAT8E8M0" => "F8_E8M0",
+        "FLOAT4E2M1" if fills_bytes => "F4",
+        "FLOAT6E2M3" if fills_bytes => "F6_E2M3",
+        "FLOAT6E3M2" if fills_bytes => "F6_E3M2",
+        "INT64" => "I64",
+        "INT32" => "I32",
+        "INT16" => "I16",
+        "INT8" => "I8",
+        "UINT64" => "U64",
+        "UINT32" => "U32",
+        "UINT16" => "U16",
+        "UINT8" => "U8",
+        other => other,
     }
 }
 

@@ -42,6 +42,16 @@ pub fn run(project: &Project, seed: u64) -> Result<()> {
     for (peer, tool, program) in &readers {
         let row = |file: &str, outcome| Row::new(peer, tool, "we write, they read", file, outcome);
         match &peer.reads {
+            Reads::Graphs => {
+                for source in sources.iter().filter(|source| source.peer.format == peer.format) {
+                    for (dtype, how) in [(None, "split"), (Some("F16"), "cast"), (Some("BF16"), "cast")] {
+                        let out = folder.path().join("split/");
+                        let file = format!("{} {}", name_of(&source.file), dtype.unwrap_or_default());
+                        let outcome = weightstream.splits(program, &source.file, &out, dtype, how);
+                        rows.push(Row { direction: "we split, they run", ..row(file.trim_end(), or_failed(outcome)) });
+                    }
+                }
+            }
             Reads::Nothing(reason) => rows.push(row("", Outcome::Impossible(reason))),
             Reads::Format { target, cannot } => {
                 let out = folder.path().join("written").with_extension(target.format);
@@ -127,6 +137,16 @@ impl Weightstream {
             (Some(reason), Err(_)) => Ok(Outcome::Impossible(reason)),
             (Some(reason), Ok(())) => bail!("the tool can read the file, contrary to the exception: {reason}"),
         }
+    }
+
+    /// Splits a model into its graph and its weights, and lets the tool compare it with the original.
+    fn splits(&self, program: &Program, file: &Path, out: &Path, dtype: Option<&str>, how: &str) -> Result<Outcome> {
+        let mut convert = self.command("convert");
+        convert.arg("--force").arg(file).arg(out).args(["--format", "safetensors"]);
+        command::output(convert.args(dtype.into_iter().flat_map(|dtype| ["--dtype", dtype])))?;
+        program.compare(how, file, &out.join("model.onnx"))?;
+        let written = self.inspect(&out.join("model.safetensors"))?;
+        Ok(Outcome::Same { tensors: written.tensors.len(), refused: 0 })
     }
 
     fn convert(&self, conversion: &Conversion, more: &[&str]) -> Result<()> {

@@ -20,6 +20,7 @@ pub mod listing;
 pub mod minilm;
 pub mod nginx;
 pub mod nginx_test;
+pub mod onnx_models;
 pub mod package_test;
 pub mod page;
 pub mod page_test;

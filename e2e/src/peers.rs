@@ -41,6 +41,8 @@ enum Origin {
 pub enum Reads {
     /// Files of this format. `cannot` returns a reason for a model that the tool cannot read.
     Format { target: &'static Target, cannot: fn(&Listing) -> Option<&'static str> },
+    /// Graphs that ONNX models are split into.
+    Graphs,
     /// Nothing, for this reason.
     Nothing(&'static str),
 }
@@ -109,6 +111,12 @@ pub const PEERS: &[Peer] = &[
         package: "gguf",
         origin: Origin::PyPi { version: "0.19.0", program: "peer_gguf.py" },
         reads: Reads::Nothing("weightstream does not write GGUF"),
+    },
+    Peer {
+        format: "onnx",
+        package: "onnx",
+        origin: Origin::PyPi { version: "1.23.2", program: "peer_onnx.py" },
+        reads: Reads::Graphs,
     },
 ];
 
@@ -224,6 +232,11 @@ impl Program {
     /// Lets the tool read a file.
     pub fn read(&self, file: &Path) -> Result<Listing> {
         Listing::parse(&command::output(self.command()?.arg("read").arg(file))?)
+    }
+
+    /// Lets the tool compare a model with the graph that it was split into.
+    pub fn compare(&self, how: &str, original: &Path, graph: &Path) -> Result<()> {
+        command::output(self.command()?.arg(how).arg(original).arg(graph)).map(drop)
     }
 
     fn command(&self) -> Result<Command> {

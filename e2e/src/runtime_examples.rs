@@ -26,7 +26,13 @@ struct Example {
     status: &'static str,
 }
 
-const EXAMPLES: [Example; 3] = [
+const EXAMPLES: [Example; 4] = [
+    Example {
+        name: "tfjs",
+        query: "",
+        input: "document.querySelector('[name=model]').value = '/models/tfjs/model.json'",
+        status: "^10 values",
+    },
     Example { name: "transformers", query: "?host=HOST/hub/", input: "", status: "The similarity is 0\\.[1-9]" },
     Example {
         name: "web-llm",
@@ -50,15 +56,23 @@ const WRITE_LIMIT: Duration = Duration::from_secs(30);
 /// wllama asks for a GPU, which headless Chromium does not have.
 const NO_GPU: &str = "No available adapters";
 
-/// Writes a small GGUF model. The arguments are the module with the model and the file to write.
-const WRITE_MODEL: &str = "const { llamaModel } = await import(process.argv[1]);
-(await import('node:fs')).writeFileSync(process.argv[2], llamaModel()[0]);";
+/// Writes a small GGUF model. The arguments are the module with the model and the folder to write to.
+const WRITE_GGUF: &str = "const { llamaModel } = await import(process.argv[1]);
+(await import('node:fs')).writeFileSync(`${process.argv[2]}/model.gguf`, llamaModel()[0]);";
+
+/// Writes a small model of TensorFlow.js, in the same way.
+const WRITE_TFJS: &str = "const { graphModel, sharded } = await import(process.argv[1]);
+const { mkdirSync, writeFileSync } = await import('node:fs');
+mkdirSync(`${process.argv[2]}/tfjs`);
+for (const [name, bytes] of Object.entries(sharded(graphModel(), [100_000, Infinity])))
+  writeFileSync(`${process.argv[2]}/tfjs/${name}`, bytes);";
 
 /// Opens the pages in `examples`, with the package.
 pub fn run(project: &Project, examples: &Path, package: &Path) -> Result<()> {
     let node_modules = runtime_test::node_modules(project)?;
     let models = tempfile::tempdir()?;
-    write_model(project, models.path())?;
+    write_model(project, "gguf", WRITE_GGUF, models.path())?;
+    write_model(project, "tfjs_models", WRITE_TFJS, models.path())?;
     write_mlc_model(models.path())?;
     let mut server = Server::new().mount("/models", models.path());
     for Example { name, .. } in EXAMPLES {
@@ -92,12 +106,13 @@ pub fn run(project: &Project, examples: &Path, package: &Path) -> Result<()> {
     Ok(())
 }
 
-fn write_model(project: &Project, folder: &Path) -> Result<()> {
+/// Runs a script that writes a model of a module in `tests/runtimes`.
+fn write_model(project: &Project, module: &str, script: &str, folder: &Path) -> Result<()> {
     // Node.js takes the extension `.mjs` for a module.
-    let module = folder.join("gguf.mjs");
-    fs::copy(project.root.join("tests/runtimes/gguf.js"), &module)?;
+    let copy = folder.join(module).with_extension("mjs");
+    fs::copy(project.root.join("tests/runtimes").join(module).with_extension("js"), &copy)?;
     let mut node = Command::new("node");
-    node.args(["--input-type=module", "--eval", WRITE_MODEL, "--"]).arg(&module).arg(folder.join("model.gguf"));
+    node.args(["--input-type=module", "--eval", script, "--"]).arg(&copy).arg(folder);
     command::quiet(&mut node, WRITE_LIMIT)
 }
 

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::file_test::run_module;
 use crate::linear_layer;
 use crate::minilm;
+use crate::onnx_models;
 use crate::webdriver::Browser;
 use xtask::project::Project;
 use xtask::{npm, package};
@@ -21,9 +22,11 @@ struct Runtime {
     engines: &'static [Engine],
 }
 
-const RUNTIMES: [Runtime; 6] = [
+const RUNTIMES: [Runtime; 8] = [
     Runtime { module: "onnxruntime", engines: &[Engine::Chromium, Engine::Firefox] },
+    Runtime { module: "onnxruntime_models", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "onnxruntime_webgpu", engines: &[Engine::ChromiumWithGpu] },
+    Runtime { module: "tfjs", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "transformers", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "tvmjs", engines: &[Engine::Chromium, Engine::Firefox] },
     Runtime { module: "webllm", engines: &[Engine::Chromium, Engine::Firefox] },
@@ -35,8 +38,11 @@ pub fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;
     let models = tempfile::tempdir()?;
     linear_layer::write(models.path())?;
+    let onnx_models = tempfile::tempdir()?;
+    onnx_models::write(project, onnx_models.path())?;
     let mut server = Server::new()
         .mount("/linear", models.path())
+        .mount("/onnx", onnx_models.path())
         .mount("/tests", project.root.join("tests/runtimes"))
         .mount("/files", project.root.join("tests/files"))
         .mount("/npm", node_modules)

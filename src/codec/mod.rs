@@ -10,6 +10,8 @@ pub mod lz4;
 #[cfg(feature = "lz4")]
 pub mod lz4_block;
 pub mod pages;
+#[cfg(feature = "onnx")]
+pub mod varint;
 #[cfg(feature = "zstd")]
 pub mod zstd;
 
@@ -35,6 +37,9 @@ pub enum Decoder {
     /// [`Encoding::Lz4Block`].
     #[cfg(feature = "lz4")]
     Lz4Block(lz4_block::Lz4Block),
+    /// [`Encoding::Varint`].
+    #[cfg(feature = "onnx")]
+    Varint(varint::Varints),
     /// [`Encoding::Zstd`].
     #[cfg(feature = "zstd")]
     Zstd(zstd::Zstd),
@@ -52,6 +57,8 @@ impl Decoder {
             Encoding::Lz4Blocks => Some(Decoder::Lz4(lz4::Lz4Blocks::of(component))),
             #[cfg(feature = "lz4")]
             Encoding::Lz4Block => Some(Decoder::Lz4Block(lz4_block::Lz4Block::of(component))),
+            #[cfg(feature = "onnx")]
+            Encoding::Varint => Some(Decoder::Varint(varint::Varints::of(component))),
             #[cfg(feature = "zstd")]
             Encoding::Zstd => Some(Decoder::Zstd(zstd::Zstd::of(component))),
         }
@@ -68,6 +75,8 @@ impl Decoder {
             Decoder::Lz4(decoder) => decoder.push(input, emit),
             #[cfg(feature = "lz4")]
             Decoder::Lz4Block(decoder) => decoder.push(input, emit),
+            #[cfg(feature = "onnx")]
+            Decoder::Varint(decoder) => decoder.push(input, emit),
             #[cfg(feature = "zstd")]
             Decoder::Zstd(decoder) => decoder.push(input, emit),
         }
@@ -90,6 +99,8 @@ impl Decoder {
             Decoder::Lz4(decoder) => decoder.push_some(input, emit),
             #[cfg(feature = "lz4")]
             Decoder::Lz4Block(decoder) => decoder.push_some(input, emit),
+            #[cfg(feature = "onnx")]
+            Decoder::Varint(decoder) => decoder.push_some(input, emit),
             #[cfg(feature = "zstd")]
             Decoder::Zstd(decoder) => decoder.push_some(input, emit),
         }
@@ -106,6 +117,8 @@ impl Decoder {
             Decoder::Lz4(decoder) => decoder.finish(),
             #[cfg(feature = "lz4")]
             Decoder::Lz4Block(decoder) => decoder.finish(),
+            #[cfg(feature = "onnx")]
+            Decoder::Varint(decoder) => decoder.finish(),
             #[cfg(feature = "zstd")]
             Decoder::Zstd(decoder) => decoder.finish(),
         }

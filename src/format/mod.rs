@@ -43,6 +43,8 @@ pub mod burnpack;
 pub mod embd;
 #[cfg(feature = "gguf")]
 pub mod gguf;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
 #[cfg(feature = "ztensor")]
@@ -75,6 +77,7 @@ registry! {
     "burnpack" => burnpack,
     "embd" => embd,
     "gguf" => gguf,
+    "onnx" => onnx,
     "safetensors" => safetensors,
     "ztensor" => ztensor,
 }

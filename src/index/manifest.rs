@@ -1,6 +1,6 @@
 //! Models in several files: the manifest that names the files, and which file contains which tensor.
 
-use super::{Digest, Index, Metadata};
+use super::{Digest, Index, Metadata, Tensor, check_tied_tensors};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use std::collections::HashMap;
 
@@ -51,6 +51,35 @@ pub struct Part {
     pub byte_length: Option<u64>,
     /// The digest of the file, if the manifest states one.
     pub digest: Option<Digest>,
+}
+
+/// A file of raw bytes: it has no header of its own, and another file of the model lists its tensors.
+#[doc(hidden)]
+#[derive(Debug, Clone, PartialEq)]
+pub struct DataFile {
+    /// The file.
+    pub part: Part,
+    /// The tensors in the file.
+    pub tensors: Vec<Tensor>,
+}
+
+impl DataFile {
+    /// Returns the index of the file, whose tensors are listed in `listed_in`. Tensors may share the same bytes.
+    ///
+    /// # Errors
+    /// `FORMAT` if tensors overlap; `TRUNCATED` if a tensor ends after the end of the file, if its length is known.
+    pub(crate) fn into_index(mut self, listed_in: &Index, byte_length: Option<u64>) -> Result<Index> {
+        check_tied_tensors(&mut self.tensors, byte_length)?;
+        Ok(Index {
+            format: listed_in.format,
+            version: listed_in.version.clone(),
+            metadata: Metadata::new(),
+            long_arrays: Vec::new(),
+            tensors: self.tensors,
+            warnings: Vec::new(),
+            other_shards: HashMap::new(),
+        })
+    }
 }
 
 impl Catalog {

@@ -18,7 +18,7 @@ pub(crate) use checks::{check_tensors, check_tied_tensors, next_start};
 pub use digest::{ComponentDigest, Digest, DigestedBytes};
 pub(crate) use manifest::MAX_PARTS;
 #[doc(hidden)]
-pub use manifest::{Catalog, Manifest, Part};
+pub use manifest::{Catalog, DataFile, Manifest, Part};
 pub(crate) use manifest::{check_catalog, check_part_count, part_path};
 
 /// The metadata of a model: a JSON object, in file order.
@@ -168,6 +168,9 @@ pub enum Encoding {
     /// One LZ4 block of any length, preceded by its decoded length as a u32.
     #[cfg(feature = "lz4")]
     Lz4Block,
+    /// Packed varints of Protobuf, one for each element (two 4-bit elements, four 2-bit elements).
+    #[cfg(feature = "onnx")]
+    Varint,
     /// Zstandard frames, one or more.
     #[cfg(feature = "zstd")]
     Zstd,
@@ -181,6 +184,8 @@ impl Encoding {
             Encoding::BigEndian => "big-endian",
             #[cfg(feature = "lz4")]
             Encoding::Lz4Blocks | Encoding::Lz4Block => "lz4",
+            #[cfg(feature = "onnx")]
+            Encoding::Varint => "varint",
             #[cfg(feature = "zstd")]
             Encoding::Zstd => "zstd",
         }
@@ -253,6 +258,8 @@ pub enum Parsed {
     Part(Index, Split),
     /// A manifest that names files of tensors.
     Manifest(Manifest),
+    /// A file of tensors that names files of raw bytes, which contain further tensors.
+    WithData(Index, Vec<DataFile>),
     /// A file that is compressed as a whole: this component decodes to the file that is read instead.
     Packed(Component),
 }

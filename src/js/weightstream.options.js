@@ -90,8 +90,10 @@ const integer = (min, max = Number.MAX_SAFE_INTEGER) =>
   );
 
 /** @type {Check<boolean>} */
-const boolean = check((value) => typeof value === "boolean", "true or false");
-const callable = check((value) => typeof value === "function", "a function");
+export const boolean = check((value) => typeof value === "boolean", "true or false");
+export const callable = check((value) => typeof value === "function", "a function");
+/** @type {Check<string>} */
+export const string = check((value) => typeof value === "string", "a string");
 
 /**
  * @param {unknown} value
@@ -231,7 +233,7 @@ function into(value, name) {
  * @param {string} [call] The call that has these options, unless they are an option themselves.
  * @returns {(given: any, name?: string) => { [Name in keyof Known]?: ReturnType<Known[Name]> }}
  */
-function options(known, call = "") {
+export function options(known, call = "") {
   return (given, name) => {
     const prefix = name === undefined ? "" : `${name}.`;
     if (!isObject(given) || typeof given[Symbol.iterator] === "function") {
@@ -276,27 +278,30 @@ const OPEN = options({
   retry: RETRY,
 }, "open");
 const DIGEST = /^(sha256|blake3|crc32|crc32c):[0-9a-f]+$/i;
-const FILES = {
-  fetch: callable,
-  headers,
-  credentials,
-  onProgress: callable,
-  cache,
-  cacheKey: callable,
-  retry: RETRY,
-};
 /** @type {Check<import("./weightstream.js").Digest>} */
 const digest = check((value) => typeof value === "string" && DIGEST.test(value), 'a digest such as "sha256:9f86d08…"');
+/** The options of `openFile` that apply to any number of files. */
+export const FILES = { signal, fetch: callable, headers, credentials, cache, cacheKey: callable, retry: RETRY };
+
+/**
+ * Digests by the name of a file.
+ *
+ * @type {Check<Map<string, string>>}
+ */
+export const digests = (value, name) =>
+  new Map(strings(value, name).map(([file, text]) => [file, digest(text, `${name}[${shown(file)}]`)]));
+
 const OPEN_FILE = options({
   ...FILES,
-  signal,
+  onProgress: callable,
   maxMemory: integer(0),
   digest,
   type: check((value) => typeof value === "string", "a media type"),
 }, "openFile");
-const ARTIFACTS = { ...FILES, digests: digestsByUrl };
+const PREFILLED = { ...FILES, onProgress: callable, digests: digestsByUrl };
+const { signal: _, ...ARTIFACTS } = PREFILLED; // each call of the cache has its own signal
 const ARTIFACT_CACHE = options(ARTIFACTS, "ArtifactCache");
-const PREFILL = options({ ...ARTIFACTS, signal }, "prefill");
+const PREFILL = options(PREFILLED, "prefill");
 const READ_FILE = options({ signal, start: integer(0), end: integer(0) }, "stream");
 const isGpuDevice = (/** @type {any} */ value) =>
   isObject(value) && typeof value["createBuffer"] === "function" && isObject(value["queue"]);
@@ -320,7 +325,7 @@ const VERIFY = options({ signal }, "verify");
  * @param {(given: any) => T} read
  * @returns {(given: any) => Partial<T>}
  */
-const optional = (read) => (given) => (given === undefined ? {} : read(given));
+export const optional = (read) => (given) => (given === undefined ? {} : read(given));
 
 /**
  * @template {{ device?: unknown, usage?: unknown, as?: unknown }} T

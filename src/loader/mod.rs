@@ -45,6 +45,8 @@ use crate::index::split::Split;
 use crate::index::{Digest, Manifest, Metadata, Parsed, Tensor};
 use crate::progress::Progress;
 use crate::source::{Body, Source};
+#[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
+use crate::window::{Stop, Window};
 use digests::check_whole;
 use futures::channel::oneshot;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
@@ -139,6 +141,14 @@ impl<S: Source> Loader<S> {
         let is_manifest = matches!(parsed, Parsed::Manifest(_));
         let (manifest, split, shards) = match parsed {
             Parsed::File(index) => (None, None, vec![Shard::opened(Rc::clone(&file), index, 0, digests)]),
+            Parsed::WithData(index, data) => {
+                let mut shards = Vec::new();
+                for (number, data) in data.into_iter().enumerate() {
+                    shards.push(Shard::data(&file, data, &index, number + 1, digests)?);
+                }
+                shards.insert(0, Shard::opened(Rc::clone(&file), index, 0, digests));
+                (None, None, shards)
+            }
             Parsed::Manifest(manifest) => {
                 let shards = Shard::parts(&file, &manifest, digests)?;
                 (Some(manifest), None, shards)
@@ -246,6 +256,15 @@ impl<S: Source> Loader<S> {
     pub(crate) async fn heads(&self) -> Result<(Option<&Manifest>, Option<Rc<OpenShard>>)> {
         let first = if self.shards.is_empty() { None } else { Some(self.open_shard(0).await?) };
         Ok((self.manifest.as_ref(), first))
+    }
+
+    /// Runs a parser over the first file.
+    #[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
+    pub(crate) async fn parse_first(&self, parse: &dyn Fn(&Window) -> Result<(), Stop>) -> Result<()> {
+        match self.shards.first() {
+            Some(shard) => shard.file.parse_with(parse).await,
+            None => Ok(()),
+        }
     }
 
     /// All tensors, in file order. Reads the headers of all files.

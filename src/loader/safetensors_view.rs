@@ -47,12 +47,8 @@ impl<S: Source> SafeTensorsView<S> {
     pub async fn new(loader: Rc<Loader<S>>) -> Result<Self> {
         let tensors = loader.load_index().await?;
         let head = layout::head(tensors.iter().map(|tensor| &**tensor), &Metadata::new(), ALIGNMENT)?;
-        let mut ends = Vec::with_capacity(tensors.len());
-        let mut end = head.len() as u64;
-        for tensor in &tensors {
-            end = end.saturating_add(layout::exactly_or_as_bytes(tensor)?.byte_length);
-            ends.push(end);
-        }
+        let ranges = layout::ranges(head.len() as u64, tensors.iter().map(|tensor| &**tensor))?;
+        let ends = ranges.into_iter().map(|range| range.end).collect();
         Ok(SafeTensorsView { loader, head, tensors, ends, kept: RefCell::default(), unfinished: RefCell::default() })
     }
 

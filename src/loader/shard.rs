@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
-use crate::index::{Index, Manifest, Parsed, Part, Tensor, check_catalog};
+use crate::index::{DataFile, Index, Manifest, Parsed, Part, Tensor, check_catalog};
 use crate::loader::Loader;
 use crate::loader::digests::Digests;
 use crate::loader::transfer::file::ModelFile;
@@ -67,6 +67,11 @@ impl<S: Source> Loader<S> {
         }
         let (index, split) = match file.parse_with(format::parse).await? {
             Parsed::File(index) => (index, None),
+            Parsed::WithData(..) => {
+                return Err(
+                    self.place(shard, malformed("a file that names further files is named as a file of a model"))
+                );
+            }
             Parsed::Part(index, split) => (index, Some(split)),
             Parsed::Manifest(_) => {
                 return Err(self.place(shard, malformed("a manifest names another manifest as a file of the model")));
@@ -108,6 +113,21 @@ impl<S: Source> Shard<S> {
     pub(super) fn opened(file: Rc<ModelFile<S>>, index: Index, shard: usize, digests: &Digests) -> Self {
         digests.expect_contents(&file, &index);
         Shard { file, part: None, opened: Mutex::new(Some(Rc::new(OpenShard::new(index, shard)))) }
+    }
+
+    /// A file of raw bytes that `file` names. It is not read yet.
+    pub(super) fn data(
+        file: &ModelFile<S>,
+        data: DataFile,
+        listed_in: &Index,
+        shard: usize,
+        digests: &Digests,
+    ) -> Result<Self> {
+        let part = data.part.clone();
+        let file = Rc::new(file.raw_part(&part)?);
+        file.expect_whole(digests.of_whole_file(&file.source, Some(&part)));
+        let index = data.into_index(listed_in, None).map_err(|e| e.in_file(file.source.name()))?;
+        Ok(Shard { part: Some(part), ..Shard::opened(file, index, shard, digests) })
     }
 
     /// The files that a manifest names, resolved relative to `file`. None of them is read yet.

@@ -10,7 +10,7 @@ use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format::{self, StretchChecksum};
 use crate::index::split::Split;
-use crate::index::{Component, Digest, Index, Parsed, Part};
+use crate::index::{Component, DataFile, Digest, Index, Parsed, Part};
 use crate::loader::check_length;
 use crate::window::{Stop, Window};
 #[cfg(not(target_arch = "wasm32"))]
@@ -104,6 +104,7 @@ impl FileBytes {
         let length = self.byte_length();
         let window = self.storage.in_memory().map_or_else(|| Window::new(Some(length)), Window::whole);
         let mut window = window.unpacked_from(self.packed_length);
+        let (mut read_end, mut read_bytes) = (0, HEAD_BYTES / 2);
         loop {
             let missing = match parser(&window) {
                 Ok(parsed) => return Ok(parsed),
@@ -114,9 +115,11 @@ impl FileBytes {
                 let error = Error::new(ErrorKind::Internal, "a parser needs more than the whole file");
                 return Err(error.at(missing).in_file(&self.name));
             }
-            // A head of unknown length is reparsed after each read: doubling the bytes keeps the total work linear.
-            let ahead = missing.start.saturating_add(window.known_prefix().max(HEAD_BYTES));
-            let range = missing.start..missing.end.max(ahead).min(length);
+            // A head of unknown length is reparsed after each read: doubling the bytes keeps the total work linear. A
+            // parser that steps over tensors does not continue at the end of the last read, and does not need more.
+            read_bytes = if missing.start == read_end { read_bytes.saturating_mul(2) } else { HEAD_BYTES };
+            let range = missing.start..missing.end.max(missing.start.saturating_add(read_bytes)).min(length);
+            read_end = range.end;
             let bytes = self.storage.read(&range).map_err(|e| e.in_file(&self.name))?;
             window.insert(range.start, &bytes);
         }
@@ -166,6 +169,12 @@ impl TensorFile {
             }
         };
         Ok(TensorFile { stated_digest: part.digest, split, ..TensorFile::new(bytes, index)? })
+    }
+
+    /// Opens a file of raw bytes, whose tensors are listed in another file.
+    pub(super) fn data(bytes: FileBytes, data: DataFile, listed_in: &Index) -> Result<Self> {
+        let index = data.into_index(listed_in, Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
+        Ok(TensorFile { bytes, index, checksums: Vec::new(), stated_digest: None, split: None })
     }
 
     /// Verifies the pages that contain a component, if it has no digest of its own. Returns the algorithm of the pages.

@@ -27,9 +27,11 @@ pub use streaming::{LoadedTensor, StreamingLoader};
 use crate::codec::ComponentDecoder;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::split::Split;
-use crate::index::{Component, Encoding, Manifest, Parsed, Part, Tensor, check_catalog};
+use crate::index::{Component, DataFile, Encoding, Manifest, Parsed, Part, Tensor, check_catalog};
 use crate::loader::ModelMetadata;
 use crate::name_index::NameIndex;
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+use crate::window::{Stop, Window};
 use file::{FileBytes, TensorFile};
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
@@ -201,6 +203,12 @@ impl Reader {
         read().map_err(|e: Error| e.in_tensor(name).in_file(&file.bytes.name))
     }
 
+    /// Runs a parser over the first file.
+    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    pub(crate) fn parse_first(&self, parse: &dyn Fn(&Window) -> Result<(), Stop>) -> Result<()> {
+        self.files.first().map_or(Ok(()), |file| file.bytes.parse(parse))
+    }
+
     fn new(first: FileBytes, mut open_part: impl FnMut(&Part) -> Result<FileBytes>) -> Result<Reader> {
         let name = first.name.clone();
         #[cfg(not(target_arch = "wasm32"))]
@@ -212,6 +220,16 @@ impl Reader {
                     index.warnings.push(warning.to_owned());
                 }
                 (None, vec![TensorFile::new(first, index)?])
+            }
+            (first, Parsed::WithData(index, data)) => {
+                let open = |data: DataFile| {
+                    let bytes = open_part(&data.part)?;
+                    TensorFile::data(bytes, data, &index)
+                };
+                let data = data.into_iter().map(open).collect::<Result<Vec<_>>>()?;
+                let mut files = vec![TensorFile::new(first, index)?];
+                files.extend(data);
+                (None, files)
             }
             (first, Parsed::Packed(_)) => {
                 return Err(malformed("a compressed file contains another one").in_file(&first.name));

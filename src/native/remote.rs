@@ -6,6 +6,8 @@ use crate::index::Tensor;
 use crate::loader::{Loader, ModelMetadata, Options, PieceReader};
 use crate::progress::{Arrived, Progress};
 use crate::source::http::HttpSource;
+#[cfg(feature = "write")]
+use crate::window::{Stop, Window};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -102,6 +104,12 @@ impl RemoteReader {
         };
         let mut forward_pieces = forward;
         self.block_on(pieces.read(tensor, role, &mut forward_pieces), || forward(&[]))
+    }
+
+    /// Runs a parser over the first file.
+    #[cfg(feature = "write")]
+    pub(crate) fn parse_first(&self, parse: &dyn Fn(&Window) -> Result<(), Stop>) -> Result<()> {
+        self.block_on(self.loader.parse_first(parse), || Ok(()))
     }
 
     /// Verifies the whole model: every block is decoded, and every checksum is compared. Buffers at most a piece of a

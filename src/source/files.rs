@@ -13,7 +13,8 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::Blob;
 
-/// Minimum length of the first read of a head. It doubles with each read, because the parser restarts after each.
+/// Minimum length of the first read of a head. It doubles with each read that continues the last one, because the
+/// parser restarts after each.
 const MIN_READ_BYTES: u64 = 64 << 10;
 
 /// Maximum number of names in an error message.
@@ -75,6 +76,7 @@ impl SelectedFile {
         let parsed = match self.parse().await {
             Ok(Parsed::Manifest(manifest)) => Ok(manifest.parts),
             Ok(Parsed::Part(index, split)) => split.manifest(&index, Some(self.name())).map(|manifest| manifest.parts),
+            Ok(Parsed::WithData(_, data)) => Ok(data.into_iter().map(|data| data.part).collect()),
             Ok(Parsed::File(_) | Parsed::Packed(_)) => return Head::SingleFile,
             Err(error) => Err(error),
         };
@@ -87,19 +89,21 @@ impl SelectedFile {
     async fn parse(&self) -> Result<Parsed> {
         let length = self.blob.size() as u64;
         let mut window = Window::new(Some(length));
-        let mut read_bytes = MIN_READ_BYTES;
+        let (mut read_end, mut read_bytes) = (0, MIN_READ_BYTES / 2);
         loop {
             let needed = match format::parse(&window) {
                 Ok(parsed) => return Ok(parsed),
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Need(needed)) => window.missing(&needed),
             };
+            // A parser that steps over tensors does not continue at the end of the last read.
+            read_bytes = if needed.start == read_end { read_bytes.saturating_mul(2) } else { MIN_READ_BYTES };
             let end = needed.end.max(needed.start.saturating_add(read_bytes)).min(length);
             if needed.start >= end {
                 return Err(Error::new(ErrorKind::Truncated, "the file ends within its header"));
             }
             window.insert(needed.start, &self.read(needed.start, end).await?);
-            read_bytes = read_bytes.saturating_mul(2);
+            read_end = end;
         }
     }
 

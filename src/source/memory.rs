@@ -40,7 +40,7 @@ impl Source for MemorySource {
 
     async fn read(&self, range: Range<u64>) -> Result<Answer<MemoryBody>> {
         let length = self.bytes.len() as u64;
-        if range.start >= length && length > 0 {
+        if range.start >= length && (length > 0 || range.start > 0) {
             let what = format!("the file has {length} bytes, none of them in the requested range");
             return Err(Error::new(ErrorKind::Truncated, what).at(range));
         }

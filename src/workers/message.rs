@@ -50,6 +50,8 @@ const ENCODINGS: &[(Encoding, &str)] = &[
     (Encoding::Lz4Blocks, "lz4Blocks"),
     #[cfg(feature = "lz4")]
     (Encoding::Lz4Block, "lz4Block"),
+    #[cfg(feature = "onnx")]
+    (Encoding::Varint, "varint"),
     #[cfg(feature = "zstd")]
     (Encoding::Zstd, "zstd"),
 ];

@@ -8,6 +8,7 @@ use crate::loader::ModelMetadata;
 use crate::native::Reader;
 use crate::output::target::TensorSource;
 use crate::progress::Progress;
+use crate::window::{Stop, Window};
 use std::path::Path;
 
 /// A model that can be converted.
@@ -26,6 +27,17 @@ pub trait Input {
     /// # Errors
     /// Errors of reading or verifying the bytes; errors of `emit`.
     fn read_pieces(&self, tensor: &Tensor, role: &str, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+
+    /// Runs a parser over the first file of the model. Needed to split graph and weights.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` unless implemented; errors of reading and of the parser.
+    #[doc(hidden)]
+    fn parse_first(&self, parse: &dyn Fn(&Window) -> Result<(), Stop>) -> Result<()> {
+        let _ = parse;
+        let what = "this model is not read from a file, so that its graph is unknown";
+        Err(Error::new(ErrorKind::Unsupported, what))
+    }
 
     /// The files that must not be overwritten while the model is read.
     fn paths(&self) -> Vec<&Path> {
@@ -46,6 +58,10 @@ impl Input for Reader {
         Reader::read_pieces(self, &tensor.name, role, emit).map(drop)
     }
 
+    fn parse_first(&self, parse: &dyn Fn(&Window) -> Result<(), Stop>) -> Result<()> {
+        Reader::parse_first(self, parse)
+    }
+
     fn paths(&self) -> Vec<&Path> {
         Reader::paths(self).collect()
     }
@@ -63,6 +79,10 @@ impl Input for crate::native::RemoteReader {
 
     fn read_pieces(&self, tensor: &Tensor, role: &str, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         Self::read_pieces(self, tensor, role, emit).map(drop)
+    }
+
+    fn parse_first(&self, parse: &dyn Fn(&Window) -> Result<(), Stop>) -> Result<()> {
+        Self::parse_first(self, parse)
     }
 }
 

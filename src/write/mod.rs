@@ -5,6 +5,8 @@
 //! same input and options give the same bytes.
 
 pub mod cast;
+#[cfg(all(feature = "onnx", feature = "apr", feature = "safetensors"))]
+mod graph;
 mod input;
 mod options;
 
@@ -43,6 +45,10 @@ pub struct Converted {
 
 /// Reads all tensors of `input` and writes them to `out`: one file, or several with a manifest.
 ///
+/// If `input` is an ONNX model, and `out` is a folder or ends with a separator, the graph is written too: `model.onnx`,
+/// whose external data is `model.safetensors`, and the weights as `model.apr`, or in another format. See the
+/// documentation of the command line.
+///
 /// # Errors
 /// `UNSUPPORTED` and `LIMIT` for data that the target format cannot store; `INVALID_ARGUMENT` if an output is an input,
 /// is not a regular file (a folder, a device, a symbolic link), or exists and [`ConvertOptions::keep_existing`] is set,
@@ -55,10 +61,36 @@ pub fn convert(
     options: &ConvertOptions,
     progress: &(dyn Progress + Sync),
 ) -> Result<Converted> {
+    #[cfg(all(feature = "onnx", feature = "apr", feature = "safetensors"))]
+    if graph::is_split(input, out) {
+        return graph::convert(input, out, options, progress);
+    }
+    convert_to(input, out, options, progress, None)
+}
+
+/// A file that is written and published together with a model.
+trait Companion {
+    /// The path of the file.
+    fn path(&self) -> &Path;
+
+    /// Whether a tensor must not be cast.
+    fn keeps_dtype(&self, tensor: &Tensor) -> bool;
+
+    /// Writes the file. `written` are the tensors of the model as they will be read from it.
+    fn write(&self, written: &[&Tensor]) -> Result<FinishedFile>;
+}
+
+fn convert_to(
+    input: &dyn Input,
+    out: &Path,
+    options: &ConvertOptions,
+    progress: &(dyn Progress + Sync),
+    companion: Option<&dyn Companion>,
+) -> Result<Converted> {
     let mut losses = Losses::new(options.allow_loss);
     let (format, writer) = options.writer(out)?;
     let target = (writer.new)(&options.settings(format, writer, input.metadata())?, &mut losses)?;
-    let mut tensors = target_tensors(input, options.dtype.as_ref(), &*target, &mut losses)?;
+    let mut tensors = target_tensors(input, options.dtype.as_ref(), &*target, &mut losses, companion)?;
     let mut warnings = losses.into_warnings();
     warnings.extend(options.dtype.as_ref().and_then(|dtype| not_cast(input, dtype)));
     let files = divide(&*target, options.max_shard_bytes, &tensors, &mut warnings)?;
@@ -66,13 +98,16 @@ pub fn convert(
         target.arrange(tensors.get_mut(range.clone()).unwrap_or_default());
     }
     let plan = Plan::new(&*target, out, files, &tensors)?;
-    for path in plan.paths() {
+    for path in plan.paths().chain(companion.map(Companion::path)) {
         destination::check(path, &input.paths(), options.keep_existing)?;
     }
     let decoded_bytes = saturating_sum(input.tensors().iter().filter_map(Tensor::byte_length));
     progress.expects(decoded_bytes);
 
-    let finished = plan.write(input, progress)?;
+    let written: Vec<_> = plan.shards.iter().flat_map(|tensors| tensors.iter()).collect();
+    let last = companion.map(|companion| companion.write(&written)).transpose()?;
+    let mut finished = plan.write(input, progress)?;
+    finished.extend(last);
     check_cancelled(progress)?;
     file::publish(finished, options.keep_existing)?;
     let with_length = |path: PathBuf| {
@@ -90,9 +125,11 @@ fn target_tensors(
     dtype: Option<&Dtype>,
     target: &dyn Target,
     losses: &mut Losses,
+    companion: Option<&dyn Companion>,
 ) -> Result<Vec<Tensor>> {
     let mut wanted = Vec::with_capacity(input.tensors().len());
     for tensor in input.tensors() {
+        let dtype = dtype.filter(|_| !companion.is_some_and(|companion| companion.keeps_dtype(tensor)));
         let tensor = match dtype.and_then(|dtype| cast::target_dtype(tensor, dtype)) {
             Some(dtype) => in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?,
             None => tensor.clone(),

@@ -45,6 +45,9 @@ export function serverOf(bytes, script = () => ({})) {
     const request = { start, end, sent: 0, isAborted: false };
     requests.push(request);
     if (status) return new Response(`status ${status}`, { status });
+    if (match && start >= bytes.length) {
+      return new Response(null, { status: 416, headers: { "Content-Range": `bytes */${bytes.length}` } });
+    }
     let at = start;
     const body = new ReadableStream({
       async pull(controller) {
@@ -70,6 +73,18 @@ export function serverOf(bytes, script = () => ({})) {
     });
   };
   return { fetch, requests, sent: () => requests.reduce((sum, { sent }) => sum + sent, 0) };
+}
+
+// A server for several files, by the end of their URLs, which knows no others.
+export function serverOfFiles(files, script = () => ({})) {
+  const servers = Object.entries(files).map(([name, bytes]) => ({ name, ...serverOf(bytes, script) }));
+  return {
+    fetch: async (url, init) =>
+      servers.find(({ name }) => String(url).replace(/\?.*$/, "").endsWith(name))?.fetch(url, init) ??
+        new Response("no such file", { status: 404 }),
+    requests: () => servers.flatMap(({ requests }) => requests),
+    sent: () => servers.reduce((sum, server) => sum + server.sent(), 0),
+  };
 }
 
 export const collect = async (stream) => new Uint8Array(await new Response(stream).arrayBuffer());

@@ -16,6 +16,8 @@ mod generated;
 #[cfg(feature = "gguf")]
 mod gguf;
 mod json;
+#[cfg(feature = "onnx")]
+mod onnx;
 mod zstd;
 
 use futures::TryStreamExt;

@@ -32,6 +32,7 @@ import {
 } from "weightstream";
 import { createFetch, type FetchOptions } from "weightstream/fetch";
 import { externalData } from "weightstream/onnxruntime";
+import { ioHandler, type IoHandlerOptions, type TfjsArtifacts, type TfjsHandler } from "weightstream/tfjs";
 import { connect, type ConnectOptions, type TransformersEnvironment } from "weightstream/transformers";
 import { ArtifactCache, prefill, type ArtifactCacheOptions, type PrefillOptions } from "weightstream/tvmjs";
 import { modelBlobs, type ModelBlobs, type ModelBlobsOptions } from "weightstream/wllama";
@@ -260,3 +261,33 @@ interface Wllama {
 
 // @ts-expect-error: a digest is the digest of one file.
 modelBlobs("/model.gguf", { digest: "sha256:00" });
+
+export async function tensorFlow(tf: TensorFlow, signal: AbortSignal): Promise<void> {
+  const options: IoHandlerOptions = {
+    signal, cache: "none", digests: { "model.json": "sha256:00" }, onProgress: (fraction) => console.log(fraction),
+    streamWeights: true, weightPathPrefix: undefined, weightUrlConverter: async (path) => `/weights/${path}`,
+  };
+  const handler: TfjsHandler = ioHandler("/model.json", options);
+  await tf.loadGraphModel(handler);
+  const { weightData, weightSpecs, getWeightStream }: TfjsArtifacts = await ioHandler(new URL("/model.json")).load();
+  const stream: ReadableStream<ArrayBuffer> | undefined = getWeightStream?.();
+  console.log(weightData?.byteLength, weightSpecs?.[0]?.quantization?.dtype, stream);
+}
+
+// The parts of TensorFlow.js that take a handler, as its declarations have them.
+interface TensorFlow {
+  loadGraphModel(handler: { load?: () => Promise<ModelArtifacts> }): Promise<unknown>;
+}
+
+interface ModelArtifacts {
+  modelTopology?: {} | ArrayBuffer;
+  weightSpecs?: {
+    name: string; shape: number[]; dtype: "float32" | "int32" | "bool" | "string" | "complex64";
+    group?: "model" | "optimizer";
+    quantization?: { scale?: number; min?: number; dtype: "uint16" | "uint8" | "float16" };
+  }[];
+  weightData?: ArrayBuffer | ArrayBuffer[];
+  getWeightStream?: () => ReadableStream<ArrayBuffer>;
+  convertedBy?: string | null;
+  userDefinedMetadata?: { [key: string]: {} };
+}

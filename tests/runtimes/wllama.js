@@ -3,7 +3,7 @@ import { llamaModel } from "./gguf.js";
 
 const { clearCache } = await import("/pkg/weightstream.js");
 const { modelBlobs } = await import("/pkg/weightstream.wllama.js");
-const { Failures, RETRY, hex, serverOf } = await import("/files/common.js");
+const { Failures, RETRY, hex, serverOf, serverOfFiles } = await import("/files/common.js");
 const { LoggerWithoutDebug, Wllama } = await import("/npm/@wllama/wllama/esm/index.js");
 
 const WASM = { default: "/npm/@wllama/wllama/esm/wasm/wllama.wasm" };
@@ -28,16 +28,6 @@ async function output(load) {
 }
 
 const loaded = (blobs) => output((wllama) => wllama.loadModel(blobs, LOAD));
-
-// A server for several files, by the end of their URLs.
-function serverOfFiles(files, script = () => ({})) {
-  const servers = Object.entries(files).map(([name, bytes]) => ({ name, ...serverOf(bytes, script) }));
-  return {
-    fetch: (url, init) => servers.find(({ name }) => String(url).endsWith(name)).fetch(url, init),
-    requests: () => servers.flatMap(({ requests }) => requests),
-    sent: () => servers.reduce((sum, server) => sum + server.sent(), 0),
-  };
-}
 
 async function foldersOfStorage() {
   const names = [];

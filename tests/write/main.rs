@@ -6,5 +6,6 @@ mod casts;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod every_format;
+mod graph;
 mod model;
 mod readme;

@@ -29,7 +29,8 @@ const MAX_METADATA_BYTES: u64 = 64 << 20;
 pub(super) struct Arguments {
     #[command(flatten)]
     input: ModelArguments,
-    /// The file to write; with --shard-size the manifest, with its files in the same folder.
+    /// The file to write; with --shard-size the manifest, with its files in the same folder. For an ONNX model also a
+    /// folder: its graph is then written too, as model.onnx.
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// The format to write. By default, it is inferred from the name of OUT: .apr, .safetensors …

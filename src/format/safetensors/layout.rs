@@ -4,6 +4,7 @@ use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Layout, Metadata, Tensor};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// The dtypes that the `safetensors` package 0.8 supports.
 const DTYPES: [Dtype; 22] = [
@@ -39,6 +40,12 @@ pub(crate) const ALIGNMENT: u64 = 8;
 
 /// The name that the format reserves.
 const METADATA: &str = "__metadata__";
+
+/// Whether the format has this dtype.
+#[cfg(all(feature = "onnx", feature = "write", not(target_arch = "wasm32")))]
+pub(crate) fn has_dtype(dtype: &Dtype) -> bool {
+    DTYPES.contains(dtype)
+}
 
 /// How a tensor is stored in a SafeTensors file.
 pub(crate) struct Stored<'a> {
@@ -126,6 +133,21 @@ pub(crate) fn head<'a>(
     let length = (padded - LENGTH_BYTES).to_le_bytes();
     head.iter_mut().zip(length).for_each(|(to, byte)| *to = byte);
     Ok(head)
+}
+
+/// Returns the byte range of each tensor in a file whose head has `head_length` bytes.
+///
+/// # Errors
+/// As for [`head`].
+pub(crate) fn ranges<'a>(head_length: u64, tensors: impl Iterator<Item = &'a Tensor>) -> Result<Vec<Range<u64>>> {
+    let mut start = head_length;
+    let range_of = |tensor: &Tensor| {
+        let stored = exactly_or_as_bytes(tensor).map_err(|e| e.in_tensor(&tensor.name))?;
+        let overflow = || Error::new(ErrorKind::Limit, "the tensors together overflow u64");
+        let end = start.checked_add(stored.byte_length).ok_or_else(overflow)?;
+        Ok(std::mem::replace(&mut start, end)..end)
+    };
+    tensors.map(range_of).collect()
 }
 
 fn write_key(head: &mut Vec<u8>, name: &str) -> Result<()> {

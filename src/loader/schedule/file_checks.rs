@@ -175,7 +175,9 @@ fn begin_file<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Optio
 /// Compares the checksums of one file and returns their algorithms. The last one is that of the checksum over the whole
 /// file, if there is one.
 async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, sums: Sums) -> Result<Vec<&'static str>> {
-    file.parse_with(format::check_tail).await?;
+    if !file.is_raw {
+        file.parse_with(format::check_tail).await?;
+    }
     let footer_crc32s = footer_crc32s(file, &sums).await?;
     let mut algorithms = Vec::new();
     for sum in sums.0 {
@@ -209,7 +211,10 @@ async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, sums: Sums) -> Result<V
 const MANIFEST: &str = "the manifest";
 
 fn stated_checksums<S: Source>(file: &ModelFile<S>, part: Option<&Part>) -> Result<Vec<StretchChecksum>> {
-    let mut checksums = file.try_parse(format::checksums)?.unwrap_or_default();
+    let mut checksums = match file.is_raw {
+        true => Vec::new(),
+        false => file.try_parse(format::checksums)?.unwrap_or_default(),
+    };
     if let (Some(digest), Some(length)) = (part.and_then(|part| part.digest), file.length()) {
         checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: MANIFEST.to_owned() });
     }

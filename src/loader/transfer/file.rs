@@ -45,6 +45,8 @@ pub(crate) struct ModelFile<S: Source> {
     /// The page digests that were read so far, by the offset of their table.
     pages: RefCell<HashMap<u64, Arc<Pages>>>,
     pub(crate) stats: Rc<Stats>,
+    /// Whether the file consists of raw bytes: no format's header, checksums or footer are expected.
+    pub(crate) is_raw: bool,
     retry: Policy,
     has_failed: Cell<bool>,
     /// Whether two responses had the same strong ETag, so that the ETag can be trusted.
@@ -64,6 +66,7 @@ impl<S: Source> ModelFile<S> {
             continued: Cell::default(),
             pages: RefCell::default(),
             stats,
+            is_raw: false,
             retry,
             has_failed: Cell::new(false),
             has_stable_etag: Cell::new(false),
@@ -78,6 +81,11 @@ impl<S: Source> ModelFile<S> {
         };
         let source = source.map_err(|e| e.in_file(self.source.name()))?;
         Ok(ModelFile::new(source, Rc::clone(&self.stats), self.retry))
+    }
+
+    /// Like [`ModelFile::part`], for a file of raw bytes.
+    pub(crate) fn raw_part(&self, part: &Part) -> Result<Self> {
+        self.part(part).map(|file| ModelFile { is_raw: true, ..file })
     }
 
     /// Passes the expected digest of the whole file to the source. Must be called before the first read.

@@ -68,6 +68,8 @@ fn every_fixture_keeps_tensors_attributes_and_metadata_with_every_compression() 
             after.verify(&()).unwrap();
         }
     }
+    // A fixture that consists of tensors of a dtype that zTensor does not have.
+    refused.retain(|refused| !(refused.starts_with("onnx/float6.onnx") && refused.contains("no dtype F6_E2M3")));
     assert_eq!(refused, [""; 0]);
 }
 

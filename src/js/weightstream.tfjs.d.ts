@@ -1,0 +1,68 @@
+/** Models of TensorFlow.js, for `tf.loadGraphModel` and `tf.loadLayersModel`. */
+import type { Digest, OpenFileOptions } from "./weightstream.js";
+
+/** Options of {@link ioHandler}: those of `openFile`, for every file, and some of `tf.io.http`. */
+export interface IoHandlerOptions extends
+  Pick<OpenFileOptions, "signal" | "fetch" | "headers" | "credentials" | "cache" | "cacheKey" | "retry"> {
+  /**
+   * The digests that files must have, by their path in `model.json`, their name or their URL. A file with another
+   * digest rejects with `CHECKSUM`, before its last bytes are used. Default: none.
+   */
+  digests?: Readonly<Record<string, Digest>> | undefined;
+  /** Called with the part of the weights that has arrived, from 0 to 1. Default: none. */
+  onProgress?: ((fraction: number) => void) | undefined;
+  /**
+   * Whether `load()` gives a stream of weights (`getWeightStream`) or all of them in memory (`weightData`).
+   * `tf.loadLayersModel` and `tf.io.decodeWeights` need them in memory. Default: `true` for graph models, `false` for
+   * all others.
+   */
+  streamWeights?: boolean | undefined;
+  /** What precedes the paths of the weights. Default: the URL of the folder of `model.json`. */
+  weightPathPrefix?: string | undefined;
+  /** Returns the URL of a file of weights, for its path in `model.json`. */
+  weightUrlConverter?: ((path: string) => string | Promise<string>) | undefined;
+}
+
+/** The `WeightsManifestEntry` of TensorFlow.js: one weight. */
+export interface TfjsWeightSpec {
+  name: string;
+  shape: number[];
+  dtype: "float32" | "int32" | "bool" | "string" | "complex64";
+  group?: "model" | "optimizer";
+  quantization?: { scale?: number; min?: number; dtype: "uint16" | "uint8" | "float16" };
+}
+
+/** The `ModelArtifacts` of TensorFlow.js: the content of `model.json`, and the weights. */
+export interface TfjsArtifacts {
+  modelTopology?: {};
+  weightSpecs?: TfjsWeightSpec[];
+  /** All weights, one after the other. */
+  weightData?: ArrayBuffer;
+  /** Returns a stream of the weights, with one buffer for each. */
+  getWeightStream?: () => ReadableStream<ArrayBuffer>;
+  trainingConfig?: any;
+  format?: string;
+  generatedBy?: string;
+  convertedBy?: string | null;
+  signature?: {};
+  userDefinedMetadata?: { [key: string]: {} };
+  modelInitializer?: {};
+  initializerSignature?: {};
+}
+
+/** An `IOHandler` of TensorFlow.js that loads. */
+export interface TfjsHandler {
+  load(): Promise<TfjsArtifacts>;
+}
+
+/**
+ * Returns an `IOHandler` for the `model.json` of a model, or for a list of weights (`*-weights_manifest.json`).
+ *
+ * ```js
+ * const model = await tf.loadGraphModel(ioHandler("/model/model.json"));
+ * ```
+ *
+ * `load()` rejects with `FORMAT` if a file of weights has fewer or more bytes than `model.json` states. With a stream,
+ * the reader of the stream gets this error.
+ */
+export function ioHandler(url: string | URL, options?: IoHandlerOptions): TfjsHandler;

@@ -1,0 +1,247 @@
+//! Splits an ONNX model into its graph and its weights.
+//!
+//! The graph refers to the weights as external data in `model.safetensors`: the SafeTensors file as which a loader
+//! presents weights of any format. Initializers of less than [`MIN_BYTES`] stay in the graph.
+
+use super::{Companion, ConvertOptions, Converted, Input, cast, convert_to, in_dtype};
+use crate::dtype::Dtype;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::Format;
+use crate::format::onnx::rewrite::{self, Place};
+use crate::format::safetensors::layout;
+use crate::index::{Component, Metadata, Tensor};
+use crate::loader::ModelMetadata;
+use crate::output::file::{FinishedFile, PartialFile};
+use crate::output::losses::Losses;
+use crate::output::target::Target;
+use crate::progress::Progress;
+use crate::window::{Stop, Window};
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+/// Initializers of fewer bytes stay in the graph. The Python package `onnx` has the same default: runtimes need the
+/// values of small ones, such as shapes, before they load weights.
+const MIN_BYTES: u64 = 1024;
+
+/// The name of the weights in the graph.
+const LOCATION: &str = "model.safetensors";
+
+/// The first version of the operators that casts from BF16.
+const BF16_OPSET: u64 = 13;
+
+/// Whether `out` is a folder, to which the graph is written too.
+pub(super) fn is_split(input: &dyn Input, out: &Path) -> bool {
+    let ends_with_separator = out.as_os_str().to_string_lossy().ends_with(std::path::is_separator);
+    input.metadata().format == "onnx" && (ends_with_separator || out.is_dir())
+}
+
+/// Writes the graph and the weights of `input` to a folder.
+pub(super) fn convert(
+    input: &dyn Input,
+    folder: &Path,
+    options: &ConvertOptions,
+    progress: &(dyn Progress + Sync),
+) -> Result<Converted> {
+    let format = options.format.map_or_else(|| super::format_named("apr"), Ok)?;
+    check_options(options, format, input)?;
+    let options = options.clone().with_format(Some(format));
+    let inputs = RefCell::new(HashSet::new());
+    input.parse_first(&|window| {
+        *inputs.borrow_mut() = rewrite::input_names(window)?;
+        Ok(())
+    })?;
+    let weights = Weights::of(input, format, &options)?;
+    let graph = Graph { input, path: folder.join("model.onnx"), inputs: inputs.into_inner(), weights: &weights };
+    let is_new = !folder.exists();
+    std::fs::create_dir_all(folder).map_err(|e| Error::from(e).in_file(&folder.display().to_string()))?;
+    let out = folder.join(format!("model{}", format.extensions.first().copied().unwrap_or_default()));
+    let converted = convert_to(&weights, &out, &options, progress, Some(&graph));
+    match converted {
+        Ok(converted) => Ok(Converted { warnings: graph.warnings(&options, converted.warnings), ..converted }),
+        Err(error) => {
+            if is_new {
+                std::fs::remove_dir(folder).ok(); // the error of the conversion is more important
+            }
+            Err(error)
+        }
+    }
+}
+
+fn check_options(options: &ConvertOptions, format: &Format, input: &dyn Input) -> Result<()> {
+    let refuse = |what: &str, advice: &str| Err(Error::new(ErrorKind::InvalidArgument, what).advise(advice));
+    match &options.dtype {
+        Some(Dtype::Q8_0) => return refuse("ONNX has no type for Q8_0", "Choose F16 or BF16."),
+        Some(Dtype::BF16) if opset(input) < BF16_OPSET => {
+            return refuse("the operators of this graph are older than casts from BF16", "Choose F16.");
+        }
+        _ => {}
+    }
+    if format.name == "safetensors" && !(options.metadata.is_empty() && options.alignment.is_none_or(|it| it == 8)) {
+        let what = "metadata and another alignment would move the tensors that the graph refers to";
+        return refuse(what, "Leave `--metadata` and `--align` out, or choose another format.");
+    }
+    Ok(())
+}
+
+/// The version of the default operators.
+fn opset(input: &dyn Input) -> u64 {
+    let opsets = input.metadata().metadata.get("opset_import");
+    opsets.and_then(|opsets| opsets.get("").or(opsets.get("ai.onnx"))?.as_u64()).unwrap_or(u64::MAX)
+}
+
+/// The initializers that leave the graph.
+struct Weights<'a> {
+    input: &'a dyn Input,
+    metadata: ModelMetadata,
+    /// As they are written, except casts. The largest elements come first, so that all are aligned.
+    tensors: Vec<Tensor>,
+    sources: HashMap<&'a str, &'a Tensor>,
+}
+
+impl<'a> Weights<'a> {
+    fn of(input: &'a dyn Input, format: &'static Format, options: &ConvertOptions) -> Result<Self> {
+        let (_, writer) = options.writer(Path::new(""))?;
+        let settings = options.settings(format, writer, input.metadata())?;
+        let target = (writer.new)(&settings, &mut Losses::new(options.allow_loss))?;
+        let large = || input.tensors().iter().filter(|tensor| tensor.byte_length() >= Some(MIN_BYTES));
+        let mut tensors = large().map(|tensor| storable(tensor, &*target, options)).collect::<Result<Vec<_>>>()?;
+        tensors.sort_by_key(|tensor| Reverse(tensor.dtype.array_kind().element_bytes()));
+        // A SafeTensors file is what the graph refers to, and has no metadata.
+        let ModelMetadata { format: source, version, metadata } = input.metadata();
+        let metadata = if format.name == "safetensors" { Metadata::new() } else { metadata.clone() };
+        let metadata = ModelMetadata::new(source, version.clone(), metadata);
+        let sources = large().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+        Ok(Weights { input, metadata, tensors, sources })
+    }
+}
+
+/// Returns the tensor, or its bytes as U8 if the format or SafeTensors, to which the weights can then be converted,
+/// cannot store its dtype.
+fn storable(tensor: &Tensor, target: &dyn Target, options: &ConvertOptions) -> Result<Tensor> {
+    let wanted = match options.dtype.as_ref().and_then(|dtype| cast::target_dtype(tensor, dtype)) {
+        Some(dtype) => in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?,
+        None => tensor.clone(),
+    };
+    if layout::has_dtype(&wanted.dtype) && target.check(&wanted, &mut Losses::new(false)).is_ok() {
+        return Ok(tensor.clone());
+    }
+    let decoded_length = tensor.byte_length();
+    let as_bytes = |component: &Component| Component { dtype: Dtype::U8, decoded_length, ..component.clone() };
+    let components = tensor.components.iter().map(as_bytes).collect();
+    let shape = decoded_length.into_iter().collect();
+    Ok(Tensor { dtype: Dtype::U8, shape, components, ..tensor.clone() })
+}
+
+impl Input for Weights<'_> {
+    fn metadata(&self) -> &ModelMetadata {
+        &self.metadata
+    }
+
+    fn tensors(&self) -> &[Tensor] {
+        &self.tensors
+    }
+
+    fn read_pieces(&self, tensor: &Tensor, role: &str, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let source = self.sources.get(tensor.name.as_str()).copied().unwrap_or(tensor);
+        self.input.read_pieces(source, role, emit)
+    }
+
+    fn paths(&self) -> Vec<&Path> {
+        self.input.paths()
+    }
+}
+
+/// The graph, which is written before the weights: it is small, and has more reasons to fail.
+struct Graph<'a> {
+    input: &'a dyn Input,
+    path: PathBuf,
+    /// The names of the graph's inputs. Initializers with such a name keep their type, which callers may know.
+    inputs: HashSet<String>,
+    weights: &'a Weights<'a>,
+}
+
+impl Graph<'_> {
+    fn warnings(&self, options: &ConvertOptions, mut warnings: Vec<String>) -> Vec<String> {
+        let Some(dtype) = &options.dtype else { return warnings };
+        let is_kept = |tensor: &&Tensor| self.keeps_dtype(tensor) && cast::target_dtype(tensor, dtype).is_some();
+        let mut kept = self.weights.tensors.iter().filter(is_kept);
+        if let Some(first) = kept.next() {
+            let (count, name) = (1 + kept.count(), &first.name);
+            warnings.push(format!(
+                "not cast to {dtype}: {count} initializers that are also inputs of the graph; the first is \"{name}\""
+            ));
+        }
+        warnings
+    }
+
+    /// Returns the new places of all initializers that change.
+    fn places(&self, written: &[&Tensor]) -> Result<HashMap<String, Place>> {
+        let mut places = HashMap::new();
+        let tensors = || written.iter().copied();
+        let head = layout::head(tensors(), &Metadata::new(), layout::ALIGNMENT)?;
+        for (tensor, bytes) in tensors().zip(layout::ranges(head.len() as u64, tensors())?) {
+            let source = self.weights.sources.get(tensor.name.as_str());
+            let is_cast = source.is_some_and(|source| is_float(&source.dtype) && source.dtype != tensor.dtype);
+            let cast = data_type_of(&tensor.dtype).filter(|_| is_cast);
+            let cast = cast.map(|data_type| (data_type, format!(":{}", tensor.dtype)));
+            places.insert(tensor.name.clone(), Place::External { location: LOCATION, bytes, cast });
+        }
+        for tensor in self.input.tensors().iter().filter(|tensor| tensor.shard > 0) {
+            if !places.contains_key(&tensor.name) {
+                places.insert(tensor.name.clone(), Place::Inline(read(self.input, tensor)?));
+            }
+        }
+        Ok(places)
+    }
+}
+
+impl Companion for Graph<'_> {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn keeps_dtype(&self, tensor: &Tensor) -> bool {
+        self.inputs.contains(&tensor.name)
+    }
+
+    fn write(&self, written: &[&Tensor]) -> Result<FinishedFile> {
+        let places = self.places(written)?;
+        let graph = RefCell::new(Vec::new());
+        self.input.parse_first(&|window: &Window| -> Result<(), Stop> {
+            let place_of = |name: &str| places.get(name).cloned().unwrap_or(Place::Kept);
+            *graph.borrow_mut() = rewrite::rewrite(window, &place_of)?;
+            Ok(())
+        })?;
+        let mut file = PartialFile::create(&self.path)?;
+        file.write(&graph.into_inner())?;
+        file.finish()
+    }
+}
+
+/// Reads a small tensor.
+fn read(input: &dyn Input, tensor: &Tensor) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for component in &tensor.components {
+        input.read_pieces(tensor, &component.role, &mut |piece| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        })?;
+    }
+    Ok(bytes)
+}
+
+fn is_float(dtype: &Dtype) -> bool {
+    data_type_of(dtype).is_some() || *dtype == Dtype::F64
+}
+
+/// The data type of ONNX of the dtypes that tensors are cast to.
+fn data_type_of(dtype: &Dtype) -> Option<u64> {
+    match dtype {
+        Dtype::F32 => Some(1),
+        Dtype::F16 => Some(10),
+        Dtype::BF16 => Some(16),
+        _ => None,
+    }
+}

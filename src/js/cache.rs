@@ -5,7 +5,7 @@
 use super::failure::failure;
 use super::{options, value};
 use crate::cache::client::Client;
-use crate::cache::{CacheOption, key};
+use crate::cache::key;
 use crate::error::Result;
 use crate::source::fetch::FetchSource;
 use futures::future::{FutureExt, LocalBoxFuture};
@@ -56,53 +56,38 @@ pub fn clear() -> Promise {
     })
 }
 
-/// Resolves to an array that tells for each URL whether all bytes of its file are cached. `options` are those of
-/// `openFile`. Requests nothing from the server.
+/// Resolves to an array that tells for each URL whether all bytes of its file are cached. If `forgets`, the files are
+/// deleted. `options` are those of `openFile`. Requests nothing from the server.
 ///
 /// The lengths in the list include the overhead of the storage, so a file that lacks less than that counts as complete.
-#[wasm_bindgen(js_name = cacheHas)]
-pub fn has(urls: Vec<String>, options: JsValue) -> Promise {
+#[wasm_bindgen(js_name = cacheFind)]
+pub fn find(urls: Array, options: JsValue, forgets: bool) -> Promise {
     future_to_promise(async move {
-        let mut listed = Vec::new();
-        if let Some(cache) = cache_of(&options).await? {
-            listed = cache.list().await.map_err(failure)?;
-        }
-        let found = Array::new();
+        let mut keys = Vec::new();
+        let mut choice = None;
         for url in urls {
-            let key = key_of(url, &options)?;
-            let is_complete = listed.iter().any(|file| {
-                file.key == key && file.byte_length.is_some_and(|byte_length| file.cached_bytes >= byte_length)
-            });
-            found.push(&is_complete.into());
+            let settings = options::read_file(&url, &options)?;
+            let url = url.as_string().unwrap_or_default();
+            let name = settings.key_function.name(&url).map_err(failure)?;
+            let partition = FetchSource::new(url, Rc::new(settings.client)).partition();
+            keys.push(key::join(partition.as_deref(), &name));
+            choice = settings.cache;
         }
-        Ok(found.into())
-    })
-}
-
-/// Deletes the file at a URL, as it is cached with these options of `openFile`.
-#[wasm_bindgen(js_name = cacheForget)]
-pub fn forget(url: String, options: JsValue) -> Promise {
-    future_to_promise(async move {
-        if let Some(cache) = cache_of(&options).await? {
-            cache.delete(&key_of(url, &options)?, None).await.map_err(failure)?;
+        let mut listed = Vec::new();
+        if let Some(choice) = choice
+            && let (Some(cache), _) = choice.open().boxed_local().await
+        {
+            listed = cache.list().boxed_local().await.map_err(failure)?;
+            for key in keys.iter().filter(|_| forgets) {
+                cache.delete(key, None).boxed_local().await.map_err(failure)?;
+            }
         }
-        Ok(JsValue::UNDEFINED)
+        let is_complete = |key: &String| {
+            let file = listed.iter().find(|file| file.key == *key);
+            file.is_some_and(|file| file.byte_length.is_some_and(|byte_length| file.cached_bytes >= byte_length))
+        };
+        Ok(keys.iter().map(|key| JsValue::from(is_complete(key))).collect::<Array>().into())
     })
-}
-
-/// The cache that the options select, if it is available.
-async fn cache_of(options: &JsValue) -> Result<Option<Rc<Client>>, JsValue> {
-    let url = JsValue::from_str(""); // without a URL, there is no cache
-    let Some(choice) = options::read_file(&url, options)?.cache else { return Ok(None) };
-    Ok(CacheOption::open(choice).boxed_local().await.0)
-}
-
-/// The key under which the file at a URL is cached with these options.
-fn key_of(url: String, options: &JsValue) -> Result<String, JsValue> {
-    let settings = options::read_file(&JsValue::from_str(&url), options)?;
-    let name = settings.key_function.name(&url).map_err(failure)?;
-    let partition = FetchSource::new(url, Rc::new(settings.client)).partition();
-    Ok(key::join(partition.as_deref(), &name))
 }
 
 /// All caches that may contain files of this origin.

@@ -19,9 +19,10 @@ const CONCURRENCY = 4;
 
 /** @type {typeof Api.prefill} */
 export async function prefill(model, given) {
-  const { digests, signal, onProgress, ...options } = prefillOptions(given);
+  const { digests, signal, onProgress, headers, credentials, ...options } = prefillOptions(given);
   const { base, library, manifest } = addressesOf(model);
-  signal?.throwIfAborted();
+  if (signal?.aborted) throw signal.reason;
+  const isAtOrigin = (/** @type {string} */ url) => new URL(url).origin === new URL(base).origin;
   const stop = new AbortController();
   const abort = () => stop.abort(signal?.reason);
   signal?.addEventListener("abort", abort);
@@ -35,6 +36,7 @@ export async function prefill(model, given) {
     const file = await openFile(url, {
       cache: "none",
       ...options,
+      ...(isAtOrigin(url) && { headers, credentials }), // the library, and shards, may be at another origin
       ...(digest && { digest }),
       signal: stop.signal,
       onProgress: ({ loaded }) => add?.(loaded),
@@ -113,9 +115,12 @@ async function json(fill, cache, url) {
  */
 function addressesOf(model) {
   if (typeof model?.model !== "string") throw invalid("`model` must be an item of the `model_list` of web-llm");
+  const { model_lib: library, model_manifest: manifest } = model;
+  for (const [name, value] of Object.entries({ model_lib: library, model_manifest: manifest })) {
+    if (value !== undefined && typeof value !== "string") throw invalid(`\`${name}\` of \`model\` must be a string`);
+  }
   const folder = model.model.replace(/\/?$/, "/");
   const base = urlOf(/.\/resolve\/.+\//.test(folder) ? folder : `${folder}resolve/main/`);
-  const { model_lib: library, model_manifest: manifest } = model;
   return {
     base,
     // web-llm caches no other libraries.

@@ -1,6 +1,6 @@
 // @ts-check
 // `weightstream/tvmjs`: the files of a model for the TVM runtime, and for web-llm.
-import { cacheForget, cacheHas } from "./weightstream_glue.js";
+import { cacheFind } from "./weightstream_glue.js";
 import { openFile } from "./weightstream.js";
 import { invalid } from "./weightstream.error.js";
 import { init, settle } from "./weightstream.module.js";
@@ -85,7 +85,7 @@ export class ArtifactCache {
     const address = urlOf(url);
     this.#complete.delete(address);
     await init();
-    await settle(() => cacheForget(address, this.#options));
+    await settle(() => cacheFind([address], this.#options, true));
   }
 
   /**
@@ -100,7 +100,7 @@ export class ArtifactCache {
   /** @param {string[]} urls */
   async #areCached(urls) {
     await init();
-    const found = await settle(() => cacheHas(urls, this.#options));
+    const found = await settle(() => cacheFind(urls, this.#options, false));
     urls.forEach((url, at) => (found[at] ? this.#complete.add(url) : this.#complete.delete(url)));
     return found;
   }

@@ -27,8 +27,7 @@ export function serveJobs(): void;
 export function cacheList(): Promise<CachedFile[]>;
 export function cacheDelete(url: string, name: string): Promise<void>;
 export function cacheClear(): Promise<void>;
-export function cacheHas(urls: string[], options: CheckedFileOptions): Promise<boolean[]>;
-export function cacheForget(url: string, options: CheckedFileOptions): Promise<void>;
+export function cacheFind(urls: string[], options: CheckedFileOptions, forgets: boolean): Promise<boolean[]>;
 
 /** The fields of a `LoadError`. Only `code` and `message` are required. */
 export interface ErrorFields {

@@ -144,9 +144,9 @@ export async function errors() {
   const failures = new Failures();
   const reason = new Error("the user left");
   const digest = `sha256:${await hex(file.slice(1))}`;
-  const failing = serverOf(file, (number) => (number > 0 ? { status: 403 } : {}));
+  const refuse = (number) => (number > 0 ? { status: 403 } : {});
   for (const [name, streamOf] of streams) {
-    const refused = (await open(failing)).stream();
+    const refused = streamOf(await open(serverOf(file, refuse)));
     const changed = await open(serverOf(file), { digest });
     await failures.rejects(`${name}, a wrong digest`, partsOf(streamOf(changed))(file.length), "CHECKSUM");
     await failures.rejects(`${name}, a refused request`, partsOf(refused)(file.length), "HTTP", "403");

@@ -86,6 +86,26 @@ export async function everyFormOfRecord() {
   return failures;
 }
 
+export async function credentialsStayAtTheOriginOfTheModel() {
+  const failures = new Failures();
+  await emptied();
+  const model = mlcModel();
+  const index = JSON.parse(new TextDecoder().decode(model.files["tensor-cache.json"]));
+  index.records[1].dataPath = "https://other.example/params_shard_1.bin";
+  model.files["tensor-cache.json"] = new TextEncoder().encode(JSON.stringify(index));
+  const server = serverOfModel(model);
+  const sent = {};
+  const fetch = (url, init) => {
+    sent[new URL(url).pathname.split("/").pop()] = new Headers(init.headers).get("Authorization");
+    return server.fetch(url, init);
+  };
+  const library = "https://other.example/tiny.wasm";
+  await prefill({ ...RECORD, model_lib: library }, { fetch, headers: { Authorization: "secret" } });
+  const names = ["params_shard_0.bin", "tensor-cache.json", "params_shard_1.bin", "tiny.wasm"];
+  failures.same("with credentials", names.map((name) => sent[name]), ["secret", "secret", null, null]);
+  return failures;
+}
+
 export async function brokenConnectionsResume() {
   const failures = new Failures();
   await emptied();
@@ -146,6 +166,7 @@ export async function wrongArguments() {
   const { fetch } = serverOfModel(model);
   await failures.rejects("no record", prefill(undefined), "INVALID_ARGUMENT", "`model`");
   await failures.rejects("the name of a model", prefill("tiny"), "INVALID_ARGUMENT", "`model_list`");
+  await failures.rejects("a library", prefill({ model: MODEL, model_lib: 42 }), "INVALID_ARGUMENT", "`model_lib`");
   await failures.rejects("an unknown option", prefill(RECORD, { fetch, cach: "none" }), "INVALID_ARGUMENT", "`cache`");
   const signal = AbortSignal.abort(new Error("gone"));
   await failures.rejects("an aborted signal", prefill(RECORD, { fetch, signal }), "gone");

@@ -77,6 +77,72 @@ fn successive_slices_of_a_compressed_tensor_decode_it_once() {
 }
 
 #[test]
+fn small_tensors_are_read_with_their_neighbours() {
+    const COUNT: u64 = 300;
+    let names: Vec<_> = (0..COUNT).map(|number| format!("bias{number}")).collect();
+    let (file, header_length) = small_tensors(&names);
+    let loader = open(file.clone(), Options::default());
+    let view = Rc::new(block_on(SafeTensorsView::new(Rc::clone(&loader))).unwrap());
+    let before = (loader.stats().requests(), loader.stats().bytes_received());
+    for number in 0..COUNT {
+        let start = header_length + number * 37 % COUNT * SMALL_BYTES; // in an order that is not that of the file
+        let expected = &file[start as usize..(start + SMALL_BYTES) as usize];
+        assert_eq!(read_in_pieces(&view, start..start + SMALL_BYTES, 1000).unwrap(), expected);
+    }
+    let requests = loader.stats().requests() - before.0;
+    let received = loader.stats().bytes_received() - before.1;
+    assert!(requests <= 2, "{requests} requests");
+    assert!(received <= COUNT * SMALL_BYTES, "{received} bytes: some were requested twice");
+}
+
+#[test]
+fn a_damaged_small_tensor_does_not_affect_its_neighbours() {
+    let names: Vec<_> = (0..20).map(|number| format!("bias{number}")).collect();
+    let (file, _) = small_tensors(&names);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.zt");
+    let reader = Reader::from_bytes(vec![("m.safetensors".to_owned(), file)]).unwrap();
+    write::convert(&reader, &path, &ConvertOptions::default().with_allow_loss(true), &()).unwrap();
+    let mut zt = fs::read(&path).unwrap();
+    let sound = view_of(zt.clone(), Options::default());
+    let whole = read_in_pieces(&sound, 0..u64::MAX, 1 << 16).unwrap();
+    let converted = Reader::open(&path).unwrap();
+    zt[converted.tensors()[7].first_byte() as usize + 5] ^= 1;
+
+    let view = view_of(zt, Options::default());
+    let header_length = whole.len() as u64 - 20 * SMALL_BYTES;
+    for number in 0..20 {
+        let start = header_length + number * SMALL_BYTES;
+        let read = read_in_pieces(&view, start..start + SMALL_BYTES, 1000);
+        match number {
+            7 => assert_eq!(read.unwrap_err().kind, ErrorKind::Checksum),
+            _ => assert!(read.unwrap() == whole[start as usize..(start + SMALL_BYTES) as usize], "tensor {number}"),
+        }
+    }
+}
+
+/// The size of each small tensor.
+const SMALL_BYTES: u64 = 1536;
+
+/// A SafeTensors file, and the length of its header.
+fn small_tensors(names: &[String]) -> (Vec<u8>, u64) {
+    let entry = |(at, name): (usize, &String)| {
+        let offsets = [at as u64, at as u64 + 1].map(|at| at * SMALL_BYTES);
+        format!(r#""{name}":{{"dtype":"F32","shape":[{}],"data_offsets":{offsets:?}}}"#, SMALL_BYTES / 4)
+    };
+    let mut header = format!("{{{}}}", names.iter().enumerate().map(entry).collect::<Vec<_>>().join(","));
+    // The layout of the view: without spaces, padded to a multiple of 8.
+    header.retain(|character| character != ' ');
+    header += &" ".repeat(header.len().next_multiple_of(8) - header.len());
+    let header_length = 8 + header.len() as u64;
+    let values = (0..names.len() as u64 * SMALL_BYTES).map(|at| (at * 31 % 251) as u8);
+    (
+        ((header.len() as u64).to_le_bytes().into_iter().chain(header.into_bytes())).chain(values).collect(),
+        header_length,
+    )
+}
+
+#[test]
 fn damaged_tensors_are_not_returned_completely() {
     let (reader, _) = model(Compression::None);
     let folder = tempfile::tempdir().unwrap();

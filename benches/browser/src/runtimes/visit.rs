@@ -52,6 +52,7 @@ impl Visit {
         page.wait_for("the first output", LIMIT, "globalThis.visit")?;
         if let Some(to) = profile_to {
             profile::end(&mut page, &format!("{app}, {model}"), to)?;
+            println!("stats of the loader: {}", page.evaluate("globalThis.stats")?);
         }
         let peak_bytes = watch.and_then(|watch| Some(watch.memory()?.grown()));
         let visit: Visit = serde_json::from_value(page.evaluate("visit")?).context("cannot parse the visit")?;

@@ -317,7 +317,7 @@ fn decoded_range(component: &Component, wanted: &Range<u64>) -> Range<u64> {
             wanted.start - wanted.start % MAX_NUMBER_BYTES
                 ..component.decoded_length.map_or(end, |length| end.min(length))
         }
-        #[cfg(any(feature = "lz4", feature = "zstd"))]
+        #[cfg(any(feature = "lz4", feature = "zstd", feature = "onnx"))]
         _ => 0..wanted.end,
     }
 }

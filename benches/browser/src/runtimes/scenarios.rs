@@ -18,17 +18,17 @@ pub(super) struct Scenario {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Runtime {
-    OnnxRuntime,
+    Onnx,
     /// Without copies of the weights in another layout, which take memory of their own.
-    OnnxRuntimeWithoutPrepacking,
+    OnnxUnpacked,
     Transformers,
 }
 
 impl Runtime {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Runtime::OnnxRuntime => "onnxruntime",
-            Runtime::OnnxRuntimeWithoutPrepacking => "onnxruntime-unpacked",
+            Runtime::Onnx => "onnxruntime",
+            Runtime::OnnxUnpacked => "onnxruntime-unpacked",
             Runtime::Transformers => "transformers",
         }
     }
@@ -36,16 +36,16 @@ impl Runtime {
     /// The first part of the names of modules in `benches/page/runtimes`.
     pub(super) fn module(self) -> &'static str {
         match self {
-            Runtime::OnnxRuntime => "onnxruntime",
-            Runtime::OnnxRuntimeWithoutPrepacking => "unpacked",
+            Runtime::Onnx => "onnxruntime",
+            Runtime::OnnxUnpacked => "unpacked",
             Runtime::Transformers => "transformers",
         }
     }
 
     pub(super) fn title(self) -> &'static str {
         match self {
-            Runtime::OnnxRuntime => "ONNX Runtime Web",
-            Runtime::OnnxRuntimeWithoutPrepacking => "ONNX Runtime Web, `disable_prepacking`",
+            Runtime::Onnx => "ONNX Runtime Web",
+            Runtime::OnnxUnpacked => "ONNX Runtime Web, `disable_prepacking`",
             Runtime::Transformers => "transformers.js",
         }
     }
@@ -111,13 +111,13 @@ impl Samples {
 pub(super) fn all() -> Vec<Scenario> {
     let mut all = Vec::new();
     for model in [Model::MiniLm, Model::MiniLmInt8, Model::Large] {
-        for runtime in [Runtime::OnnxRuntime, Runtime::Transformers] {
+        for runtime in [Runtime::Onnx, Runtime::Transformers] {
             for connection in [Connection::Loopback, Connection::Slow] {
                 all.push(Scenario { runtime, model, connection });
             }
         }
     }
-    let runtime = Runtime::OnnxRuntimeWithoutPrepacking;
+    let runtime = Runtime::OnnxUnpacked;
     all.push(Scenario { runtime, model: Model::Large, connection: Connection::Loopback });
     all
 }

@@ -20,7 +20,7 @@ pub(super) struct Scenario {
 pub(super) enum Runtime {
     Onnx,
     /// Without copies of the weights in another layout, which take memory of their own.
-    OnnxWithoutPrepacking,
+    OnnxUnpacked,
     Transformers,
 }
 
@@ -28,7 +28,7 @@ impl Runtime {
     pub(super) fn name(self) -> &'static str {
         match self {
             Runtime::Onnx => "onnxruntime",
-            Runtime::OnnxWithoutPrepacking => "onnxruntime-unpacked",
+            Runtime::OnnxUnpacked => "onnxruntime-unpacked",
             Runtime::Transformers => "transformers",
         }
     }
@@ -37,7 +37,7 @@ impl Runtime {
     pub(super) fn module(self) -> &'static str {
         match self {
             Runtime::Onnx => "onnxruntime",
-            Runtime::OnnxWithoutPrepacking => "unpacked",
+            Runtime::OnnxUnpacked => "unpacked",
             Runtime::Transformers => "transformers",
         }
     }
@@ -45,7 +45,7 @@ impl Runtime {
     pub(super) fn title(self) -> &'static str {
         match self {
             Runtime::Onnx => "ONNX Runtime Web",
-            Runtime::OnnxWithoutPrepacking => "ONNX Runtime Web, `disable_prepacking`",
+            Runtime::OnnxUnpacked => "ONNX Runtime Web, `disable_prepacking`",
             Runtime::Transformers => "transformers.js",
         }
     }
@@ -117,7 +117,7 @@ pub(super) fn all() -> Vec<Scenario> {
             }
         }
     }
-    let runtime = Runtime::OnnxWithoutPrepacking;
+    let runtime = Runtime::OnnxUnpacked;
     all.push(Scenario { runtime, model: Model::Large, connection: Connection::Loopback });
     all
 }

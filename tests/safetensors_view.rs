@@ -121,6 +121,54 @@ fn a_damaged_small_tensor_does_not_affect_its_neighbours() {
     }
 }
 
+// Work that grows with the square of the number of tensors would take minutes here.
+#[test]
+fn a_hundred_thousand_tensors_take_few_requests_and_linear_work() {
+    const COUNT: u64 = 100_000;
+    let (file, header_length) = scalars(COUNT);
+    for is_streamed in [false, true] {
+        let loader = open(file.clone(), Options::default());
+        block_on(loader.load_index()).unwrap();
+        let before = loader.stats().requests();
+        let read = if is_streamed { stream_all(&loader) } else { read_whole_view(&loader)[header_length..].to_vec() };
+        assert!(read == file[header_length..], "{is_streamed}");
+        assert!(loader.stats().requests() - before <= 2, "{} requests", loader.stats().requests() - before);
+    }
+    let view = view_of(file.clone(), Options::default());
+    for number in (0..COUNT as usize).step_by(200) {
+        let start = header_length + number * 37 % COUNT as usize * 4;
+        assert_eq!(read_in_pieces(&view, start as u64..start as u64 + 4, 4).unwrap(), file[start..start + 4]);
+    }
+}
+
+fn read_whole_view(loader: &Rc<Loader<MemorySource>>) -> Vec<u8> {
+    let view = Rc::new(block_on(SafeTensorsView::new(Rc::clone(loader))).unwrap());
+    read_in_pieces(&view, 0..u64::MAX, 1 << 20).unwrap()
+}
+
+fn stream_all(loader: &Rc<Loader<MemorySource>>) -> Vec<u8> {
+    block_on(async {
+        let mut all = Vec::new();
+        let mut reader = loader.read_tensors(None, None).await.unwrap();
+        while let Some(begun) = reader.next().await.unwrap() {
+            let mut bytes = vec![0; begun.byte_length as usize];
+            assert_eq!(reader.fill(&mut bytes, 0..begun.byte_length).await.unwrap(), begun.byte_length);
+            all.extend(bytes);
+        }
+        all
+    })
+}
+
+/// A SafeTensors file of F32 scalars as weightstream lays it out, and the length of its header.
+fn scalars(count: u64) -> (Vec<u8>, usize) {
+    let entry = |at: u64| format!(r#""t{at}":{{"dtype":"F32","shape":[],"data_offsets":[{},{}]}}"#, at * 4, at * 4 + 4);
+    let mut header = format!("{{{}}}", (0..count).map(entry).collect::<Vec<_>>().join(",")).into_bytes();
+    header.resize((header.len() + 8).next_multiple_of(8) - 8, b' ');
+    let values = (0..count).flat_map(|at| (at as f32).to_le_bytes());
+    let length = (header.len() as u64).to_le_bytes();
+    (length.into_iter().chain(header.iter().copied()).chain(values).collect(), 8 + header.len())
+}
+
 /// The size of each small tensor.
 const SMALL_BYTES: u64 = 1536;
 

@@ -89,8 +89,9 @@ export async function checkPlaces(file, graph) {
   const header = JSON.parse(await file.slice(8, 8 + length).text());
   for (const [name, [start, end]] of graph.parts.flatMap(({ weights }) => Object.entries(weights))) {
     const { dtype, data_offsets: offsets = [] } = header[name] ?? {};
-    if (dtype === "F32" && 8 + length + offsets[0] === start && 8 + length + offsets[1] === end) continue;
-    const found = dtype === undefined ? "the model has no such tensor" : `the model has it as ${dtype}, or elsewhere`;
+        const [from, to] = offsets.map((/** @type {number} */ offset) => 8 + length + offset);
+    if (dtype === "F32" && from === start && to === end) continue;
+    const found = dtype === undefined ? "the model has no such tensor" : `it is ${dtype} in the bytes ${from} to ${to}`;
     throw new Error(`The graph needs ${name} as F32 in the bytes ${start} to ${end}, but ${found}. ` +
       "It is made for the weights of the demo model.");
   }

@@ -30,16 +30,16 @@ impl<R: 'static> Reading<R> {
     ) -> Self {
         let (reader, cancelled) = (Rc::new(Mutex::new(Some(reader))), CloseSignal::default());
         let reading = Reading { reader, signal, close_signal, cancelled, closed_error };
-        reading.drop_when_closed();
+        reading.drop_when_stopped();
         reading
     }
 
-    /// Drops the reader when what it reads from is closed, even if no call is pending.
-    fn drop_when_closed(&self) {
-        let reader = Rc::downgrade(&self.reader);
+    /// Drops the reader when its signal aborts or what it reads from is closed, even if no call is pending.
+    fn drop_when_stopped(&self) {
+        let (reader, signal) = (Rc::downgrade(&self.reader), self.signal.clone());
         let (close_signal, cancelled) = (self.close_signal.clone(), self.cancelled.clone());
         spawn_local(async move {
-            future::select(pin!(close_signal.closed()), pin!(cancelled.closed())).await;
+            future::select(pin!(cancel::stopped(signal.as_ref(), &close_signal)), pin!(cancelled.closed())).await;
             if let Some(reader) = reader.upgrade() {
                 *reader.lock().await = None;
             }

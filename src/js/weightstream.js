@@ -118,7 +118,8 @@ export class StreamingLoader {
         const head = await reader.next();
         return head && /** @type {any} */ (moveToGpu(reader, head, target));
       },
-      cancel: () => void opening.then((reader) => reader.cancel(), () => {}),
+      // The first error has been reported, and the module that fails here has stopped already.
+      cancel: () => void opening.then((reader) => reader.cancel()).catch(() => {}),
     };
   }
 

@@ -72,10 +72,10 @@ export async function prefill(model, given) {
 async function fillWeights(base, fill, onProgress) {
   const url = new URL("tensor-cache.json", base).href;
   const { records } = await json(fill, "webllm/model", url);
-  if (!Array.isArray(records)) {
-    throw fail({ code: "FORMAT", message: `${url} has no list \`records\`, so it is not the index of a model.`, url });
+  if (!Array.isArray(records) || !records.every(isShard)) {
+    const message = `${url} has no list \`records\` of files with their sizes, so it is not the index of a model.`;
+    throw fail({ code: "FORMAT", message, url });
   }
-  /** @type {{ dataPath: string, nbytes: number }[]} */
   const shards = [...records];
   const total = shards.reduce((sum, { nbytes }) => sum + nbytes, 0);
   let loaded = 0;
@@ -92,6 +92,14 @@ async function fillWeights(base, fill, onProgress) {
     }
   };
   await Promise.all(Array.from({ length: CONCURRENCY }, next));
+}
+
+/**
+ * @param {any} record
+ * @returns {record is { dataPath: string, nbytes: number }}
+ */
+function isShard(record) {
+  return typeof record?.dataPath === "string" && Number.isSafeInteger(record.nbytes) && record.nbytes >= 0;
 }
 
 /**

@@ -274,11 +274,16 @@ class RemoteLoader {
    * @returns {TensorReader}
    */
   #reader(number, signal) {
+    const cancel = () => {
+      signal?.removeEventListener("abort", cancel);
+      this.#call("callReader", [number, "cancel"]).catch(() => {}); // the loader is closed
+    };
+    signal?.addEventListener("abort", cancel); // stops the request, even if no call is pending
     return {
       next: () => this.#call("callReader", [number, "next"], { signal }),
       fill: (length) => this.#call("callReader", [number, "fill", length], { signal }),
       verified: () => this.#call("callReader", [number, "verified"]),
-      cancel: () => void this.#call("callReader", [number, "cancel"]).catch(() => {}), // the loader is closed
+      cancel,
     };
   }
 

@@ -14,12 +14,12 @@ export { prefill } from "./weightstream.prefill.js";
 /**
  * What `fetchWithCache` returns for each store type, in lower case.
  *
- * @type {Record<string, (file: RemoteFile, signal: AbortSignal | null) => Promise<any>>}
+ * @type {Map<string, (file: RemoteFile, signal: AbortSignal | null) => Promise<any>>}
  */
-const READ = {
-  json: (file, signal) => file.json({ signal }),
-  arraybuffer: (file, signal) => file.arrayBuffer({ signal }),
-};
+const READ = new Map([
+  ["json", (file, signal) => file.json({ signal })],
+  ["arraybuffer", (file, signal) => file.arrayBuffer({ signal })],
+]);
 
 /** @implements {Api.ArtifactCache} */
 export class ArtifactCache {
@@ -109,7 +109,7 @@ export class ArtifactCache {
 /** @param {unknown} storetype */
 function reader(storetype) {
   if (storetype === undefined) return asResponse;
-  const read = READ[String(storetype).toLowerCase()];
+  const read = READ.get(String(storetype).toLowerCase());
   if (!read) throw invalid(`\`storetype\` is ${JSON.stringify(storetype)}, but must be "json" or "arraybuffer"`);
   return read;
 }

@@ -1,6 +1,7 @@
 // @ts-check
 // A model as a Blob: one SafeTensors file that is decoded when it is read.
 import { lazyBlob } from "./weightstream.blob.js";
+import { callModule } from "./weightstream.module.js";
 
 /** @import { ModelView } from "./weightstream_glue.js" */
 /** @import { Settle } from "./weightstream.module.js" */
@@ -37,7 +38,7 @@ export function modelBlob(openView, settle) {
           yield await settle(() => reader.fill(Math.min(PIECE_BYTES, end - at)));
         }
       } finally {
-        reader.cancel();
+        callModule(() => reader.cancel());
       }
     },
   };

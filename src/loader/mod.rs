@@ -6,6 +6,8 @@
 mod component_reader;
 pub(crate) mod decode;
 mod digests;
+#[cfg(feature = "safetensors")]
+mod kept_tensors;
 mod load_tensor;
 mod loaded;
 mod options;

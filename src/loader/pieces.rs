@@ -61,9 +61,9 @@ impl<S: Source> PieceReader<S> {
             return Ok(prepared.start(file.start(stored.clone(), Rc::new(Cell::new(stored.end)))));
         }
         let open = loader.open_shard(tensor.shard).await?;
-        let components = open.tensors.iter().flat_map(|tensor| &tensor.components);
-        let end = components.map(|component| component.range.end).max().unwrap_or(stored.end).max(stored.end);
-        let reading = rest.reader(loader, file, tensor.shard, stored.start..end).await;
+        let components = || open.tensors.iter().flat_map(|tensor| &tensor.components);
+        let last_end = || components().map(|component| component.range.end).max().unwrap_or(0);
+        let reading = rest.reader(loader, file, tensor.shard, stored, &last_end).await;
         Ok(prepared.start(reading.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?))
     }
 }
@@ -105,14 +105,20 @@ impl<S: Source> Rest<S> {
     }
 
     /// Returns a reader of `range`: the kept one if it is at most a short distance before the start and does not end
-    /// before the range, else a new one.
+    /// before the range, else a new one, up to `last_end` if that is behind the range. `last_end` is called only for a
+    /// new reader, because it may look at all tensors of the model.
     pub(crate) async fn reader(
         &mut self,
         loader: &Loader<S>,
         file: &Rc<ModelFile<S>>,
         shard: usize,
         range: Range<u64>,
+        last_end: &dyn Fn() -> u64,
     ) -> Result<RangeReader<S>> {
+        let start_new = || {
+            let end = range.end.max(last_end());
+            file.start(range.start..end, Rc::new(Cell::new(end)))
+        };
         let near = range.start.saturating_sub(loader.options.coalesce_gap_bytes)..=range.start;
         let mut reading = match self.0.take() {
             Some((of, rest)) if of == shard && near.contains(&rest.position) && range.end <= rest.end() => rest,
@@ -122,13 +128,13 @@ impl<S: Source> Rest<S> {
                 {
                     shard.file.finish(rest);
                 }
-                file.start(range.clone(), Rc::new(Cell::new(range.end)))
+                start_new()
             }
         };
         while reading.position < range.start {
             let limit = range.start - reading.position;
             if reading.chunk(limit).await?.is_none() {
-                return Ok(file.start(range.clone(), Rc::new(Cell::new(range.end))));
+                return Ok(start_new());
             }
         }
         Ok(reading)

@@ -4,12 +4,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::safetensors::layout::{self, ALIGNMENT};
 use crate::index::{Component, Metadata, Tensor};
 use crate::loader::component_reader::{ComponentReader, PreparedComponent, WantedComponent};
+use crate::loader::kept_tensors::KeptTensors;
 use crate::loader::pieces::{Rest, run_end};
 use crate::loader::{BufferOf, Loaded, Loader, TensorRequest};
 use crate::source::{Buffer, Source};
 use futures::stream::TryStreamExt;
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -23,6 +23,9 @@ const SMALL_BYTES: u64 = 64 << 10;
 /// The maximum number of bytes of small tensors that are read at once. They take 0.1 s at 100 Mb/s.
 const TOGETHER_BYTES: u64 = 1 << 20;
 
+/// The maximum number of small tensors that are read at once. Each takes memory besides its bytes.
+const MAX_TOGETHER: usize = 1024;
+
 /// A model as one SafeTensors file.
 ///
 /// The header is compact JSON without `__metadata__`, padded with spaces to a multiple of 8 bytes, with the tensors in
@@ -34,16 +37,10 @@ pub struct SafeTensorsView<S: Source> {
     tensors: Vec<Rc<Tensor>>,
     /// The end of each tensor in the file.
     ends: Vec<u64>,
-    /// Decoded tensors that were read in part or with a neighbour, the last one at the end.
-    kept: RefCell<VecDeque<KeptTensor<BufferOf<S>>>>,
+    /// Decoded tensors that were read in part or with a neighbour.
+    kept: RefCell<KeptTensors<BufferOf<S>>>,
     /// A compressed tensor that was read in part, too large to be kept: a read that follows continues there.
     unfinished: RefCell<Option<(usize, Box<ComponentReader<S>>)>>,
-}
-
-/// A decoded tensor, by its number in the index.
-struct KeptTensor<B> {
-    number: usize,
-    loaded: Rc<Loaded<B>>,
 }
 
 impl<S: Source> SafeTensorsView<S> {
@@ -57,7 +54,8 @@ impl<S: Source> SafeTensorsView<S> {
         let head = layout::head(tensors.iter().map(|tensor| &**tensor), &Metadata::new(), ALIGNMENT)?;
         let ranges = layout::ranges(head.len() as u64, tensors.iter().map(|tensor| &**tensor))?;
         let ends = ranges.into_iter().map(|range| range.end).collect();
-        Ok(SafeTensorsView { loader, head, tensors, ends, kept: RefCell::default(), unfinished: RefCell::default() })
+        let kept = RefCell::new(KeptTensors::new(loader.options.max_memory_bytes / KEPT_SHARE));
+        Ok(SafeTensorsView { loader, head, tensors, ends, kept, unfinished: RefCell::default() })
     }
 
     /// The length of the file in bytes.
@@ -79,40 +77,37 @@ impl<S: Source> SafeTensorsView<S> {
         start..self.ends.get(number).copied().unwrap_or(start)
     }
 
-    /// The maximum number of decoded bytes that are kept.
-    fn max_kept_bytes(&self) -> u64 {
-        self.loader.options.max_memory_bytes / KEPT_SHARE
-    }
-
     /// Whether a part of the tensor is read by way of the whole tensor: because the bytes before it must be decoded
     /// anyway, or because only the whole tensor can be verified.
     fn is_read_whole(&self, tensor: &Tensor, component: &Component) -> bool {
         let is_verified = self.loader.pinned.contains_key(&tensor.name)
             || self.loader.options.verify && component.digest.is_some() && component.pages.is_none();
-        let is_small = component.decoded_length.is_some_and(|length| length <= self.max_kept_bytes());
+        let is_small = component.decoded_length.is_some_and(|length| length <= self.kept.borrow().max_bytes());
         is_small && (is_verified || !component.encoding.keeps_positions())
     }
 
-    /// The small tensors of the same file around a small tensor, including itself. `None` if there are no others.
+    /// The small tensors of the same file around a small tensor, including itself, that are not kept yet. `None` if
+    /// there are no others.
     fn small_neighbours(&self, number: usize) -> Option<Range<usize>> {
         let shard = self.tensors.get(number)?.shard;
         let length = |number: usize| {
             let Range { start, end } = self.range_of(number);
-            (self.tensors.get(number)?.shard == shard && end - start <= SMALL_BYTES).then_some(end - start)
+            let is_wanted = self.tensors.get(number)?.shard == shard && !self.kept.borrow().has(number);
+            (is_wanted && end - start <= SMALL_BYTES).then_some(end - start)
         };
-        let mut left = TOGETHER_BYTES.min(self.max_kept_bytes()).checked_sub(length(number)?)?;
-        let mut take = |number: usize| {
-            let rest = length(number).and_then(|length| left.checked_sub(length));
+        let mut left = TOGETHER_BYTES.min(self.kept.borrow().max_bytes()).checked_sub(length(number)?)?;
+        let mut take = |number: &usize| {
+            let rest = length(*number).and_then(|length| left.checked_sub(length));
             left = rest.unwrap_or(0);
             rest.is_some()
         };
-        let last = (number + 1..self.tensors.len()).take_while(|&number| take(number)).last().unwrap_or(number);
-        let first = (0..number).rev().take_while(|&number| take(number)).last().unwrap_or(number);
+        let (after, before) = (number + 1..self.tensors.len(), (0..number).rev());
+        let last = after.take(MAX_TOGETHER / 2).take_while(&mut take).last().unwrap_or(number);
+        let first = before.take(MAX_TOGETHER / 2).take_while(&mut take).last().unwrap_or(number);
         (first < last).then_some(first..last + 1)
     }
 
-    /// Loads tensors with one request, and keeps them. An error ends it: the tensor that it concerns may be another one
-    /// than the one that is wanted.
+    /// Loads tensors with one request, and keeps them. Stops at the first error, which may concern any of them.
     async fn load_together(&self, numbers: Range<usize>) -> Result<()> {
         let tensors = self.tensors.get(numbers.clone()).unwrap_or_default().to_vec();
         let mut loads = Box::pin(self.loader.stream(tensors, self.loader.call(Rc::new(()))).await?);
@@ -121,28 +116,10 @@ impl<S: Source> SafeTensorsView<S> {
                 .clone()
                 .find(|&number| self.tensors.get(number).is_some_and(|tensor| Rc::ptr_eq(tensor, &loaded.tensor)));
             if let Some(number) = number {
-                self.keep(number, Rc::new(loaded));
+                self.kept.borrow_mut().keep(number, Rc::new(loaded));
             }
         }
         Ok(())
-    }
-
-    fn kept(&self, number: usize) -> Option<Rc<Loaded<BufferOf<S>>>> {
-        let mut kept = self.kept.borrow_mut();
-        let at = kept.iter().position(|tensor| tensor.number == number)?;
-        let found = kept.remove(at)?;
-        let loaded = Rc::clone(&found.loaded);
-        kept.push_back(found);
-        Some(loaded)
-    }
-
-    fn keep(&self, number: usize, loaded: Rc<Loaded<BufferOf<S>>>) {
-        let mut kept = self.kept.borrow_mut();
-        kept.push_back(KeptTensor { number, loaded });
-        let bytes = |kept: &KeptTensor<_>| kept.loaded.tensor.byte_length().unwrap_or(0);
-        while kept.iter().map(bytes).sum::<u64>() > self.max_kept_bytes() {
-            kept.pop_front();
-        }
     }
 }
 
@@ -233,19 +210,19 @@ impl<S: Source> ViewReader<S> {
     /// Begins to read `part` of a tensor.
     async fn open(&mut self, number: usize, part: Range<u64>) -> Result<Content<S>> {
         let view = Rc::clone(&self.view);
-        if let Some(loaded) = view.kept(number) {
+        if let Some(loaded) = view.kept.borrow_mut().get(number) {
             return Ok(Content::Kept(loaded));
         }
-        if let Some((_, reader)) =
-            view.unfinished.take().filter(|(of, reader)| *of == number && reader.position() == part.start)
-        {
+        let is_next =
+            |(of, reader): &mut (usize, Box<ComponentReader<S>>)| *of == number && reader.position() == part.start;
+        if let Some((_, reader)) = view.unfinished.borrow_mut().take_if(is_next) {
             return Ok(Content::Stream(reader));
         }
         // A read that goes on with the next tensors needs no other request for them.
         let is_alone = self.start >= view.range_of(number).start && self.end <= view.range_of(number).end;
-        if let Some(neighbours) = view.small_neighbours(number).filter(|_| is_alone) {
+        if is_alone && let Some(neighbours) = view.small_neighbours(number) {
             view.load_together(neighbours).await.ok();
-            if let Some(loaded) = view.kept(number) {
+            if let Some(loaded) = view.kept.borrow_mut().get(number) {
                 return Ok(Content::Kept(loaded));
             }
         }
@@ -257,7 +234,7 @@ impl<S: Source> ViewReader<S> {
         if !is_whole && view.is_read_whole(tensor, component) {
             let loaded = view.loader.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(())).await?;
             let loaded = Rc::new(loaded);
-            view.keep(number, Rc::clone(&loaded));
+            view.kept.borrow_mut().keep(number, Rc::clone(&loaded));
             return Ok(Content::Kept(loaded));
         }
         // A read that follows can continue in a compressed tensor.
@@ -265,11 +242,12 @@ impl<S: Source> ViewReader<S> {
         let file = view.loader.file_of(tensor)?;
         let in_range = view.ends.partition_point(|end| *end <= self.end).max(number + 1);
         let following = view.tensors.get(number + 1..in_range).unwrap_or_default();
-        let last = run_end(tensor, following.iter().map(|tensor| &**tensor), view.loader.options.coalesce_gap_bytes);
+        let gap_bytes = view.loader.options.coalesce_gap_bytes;
+        let run_end = || run_end(tensor, following.iter().map(|tensor| &**tensor), gap_bytes);
         let wanted = WantedComponent { tensor, component, range: Some(range) };
         let prepared = PreparedComponent::new(&view.loader, &file, wanted).await?;
-        let stored = prepared.stored();
-        let reading = self.rest.reader(&view.loader, &file, tensor.shard, stored.start..last.max(stored.end)).await;
+        let (rest, stored) = (&mut self.rest, prepared.stored());
+        let reading = rest.reader(&view.loader, &file, tensor.shard, stored, &run_end).await;
         let reading = reading.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?;
         Ok(Content::Stream(Box::new(prepared.start(reading))))
     }

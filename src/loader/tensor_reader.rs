@@ -89,11 +89,13 @@ impl<S: Source> TensorReader<S> {
         let byte_length = bytes.end - bytes.start;
         let file = loader.file_of(&tensor)?;
         let gap_bytes = loader.options.coalesce_gap_bytes;
-        let last = if rows.is_some() { 0 } else { run_end(&tensor, waiting.iter().map(|next| &**next), gap_bytes) };
+        let run_end = || match rows {
+            Some(_) => 0,
+            None => run_end(&tensor, waiting.iter().map(|next| &**next), gap_bytes),
+        };
         let wanted = WantedComponent { tensor: &tensor, component, range: Some(bytes) };
         let prepared = PreparedComponent::new(loader, &file, wanted).await?;
-        let stored = prepared.stored();
-        let reading = rest.reader(loader, &file, tensor.shard, stored.start..last.max(stored.end)).await;
+        let reading = rest.reader(loader, &file, tensor.shard, prepared.stored(), &run_end).await;
         let reader = prepared.start(reading.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?);
         self.current = Some((Rc::clone(&tensor), reader));
         let shape = rows.map_or_else(|| tensor.shape.clone(), |rows| rows.shape);

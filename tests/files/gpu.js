@@ -1,5 +1,5 @@
 // Tensors in buffers of a GPU (`device`), read back and compared with those in memory.
-import { Failures, RETRY, hex, serverOf } from "./common.js";
+import { Failures, RETRY, content, hex, serverOf } from "./common.js";
 import { ggufOf, quantizedTensors } from "./quantized.js";
 
 const { StreamingLoader } = await import("/pkg/weightstream.js");
@@ -166,6 +166,32 @@ export async function failedLoads() {
   const lost = await openDevice();
   lost.destroy();
   await failures.rejects("a lost device", loader.loadTensor("m", { device: lost }), "INVALID_ARGUMENT", "lost");
+  return failures;
+}
+
+// Between two tensors, the request waits for the next one.
+export async function anAbortBetweenTensors() {
+  const failures = new Failures();
+  device = await openDevice();
+  const header = JSON.stringify({
+    a: { dtype: "U8", shape: [1_000_000], data_offsets: [0, 1_000_000] },
+    b: { dtype: "U8", shape: [4_000_000], data_offsets: [1_000_000, 5_000_000] },
+  });
+  const file = content(8 + header.length + 5_000_000);
+  new DataView(file.buffer).setBigUint64(0, BigInt(header.length), true);
+  file.set(new TextEncoder().encode(header), 8);
+  const server = serverOf(file, () => ({ delay: 1 }));
+  const controller = new AbortController();
+  const loader = await StreamingLoader.open("/model.safetensors", { fetch: server.fetch, cache: "none", retry: RETRY });
+  const tensors = loader.tensors({ device, signal: controller.signal });
+  failures.same("the first tensor", (await tensors.next()).value.name, "a");
+  const last = server.requests.at(-1);
+  failures.same("the request", [last.sent < last.end - last.start, last.isAborted], [true, false]);
+  controller.abort(new Error("the user left"));
+  for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setTimeout(resolve));
+  failures.same("the request is aborted", last.isAborted, true);
+  await failures.rejects("the next tensor", tensors.next(), "the user left");
+  loader.close();
   return failures;
 }
 

@@ -113,6 +113,10 @@ export async function responses() {
   failures.same("its JSON", (await response.json()).records.length, 3);
   const { records } = await artifactCache.fetchWithCache(urlOf("tensor-cache.json"), "JSON");
   failures.same("upper case", records.length, 3);
+  for (const storetype of ["blob", "constructor"]) {
+    const wrong = artifactCache.fetchWithCache(urlOf("tensor-cache.json"), storetype);
+    await failures.rejects(storetype, wrong, "INVALID_ARGUMENT", storetype);
+  }
   return failures;
 }
 

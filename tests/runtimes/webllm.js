@@ -176,8 +176,11 @@ export async function wrongArguments() {
     await failures.rejects(name, prefill(RECORD, { fetch: page.fetch }), "FORMAT", name);
   }
   await emptied();
-  const empty = serverOfModel({ files: { ...model.files, "tensor-cache.json": new TextEncoder().encode("{}") } });
-  await failures.rejects("no records", prefill(RECORD, { fetch: empty.fetch }), "FORMAT", "records");
-  await emptied();
+  for (const index of [{}, { records: [null] }, { records: [{ dataPath: "a" }] }, { records: [{ nbytes: 1 }] }]) {
+    const bytes = new TextEncoder().encode(JSON.stringify(index));
+    const { fetch } = serverOfModel({ files: { ...model.files, "tensor-cache.json": bytes } });
+    await failures.rejects(JSON.stringify(index), prefill(RECORD, { fetch }), "FORMAT", "records");
+    await emptied();
+  }
   return failures;
 }

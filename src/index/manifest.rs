@@ -23,6 +23,8 @@ pub struct Manifest {
     pub parts: Vec<Part>,
     /// The index of the file of each tensor, as far as the manifest states it.
     pub tensor_parts: HashMap<String, usize>,
+    /// Whether `tensor_parts` must state the file of every tensor.
+    pub states_all_tensors: bool,
     /// The file that lists the tensors of all files instead of the manifest, if there is one.
     pub catalog: Option<Catalog>,
 }
@@ -109,6 +111,20 @@ impl Manifest {
         let catalog = self.catalog.iter().zip(listed);
         let listed = catalog.flat_map(|(catalog, listed)| listed.iter().map(move |listed| (catalog, listed)));
         mapped.chain(listed.map(|(catalog, (name, shard))| Ok((name.as_str(), catalog.part_of(name, *shard)?))))
+    }
+}
+
+impl Manifest {
+    /// Checks that a tensor is in the manifest's map, if the map must have all tensors.
+    ///
+    /// # Errors
+    /// `FORMAT` if it is not.
+    pub(crate) fn check_stated(&self, tensor: &str) -> Result<()> {
+        if !self.states_all_tensors || self.tensor_parts.contains_key(tensor) {
+            return Ok(());
+        }
+        let error = malformed("it is in this file, but the manifest's map of tensors lacks it").in_tensor(tensor);
+        Err(error.advise("The files do not belong together: upload all files of the model again."))
     }
 }
 

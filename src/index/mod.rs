@@ -215,6 +215,19 @@ impl Tensor {
         lengths.fold(0, u64::saturating_add) // in a file of unknown length, the lengths are unchecked
     }
 
+    /// Whether another tensor has exactly the same stored bytes, as tied weights have. Their dtypes and shapes may
+    /// differ. Tensors without bytes share nothing.
+    pub(crate) fn shares_bytes_with(&self, other: &Tensor) -> bool {
+        let is_same = |(one, other): (&Component, &Component)| {
+            let is_encoded_same = one.encoding == other.encoding && one.decoded_length == other.decoded_length;
+            one.range == other.range && is_encoded_same
+        };
+        self.shard == other.shard
+            && self.components.len() == other.components.len()
+            && self.stored_length() > 0
+            && self.components.iter().zip(&other.components).all(is_same)
+    }
+
     /// The offset of the tensor's first byte in its file.
     pub fn first_byte(&self) -> u64 {
         self.components.iter().map(|c| c.range.start).min().unwrap_or(0)

@@ -50,6 +50,7 @@ impl Split {
             metadata: Metadata::new(),
             parts: (0..self.count).map(part).collect(),
             tensor_parts: HashMap::new(),
+            states_all_tensors: false,
             catalog: None,
         })
     }

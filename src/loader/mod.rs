@@ -290,6 +290,9 @@ impl<S: Source> Loader<S> {
                     return Err(self.place(part, malformed(what).in_tensor(name)));
                 }
             }
+            for tensor in &tensors {
+                manifest.check_stated(&tensor.name).map_err(|e| self.place(tensor.shard, e))?;
+            }
         }
         if let Some(split) = &self.split {
             split.check_tensor_count(tensors.len()).map_err(|e| self.place(split.number, e))?;

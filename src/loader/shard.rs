@@ -38,6 +38,9 @@ impl<S: Source> Loader<S> {
         for shard in candidates {
             let open = self.open_shard(shard).await?;
             if let Some(tensor) = open.find(name) {
+                if let Some(manifest) = &self.manifest {
+                    manifest.check_stated(name).map_err(|e| self.place(shard, e))?;
+                }
                 return Ok(Rc::clone(tensor));
             }
         }

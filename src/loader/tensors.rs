@@ -5,6 +5,7 @@ use crate::index::Tensor;
 use crate::loader::schedule::batch::{Batch, Call, PlannedTensor};
 use crate::loader::schedule::connections::Connections;
 use crate::loader::schedule::memory_budget::MemoryBudget;
+use crate::loader::schedule::tied::TiedTensors;
 use crate::loader::shard::Shard;
 use crate::loader::{BufferOf, Loaded, Loader, Options};
 use crate::plan;
@@ -19,6 +20,9 @@ impl<S: Source> Loader<S> {
         tensors: Vec<Rc<Tensor>>,
         call: Call,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
+        let tied =
+            TiedTensors::find(&tensors, |tensor| call.pinned.contains_key(&tensor.name) || call.prefetching.is_some());
+        let call = Call { tied, ..call };
         let planned_tensors =
             tensors.into_iter().map(|tensor| PlannedTensor { tensor, rows: None, into: None }).collect();
         self.stream_planned(planned_tensors, call).await
@@ -78,7 +82,17 @@ impl<S: Source> Loader<S> {
         let budget = MemoryBudget::new(self.options.max_memory_bytes);
         let Options { verify, coalesce_gap_bytes, .. } = self.options;
         let pinned = Rc::clone(&self.pinned);
-        Call { keeps: true, whole: None, verify, coalesce_gap_bytes, budget, observer, pinned, prefetching: None }
+        Call {
+            keeps: true,
+            whole: None,
+            verify,
+            coalesce_gap_bytes,
+            budget,
+            observer,
+            pinned,
+            prefetching: None,
+            tied: TiedTensors::default(),
+        }
     }
 
     /// Reads the page digests that the planned tensors are verified with.

@@ -289,6 +289,10 @@ impl Reader {
                 return Err(malformed(what).in_tensor(name).in_file(file));
             }
         }
+        for tensor in &self.tensors {
+            let file = self.files.get(tensor.shard).map_or(self.name.as_str(), |file| &file.bytes.name);
+            manifest.check_stated(&tensor.name).map_err(|e| e.in_file(file))?;
+        }
         for (part, file) in self.files.iter().enumerate() {
             check_catalog(&file.index, Some(manifest), part).map_err(|e| e.in_file(&file.bytes.name))?;
         }

@@ -33,8 +33,20 @@ pub(crate) trait Target {
 pub(crate) trait TensorFile {
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()>;
 
+    /// Adds a tensor that shares the bytes of the tensor that was written last; see [`shares_bytes`]. Returns false if
+    /// the format cannot express that, so that the bytes must be written again.
+    fn write_tied(&mut self, tensor: &Tensor) -> Result<bool> {
+        let _ = tensor;
+        Ok(false)
+    }
+
     /// Writes the remaining parts: heads, checksums, footers.
     fn finish(self: Box<Self>) -> Result<FinishedFile>;
+}
+
+/// Whether a tensor is written with the same bytes as the tensor before it. Both are in the dtypes of the new file.
+pub(crate) fn shares_bytes(previous: &Tensor, tensor: &Tensor) -> bool {
+    tensor.dtype == previous.dtype && tensor.shares_bytes_with(previous)
 }
 
 /// A source of the bytes of a tensor, in the dtype of the new file.

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor, saturating_sum};
 use crate::output::file::{self, FinishedFile, PartialFile};
 use crate::output::losses::Losses;
-use crate::output::target::{Place, Shard, Target};
+use crate::output::target::{Place, Shard, Target, shares_bytes};
 use crate::output::{destination, shards};
 use crate::progress::Progress;
 use input::InputTensor;
@@ -128,6 +128,9 @@ fn target_tensors(
     companion: Option<&dyn Companion>,
 ) -> Result<Vec<Tensor>> {
     let mut wanted = Vec::with_capacity(input.tensors().len());
+    if dtype.is_some() {
+        check_views(input.tensors())?;
+    }
     for tensor in input.tensors() {
         let dtype = dtype.filter(|_| !companion.is_some_and(|companion| companion.keeps_dtype(tensor)));
         let tensor = match dtype.and_then(|dtype| cast::target_dtype(tensor, dtype)) {
@@ -140,6 +143,23 @@ fn target_tensors(
         }
     }
     Ok(wanted)
+}
+
+/// Checks that tensors with the same bytes have the same dtype, so that they also have the same bytes after a cast.
+fn check_views(tensors: &[Tensor]) -> Result<()> {
+    // Tensors with the same bytes are next to each other in file order.
+    for pair in tensors.windows(2) {
+        if let [one, other] = pair
+            && one.shares_bytes_with(other)
+            && one.dtype != other.dtype
+        {
+            let what =
+                format!("it has the same bytes as \"{}\", but as {} instead of {}", one.name, other.dtype, one.dtype);
+            let error = Error::new(ErrorKind::Unsupported, what).in_tensor(&other.name);
+            return Err(error.advise("Convert the model without `--dtype`."));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the tensor with another dtype. The digests of the source do not apply to the new bytes.
@@ -233,7 +253,13 @@ impl<'a> Plan<'a> {
         for (number, (path, tensors)) in self.shard_paths.iter().zip(&self.shards).enumerate() {
             let place = Place { number, count: self.shards.len() };
             let mut file = self.target.begin(PartialFile::create(path)?, tensors, place)?;
+            let mut previous: Option<&Tensor> = None;
             for tensor in *tensors {
+                let is_tied = previous.replace(tensor).is_some_and(|previous| shares_bytes(previous, tensor));
+                if is_tied && file.write_tied(tensor).map_err(|e| e.in_tensor(&tensor.name))? {
+                    progress.advanced(sources.get(&*tensor.name).and_then(|tensor| tensor.byte_length()).unwrap_or(0));
+                    continue;
+                }
                 let missing = || Error::new(ErrorKind::Internal, "the tensor to write is not in the model");
                 let source = sources.get(&*tensor.name).ok_or_else(missing)?;
                 let mut source = InputTensor::new(input, source, progress);

@@ -119,10 +119,13 @@ fn offsets_past_the_end() {
 fn sections_that_overlap_or_exceed_the_file() {
     let mut file = varied().build();
     file[20..24].copy_from_slice(&8u32.to_le_bytes()); // the index
-    rejected(one(file), Format, "the sections overlap");
+    rejected(one(file), Format, "the metadata (bytes 32 to 93) overlaps the index (bytes 8 to ");
     let mut file = varied().build();
     file[28..32].copy_from_slice(&u32::MAX.to_le_bytes()); // the data
-    rejected(one(file), Limit, "the tensors begin at byte 4294967295");
+    rejected(one(file), Truncated, "its bytes reach to");
+    let mut file = varied().build();
+    file[24..28].copy_from_slice(&u32::MAX.to_le_bytes()); // the index
+    rejected(one(file), Limit, "metadata and index have 4294967356 bytes");
     let mut file = varied().build();
     file[24..28].copy_from_slice(&3u32.to_le_bytes()); // the index is shorter than its header
     rejected(one(file), Format, "the tensor index ends at byte");
@@ -278,7 +281,7 @@ fn invalid_manifests() {
     rejected(changed("/shards/0/crc32", json!("zzz")), Format, "not 8 hexadecimal digits");
     rejected(changed("/tensor_shard_map", json!({ "tensor": 1 })), Format, "the manifest maps it to shard 1 of 1");
     rejected(changed("/tensor_shard_map", json!({ "other": 0 })), Format, "the manifest says that it is in this file");
-    let twice = apr_manifest(&[("s.apr", &shard), ("t.apr", &shard)], json!({}));
+    let twice = apr_manifest(&[("s.apr", &shard), ("t.apr", &shard)], Value::Null);
     rejected(
         vec![("m.apr", twice), ("s.apr", shard.clone()), ("t.apr", shard)],
         Format,
@@ -290,7 +293,7 @@ fn invalid_manifests() {
 #[test]
 fn a_shard_of_another_model_is_detected_by_its_length_or_crc() {
     let (shard, other) = (varied().build(), seal(b"APR2".to_vec()));
-    let manifest = apr_manifest(&[("s.apr", &shard)], json!({}));
+    let manifest = apr_manifest(&[("s.apr", &shard)], Value::Null);
     rejected(vec![("m.apr", manifest), ("s.apr", other)], Truncated, "s.apr");
 
     // A shard of the same length with a valid footer. A CRC of the whole file could not detect it: the CRC over data

@@ -123,6 +123,14 @@ pub(crate) fn apr_manifest(shards: &[(&str, &[u8])], tensor_shard_map: Value) ->
     manifest.to_string().into_bytes()
 }
 
+/// The map of the tensors of APR shards to the numbers of their shards.
+pub(crate) fn shard_map(shards: &[&Apr]) -> Value {
+    let numbered = shards.iter().enumerate();
+    let names =
+        numbered.flat_map(|(number, shard)| shard.entries.iter().map(move |entry| (entry.name.clone(), number)));
+    names.map(|(name, number)| (name, json!(number))).collect::<serde_json::Map<_, _>>().into()
+}
+
 /// A SafeTensors file.
 pub(crate) fn safetensors(metadata: Option<Value>, tensors: &[(&str, &str, &[u64], Vec<u8>)]) -> Vec<u8> {
     let (mut header, mut data) = (serde_json::Map::new(), Vec::<u8>::new());

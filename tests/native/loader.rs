@@ -1,6 +1,6 @@
 //! The loader gives the same results as the reader, with sources of different behaviour.
 
-use super::bytes::{Apr, Entry, apr_manifest, noise, ramp, safetensors, varied};
+use super::bytes::{Apr, Entry, apr_manifest, noise, ramp, safetensors, shard_map, varied};
 use super::{Content, Folder, content};
 use futures::executor::block_on;
 use futures::stream::TryStreamExt;
@@ -202,8 +202,10 @@ static MODELS: LazyLock<Vec<Files>> = LazyLock::new(models);
 
 fn models() -> Vec<Files> {
     let name = |name: &str, bytes: Vec<u8>| (name.to_owned(), bytes);
-    let shards = [varied().build(), Apr::new(vec![Entry::lz4("last", 7, &[90_000], &ramp(90_000))]).build()];
-    let manifest = apr_manifest(&[("0.apr", &shards[0]), ("1.apr", &shards[1])], json!({ "last": 1, "scalar": 0 }));
+    let shards = [varied(), Apr::new(vec![Entry::lz4("last", 7, &[90_000], &ramp(90_000))])];
+    let map = shard_map(&[&shards[0], &shards[1]]);
+    let shards = shards.map(|shard| shard.build());
+    let manifest = apr_manifest(&[("0.apr", &shards[0]), ("1.apr", &shards[1])], map);
     let [first, second] = shards;
     let tensors = [
         ("b", "F32", &[50, 400][..], noise(1, 80_000)),

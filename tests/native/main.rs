@@ -11,5 +11,6 @@ mod overlapping;
 mod reading;
 mod round_trips;
 mod sharded;
+mod tied;
 
 use folder::{Content, Folder, content, content_of};

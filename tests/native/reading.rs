@@ -1,6 +1,6 @@
 //! The reader over a memory map, over bytes in memory, and as a `StreamingLoader`.
 
-use super::bytes::{Apr, Entry, apr_manifest, noise, ramp, safetensors, varied};
+use super::bytes::{Apr, Entry, apr_manifest, noise, ramp, safetensors, shard_map, varied};
 use super::{Folder, content};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -133,10 +133,12 @@ fn safetensors_open_with_and_without_an_index() {
 #[test]
 fn verify_reports_what_was_checked() {
     let folder = Folder::new();
-    let shards = [varied().build(), Apr::new(vec![Entry::raw("last", 7, &[70_000], noise(5, 70_000))]).build()];
+    let shards = [varied(), Apr::new(vec![Entry::raw("last", 7, &[70_000], noise(5, 70_000))])];
+    let map = shard_map(&[&shards[0], &shards[1]]);
+    let shards = shards.map(|shard| shard.build());
     folder.write("0.apr", &shards[0]);
     folder.write("1.apr", &shards[1]);
-    let manifest = apr_manifest(&[("0.apr", &shards[0]), ("1.apr", &shards[1])], json!({ "last": 1, "scalar": 0 }));
+    let manifest = apr_manifest(&[("0.apr", &shards[0]), ("1.apr", &shards[1])], map);
     folder.write("m.apr", &manifest);
     let tensors = varied().entries.len() + 1;
     let verified = folder.open("m.apr").verify(&()).unwrap();

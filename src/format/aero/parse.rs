@@ -8,7 +8,7 @@ use crate::format::values::budget::Budget;
 use crate::format::values::input::Input;
 use crate::format::values::json;
 use crate::format::values::msgpack::MessagePack;
-use crate::index::{Digest, Index, Metadata, Parsed, check_tensors};
+use crate::index::{Digest, Index, Metadata, Parsed, check_tied_tensors};
 use crate::window::{Stop, Window};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -36,7 +36,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         })
     })?;
     let version = format!("{}.{}", VERSION.0, VERSION.1);
-    check_tensors(&mut tensors, window.file_length())?;
+    check_tied_tensors(&mut tensors, window.file_length())?;
     let format = NAME;
     Ok(Parsed::File(Index { format, version, metadata, long_arrays: Vec::new(), tensors, warnings, other_shards }))
 }

@@ -49,7 +49,15 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let metadata = document.iter().filter(|(key, _)| !own_keys.contains(&key.as_str()));
     let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect::<Metadata>();
     let version = parse_version(document)?;
-    Ok(Manifest { format: NAME, version, metadata, parts, tensor_parts: HashMap::new(), catalog })
+    Ok(Manifest {
+        format: NAME,
+        version,
+        metadata,
+        parts,
+        tensor_parts: HashMap::new(),
+        states_all_tensors: false,
+        catalog,
+    })
 }
 
 /// Writers always write version 0.1; version 0.2 only adds keys.

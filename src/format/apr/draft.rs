@@ -5,7 +5,8 @@
 //! of the file, those of tensors to `data_offset`. A tensor is compressed if its `raw_size` is not 0. Its `size`
 //! includes the headers of the blocks.
 
-use super::head::{NAME, check_head_length, crc32_before, unknown_dtype};
+use super::head::{NAME, crc32_before, unknown_dtype};
+use super::sections::Sections;
 use crate::codec::lz4;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -13,10 +14,9 @@ use crate::fields::Fields;
 use crate::format::checksum::StretchChecksum;
 use crate::format::values::budget::Budget;
 use crate::format::values::json;
-use crate::index::{Component, Encoding, Index, Parsed, Tensor, check_tensors};
+use crate::index::{Component, Encoding, Index, Parsed, Tensor, check_tied_tensors};
 use crate::window::{Stop, Window};
 use std::collections::HashMap;
-use std::ops::Range;
 
 /// The first four bytes.
 pub const MAGIC: [u8; 4] = *b"APR2";
@@ -75,14 +75,16 @@ pub fn dtype_code(dtype: &Dtype) -> Option<u8> {
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header = parse_header(window)?;
-    window.get(header.metadata.start..header.index.end)?; // both in one request
-    let mut budget = Budget::of(window, header.index.end - header.metadata.start);
-    let metadata_bytes = window.get(header.metadata.clone())?;
-    let metadata = json::parse_object(metadata_bytes, header.metadata.start, "the metadata", &mut budget)?;
-    let index_bytes = window.get(header.index.clone())?;
+    let sections = &header.sections;
+    sections.want(window)?;
+    let mut budget = Budget::of(window, sections.byte_length());
+    let metadata_bytes = window.get(sections.metadata.clone())?;
+    let metadata = json::parse_object(metadata_bytes, sections.metadata.start, "the metadata", &mut budget)?;
+    let index_bytes = window.get(sections.index.clone())?;
     let mut tensors = parse_index(index_bytes, &header, &mut budget)?;
     let data_end = window.file_length().map(|length| length.saturating_sub(FOOTER_BYTES));
-    check_tensors(&mut tensors, data_end)?;
+    check_tied_tensors(&mut tensors, data_end)?;
+    sections.check_tensors(&tensors)?;
     let mut warnings = Vec::new();
     if header.flags & flags::SIGNED != 0 {
         warnings.push("the file has a signature of unspecified format, which was not verified".to_owned());
@@ -128,8 +130,7 @@ pub(super) fn check_tail(window: &Window) -> Result<(), Stop> {
 struct Header {
     version: String,
     flags: u32,
-    metadata: Range<u64>,
-    index: Range<u64>,
+    sections: Sections,
     data_offset: u64,
 }
 
@@ -150,29 +151,13 @@ fn parse_header(window: &Window) -> Result<Header, Stop> {
     let (metadata_offset, metadata_size) = (section()?, section()?);
     let (index_offset, index_size) = (section()?, section()?);
     let data_offset = section()?;
-    let header = Header {
-        version: format!("{major}.{minor}"),
-        flags,
-        metadata: metadata_offset..metadata_offset + metadata_size,
-        index: index_offset..index_offset + index_size,
-        data_offset,
-    };
-    let in_order = HEADER_BYTES <= header.metadata.start
-        && header.metadata.end <= header.index.start
-        && header.index.end <= data_offset;
-    if !in_order {
-        let what = format!(
-            "the sections overlap: metadata {:?}, index {:?}, data from {data_offset}",
-            header.metadata, header.index
-        );
-        return Err(malformed(what).at(0..HEADER_BYTES).into());
-    }
-    check_head_length(data_offset)?;
-    Ok(header)
+    let (metadata, index) = (metadata_offset..metadata_offset + metadata_size, index_offset..index_offset + index_size);
+    let sections = Sections::new(HEADER_BYTES, metadata, index)?;
+    Ok(Header { version: format!("{major}.{minor}"), flags, sections, data_offset })
 }
 
 fn parse_index(bytes: &[u8], header: &Header, budget: &mut Budget) -> Result<Vec<Tensor>> {
-    let mut fields = Fields::new(bytes, header.index.start, "the tensor index");
+    let mut fields = Fields::new(bytes, header.sections.index.start, "the tensor index");
     let tensor_count = fields.u32()?;
     fields.u32()?;
     let mut tensors = Vec::new(); // no capacity from the untrusted count

@@ -22,12 +22,11 @@ pub(super) fn unknown_dtype(code: u8) -> Dtype {
     Dtype::Other(format!("APR_{code}").into())
 }
 
-/// Rejects a head that exceeds the limit, before it is fetched.
+/// Rejects metadata and index that exceed the limit together, before they are fetched.
 pub(super) fn check_head_length(byte_length: u64) -> Result<()> {
     if byte_length <= MAX_HEAD_BYTES {
         return Ok(());
     }
-    let what =
-        format!("the tensors begin at byte {byte_length}; weightstream reads at most {MAX_HEAD_BYTES} before them");
+    let what = format!("metadata and index have {byte_length} bytes; weightstream reads at most {MAX_HEAD_BYTES}");
     Err(Error::new(ErrorKind::Limit, what))
 }

@@ -4,7 +4,7 @@
 use super::head::NAME;
 use crate::error::{Result, malformed};
 use crate::format::values::json::shown;
-use crate::index::{Digest, Manifest, Part, check_part_count, part_path};
+use crate::index::{Digest, Manifest, Part, check_part_count, part_path, saturating_sum};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -34,8 +34,10 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     check_part_count(shards.len() as u64)?;
     check_order(shards)?;
     let parts = shards.iter().map(parse_shard).collect::<Result<Vec<_>>>()?;
+    check_total_size(document.get("total_size"), &parts)?;
     let mut tensor_parts = HashMap::new();
-    for (name, shard) in key("tensor_shard_map", "weight_map").and_then(Value::as_object).into_iter().flatten() {
+    let map = key("tensor_shard_map", "weight_map").and_then(Value::as_object);
+    for (name, shard) in map.into_iter().flatten() {
         let part = shard.as_u64().and_then(|s| usize::try_from(s).ok()).filter(|part| *part < parts.len());
         let part = part.ok_or_else(|| {
             malformed(format!("the manifest maps it to shard {} of {}", shown(shard), parts.len())).in_tensor(name)
@@ -44,7 +46,22 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     }
     let metadata = document.iter().filter(|(key, _)| !OWN_KEYS.contains(&key.as_str()));
     let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect();
-    Ok(Manifest { format: NAME, version, metadata, parts, tensor_parts, catalog: None })
+    let states_all_tensors = map.is_some();
+    Ok(Manifest { format: NAME, version, metadata, parts, tensor_parts, states_all_tensors, catalog: None })
+}
+
+/// Checks that the total size is the sum of the sizes of all shards, as `apr-format` writes it.
+fn check_total_size(stated: Option<&Value>, parts: &[Part]) -> Result<()> {
+    let Some(stated) = stated.filter(|stated| !stated.is_null()) else { return Ok(()) };
+    let sizes: Option<Vec<u64>> = parts.iter().map(|part| part.byte_length).collect();
+    let sum = sizes.map(|sizes| saturating_sum(sizes.into_iter()));
+    match (stated.as_u64(), sum) {
+        (Some(stated), Some(sum)) if stated != sum => {
+            Err(malformed(format!("the manifest states {stated} bytes in total, but {sum} bytes for its shards")))
+        }
+        (Some(_), _) => Ok(()),
+        (None, _) => Err(malformed(format!("the manifest's `total_size` is {}", shown(stated)))),
+    }
 }
 
 /// Checks that the shards are listed in the order of their numbers, to which tensors are mapped.

@@ -18,6 +18,7 @@ pub mod draft;
 mod head;
 mod layout;
 mod manifest;
+mod sections;
 mod shipped;
 mod wrapper;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]

@@ -8,7 +8,8 @@
 //! - Offsets need not ascend: a streaming writer keeps the order in which it received the tensors, and sorts the index
 //!   by name.
 
-use super::head::{NAME, check_head_length, crc32_before, unknown_dtype};
+use super::head::{NAME, crc32_before, unknown_dtype};
+use super::sections::Sections;
 use crate::codec::digest::{self, Hasher};
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
@@ -16,10 +17,9 @@ use crate::fields::Fields;
 use crate::format::checksum::StretchChecksum;
 use crate::format::values::budget::Budget;
 use crate::format::values::json;
-use crate::index::{Component, Digest, Index, Parsed, Tensor, check_tensors};
+use crate::index::{Component, Digest, Index, Parsed, Tensor, check_tied_tensors};
 use crate::window::{Stop, Window};
 use std::collections::HashMap;
-use std::ops::Range;
 
 /// The number of header bytes that distinguish this layout from the others.
 pub(super) const MIN_SNIFF_BYTES: u64 = 20;
@@ -47,12 +47,14 @@ pub(super) fn recognises(head: &[u8]) -> bool {
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header = parse_header(window)?;
-    window.get(header.metadata.start..header.index.end)?; // both in one request
-    let mut budget = Budget::of(window, header.index.end - header.metadata.start);
-    let metadata = window.get(header.metadata.clone())?;
-    let metadata = json::parse_object(metadata, header.metadata.start, "the metadata", &mut budget)?;
-    let mut tensors = parse_index(window.get(header.index.clone())?, &header, &mut budget)?;
-    check_tensors(&mut tensors, window.file_length())?;
+    let sections = &header.sections;
+    sections.want(window)?;
+    let mut budget = Budget::of(window, sections.byte_length());
+    let metadata = window.get(sections.metadata.clone())?;
+    let metadata = json::parse_object(metadata, sections.metadata.start, "the metadata", &mut budget)?;
+    let mut tensors = parse_index(window.get(sections.index.clone())?, &header, &mut budget)?;
+    check_tied_tensors(&mut tensors, window.file_length())?;
+    sections.check_tensors(&tensors)?;
     let mut warnings = Vec::new();
     if let Some(length) = window.file_length()
         && footer(&header, &tensors, length)?.is_none()
@@ -77,8 +79,8 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
 pub(super) fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
     let Some(length) = window.file_length() else { return Ok(Vec::new()) };
     let header = parse_header(window)?;
-    let mut budget = Budget::of(window, header.index.end - header.metadata.start);
-    let tensors = parse_index(window.get(header.index.clone())?, &header, &mut budget)?;
+    let mut budget = Budget::of(window, header.sections.byte_length());
+    let tensors = parse_index(window.get(header.sections.index.clone())?, &header, &mut budget)?;
     let footer = footer(&header, &tensors, length)?.map(crc32_before);
     Ok(footer.into_iter().collect())
 }
@@ -87,9 +89,9 @@ struct Header {
     version: String,
     flags: u16,
     tensor_count: u32,
-    metadata: Range<u64>,
-    /// Includes the padding.
-    index: Range<u64>,
+    /// The index includes its padding.
+    sections: Sections,
+    data_offset: u64,
 }
 
 fn parse_header(window: &Window) -> Result<Header, Stop> {
@@ -108,18 +110,16 @@ fn parse_header(window: &Window) -> Result<Header, Stop> {
         return Err(Error::new(ErrorKind::Unsupported, what).at(4..6).into());
     }
     check_flags(flags)?;
-    let metadata_end = metadata_offset.saturating_add(metadata_size);
-    let in_order = HEADER_BYTES <= metadata_offset && metadata_end <= index_offset && index_offset <= data_offset;
-    if !in_order {
-        let what = format!(
-            "the sections overlap: metadata {metadata_offset}..{metadata_end}, index from {index_offset}, \
-             data from {data_offset}"
-        );
-        return Err(malformed(what).at(0..HEADER_BYTES).into());
-    }
-    check_head_length(data_offset)?;
-    let (metadata, index) = (metadata_offset..metadata_end, index_offset..data_offset);
-    Ok(Header { version: format!("{major}.{minor}"), flags, tensor_count, metadata, index })
+    let metadata_end = metadata_offset.checked_add(metadata_size);
+    let metadata_end = metadata_end.ok_or_else(|| malformed("the end of the metadata overflows u64").at(12..24))?;
+    // The header does not state the length of the index. It ends where the next section begins.
+    let starts = [metadata_offset, data_offset].into_iter().filter(|start| *start >= index_offset);
+    let index_end = match starts.min() {
+        Some(start) => start,
+        None => window.whole_length()?.saturating_sub(FOOTER_BYTES).max(index_offset),
+    };
+    let sections = Sections::new(HEADER_BYTES, metadata_offset..metadata_end, index_offset..index_end)?;
+    Ok(Header { version: format!("{major}.{minor}"), flags, tensor_count, sections, data_offset })
 }
 
 /// Verifies the header's CRC32, which covers its 64 bytes except the four that hold the CRC32.
@@ -149,14 +149,14 @@ fn check_flags(flags: u16) -> Result<()> {
 }
 
 fn parse_index(bytes: &[u8], header: &Header, budget: &mut Budget) -> Result<Vec<Tensor>> {
-    let mut fields = Fields::new(bytes, header.index.start, "the tensor index");
+    let mut fields = Fields::new(bytes, header.sections.index.start, "the tensor index");
     let mut tensors = Vec::new(); // no capacity from the untrusted count
     for _ in 0..header.tensor_count {
         let start = fields.position();
         let name_length = fields.u16()?;
         let name = fields.utf8(usize::from(name_length))?;
         budget.tensor(name, usize::from(MAX_DIMS))?;
-        let tensor = parse_entry(&mut fields, name, header.index.end);
+        let tensor = parse_entry(&mut fields, name, header.data_offset);
         tensors.push(tensor.map_err(|e| e.at(fields.since(start)).in_tensor(name))?);
     }
     Ok(tensors)
@@ -228,7 +228,7 @@ fn footer(header: &Header, tensors: &[Tensor], file_length: u64) -> Result<Optio
         let padding = (c.range.end - c.range.start).wrapping_neg() % ALIGNMENT_BYTES;
         c.range.end.saturating_add(padding)
     });
-    let tensors_end = ends.max().unwrap_or(0).max(header.index.end);
+    let tensors_end = ends.max().unwrap_or(0).max(header.sections.metadata.end).max(header.sections.index.end);
     match file_length.checked_sub(tensors_end) {
         Some(0) => Ok(None),
         Some(FOOTER_BYTES..) => Ok(Some(file_length - FOOTER_BYTES)),

@@ -92,7 +92,15 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
         tensor_parts.insert(name.clone(), part);
     }
     let metadata = document.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    Ok(Manifest { format: NAME, version: "1".into(), metadata, parts, tensor_parts, catalog: None })
+    Ok(Manifest {
+        format: NAME,
+        version: "1".into(),
+        metadata,
+        parts,
+        tensor_parts,
+        states_all_tensors: false,
+        catalog: None,
+    })
 }
 
 /// The JSON header: `__metadata__`, and the tensors in the order of the file, with ranges relative to the end of the

@@ -5,7 +5,7 @@ use super::contents::{Contents, MAGIC_BYTES, MAX_MANIFEST_BYTES, too_large};
 use super::{list, manifest};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format::values::cbor::Cbor;
-use crate::index::check_tensors;
+use crate::index::check_tied_tensors;
 use crate::window::{Stop, Window};
 use std::ops::Range;
 
@@ -37,7 +37,7 @@ fn read_index(mut cbor: Cbor, start: u64, is_list: bool) -> Result<Contents> {
     let mut contents =
         if is_list { list::read(&mut cbor, &mut findings) } else { manifest::read(&mut cbor, &mut findings) }?;
     cbor.finish()?;
-    check_tensors(&mut contents.tensors, Some(start))?;
+    check_tied_tensors(&mut contents.tensors, Some(start))?;
     contents.warnings.extend(findings.warnings());
     Ok(contents)
 }

@@ -12,6 +12,7 @@ use crate::loader::schedule::large::LargeComponent;
 use crate::loader::schedule::memory_budget::{MemoryBudget, Permit};
 use crate::loader::schedule::rows::{Rows, stored_range};
 use crate::loader::schedule::target::{Target, unplanned};
+use crate::loader::schedule::tied::{self, TiedTensors};
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::priority::Prefetching;
 use crate::loader::transfer::range_reader::MAX_DIRECT_BYTES;
@@ -52,6 +53,8 @@ pub(crate) struct Call {
     pub(crate) pinned: Rc<HashMap<String, Digest>>,
     /// The state of prefetching, if the call loads tensors ahead of time.
     pub(crate) prefetching: Option<Rc<Prefetching>>,
+    /// Which tensors are copies of others.
+    pub(crate) tied: TiedTensors,
 }
 
 /// The state that the runs of one call share.
@@ -123,6 +126,9 @@ impl<S: Source> Batch<S> {
     ) -> Vec<WantedRange<Target>> {
         let mut wanted = Vec::new();
         for (planned, assembly) in self.planned_tensors.borrow().iter().enumerate() {
+            if self.call.tied.is_follower(planned) {
+                continue;
+            }
             let PlannedTensor { tensor, rows, .. } = &assembly.planned;
             for (component, part) in tensor.components.iter().enumerate() {
                 let range = stored_range(part, rows.as_deref());
@@ -263,6 +269,8 @@ impl<S: Source> Batch<S> {
                 let packed = tensor.components.iter().filter(|part| !part.encoding.keeps_positions());
                 let waiting = packed.fold(0, |sum: u64, part| sum.saturating_add(part.range.end - part.range.start));
                 let bytes = if self.pool.is_some() { bytes.saturating_add(waiting) } else { bytes };
+                let copies = self.call.tied.followers(planned).len() as u64;
+                let bytes = bytes.saturating_mul(copies.saturating_add(1));
                 (Rc::clone(tensor), bytes)
             }
         };
@@ -318,6 +326,17 @@ impl<S: Source> Batch<S> {
         }
         let shape = assembly.planned.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
         Ok(Some(Loaded { tensor, shape, components, verified }))
+    }
+
+    /// Returns copies of a complete tensor for the tensors that are tied to it.
+    pub(crate) fn copies(&self, planned: usize, loaded: &Loaded<BufferOf<S>>) -> Result<Vec<Loaded<BufferOf<S>>>> {
+        let followers = self.call.tied.followers(planned).iter();
+        let copies = followers.map(|number| {
+            let copy = tied::copy(loaded, self.tensor(*number)?)?;
+            copy.components.iter().for_each(|part| self.stats.count_decoded(part.buffer.byte_length()));
+            Ok(copy)
+        });
+        copies.collect()
     }
 
     pub(crate) fn arrived(&self, arrived: Arrived<'_>, now_ms: u64) {

@@ -26,6 +26,8 @@ pub(crate) struct Connections<S: Source> {
     readers: FuturesUnordered<LocalBoxFuture<'static, Step<S>>>,
     /// Components whose stored bytes have all arrived, in order of arrival.
     arrivals: FuturesOrdered<Arrival<BufferOf<S>>>,
+    /// Copies of the last tensor.
+    copies: VecDeque<Loaded<BufferOf<S>>>,
     /// Minimum length of a run that is split off: shorter runs are not worth a request.
     min_bytes: u64,
 }
@@ -46,18 +48,22 @@ impl<S: Source> Connections<S> {
         runs: impl Iterator<Item = (Rc<ModelFile<S>>, Run<Target>)>,
         min_bytes: u64,
     ) -> Self {
-        let (shares, readers, arrivals) = Default::default();
-        Connections { batch, waiting: runs.collect(), shares, readers, arrivals, min_bytes }
+        let (shares, readers, arrivals, copies) = Default::default();
+        Connections { batch, waiting: runs.collect(), shares, readers, arrivals, copies, min_bytes }
     }
 
     /// The next complete tensor; `None` after the last.
     pub(crate) async fn next(&mut self) -> Result<Option<Loaded<BufferOf<S>>>> {
+        if let Some(copy) = self.copies.pop_front() {
+            return Ok(Some(copy));
+        }
         loop {
             while self.readers.len() < self.batch.concurrency.borrow().allowed() && self.add() {}
             match poll_fn(|context| self.poll_event(context)).await {
                 Event::Arrived(arrived) => {
                     let (planned, component, received) = arrived?;
                     if let Some(loaded) = self.batch.deliver(planned, component, received)? {
+                        self.copies = self.batch.copies(planned, &loaded)?.into();
                         return Ok(Some(loaded));
                     }
                 }

@@ -14,3 +14,4 @@ pub(crate) mod rows;
 mod run;
 mod share;
 pub(crate) mod target;
+pub(crate) mod tied;

@@ -68,6 +68,12 @@ impl TensorFile for AeroFile<'_> {
         Ok(())
     }
 
+    fn write_tied(&mut self, _: &Tensor) -> Result<bool> {
+        // The planned place is that of the last tensor.
+        self.digests.tensors.extend(self.digests.tensors.last().copied());
+        Ok(true)
+    }
+
     fn finish(mut self: Box<Self>) -> Result<FinishedFile> {
         if !self.digests.tensors.is_empty() {
             self.digests.shards.push(std::mem::take(&mut self.hasher).finish());

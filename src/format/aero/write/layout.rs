@@ -3,6 +3,7 @@
 use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
+use crate::output::target::shares_bytes;
 
 /// A shard ends before the tensor that would make it longer than this. The format's tools do the same.
 pub(super) const MAX_SHARD_BYTES: u64 = 2 << 30;
@@ -37,14 +38,25 @@ pub(super) struct Shard {
 
 impl Layout {
     pub(super) fn new(tensors: &[Tensor], alignment: u64) -> Result<Self> {
-        let lengths = tensors.iter().map(|tensor| stored_length(tensor).map_err(|e| e.in_tensor(&tensor.name)));
+        let mut previous: Option<&Tensor> = None;
+        let lengths = tensors.iter().map(|tensor| {
+            let is_tied = previous.replace(tensor).is_some_and(|previous| shares_bytes(previous, tensor));
+            let length =
+                if is_tied { None } else { Some(stored_length(tensor).map_err(|e| e.in_tensor(&tensor.name))?) };
+            Ok(length)
+        });
         Layout::of_lengths(lengths, alignment, MAX_SHARD_BYTES)
     }
 
-    fn of_lengths(lengths: impl Iterator<Item = Result<u64>>, alignment: u64, max_shard: u64) -> Result<Self> {
+    /// Computes the layout of tensors of these lengths. A tensor without length is in the place of the one before it.
+    fn of_lengths(lengths: impl Iterator<Item = Result<Option<u64>>>, alignment: u64, max_shard: u64) -> Result<Self> {
         let mut layout = Layout::default();
         for length in lengths {
-            let length = length?;
+            let Some(length) = length? else {
+                layout.places.extend(layout.places.last().copied());
+                layout.shards.last_mut().into_iter().for_each(|shard| shard.tensors += 1);
+                continue;
+            };
             let number = layout.shards.len();
             match layout.shards.last_mut().and_then(|shard| Some((next_offset(shard, length, alignment)?, shard))) {
                 Some((offset, shard)) if offset + length <= max_shard => {
@@ -87,7 +99,7 @@ mod tests {
     fn a_shard_ends_before_the_tensor_that_would_exceed_the_limit() {
         let layout = |lengths: &[u64], alignment| {
             let layout =
-                Layout::of_lengths(lengths.iter().map(|length| Ok(*length)), alignment, 100).unwrap_or_default();
+                Layout::of_lengths(lengths.iter().map(|length| Ok(Some(*length))), alignment, 100).unwrap_or_default();
             let places: Vec<_> = layout.places.iter().map(|place| (place.shard, place.offset)).collect();
             (places, layout.shards.iter().map(|shard| (shard.length, shard.tensors)).collect::<Vec<_>>())
         };

@@ -1,6 +1,7 @@
 //! Tests of the specification's layout.
 
-use super::files::{Entry, draft, load, open, packed, parse, refused, shipped, verify};
+use super::files::Section::{Data, Index, Metadata};
+use super::files::{Entry, draft, load, open, packed, parse, refused, sections_in_order, shipped, verify};
 use crate::error::ErrorKind;
 
 const COMPRESSED: u32 = 1;
@@ -73,5 +74,68 @@ fn rejects_duplicate_names_and_overlapping_tensors() {
     let mut file = draft(0, &[entry.clone(), Entry { name: "u", ..entry }]);
     let second_offset = file.windows(8).position(|bytes| bytes == 64u64.to_le_bytes()).unwrap();
     file[second_offset] = 3;
+    assert!(refused(&file).what.contains("overlap those of \"t\""));
+}
+
+#[test]
+fn reads_sections_in_any_order() {
+    let entries = [Entry::new("t", 7, &[300], vec![1; 300]), Entry::new("u", 7, &[3], vec![2; 3])];
+    for order in [
+        [Metadata, Index, Data],
+        [Metadata, Data, Index],
+        [Index, Metadata, Data],
+        [Index, Data, Metadata],
+        [Data, Metadata, Index],
+        [Data, Index, Metadata],
+    ] {
+        let file = sections_in_order(None, order, &entries);
+        let loader = open(file.clone()).unwrap();
+        assert_eq!(load(&loader, "u", None).unwrap(), [2; 3], "{order:?}");
+        assert_eq!(verify(file), Ok(Some("crc32")), "{order:?}");
+    }
+    // The header of the tools does not state where the index ends.
+    for order in [[Index, Metadata, Data], [Index, Data, Metadata], [Metadata, Data, Index], [Data, Metadata, Index]] {
+        let file = sections_in_order(Some(b"APR\0"), order, &entries);
+        assert_eq!(load(&open(file.clone()).unwrap(), "u", None).unwrap(), [2; 3], "{order:?}");
+        assert_eq!(verify(file), Ok(Some("crc32")), "{order:?}");
+    }
+}
+
+#[test]
+fn rejects_sections_that_overlap_and_names_them() {
+    let file = sections_in_order(None, [Index, Metadata, Data], &[Entry::new("t", 7, &[3], vec![2; 3])]);
+    let with = |at: usize, value: u32| {
+        let mut file = file.clone();
+        file[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        refused(&file)
+    };
+    let field = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let (metadata, index, data) = (field(12), field(20), field(28));
+    for (error, names) in [
+        (with(12, index + 5), ["the metadata", "the index"]),
+        (with(20, 8), ["the index", "the header"]),
+        (with(12, 31), ["the metadata", "the header"]),
+        (with(28, metadata), ["its bytes", "the metadata"]),
+        (with(28, index), ["its bytes", "the index"]),
+    ] {
+        assert_eq!(error.kind, ErrorKind::Format);
+        assert!(names.iter().all(|name| error.what.contains(name)), "{names:?}: {error}");
+    }
+    assert!(parse(&file).is_ok() && data > metadata);
+}
+
+#[test]
+fn tensors_may_share_all_their_bytes_but_not_a_part() {
+    let entry = Entry::new("tied", 7, &[8], (0..8).collect());
+    let mut file = draft(0, &[Entry::new("t", 7, &[8], (0..8).collect()), entry]);
+    let second_offset = file.windows(8).position(|bytes| bytes == 64u64.to_le_bytes()).unwrap();
+    file[second_offset] = 0;
+    let checked = file.len() - 16;
+    let crc = crc32fast::hash(&file[..checked]);
+    file[checked..checked + 4].copy_from_slice(&crc.to_le_bytes());
+    let loader = open(file.clone()).unwrap();
+    assert_eq!(load(&loader, "t", None).unwrap(), load(&loader, "tied", None).unwrap());
+    assert_eq!(verify(file.clone()), Ok(Some("crc32")));
+    file[second_offset] = 4;
     assert!(refused(&file).what.contains("overlap those of \"t\""));
 }

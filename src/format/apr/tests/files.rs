@@ -56,11 +56,78 @@ pub(crate) fn draft(flags: u32, entries: &[Entry]) -> Vec<u8> {
     file.extend(index);
     file.resize(data_offset, 0);
     file.extend(data);
+    close(file)
+}
+
+/// Appends the footer of the specification.
+fn close(mut file: Vec<u8>) -> Vec<u8> {
     let file_length = file.len() as u64 + 16;
     file.extend(crc32fast::hash(&file).to_le_bytes());
     file.extend(b"2RPA");
     file.extend(file_length.to_le_bytes());
     file
+}
+
+/// The sections after the header, for [`sections_in_order`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Section {
+    Metadata,
+    Index,
+    Data,
+}
+
+/// The specification's layout, or with a magic that of the tools, with the sections in this order.
+pub(crate) fn sections_in_order(shipped: Option<&[u8; 4]>, order: [Section; 3], entries: &[Entry]) -> Vec<u8> {
+    let metadata = b"{\"model_type\":\"test\"}".to_vec();
+    let (mut index, data) = index_and_data(entries, |entry, index| {
+        if shipped.is_none() {
+            index.extend(entry.raw_size.to_le_bytes());
+            index.extend([0; 4]);
+        }
+    });
+    if shipped.is_none() {
+        index.splice(0..0, [(entries.len() as u32).to_le_bytes(), [0; 4]].concat());
+    }
+    let mut file = vec![0; 64];
+    let mut place = |wanted: Section| {
+        let before = order.iter().take_while(|section| **section != wanted).map(|section| match section {
+            Section::Metadata => metadata.len(),
+            Section::Index => index.len(),
+            Section::Data => data.len(),
+        });
+        64 + before.map(|length| length.next_multiple_of(64)).sum::<usize>()
+    };
+    let offsets = [Section::Metadata, Section::Index, Section::Data].map(&mut place);
+    for section in order {
+        file.extend(match section {
+            Section::Metadata => &metadata,
+            Section::Index => &index,
+            Section::Data => &data,
+        });
+        file.resize(file.len().next_multiple_of(64), 0);
+    }
+    let mut head = shipped.unwrap_or(b"APR2").to_vec();
+    match shipped {
+        Some(_) => {
+            head.extend([2, 0, 0, 0]);
+            head.extend((entries.len() as u32).to_le_bytes());
+            head.extend((offsets[0] as u64).to_le_bytes());
+            head.extend((metadata.len() as u32).to_le_bytes());
+            head.extend([offsets[1], offsets[2]].map(|offset| (offset as u64).to_le_bytes()).concat());
+        }
+        None => {
+            head.extend([2, 0, 0, 0, 0, 0, 0, 0]);
+            let fields = [offsets[0], metadata.len(), offsets[1], index.len(), offsets[2]];
+            head.extend(fields.map(|field| (field as u32).to_le_bytes()).concat());
+        }
+    }
+    file[..head.len()].copy_from_slice(&head);
+    if shipped.is_some() {
+        seal(&mut file);
+        file.extend(crc32fast::hash(&file).to_le_bytes());
+        return file;
+    }
+    close(file)
 }
 
 /// The layout that the tools write.

@@ -2,7 +2,7 @@
 
 use super::files::{Entry, draft, shipped};
 use crate::error::{ErrorKind, Result};
-use crate::loader::{Loader, Options};
+use crate::loader::{Loader, Options, TensorRequest};
 use crate::source::memory::MemorySource;
 use futures::executor::block_on;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ fn reads_the_keys_of_the_specification_and_of_apr_format() {
 
 #[test]
 fn rejects_inconsistent_manifests() {
-    let manifest = json!({"shards": [{"file": "1.apr"}, {"file": "2.apr"}], "tensor_shard_map": {"a": 0}});
+    let manifest = json!({"shards": [{"file": "1.apr"}, {"file": "2.apr"}], "tensor_shard_map": {"a": 0, "b": 1}});
     let with = |path: &str, value: Value| {
         let mut manifest = manifest.clone();
         match path.split_once(' ') {
@@ -55,10 +55,13 @@ fn rejects_inconsistent_manifests() {
     };
     let cases = [
         (with("shard_count", json!(3)), ErrorKind::Format),
-        (with("tensor_shard_map", json!({"a": 2})), ErrorKind::Format),
-        (with("tensor_shard_map", json!({"a": 1})), ErrorKind::Format),
-        (with("tensor_shard_map", json!({"a": -1})), ErrorKind::Format),
-        (with("tensor_shard_map", json!({"x": 0})), ErrorKind::Format),
+        (with("tensor_shard_map", json!({"a": 2, "b": 1})), ErrorKind::Format),
+        (with("tensor_shard_map", json!({"a": 1, "b": 1})), ErrorKind::Format),
+        (with("tensor_shard_map", json!({"a": -1, "b": 1})), ErrorKind::Format),
+        (with("tensor_shard_map", json!({"a": 0, "b": 1, "x": 0})), ErrorKind::Format),
+        (with("tensor_shard_map", json!({"a": 0})), ErrorKind::Format),
+        (with("tensor_shard_map", json!({})), ErrorKind::Format),
+        (with("total_size", json!("big")), ErrorKind::Format),
         (with("shards file", json!("../1.apr")), ErrorKind::Format),
         (with("shards file", json!("3.apr")), ErrorKind::NotFound),
         (with("shards file", json!(1)), ErrorKind::Format),
@@ -71,6 +74,31 @@ fn rejects_inconsistent_manifests() {
     for (manifest, kind) in cases {
         let verified = open(&manifest, &part("a"), &part("b")).and_then(|l| block_on(l.verify(Rc::new(()))));
         assert_eq!(verified.map_err(|error| error.kind), Err(kind), "{manifest}");
+    }
+}
+
+#[test]
+fn checks_the_total_size_if_it_is_stated() {
+    let (a, b) = (part("a"), part("b"));
+    for (difference, is_right) in [(0, true), (1, false), (-1, false)] {
+        let total = (a.len() + b.len()) as i64 + difference;
+        let shards = json!([{"file": "1.apr", "size": a.len()}, {"file": "2.apr", "size": b.len()}]);
+        let opened = open(&json!({"shards": shards, "total_size": total}), &a, &b);
+        assert_eq!(opened.is_ok(), is_right, "{difference}");
+        assert!(opened.err().is_none_or(|error| error.what.contains(&total.to_string())));
+    }
+}
+
+#[test]
+fn a_tensor_that_the_map_lacks_is_an_error_of_its_file() {
+    let manifest = json!({"shards": [{"file": "1.apr"}, {"file": "2.apr"}], "weight_map": {"a": 0}});
+    let loader = open(&manifest, &part("a"), &part("b")).unwrap();
+    for error in [
+        block_on(loader.load_index()).unwrap_err(),
+        block_on(loader.load_tensor("b", TensorRequest::default(), Rc::new(()))).unwrap_err(),
+    ] {
+        assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Format, Some("b")), "{error}");
+        assert!(error.to_string().contains("2.apr"), "{error}");
     }
 }
 

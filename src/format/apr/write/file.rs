@@ -24,10 +24,14 @@ pub(super) struct AprFile {
     /// Created for the first tensor that is compressed.
     compressor: Option<BlockCompressor>,
     flags: u32,
+    /// How the last tensor was stored.
+    last: Stored,
 }
 
 /// How a tensor was stored.
+#[derive(Debug, Clone, Copy, Default)]
 struct Stored {
+    offset: u64,
     size: u64,
     raw_size: u64,
     flags: u32,
@@ -61,6 +65,7 @@ impl AprFile {
             compression,
             compressor,
             flags,
+            last: Stored::default(),
         })
     }
 }
@@ -68,7 +73,6 @@ impl AprFile {
 impl TensorFile for AprFile {
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         self.file.align(self.alignment)?;
-        let offset = self.file.position() - self.data_offset;
         let stored = match self.compression {
             Compression::None | Compression::Zstd => self.write_raw(tensor, source)?,
             Compression::Lz4 => self.write_lz4(tensor, source)?,
@@ -89,7 +93,12 @@ impl TensorFile for AprFile {
         if tensor.dtype.block().is_some_and(|block| block.elements > 1) {
             self.flags |= flags::QUANTIZED;
         }
-        self.add_entry(tensor, offset, &stored)
+        self.add_entry(tensor, stored)
+    }
+
+    fn write_tied(&mut self, tensor: &Tensor) -> Result<bool> {
+        self.add_entry(tensor, self.last)?;
+        Ok(true)
     }
 
     /// Writes the last padding, the footer and the head.
@@ -109,7 +118,7 @@ impl AprFile {
     fn write_raw(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<Stored> {
         let start = self.file.position();
         source.read(tensor, &mut |bytes| self.file.write(bytes))?;
-        Ok(Stored { size: self.file.position() - start, raw_size: 0, flags: 0 })
+        Ok(Stored { offset: start - self.data_offset, size: self.file.position() - start, raw_size: 0, flags: 0 })
     }
 
     /// Writes a tensor as LZ4 blocks. A tensor without bytes has no blocks, and therefore counts as raw.
@@ -124,17 +133,18 @@ impl AprFile {
         })?;
         encoder.finish(&mut |block| file.write(block))?;
         let flags = if raw_size > 0 { TENSOR_COMPRESSED } else { 0 };
-        Ok(Stored { size: self.file.position() - start, raw_size, flags })
+        Ok(Stored { offset: start - self.data_offset, size: self.file.position() - start, raw_size, flags })
     }
 
-    fn add_entry(&mut self, tensor: &Tensor, offset: u64, stored: &Stored) -> Result<()> {
+    fn add_entry(&mut self, tensor: &Tensor, stored: Stored) -> Result<()> {
+        self.last = stored;
         let unsupported = || Error::new(ErrorKind::Internal, "APR cannot store this tensor");
         let name_length = u16::try_from(tensor.name.len()).map_err(|_| unsupported())?;
         let dims = u8::try_from(tensor.shape.len()).map_err(|_| unsupported())?;
         self.index.extend(name_length.to_le_bytes());
         self.index.extend(tensor.name.as_bytes());
         self.index.extend([dtype_code(&tensor.dtype).ok_or_else(unsupported)?, dims]);
-        for field in tensor.shape.iter().chain([&offset, &stored.size, &stored.raw_size]) {
+        for field in tensor.shape.iter().chain([&stored.offset, &stored.size, &stored.raw_size]) {
             self.index.extend(field.to_le_bytes());
         }
         self.index.extend(stored.flags.to_le_bytes());

@@ -18,9 +18,12 @@ pub(super) struct ZTensorFile<'a> {
     target: &'a ZTensor,
     /// The manifest entry of each tensor as CBOR, by name.
     objects: BTreeMap<String, Vec<u8>>,
+    /// The blobs of the last tensor, in the order of its components.
+    last: Vec<Blob>,
 }
 
 /// A blob that was written.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Blob {
     pub(super) offset: u64,
     /// The stored length.
@@ -33,21 +36,26 @@ pub(super) struct Blob {
 impl<'a> ZTensorFile<'a> {
     pub(super) fn begin(mut file: PartialFile, target: &'a ZTensor) -> Result<Self> {
         file.write(&MAGIC_1)?;
-        Ok(ZTensorFile { file, target, objects: BTreeMap::new() })
+        Ok(ZTensorFile { file, target, objects: BTreeMap::new(), last: Vec::new() })
     }
 }
 
 impl TensorFile for ZTensorFile<'_> {
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
-        let mut components: Vec<_> = tensor.components.iter().collect();
-        components.sort_by_key(|component| component.range.start); // reads the source in order
-        let mut blobs = BTreeMap::new();
-        for component in components {
-            let blob = self.write_blob(component, source)?;
-            blobs.insert(&*component.role, (component, blob));
+        let mut components: Vec<_> = tensor.components.iter().enumerate().collect();
+        components.sort_by_key(|(_, component)| component.range.start); // reads the source in order
+        let mut blobs = Vec::new();
+        for (number, component) in components {
+            blobs.push((number, self.write_blob(component, source)?));
         }
-        self.objects.insert(tensor.name.clone(), manifest::object(tensor, &blobs)?);
-        Ok(())
+        blobs.sort_by_key(|(number, _)| *number);
+        self.last = blobs.into_iter().map(|(_, blob)| blob).collect();
+        self.add_object(tensor)
+    }
+
+    fn write_tied(&mut self, tensor: &Tensor) -> Result<bool> {
+        self.add_object(tensor)?;
+        Ok(true)
     }
 
     fn finish(mut self: Box<Self>) -> Result<FinishedFile> {
@@ -61,6 +69,14 @@ impl TensorFile for ZTensorFile<'_> {
 }
 
 impl ZTensorFile<'_> {
+    /// Adds a tensor whose blobs are the last ones.
+    fn add_object(&mut self, tensor: &Tensor) -> Result<()> {
+        let components = tensor.components.iter().zip(&self.last);
+        let blobs = components.map(|(component, blob)| (&*component.role, (component, *blob))).collect();
+        self.objects.insert(tensor.name.clone(), manifest::object(tensor, &blobs)?);
+        Ok(())
+    }
+
     fn write_blob(&mut self, component: &Component, source: &mut dyn TensorSource) -> Result<Blob> {
         self.file.align(self.target.alignment)?;
         match self.target.compression {

@@ -108,8 +108,15 @@ impl<T> Run<T> {
 /// Overlapping ranges are put into different runs, because a stream cannot seek back. Empty ranges are merged with
 /// their neighbours and never extend a run.
 pub(crate) fn merge_ranges<T>(mut wanted: Vec<WantedRange<T>>, gap: impl Fn(usize) -> u64) -> Vec<Run<T>> {
-    // Sorts in place and allocates no list per run: a model may have 100,000 tensors, and most models have one run.
+    // Sorts in place: a model may have 100,000 tensors.
     wanted.sort_unstable_by_key(|w| (w.shard, w.range.start, w.range.end));
+    merge_in_order(wanted, gap)
+}
+
+/// Like [`merge_ranges`], but keeps the order of the wanted ranges. A range that does not follow the one before it, in
+/// the same file and nearby, starts a run.
+pub(crate) fn merge_in_order<T>(mut wanted: Vec<WantedRange<T>>, gap: impl Fn(usize) -> u64) -> Vec<Run<T>> {
+    // Allocates no list per run, because most models have one run.
     let mut bounds: Vec<(usize, Range<u64>)> = Vec::new();
     let mut last: Option<&WantedRange<T>> = None;
     for (at, next) in wanted.iter().enumerate() {
@@ -164,6 +171,14 @@ mod tests {
 
     fn want(shard: usize, range: Range<u64>) -> WantedRange<()> {
         WantedRange { shard, read_range: range.clone(), range, target: () }
+    }
+
+    #[test]
+    fn keeps_the_given_order_and_merges_only_what_follows() {
+        let wanted = [want(0, 50..60), want(0, 60..70), want(0, 0..10), want(1, 10..20), want(0, 20..30)].to_vec();
+        let runs = merge_in_order(wanted, |_| 5);
+        let ranges: Vec<_> = runs.iter().map(|run| (run.shard, run.range.clone(), run.wanted.len())).collect();
+        assert_eq!(ranges, [(0, 50..70, 2), (0, 0..10, 1), (1, 10..20, 1), (0, 20..30, 1)]);
     }
 
     #[test]

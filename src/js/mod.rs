@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::index::Tensor;
 #[cfg(feature = "safetensors")]
 use crate::loader::SafeTensorsView;
-use crate::loader::{Loader, Pool, Stats, TensorRequest};
+use crate::loader::{Loader, Order, Pool, Stats, TensorRequest};
 use crate::source::cached::Report;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::web::WebSource;
@@ -171,13 +171,19 @@ impl JsLoader {
         });
     }
 
-    /// Streams the named tensors, or all tensors if `names` is undefined.
-    pub fn tensors(&self, names: Option<Vec<String>>, signal: Option<web_sys::AbortSignal>) -> TensorStream {
+    /// Streams the named tensors, or all tensors if `names` is undefined. `is_in_order` keeps the order of the names.
+    pub fn tensors(
+        &self,
+        names: Option<Vec<String>>,
+        is_in_order: bool,
+        signal: Option<web_sys::AbortSignal>,
+    ) -> TensorStream {
+        let order = if is_in_order { Order::Given } else { Order::File };
         let reporter = self.reporter("tensors");
         let loader = self.loader.borrow().clone();
         let opening = async move {
             let loader = loader.ok_or_else(cancel::closed_error)?;
-            let tensors = loader.tensors(names, Rc::clone(&reporter) as Rc<_>).await?;
+            let tensors = loader.tensors_by(names, order, Rc::clone(&reporter) as Rc<_>).await?;
             let tensors = tensors.and_then(async |loaded| tensor::from_loaded(loaded));
             let end = futures::stream::once(async move {
                 reporter.finish(reporter.verified_by());

@@ -7,7 +7,7 @@ use super::cancel;
 use super::reading::Reading;
 use super::value;
 use crate::error::Result;
-use crate::loader::{BegunTensor, TensorReader};
+use crate::loader::{BegunTensor, Order, TensorReader};
 use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::web::WebSource;
@@ -33,9 +33,11 @@ impl JsLoader {
         &self,
         names: Option<Vec<String>>,
         rows: Option<Vec<f64>>,
+        is_in_order: bool,
         signal: Option<web_sys::AbortSignal>,
     ) -> Promise {
         let (loader, close_signal) = (self.loader.borrow().clone(), self.close_signal.clone());
+        let order = if is_in_order { Order::Given } else { Order::File };
         let rows = match rows.as_deref() {
             Some([first, end]) => Some(*first as u64..*end as u64),
             _ => None,
@@ -43,7 +45,7 @@ impl JsLoader {
         future_to_promise(async move {
             let opening = async {
                 let loader = loader.ok_or_else(cancel::closed_error)?;
-                loader.read_tensors(names, rows).await
+                loader.read_tensors_by(names, rows, order).await
             };
             let reader = cancel::run_until_stopped(signal.clone(), &close_signal, opening).await?;
             let pieces = Pieces { reader, buffer: None };

@@ -395,6 +395,13 @@ export interface GpuTensor<B> {
 export interface TensorsOptions {
   /** The names of the tensors to load. Default: all tensors of the model. */
   names?: Iterable<string> | undefined;
+  /**
+   * The order of the tensors. `"file"`: by their positions in the files, with few requests, over several connections if
+   * these are faster; tensors of different connections arrive in any order. `"given"`: exactly the order of `names`,
+   * over one connection; tensors that follow each other both in `names` and in the file share a request. A server that
+   * ignores Range requests sends the file again for each step backwards. Default: `"file"`.
+   */
+  order?: "file" | "given" | undefined;
   /** Aborts the iteration, which then rejects with the `reason` of the signal. Default: none. */
   signal?: AbortSignal | null | undefined;
 }
@@ -458,8 +465,9 @@ export class StreamingLoader implements Disposable {
    */
   loadTensor<B>(name: string, options: Omit<LoadTensorOptions, "into"> & GpuOptions<B>): Promise<GpuTensor<B>>;
   /**
-   * Starts loading tensors in the background for later calls of `loadTensor`, with a lower priority than these. If a
-   * tensor cannot be loaded, the later `loadTensor` rejects.
+   * Starts loading tensors in the background for later calls of `loadTensor`, with a lower priority than these, in the
+   * given order: that in which the model computes, for example. If a tensor cannot be loaded, the later `loadTensor`
+   * rejects.
    */
   prefetch(names: Iterable<string>): void;
   /**
@@ -472,7 +480,7 @@ export class StreamingLoader implements Disposable {
    */
   tensors(options?: TensorsOptions): AsyncIterableIterator<Tensor>;
   /**
-   * Loads many tensors into buffers of a GPU, one after another in file order, over one connection. Each is verified by
+   * Loads many tensors into buffers of a GPU, one after another, over one connection. Each is verified by
    * its own checksum; checksums of whole files are not compared.
    */
   tensors<B>(options: TensorsOptions & GpuOptions<B>): AsyncIterableIterator<GpuTensor<B>>;

@@ -91,7 +91,7 @@ export class StreamingLoader {
       const checkedName = options.tensorName(name);
       const { device, usage, as, ...checked } = options.tensorOptions(given);
       if (!device) return this.#usableLoader.loadTensor(checkedName, checked);
-      const stream = this.#gpuTensors([checkedName], checked.rows, checked.signal, { device, usage, as });
+      const stream = this.#gpuTensors([checkedName], checked.rows, false, checked.signal, { device, usage, as });
       try {
         return /** @type {any} */ (await stream.next()); // a loader without this tensor rejects
       } finally {
@@ -105,12 +105,13 @@ export class StreamingLoader {
    *
    * @param {string[] | undefined} names
    * @param {[first: number, end: number] | undefined} rows
+   * @param {boolean} isInOrder
    * @param {AbortSignal | undefined} signal
    * @param {Target} target
    * @returns {TensorStream}
    */
-  #gpuTensors(names, rows, signal, target) {
-    const opening = this.#usableLoader.readTensors(names, rows, signal);
+  #gpuTensors(names, rows, isInOrder, signal, target) {
+    const opening = this.#usableLoader.readTensors(names, rows, isInOrder, signal);
     opening.catch(() => {}); // `next` rejects
     return {
       next: async () => {
@@ -139,10 +140,11 @@ export class StreamingLoader {
     let isLost = () => false;
     // Reading starts when the first tensor is requested.
     const begin = () => {
-      const { names, signal, device, usage, as } = options.tensorsOptions(given);
+      const { names, order, signal, device, usage, as } = options.tensorsOptions(given);
+      const isInOrder = order === "given";
       isLost = () => this.#isLost;
-      if (device) return this.#gpuTensors(names, undefined, signal, { device, usage, as });
-      return this.#usableLoader.tensors(names, signal);
+      if (device) return this.#gpuTensors(names, undefined, isInOrder, signal, { device, usage, as });
+      return this.#usableLoader.tensors(names, isInOrder, signal);
     };
     const next = () => this.#settle(async () => {
       stream ??= begin();

@@ -20,7 +20,7 @@ export interface RemoteMethods {
   loadIndex: () => undefined;
   warnings: () => string[];
   loadTensor: (name: string, options: Omit<CheckedTensorOptions, "signal">) => Tensor;
-  tensors: (names: string[] | undefined) => undefined;
+  tensors: (names: string[] | undefined, isInOrder: boolean) => undefined;
   prefetch: (names: string[]) => undefined;
   verify: () => Verified;
   /** The length in bytes of the model as one SafeTensors file. */
@@ -29,7 +29,7 @@ export interface RemoteMethods {
   readView: (reader: number, range: [start: number, end: number]) => undefined;
   /** Starts to read tensors. The page chooses the number of the reader. */
   readTensors: (
-    reader: number, names: string[] | undefined, rows: [first: number, end: number] | undefined,
+    reader: number, names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
   ) => undefined;
   /** Calls a method of a reader. */
   callReader: (reader: number, method: "next" | "fill" | "verified" | "cancel", length?: number) => any;

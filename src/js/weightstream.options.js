@@ -317,7 +317,8 @@ const LOAD_TENSOR = options({ signal, into, rows, ...gpu }, "loadTensor");
  * @type {Check<number>}
  */
 export const position = integer(0);
-const TENSORS = options({ names, signal, ...gpu }, "tensors");
+const isOrder = (/** @type {any} */ value) => value === "file" || value === "given";
+const TENSORS = options({ names, order: check(isOrder, '"file" or "given"'), signal, ...gpu }, "tensors");
 const VERIFY = options({ signal }, "verify");
 
 /**
@@ -350,8 +351,12 @@ export const tensorOptions = optional((given) => {
 });
 export const verifyOptions = optional(VERIFY);
 export const tensorsOptions = optional((given) => {
-  if (typeof given !== "string" && typeof given?.[Symbol.iterator] !== "function") return onGpu(TENSORS(given));
-  throw invalid("tensors() takes an object: write tensors({ names: [...] })");
+  if (typeof given === "string" || typeof given?.[Symbol.iterator] === "function") {
+    throw invalid("tensors() takes an object: write tensors({ names: [...] })");
+  }
+  const checked = onGpu(TENSORS(given));
+  if (checked.order === "given" && !checked.names) throw invalid('`order: "given"` requires `names`');
+  return checked;
 });
 
 /**

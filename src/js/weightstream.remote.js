@@ -259,12 +259,13 @@ class RemoteLoader {
   /**
    * @param {string[] | undefined} names
    * @param {[first: number, end: number] | undefined} rows
+   * @param {boolean} isInOrder
    * @param {AbortSignal | undefined} signal
    * @returns {Promise<TensorReader>}
    */
-  async readTensors(names, rows, signal) {
+  async readTensors(names, rows, isInOrder, signal) {
     const reader = ++lastNumber;
-    await this.#call("readTensors", [reader, names, rows], { signal });
+    await this.#call("readTensors", [reader, names, rows, isInOrder], { signal });
     return this.#reader(reader, signal);
   }
 
@@ -289,10 +290,11 @@ class RemoteLoader {
 
   /**
    * @param {string[] | undefined} names
+   * @param {boolean} isInOrder
    * @param {AbortSignal | undefined} signal
    * @returns {TensorStream}
    */
-  tensors(names, signal) {
+  tensors(names, isInOrder, signal) {
     /** @type {SentTensor[]} Tensors that have arrived before they were requested. */
     const arrived = [];
     let wake = () => {};
@@ -303,7 +305,7 @@ class RemoteLoader {
       wake();
     };
     const number = ++lastNumber;
-    const outcome = this.#call("tensors", [names], { signal, take, number });
+    const outcome = this.#call("tensors", [names, isInOrder], { signal, take, number });
     const end = (/** @type {boolean} */ isFailed) => {
       isOver = true;
       if (isFailed) arrived.length = 0; // they must not be delivered any more

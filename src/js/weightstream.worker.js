@@ -162,9 +162,9 @@ function serveLoader() {
       return [{ value }, buffersOf(value)];
     },
 
-    async tensors(call, names) {
+    async tensors(call, names, isInOrder) {
       const { signal } = call.controller;
-      const stream = opened().tensors(names, signal);
+      const stream = opened().tensors(names, isInOrder, signal);
       for (let tensor; (tensor = await stream.next()); ) {
         const buffers = buffersOf(tensor);
         const byteLength = buffers.reduce((sum, buffer) => sum + buffer.byteLength, 0);
@@ -193,8 +193,8 @@ function serveLoader() {
       if (view) readers.set(number, view.read(start, end));
     },
 
-    async readTensors({ controller }, number, names, rows) {
-      readers.set(number, await opened().readTensors(names, rows, controller.signal));
+    async readTensors({ controller }, number, names, rows, isInOrder) {
+      readers.set(number, await opened().readTensors(names, rows, isInOrder, controller.signal));
     },
 
     async callReader({ controller }, number, method, length = 0) {

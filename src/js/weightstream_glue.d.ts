@@ -143,13 +143,14 @@ export interface ModelLoader {
   warnings(): Promise<string[]>;
   loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
   prefetch(names: string[]): void;
-  tensors(names: string[] | undefined, signal: AbortSignal | undefined): TensorStream;
+  tensors(names: string[] | undefined, isInOrder: boolean, signal: AbortSignal | undefined): TensorStream;
   verify(signal: AbortSignal | undefined): Promise<Verified>;
   /** A promise if the index of the model is not read yet. */
   openView(): ModelView | Promise<ModelView>;
   /** Starts to read the named tensors, or all, in file order. */
   readTensors(
-    names: string[] | undefined, rows: [first: number, end: number] | undefined, signal: AbortSignal | undefined,
+    names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
+    signal: AbortSignal | undefined,
   ): Promise<TensorReader>;
   readonly stats: LoaderStats;
   close(): void;
@@ -198,12 +199,13 @@ export class Loader implements ModelLoader {
   warnings(): Promise<string[]>;
   loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
   prefetch(names: string[]): void;
-  tensors(names: string[] | undefined, signal: AbortSignal | undefined): TensorStream;
+  tensors(names: string[] | undefined, isInOrder: boolean, signal: AbortSignal | undefined): TensorStream;
   verify(signal: AbortSignal | undefined): Promise<Verified>;
   /** A promise if the index of the model is not read yet. */
   openView(): ModelView | Promise<ModelView>;
   readTensors(
-    names: string[] | undefined, rows: [first: number, end: number] | undefined, signal: AbortSignal | undefined,
+    names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
+    signal: AbortSignal | undefined,
   ): Promise<TensorReader>;
   readonly stats: LoaderStats;
   close(): void;

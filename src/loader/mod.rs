@@ -55,6 +55,7 @@ use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use load_tensor::WeakLoad;
 use prefetch::Prefetched;
 use schedule::batch::Call;
+pub(crate) use schedule::batch::Order;
 use schedule::memory_budget::MemoryBudget;
 use shard::{OpenShard, Shard, check_footer, check_unique};
 use std::cell::{Cell, RefCell};
@@ -313,19 +314,43 @@ impl<S: Source> Loader<S> {
         names: Option<Vec<String>>,
         observer: Rc<dyn Progress>,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
+        self.tensors_by(names, Order::File, observer).await
+    }
+
+    /// Loads tensors one after another over one connection, and yields them in the order of their names. Tensors that
+    /// follow each other both in `names` and in their file are read with one request.
+    ///
+    /// # Errors
+    /// The errors of [`Loader::tensors`].
+    pub async fn tensors_in_order(
+        self: &Rc<Self>,
+        names: Vec<String>,
+        observer: Rc<dyn Progress>,
+    ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
+        self.tensors_by(Some(names), Order::Given, observer).await
+    }
+
+    pub(crate) async fn tensors_by(
+        self: &Rc<Self>,
+        names: Option<Vec<String>>,
+        order: Order,
+        observer: Rc<dyn Progress>,
+    ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
         let is_whole = names.is_none() && (self.options.verify || !self.options.digests.files.is_empty());
         let whole = is_whole.then(Rc::default);
         let tensors = match names {
             None => self.load_index().await?,
-            Some(names) => {
-                let mut tensors = Vec::new();
-                for name in names {
-                    tensors.push(self.find(&name).await?);
-                }
-                tensors
-            }
+            Some(names) => self.find_all(names).await?,
         };
-        self.stream(tensors, Call { whole, ..self.call(observer) }).await
+        self.stream(tensors, Call { whole, order, ..self.call(observer) }).await
+    }
+
+    async fn find_all(&self, names: Vec<String>) -> Result<Vec<Rc<Tensor>>> {
+        let mut tensors = Vec::with_capacity(names.len());
+        for name in names {
+            tensors.push(self.find(&name).await?);
+        }
+        Ok(tensors)
     }
 }
 

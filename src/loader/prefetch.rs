@@ -1,6 +1,7 @@
 //! Loads tensors before they are requested.
 
-use crate::loader::schedule::batch::Call;
+use crate::index::Tensor;
+use crate::loader::schedule::batch::{Call, Order};
 use crate::loader::schedule::memory_budget::Permit;
 use crate::loader::transfer::priority::Prefetching;
 use crate::loader::{BufferOf, Loaded, Loader};
@@ -16,8 +17,8 @@ use std::rc::Rc;
 pub(super) type Prefetched<B> = (Loaded<B>, Permit);
 
 impl<S: Source> Loader<S> {
-    /// Starts to load tensors that will soon be requested from [`Loader::load_tensor`]. The returned future does the
-    /// work: poll it concurrently with other work. Prefetching pauses while `load_tensor` loads another tensor. Errors
+    /// Starts to load tensors that will soon be requested from [`Loader::load_tensor`], in the given order. The returned
+    /// future does the work: poll it concurrently with other work. Prefetching pauses while `load_tensor` loads another tensor. Errors
     /// are ignored here: `load_tensor` loads such a tensor again and reports the error.
     pub fn prefetch(
         self: &Rc<Self>,
@@ -25,27 +26,31 @@ impl<S: Source> Loader<S> {
         observer: Rc<dyn Progress>,
     ) -> impl Future<Output = ()> + use<S> {
         let senders: Rc<RefCell<HashMap<_, _>>> = Rc::default();
-        for name in &names {
+        let mut wanted = Vec::new();
+        for name in names {
             let mut prefetched = self.prefetched.borrow_mut();
-            if !prefetched.contains_key(name) {
+            if !prefetched.contains_key(&name) {
                 let (sender, receiver) = oneshot::channel();
                 prefetched.insert(name.clone(), receiver);
                 senders.borrow_mut().insert(name.clone(), sender);
+                wanted.push(name);
             }
         }
         let loader = Rc::clone(self);
         async move {
             loader.priority.yield_to_demands(None).await;
-            let mut tensors = Vec::new();
-            let names: Vec<_> = senders.borrow().keys().cloned().collect();
-            for name in names {
-                tensors.extend(loader.find(&name).await.ok());
+            let mut tensors: Vec<Rc<Tensor>> = Vec::new();
+            for name in wanted {
+                match loader.find(&name).await {
+                    Ok(tensor) => tensors.push(tensor),
+                    Err(_) => drop(senders.borrow_mut().remove(&name)), // `load_tensor` reports it
+                }
             }
-            senders.borrow_mut().retain(|name, _| tensors.iter().any(|tensor| tensor.name == *name));
             let budget = Rc::clone(&loader.prefetch_budget);
             let priority = Rc::clone(&loader.priority);
             let prefetching = Some(Rc::new(Prefetching { priority, is_wanted: is_wanted(&senders) }));
-            let call = Call { budget: Rc::clone(&budget), prefetching, ..loader.call(observer) };
+            let defaults = loader.call(observer);
+            let call = Call { budget: Rc::clone(&budget), prefetching, order: Order::Given, ..defaults };
             let Ok(loads) = loader.stream(tensors, call).await else { return };
             let mut loads = Box::pin(loads);
             while let Some(Ok(loaded)) = loads.next().await {

@@ -5,7 +5,7 @@ use crate::index::Tensor;
 use crate::loader::component_reader::{ComponentReader, PreparedComponent, WantedComponent};
 use crate::loader::pieces::{Rest, run_end};
 use crate::loader::schedule::rows::rows_of;
-use crate::loader::{BufferOf, Loader};
+use crate::loader::{BufferOf, Loader, Order};
 use crate::source::Source;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -46,17 +46,22 @@ impl<S: Source> Loader<S> {
         names: Option<Vec<String>>,
         rows: Option<Range<u64>>,
     ) -> Result<TensorReader<S>> {
+        self.read_tensors_by(names, rows, Order::File).await
+    }
+
+    pub(crate) async fn read_tensors_by(
+        self: &Rc<Self>,
+        names: Option<Vec<String>>,
+        rows: Option<Range<u64>>,
+        order: Order,
+    ) -> Result<TensorReader<S>> {
         let mut tensors = match names {
             None => self.load_index().await?,
-            Some(names) => {
-                let mut tensors = Vec::with_capacity(names.len());
-                for name in names {
-                    tensors.push(self.find(&name).await?);
-                }
-                tensors
-            }
+            Some(names) => self.find_all(names).await?,
         };
-        tensors.sort_by_key(|tensor| (tensor.shard, tensor.first_byte()));
+        if order == Order::File {
+            tensors.sort_by_key(|tensor| (tensor.shard, tensor.first_byte()));
+        }
         Ok(TensorReader {
             loader: Rc::clone(self),
             waiting: tensors.into(),

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::index::Tensor;
-use crate::loader::schedule::batch::{Batch, Call, PlannedTensor};
+use crate::loader::schedule::batch::{Batch, Call, Order, PlannedTensor};
 use crate::loader::schedule::connections::Connections;
 use crate::loader::schedule::memory_budget::MemoryBudget;
 use crate::loader::schedule::tied::TiedTensors;
@@ -20,8 +20,11 @@ impl<S: Source> Loader<S> {
         tensors: Vec<Rc<Tensor>>,
         call: Call,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        let tied =
-            TiedTensors::find(&tensors, |tensor| call.pinned.contains_key(&tensor.name) || call.prefetching.is_some());
+        // A copy would be out of order, or lost with a prefetched tensor that is no longer wanted.
+        let tied = match (call.order, &call.prefetching) {
+            (Order::File, None) => TiedTensors::find(&tensors, |tensor| call.pinned.contains_key(&tensor.name)),
+            _ => TiedTensors::default(),
+        };
         let call = Call { tied, ..call };
         let planned_tensors =
             tensors.into_iter().map(|tensor| PlannedTensor { tensor, rows: None, into: None }).collect();
@@ -38,13 +41,13 @@ impl<S: Source> Loader<S> {
         }
         let whole = call.whole.clone();
         let observer = Rc::clone(&call.observer);
-        let batch = Rc::new(Batch::new(
-            planned_tensors,
-            call,
-            self.pool.clone(),
-            Rc::clone(&self.stats),
-            self.options.concurrency,
-        ));
+        let order = call.order;
+        let is_prefetch = call.prefetching.is_some();
+        // Over several connections, tensors would complete in another order.
+        let is_ordered = order == Order::Given && !is_prefetch;
+        let max_connections = if is_ordered { 1 } else { self.options.concurrency };
+        let (pool, stats) = (self.pool.clone(), Rc::clone(&self.stats));
+        let batch = Rc::new(Batch::new(planned_tensors, call, pool, stats, max_connections));
         batch.announce();
         let wanted = batch.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
         let mut ends = Vec::new();
@@ -58,7 +61,14 @@ impl<S: Source> Loader<S> {
         let is_whole = |shard: usize| ends.get(shard).is_some_and(Option::is_some);
         let is_one_run = |shard| from_start(shard) || is_whole(shard);
         let gap = |shard| if is_one_run(shard) { u64::MAX } else { self.options.coalesce_gap_bytes };
-        let mut runs = plan::merge_ranges(wanted, gap);
+        let mut runs = match order {
+            // In the given order, such a file would be read from its start again and again.
+            Order::Given if is_prefetch && wanted.iter().any(|wanted| from_start(wanted.shard)) => {
+                plan::merge_ranges(wanted, gap)
+            }
+            Order::Given => plan::merge_in_order(wanted, gap),
+            Order::File => plan::merge_ranges(wanted, gap),
+        };
         plan::extend_to_whole_files(&mut runs, &ends);
         let runs = runs.into_iter().filter_map(|run| Some((Rc::clone(&self.shards.get(run.shard)?.file), run)));
         let connections = Connections::new(batch, runs, self.options.coalesce_gap_bytes);
@@ -91,6 +101,7 @@ impl<S: Source> Loader<S> {
             observer,
             pinned,
             prefetching: None,
+            order: Order::File,
             tied: TiedTensors::default(),
         }
     }

@@ -160,3 +160,30 @@ export async function piecesShareOneBuffer() {
   loader.close();
   return failures;
 }
+
+// The order of `names`, in the page, in workers and on the way to a GPU.
+export async function tensorsInTheGivenOrder() {
+  const failures = new Failures();
+  for (const path of ["apr/v1_lz4.apr", "ztensor/py123_alltypes.zt", "apr/sharded/model.apr.json"]) {
+    for (const options of [{}, { inWorker: true }, { workers: 2 }]) {
+      const loader = await StreamingLoader.open(`/fixtures/${path}`, { cache: "none", ...options });
+      const what = `${path} ${JSON.stringify(options)}`;
+      const inFile = (await loader.loadIndex()).map(({ name }) => name);
+      const names = [...inFile.filter((_, at) => at % 2), ...inFile.filter((_, at) => at % 2 === 0).reverse()];
+      const found = [];
+      for await (const { name, data } of loader.tensors({ names, order: "given" })) {
+        const { data: expected } = await loader.loadTensor(name);
+        failures.same(`${what} ${name}`, await hex(data), await hex(expected));
+        found.push(name);
+      }
+      failures.same(what, found, names);
+      loader.close();
+    }
+  }
+  const loader = await StreamingLoader.open("/fixtures/apr/v1_lz4.apr", { cache: "none" });
+  const next = (options) => loader.tensors(options).next();
+  await failures.rejects("no names", next({ order: "given" }), "INVALID_ARGUMENT", "`names`");
+  await failures.rejects("another order", next({ order: "layers" }), "INVALID_ARGUMENT", "`order`");
+  loader.close();
+  return failures;
+}

@@ -3,6 +3,7 @@
 use super::bytes::{noise, safetensors};
 use super::server::{Server, answer};
 use super::{HttpLoader, options, run};
+use futures::TryStreamExt;
 use futures::future::{self, Either};
 use std::ops::Range;
 use std::pin::pin;
@@ -80,6 +81,38 @@ fn prefetch_reads_nothing_while_a_tensor_is_loaded() {
         assert_eq!(loader.stats().bytes_received(), 12 * MB as u64 + 65_536, "a byte was received twice");
     });
     assert_eq!(server.requests().len(), 3, "{:?}", server.ranges());
+}
+
+#[test]
+fn prefetch_reads_in_the_given_order() {
+    let server = Server::new(|request| answer(&FILE, request));
+    run(async {
+        let loader = open(&server, options().with_concurrency(1)).await;
+        loader.prefetch(names(&["b", "c", "a"]), Rc::new(())).await;
+        for name in ["a", "b", "c"] {
+            load_and_compare(&loader, name).await;
+        }
+    });
+    assert_eq!(server.ranges()[1..], [range_of("b").start..range_of("c").end, range_of("a")]);
+}
+
+#[test]
+fn tensors_in_order_come_as_they_are_named_although_more_connections_are_allowed() {
+    let server = Server::new(|request| answer(&FILE, request).slowly(1));
+    run(async {
+        let loader = open(&server, options()).await;
+        let order = ["c", "head", "b", "a", "a", "b"];
+        let loaded = loader.tensors_in_order(names(&order), Rc::new(())).await.unwrap();
+        let loaded: Vec<_> = loaded.try_collect().await.unwrap();
+        assert_eq!(loaded.iter().map(|loaded| &*loaded.tensor.name).collect::<Vec<_>>(), order);
+        for loaded in loaded.iter().filter(|loaded| loaded.tensor.name != "head") {
+            assert!(loaded.components[0].buffer == FILE[range_of(&loaded.tensor.name)]);
+        }
+    });
+    let (a, b, c) = (range_of("a"), range_of("b"), range_of("c"));
+    let ranges = server.ranges();
+    let rest_of_head = ranges[0].end..a.start;
+    assert_eq!(ranges[1..], [c, rest_of_head, b.clone(), a.clone(), a.start..b.end]);
 }
 
 #[test]

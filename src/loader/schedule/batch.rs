@@ -53,8 +53,19 @@ pub(crate) struct Call {
     pub(crate) pinned: Rc<HashMap<String, Digest>>,
     /// The state of prefetching, if the call loads tensors ahead of time.
     pub(crate) prefetching: Option<Rc<Prefetching>>,
+    /// The order in which tensors are read.
+    pub(crate) order: Order,
     /// Which tensors are copies of others.
     pub(crate) tied: TiedTensors,
+}
+
+/// The order in which the tensors of a call are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// By their offsets in the files, with as few requests as possible.
+    File,
+    /// As the caller lists them.
+    Given,
 }
 
 /// The state that the runs of one call share.
@@ -330,9 +341,8 @@ impl<S: Source> Batch<S> {
 
     /// Returns copies of a complete tensor for the tensors that are tied to it.
     pub(crate) fn copies(&self, planned: usize, loaded: &Loaded<BufferOf<S>>) -> Result<Vec<Loaded<BufferOf<S>>>> {
-        let followers = self.call.tied.followers(planned).iter();
-        let copies = followers.map(|number| {
-            let copy = tied::copy(loaded, self.tensor(*number)?)?;
+        let copies = self.call.tied.followers(planned).map(|number| {
+            let copy = tied::copy(loaded, self.tensor(number)?)?;
             copy.components.iter().for_each(|part| self.stats.count_decoded(part.buffer.byte_length()));
             Ok(copy)
         });

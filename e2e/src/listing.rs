@@ -40,6 +40,12 @@ struct Component {
 }
 
 impl Tensor {
+    /// The dtypes of the components of a sparse tensor that hold indices.
+    pub fn index_dtypes(&self) -> impl Iterator<Item = &str> {
+        let indices = self.components.iter().filter(|part| !matches!(&*part.role, "data" | "values"));
+        indices.map(|part| &*part.dtype)
+    }
+
     pub fn is_dense(&self) -> bool {
         self.layout.is_none()
     }

@@ -86,7 +86,7 @@ pub const PEERS: &[Peer] = &[
         format: "ztensor",
         package: "ztensor",
         origin: Origin::PyPi { version: "1.0.1", program: "peer_ztensor_1_0.py" },
-        reads: Reads::Nothing("the tool reads only version 1.0, weightstream writes 1.2"),
+        reads: Reads::Format { target: &targets::ZTENSOR_1_0, cannot: |_| None },
     },
     Peer {
         format: "ztensor",

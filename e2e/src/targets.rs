@@ -73,6 +73,23 @@ pub const ZTENSOR: Target = Target {
     ],
 };
 
+pub const ZTENSOR_1_0: Target = Target {
+    format: "ztensor",
+    holds: |tensor| {
+        let layout = tensor.layout.as_deref();
+        let is_known = matches!(layout, None | Some("sparse_csr" | "sparse_coo"));
+        let is_plain = |dtype: &String| PLAIN.contains(&dtype.as_str());
+        let has_wide_indices = tensor.index_dtypes().all(|dtype| dtype == "U64");
+        is_known && is_plain(&tensor.dtype) && has_wide_indices
+    },
+    keeps_attributes: false,
+    options: &[
+        &["--format-version", "1.0"],
+        &["--format-version", "1.0", "--compress", "zstd"],
+        &["--format-version", "1.0", "--digest", "none", "--compress", "auto"],
+    ],
+};
+
 /// Dtypes that all tools support.
 const PLAIN: [&str; 13] = ["F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"];
 

@@ -17,9 +17,9 @@ use std::rc::Rc;
 pub(super) type Prefetched<B> = (Loaded<B>, Permit);
 
 impl<S: Source> Loader<S> {
-    /// Starts to load tensors that will soon be requested from [`Loader::load_tensor`], in the given order. The returned
-    /// future does the work: poll it concurrently with other work. Prefetching pauses while `load_tensor` loads another tensor. Errors
-    /// are ignored here: `load_tensor` loads such a tensor again and reports the error.
+    /// Starts to load tensors, in this order, that will soon be requested from [`Loader::load_tensor`]. The returned
+    /// future does the work: poll it concurrently with other work. Prefetching pauses while `load_tensor` loads another
+    /// tensor. Errors are ignored here: `load_tensor` loads such a tensor again and reports the error.
     pub fn prefetch(
         self: &Rc<Self>,
         names: Vec<String>,

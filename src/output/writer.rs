@@ -17,6 +17,8 @@ pub struct Writer {
     pub alignments: &'static [u64],
     /// Whether a model can be written in several files.
     pub shards: bool,
+    /// The versions of the format that can be chosen. The first one is the default. Empty if there is no choice.
+    pub versions: &'static [&'static str],
     pub(crate) new: fn(&Settings, &mut Losses) -> Result<Box<dyn Target>>,
 }
 
@@ -26,6 +28,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) compression: Compression,
     pub(crate) digest: DigestAlgorithm,
     pub(crate) alignment: u64,
+    /// The version that the caller has chosen.
+    pub(crate) version: Option<&'a str>,
     /// Whether everything that only describes the tensors is left out. Without it, `given` and `source` are used.
     pub(crate) omits_metadata: bool,
     /// The caller's metadata.

@@ -15,6 +15,8 @@ use std::path::Path;
 pub struct ConvertOptions {
     /// The format to write; `None` infers it from the name of the output, see [`format_of_name`].
     pub format: Option<&'static Format>,
+    /// The version of the format, one of [`Writer::versions`]; `None` for the default of the format.
+    pub format_version: Option<String>,
     /// Casts matrices of floats to F32, F16, BF16 or Q8_0: see [`cast`](super::cast). Vectors are not cast.
     pub dtype: Option<Dtype>,
     /// The compression of tensors.
@@ -40,6 +42,7 @@ pub struct ConvertOptions {
 impl ConvertOptions {
     setters! {
         with_format format: Option<&'static Format>;
+        with_format_version format_version: Option<String>;
         with_dtype dtype: Option<Dtype>;
         with_compression compression: Compression;
         with_digest digest: Option<DigestAlgorithm>;
@@ -119,6 +122,7 @@ impl ConvertOptions {
             compression: self.compression_of(format, writer.compressions)?,
             digest: self.digest_of(format, writer.digests)?,
             alignment: self.alignment_of(format, writer.alignments)?,
+            version: self.version_of(format, writer.versions)?,
             omits_metadata: self.omit_metadata,
             given: &self.metadata,
             source_format: source.format,
@@ -141,6 +145,22 @@ impl ConvertOptions {
             return Ok(digest);
         }
         Err(unsupported_value(format, "digest", digest.name(), "none", has.iter().map(|has| has.name())))
+    }
+
+    fn version_of(&self, format: &Format, has: &[&'static str]) -> Result<Option<&str>> {
+        let version = self.format_version.as_deref();
+        match (version, has) {
+            (None, _) => Ok(None),
+            (Some(version), has) if has.contains(&version) => Ok(Some(version)),
+            (Some(version), [first, more @ ..]) => {
+                Err(unsupported_value(format, "format-version", version, first, more.iter().copied()))
+            }
+            (Some(_), []) => {
+                let what = format!("weightstream writes only one version of {}", format.name);
+                let error = Error::new(ErrorKind::InvalidArgument, what);
+                Err(error.advise("Leave `--format-version` out."))
+            }
+        }
     }
 
     fn alignment_of(&self, format: &Format, has: &[u64]) -> Result<u64> {

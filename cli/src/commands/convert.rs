@@ -36,6 +36,10 @@ pub(super) struct Arguments {
     /// The format to write. By default, it is inferred from the name of OUT: .apr, .safetensors …
     #[arg(long, value_parser = format_parser())]
     format: Option<&'static Format>,
+    /// The version of the format to write: 1.2 (the default), 1.1 or 1.0 of zTensor. The tools of one version may refuse
+    /// files of another.
+    #[arg(long, value_name = "VERSION")]
+    format_version: Option<String>,
     /// Cast matrices of floats to this dtype. Vectors, such as biases and norms, are not cast.
     #[arg(long, value_enum, ignore_case = true)]
     dtype: Option<CastTo>,
@@ -95,6 +99,7 @@ impl From<CastTo> for Dtype {
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let options = ConvertOptions::default()
         .with_format(arguments.format)
+        .with_format_version(arguments.format_version)
         .with_dtype(arguments.dtype.map(Dtype::from))
         .with_compression(arguments.compress)
         .with_digest(arguments.digest)

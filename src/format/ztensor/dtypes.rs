@@ -1,5 +1,7 @@
 //! The dtype names of components in zTensor 1.1, 1.2 and 2, and the layouts of ggml blocks.
 
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+use super::list::LONG_NAMES;
 use super::list::dtype_of;
 use crate::dtype::{Block, Dtype};
 use crate::error::{Result, malformed};
@@ -82,6 +84,12 @@ pub(crate) fn spelling(dtype: &Dtype) -> Option<(&'static str, Option<&str>)> {
         _ => None,
     };
     stored.or_else(logical).or_else(other)
+}
+
+/// Returns the name of a dtype in zTensor 1.0, if it has one.
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+pub(crate) fn long_name(dtype: &Dtype) -> Option<&'static str> {
+    LONG_NAMES.iter().find(|(_, known)| known == dtype).map(|(name, _)| *name)
 }
 
 /// Returns the layout of dense tensors of a ggml dtype: the same bytes as in GGUF, with the block size as attributes.

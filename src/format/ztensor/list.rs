@@ -50,22 +50,25 @@ fn read_tensor(name: &str, described: &Value, findings: &mut Findings) -> Result
     Ok(Tensor { layout, attributes, ..Tensor::dense(name.to_owned(), dtype, shape, data) })
 }
 
-/// Returns the dtype of a long name, as in zTensor 0.1 and 1.0.
+/// The dtype names of zTensor 0.1 and 1.0.
+pub(super) const LONG_NAMES: [(&str, Dtype); 13] = [
+    ("float64", Dtype::F64),
+    ("float32", Dtype::F32),
+    ("float16", Dtype::F16),
+    ("bfloat16", Dtype::BF16),
+    ("int64", Dtype::I64),
+    ("int32", Dtype::I32),
+    ("int16", Dtype::I16),
+    ("int8", Dtype::I8),
+    ("uint64", Dtype::U64),
+    ("uint32", Dtype::U32),
+    ("uint16", Dtype::U16),
+    ("uint8", Dtype::U8),
+    ("bool", Dtype::Bool),
+];
+
+/// Returns the dtype of a long name.
 pub(super) fn dtype_of(name: &str) -> Dtype {
-    match name {
-        "float64" => Dtype::F64,
-        "float32" => Dtype::F32,
-        "float16" => Dtype::F16,
-        "bfloat16" => Dtype::BF16,
-        "int64" => Dtype::I64,
-        "int32" => Dtype::I32,
-        "int16" => Dtype::I16,
-        "int8" => Dtype::I8,
-        "uint64" => Dtype::U64,
-        "uint32" => Dtype::U32,
-        "uint16" => Dtype::U16,
-        "uint8" => Dtype::U8,
-        "bool" => Dtype::Bool,
-        other => Dtype::Other(other.into()),
-    }
+    let known = LONG_NAMES.iter().find(|(known, _)| *known == name);
+    known.map_or_else(|| Dtype::Other(name.into()), |(_, dtype)| dtype.clone())
 }

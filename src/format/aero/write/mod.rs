@@ -39,6 +39,7 @@ pub(super) const WRITER: Writer = Writer {
     digests: &[DigestAlgorithm::Blake3],
     alignments: &[64, 1, 8, 16, 32, 128, 256, 512, 4096],
     shards: true,
+    versions: &[],
     new: |settings, _| Ok(Box::new(target::Aero::new(settings))),
 };
 

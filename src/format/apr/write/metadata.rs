@@ -64,6 +64,7 @@ mod tests {
             compression: Compression::None,
             digest: DigestAlgorithm::None,
             alignment: 64,
+            version: None,
             omits_metadata: false,
             given: &object(given),
             source_format: format,

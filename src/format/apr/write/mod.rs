@@ -19,5 +19,6 @@ pub(super) const WRITER: Writer = Writer {
     digests: &[],
     alignments: &[64, 32],
     shards: true,
+    versions: &[],
     new: |settings, _| Ok(Box::new(target::Apr::new(settings)?)),
 };

@@ -34,6 +34,7 @@ pub(super) const WRITER: Writer = Writer {
     digests: &[],
     alignments: &[ALIGNMENT],
     shards: false,
+    versions: &[],
     new: |settings, _| Ok(Box::new(Burnpack::new(settings))),
 };
 

@@ -38,6 +38,7 @@ pub(super) const WRITER: Writer = Writer {
     digests: &[],
     alignments: &[ALIGNMENT],
     shards: false,
+    versions: &[],
     new: |settings, losses| Ok(Box::new(Embd::new(settings, losses)?)),
 };
 

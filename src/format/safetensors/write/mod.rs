@@ -23,6 +23,7 @@ pub(super) const WRITER: Writer = Writer {
     digests: &[],
     alignments: &[ALIGNMENT, 16, 32, 64, 128, 256, 512, 4096],
     shards: true,
+    versions: &[],
     new: |settings, _| Ok(Box::new(SafeTensors::new(settings))),
 };
 

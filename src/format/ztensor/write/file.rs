@@ -59,11 +59,12 @@ impl TensorFile for ZTensorFile<'_> {
     }
 
     fn finish(mut self: Box<Self>) -> Result<FinishedFile> {
-        let manifest = manifest::manifest(&self.target.metadata, &self.objects)?;
+        let version = self.target.version;
+        let manifest = manifest::manifest(version, &self.target.metadata, &self.objects)?;
         check_manifest(&manifest, self.file.position())?;
         self.file.write(&manifest)?;
         self.file.write(&(manifest.len() as u64).to_le_bytes())?;
-        self.file.write(&MAGIC_1)?;
+        self.file.write(version.magic_at_end())?;
         self.file.finish()
     }
 }
@@ -73,7 +74,7 @@ impl ZTensorFile<'_> {
     fn add_object(&mut self, tensor: &Tensor) -> Result<()> {
         let components = tensor.components.iter().zip(&self.last);
         let blobs = components.map(|(component, blob)| (&*component.role, (component, *blob))).collect();
-        self.objects.insert(tensor.name.clone(), manifest::object(tensor, &blobs)?);
+        self.objects.insert(tensor.name.clone(), manifest::object(self.target.version, tensor, &blobs)?);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Writes zTensor 1.2 like the crate and the Python package `ztensor` 1.2.3, byte for byte for uncompressed files: the
+//! Writes zTensor 1.2, and 1.0 and 1.1 if they are requested, like the crate and the Python package `ztensor` of these versions, byte for byte for uncompressed files: the
 //! blobs in order, then the manifest, so that a file is written sequentially.
 //!
 //! Any layout is written as it was read, with all of its components; attributes and metadata keep their JSON types.
@@ -15,6 +15,7 @@
 mod file;
 mod manifest;
 mod target;
+mod version;
 mod zstd;
 
 use crate::output::writer::{Compression, DigestAlgorithm, Writer};
@@ -25,6 +26,7 @@ pub(super) const WRITER: Writer = Writer {
     digests: &[DigestAlgorithm::Crc32c, DigestAlgorithm::Sha256],
     alignments: &[64, 128, 256, 512, 1024, 2048, 4096],
     shards: false,
+    versions: version::Version::NAMES,
     new: |settings, _| Ok(Box::new(target::ZTensor::new(settings))),
 };
 

@@ -1,6 +1,7 @@
 //! Checks which tensors zTensor can store.
 
 use super::file::ZTensorFile;
+use super::version::Version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ztensor::dtypes::{block_layout, main_component, spelling};
 use crate::index::{Digest, Layout, Metadata, Tensor};
@@ -17,6 +18,7 @@ pub(super) struct ZTensor {
     /// Selects the algorithm of the digests of the stored bytes; the value is unused.
     pub(super) digest: Option<Digest>,
     pub(super) alignment: u64,
+    pub(super) version: Version,
 }
 
 impl ZTensor {
@@ -31,12 +33,20 @@ impl ZTensor {
             compression: settings.compression,
             digest,
             alignment: settings.alignment,
+            version: Version::named(settings.version),
         }
     }
 }
 
 impl Target for ZTensor {
-    fn check(&self, tensor: &Tensor, _: &mut Losses) -> Result<()> {
+    fn check(&self, tensor: &Tensor, losses: &mut Losses) -> Result<()> {
+        if let Some(what) = self.version.refusal(tensor) {
+            let advice = "Leave out `--format-version`, or choose a format that supports it.";
+            return Err(Error::new(ErrorKind::Unsupported, what).advise(advice));
+        }
+        if self.version == Version::V1_0 {
+            losses.leave_out_attributes(tensor, "zTensor 1.0", |_| false)?;
+        }
         if tensor.layout == Layout::Dense && block_layout(&tensor.dtype).is_some() {
             return Ok(());
         }

@@ -44,6 +44,84 @@ fn uncompressed_files_of_the_tools_round_trip_byte_for_byte() {
     }
 }
 
+/// Uncompressed fixtures of earlier versions, with the version.
+const EARLIER: [(&str, &str); 12] = [
+    ("py100_alltypes.zt", "1.0"),
+    ("py100_basic.zt", "1.0"),
+    ("py100_big.zt", "1.0"),
+    ("py100_sparse.zt", "1.0"),
+    ("py101_alltypes.zt", "1.0"),
+    ("py101_basic.zt", "1.0"),
+    ("py101_big.zt", "1.0"),
+    ("py101_sparse.zt", "1.0"),
+    ("py111_alltypes.zt", "1.1"),
+    ("py111_basic.zt", "1.1"),
+    ("py111_big.zt", "1.1"),
+    ("py111_sparse.zt", "1.1"),
+];
+
+#[test]
+fn files_of_earlier_versions_round_trip_byte_for_byte() {
+    let folder = Folder::new();
+    let mut compared = 0;
+    for (name, version) in EARLIER {
+        let path = root().join("ztensor").join(name);
+        let original = Reader::open(&path).unwrap();
+        let digest = match original.tensors()[0].components[0].digest {
+            None => DigestAlgorithm::None,
+            Some(_) => DigestAlgorithm::Crc32c,
+        };
+        let has_zstd = original.tensors().iter().any(|tensor| tensor.components[0].encoding == Encoding::Zstd);
+        let version = options().with_format_version(Some(version.to_owned())).with_digest(Some(digest));
+        folder.convert(&path, "again.zt", &version).unwrap();
+        assert_eq!(content(&folder.open("again.zt")), content(&original), "{name}");
+        if !has_zstd {
+            assert!(fs::read(folder.path("again.zt")).unwrap() == fs::read(path).unwrap(), "{name}");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 8, "{compared}");
+}
+
+#[test]
+fn earlier_versions_refuse_what_they_lack_by_name() {
+    let folder = Folder::new();
+    let convert = |fixture: &str, version: &str| {
+        let options = options().with_format_version(Some(version.to_owned()));
+        folder.convert(&root().join(fixture), "out.zt", &options).unwrap_err()
+    };
+    for (fixture, version, what) in [
+        ("ztensor/zt212_alltypes.zt", "1.1", "zTensor 1.1 has no dtype"),
+        ("gguf/quant.gguf", "1.0", "zTensor 1.0 has no dtype"),
+        ("ztensor/zt212_alltypes.zt", "1.0", "zTensor 1.0 has no dtype"),
+    ] {
+        let error = convert(fixture, version);
+        assert_eq!(error.kind, ErrorKind::Unsupported);
+        assert!(error.what.contains(what), "{error}");
+    }
+    let error = convert("apr/basic.apr", "2.0");
+    assert_eq!(error.kind, ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("`--format-version 2.0`. Supported values: 1.2, 1.1, 1.0."), "{error}");
+}
+
+#[test]
+fn earlier_versions_compress_and_store_attributes_as_text() {
+    let folder = Folder::new();
+    let path = root().join("apr/basic.apr");
+    let before = Reader::open(&path).unwrap();
+    for (version, stated) in [("1.0", "1.0"), ("1.1", "1.1.0")] {
+        let options = compressed(Compression::Zstd).with_format_version(Some(version.to_owned()));
+        folder.convert(&path, "out.zt", &options).unwrap();
+        let after = folder.open("out.zt");
+        assert_eq!(after.metadata().version, stated);
+        assert_eq!(content(&after), content(&before));
+        assert!(after.tensors().iter().all(|tensor| tensor.components[0].encoding == Encoding::Zstd));
+        after.verify(&()).unwrap();
+        let size = &after.metadata().metadata["hidden_size"];
+        assert_eq!(*size, if version == "1.0" { json!("64") } else { json!(64) });
+    }
+}
+
 #[test]
 fn every_fixture_keeps_tensors_attributes_and_metadata_with_every_compression() {
     let folder = Folder::new();

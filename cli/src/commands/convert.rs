@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     /// The format to write. By default, it is inferred from the name of OUT: .apr, .safetensors …
     #[arg(long, value_parser = format_parser())]
     format: Option<&'static Format>,
-    /// The version of the format to write: 1.2 (the default), 1.1 or 1.0 of zTensor. The tools of one version may refuse
+    /// The version of the format to write: 1.2 (the default), 1.1 or 1.0 of zTensor. Tools for one version may refuse
     /// files of another.
     #[arg(long, value_name = "VERSION")]
     format_version: Option<String>,

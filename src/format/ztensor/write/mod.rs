@@ -1,5 +1,6 @@
-//! Writes zTensor 1.2, and 1.0 and 1.1 if they are requested, like the crate and the Python package `ztensor` of these versions, byte for byte for uncompressed files: the
-//! blobs in order, then the manifest, so that a file is written sequentially.
+//! Writes zTensor 1.2, and 1.0 and 1.1 if they are requested, like the crate and the Python package `ztensor` of these
+//! versions, byte for byte for uncompressed files: the blobs in order, then the manifest, so that a file is written
+//! sequentially.
 //!
 //! Any layout is written as it was read, with all of its components; attributes and metadata keep their JSON types.
 //! Where 1.2 leaves a choice, the writer follows [`format::ztensor`](crate::format::ztensor):

@@ -88,7 +88,7 @@ fn earlier_versions_refuse_what_they_lack_by_name() {
     let folder = Folder::new();
     let convert = |fixture: &str, version: &str| {
         let options = options().with_format_version(Some(version.to_owned()));
-        folder.convert(&root().join(fixture), "out.zt", &options).unwrap_err()
+        folder.convert(root().join(fixture), "out.zt", &options).unwrap_err()
     };
     for (fixture, version, what) in [
         ("ztensor/zt212_alltypes.zt", "1.1", "zTensor 1.1 has no dtype"),

@@ -6,6 +6,7 @@ mod bad_input;
 mod bytes;
 mod causes;
 mod folder;
+mod foreign_files;
 mod loader;
 mod overlapping;
 mod reading;

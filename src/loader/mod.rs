@@ -197,8 +197,8 @@ impl<S: Source> Loader<S> {
         Loader { pool: Some(pool), ..self }
     }
 
-    /// The algorithm that every whole file was verified with, in the last completed call that read the whole model.
-    /// `None` if a file has no checksum of the whole file, or if no call has read the whole model.
+    /// The algorithm that verified every file, in the last completed call that read the whole model: see
+    /// [`Loader::verify`]. `None` if a tensor has no checksum, or if no call has read the whole model.
     /// [`Progress::checked`] reports the algorithm for each call.
     pub fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()

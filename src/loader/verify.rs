@@ -12,8 +12,9 @@ use futures::stream::TryStreamExt;
 use std::rc::Rc;
 
 impl<S: Source> Loader<S> {
-    /// Reads and verifies the whole model without holding tensors in memory. Returns the algorithm that every whole
-    /// file was verified with; `None` if a file has no such checksum.
+    /// Reads and verifies the whole model without holding tensors in memory. Returns the algorithm that
+    /// verified everything: every file has a checksum of it over the whole file, or digests of it for all its tensors.
+    /// `None` if a tensor has no checksum, or if there are several algorithms.
     ///
     /// # Errors
     /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first fault; errors of the source.

@@ -81,6 +81,13 @@ fn truncated_files() {
 }
 
 #[test]
+fn the_limit_of_aero_metadata_is_named() {
+    let bomb = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/bad/aero_ulen_bomb.aero");
+    let error = rejected(vec![("m.aero", fs::read(bomb).unwrap())], Limit, "`MAX_METADATA_BYTES`");
+    assert!(error.to_string().contains("268435456"), "{error}");
+}
+
+#[test]
 fn missing_and_invalid_footers() {
     let mut file = varied().build();
     let footer = file.len() - 16;

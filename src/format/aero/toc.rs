@@ -30,8 +30,8 @@ pub const MAX_CHUNKS: u32 = 1_000_000;
 /// fetch tensor data as names.
 pub const MAX_NAMES_BYTES: u64 = 512 << 20;
 
-/// The maximum decoded size of a metadata chunk. An index of 100,000 tensors has about 10 MB; the specification allows
-/// 2 GiB. Prevents a compressed chunk of a few kilobytes from exhausting memory when decoded.
+/// The maximum size of a metadata chunk, stored and decoded. An index of 100,000 tensors has about 10 MB; the
+/// specification allows 2 GB, of which parsed values alone would exhaust the 4 GiB of wasm32. Prevents a compressed chunk of a few kilobytes from exhausting memory when decoded.
 pub const MAX_METADATA_BYTES: u64 = 256 << 20;
 
 /// The maximum length of a chunk name. Typical names have about 20 bytes. Entries may share the bytes of a name, so
@@ -276,9 +276,13 @@ fn check_length(chunk: &Chunk) -> Result<()> {
     let Chunk { range, decoded_length, name, .. } = chunk;
     let stored_length = range.end - range.start;
     if stored_length.max(*decoded_length) > MAX_METADATA_BYTES {
-        let what =
-            format!("the chunk `{name}` claims {decoded_length} bytes; weightstream reads up to {MAX_METADATA_BYTES}");
-        return Err(Error::new(ErrorKind::Limit, what).at(range.clone()));
+        let claimed = stored_length.max(*decoded_length);
+        let what = format!(
+            "the chunk `{name}` claims {claimed} bytes; weightstream reads metadata chunks of up to \
+             {MAX_METADATA_BYTES} (`MAX_METADATA_BYTES`), though the format allows 2 GB"
+        );
+        let advice = "If the file is not damaged, write it with fewer tensors or less metadata.";
+        return Err(Error::new(ErrorKind::Limit, what).at(range.clone()).advise(advice));
     }
     if !chunk.is_compressed() && stored_length != *decoded_length {
         let what = format!(

@@ -295,9 +295,10 @@ impl<S: Source> Batch<S> {
         component: usize,
         received: Received<BufferOf<S>>,
     ) -> Result<Option<Loaded<BufferOf<S>>>> {
+        let pinned = self.pinned(planned).filter(|(_, components)| *components > 1);
+        self.note_verified(planned, component, pinned.map(|(digest, _)| digest.algorithm()).or(received.verified));
         let Received { buffer: Some(buffer), verified } = received else { return Ok(None) };
         self.stats.count_decoded(buffer.byte_length());
-        let pinned = self.pinned(planned).filter(|(_, components)| *components > 1);
         let mut planned_tensors = self.planned_tensors.borrow_mut();
         let assembly = planned_tensors.get_mut(planned).ok_or_else(unplanned)?;
         let part = assembly.planned.tensor.components.get(component).ok_or_else(unplanned)?;
@@ -318,6 +319,17 @@ impl<S: Source> Batch<S> {
         }
         let shape = assembly.planned.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
         Ok(Some(Loaded { tensor, shape, components, verified }))
+    }
+
+    /// Notes what verified a component, if the call reads the whole model. Components of no bytes need no checksum.
+    fn note_verified(&self, planned: usize, component: usize, verified: Option<&'static str>) {
+        let planned_tensors = self.planned_tensors.borrow();
+        let tensor = planned_tensors.get(planned).map(|assembly| &assembly.planned.tensor);
+        if let (Some(whole), Some(tensor)) = (&self.call.whole, tensor)
+            && tensor.components.get(component).is_some_and(|component| !component.range.is_empty())
+        {
+            whole.add_component(tensor.shard, verified);
+        }
     }
 
     pub(crate) fn arrived(&self, arrived: Arrived<'_>, now_ms: u64) {

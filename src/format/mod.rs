@@ -56,7 +56,8 @@ pub use entry::Format;
 
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{MAX_PARTS, Manifest, PageTable, Parsed};
+use crate::index::padding::PaddingCheck;
+use crate::index::{MAX_PARTS, Manifest, PageTable, Parsed, Tensor};
 use crate::window::{Stop, Window};
 use entry::{Detection, Parser};
 use values::{budget::Budget, json};
@@ -157,6 +158,17 @@ pub fn checksums(window: &Window) -> Result<Vec<StretchChecksum>, Stop> {
 #[doc(hidden)]
 pub fn check_tail(window: &Window) -> Result<(), Stop> {
     (parser_of(window)?.check_tail)(window)
+}
+
+/// The check of the padding of a file with these tensors, if its format requires zeros.
+///
+/// # Errors
+/// As for [`parse`].
+pub(crate) fn padding_check<'t>(
+    window: &Window,
+    tensors: impl Iterator<Item = &'t Tensor>,
+) -> Result<Option<PaddingCheck>, Stop> {
+    parser_of(window)?.padding_check(window, tensors)
 }
 
 /// Reads the digests of a component's pages ([`Component::pages`](crate::index::Component::pages)).

@@ -440,7 +440,7 @@ export class StreamingLoader implements Disposable {
   /**
    * Loads the warnings about the model, each with the name of its file: a newer minor version of the format, a missing
    * checksum, a signature that was not verified, unknown flags. The model can be loaded all the same. Reads the headers
-   * of all files of the model.
+   * of all files of the model. Padding that is not zero is among them once `verify()` has read the whole model.
    */
   warnings(): Promise<readonly string[]>;
   /**

@@ -34,6 +34,10 @@ impl<S: Source> Loader<S> {
         for (shard, of_file) in of_files.iter().enumerate() {
             verified.add_file(tensors.iter().map(|tensor| &**tensor).filter(|tensor| tensor.shard == shard), of_file);
         }
+        for (shard, warning) in self.late_warnings.borrow().iter() {
+            let name = self.shards.get(*shard).map(|shard| shard.file.source.name().to_owned());
+            verified.warnings.push((name.unwrap_or_default(), warning.clone()));
+        }
         Ok(verified)
     }
 

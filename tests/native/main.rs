@@ -11,6 +11,7 @@ mod loader;
 mod overlapping;
 mod reading;
 mod round_trips;
+mod rules;
 mod sharded;
 
 use folder::{Content, Folder, content, content_of};

@@ -6,6 +6,7 @@ use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, 
 use crate::loader::decode::job::{Received, Task, is_heavy};
 use crate::loader::decode::pool::Pool;
 use crate::loader::digests;
+use crate::loader::loaded::check_indices;
 use crate::loader::schedule::concurrency::ConcurrencyController;
 use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::large::LargeComponent;
@@ -222,9 +223,14 @@ impl<S: Source> Batch<S> {
     }
 
     /// Whether a planned tensor is kept in buffers. A pinned digest over several components needs buffers, because the
-    /// components may arrive in another order.
+    /// components may arrive in another order, as do the indices of sparse tensors.
     pub(crate) fn keeps(&self, planned: usize) -> bool {
-        self.call.keeps || self.pinned(planned).is_some_and(|(_, components)| components > 1)
+        let checks_together = || {
+            let has_checked_indices = || self.tensor(planned).is_ok_and(|tensor| tensor.is_sparse());
+            self.pinned(planned).is_some_and(|(_, components)| components > 1)
+                || (self.call.verify && has_checked_indices())
+        };
+        self.call.keeps || checks_together()
     }
 
     /// The range of decoded bytes that is kept; its end is `u64::MAX` if the decoded length is unknown.
@@ -316,6 +322,9 @@ impl<S: Source> Batch<S> {
         if let Some((digest, _)) = pinned {
             let checked = digests::check(components.iter().map(|component| &component.buffer), digest);
             verified = Some(checked.map_err(|e| digests::as_pinned_mismatch(e).in_tensor(&tensor.name))?);
+        }
+        if self.call.verify && assembly.planned.rows.is_none() {
+            check_indices(&tensor, &components).map_err(|e| e.in_tensor(&tensor.name))?;
         }
         let shape = assembly.planned.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
         Ok(Some(Loaded { tensor, shape, components, verified }))

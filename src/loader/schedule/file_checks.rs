@@ -3,6 +3,7 @@
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Stated, StretchChecksum};
+use crate::index::padding::PaddingCheck;
 use crate::index::{Digest, Part};
 use crate::loader::digests::{Digests, PINNED, unknown_length};
 use crate::loader::shard::Shard;
@@ -20,6 +21,10 @@ use std::rc::Rc;
 pub(crate) struct WholeChecks {
     /// By file, while the call reads.
     sums: RefCell<Vec<Sums>>,
+    /// By file, the check of its padding.
+    padding: RefCell<Vec<PaddingCheck>>,
+    /// The warnings about padding, with the numbers of the files, once the call has read all bytes.
+    warnings: RefCell<Vec<(usize, String)>>,
     /// By file, what verified its tensors one by one.
     by_tensors: RefCell<Vec<ByTensors>>,
     /// The verified algorithms by file, once the call has compared all checksums.
@@ -50,6 +55,7 @@ impl WholeChecks {
             begin_file(&shard.file, shard.part.as_ref(), digest)
         };
         *self.sums.borrow_mut() = shards.iter().map(begin).collect::<Result<_>>()?;
+        *self.padding.borrow_mut() = shards.iter().map(begin_padding).collect::<Result<_>>()?;
         *self.by_tensors.borrow_mut() = vec![ByTensors::Nothing; shards.len()];
         Ok(())
     }
@@ -59,6 +65,9 @@ impl WholeChecks {
     pub(crate) fn update(&self, shard: usize, start: u64, bytes: &[u8]) {
         if let Some(sums) = self.sums.borrow_mut().get_mut(shard) {
             sums.update(start, bytes);
+        }
+        if let Some(padding) = self.padding.borrow_mut().get_mut(shard) {
+            padding.update(start, bytes);
         }
     }
 
@@ -95,6 +104,8 @@ impl WholeChecks {
         for (shard, sums) in shards.iter().zip(self.sums.take()) {
             checked_by.push(finish_file(&shard.file, sums).await?);
         }
+        let warning = |(shard, padding): (usize, PaddingCheck)| Some((shard, padding.warning()?));
+        *self.warnings.borrow_mut() = self.padding.take().into_iter().enumerate().filter_map(warning).collect();
         let by_tensors = self.by_tensors.take();
         let covering = checked_by.iter().zip(by_tensors).map(|(of_file, by_tensors)| match of_file.last() {
             Some(algorithm) => ByTensors::All(algorithm),
@@ -109,6 +120,11 @@ impl WholeChecks {
         });
         *self.checked_by.borrow_mut() = checked_by;
         Ok(())
+    }
+
+    /// The warnings that only reading all bytes shows, with the numbers of their files.
+    pub(crate) fn take_warnings(&self) -> Vec<(usize, String)> {
+        self.warnings.take()
     }
 
     /// The algorithms of the verified checksums, by file.
@@ -206,6 +222,14 @@ fn begin_file<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Optio
         checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: PINNED.to_owned() });
     }
     Ok(Sums::new(checksums))
+}
+
+fn begin_padding<S: Source>(shard: &Shard<S>) -> Result<PaddingCheck> {
+    let open = shard.opened.try_lock().and_then(|open| open.clone());
+    let Some(open) = open.filter(|_| !shard.file.is_raw) else { return Ok(PaddingCheck::default()) };
+    let tensors = || open.tensors.iter().map(|tensor| &**tensor);
+    let check = shard.file.try_parse(|window| format::padding_check(window, tensors()))?;
+    Ok(check.flatten().unwrap_or_default())
 }
 
 /// Compares the checksums of one file and returns their algorithms. The last one is that of the checksum over the whole

@@ -24,8 +24,9 @@ pub trait Progress {
         }
     }
 
-    /// A loader read the whole model, and every checksum of its files matched. `verified_by` is the algorithm that
-    /// every whole file was verified with; `None` if a file has no such checksum.
+    /// A loader read the whole model, and every checksum matched. `verified_by` is the algorithm that verified every
+    /// file, as a whole or by digests of all its tensors; `None` if a tensor has no checksum, or if there are several
+    /// algorithms.
     fn checked(&self, verified_by: Option<&'static str>) {
         let _ = verified_by;
     }

@@ -103,7 +103,7 @@ async function open(source, label, address) {
  */
 function showModel({ loader }, label, metadata, tensors) {
   const stored = tensors.flatMap((tensor) => tensor.components).reduce((sum, part) => sum + part.storedByteLength, 0);
-  const decoded = tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0);
+  const decoded = tensors.reduce((sum, tensor) => sum + (tensor.byteLength ?? 0), 0);
   const files = new Set(tensors.map((tensor) => tensor.shard)).size;
   const name = metadata.metadata.name;
   byId("model-name").textContent = typeof name === "string" && name ? name : label;

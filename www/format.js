@@ -5,11 +5,12 @@ const whole = new Intl.NumberFormat("en");
 const UNITS = ["bytes", "kB", "MB", "GB", "TB"];
 
 /**
- * `90.9 MB`: three digits and a unit.
+ * `90.9 MB`: three digits and a unit; `–` for an unknown number.
  *
- * @param {number} count
+ * @param {number | undefined} count
  */
 export function bytes(count) {
+  if (count === undefined) return "–";
   let unit = 0;
   while (count >= 999.5 && unit < UNITS.length - 1) {
     count /= 1000;

@@ -74,7 +74,7 @@ export function comparator(column, descending, verified) {
     name: (a, b) => natural.compare(a.name, b.name),
     dtype: (a, b) => natural.compare(a.dtype, b.dtype),
     shape: (a, b) => volume(a) - volume(b),
-    size: (a, b) => a.byteLength - b.byteLength,
+    size: (a, b) => (a.byteLength ?? 0) - (b.byteLength ?? 0),
     checked: (a, b) => natural.compare(checkedText(verified.get(a.name)), checkedText(verified.get(b.name))),
   };
   const compare = comparators[column];

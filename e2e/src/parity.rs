@@ -131,16 +131,20 @@ fn tensor_info(tensor: &Tensor) -> Value {
         listed.insert("encoding".into(), component.encoding.name().into());
         listed
     };
-    json!({
+    let mut listed = json!({
         "name": tensor.name,
         "dtype": tensor.dtype.name(),
         "shape": tensor.shape.iter().map(|dim| *dim as f64).collect::<Vec<_>>(),
         "layout": tensor.layout.name(),
-        "byteLength": tensor.byte_length().unwrap_or(0) as f64,
+        "byteLength": tensor.byte_length().map(|length| length as f64),
         "shard": tensor.shard,
         "components": tensor.components.iter().map(component).collect::<Vec<_>>(),
         "attributes": tensor.attributes,
-    })
+    });
+    if let (None, Some(listed)) = (tensor.byte_length(), listed.as_object_mut()) {
+        listed.shift_remove("byteLength"); // JSON has no `undefined`
+    }
+    listed
 }
 
 /// Converts integers that a JavaScript number cannot represent exactly to bigints.

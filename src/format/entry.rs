@@ -3,7 +3,8 @@
 use super::checksum::StretchChecksum;
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Manifest, PageTable, Parsed};
+use crate::index::padding::PaddingCheck;
+use crate::index::{Manifest, PageTable, Parsed, Tensor};
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 use crate::output::writer::Writer;
 use crate::window::{Stop, Window};
@@ -56,6 +57,18 @@ impl Format {
         (self.parser.check_tail)(window)
     }
 
+    /// The check of the padding of a file with these tensors, if the format requires zeros.
+    ///
+    /// # Errors
+    /// As for [`Format::parse`].
+    pub(crate) fn padding_check<'t>(
+        &self,
+        window: &Window,
+        tensors: impl Iterator<Item = &'t Tensor>,
+    ) -> Result<Option<PaddingCheck>, Stop> {
+        self.parser.padding_check(window, tensors)
+    }
+
     /// The writer of the format; `None` if weightstream only reads the format.
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     pub fn writer(&self) -> Option<&Writer> {
@@ -80,6 +93,8 @@ pub(crate) struct Parser {
     pub(crate) checksums: fn(&Window) -> Result<Vec<StretchChecksum>, Stop>,
     /// Checks the marks at the end of the file.
     pub(crate) check_tail: fn(&Window) -> Result<(), Stop>,
+    /// The padding that must be zero; `None` if the format or the version does not require it.
+    pub(crate) zero_padding: fn(&Window) -> Result<Option<ZeroPadding>, Stop>,
     /// Reads the digests of a component's pages.
     pub(crate) page_digests: fn(&Window, &PageTable) -> Result<Pages, Stop>,
     /// The parser of the JSON manifest of a model in several files.
@@ -94,9 +109,31 @@ impl Parser {
             parse,
             checksums: |_| Ok(Vec::new()),
             check_tail: |_| Ok(()),
+            zero_padding: |_| Ok(None),
             page_digests: no_page_digests,
             manifest: None,
         }
+    }
+}
+
+/// Padding between components that must be zero.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ZeroPadding {
+    /// The number of bytes before the first padding.
+    pub(crate) head_bytes: u64,
+    /// The alignment of components.
+    pub(crate) alignment: u64,
+}
+
+impl Parser {
+    /// The check of the padding of a file with these tensors, if the format requires zeros.
+    pub(crate) fn padding_check<'t>(
+        &self,
+        window: &Window,
+        tensors: impl Iterator<Item = &'t Tensor>,
+    ) -> Result<Option<PaddingCheck>, Stop> {
+        let zero_padding = (self.zero_padding)(window)?;
+        Ok(zero_padding.map(|ZeroPadding { head_bytes, alignment }| PaddingCheck::new(tensors, head_bytes, alignment)))
     }
 }
 

@@ -30,6 +30,7 @@
 
 mod checksum;
 mod entry;
+mod foreign;
 mod ggml;
 pub(crate) mod values;
 
@@ -55,7 +56,8 @@ pub use entry::Format;
 
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{MAX_PARTS, Manifest, PageTable, Parsed};
+use crate::index::padding::PaddingCheck;
+use crate::index::{MAX_PARTS, Manifest, PageTable, Parsed, Tensor};
 use crate::window::{Stop, Window};
 use entry::{Detection, Parser};
 use values::{budget::Budget, json};
@@ -158,6 +160,17 @@ pub fn check_tail(window: &Window) -> Result<(), Stop> {
     (parser_of(window)?.check_tail)(window)
 }
 
+/// The check of the padding of a file with these tensors, if its format requires zeros.
+///
+/// # Errors
+/// As for [`parse`].
+pub(crate) fn padding_check<'t>(
+    window: &Window,
+    tensors: impl Iterator<Item = &'t Tensor>,
+) -> Result<Option<PaddingCheck>, Stop> {
+    parser_of(window)?.padding_check(window, tensors)
+}
+
 /// Reads the digests of a component's pages ([`Component::pages`](crate::index::Component::pages)).
 ///
 /// # Errors
@@ -172,7 +185,7 @@ fn parser_of(window: &Window) -> Result<&'static Parser, Stop> {
     let head = window.get(0..sniff_end)?;
     let manifest = || is_json_object(head).then_some(&MANIFEST);
     let parser = position(head).and_then(|at| PARSERS.get(at)).or_else(manifest);
-    parser.ok_or_else(|| unrecognised(head).into())
+    parser.ok_or_else(|| foreign::unrecognised(window))
 }
 
 /// Returns the position in the registry of the format of a file that begins with `head`.
@@ -202,7 +215,9 @@ fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
         Some(manifest) => Ok(Parsed::Manifest(check_parts((manifest.parse)(&document)?)?)),
         None => {
             let what = "this JSON file is not the manifest of a model";
-            Err(Error::new(ErrorKind::Unsupported, what).into())
+            let advice = "Open the file of the weights, or its manifest such as `model.safetensors.index.json`. If the \
+                          server answered with an error message, check the URL.";
+            Err(Error::new(ErrorKind::Unsupported, what).advise(advice).into())
         }
     }
 }
@@ -214,19 +229,4 @@ fn check_parts(manifest: Manifest) -> Result<Manifest> {
         return Err(Error::new(ErrorKind::Limit, what).advise("Write the model in fewer, larger files."));
     }
     Ok(manifest)
-}
-
-fn unrecognised(head: &[u8]) -> Error {
-    let shown: String = head.iter().take(8).map(|byte| byte.escape_ascii().to_string()).collect();
-    let error = match head {
-        [] => Error::new(ErrorKind::Truncated, "the file is empty"),
-        _ if head.trim_ascii_start().starts_with(b"<") => {
-            let what = format!("this is a web page (it begins with `{shown}`), not a model");
-            return Error::new(ErrorKind::Unsupported, what)
-                .at(0..head.len() as u64)
-                .advise("Check the URL: the server may have answered with an error page or a log-in page.");
-        }
-        _ => Error::new(ErrorKind::Unsupported, format!("no known model format begins with `{shown}`")),
-    };
-    error.at(0..head.len() as u64)
 }

@@ -12,6 +12,8 @@ use std::ops::Range;
 mod checks;
 mod digest;
 mod manifest;
+pub(crate) mod padding;
+pub(crate) mod sparse;
 pub(crate) mod split;
 
 pub(crate) use checks::{check_tensors, check_tied_tensors, next_start};

@@ -2,7 +2,7 @@
 //! one string and everything else as numbers: parsing rows of JSON took twice as long, and each string that is passed
 //! separately takes a microsecond.
 
-use super::{byte_length_of, value};
+use super::value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
 use js_sys::{Array, Float64Array, Function};
@@ -63,7 +63,7 @@ impl<'a> Batch<'a> {
         self.number(shape.len() as u64);
         shape.iter().for_each(|dim| self.number(*dim));
         self.string(layout.name());
-        self.number(byte_length_of(tensor));
+        self.length(tensor.byte_length());
         self.number(*shard as u64);
         self.number(components.len() as u64);
         components.iter().for_each(|component| self.component(component));
@@ -77,7 +77,7 @@ impl<'a> Batch<'a> {
         let Component { role, dtype, range, encoding, decoded_length, .. } = component;
         self.string(role);
         self.string(dtype.name());
-        self.numbers.push(decoded_length.map_or(f64::NAN, |length| length as f64));
+        self.length(*decoded_length);
         self.number(range.end - range.start);
         self.string(encoding.name());
     }
@@ -85,6 +85,11 @@ impl<'a> Batch<'a> {
     /// Adds a number. Integers above 2^53 are rounded to the nearest double.
     fn number(&mut self, number: u64) {
         self.numbers.push(number as f64);
+    }
+
+    /// Adds a length; NaN if it is unknown.
+    fn length(&mut self, length: Option<u64>) {
+        self.numbers.push(length.map_or(f64::NAN, |length| length as f64));
     }
 
     /// Adds the index of a string in the string table.

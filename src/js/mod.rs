@@ -327,7 +327,3 @@ fn wasm_memory_bytes() -> u64 {
 fn shape_array(shape: &[u64]) -> Array {
     shape.iter().map(|&dim| value::from_u64(dim)).collect()
 }
-
-fn byte_length_of(tensor: &Tensor) -> u64 {
-    tensor.byte_length().unwrap_or(0)
-}

@@ -71,12 +71,12 @@ impl ProgressReporter {
         Rc::new(ProgressReporter { kind, on_progress, stats, verified_by: Cell::new(None), state: RefCell::new(state) })
     }
 
-    /// The algorithm that verified every file as a whole, once the operation has read the whole model.
+    /// The algorithm that verified every file, once the operation has read the whole model.
     pub(super) fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
     }
 
-    /// Reports the last event, with the algorithm that verified every file as a whole.
+    /// Reports the last event, with the algorithm that verified every file.
     pub(super) fn finish(&self, verified: Option<&'static str>) {
         self.report(now(), Some(verified));
     }

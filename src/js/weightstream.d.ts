@@ -257,7 +257,7 @@ export interface LoadProgress {
   readonly fromCache: boolean;
   /** Whether this is the last event of the operation. */
   readonly done: boolean;
-  /** The algorithm that verified every file as a whole. Only on the last event of a load of the whole model. */
+  /** What {@link StreamingLoader.verify} resolves to. Only on the last event of a load of the whole model. */
   readonly verified?: Exclude<Verified, null>;
   /** The ranges that have arrived since the previous event. */
   readonly ranges: readonly ArrivedRange[];
@@ -297,8 +297,8 @@ export interface TensorInfo {
   readonly shape: readonly number[];
   /** `"dense"`, `"sparse_csr"`, `"sparse_coo"` … */
   readonly layout: string;
-  /** The number of decoded bytes of all components. */
-  readonly byteLength: number;
+  /** The number of decoded bytes of all components; `undefined` if the file does not state it. */
+  readonly byteLength: number | undefined;
   /** The index, from 0, of the file that contains the tensor. */
   readonly shard: number;
   /** The stored parts of the tensor. */
@@ -447,7 +447,7 @@ export class StreamingLoader implements Disposable {
   /**
    * Loads the warnings about the model, each with the name of its file: a newer minor version of the format, a missing
    * checksum, a signature that was not verified, unknown flags. The model can be loaded all the same. Reads the headers
-   * of all files of the model.
+   * of all files of the model. Padding that is not zero is among them once `verify()` has read the whole model.
    */
   warnings(): Promise<readonly string[]>;
   /**
@@ -485,8 +485,9 @@ export class StreamingLoader implements Disposable {
    */
   tensors<B>(options: TensorsOptions & GpuOptions<B>): AsyncIterableIterator<GpuTensor<B>>;
   /**
-   * Reads and verifies the whole model without storing it. Resolves to the checksum algorithm that was used, and
-   * rejects with `CHECKSUM` if the model is damaged.
+   * Reads and verifies the whole model without storing it. Resolves to the checksum algorithm that verified all of it,
+   * by checksums of the files or by those of all tensors; to `null` if a tensor has no checksum, or if there are
+   * several algorithms. Rejects with `CHECKSUM` if the model is damaged.
    */
   verify(options?: { signal?: AbortSignal | null | undefined }): Promise<Verified>;
   /**

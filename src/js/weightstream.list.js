@@ -38,7 +38,7 @@ export function addTensors(tensors, names, numbers, strings, attributesOfSome) {
     const shape = new Array(numbers[at++]); // `push` to an empty array would allocate 17 elements
     for (let i = 0; i < shape.length; i++) shape[i] = numbers[at++];
     const layout = strings[numbers[at++]];
-    const byteLength = numbers[at++];
+    const byteLength = length();
     const shard = numbers[at++];
     const components = new Array(numbers[at++]);
     for (let i = 0; i < components.length; i++) components[i] = component();
@@ -49,8 +49,11 @@ export function addTensors(tensors, names, numbers, strings, attributesOfSome) {
   function component() {
     const role = strings[numbers[at++]];
     const dtype = strings[numbers[at++]];
-    const length = numbers[at++];
-    const byteLength = Number.isNaN(length) ? undefined : length;
-    return { role, dtype, byteLength, storedByteLength: numbers[at++], encoding: strings[numbers[at++]] };
+    return { role, dtype, byteLength: length(), storedByteLength: numbers[at++], encoding: strings[numbers[at++]] };
+  }
+
+  function length() {
+    const number = numbers[at++];
+    return Number.isNaN(number) ? undefined : number;
   }
 }

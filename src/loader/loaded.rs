@@ -2,7 +2,7 @@
 
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Tensor;
+use crate::index::{Tensor, sparse};
 use crate::setters::setters;
 use crate::source::Buffer;
 use std::borrow::Cow;
@@ -72,6 +72,8 @@ pub struct Verified {
     /// Number of tensors that no checksum covers, neither their own nor their file's. Their structure is valid, but
     /// damaged values cannot be detected.
     pub tensors_without_checksum: usize,
+    /// Warnings that only reading the whole model shows, each with the name of the file: padding that is not zero.
+    pub warnings: Vec<(String, String)>,
 }
 
 impl Verified {
@@ -85,6 +87,20 @@ impl Verified {
         }
         self.checksums.extend(checksums);
     }
+}
+
+/// Checks the indices of a sparse tensor. Tensors of other layouts have none.
+///
+/// # Errors
+/// `FORMAT` if their number, bounds or order are wrong.
+pub(crate) fn check_indices<B: Buffer>(tensor: &Tensor, components: &[LoadedComponent<B>]) -> Result<()> {
+    let lengths: Vec<_> = components.iter().map(|component| component.buffer.byte_length()).collect();
+    for (at, mut check) in sparse::index_checks(tensor, &lengths)? {
+        if let Some(LoadedComponent { buffer, .. }) = components.get(at) {
+            buffer.inspect(0..buffer.byte_length(), &mut |bytes| check.push(bytes))?;
+        }
+    }
+    Ok(())
 }
 
 impl<B: Buffer> Loaded<B> {

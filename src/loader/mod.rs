@@ -29,6 +29,7 @@ pub(crate) use decode::output_buffer::OutputBuffer;
 #[doc(hidden)]
 pub use decode::pool::{Outcome, Pool, TaskError, Work};
 pub use digests::Digests;
+pub(crate) use loaded::check_indices;
 pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
 pub use options::Options;
 pub use pieces::PieceReader;
@@ -125,6 +126,8 @@ pub struct Loader<S: Source> {
     pinned: Rc<HashMap<String, Digest>>,
     /// See [`Loader::verified_by`].
     verified_by: Cell<Option<&'static str>>,
+    /// The warnings of the last call that read the whole model, with the numbers of the files.
+    late_warnings: RefCell<Vec<(usize, String)>>,
 }
 
 impl<S: Source> Loader<S> {
@@ -167,7 +170,7 @@ impl<S: Source> Loader<S> {
             }
             Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
         };
-        let (loading, prefetched, priority, verified_by) = Default::default();
+        let (loading, prefetched, priority, verified_by, late_warnings) = Default::default();
         let parts = shards.iter().map(|shard| (&shard.file.source, shard.part.as_ref()));
         digests.check_files(parts.chain(is_manifest.then_some((&file.source, None))))?;
         if let Some((_, digest)) = digests.of_file(&file.source, None).filter(|_| is_manifest) {
@@ -188,6 +191,7 @@ impl<S: Source> Loader<S> {
             priority,
             pinned,
             verified_by,
+            late_warnings,
         })
     }
 
@@ -198,8 +202,8 @@ impl<S: Source> Loader<S> {
         Loader { pool: Some(pool), ..self }
     }
 
-    /// The algorithm that every whole file was verified with, in the last completed call that read the whole model.
-    /// `None` if a file has no checksum of the whole file, or if no call has read the whole model.
+    /// The algorithm that verified every file, in the last completed call that read the whole model: see
+    /// [`Loader::verify`]. `None` if a tensor has no checksum, or if no call has read the whole model.
     /// [`Progress::checked`] reports the algorithm for each call.
     pub fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
@@ -211,7 +215,7 @@ impl<S: Source> Loader<S> {
     }
 
     /// Warnings about the model, each as a pair of the file's name and the text. A warning is not an error: the model
-    /// can be loaded.
+    /// can be loaded. Some, such as padding that is not zero, are found only by a call that reads the whole model.
     ///
     /// # Errors
     /// Errors of reading the headers of all files.
@@ -220,7 +224,10 @@ impl<S: Source> Loader<S> {
         for (number, shard) in self.shards.iter().enumerate() {
             let open = self.open_shard(number).await?;
             let name = shard.file.source.name();
-            warnings.extend(open.index.warnings.iter().map(|warning| (name.to_owned(), warning.clone())));
+            let late = self.late_warnings.borrow();
+            let late = late.iter().filter(|(shard, _)| *shard == number).map(|(_, warning)| warning);
+            let of_file = open.index.warnings.iter().chain(late);
+            warnings.extend(of_file.map(|warning| (name.to_owned(), warning.clone())));
         }
         Ok(warnings)
     }

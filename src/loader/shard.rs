@@ -19,13 +19,13 @@ const RELEASE_BATCH_TENSORS: usize = 4096;
 pub(crate) struct Shard<S: Source> {
     pub(super) file: Rc<ModelFile<S>>,
     pub(super) part: Option<Part>,
-    pub(super) opened: Mutex<Option<Rc<OpenShard>>>,
+    pub(crate) opened: Mutex<Option<Rc<OpenShard>>>,
 }
 
 /// The header and index of a file.
 pub(crate) struct OpenShard {
     pub(crate) index: Index,
-    pub(super) tensors: Vec<Rc<Tensor>>,
+    pub(crate) tensors: Vec<Rc<Tensor>>,
     /// Finds the index of a name in `tensors`. Building a hash map of the names would take longer than anything but the
     /// parse, and would double the memory.
     names: NameIndex,

@@ -80,6 +80,7 @@ impl<S: Source> Loader<S> {
             let Some(checks) = whole else { return Ok(()) };
             checks.finish(&loader.shards).await?;
             loader.verified_by.set(checks.verified_by());
+            *loader.late_warnings.borrow_mut() = checks.take_warnings();
             observer.checked(checks.verified_by());
             Ok(())
         };

@@ -12,8 +12,9 @@ use futures::stream::TryStreamExt;
 use std::rc::Rc;
 
 impl<S: Source> Loader<S> {
-    /// Reads and verifies the whole model without holding tensors in memory. Returns the algorithm that every whole
-    /// file was verified with; `None` if a file has no such checksum.
+    /// Reads and verifies the whole model without holding tensors in memory. Returns the algorithm that
+    /// verified everything: every file has a checksum of it over the whole file, or digests of it for all its tensors.
+    /// `None` if a tensor has no checksum, or if there are several algorithms.
     ///
     /// # Errors
     /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first fault; errors of the source.
@@ -32,6 +33,10 @@ impl<S: Source> Loader<S> {
         let mut verified = Verified { files: of_files.len(), tensors: tensors.len(), ..Verified::default() };
         for (shard, of_file) in of_files.iter().enumerate() {
             verified.add_file(tensors.iter().map(|tensor| &**tensor).filter(|tensor| tensor.shard == shard), of_file);
+        }
+        for (shard, warning) in self.late_warnings.borrow().iter() {
+            let name = self.shards.get(*shard).map(|shard| shard.file.source.name().to_owned());
+            verified.warnings.push((name.unwrap_or_default(), warning.clone()));
         }
         Ok(verified)
     }

@@ -3,7 +3,7 @@
 use super::{Reader, component};
 use crate::error::Result;
 use crate::index::Tensor;
-use crate::loader::{LoadedComponent, ModelMetadata};
+use crate::loader::{LoadedComponent, ModelMetadata, check_indices};
 
 /// Loads a model incrementally: its metadata, the list of its tensors, then tensors on demand (APR-FORMAT-002,
 /// "Streaming Load"). [`Loader`](crate::loader::Loader) has the same operations, with an async API.
@@ -52,20 +52,7 @@ impl StreamingLoader for Reader {
     }
 
     fn load_tensor(&mut self, name: &str) -> Result<LoadedTensor> {
-        let tensor = self.tensor(name)?;
-        let file = self.file(tensor)?;
-        let load = || {
-            let (mut components, mut algorithms) = (Vec::new(), Vec::new());
-            for part in &tensor.components {
-                let (buffer, verified) = component::decode(&file.bytes.storage, part)?;
-                components.push(LoadedComponent { role: part.role.clone(), dtype: part.dtype.clone(), buffer });
-                algorithms.push(verified.or(file.check_pages(part)?));
-            }
-            // A tensor counts as verified only if all of its components have a digest.
-            let verified = algorithms.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.first().copied());
-            Ok(LoadedTensor { tensor: tensor.clone(), components, verified })
-        };
-        load().map_err(|e: crate::error::Error| e.in_tensor(name).in_file(&file.bytes.name))
+        self.load(self.tensor(name)?)
     }
 
     fn prefetch(&mut self, names: &[&str]) {
@@ -74,5 +61,25 @@ impl StreamingLoader for Reader {
                 self.file(tensor).map(|file| file.bytes.storage.will_need(&part.range)).ok();
             }
         }
+    }
+}
+
+impl Reader {
+    /// Loads and verifies a tensor of this reader.
+    pub(super) fn load(&self, tensor: &Tensor) -> Result<LoadedTensor> {
+        let file = self.file(tensor)?;
+        let load = || {
+            let (mut components, mut algorithms) = (Vec::new(), Vec::new());
+            for part in &tensor.components {
+                let (buffer, verified) = component::decode(&file.bytes.storage, part)?;
+                components.push(LoadedComponent { role: part.role.clone(), dtype: part.dtype.clone(), buffer });
+                algorithms.push(verified.or(file.check_pages(part)?));
+            }
+            check_indices(tensor, &components)?;
+            // A tensor counts as verified only if all of its components have a digest.
+            let verified = algorithms.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.first().copied());
+            Ok(LoadedTensor { tensor: tensor.clone(), components, verified })
+        };
+        load().map_err(|e: crate::error::Error| e.in_tensor(&tensor.name).in_file(&file.bytes.name))
     }
 }

@@ -6,7 +6,7 @@ use crate::codec::ComponentDecoder;
 use crate::codec::crc32::Crc32Parts;
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::Stated;
+use crate::format::{self, Stated};
 use crate::index::{Component, Digest, Encoding, Tensor, saturating_sum};
 use crate::progress::Progress;
 use std::ops::Range;
@@ -34,12 +34,19 @@ impl Reader {
             Ok(())
         })?;
 
+        for tensor in self.tensors.iter().filter(|tensor| tensor.is_sparse()) {
+            self.load(tensor)?;
+        }
+
         let (files, tensors) = (self.files.len(), self.tensors.len());
         let mut verified = Verified { files, tensors, ..Verified::default() };
         for ((shard, file), crc32s) in self.files.iter().enumerate().zip(crc32s) {
             let crc32s = crc32s.into_inner().unwrap_or_else(PoisonError::into_inner);
             let compared = compare_checksums(file, &crc32s).map_err(|e| e.in_file(&file.bytes.name))?;
-            verified.add_file(self.tensors.iter().filter(|tensor| tensor.shard == shard), &compared);
+            let tensors = || self.tensors.iter().filter(|tensor| tensor.shard == shard);
+            verified.add_file(tensors(), &compared);
+            let warning = file.check_padding(&tensors).map_err(|e| e.in_file(&file.bytes.name))?;
+            verified.warnings.extend(warning.map(|warning| (file.bytes.name.clone(), warning)));
         }
         Ok(verified)
     }
@@ -106,6 +113,19 @@ impl Task<'_> {
 }
 
 impl TensorFile {
+    /// Reads the padding of a file with these tensors. Returns the warning if it is not zero.
+    fn check_padding<'t, T: Iterator<Item = &'t Tensor>>(&self, tensors: &dyn Fn() -> T) -> Result<Option<String>> {
+        // A file of raw bytes has the format of the file that lists its tensors, and no head of its own.
+        let format = format::formats().iter().find(|format| format.name == self.index.format);
+        let Some(format) = format else { return Ok(None) };
+        let check = self.bytes.parse(|window| format.padding_check(window, tensors()))?;
+        let Some(mut check) = check else { return Ok(None) };
+        for gap in check.gaps().to_vec() {
+            check.update(gap.start, &self.bytes.storage.read(&gap)?);
+        }
+        Ok(check.warning())
+    }
+
     /// Splits raw bytes that only contribute to a CRC into tasks, also at the bounds of checksums. Returns no tasks if
     /// the file has no checksum.
     fn raw_cuts(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {

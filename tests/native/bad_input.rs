@@ -11,7 +11,7 @@ use weightstream::{Error, Result};
 
 /// Opens and verifies the model with the reader and with the loader. Returns the error of the reader.
 #[track_caller]
-fn rejected(files: Vec<(&str, Vec<u8>)>, kind: ErrorKind, text: &str) -> Error {
+pub(crate) fn rejected(files: Vec<(&str, Vec<u8>)>, kind: ErrorKind, text: &str) -> Error {
     let folder = Folder::new();
     for (name, bytes) in &files {
         folder.write(name, bytes);
@@ -51,7 +51,7 @@ fn with(change: impl FnOnce(&mut Entry)) -> Vec<(&'static str, Vec<u8>)> {
 fn unknown_magic_bytes() {
     rejected(one(b"APR7 and more bytes after it".to_vec()), Unsupported, "no known model format begins with `APR7");
     rejected(one(Vec::new()), Truncated, "the file is empty");
-    rejected(one(b"<!DOCTYPE html><html>".to_vec()), Unsupported, "this is a web page");
+    rejected(one(b"<!DOCTYPE html><html>".to_vec()), Unsupported, "this file is a web page");
 }
 
 #[test]
@@ -78,6 +78,13 @@ fn truncated_files() {
     assert!(error.to_string().ends_with(advice), "{error}");
     let safetensors = safetensors(None, &[("a", "U8", &[9], noise(1, 9))]);
     rejected(one(safetensors[..safetensors.len() - 1].to_vec()), Truncated, "tensor \"a\": its bytes reach to");
+}
+
+#[test]
+fn the_limit_of_aero_metadata_is_named() {
+    let bomb = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/bad/aero_ulen_bomb.aero");
+    let error = rejected(vec![("m.aero", fs::read(bomb).unwrap())], Limit, "`MAX_METADATA_BYTES`");
+    assert!(error.to_string().contains("268435456"), "{error}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::format::embd;
 use weightstream::loader::{Loaded, Loader, Options, TensorRequest};
 use weightstream::native::Reader;
+use weightstream::progress::Progress;
 use weightstream::source::memory::MemorySource;
 use weightstream::source::{Answer, Body, Buffer, Source};
 use weightstream::write::ConvertOptions;
@@ -234,6 +235,37 @@ fn memory_source_equals_reader() {
         assert!(index.iter().map(|tensor| &**tensor).eq(reader.tensors()));
         let verified_by = reader.verify(&()).unwrap().checksums.first().copied();
         assert_eq!(block_on(loader.verify(Rc::new(()))), Ok(verified_by));
+    }
+}
+
+#[test]
+fn verify_names_the_algorithm_of_digests_that_all_tensors_have() {
+    let verified = |path: &str| {
+        let file = format!("{}/tests/fixtures/{path}", env!("CARGO_MANIFEST_DIR"));
+        let bytes = std::fs::read(file).unwrap();
+        let progress = Rc::new(Checked::default());
+        let loader = open(MemorySource::new(vec![(path.to_owned(), bytes.into())]).unwrap());
+        let verified = block_on(loader.verify(Rc::clone(&progress) as Rc<_>)).unwrap();
+        assert_eq!(loader.verified_by(), verified);
+        assert_eq!(progress.0.get(), Some(verified));
+        verified
+    };
+    assert_eq!(verified("ztensor/zt123_alltypes_sha.zt"), Some("sha256"));
+    assert_eq!(verified("ztensor/zt111_zstd_sha.zt"), Some("sha256"));
+    assert_eq!(verified("ztensor/zt010_alltypes_crc.zt"), Some("crc32c"));
+    assert_eq!(verified("ztensor/zt212_basic.zt"), Some("xxh3"));
+    assert_eq!(verified("ztensor/zt123_sparse_quant.zt"), None, "some tensors have no digest");
+    assert_eq!(verified("ztensor/zt123_basic.zt"), None, "no tensor has a digest");
+    assert_eq!(verified("ztensor/zt010_empty.zt"), None, "there is no tensor");
+}
+
+/// The algorithm that was reported at the end of a load of the whole model.
+#[derive(Default)]
+struct Checked(Cell<Option<Option<&'static str>>>);
+
+impl Progress for Checked {
+    fn checked(&self, verified_by: Option<&'static str>) {
+        self.0.set(Some(verified_by));
     }
 }
 

@@ -6,10 +6,12 @@ mod bad_input;
 mod bytes;
 mod causes;
 mod folder;
+mod foreign_files;
 mod loader;
 mod overlapping;
 mod reading;
 mod round_trips;
+mod rules;
 mod sharded;
 mod tied;
 

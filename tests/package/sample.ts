@@ -141,10 +141,10 @@ export async function everyCall(source: Source, options: OpenOptions, signal: Ab
     console.log(role, dtype, byteLength ?? storedByteLength, encoding);
   }
 
-  const everyLoadOption: LoadTensorOptions = { signal, into: new ArrayBuffer(first.byteLength), rows: [0, 1] };
+  const everyLoadOption: LoadTensorOptions = { signal, into: new ArrayBuffer(first.byteLength ?? 0), rows: [0, 1] };
   const tensor: Tensor = await loader.loadTensor(first.name, everyLoadOption);
   await loader.loadTensor(first.name, { into: new Float32Array(16) });
-  await loader.loadTensor(first.name, { into: new SharedArrayBuffer(first.byteLength) });
+  await loader.loadTensor(first.name, { into: new SharedArrayBuffer(first.byteLength ?? 0) });
   describe(tensor);
 
   loader.prefetch(["encoder.layer.0.output.dense.weight"]);

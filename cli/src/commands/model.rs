@@ -51,11 +51,7 @@ impl ModelArguments {
                 return Err(error.in_file(&self.name()).into());
             }
         };
-        let warnings: Vec<_> = match &model {
-            Model::Local(reader) => reader.warnings().collect(),
-            Model::Remote(reader) => reader.warnings().collect(),
-        };
-        for (file, warning) in warnings {
+        for (file, warning) in model.warnings() {
             warn(&format!("{file}: {warning}"));
         }
         Ok(model)
@@ -67,6 +63,14 @@ impl Model {
         match self {
             Model::Local(reader) => &**reader,
             Model::Remote(reader) => &**reader,
+        }
+    }
+
+    /// The warnings from opening the model, each with the name of the file.
+    pub(super) fn warnings(&self) -> Vec<(&str, &str)> {
+        match self {
+            Model::Local(reader) => reader.warnings().collect(),
+            Model::Remote(reader) => reader.warnings().collect(),
         }
     }
 

@@ -1,17 +1,31 @@
 //! `weightstream verify`: verifies a whole model.
 
-use super::{Failure, count, model::ModelArguments, progress::Bar};
+use super::{Failure, count, model::ModelArguments, progress::Bar, warn};
 use std::io::{self, Write};
+use weightstream::error::{Error, ErrorKind};
 
 /// Verifies a whole model: every bound, every compressed block, every checksum.
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     place: ModelArguments,
+    /// Fail if there is any warning, such as padding or a reserved field that is not zero.
+    #[arg(long)]
+    strict: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let verified = arguments.place.open()?.verify(&Bar::new("verifying"))?;
+    let model = arguments.place.open()?;
+    let verified = model.verify(&Bar::new("verifying"))?;
+    for (file, warning) in &verified.warnings {
+        warn(&format!("{file}: {warning}"));
+    }
+    let warnings = model.warnings().len() + verified.warnings.len();
+    if arguments.strict && warnings > 0 {
+        let what = format!("the checks gave {}, and --strict allows none", count(warnings, "warning"));
+        let error = Error::new(ErrorKind::Format, what).in_file(&arguments.place.name());
+        return Err(error.advise("Create the file again with a tool that follows its specification.").into());
+    }
     let mut checked: Vec<_> = verified.checksums.into_iter().map(str::to_owned).collect();
     if checked.is_empty() {
         checked.push("structure only: there is no checksum".to_owned());

@@ -134,6 +134,33 @@ fn verify_prints_the_checksums_or_the_error() {
 }
 
 #[test]
+fn strict_verification_fails_on_any_warning() {
+    let folder = Folder::new();
+    let warned = [
+        ("padding.zt", "108 bytes of padding are not zero"),
+        ("reserved.aero", "3 reserved fields are not zero"),
+        ("reserved.weights", "the reserved flags 0x30 are set"),
+    ];
+    for (name, warning) in warned {
+        fs::copy(super::corpus::root().join("rules").join(name), folder.path(name)).unwrap();
+        for arguments in [&["verify", name][..], &["verify", "--strict", name]] {
+            let output = run(&folder, arguments);
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert!(stderr.contains(&format!("weightstream: warning: {name}: {warning}")), "{stderr}");
+            let is_strict = arguments.contains(&"--strict");
+            assert_eq!(output.status.code(), Some(i32::from(is_strict)), "{stderr}");
+            assert_eq!(stderr.contains(&format!("error[FORMAT]: {name}: the checks gave ")), is_strict, "{stderr}");
+            assert_eq!(output.stdout.starts_with(b"ok: "), !is_strict, "{stderr}");
+        }
+    }
+    fs::copy(super::corpus::root().join("rules/padding_zero.zt"), folder.path("zero.zt")).unwrap();
+    assert_eq!(succeed(&folder, &["verify", "--strict", "zero.zt"]), "ok: 1 file, 2 tensors, sha256\n");
+    fs::copy(super::corpus::root().join("rules/sparse_index.zt"), folder.path("sparse.zt")).unwrap();
+    let error = fail(&folder, &["verify", "sparse.zt"]);
+    assert!(error.contains("error[FORMAT]: sparse.zt: tensor \"rows\": element 1 of `indices` is 5"), "{error}");
+}
+
+#[test]
 fn convert_reports_what_it_wrote() {
     let folder = Folder::new();
     small(&folder);

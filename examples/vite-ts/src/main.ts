@@ -27,7 +27,7 @@ async function open(url: string): Promise<void> {
 
 function addRow(loader: StreamingLoader, { name, dtype, shape, byteLength }: TensorInfo): void {
   const row = rows.insertRow();
-  for (const text of [name, dtype, shape.join(" × "), String(byteLength)]) row.insertCell().textContent = text;
+  for (const text of [name, dtype, shape.join(" × "), String(byteLength ?? "?")]) row.insertCell().textContent = text;
   const button = document.createElement("button");
   button.textContent = "Load";
   button.addEventListener("click", async () => {

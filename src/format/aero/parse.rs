@@ -18,6 +18,9 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let index = toc.first(*b"TIDX").ok_or_else(|| malformed("it has no chunk TIDX, which lists the tensors"))?;
     toc.want_metadata(window)?;
     let mut warnings = Vec::new();
+    if toc.nonzero_reserved > 0 {
+        warnings.push(format!("{} reserved fields are not zero, as the format requires", toc.nonzero_reserved));
+    }
     let mut budget = Budget::of(window, toc.stored_bytes());
     integrity::check_control(window, &toc, &mut warnings, &mut budget)?;
     let metadata = metadata(window, &toc, &mut warnings, &mut budget)?;

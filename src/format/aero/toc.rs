@@ -30,8 +30,8 @@ pub const MAX_CHUNKS: u32 = 1_000_000;
 /// fetch tensor data as names.
 pub const MAX_NAMES_BYTES: u64 = 512 << 20;
 
-/// The maximum decoded size of a metadata chunk. An index of 100,000 tensors has about 10 MB; the specification allows
-/// 2 GiB. Prevents a compressed chunk of a few kilobytes from exhausting memory when decoded.
+/// The maximum size of a metadata chunk, stored and decoded. An index of 100,000 tensors has about 10 MB; the
+/// specification allows 2 GB, of which parsed values alone would exhaust the 4 GiB of wasm32. Prevents a compressed chunk of a few kilobytes from exhausting memory when decoded.
 pub const MAX_METADATA_BYTES: u64 = 256 << 20;
 
 /// The maximum length of a chunk name. Typical names have about 20 bytes. Entries may share the bytes of a name, so
@@ -54,6 +54,8 @@ pub(super) struct Toc<'w> {
     pub(super) control_end: u64,
     /// The chunks in the order of the table.
     pub(super) chunks: Vec<Chunk<'w>>,
+    /// The number of reserved fields that are not zero: of the header, of the table's header and of its entries.
+    pub(super) nonzero_reserved: u64,
 }
 
 #[derive(Debug)]
@@ -66,6 +68,7 @@ pub(super) struct Chunk<'w> {
     pub(super) name: &'w str,
     /// The digest of the decoded bytes.
     pub(super) blake3: [u8; 32],
+    reserved: u64,
 }
 
 impl Chunk<'_> {
@@ -91,6 +94,8 @@ impl<'w> Toc<'w> {
         let mut fields =
             Fields::new(window.get(start..start + TOC_HEADER_BYTES)?, start, "the header of the table of contents");
         let count = fields.u32()?;
+        let mut nonzero_reserved = u64::from(!header.reserved_is_zero);
+        nonzero_reserved += u64::from(fields.u32()? != 0) + u64::from(fields.u64()? != 0);
         if count > MAX_CHUNKS {
             let what = format!("the table of contents claims {count} chunks, more than the format's {MAX_CHUNKS}");
             return Err(Error::new(ErrorKind::Limit, what).at(start..start + 4).into());
@@ -109,9 +114,10 @@ impl<'w> Toc<'w> {
             let start = fields.position();
             let chunk = read_chunk(&mut fields, names).map_err(|e| e.at(start..start + ENTRY_BYTES))?;
             check_place(&chunk, control_end, window.file_length())?;
+            nonzero_reserved += u64::from(chunk.reserved != 0);
             chunks.push(chunk);
         }
-        Ok(Toc { uuid: header.uuid, entries, control_end, chunks })
+        Ok(Toc { uuid: header.uuid, entries, control_end, chunks, nonzero_reserved })
     }
 
     /// Iterates over all chunks of a kind, in the order of the table.
@@ -192,6 +198,7 @@ struct Header {
     toc: Range<u64>,
     names: Range<u64>,
     uuid: String,
+    reserved_is_zero: bool,
 }
 
 impl Header {
@@ -231,7 +238,8 @@ impl Header {
             return Err(malformed("the table of contents and the names overlap").at(12..44).into());
         }
         let uuid = fields.array::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Header { toc, names, uuid })
+        let reserved_is_zero = fields.array::<28>()? == [0; 28];
+        Ok(Header { toc, names, uuid, reserved_is_zero })
     }
 }
 
@@ -244,7 +252,7 @@ fn read_chunk<'w>(fields: &mut Fields, names: &'w [u8]) -> Result<Chunk<'w>> {
         return Err(Error::new(ErrorKind::Limit, what));
     }
     let name_length = u64::from(name_length);
-    fields.u64()?;
+    let reserved = fields.u64()?;
     let blake3 = fields.array()?;
     let inside = usize::try_from(name_start).ok().zip(usize::try_from(name_start + name_length).ok());
     let name = inside.and_then(|(start, end)| names.get(start..end));
@@ -252,7 +260,7 @@ fn read_chunk<'w>(fields: &mut Fields, names: &'w [u8]) -> Result<Chunk<'w>> {
     let name = name.ok_or_else(|| malformed("a chunk's name is outside the names, or is not UTF-8"))?;
     let end = offset.checked_add(length);
     let range = end.map(|end| offset..end).ok_or_else(|| malformed("a chunk's offset and length overflow u64"))?;
-    Ok(Chunk { kind, flags, range, decoded_length, name, blake3 })
+    Ok(Chunk { kind, flags, range, decoded_length, name, blake3, reserved })
 }
 
 fn check_place(chunk: &Chunk, control_end: u64, file_length: Option<u64>) -> Result<()> {
@@ -276,9 +284,13 @@ fn check_length(chunk: &Chunk) -> Result<()> {
     let Chunk { range, decoded_length, name, .. } = chunk;
     let stored_length = range.end - range.start;
     if stored_length.max(*decoded_length) > MAX_METADATA_BYTES {
-        let what =
-            format!("the chunk `{name}` claims {decoded_length} bytes; weightstream reads up to {MAX_METADATA_BYTES}");
-        return Err(Error::new(ErrorKind::Limit, what).at(range.clone()));
+        let claimed = stored_length.max(*decoded_length);
+        let what = format!(
+            "the chunk `{name}` claims {claimed} bytes; weightstream reads metadata chunks of up to \
+             {MAX_METADATA_BYTES} (`MAX_METADATA_BYTES`), though the format allows 2 GB"
+        );
+        let advice = "If the file is not damaged, write it with fewer tensors or less metadata.";
+        return Err(Error::new(ErrorKind::Limit, what).at(range.clone()).advise(advice));
     }
     if !chunk.is_compressed() && stored_length != *decoded_length {
         let what = format!(

@@ -29,6 +29,8 @@ pub(crate) const MAGIC_END: [u8; 4] = *b"DBME";
 /// The flag for checksums in the footer.
 pub(crate) const CHECKSUM_ENABLED: u32 = 1 << 2;
 const COMPRESSED: u32 = 1 << 3;
+/// The flags that the specification reserves: they must be 0.
+const RESERVED_FLAGS: u32 = !0b1111;
 
 /// The maximum size of the sections before the data. They take less than a megabyte for a vocabulary of 30,000 tokens.
 /// Prevents an invalid offset from making the reader fetch tensor data as the index.
@@ -67,6 +69,8 @@ pub fn name_hash(name: &str) -> u32 {
 pub(super) struct Header {
     version: String,
     flags: u32,
+    /// The last field of the header, which must be 0.
+    reserved: u32,
     metadata: Range<u64>,
     vocabulary: Range<u64>,
     index_start: u64,
@@ -98,6 +102,7 @@ impl Header {
             stated if stated == crc32::checksum(checked) => {}
             _ => return Ok(None),
         }
+        let reserved = fields.u32()?;
         if major != 1 {
             let what = format!("EMBD version {major}.{minor}; weightstream reads version 1.0");
             return Err(Error::new(ErrorKind::Unsupported, what).at(4..8));
@@ -115,6 +120,7 @@ impl Header {
         let header = Header {
             version: format!("{major}.{minor}"),
             flags,
+            reserved,
             metadata: metadata_start..metadata_start + metadata_size,
             vocabulary: vocabulary_start..vocabulary_start + vocabulary_size,
             index_start,
@@ -123,6 +129,14 @@ impl Header {
             footer,
         };
         header.check_sections().map(|()| Some(header))
+    }
+
+    /// The warnings about reserved flags and fields.
+    fn warnings(&self) -> Vec<String> {
+        let flags = self.flags & RESERVED_FLAGS;
+        let of_flags = (flags != 0).then(|| format!("the reserved flags {flags:#x} are set; version 1.0 requires 0"));
+        let of_field = (self.reserved != 0).then(|| "the reserved field of the header is not zero".to_owned());
+        of_flags.into_iter().chain(of_field).collect()
     }
 
     fn check_sections(&self) -> Result<()> {
@@ -154,7 +168,7 @@ fn check_length(total_size: u64, file_length: Option<u64>) -> Result<()> {
 
 pub(super) fn parse(window: &Window, header: &Header) -> Result<Index, Stop> {
     window.get(0..header.data.start.max(HEADER_BYTES))?; // all sections at once
-    let (mut metadata, mut warnings) = (Metadata::new(), Vec::new());
+    let (mut metadata, mut warnings) = (Metadata::new(), header.warnings());
     let mut budget = Budget::of(window, header.data.start);
     if !header.metadata.is_empty() {
         metadata = parse_metadata(window.get(header.metadata.clone())?, header.metadata.start, &mut budget)?;

@@ -9,7 +9,7 @@ use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, 
 use serde_json::Value;
 
 /// The recommended alignment of blobs.
-const ALIGNMENT: u64 = 64;
+pub(super) const ALIGNMENT: u64 = 64;
 
 /// The description of a blob in an index.
 #[derive(Debug, Default)]

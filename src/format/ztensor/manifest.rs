@@ -8,7 +8,7 @@ use crate::dtype::{Dtype, element_count};
 use crate::error::{Result, malformed};
 use crate::format::values::cbor::Cbor;
 use crate::format::values::described::{integer, integers, text};
-use crate::index::{Component, Layout, Metadata, Tensor};
+use crate::index::{Component, Layout, Metadata, Tensor, sparse};
 use serde_json::Value;
 
 pub(super) fn read(cbor: &mut Cbor, findings: &mut Findings) -> Result<Contents> {
@@ -80,7 +80,8 @@ fn read_tensor(name: &str, object: &Value, findings: &mut Findings) -> Result<Te
         components.push(blob.component(role, dtype, expected, findings)?);
     }
     bound_unstated_lengths(&layout, &shape, &mut components)?;
-    check_counts(&layout, &shape, &components)?;
+    let lengths: Vec<_> = components.iter().map(|component| component.decoded_length).collect();
+    sparse::check_counts(&layout, &shape, &components, &lengths)?;
     let dtype = main_component(&components).ok_or_else(|| malformed("it has no components"))?.dtype.clone();
     Ok(Tensor { name: name.to_owned(), dtype, shape, layout, components, attributes, shard: 0 })
 }
@@ -143,23 +144,4 @@ fn bound_unstated_lengths(layout: &Layout, shape: &[u64], components: &mut [Comp
         }
     }
     Ok(())
-}
-
-/// Checks that there are as many indices as values, if both counts are known.
-fn check_counts(layout: &Layout, shape: &[u64], components: &[Component]) -> Result<()> {
-    let count = |role: &str| {
-        let component = components.iter().find(|component| &*component.role == role)?;
-        Some(component.decoded_length? / component.dtype.block()?.bytes)
-    };
-    let (role, each) = match layout {
-        Layout::SparseCsr => ("indices", 1),
-        Layout::SparseCoo => ("coords", shape.len() as u64),
-        _ => return Ok(()),
-    };
-    match (count("values"), count(role)) {
-        (Some(values), Some(indices)) if values.checked_mul(each) != Some(indices) => {
-            Err(malformed(format!("it has {values} values but {indices} {role}; each needs {each}")))
-        }
-        _ => Ok(()),
-    }
 }

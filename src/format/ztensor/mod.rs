@@ -35,7 +35,10 @@ pub const FORMAT: Format = Format {
     extensions: &[".zt", ".ztensor"],
     versions: &["0.1", "1.0", "1.1.0", "1.2.0", "2"],
     checksums: &["crc32c", "sha256", "xxh3"],
-    parser: Parser::new(Detection::Magic(&[&v1::MAGIC_0, &v1::MAGIC_1, &v2::MAGIC]), parse::parse),
+    parser: Parser {
+        zero_padding: parse::zero_padding,
+        ..Parser::new(Detection::Magic(&[&v1::MAGIC_0, &v1::MAGIC_1, &v2::MAGIC]), parse::parse)
+    },
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     writer: Some(write::WRITER),
 };

@@ -6,6 +6,7 @@ use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, 
 use crate::loader::decode::job::{Received, Task, is_heavy};
 use crate::loader::decode::pool::Pool;
 use crate::loader::digests;
+use crate::loader::loaded::check_indices;
 use crate::loader::schedule::concurrency::ConcurrencyController;
 use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::large::LargeComponent;
@@ -239,9 +240,14 @@ impl<S: Source> Batch<S> {
     }
 
     /// Whether a planned tensor is kept in buffers. A pinned digest over several components needs buffers, because the
-    /// components may arrive in another order.
+    /// components may arrive in another order, as do the indices of sparse tensors.
     pub(crate) fn keeps(&self, planned: usize) -> bool {
-        self.call.keeps || self.pinned(planned).is_some_and(|(_, components)| components > 1)
+        let checks_together = || {
+            let has_checked_indices = || self.tensor(planned).is_ok_and(|tensor| tensor.is_sparse());
+            self.pinned(planned).is_some_and(|(_, components)| components > 1)
+                || (self.call.verify && has_checked_indices())
+        };
+        self.call.keeps || checks_together()
     }
 
     /// The range of decoded bytes that is kept; its end is `u64::MAX` if the decoded length is unknown.
@@ -314,9 +320,10 @@ impl<S: Source> Batch<S> {
         component: usize,
         received: Received<BufferOf<S>>,
     ) -> Result<Option<Loaded<BufferOf<S>>>> {
+        let pinned = self.pinned(planned).filter(|(_, components)| *components > 1);
+        self.note_verified(planned, component, pinned.map(|(digest, _)| digest.algorithm()).or(received.verified));
         let Received { buffer: Some(buffer), verified } = received else { return Ok(None) };
         self.stats.count_decoded(buffer.byte_length());
-        let pinned = self.pinned(planned).filter(|(_, components)| *components > 1);
         let mut planned_tensors = self.planned_tensors.borrow_mut();
         let assembly = planned_tensors.get_mut(planned).ok_or_else(unplanned)?;
         let part = assembly.planned.tensor.components.get(component).ok_or_else(unplanned)?;
@@ -335,6 +342,9 @@ impl<S: Source> Batch<S> {
             let checked = digests::check(components.iter().map(|component| &component.buffer), digest);
             verified = Some(checked.map_err(|e| digests::as_pinned_mismatch(e).in_tensor(&tensor.name))?);
         }
+        if self.call.verify && assembly.planned.rows.is_none() {
+            check_indices(&tensor, &components).map_err(|e| e.in_tensor(&tensor.name))?;
+        }
         let shape = assembly.planned.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
         Ok(Some(Loaded { tensor, shape, components, verified }))
     }
@@ -347,6 +357,17 @@ impl<S: Source> Batch<S> {
             Ok(copy)
         });
         copies.collect()
+    }
+
+    /// Notes what verified a component, if the call reads the whole model. Components of no bytes need no checksum.
+    fn note_verified(&self, planned: usize, component: usize, verified: Option<&'static str>) {
+        let planned_tensors = self.planned_tensors.borrow();
+        let tensor = planned_tensors.get(planned).map(|assembly| &assembly.planned.tensor);
+        if let (Some(whole), Some(tensor)) = (&self.call.whole, tensor)
+            && tensor.components.get(component).is_some_and(|component| !component.range.is_empty())
+        {
+            whole.add_component(tensor.shard, verified);
+        }
     }
 
     pub(crate) fn arrived(&self, arrived: Arrived<'_>, now_ms: u64) {

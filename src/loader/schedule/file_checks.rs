@@ -3,6 +3,7 @@
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Stated, StretchChecksum};
+use crate::index::padding::PaddingCheck;
 use crate::index::{Digest, Part};
 use crate::loader::digests::{Digests, PINNED, unknown_length};
 use crate::loader::shard::Shard;
@@ -20,9 +21,27 @@ use std::rc::Rc;
 pub(crate) struct WholeChecks {
     /// By file, while the call reads.
     sums: RefCell<Vec<Sums>>,
+    /// By file, the check of its padding.
+    padding: RefCell<Vec<PaddingCheck>>,
+    /// The warnings about padding, with the numbers of the files, once the call has read all bytes.
+    warnings: RefCell<Vec<(usize, String)>>,
+    /// By file, what verified its tensors one by one.
+    by_tensors: RefCell<Vec<ByTensors>>,
     /// The verified algorithms by file, once the call has compared all checksums.
     checked_by: RefCell<Vec<Vec<&'static str>>>,
     verified_by: Cell<Option<&'static str>>,
+}
+
+/// What verified the tensors of a file, by digests of their own.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+enum ByTensors {
+    /// No tensor has been read that has any bytes.
+    #[default]
+    Nothing,
+    /// One algorithm verified all of them.
+    All(&'static str),
+    /// A tensor has no digest, or they have different algorithms.
+    Partly,
 }
 
 impl WholeChecks {
@@ -36,6 +55,8 @@ impl WholeChecks {
             begin_file(&shard.file, shard.part.as_ref(), digest)
         };
         *self.sums.borrow_mut() = shards.iter().map(begin).collect::<Result<_>>()?;
+        *self.padding.borrow_mut() = shards.iter().map(begin_padding).collect::<Result<_>>()?;
+        *self.by_tensors.borrow_mut() = vec![ByTensors::Nothing; shards.len()];
         Ok(())
     }
 
@@ -44,6 +65,20 @@ impl WholeChecks {
     pub(crate) fn update(&self, shard: usize, start: u64, bytes: &[u8]) {
         if let Some(sums) = self.sums.borrow_mut().get_mut(shard) {
             sums.update(start, bytes);
+        }
+        if let Some(padding) = self.padding.borrow_mut().get_mut(shard) {
+            padding.update(start, bytes);
+        }
+    }
+
+    /// Adds the algorithm that verified a component of the file.
+    pub(crate) fn add_component(&self, shard: usize, verified: Option<&'static str>) {
+        if let Some(by_tensors) = self.by_tensors.borrow_mut().get_mut(shard) {
+            *by_tensors = match (*by_tensors, verified) {
+                (ByTensors::Nothing, Some(algorithm)) => ByTensors::All(algorithm),
+                (ByTensors::All(known), Some(algorithm)) if known == algorithm => *by_tensors,
+                _ => ByTensors::Partly,
+            };
         }
     }
 
@@ -69,11 +104,27 @@ impl WholeChecks {
         for (shard, sums) in shards.iter().zip(self.sums.take()) {
             checked_by.push(finish_file(&shard.file, sums).await?);
         }
-        let mut covering = checked_by.iter().map(|of_file: &Vec<_>| of_file.last().copied());
-        let first = covering.next().flatten();
-        self.verified_by.set(first.filter(|_| covering.all(|algorithm| algorithm == first)));
+        let warning = |(shard, padding): (usize, PaddingCheck)| Some((shard, padding.warning()?));
+        *self.warnings.borrow_mut() = self.padding.take().into_iter().enumerate().filter_map(warning).collect();
+        let by_tensors = self.by_tensors.take();
+        let covering = checked_by.iter().zip(by_tensors).map(|(of_file, by_tensors)| match of_file.last() {
+            Some(algorithm) => ByTensors::All(algorithm),
+            None => by_tensors,
+        });
+        // Files without tensors, such as an empty shard, leave nothing unverified.
+        let mut covering = covering.filter(|covered| *covered != ByTensors::Nothing);
+        let first = covering.next();
+        self.verified_by.set(match first {
+            Some(ByTensors::All(algorithm)) if covering.all(|covered| Some(covered) == first) => Some(algorithm),
+            _ => None,
+        });
         *self.checked_by.borrow_mut() = checked_by;
         Ok(())
+    }
+
+    /// The warnings that only reading all bytes shows, with the numbers of their files.
+    pub(crate) fn take_warnings(&self) -> Vec<(usize, String)> {
+        self.warnings.take()
     }
 
     /// The algorithms of the verified checksums, by file.
@@ -81,7 +132,8 @@ impl WholeChecks {
         self.checked_by.borrow().clone()
     }
 
-    /// The algorithm that verified every file as a whole; `None` if a file has no such checksum.
+    /// The algorithm that verified every file, as a whole or tensor by tensor; `None` if a tensor has no checksum, or if
+    /// there are several algorithms.
     pub(crate) fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
     }
@@ -170,6 +222,14 @@ fn begin_file<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Optio
         checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: PINNED.to_owned() });
     }
     Ok(Sums::new(checksums))
+}
+
+fn begin_padding<S: Source>(shard: &Shard<S>) -> Result<PaddingCheck> {
+    let open = shard.opened.try_lock().and_then(|open| open.clone());
+    let Some(open) = open.filter(|_| !shard.file.is_raw) else { return Ok(PaddingCheck::default()) };
+    let tensors = || open.tensors.iter().map(|tensor| &**tensor);
+    let check = shard.file.try_parse(|window| format::padding_check(window, tensors()))?;
+    Ok(check.flatten().unwrap_or_default())
 }
 
 /// Compares the checksums of one file and returns their algorithms. The last one is that of the checksum over the whole

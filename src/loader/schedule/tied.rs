@@ -2,7 +2,7 @@
 //! output. Their bytes are read once.
 
 use crate::error::Result;
-use crate::index::{Component, Tensor};
+use crate::index::{Component, Layout, Tensor};
 use crate::loader::{Loaded, LoadedComponent};
 use crate::source::Buffer;
 use std::rc::Rc;
@@ -57,8 +57,10 @@ pub(crate) fn copy<B: Buffer>(loaded: &Loaded<B>, tensor: Rc<Tensor>) -> Result<
     Ok(Loaded { shape: tensor.shape.clone(), components, verified: loaded.verified, tensor })
 }
 
-/// Whether two tensors have the same bytes, and the same digests.
+/// Whether two tensors have the same bytes, and the same digests. The indices of sparse tensors are checked against the
+/// shape, so these are read separately.
 fn are_tied(one: &Tensor, other: &Tensor) -> bool {
+    let are_dense = one.layout == Layout::Dense && other.layout == Layout::Dense;
     let mut components = one.components.iter().zip(&other.components);
-    one.shares_bytes_with(other) && components.all(|(a, b)| a.digest == b.digest && a.pages == b.pages)
+    are_dense && one.shares_bytes_with(other) && components.all(|(a, b)| a.digest == b.digest && a.pages == b.pages)
 }

@@ -40,7 +40,8 @@ fn file(chunks: &[(&[u8; 4], &str, Vec<u8>)]) -> Vec<u8> {
     }
     let mut file = [&MAGIC[..], &[0, 0, 1, 0, 96, 0, 0, 0]].concat();
     file.extend([96, toc_bytes, 96 + toc_bytes, names.len() as u64, 0].map(u64::to_le_bytes).concat());
-    file.resize(96, 7);
+    file.resize(96 - 28, 7); // the UUID
+    file.resize(96, 0);
     file.extend([toc, names.into_bytes()].concat());
     file.resize(file.len().next_multiple_of(16), 0);
     file.extend(payloads);

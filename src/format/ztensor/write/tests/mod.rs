@@ -175,8 +175,8 @@ fn layouts_keep_their_components_and_attributes() {
     let [u64s, i32s] = [Dtype::U64, Dtype::I32];
     let csr = vec![
         ("values", Dtype::C64, noise(1, 24)),
-        ("indices", i32s.clone(), noise(2, 12)),
-        ("indptr", u64s.clone(), noise(3, 24)),
+        ("indices", i32s.clone(), [0i32, 8, 3].map(i32::to_le_bytes).concat()),
+        ("indptr", u64s.clone(), [0u64, 2, 3].map(u64::to_le_bytes).concat()),
     ];
     model.add("csr/行", Layout::SparseCsr, &[2, 9], csr);
     let coo = vec![("values", Dtype::BF16, noise(4, 8)), ("coords", u64s.clone(), vec![0; 96])];

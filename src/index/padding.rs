@@ -1,0 +1,104 @@
+//! Padding that a format requires to be zero: other bytes may be remains of unrelated data.
+
+use super::Tensor;
+use std::ops::Range;
+
+/// Checks the padding of one file. The bytes may come in any order and split at any position.
+#[derive(Debug, Default)]
+pub(crate) struct PaddingCheck {
+    /// The ranges of padding, in order.
+    gaps: Vec<Range<u64>>,
+    /// The number of bytes that are not zero.
+    nonzero: u64,
+    /// The first of them.
+    first: Option<u64>,
+}
+
+impl PaddingCheck {
+    /// The check of a file whose components begin at multiples of `alignment`, after a head of `head_bytes`. A longer
+    /// gap is not padding.
+    pub(crate) fn new<'t>(tensors: impl Iterator<Item = &'t Tensor>, head_bytes: u64, alignment: u64) -> Self {
+        let mut ranges: Vec<_> = tensors.flat_map(|tensor| &tensor.components).map(|part| part.range.clone()).collect();
+        ranges.sort_unstable_by_key(|range| (range.start, range.end));
+        let mut gaps = Vec::new();
+        let mut end = head_bytes;
+        for range in ranges {
+            let gap = end..range.start;
+            if !gap.is_empty() && gap.end - gap.start < alignment && range.start.is_multiple_of(alignment) {
+                gaps.push(gap);
+            }
+            end = end.max(range.end);
+        }
+        PaddingCheck { gaps, ..PaddingCheck::default() }
+    }
+
+    /// The ranges of padding.
+    pub(crate) fn gaps(&self) -> &[Range<u64>] {
+        &self.gaps
+    }
+
+    /// Checks the bytes of the file at the offset `start`.
+    pub(crate) fn update(&mut self, start: u64, bytes: &[u8]) {
+        let end = start.saturating_add(bytes.len() as u64);
+        let from = self.gaps.partition_point(|gap| gap.end <= start);
+        for gap in self.gaps.iter().skip(from).take_while(|gap| gap.start < end) {
+            let (from, to) = (gap.start.max(start), gap.end.min(end));
+            let padding = bytes.get((from - start) as usize..(to - start) as usize).unwrap_or_default();
+            for (at, _) in (from..).zip(padding).filter(|(_, byte)| **byte != 0) {
+                self.nonzero += 1;
+                self.first = Some(self.first.map_or(at, |first| first.min(at)));
+            }
+        }
+    }
+
+    /// The warning about bytes that are not zero.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let first = self.first?;
+        Some(format!(
+            "{} bytes of padding are not zero, as the format requires; the first is byte {first}",
+            self.nonzero
+        ))
+    }
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+    use crate::dtype::Dtype;
+    use crate::index::Component;
+
+    fn check(ranges: &[Range<u64>]) -> PaddingCheck {
+        let tensor = |range: &Range<u64>| {
+            let data = Component::raw(Dtype::U8, range.clone());
+            Tensor::dense("t".to_owned(), Dtype::U8, vec![range.end - range.start], data)
+        };
+        let tensors: Vec<_> = ranges.iter().map(tensor).collect();
+        PaddingCheck::new(tensors.iter(), 8, 64)
+    }
+
+    #[test]
+    fn gaps_before_aligned_components_are_padding() {
+        assert_eq!(check(&[128..130, 64..70, 192..192]).gaps(), [8..64, 70..128, 130..192]);
+        assert_eq!(check(&[64..70, 128..130, 200..210]).gaps(), [8..64, 70..128], "not aligned");
+        assert_eq!(check(&[64..70, 128..130, 256..257]).gaps(), [8..64, 70..128], "a hole");
+    }
+
+    #[test]
+    fn bytes_of_tensors_and_holes_are_ignored() {
+        let mut check = check(&[64..70, 128..130]);
+        let mut file = vec![0; 200];
+        for at in [0, 64, 69, 128, 150] {
+            file[at] = 1;
+        }
+        check.update(0, &file);
+        assert_eq!(check.warning(), None);
+        for at in [127, 70, 63] {
+            file[at] = 1;
+        }
+        for (number, piece) in file.chunks(7).enumerate().collect::<Vec<_>>().into_iter().rev() {
+            check.update(number as u64 * 7, piece);
+        }
+        let warning = "3 bytes of padding are not zero, as the format requires; the first is byte 63";
+        assert_eq!(check.warning().as_deref(), Some(warning));
+    }
+}

@@ -1,0 +1,310 @@
+//! Checks the indices of sparse tensors: their number, bounds and order.
+
+use super::{Component, Layout, Tensor};
+use crate::dtype::Dtype;
+use crate::error::{Error, Result, malformed};
+
+/// The width in bytes of the widest index.
+const MAX_INDEX_BYTES: usize = 8;
+
+impl Tensor {
+    /// Whether the tensor has indices that [`index_checks`] can check.
+    pub(crate) fn is_sparse(&self) -> bool {
+        matches!(self.layout, Layout::SparseCsr | Layout::SparseCoo)
+    }
+}
+
+/// Checks the counts of values and indices of a sparse tensor. `lengths` are the decoded lengths of its components, as
+/// far as they are known.
+///
+/// # Errors
+/// `FORMAT` if a count does not match the shape or the others, or if a component does not have whole elements.
+pub(crate) fn check_counts(
+    layout: &Layout,
+    shape: &[u64],
+    components: &[Component],
+    lengths: &[Option<u64>],
+) -> Result<()> {
+    let (index_role, each) = match (layout, shape) {
+        (Layout::SparseCsr, [_, _]) => ("indices", 1),
+        (Layout::SparseCsr, _) => {
+            return Err(malformed(format!("its layout is sparse_csr, which does not allow the shape {shape:?}")));
+        }
+        (Layout::SparseCoo, _) => ("coords", shape.len() as u64),
+        _ => return Ok(()),
+    };
+    let mut values = None;
+    let mut indices = None;
+    for (component, length) in components.iter().zip(lengths) {
+        let (Some(bytes), Some(length)) = (element_bytes(component)?, *length) else { continue };
+        if !length.is_multiple_of(bytes) {
+            let Component { role, dtype, range, .. } = component;
+            let what = format!("`{role}` has {length} bytes, which are not whole elements of {dtype}");
+            return Err(malformed(what).at(range.clone()));
+        }
+        let count = length / bytes;
+        match &*component.role {
+            "values" => values = Some(count),
+            "indptr" => {
+                let needed = shape.first().map_or(1, |rows| rows.saturating_add(1));
+                if count != needed {
+                    return Err(malformed(format!("`indptr` has {count} elements, but its tensor needs {needed}")));
+                }
+            }
+            role if role == index_role => indices = Some(count),
+            _ => {}
+        }
+    }
+    match (values, indices) {
+        (Some(values), Some(indices)) if values.checked_mul(each) != Some(indices) => {
+            Err(malformed(format!("it has {values} values but {indices} {index_role}; each needs {each}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The checks of the components that have indices, each with the position of its component. `lengths` are the decoded
+/// lengths of all components. Indices in an unknown encoding are not checked.
+///
+/// # Errors
+/// As for [`check_counts`].
+pub(crate) fn index_checks(tensor: &Tensor, lengths: &[u64]) -> Result<Vec<(usize, IndexCheck)>> {
+    if !tensor.is_sparse() {
+        return Ok(Vec::new());
+    }
+    let Tensor { layout, shape, components, .. } = tensor;
+    let known: Vec<_> = lengths.iter().copied().map(Some).collect();
+    check_counts(layout, shape, components, &known)?;
+    let mut checks = Vec::new();
+    for (at, (component, length)) in components.iter().zip(lengths).enumerate() {
+        let rule = match (layout, &*component.role) {
+            (Layout::SparseCsr, "indices") => Rule::Below(shape.get(1).copied().into_iter().collect()),
+            (Layout::SparseCsr, "indptr") => Rule::Pointers {
+                last: count_of(components, lengths, "indices").or_else(|| count_of(components, lengths, "values")),
+            },
+            (Layout::SparseCoo, "coords") => Rule::Below(shape.clone()),
+            _ => continue,
+        };
+        let Some(bytes) = element_bytes(component)? else { continue };
+        let check = IndexCheck {
+            role: component.role.clone().into_owned(),
+            bytes: bytes as usize,
+            is_signed: is_signed(&component.dtype),
+            rule,
+            count: length / bytes,
+            position: 0,
+            previous: 0,
+            cut: Vec::new(),
+        };
+        checks.push((at, check));
+    }
+    Ok(checks)
+}
+
+/// Checks the indices of one component, in order.
+#[derive(Debug)]
+pub(crate) struct IndexCheck {
+    role: String,
+    /// The width of an index.
+    bytes: usize,
+    is_signed: bool,
+    rule: Rule,
+    /// The number of indices.
+    count: u64,
+    /// The number of indices that were checked.
+    position: u64,
+    previous: u64,
+    /// The first bytes of an index whose other bytes come with the next call.
+    cut: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Rule {
+    /// All indices of the first dimension, then those of the next one. Each is below the size of its dimension.
+    Below(Vec<u64>),
+    /// Ascending from 0 to the number of values, if that is known.
+    Pointers { last: Option<u64> },
+}
+
+impl IndexCheck {
+    /// Checks the next decoded bytes, which may be split at any position.
+    ///
+    /// # Errors
+    /// `FORMAT` for an index that is out of bounds or out of order.
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        if !self.cut.is_empty() {
+            let (rest, after) = bytes.split_at(bytes.len().min(self.bytes - self.cut.len()));
+            self.cut.extend_from_slice(rest);
+            bytes = after;
+            if self.cut.len() < self.bytes {
+                return Ok(());
+            }
+            let whole = std::mem::take(&mut self.cut);
+            self.index(&whole)?;
+        }
+        let elements = bytes.chunks_exact(self.bytes);
+        self.cut.extend_from_slice(elements.remainder());
+        for element in elements {
+            self.index(element)?;
+        }
+        Ok(())
+    }
+
+    fn index(&mut self, element: &[u8]) -> Result<()> {
+        let mut wide = [0; MAX_INDEX_BYTES];
+        for (wide, byte) in wide.iter_mut().zip(element) {
+            *wide = *byte;
+        }
+        let index = u64::from_le_bytes(wide);
+        let at = self.position;
+        self.position += 1;
+        if self.is_signed && element.last().is_some_and(|byte| *byte >= 0x80) {
+            return Err(malformed(format!("element {at} of `{}` is negative", self.role)));
+        }
+        match &self.rule {
+            Rule::Below(shape) => {
+                let in_each = (self.count / (shape.len() as u64).max(1)).max(1);
+                let size = usize::try_from(at / in_each).ok().and_then(|dim| shape.get(dim)).copied().unwrap_or(0);
+                if index >= size {
+                    return Err(self.wrong(at, index, &format!("must be below {size}, the size of its dimension")));
+                }
+            }
+            Rule::Pointers { last } => {
+                if at == 0 && index != 0 {
+                    return Err(self.wrong(at, index, "must be 0"));
+                }
+                if index < self.previous {
+                    return Err(self.wrong(
+                        at,
+                        index,
+                        &format!("must not be below the previous one, {}", self.previous),
+                    ));
+                }
+                if at + 1 == self.count && last.is_some_and(|last| last != index) {
+                    let last = last.unwrap_or_default();
+                    return Err(self.wrong(at, index, &format!("must be {last}, the number of values")));
+                }
+                self.previous = index;
+            }
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, at: u64, index: u64, rule: &str) -> Error {
+        malformed(format!("element {at} of `{}` is {index}, but {rule}", self.role))
+    }
+}
+
+/// The width of an element; `None` if the dtype is not known, as that of bytes in an unknown encoding.
+fn element_bytes(component: &Component) -> Result<Option<u64>> {
+    let Component { role, dtype, range, .. } = component;
+    let is_index = matches!(&**role, "indices" | "indptr" | "coords");
+    let is_integer = is_signed(dtype) || matches!(dtype, Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64);
+    match dtype.block() {
+        Some(block) if block.elements == 1 && (is_integer || !is_index) => Ok(Some(block.bytes)),
+        Some(_) if is_index => Err(malformed(format!("`{role}` are {dtype}, but must be integers")).at(range.clone())),
+        _ => Ok(None),
+    }
+}
+
+fn is_signed(dtype: &Dtype) -> bool {
+    matches!(dtype, Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64)
+}
+
+fn count_of(components: &[Component], lengths: &[u64], role: &str) -> Option<u64> {
+    let (component, length) = components.iter().zip(lengths).find(|(component, _)| &*component.role == role)?;
+    Some(length / component.dtype.block()?.bytes)
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A tensor, and the outcome of its checks if the bytes come in chunks of `chunk` bytes.
+    fn outcome(layout: Layout, shape: &[u64], parts: &[(&'static str, Dtype, Vec<u8>)], chunk: usize) -> String {
+        let component = |(role, dtype, bytes): &(&'static str, Dtype, Vec<u8>)| Component {
+            role: (*role).into(),
+            ..Component::raw(dtype.clone(), 0..bytes.len() as u64)
+        };
+        let components: Vec<_> = parts.iter().map(component).collect();
+        let data = Component::raw(Dtype::F32, 0..0);
+        let dense = Tensor::dense("t".to_owned(), Dtype::F32, shape.to_vec(), data);
+        let tensor = Tensor { layout, components, ..dense };
+        let lengths: Vec<_> = parts.iter().map(|(.., bytes)| bytes.len() as u64).collect();
+        let check = || {
+            for (at, mut check) in index_checks(&tensor, &lengths)? {
+                parts[at].2.chunks(chunk).try_for_each(|bytes| check.push(bytes))?;
+            }
+            Ok(())
+        };
+        check().map_or_else(|error: Error| error.what, |()| "ok".to_owned())
+    }
+
+    fn csr(indices: &[u16], indptr: &[i32], chunk: usize) -> String {
+        let indices: Vec<_> = indices.iter().flat_map(|index| index.to_le_bytes()).collect();
+        let indptr: Vec<_> = indptr.iter().flat_map(|index| index.to_le_bytes()).collect();
+        let values = vec![0; indices.len() / 2];
+        let parts = [("values", Dtype::U8, values), ("indices", Dtype::U16, indices), ("indptr", Dtype::I32, indptr)];
+        outcome(Layout::SparseCsr, &[3, 300], &parts, chunk)
+    }
+
+    fn coo(coords: &[u8], values: usize) -> String {
+        let parts = [("values", Dtype::U8, vec![0; values]), ("coords", Dtype::U8, coords.to_vec())];
+        outcome(Layout::SparseCoo, &[2, 5], &parts, 1)
+    }
+
+    #[test]
+    fn indices_of_rows_are_checked() {
+        assert_eq!(csr(&[0, 299, 1], &[0, 2, 2, 3], 3), "ok");
+        assert_eq!(csr(&[], &[0, 0, 0, 0], 3), "ok");
+        let wrong = csr(&[0, 300, 1], &[0, 2, 2, 3], 3);
+        assert_eq!(wrong, "element 1 of `indices` is 300, but must be below 300, the size of its dimension");
+        assert_eq!(csr(&[0], &[1, 1, 1, 1], 3), "element 0 of `indptr` is 1, but must be 0");
+        assert_eq!(
+            csr(&[0], &[0, 1, 0, 1], 3),
+            "element 2 of `indptr` is 0, but must not be below the previous one, 1"
+        );
+        assert_eq!(csr(&[0], &[0, 0, 0, 2], 3), "element 3 of `indptr` is 2, but must be 1, the number of values");
+        assert_eq!(csr(&[0], &[0, 0, -1, 1], 3), "element 2 of `indptr` is negative");
+        assert_eq!(csr(&[0], &[0, 1, 1], 3), "`indptr` has 3 elements, but its tensor needs 4");
+    }
+
+    #[test]
+    fn coordinates_are_checked_against_their_dimension() {
+        assert_eq!(coo(&[0, 1, 1, 4, 0, 3], 3), "ok");
+        assert_eq!(coo(&[], 0), "ok");
+        assert_eq!(coo(&[0, 2, 4, 0], 2), "element 1 of `coords` is 2, but must be below 2, the size of its dimension");
+        assert_eq!(coo(&[0, 1, 4, 5], 2), "element 3 of `coords` is 5, but must be below 5, the size of its dimension");
+        assert_eq!(coo(&[0, 1, 4], 2), "it has 2 values but 3 coords; each needs 2");
+    }
+
+    #[test]
+    fn indices_must_be_whole_integers() {
+        let csr = |dtype: Dtype, bytes: usize| {
+            let parts = [("values", Dtype::U8, vec![0]), ("indices", dtype, vec![0; bytes])];
+            outcome(Layout::SparseCsr, &[1, 1], &parts, 1)
+        };
+        assert_eq!(csr(Dtype::F32, 4), "`indices` are F32, but must be integers");
+        assert_eq!(csr(Dtype::U32, 5), "`indices` has 5 bytes, which are not whole elements of U32");
+        assert_eq!(csr(Dtype::Other("u64 in lz9".into()), 5), "ok", "what cannot be decoded cannot be checked");
+    }
+
+    #[test]
+    fn rows_need_a_matrix() {
+        let wrong = outcome(Layout::SparseCsr, &[3], &[], 1);
+        assert_eq!(wrong, "its layout is sparse_csr, which does not allow the shape [3]");
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same_outcome(
+            indices in proptest::collection::vec(0u16..310, 0..20),
+            indptr in proptest::collection::vec(0i32..20, 4),
+            chunk in 1usize..20,
+        ) {
+            prop_assert_eq!(csr(&indices, &indptr, chunk), csr(&indices, &indptr, 1000));
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Files of other kinds are rejected with an error that names the kind and says what to do.
+
+use super::bad_input::rejected;
+use std::fs;
+use std::path::Path;
+use weightstream::ErrorKind::{Truncated, Unsupported};
+
+/// The file, what the error calls it, and a part of the advice.
+const FILES: [(&str, &str, &str); 18] = [
+    ("git_lfs.safetensors", "a Git LFS pointer", "git lfs pull"),
+    ("pytorch.pt", "a PyTorch checkpoint", "safetensors.torch"),
+    ("pytorch_old.bin", "an old PyTorch checkpoint", "safetensors.torch"),
+    ("pickle.pkl", "a Python pickle", "safetensors.torch"),
+    ("array.npy", "a NumPy array", "safetensors.numpy"),
+    ("arrays.npz", "an archive of NumPy arrays", "safetensors.numpy"),
+    ("keras.h5", "an HDF5 file, such as Keras writes", "safetensors.numpy"),
+    ("keras.keras", "a Keras model", "safetensors.numpy"),
+    ("model.tflite", "a TensorFlow Lite model", "LiteRT"),
+    ("model.zip", "a ZIP archive", "Extract"),
+    ("model.tar", "a tar archive", "Extract"),
+    ("model.apr.gz", "compressed with gzip", "Decompress"),
+    ("model.apr.bz2", "compressed with bzip2", "Decompress"),
+    ("model.apr.xz", "compressed with xz", "Decompress"),
+    ("ggml.bin", "a GGML file", "llama.cpp"),
+    ("page.html", "a web page", "Check the URL"),
+    ("config.json", "this JSON file is not the manifest of a model", "model.safetensors.index.json"),
+    ("short.safetensors", "the file has only 3 bytes, `\\x10\\x00\\x00`", "replace it"),
+];
+
+#[test]
+fn errors_name_the_kind_of_a_file_and_what_to_do() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/foreign");
+    for (name, kind, advice) in FILES {
+        let code = if name.starts_with("short") { Truncated } else { Unsupported };
+        let error = rejected(vec![(name, fs::read(folder.join(name)).unwrap())], code, kind);
+        assert!(error.to_string().contains(advice), "{name}: {error}");
+        println!("{error}");
+    }
+    let in_folder = fs::read_dir(folder).unwrap().count();
+    assert_eq!(in_folder, FILES.len() + 1, "every file is tested, except generate.py");
+}
+
+#[test]
+fn a_file_of_many_zeros_is_no_archive() {
+    rejected(vec![("m.apr", vec![0; 4096])], Unsupported, r"no known model format begins with `\x00\x00");
+}

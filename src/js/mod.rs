@@ -19,7 +19,6 @@ mod view;
 mod workers;
 
 use crate::error::Error;
-use crate::index::Tensor;
 #[cfg(feature = "safetensors")]
 use crate::loader::SafeTensorsView;
 use crate::loader::{Loader, Order, Pool, Stats, TensorRequest};

@@ -31,7 +31,8 @@ pub const MAX_CHUNKS: u32 = 1_000_000;
 pub const MAX_NAMES_BYTES: u64 = 512 << 20;
 
 /// The maximum size of a metadata chunk, stored and decoded. An index of 100,000 tensors has about 10 MB; the
-/// specification allows 2 GB, of which parsed values alone would exhaust the 4 GiB of wasm32. Prevents a compressed chunk of a few kilobytes from exhausting memory when decoded.
+/// specification allows 2 GB, of which parsed values alone would exhaust the 4 GiB of wasm32. Prevents a compressed
+/// chunk of a few kilobytes from exhausting memory when decoded.
 pub const MAX_METADATA_BYTES: u64 = 256 << 20;
 
 /// The maximum length of a chunk name. Typical names have about 20 bytes. Entries may share the bytes of a name, so

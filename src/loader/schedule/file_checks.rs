@@ -132,8 +132,8 @@ impl WholeChecks {
         self.checked_by.borrow().clone()
     }
 
-    /// The algorithm that verified every file, as a whole or tensor by tensor; `None` if a tensor has no checksum, or if
-    /// there are several algorithms.
+    /// The algorithm that verified every file, as a whole or tensor by tensor; `None` if a tensor has no checksum, or
+    /// if there are several algorithms.
     pub(crate) fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
     }

@@ -52,11 +52,12 @@ impl Tensor {
 }
 
 impl Listing {
-    /// Parses the output of `weightstream inspect`, which omits empty attributes.
+    /// Parses the output of `weightstream inspect`, which omits empty attributes and names the layout of all tensors.
     pub fn of_inspect(json: &str) -> Result<Listing> {
         let mut listing = Listing::parse(json)?;
         for tensor in &mut listing.tensors {
             tensor.attributes.get_or_insert_default();
+            tensor.layout.take_if(|layout| layout == "dense");
         }
         Ok(listing)
     }

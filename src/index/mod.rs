@@ -48,6 +48,15 @@ pub struct Index {
 }
 
 impl Index {
+    /// The index of a file that was opened itself: if it lists tensors of other files, only their manifest names these.
+    pub(crate) fn without_manifest(mut self) -> Self {
+        if !self.other_shards.is_empty() {
+            let warning = "the tensors that it lists are in other files: open the manifest of the model";
+            self.warnings.push(warning.to_owned());
+        }
+        self
+    }
+
     /// Like [`Index::whole_metadata`], but moves the metadata out of the index.
     pub(crate) fn take_metadata(&mut self) -> Metadata {
         let mut metadata = std::mem::take(&mut self.metadata);

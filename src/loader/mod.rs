@@ -146,7 +146,9 @@ impl<S: Source> Loader<S> {
         }
         let is_manifest = matches!(parsed, Parsed::Manifest(_));
         let (manifest, split, shards) = match parsed {
-            Parsed::File(index) => (None, None, vec![Shard::opened(Rc::clone(&file), index, 0, digests)]),
+            Parsed::File(index) => {
+                (None, None, vec![Shard::opened(Rc::clone(&file), index.without_manifest(), 0, digests)])
+            }
             Parsed::WithData(index, data) => {
                 let mut shards = Vec::new();
                 for (number, data) in data.into_iter().enumerate() {
@@ -207,6 +209,12 @@ impl<S: Source> Loader<S> {
     /// [`Progress::checked`] reports the algorithm for each call.
     pub fn verified_by(&self) -> Option<&'static str> {
         self.verified_by.get()
+    }
+
+    /// The files that hold tensors: their names, and their lengths in bytes as far as they are known. A tensor's `shard`
+    /// is a position in this list.
+    pub fn files(&self) -> impl ExactSizeIterator<Item = (&str, Option<u64>)> {
+        self.shards.iter().map(|shard| (shard.file.source.name(), shard.file.stored_length()))
     }
 
     /// The number of files that hold tensors.

@@ -214,13 +214,7 @@ impl Reader {
         #[cfg(not(target_arch = "wasm32"))]
         let mut manifest_path = None;
         let (mut manifest, mut files) = match first.unpack()? {
-            (first, Parsed::File(mut index)) => {
-                if !index.other_shards.is_empty() {
-                    let warning = "the tensors that it lists are in other files: open the manifest of the model";
-                    index.warnings.push(warning.to_owned());
-                }
-                (None, vec![TensorFile::new(first, index)?])
-            }
+            (first, Parsed::File(index)) => (None, vec![TensorFile::new(first, index.without_manifest())?]),
             (first, Parsed::WithData(index, data)) => {
                 let open = |data: DataFile| {
                     let bytes = open_part(&data.part)?;

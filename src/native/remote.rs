@@ -70,6 +70,12 @@ impl RemoteReader {
         &self.tensors
     }
 
+    /// The files with tensors: their URLs, and their lengths in bytes if the server states them. A tensor's `shard` is
+    /// a position in this list.
+    pub fn files(&self) -> impl ExactSizeIterator<Item = (&str, Option<u64>)> {
+        self.loader.files()
+    }
+
     /// The number of files with tensors.
     pub fn file_count(&self) -> usize {
         self.loader.file_count()

@@ -8,10 +8,12 @@ pub mod cast;
 #[cfg(all(feature = "onnx", feature = "apr", feature = "safetensors"))]
 mod graph;
 mod input;
+mod npy;
 mod options;
 
 pub use crate::output::writer::{Compression, DigestAlgorithm, Writer};
 pub use input::Input;
+pub use npy::{ExtractOptions, Extracted, extract_npy};
 pub use options::{ConvertOptions, format_named, format_of_name, formats};
 
 use crate::dtype::{Dtype, element_count};

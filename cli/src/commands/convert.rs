@@ -168,7 +168,7 @@ fn writers() -> impl Iterator<Item = &'static Writer> {
 }
 
 /// Registers signal handlers: the first signal sets the flag, so that incomplete files are removed; the second exits.
-fn watch_signals(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
+pub(super) fn watch_signals(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let signals = [
         SIGINT,

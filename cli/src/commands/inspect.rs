@@ -1,6 +1,8 @@
 //! `weightstream inspect`: prints the metadata and tensors of a model.
 
+use super::describe;
 use super::model::{Model, ModelArguments};
+use super::numbers::Numbers;
 use super::table::{Table, cut_end, terminal_width};
 use super::total::Total;
 use super::{Failure, count, one_line, progress::Bar};
@@ -8,9 +10,8 @@ use indicatif::HumanCount;
 use serde_json::{Map, Value, json};
 use std::io::{self, BufWriter, Write};
 use weightstream::dtype::element_count;
-use weightstream::error::Result;
-use weightstream::index::Hasher;
-use weightstream::index::{Component, Digest, Encoding, Layout, Tensor};
+use weightstream::error::{Error, ErrorKind, Result};
+use weightstream::index::{Component, Digest, Encoding, Hasher, Tensor};
 use weightstream::progress::Progress;
 use weightstream::write::Input;
 
@@ -29,17 +30,25 @@ pub(super) struct Arguments {
     /// Read every tensor, and print the SHA-256 of its decoded bytes.
     #[arg(long)]
     sha256: bool,
+    /// Read only this tensor, and print how it is stored, its statistics and its first values.
+    #[arg(long, value_name = "NAME")]
+    tensor: Option<String>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let model = arguments.place.open()?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    if let Some(name) = &arguments.tensor {
+        write_tensor(&model, name, arguments, &mut out)?;
+        out.flush()?;
+        return Ok(());
+    }
     let bar = Bar::new("hashing");
     let mut hasher = arguments.sha256.then(|| {
         let byte_lengths = model.input().tensors().iter().filter_map(Tensor::byte_length);
         bar.expects(byte_lengths.fold(0, u64::saturating_add));
         TensorHasher { input: model.input(), progress: &bar }
     });
-    let mut out = BufWriter::new(io::stdout().lock());
     match arguments.json {
         true => write_json(&model, hasher.as_mut(), &mut out)?,
         false => write_text(&model, hasher.as_mut(), &arguments.place.name(), &mut out)?,
@@ -53,46 +62,69 @@ fn write_json(model: &Model, mut hasher: Option<&mut TensorHasher>, out: &mut im
     let head = model.input().metadata();
     let (format, version) = (json!(head.format), json!(head.version));
     let metadata = serde_json::to_string(&head.metadata).map_err(io::Error::from)?;
-    write!(out, "{{\"format\":{format},\"version\":{version},\"metadata\":{metadata},\"tensors\":[")?;
+    let (files, warnings) = (describe::files(model), describe::warnings(model));
+    write!(out, "{{\"format\":{format},\"version\":{version},\"metadata\":{metadata},")?;
+    write!(out, "\"files\":{files},\"warnings\":{warnings},\"tensors\":[")?;
     for (at, tensor) in model.input().tensors().iter().enumerate() {
-        let described = describe(model, tensor, hasher.as_deref_mut())?;
+        let described = describe::tensor(model, tensor, &mut |component| {
+            let sha256 = hasher.as_mut().map(|hasher| hasher.sha256(tensor, component)).transpose()?;
+            Ok(sha256.map(|sha256| ("sha256".to_owned(), json!(sha256))).into_iter().collect())
+        })?;
         write!(out, "{}\n{}", if at == 0 { "" } else { "," }, Value::Object(described))?;
     }
     writeln!(out, "\n]}}")?;
     Ok(())
 }
 
-fn describe(model: &Model, tensor: &Tensor, mut hasher: Option<&mut TensorHasher>) -> Result<Map<String, Value>> {
-    let mut described = Map::new();
-    described.insert("name".to_owned(), json!(tensor.name));
-    described.insert("dtype".to_owned(), json!(tensor.dtype.name()));
-    described.insert("shape".to_owned(), json!(tensor.shape));
-    described.insert("byteLength".to_owned(), json!(tensor.byte_length()));
-    if tensor.layout != Layout::Dense {
-        described.insert("layout".to_owned(), json!(tensor.layout.name()));
+/// Writes one tensor: its entry in the index, its statistics and its first values.
+fn write_tensor(model: &Model, name: &str, arguments: &Arguments, out: &mut impl Write) -> Result<(), Failure> {
+    let tensor = model.input().tensors().iter().find(|tensor| tensor.name == name).ok_or_else(|| {
+        let error = Error::new(ErrorKind::NotFound, "the model has no tensor of this name");
+        error.in_tensor(name).in_file(&arguments.place.name())
+    })?;
+    let bar = Bar::new("reading");
+    bar.expects(tensor.byte_length().unwrap_or_default());
+    let described = describe::tensor(model, tensor, &mut |component| {
+        let mut numbers = Numbers::of(&component.dtype);
+        let mut hasher = arguments.sha256.then(|| Hasher::new(Digest::Sha256([0; 32])));
+        model.input().read_pieces(tensor, &component.role, &mut |bytes| {
+            bar.advanced(bytes.len() as u64);
+            hasher.iter_mut().for_each(|hasher| hasher.update(bytes));
+            numbers.as_mut().map_or(Ok(()), |numbers| numbers.push(bytes))
+        })?;
+        let mut added = Map::new();
+        added.extend(hasher.map(|hasher| ("sha256".to_owned(), json!(hasher.finish().to_string()))));
+        added.extend(numbers.into_iter().flat_map(Numbers::finish));
+        Ok(added)
+    })?;
+    drop(bar);
+    match arguments.json {
+        true => writeln!(out, "{}", Value::Object(described))?,
+        false => write_entries(&described, 0, out)?,
     }
-    if !tensor.attributes.is_empty() {
-        described.insert("attributes".to_owned(), json!(tensor.attributes));
-    }
-    if model.file_count() > 1 {
-        described.insert("shard".to_owned(), json!(tensor.shard));
-    }
-    let mut sha256_of = |component: &Component| hasher.as_mut().map(|h| h.sha256(tensor, component)).transpose();
-    if let [component] = tensor.components.as_slice() {
-        described.extend(sha256_of(component)?.map(|sha256| ("sha256".to_owned(), json!(sha256))));
-        return Ok(described);
-    }
-    let mut components = Vec::new();
-    for component in &tensor.components {
-        let Component { role, dtype, decoded_length, .. } = component;
-        let mut part = json!({ "role": role, "dtype": dtype.name(), "byteLength": decoded_length });
-        if let (Some(sha256), Some(part)) = (sha256_of(component)?, part.as_object_mut()) {
-            part.insert("sha256".to_owned(), json!(sha256));
+    Ok(())
+}
+
+/// Writes the entries of an object in lines, with those of inner objects below their key.
+fn write_entries(described: &Map<String, Value>, indent: usize, out: &mut impl Write) -> io::Result<()> {
+    let width = described.keys().map(String::len).max().unwrap_or(0);
+    for (key, value) in described {
+        match value {
+            Value::Object(inner) if !inner.is_empty() => {
+                writeln!(out, "{:indent$}{key}", "")?;
+                write_entries(inner, indent + 2, out)?;
+            }
+            Value::Array(items) if items.iter().any(Value::is_object) => {
+                writeln!(out, "{:indent$}{key}", "")?;
+                for inner in items.iter().filter_map(Value::as_object) {
+                    write_entries(inner, indent + 2, out)?;
+                }
+            }
+            Value::String(text) => writeln!(out, "{:indent$}{key:width$}  {}", "", one_line(text))?,
+            other => writeln!(out, "{:indent$}{key:width$}  {}", "", one_line(&other.to_string()))?,
         }
-        components.push(part);
     }
-    described.insert("components".to_owned(), Value::Array(components));
-    Ok(described)
+    Ok(())
 }
 
 fn write_text(

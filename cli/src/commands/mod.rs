@@ -1,8 +1,11 @@
 //! The commands: they parse arguments, call the library and print results.
 
 mod convert;
+mod describe;
+mod extract;
 mod inspect;
 mod model;
+mod numbers;
 mod progress;
 mod serve;
 mod size;
@@ -16,7 +19,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use weightstream::error::Error;
 
-/// Inspects, verifies, converts and serves files of model weights.
+/// Inspects, verifies, converts, extracts and serves files of model weights.
 #[derive(Parser)]
 #[command(name = "weightstream", version, max_term_width = 100)]
 struct Arguments {
@@ -29,6 +32,7 @@ enum Command {
     Inspect(inspect::Arguments),
     Verify(verify::Arguments),
     Convert(convert::Arguments),
+    Extract(extract::Arguments),
     Upgrade(upgrade::Arguments),
     Serve(serve::Arguments),
 }
@@ -62,6 +66,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Convert(arguments) => convert::run(arguments),
+        Command::Extract(arguments) => extract::run(arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
     };

@@ -74,6 +74,14 @@ impl Model {
         }
     }
 
+    /// The files with tensors: their names, and their lengths in bytes if they are known.
+    pub(super) fn files(&self) -> Vec<(&str, Option<u64>)> {
+        match self {
+            Model::Local(reader) => reader.files().map(|(name, length)| (name, Some(length))).collect(),
+            Model::Remote(reader) => reader.files().collect(),
+        }
+    }
+
     pub(super) fn file_count(&self) -> usize {
         match self {
             Model::Local(reader) => reader.files().len(),

@@ -14,6 +14,7 @@ mod folder;
 mod interrupted;
 #[path = "../../../tests/traps/model.rs"]
 mod model;
+mod one_tensor;
 mod outputs;
 mod pipes;
 mod remote;

@@ -1,0 +1,178 @@
+//! Writes one tensor as a NumPy array: a `.npy` file of version 1.0.
+
+use super::cast::Cast;
+use super::check_cancelled;
+use super::input::Input;
+use crate::dtype::{Dtype, element_count};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Component, Tensor};
+use crate::output::destination;
+use crate::output::file::{self, PartialFile};
+use crate::progress::Progress;
+use crate::setters::setters;
+use std::path::Path;
+
+/// NumPy aligns the data of its files to this.
+const ALIGNMENT: usize = 64;
+
+/// The dtypes that NumPy has, as it spells them.
+const DTYPES: [(Dtype, &str); 14] = [
+    (Dtype::F64, "<f8"),
+    (Dtype::F32, "<f4"),
+    (Dtype::F16, "<f2"),
+    (Dtype::I64, "<i8"),
+    (Dtype::I32, "<i4"),
+    (Dtype::I16, "<i2"),
+    (Dtype::I8, "|i1"),
+    (Dtype::U64, "<u8"),
+    (Dtype::U32, "<u4"),
+    (Dtype::U16, "<u2"),
+    (Dtype::U8, "|u1"),
+    (Dtype::Bool, "|b1"),
+    (Dtype::C64, "<c8"),
+    (Dtype::C128, "<c16"),
+];
+
+/// Options of [`extract_npy`].
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ExtractOptions {
+    /// The component to write, as a vector. `None` writes a tensor that has one component.
+    pub component: Option<String>,
+    /// Whether the decoded bytes are written, as a vector of U8, whatever the dtype.
+    pub as_bytes: bool,
+    /// Whether an existing file is an error. Otherwise it is replaced.
+    pub keep_existing: bool,
+}
+
+impl ExtractOptions {
+    setters! {
+        with_component component: Option<String>;
+        with_as_bytes as_bytes: bool;
+        with_keep_existing keep_existing: bool;
+    }
+}
+
+/// A NumPy array that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Extracted {
+    /// The dtype of the array: that of the tensor, F32 for BF16, or U8 for bytes.
+    pub dtype: Dtype,
+    /// The shape of the array.
+    pub shape: Vec<u64>,
+    /// The number of bytes of the file.
+    pub byte_length: u64,
+}
+
+/// Writes the tensor called `name` as the NumPy array `output`. BF16, which NumPy does not have, is cast to F32, which
+/// represents it exactly. The file is complete and the tensor verified before it gets its name.
+///
+/// # Errors
+/// `NOT_FOUND` if there is no such tensor or component; `INVALID_ARGUMENT` for a tensor of several components, or if
+/// `output` exists; `UNSUPPORTED` for a dtype that NumPy does not have; errors of reading and writing.
+pub fn extract_npy(
+    input: &dyn Input,
+    name: &str,
+    output: &Path,
+    options: &ExtractOptions,
+    progress: &(dyn Progress + Sync),
+) -> Result<Extracted> {
+    destination::check(output, &input.paths(), options.keep_existing)?;
+    let tensor = input
+        .tensors()
+        .iter()
+        .find(|tensor| tensor.name == name)
+        .ok_or_else(|| Error::new(ErrorKind::NotFound, "the model has no tensor of this name").in_tensor(name))?;
+    let in_tensor = |error: Error| error.in_tensor(name);
+    let component = component_of(tensor, options.component.as_deref()).map_err(in_tensor)?;
+    let (dtype, descr) = numpy_dtype(&component.dtype, options.as_bytes).map_err(in_tensor)?;
+    let casts = component.dtype == Dtype::BF16 && !options.as_bytes;
+    let mut cast = casts.then(|| Cast::new(&Dtype::BF16, &dtype)).transpose()?;
+    let whole_shape = (options.component.is_none() && !options.as_bytes).then(|| tensor.shape.clone());
+
+    let mut file = PartialFile::create(output)?;
+    let head_length = head(descr, whole_shape.as_deref().unwrap_or(&[u64::MAX]), 0).len();
+    file.reserve_head(head_length as u64)?;
+    progress.expects(component.decoded_length.unwrap_or_default());
+    input.read_pieces(tensor, &component.role, &mut |bytes| {
+        check_cancelled(progress)?;
+        progress.advanced(bytes.len() as u64);
+        match &mut cast {
+            Some(cast) => cast.push(bytes, &mut |bytes| file.write(bytes)),
+            None => file.write(bytes),
+        }
+    })?;
+    cast.map_or(Ok(()), Cast::finish).map_err(in_tensor)?;
+
+    let data_bytes = file.position() - head_length as u64;
+    let element_bytes = dtype.block().map_or(1, |block| block.bytes);
+    let shape = whole_shape.unwrap_or_else(|| vec![data_bytes / element_bytes]);
+    if dtype.byte_length(element_count(&shape)?)? != Some(data_bytes) {
+        let what = format!("its {data_bytes} bytes do not match {dtype} {shape:?}");
+        return Err(Error::new(ErrorKind::Format, what).in_tensor(name));
+    }
+    file.write_head(&head(descr, &shape, head_length))?;
+    let finished = file.finish()?;
+    let byte_length = finished.byte_length();
+    file::publish(vec![finished], options.keep_existing)?;
+    Ok(Extracted { dtype, shape, byte_length })
+}
+
+fn component_of<'t>(tensor: &'t Tensor, role: Option<&str>) -> Result<&'t Component> {
+    let roles = || tensor.components.iter().map(|component| &*component.role).collect::<Vec<_>>().join(", ");
+    match (role, tensor.components.as_slice()) {
+        (None, [component]) => Ok(component),
+        (None, _) => {
+            let what = format!("it has several components ({}), but an array is one", roles());
+            Err(Error::new(ErrorKind::InvalidArgument, what).advise("Name one of them with `--component`."))
+        }
+        (Some(role), components) => components.iter().find(|component| &*component.role == role).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("it has no component \"{role}\", only: {}", roles()))
+        }),
+    }
+}
+
+/// The dtype of the array, and its name in NumPy.
+fn numpy_dtype(dtype: &Dtype, as_bytes: bool) -> Result<(Dtype, &'static str)> {
+    let stored = match dtype {
+        _ if as_bytes => &Dtype::U8,
+        Dtype::BF16 => &Dtype::F32,
+        dtype => dtype,
+    };
+    let found = DTYPES.iter().find(|(known, _)| known == stored).map(|(known, descr)| (known.clone(), *descr));
+    found.ok_or_else(|| {
+        let error = Error::new(ErrorKind::Unsupported, format!("NumPy has no dtype for {dtype}"));
+        error.advise("Write its bytes with `--bytes`, as an array of unsigned 8-bit integers.")
+    })
+}
+
+/// The head of a file with at least `length` bytes.
+fn head(descr: &str, shape: &[u64], length: usize) -> Vec<u8> {
+    const PREFIX: &[u8] = b"\x93NUMPY\x01\x00";
+    let dims: Vec<_> = shape.iter().map(u64::to_string).collect();
+    let comma = if dims.len() == 1 { "," } else { "" };
+    let mut head = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}", dims.join(", "));
+    let before = PREFIX.len() + 2;
+    let padded = (before + head.len() + 1).next_multiple_of(ALIGNMENT).max(length);
+    head.extend(std::iter::repeat_n(' ', padded - before - head.len() - 1));
+    head.push('\n');
+    [PREFIX, &(head.len() as u16).to_le_bytes(), head.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `numpy.save` 2.4.6 writes them.
+    #[test]
+    fn heads_are_those_of_numpy() {
+        let written = |descr, shape: &[u64]| String::from_utf8_lossy(&head(descr, shape, 0)[10..]).into_owned();
+        assert_eq!(written("<f4", &[]).trim_end(), "{'descr': '<f4', 'fortran_order': False, 'shape': (), }");
+        assert_eq!(written("<f4", &[3]).trim_end(), "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }");
+        let matrix = written("|u1", &[2, 3]);
+        assert_eq!(matrix.trim_end(), "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }");
+        assert!(head("<f4", &[7; 64], 0).len().is_multiple_of(64));
+        assert_eq!(head("<f4", &[3], 256).len(), 256);
+    }
+}

@@ -15,7 +15,8 @@ use std::path::Path;
 pub struct ConvertOptions {
     /// The format to write; `None` infers it from the name of the output, see [`format_of_name`].
     pub format: Option<&'static Format>,
-    /// Casts matrices of floats to F32, F16, BF16 or Q8_0: see [`cast`](super::cast). Vectors are not cast.
+    /// Casts matrices of floats, and quantized tensors, to F32, F16, BF16, Q8_0 or Q4_0: see [`cast`](super::cast).
+    /// Vectors of floats are not cast.
     pub dtype: Option<Dtype>,
     /// The compression of tensors.
     pub compression: Compression,

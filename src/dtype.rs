@@ -137,6 +137,13 @@ dtypes! {
     NVFP4 "NVFP4" 64 36 U8;
 }
 
+/// A quantized type that only APR has: an F16 scale and 16 bytes for each 32 elements. The last block is as long as the
+/// others, even if it has fewer elements.
+pub(crate) const APR_Q4: &str = "APR_Q4";
+
+/// A quantized type that only APR has: one F32 scale, then an I8 for each element.
+pub(crate) const APR_Q8: &str = "APR_Q8";
+
 /// The smallest unit of a dtype that can be stored: `elements` elements in `bytes` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {

@@ -1,9 +1,11 @@
 //! Decoders and checksums: bytes in, bytes out, no I/O.
 
 pub mod byte_order;
+pub mod cast;
 mod component;
 pub mod crc32;
 pub mod crc_simd;
+pub mod dequantize;
 pub mod digest;
 #[cfg(feature = "lz4")]
 pub mod lz4;

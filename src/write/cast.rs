@@ -1,156 +1,124 @@
-//! Casts the elements of tensors incrementally: floats to shorter floats, or to blocks of 8-bit integers.
-//!
-//! All casts go through F32, which represents F16 and BF16 exactly. F64 is converted such that the result is rounded
-//! only once; see `float::to_odd`.
+//! Which tensors a conversion casts to another dtype, and to which.
 
-mod float;
-mod q8_0;
-#[cfg(all(test, not(target_arch = "wasm32")))]
-mod tests;
-
+pub use crate::codec::cast::Cast;
+use crate::codec::cast::{is_castable, is_target};
 use crate::dtype::Dtype;
-use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Layout, Tensor};
-
-/// The number of elements that are cast at a time: whole blocks of every dtype, which fit in the processor's cache.
-const CHUNK_ELEMENTS: usize = 4096;
 
 /// Returns the dtype that `tensor` is cast to if `wanted` is requested, or `None` if the tensor is not cast.
 ///
-/// Only dense matrices of floats are cast. Vectors are not: biases and norms are a thousandth of a model, and lose the
-/// most accuracy. Matrices whose rows do not fill whole blocks are not cast either: see [`fills_blocks`].
+/// Dense matrices of floats and of quantized elements are cast. Vectors of floats are not: biases and norms are a
+/// thousandth of a model, and lose the most accuracy. Quantized tensors of any shape are cast to floats. Matrices whose
+/// rows do not fill whole blocks are not cast to blocks: see [`why_not_cast`].
 pub fn target_dtype(tensor: &Tensor, wanted: &Dtype) -> Option<Dtype> {
-    let is_cast = is_matrix_of_floats(tensor) && tensor.dtype != *wanted && encoder_of(wanted).is_some();
-    (is_cast && fills_blocks(tensor, wanted)).then(|| wanted.clone())
+    let is_cast = is_wanted(tensor, wanted) && is_castable(tensor) && fills_blocks(tensor, wanted);
+    is_cast.then(|| wanted.clone())
 }
 
-/// Whether the rows of a matrix of floats are whole blocks of `wanted`. If not, the matrix is not cast, which callers
-/// may report. Also true for tensors that are not cast for another reason.
-pub fn fills_blocks(tensor: &Tensor, wanted: &Dtype) -> bool {
+/// Why a conversion does not cast a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum NotCast {
+    /// The rows of the matrix do not fill whole blocks of the dtype to write.
+    Rows,
+    /// The tensor is quantized, and its dtype cannot be decoded.
+    Dtype,
+    /// The tensor is quantized, and its rows may be padded to whole blocks, which its file does not state.
+    Padding,
+}
+
+/// Returns why `tensor` is not cast to `wanted` although it is a matrix of floats or quantized; `None` if it is cast, or
+/// if tensors of its kind are never cast: integers, vectors of floats, and sparse tensors.
+pub fn why_not_cast(tensor: &Tensor, wanted: &Dtype) -> Option<NotCast> {
+    if !is_wanted(tensor, wanted) {
+        return None;
+    }
+    match crate::codec::dequantize::decoder_of(&tensor.dtype) {
+        None => Some(NotCast::Dtype),
+        Some(_) if !is_castable(tensor) => Some(NotCast::Padding),
+        Some(_) => (!fills_blocks(tensor, wanted)).then_some(NotCast::Rows),
+    }
+}
+
+/// Whether a tensor of this dtype and shape is cast if its elements allow it.
+fn is_wanted(tensor: &Tensor, wanted: &Dtype) -> bool {
+    let has_shape = match kind_of(&tensor.dtype) {
+        Kind::Float => tensor.shape.len() >= 2,
+        Kind::Quantized => tensor.shape.len() >= 2 || is_float(wanted),
+        Kind::Other => false,
+    };
+    tensor.layout == Layout::Dense && tensor.dtype != *wanted && is_target(wanted) && has_shape
+}
+
+fn fills_blocks(tensor: &Tensor, wanted: &Dtype) -> bool {
     let block_elements = wanted.block().map_or(1, |block| block.elements);
-    let row = tensor.shape.last().copied().unwrap_or(0);
-    !is_matrix_of_floats(tensor) || row.is_multiple_of(block_elements)
+    tensor.shape.last().is_none_or(|row| row.is_multiple_of(block_elements))
 }
 
-fn is_matrix_of_floats(tensor: &Tensor) -> bool {
-    tensor.layout == Layout::Dense && tensor.shape.len() >= 2 && float_bytes(&tensor.dtype).is_some()
+enum Kind {
+    Float,
+    /// Quantized elements, and floats of at most 8 bits.
+    Quantized,
+    /// Integers and booleans, complex numbers, and dtypes of unknown meaning.
+    Other,
 }
 
-/// Casts one tensor incrementally.
-///
-/// Rounds once, to nearest, ties to even. Values that are too large become infinities, NaN stays NaN. Q8_0 is
-/// bit-identical to the output of the Python package `gguf` 0.19.
-#[derive(Debug)]
-pub struct Cast {
-    decode: Decode,
-    encode: Encode,
-    element_bytes: usize,
-    /// The number of elements in a block of the target dtype.
-    block_elements: usize,
-    block_bytes: usize,
-    /// The bytes of an incomplete block.
-    pending: Vec<u8>,
-    floats: Vec<f32>,
-    out: Vec<u8>,
-}
-
-/// Reads little-endian elements.
-type Decode = fn(&[u8], &mut [f32]);
-
-/// Writes little-endian elements or blocks.
-type Encode = fn(&[f32], &mut [u8]);
-
-impl Cast {
-    /// Creates a cast from F64, F32, F16 or BF16 to F32, F16, BF16 or Q8_0.
-    ///
-    /// # Errors
-    /// `UNSUPPORTED` for other dtypes.
-    pub fn new(from: &Dtype, to: &Dtype) -> Result<Cast> {
-        let unsupported = || {
-            let error = Error::new(ErrorKind::Unsupported, format!("{from} cannot be cast to {to}"));
-            error.advise("Casts are supported from F64, F32, F16 and BF16 to F32, F16, BF16 and Q8_0.")
-        };
-        let element_bytes = float_bytes(from).ok_or_else(unsupported)?;
-        let (encode, block) = encoder_of(to).zip(to.block()).ok_or_else(unsupported)?;
-        let decode: Decode = match (from, to) {
-            (Dtype::F64, Dtype::F16 | Dtype::BF16) => float::decode_f64_to_odd,
-            (Dtype::F64, _) => float::decode_f64,
-            (Dtype::F16, _) => float::decode_f16,
-            (Dtype::BF16, _) => float::decode_bf16,
-            _ => float::decode_f32,
-        };
-        let (block_elements, block_bytes) = (block.elements as usize, block.bytes as usize);
-        let (pending, floats, out) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Cast { decode, encode, element_bytes, block_elements, block_bytes, pending, floats, out })
-    }
-
-    /// Casts the next bytes, of any length, and calls `emit` with the cast bytes, in order.
-    ///
-    /// # Errors
-    /// Errors of `emit`.
-    pub fn push(&mut self, mut bytes: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let unit = self.unit();
-        if !self.pending.is_empty() {
-            let (completing, rest) = bytes.split_at(bytes.len().min(unit - self.pending.len()));
-            self.pending.extend_from_slice(completing);
-            bytes = rest;
-            if self.pending.len() < unit {
-                return Ok(());
-            }
-            let completed = std::mem::take(&mut self.pending);
-            self.cast(&completed, emit)?;
-        }
-        let (whole, partial) = bytes.split_at(bytes.len() - bytes.len() % unit);
-        for chunk in whole.chunks(CHUNK_ELEMENTS * self.element_bytes) {
-            self.cast(chunk, emit)?;
-        }
-        self.pending.extend_from_slice(partial);
-        Ok(())
-    }
-
-    /// Checks that the input is complete. Must be called after the last byte.
-    ///
-    /// # Errors
-    /// `FORMAT` if the last element or block of elements is incomplete.
-    pub fn finish(self) -> Result<()> {
-        match self.pending.len() {
-            0 => Ok(()),
-            left => Err(malformed(format!("its last {left} bytes are incomplete: {} were expected", self.unit()))),
-        }
-    }
-
-    /// Casts elements of whole blocks.
-    fn cast(&mut self, bytes: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let elements = bytes.len() / self.element_bytes;
-        self.floats.resize(elements, 0.0);
-        self.out.resize(elements / self.block_elements * self.block_bytes, 0);
-        (self.decode)(bytes, &mut self.floats);
-        (self.encode)(&self.floats, &mut self.out);
-        emit(&self.out)
-    }
-
-    /// The size of the input elements of one target block, in bytes.
-    fn unit(&self) -> usize {
-        self.block_elements * self.element_bytes
-    }
-}
-
-/// The size of an element of a dtype that can be cast.
-fn float_bytes(dtype: &Dtype) -> Option<usize> {
+fn kind_of(dtype: &Dtype) -> Kind {
     match dtype {
-        Dtype::F64 => Some(8),
-        Dtype::F32 => Some(4),
-        Dtype::F16 | Dtype::BF16 => Some(2),
-        _ => None,
+        Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::BF16 => Kind::Float,
+        Dtype::I64 | Dtype::I32 | Dtype::I16 | Dtype::I8 | Dtype::U64 | Dtype::U32 | Dtype::U16 | Dtype::U8 => {
+            Kind::Other
+        }
+        Dtype::Bool | Dtype::C64 | Dtype::C128 => Kind::Other,
+        // Integers of fewer bits, such as `U4`.
+        Dtype::Other(name) if name.strip_prefix(['I', 'U']).is_some_and(|bits| bits.parse::<u8>().is_ok()) => {
+            Kind::Other
+        }
+        _ => Kind::Quantized,
     }
 }
 
-fn encoder_of(dtype: &Dtype) -> Option<Encode> {
-    match dtype {
-        Dtype::F32 => Some(float::encode_f32),
-        Dtype::F16 => Some(float::encode_f16),
-        Dtype::BF16 => Some(float::encode_bf16),
-        Dtype::Q8_0 => Some(q8_0::encode),
-        _ => None,
+/// Whether the dtype is one of the floats that tensors are cast to.
+fn is_float(dtype: &Dtype) -> bool {
+    matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::element_count;
+    use crate::index::Component;
+
+    #[test]
+    fn casts_matrices_of_floats_and_quantized_tensors() {
+        let tensor = |dtype: &Dtype, shape: &[u64]| {
+            let bytes = dtype.byte_length(element_count(shape).unwrap()).unwrap().unwrap();
+            Tensor::dense("x".to_owned(), dtype.clone(), shape.to_vec(), Component::raw(dtype.clone(), 0..bytes))
+        };
+        let target = |from, shape: &[u64], to| target_dtype(&tensor(&from, shape), &to);
+        assert_eq!(target(Dtype::F32, &[3, 64], Dtype::Q8_0), Some(Dtype::Q8_0));
+        assert_eq!(target(Dtype::BF16, &[2, 3, 5], Dtype::F16), Some(Dtype::F16));
+        assert_eq!(target(Dtype::F64, &[0, 5], Dtype::BF16), Some(Dtype::BF16));
+        assert_eq!(target(Dtype::F32, &[64], Dtype::Q8_0), None);
+        assert_eq!(target(Dtype::F32, &[], Dtype::F16), None);
+        assert_eq!(target(Dtype::F16, &[4, 4], Dtype::F16), None);
+        assert_eq!(target(Dtype::I32, &[4, 32], Dtype::F16), None);
+        assert_eq!(target(Dtype::F32, &[4, 32], Dtype::Q4_0), Some(Dtype::Q4_0));
+        assert_eq!(target(Dtype::F32, &[4, 32], Dtype::Q4_1), None);
+        assert_eq!(target(Dtype::F32, &[32, 48], Dtype::Q8_0), None);
+        assert_eq!(why_not_cast(&tensor(&Dtype::F32, &[32, 48]), &Dtype::Q8_0), Some(NotCast::Rows));
+        assert_eq!(why_not_cast(&tensor(&Dtype::F32, &[48]), &Dtype::Q8_0), None);
+        assert_eq!(target(Dtype::Q4_K, &[3, 256], Dtype::Q4_0), Some(Dtype::Q4_0));
+        assert_eq!(target(Dtype::Q4_K, &[256], Dtype::Q4_0), None);
+        assert_eq!(target(Dtype::Q4_K, &[256], Dtype::F32), Some(Dtype::F32));
+        assert_eq!(target(Dtype::F8_E4M3, &[7], Dtype::F32), Some(Dtype::F32));
+        assert_eq!(target(Dtype::Q8_1, &[3, 64], Dtype::F32), None);
+        assert_eq!(why_not_cast(&tensor(&Dtype::Q8_1, &[3, 64]), &Dtype::F32), Some(NotCast::Dtype));
+        assert_eq!(why_not_cast(&tensor(&Dtype::I32, &[3, 64]), &Dtype::F32), None);
+        // Three rows of 200 elements fill three blocks, whether each row is padded, or only the end.
+        let padded = Tensor { shape: vec![3, 200], ..tensor(&Dtype::Q4_K, &[3, 256]) };
+        assert_eq!(why_not_cast(&padded, &Dtype::F32), Some(NotCast::Padding));
+        let sparse = Tensor { layout: Layout::SparseCsr, ..tensor(&Dtype::F32, &[4, 32]) };
+        assert_eq!(target_dtype(&sparse, &Dtype::F16), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::cast::Cast;
 use super::check_cancelled;
+use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
 use crate::loader::ModelMetadata;
@@ -108,7 +109,9 @@ impl TensorSource for InputTensor<'_> {
         let mut components = tensor.components.iter();
         let stored = components.find(|component| component.role == wanted.role);
         let stored = stored.ok_or_else(|| Error::new(ErrorKind::Internal, "the component to write does not exist"))?;
-        let mut cast = (stored.dtype != wanted.dtype).then(|| Cast::new(&stored.dtype, &wanted.dtype)).transpose()?;
+        let cast = (stored.dtype != wanted.dtype).then(|| Cast::new(&stored.dtype, &wanted.dtype)).transpose()?;
+        let elements = element_count(&tensor.shape)?;
+        let mut cast = cast.map(|cast| cast.with_elements(elements));
         let mut position = 0;
         input.read_pieces(tensor, &stored.role, &mut |bytes| {
             check_cancelled(*progress)?;

@@ -24,8 +24,9 @@ use crate::output::losses::Losses;
 use crate::output::target::{Place, Shard, Target, shares_bytes};
 use crate::output::{destination, shards};
 use crate::progress::Progress;
+use cast::NotCast;
 use input::InputTensor;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -94,7 +95,7 @@ fn convert_to(
     let target = (writer.new)(&options.settings(format, writer, input.metadata())?, &mut losses)?;
     let mut tensors = target_tensors(input, options.dtype.as_ref(), &*target, &mut losses, companion)?;
     let mut warnings = losses.into_warnings();
-    warnings.extend(options.dtype.as_ref().and_then(|dtype| not_cast(input, dtype)));
+    warnings.extend(options.dtype.iter().flat_map(|dtype| not_cast(input, dtype)));
     let files = divide(&*target, options.max_shard_bytes, &tensors, &mut warnings)?;
     for range in &files {
         target.arrange(tensors.get_mut(range.clone()).unwrap_or_default());
@@ -164,7 +165,7 @@ fn check_views(tensors: &[Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the tensor with another dtype. The digests of the source do not apply to the new bytes.
+/// Returns the tensor with another dtype. The encoding and the digests of the source do not apply to the new bytes.
 fn in_dtype(tensor: &Tensor, dtype: Dtype) -> Result<Tensor> {
     let decoded_length = dtype.byte_length(element_count(&tensor.shape)?)?;
     let cast = |component: &Component| Component {
@@ -175,15 +176,30 @@ fn in_dtype(tensor: &Tensor, dtype: Dtype) -> Result<Tensor> {
         ..component.clone()
     };
     let components = tensor.components.iter().map(cast).collect();
-    Ok(Tensor { dtype: dtype.clone(), components, ..tensor.clone() })
+    let mut attributes = tensor.attributes.clone();
+    // AERO describes quantized elements with these.
+    attributes.retain(|key, _| !key.starts_with("quant_"));
+    Ok(Tensor { dtype: dtype.clone(), components, attributes, ..tensor.clone() })
 }
 
-/// Returns a warning about matrices that are not cast although a cast was requested.
-fn not_cast(input: &dyn Input, dtype: &Dtype) -> Option<String> {
-    let mut uncast = input.tensors().iter().filter(|tensor| !cast::fills_blocks(tensor, dtype));
-    let first = &uncast.next()?.name;
-    let count = 1 + uncast.count();
-    Some(format!("not cast to {dtype}: the rows of {count} tensors do not fill its blocks; the first is \"{first}\""))
+/// Returns warnings about tensors that are not cast although a cast was requested: one for each dtype and reason.
+fn not_cast(input: &dyn Input, dtype: &Dtype) -> Vec<String> {
+    let mut groups: BTreeMap<_, (usize, &str)> = BTreeMap::new();
+    for tensor in input.tensors() {
+        if let Some(reason) = cast::why_not_cast(tensor, dtype) {
+            groups.entry((reason, tensor.dtype.name())).or_insert((0, &tensor.name)).0 += 1;
+        }
+    }
+    let warning = |((reason, stored), (count, first))| {
+        let (why, advice) = match reason {
+            NotCast::Rows => ("their rows do not fill its blocks", "F16 and BF16 have no blocks"),
+            NotCast::Dtype => ("this dtype cannot be decoded", "Convert them with the tool that wrote the model"),
+            NotCast::Padding => ("their rows may be padded", "Convert them with the tool that wrote the model"),
+        };
+        let noun = if count == 1 { "tensor" } else { "tensors" };
+        format!("not cast to {dtype}: {count} {noun} of {stored}, because {why}; the first is \"{first}\". {advice}.")
+    };
+    groups.into_iter().map(warning).collect()
 }
 
 /// Assigns tensors to files.

@@ -17,7 +17,8 @@ pub struct ConvertOptions {
     pub format: Option<&'static Format>,
     /// The version of the format, one of [`Writer::versions`]; `None` for the default of the format.
     pub format_version: Option<String>,
-    /// Casts matrices of floats to F32, F16, BF16 or Q8_0: see [`cast`](super::cast). Vectors are not cast.
+    /// Casts matrices of floats, and quantized tensors, to F32, F16, BF16, Q8_0 or Q4_0: see [`cast`](super::cast).
+    /// Vectors of floats are not cast.
     pub dtype: Option<Dtype>,
     /// The compression of tensors.
     pub compression: Compression,

@@ -2,6 +2,10 @@
 
 use super::model::{Folder, Given, noise, safetensors_file};
 use serde_json::json;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use weightstream::ErrorKind;
 use weightstream::dtype::Dtype;
 use weightstream::format::safetensors;
@@ -68,4 +72,40 @@ fn a_cast_to_an_unsupported_dtype_is_rejected() {
     let error = folder.convert("m.safetensors", "out.safetensors", &options).unwrap_err();
     assert_eq!((error.kind, error.place.tensor.as_deref()), (ErrorKind::Unsupported, Some("matrix")));
     assert_eq!(folder.names(), ["m.safetensors"]);
+}
+
+/// The digests are those of `gguf.quants.dequantize`.
+#[test]
+fn quantized_tensors_become_the_floats_of_the_reference() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let expected = fs::read(fixtures.join("dequantize/quant.gguf.json")).unwrap();
+    let expected: BTreeMap<String, String> = serde_json::from_slice(&expected).unwrap();
+    let folder = Folder::new();
+    folder.write("quant.gguf", &fs::read(fixtures.join("gguf/quant.gguf")).unwrap());
+    let converted = folder.convert("quant.gguf", "m.safetensors", &to(Dtype::F32)).unwrap();
+    assert_eq!(converted.warnings, [""; 0]);
+    let reader = folder.open("m.safetensors");
+    for (name, sha256) in &expected {
+        assert_eq!(reader.tensor(name).unwrap().dtype, Dtype::F32, "{name}");
+        let found = Sha256::digest(reader.tensor_slice(name).unwrap());
+        assert_eq!(found.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), *sha256, "{name}");
+    }
+    let quantized = reader.tensors().iter().filter(|tensor| tensor.name.starts_with("q.")).count();
+    assert!(quantized > 0 && expected.keys().filter(|name| name.starts_with("q.")).count() == quantized);
+}
+
+#[test]
+fn tensors_that_cannot_be_decoded_cause_a_warning_that_names_their_dtype() {
+    let folder = Folder::new();
+    let tensors: [Given; 2] =
+        [("known", "F8_E4M3", &[40], noise(1, 40)), ("scales", "F8_E8M0", &[2, 32], noise(2, 64))];
+    folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
+    let options = to(Dtype::F16).with_format(Some(&safetensors::FORMAT));
+    let converted = folder.convert("m.safetensors", "out.safetensors", &options).unwrap();
+    let warning = "not cast to F16: 1 tensor of F8_E8M0, because this dtype cannot be decoded; the first is \"scales\". \
+                   Convert them with the tool that wrote the model.";
+    assert_eq!(converted.warnings, [warning]);
+    let reader = folder.open("out.safetensors");
+    assert_eq!(reader.tensor("known").unwrap().dtype, Dtype::F16);
+    assert_eq!(reader.tensor_slice("scales").unwrap(), tensors[1].3);
 }

@@ -40,7 +40,8 @@ pub(super) struct Arguments {
     /// files of another.
     #[arg(long, value_name = "VERSION")]
     format_version: Option<String>,
-    /// Cast matrices of floats to this dtype. Vectors, such as biases and norms, are not cast.
+    /// Cast matrices of floats, and quantized tensors, to this dtype. Vectors of floats, such as biases and norms, are
+    /// not cast.
     #[arg(long, value_enum, ignore_case = true)]
     dtype: Option<CastTo>,
     /// The compression of tensors. Trained 32-bit floats hardly compress; quantized and sparse tensors do.
@@ -83,6 +84,9 @@ enum CastTo {
     /// Blocks of 32 elements, 8.5 bits each
     #[value(name = "Q8_0")]
     Q8_0,
+    /// Blocks of 32 elements, 4.5 bits each
+    #[value(name = "Q4_0")]
+    Q4_0,
 }
 
 impl From<CastTo> for Dtype {
@@ -92,6 +96,7 @@ impl From<CastTo> for Dtype {
             CastTo::F16 => Dtype::F16,
             CastTo::BF16 => Dtype::BF16,
             CastTo::Q8_0 => Dtype::Q8_0,
+            CastTo::Q4_0 => Dtype::Q4_0,
         }
     }
 }

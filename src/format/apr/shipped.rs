@@ -11,7 +11,7 @@
 use super::head::{NAME, crc32_before, unknown_dtype};
 use super::sections::Sections;
 use crate::codec::digest::{self, Hasher};
-use crate::dtype::{Dtype, element_count};
+use crate::dtype::{APR_Q4, APR_Q8, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
 use crate::format::checksum::StretchChecksum;
@@ -34,10 +34,6 @@ const MAX_DIMS: u8 = 8;
 const FLAG_ENCRYPTED: u16 = 1 << 2;
 const FLAG_SIGNED: u16 = 1 << 3;
 const FLAG_COLUMN_MAJOR: u16 = 1 << 11;
-
-/// Quantization types that only `aprender` defines; [`check_byte_length`] computes their sizes.
-const Q4: &str = "APR_Q4";
-const Q8: &str = "APR_Q8";
 
 /// Whether a header with the magic `APR2` or `APR\0` has 64 bytes: its metadata follows it. The specification's header
 /// has the size of the metadata where this layout has the high half of the metadata offset, which is 0.
@@ -188,8 +184,8 @@ fn dtype_of(code: u8) -> Dtype {
         5 => Dtype::I64,
         6 => Dtype::I8,
         7 => Dtype::U8,
-        8 | 128 => Dtype::Other(Q4.into()),
-        9 | 129 => Dtype::Other(Q8.into()),
+        8 | 128 => Dtype::Other(APR_Q4.into()),
+        9 | 129 => Dtype::Other(APR_Q8.into()),
         12 => Dtype::Q4_K,
         14 => Dtype::Q6_K,
         _ => unknown_dtype(code),
@@ -204,10 +200,10 @@ fn dtype_of(code: u8) -> Dtype {
 fn check_byte_length(dtype: &Dtype, shape: &[u64], byte_length: u64) -> Result<()> {
     let elements = element_count(shape)?;
     let matches = match (dtype, dtype.block()) {
-        (Dtype::Other(name), _) if &**name == Q8 => {
+        (Dtype::Other(name), _) if &**name == APR_Q8 => {
             byte_length == if elements == 0 { 0 } else { elements.saturating_add(4) }
         }
-        (Dtype::Other(name), _) if &**name == Q4 => byte_length == elements.div_ceil(32).saturating_mul(18),
+        (Dtype::Other(name), _) if &**name == APR_Q4 => byte_length == elements.div_ceil(32).saturating_mul(18),
         (_, Some(block)) => {
             let row = shape.last().copied().unwrap_or(1);
             let blocks_by_row = elements.checked_div(row).unwrap_or(0).saturating_mul(row.div_ceil(block.elements));

@@ -72,7 +72,9 @@ pub(super) fn convert(
 fn check_options(options: &ConvertOptions, format: &Format, input: &dyn Input) -> Result<()> {
     let refuse = |what: &str, advice: &str| Err(Error::new(ErrorKind::InvalidArgument, what).advise(advice));
     match &options.dtype {
-        Some(Dtype::Q8_0) => return refuse("ONNX has no type for Q8_0", "Choose F16 or BF16."),
+        Some(dtype @ (Dtype::Q8_0 | Dtype::Q4_0)) => {
+            return refuse(&format!("ONNX has no type for {dtype}"), "Choose F16 or BF16.");
+        }
         Some(Dtype::BF16) if opset(input) < BF16_OPSET => {
             return refuse("the operators of this graph are older than casts from BF16", "Choose F16.");
         }
@@ -120,7 +122,7 @@ impl<'a> Weights<'a> {
 /// Returns the tensor, or its bytes as U8 if the format or SafeTensors, to which the weights can then be converted,
 /// cannot store its dtype.
 fn storable(tensor: &Tensor, target: &dyn Target, options: &ConvertOptions) -> Result<Tensor> {
-    let wanted = match options.dtype.as_ref().and_then(|dtype| cast::target_dtype(tensor, dtype)) {
+    let wanted = match options.dtype.as_ref().and_then(|dtype| target_dtype(tensor, dtype)) {
         Some(dtype) => in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?,
         None => tensor.clone(),
     };
@@ -165,7 +167,7 @@ struct Graph<'a> {
 impl Graph<'_> {
     fn warnings(&self, options: &ConvertOptions, mut warnings: Vec<String>) -> Vec<String> {
         let Some(dtype) = &options.dtype else { return warnings };
-        let is_kept = |tensor: &&Tensor| self.keeps_dtype(tensor) && cast::target_dtype(tensor, dtype).is_some();
+        let is_kept = |tensor: &&Tensor| self.inputs.contains(&tensor.name) && target_dtype(tensor, dtype).is_some();
         let mut kept = self.weights.tensors.iter().filter(is_kept);
         if let Some(first) = kept.next() {
             let (count, name) = (1 + kept.count(), &first.name);
@@ -203,7 +205,7 @@ impl Companion for Graph<'_> {
     }
 
     fn keeps_dtype(&self, tensor: &Tensor) -> bool {
-        self.inputs.contains(&tensor.name)
+        self.inputs.contains(&tensor.name) || !is_float(&tensor.dtype)
     }
 
     fn write(&self, written: &[&Tensor]) -> Result<FinishedFile> {
@@ -230,6 +232,11 @@ fn read(input: &dyn Input, tensor: &Tensor) -> Result<Vec<u8>> {
         })?;
     }
     Ok(bytes)
+}
+
+/// Like [`cast::target_dtype`]. Only floats of at least 16 bits are cast: a node `Cast` restores their type.
+fn target_dtype(tensor: &Tensor, wanted: &Dtype) -> Option<Dtype> {
+    cast::target_dtype(tensor, wanted).filter(|_| is_float(&tensor.dtype))
 }
 
 fn is_float(dtype: &Dtype) -> bool {

@@ -211,8 +211,8 @@ impl<S: Source> Loader<S> {
         self.verified_by.get()
     }
 
-    /// The files that hold tensors: their names, and their lengths in bytes as far as they are known. A tensor's `shard`
-    /// is a position in this list.
+    /// The files that hold tensors: their names, and their lengths in bytes as far as they are known. A tensor's
+    /// `shard` is a position in this list.
     pub fn files(&self) -> impl ExactSizeIterator<Item = (&str, Option<u64>)> {
         self.shards.iter().map(|shard| (shard.file.source.name(), shard.file.stored_length()))
     }

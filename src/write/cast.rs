@@ -27,8 +27,8 @@ pub enum NotCast {
     Padding,
 }
 
-/// Returns why `tensor` is not cast to `wanted` although it is a matrix of floats or quantized; `None` if it is cast, or
-/// if tensors of its kind are never cast: integers, vectors of floats, and sparse tensors.
+/// Returns why `tensor` is not cast to `wanted` although it is a matrix of floats or quantized; `None` if it is cast,
+/// or if tensors of its kind are never cast: integers, vectors of floats, and sparse tensors.
 pub fn why_not_cast(tensor: &Tensor, wanted: &Dtype) -> Option<NotCast> {
     if !is_wanted(tensor, wanted) {
         return None;

@@ -102,8 +102,8 @@ fn tensors_that_cannot_be_decoded_cause_a_warning_that_names_their_dtype() {
     folder.write("m.safetensors", &safetensors_file(json!({}), &tensors));
     let options = to(Dtype::F16).with_format(Some(&safetensors::FORMAT));
     let converted = folder.convert("m.safetensors", "out.safetensors", &options).unwrap();
-    let warning = "not cast to F16: 1 tensor of F8_E8M0, because this dtype cannot be decoded; the first is \"scales\". \
-                   Convert them with the tool that wrote the model.";
+    let warning = "not cast to F16: 1 tensor of F8_E8M0, because this dtype cannot be decoded; the first is \
+                   \"scales\". Convert them with the tool that wrote the model.";
     assert_eq!(converted.warnings, [warning]);
     let reader = folder.open("out.safetensors");
     assert_eq!(reader.tensor("known").unwrap().dtype, Dtype::F16);

@@ -14,8 +14,8 @@ pub(super) fn decode<const BYTES: usize, const ELEMENTS: usize>(
     blocks.iter().zip(decoded).for_each(|(block, decoded)| decode_block(block, decoded));
 }
 
-/// The fields of a block, in order. A field that is beyond the end is zero; the lengths of blocks are constants, so that
-/// compilers remove the checks.
+/// The fields of a block, in order. A field that is beyond the end is zero; the lengths of blocks are constants, so
+/// that compilers remove the checks.
 pub(super) struct BlockFields<'a>(&'a [u8]);
 
 impl<'a> BlockFields<'a> {

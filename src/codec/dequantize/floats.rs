@@ -54,8 +54,8 @@ pub(crate) fn from_f16(bits: u16) -> f32 {
     f32::from_bits(sign | if magnitude < 0x7c00 << 13 { finite } else { magnitude | INFINITY })
 }
 
-/// The value of a positive finite float whose fraction is at the bits of an F32's fraction, followed by an exponent with
-/// this bias.
+/// The value of a positive finite float whose fraction is at the bits of an F32's fraction, followed by an exponent
+/// with this bias.
 fn unsigned(magnitude: u32, bias: u32) -> f32 {
     let smallest_normal = (128 - bias) << 23;
     let normal = magnitude + smallest_normal - (1 << 23);

@@ -97,8 +97,8 @@ pub(super) fn iq1_s(bytes: &[u8], floats: &mut [f32]) {
     });
 }
 
-/// An index of 11 bits and a shift for each 8 elements; a scale for each 16. The scale of the block is in the upper bits
-/// of the four numbers of scales.
+/// An index of 11 bits and a shift for each 8 elements; a scale for each 16. The scale of the block is in the upper
+/// bits of the four numbers of scales.
 pub(super) fn iq1_m(bytes: &[u8], floats: &mut [f32]) {
     block::decode(bytes, floats, |block: &[u8; 56], decoded: &mut [f32; 256]| {
         let mut fields = BlockFields::of(block);

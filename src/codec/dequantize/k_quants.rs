@@ -99,7 +99,8 @@ pub(super) fn q6_k(bytes: &[u8], floats: &mut [f32]) {
         let (scales, scale) = (fields.bytes::<16>(), fields.half());
         for (group, decoded) in groups::<16>(decoded) {
             let scale = scale * f32::from(byte(scales, group) as i8);
-            // A half of the block has 8 groups. The lower halves of 64 bytes are its first 4, the upper ones the others.
+            // A half of the block has 8 groups. The lower halves of 64 bytes are its first 4, the upper ones the
+            // others.
             let (half, group) = (group / 8, group % 8);
             let low_bits: &[u8; 16] = part(low_bits, half * 4 + group % 4);
             let high_bits: &[u8; 16] = part(high_bits, half * 2 + group % 2);

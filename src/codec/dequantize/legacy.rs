@@ -48,8 +48,8 @@ pub(super) fn q8_0(bytes: &[u8], floats: &mut [f32]) {
     });
 }
 
-/// Decodes elements of 4 bits: first those in the lower halves of the bytes, then the others. `fifth_bits` has a further
-/// bit for each element.
+/// Decodes elements of 4 bits: first those in the lower halves of the bytes, then the others. `fifth_bits` has a
+/// further bit for each element.
 #[inline(always)]
 fn halves(quants: &[u8; 16], fifth_bits: u32, decoded: &mut [f32; 32], value: impl Fn(f32) -> f32) {
     let (halves, _) = decoded.as_chunks_mut::<16>();

@@ -1,10 +1,18 @@
 //! Decoders and checksums: bytes in, bytes out, no I/O.
 
 pub mod byte_order;
+#[cfg_attr(
+    any(not(feature = "write"), target_arch = "wasm32"),
+    allow(dead_code, reason = "used by conversions, which not every build has")
+)]
 pub mod cast;
 mod component;
 pub mod crc32;
 pub mod crc_simd;
+#[cfg_attr(
+    any(not(feature = "write"), target_arch = "wasm32"),
+    allow(dead_code, reason = "used by conversions, which not every build has")
+)]
 pub mod dequantize;
 pub mod digest;
 #[cfg(feature = "lz4")]

@@ -148,7 +148,6 @@ impl Cast {
 }
 
 /// Whether the elements of a tensor can be cast: it is dense, its dtype has a decoder, and no row is padded.
-#[allow(dead_code, reason = "used by conversions, which not every build has")]
 pub(crate) fn is_castable(tensor: &Tensor) -> bool {
     let (Layout::Dense, [component], Some(decoder)) =
         (&tensor.layout, tensor.components.as_slice(), decoder_of(&tensor.dtype))

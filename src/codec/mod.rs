@@ -1,18 +1,12 @@
 //! Decoders and checksums: bytes in, bytes out, no I/O.
 
 pub mod byte_order;
-#[cfg_attr(
-    any(not(feature = "write"), target_arch = "wasm32"),
-    allow(dead_code, reason = "used by conversions, which not every build has")
-)]
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub mod cast;
 mod component;
 pub mod crc32;
 pub mod crc_simd;
-#[cfg_attr(
-    any(not(feature = "write"), target_arch = "wasm32"),
-    allow(dead_code, reason = "used by conversions, which not every build has")
-)]
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub mod dequantize;
 pub mod digest;
 #[cfg(feature = "lz4")]

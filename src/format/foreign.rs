@@ -68,7 +68,7 @@ fn error_for(head: &[u8]) -> Error {
     let error = match kind_of(head) {
         Some((kind, advice)) => {
             let what = format!("this file is {kind}, not a model that weightstream reads");
-            Error::new(ErrorKind::Unsupported, what).advise(advice)
+            return Error::new(ErrorKind::Unsupported, what).advise(advice);
         }
         None if head.is_empty() => Error::new(ErrorKind::Truncated, "the file is empty"),
         None if head.len() < MIN_MODEL_BYTES => {

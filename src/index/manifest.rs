@@ -112,9 +112,7 @@ impl Manifest {
         let listed = catalog.flat_map(|(catalog, listed)| listed.iter().map(move |listed| (catalog, listed)));
         mapped.chain(listed.map(|(catalog, (name, shard))| Ok((name.as_str(), catalog.part_of(name, *shard)?))))
     }
-}
 
-impl Manifest {
     /// Checks that a tensor is in the manifest's map, if the map must have all tensors.
     ///
     /// # Errors

@@ -55,7 +55,7 @@ impl PaddingCheck {
     pub(crate) fn warning(&self) -> Option<String> {
         let first = self.first?;
         Some(format!(
-            "{} bytes of padding are not zero, as the format requires; the first is byte {first}",
+            "{} bytes of padding are not zero, although the format requires it; the first is byte {first}",
             self.nonzero
         ))
     }
@@ -98,7 +98,7 @@ mod tests {
         for (number, piece) in file.chunks(7).enumerate().collect::<Vec<_>>().into_iter().rev() {
             check.update(number as u64 * 7, piece);
         }
-        let warning = "3 bytes of padding are not zero, as the format requires; the first is byte 63";
+        let warning = "3 bytes of padding are not zero, although the format requires it; the first is byte 63";
         assert_eq!(check.warning().as_deref(), Some(warning));
     }
 }

@@ -39,6 +39,9 @@ impl<B> KeptTensors<B> {
 
     /// Returns a tensor, which counts as a use.
     pub(crate) fn get(&mut self, number: usize) -> Option<Rc<Loaded<B>>> {
+        if !self.has(number) {
+            return None;
+        }
         let last_use = self.next_use(number);
         let kept = self.tensors.get_mut(&number)?;
         kept.last_use = last_use;

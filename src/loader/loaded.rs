@@ -104,7 +104,8 @@ pub(crate) fn check_indices<B: Buffer>(tensor: &Tensor, components: &[LoadedComp
 }
 
 impl<B: Buffer> Loaded<B> {
-    pub(super) fn duplicate(self: Rc<Self>) -> Result<Self> {
+    /// Copies the tensor.
+    pub(super) fn duplicate(&self) -> Result<Self> {
         let components = self.components.iter().map(|component| {
             let LoadedComponent { role, dtype, buffer } = component;
             Ok(LoadedComponent { role: role.clone(), dtype: dtype.clone(), buffer: buffer.duplicate()? })

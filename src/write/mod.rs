@@ -165,7 +165,7 @@ fn check_views(tensors: &[Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the tensor with another dtype. The encoding and the digests of the source do not apply to the new bytes.
+/// Returns the tensor with another dtype. The digests and the quantization of the source do not apply to the new bytes.
 fn in_dtype(tensor: &Tensor, dtype: Dtype) -> Result<Tensor> {
     let decoded_length = dtype.byte_length(element_count(&tensor.shape)?)?;
     let cast = |component: &Component| Component {

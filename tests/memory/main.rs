@@ -14,6 +14,7 @@ mod network;
 #[allow(dead_code, reason = "shared with the network tests")]
 #[path = "../traps/server.rs"]
 mod server;
+mod tied;
 
 use peak_alloc::PeakAlloc;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -69,7 +69,7 @@ fn counts_of_sparse_tensors_are_checked_when_a_file_is_opened() {
 
 #[test]
 fn padding_that_is_not_zero_is_a_warning_of_verify() {
-    let warning = "108 bytes of padding are not zero, as the format requires; the first is byte 8";
+    let warning = "108 bytes of padding are not zero, although the format requires it; the first is byte 8";
     let reader = Reader::open(path("padding.zt")).unwrap();
     assert_eq!(reader.warnings().count(), 0);
     let verified = reader.verify(&()).unwrap();
@@ -92,7 +92,7 @@ fn reserved_fields_that_are_not_zero_are_warnings() {
         reader.verify(&()).unwrap();
         reader.warnings().map(|(_, warning)| warning.to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(warnings("reserved.aero"), ["3 reserved fields are not zero, as the format requires"]);
+    assert_eq!(warnings("reserved.aero"), ["3 reserved fields are not zero, although the format requires it"]);
     let flags = "the reserved flags 0x30 are set; version 1.0 requires 0";
     assert_eq!(warnings("reserved.weights"), [flags, "the reserved field of the header is not zero"]);
 }

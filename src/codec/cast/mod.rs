@@ -4,11 +4,9 @@
 //! result is rounded only once; see `dequantize::floats`.
 
 mod floats;
-#[cfg(not(target_arch = "wasm32"))]
 mod q4_0;
-#[cfg(not(target_arch = "wasm32"))]
 mod q8_0;
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(test)]
 mod tests;
 
 use super::dequantize::{self, BlockDecoder, decoder_of};
@@ -174,16 +172,13 @@ fn encoder_of(dtype: &Dtype) -> Option<Encode> {
         Dtype::F32 => Some(floats::encode_f32),
         Dtype::F16 => Some(floats::encode_f16),
         Dtype::BF16 => Some(floats::encode_bf16),
-        #[cfg(not(target_arch = "wasm32"))]
         Dtype::Q8_0 => Some(q8_0::encode),
-        #[cfg(not(target_arch = "wasm32"))]
         Dtype::Q4_0 => Some(q4_0::encode),
         _ => None,
     }
 }
 
 /// Whether tensors can be cast to this dtype.
-#[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn is_target(dtype: &Dtype) -> bool {
     encoder_of(dtype).is_some()
 }

@@ -66,7 +66,7 @@ pub(super) fn nibble(field: &[u8], number: usize) -> u8 {
     byte(field, number / 2) >> (number % 2 * 4) & 15
 }
 
-/// The bits of `bits` from the number `first` on, in a byte that has further bits.
+/// The bits of a byte from bit `first` on that `mask` selects.
 #[inline(always)]
 pub(super) fn bits(byte: u8, first: usize, mask: u8) -> u8 {
     byte >> first & mask

@@ -15,7 +15,7 @@ mod k_quants;
 mod legacy;
 mod lookup;
 mod ternary;
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(test)]
 mod tests;
 
 use crate::dtype::{APR_Q4, APR_Q8, Dtype};
@@ -33,7 +33,7 @@ pub struct BlockDecoder {
     /// The size of the scale that precedes all blocks, in bytes. Elements are multiplied by the scale, which is an F32.
     pub scale_bytes: usize,
     /// Decodes whole blocks, without the scale that precedes them.
-    pub decode: fn(&[u8], &mut [f32]),
+    pub(crate) decode: DecodeBlocks,
 }
 
 /// Returns the decoder of a dtype; `None` for integers, and for dtypes that have no decoder.

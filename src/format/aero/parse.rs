@@ -19,7 +19,8 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     toc.want_metadata(window)?;
     let mut warnings = Vec::new();
     if toc.nonzero_reserved > 0 {
-        warnings.push(format!("{} reserved fields are not zero, as the format requires", toc.nonzero_reserved));
+        warnings
+            .push(format!("{} reserved fields are not zero, although the format requires it", toc.nonzero_reserved));
     }
     let mut budget = Budget::of(window, toc.stored_bytes());
     integrity::check_control(window, &toc, &mut warnings, &mut budget)?;

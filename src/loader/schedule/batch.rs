@@ -13,7 +13,7 @@ use crate::loader::schedule::large::LargeComponent;
 use crate::loader::schedule::memory_budget::{MemoryBudget, Permit};
 use crate::loader::schedule::rows::{Rows, stored_range};
 use crate::loader::schedule::target::{Target, unplanned};
-use crate::loader::schedule::tied::{self, TiedTensors};
+use crate::loader::schedule::tied::{TiedLoad, TiedTensors};
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::priority::Prefetching;
 use crate::loader::transfer::range_reader::MAX_DIRECT_BYTES;
@@ -286,8 +286,9 @@ impl<S: Source> Batch<S> {
                 let packed = tensor.components.iter().filter(|part| !part.encoding.keeps_positions());
                 let waiting = packed.fold(0, |sum: u64, part| sum.saturating_add(part.range.end - part.range.start));
                 let bytes = if self.pool.is_some() { bytes.saturating_add(waiting) } else { bytes };
-                let copies = self.call.tied.followers(planned).len() as u64;
-                let bytes = bytes.saturating_mul(copies.saturating_add(1));
+                // One copy at a time.
+                let is_tied = self.call.tied.followers(planned).len() > 0;
+                let bytes = if is_tied { bytes.saturating_mul(2) } else { bytes };
                 (Rc::clone(tensor), bytes)
             }
         };
@@ -349,14 +350,15 @@ impl<S: Source> Batch<S> {
         Ok(Some(Loaded { tensor, shape, components, verified }))
     }
 
-    /// Returns copies of a complete tensor for the tensors that are tied to it.
-    pub(crate) fn copies(&self, planned: usize, loaded: &Loaded<BufferOf<S>>) -> Result<Vec<Loaded<BufferOf<S>>>> {
-        let copies = self.call.tied.followers(planned).map(|number| {
-            let copy = tied::copy(loaded, self.tensor(number)?)?;
-            copy.components.iter().for_each(|part| self.stats.count_decoded(part.buffer.byte_length()));
-            Ok(copy)
-        });
-        copies.collect()
+    /// Returns a complete tensor with the tensors that are tied to it.
+    pub(crate) fn tied(&self, planned: usize, loaded: Loaded<BufferOf<S>>) -> Result<TiedLoad<BufferOf<S>>> {
+        let followers = self.call.tied.followers(planned).map(|number| self.tensor(number));
+        Ok(TiedLoad::new(loaded, followers.collect::<Result<_>>()?))
+    }
+
+    /// Counts the bytes of a copy that is delivered besides the original.
+    pub(crate) fn count_copy(&self, copy: &Loaded<BufferOf<S>>) {
+        copy.components.iter().for_each(|part| self.stats.count_decoded(part.buffer.byte_length()));
     }
 
     /// Notes what verified a component, if the call reads the whole model. Components of no bytes need no checksum.

@@ -6,6 +6,7 @@ use crate::loader::schedule::batch::Batch;
 use crate::loader::schedule::run::{Arrival, RunReader};
 use crate::loader::schedule::share::Share;
 use crate::loader::schedule::target::Target;
+use crate::loader::schedule::tied::TiedLoad;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::{BufferOf, Loaded};
 use crate::plan::Run;
@@ -26,8 +27,8 @@ pub(crate) struct Connections<S: Source> {
     readers: FuturesUnordered<LocalBoxFuture<'static, Step<S>>>,
     /// Components whose stored bytes have all arrived, in order of arrival.
     arrivals: FuturesOrdered<Arrival<BufferOf<S>>>,
-    /// Copies of the last tensor.
-    copies: VecDeque<Loaded<BufferOf<S>>>,
+    /// What is left of the last tensor for those that are tied to it.
+    tied: Option<TiedLoad<BufferOf<S>>>,
     /// Minimum length of a run that is split off: shorter runs are not worth a request.
     min_bytes: u64,
 }
@@ -48,14 +49,14 @@ impl<S: Source> Connections<S> {
         runs: impl Iterator<Item = (Rc<ModelFile<S>>, Run<Target>)>,
         min_bytes: u64,
     ) -> Self {
-        let (shares, readers, arrivals, copies) = Default::default();
-        Connections { batch, waiting: runs.collect(), shares, readers, arrivals, copies, min_bytes }
+        let (shares, readers, arrivals, tied) = Default::default();
+        Connections { batch, waiting: runs.collect(), shares, readers, arrivals, tied, min_bytes }
     }
 
     /// The next complete tensor; `None` after the last.
     pub(crate) async fn next(&mut self) -> Result<Option<Loaded<BufferOf<S>>>> {
-        if let Some(copy) = self.copies.pop_front() {
-            return Ok(Some(copy));
+        if let Some(tied) = self.tied.take() {
+            return self.take(tied).map(Some);
         }
         loop {
             while self.readers.len() < self.batch.concurrency.borrow().allowed() && self.add() {}
@@ -63,8 +64,7 @@ impl<S: Source> Connections<S> {
                 Event::Arrived(arrived) => {
                     let (planned, component, received) = arrived?;
                     if let Some(loaded) = self.batch.deliver(planned, component, received)? {
-                        self.copies = self.batch.copies(planned, &loaded)?.into();
-                        return Ok(Some(loaded));
+                        return self.take(self.batch.tied(planned, loaded)?).map(Some);
                     }
                 }
                 Event::Read((reader, outcome)) => match outcome? {
@@ -78,6 +78,15 @@ impl<S: Source> Connections<S> {
                 Event::Ended => return Ok(None),
             }
         }
+    }
+
+    fn take(&mut self, tied: TiedLoad<BufferOf<S>>) -> Result<Loaded<BufferOf<S>>> {
+        let (loaded, rest) = tied.take()?;
+        if rest.is_some() {
+            self.batch.count_copy(&loaded);
+        }
+        self.tied = rest;
+        Ok(loaded)
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event<S>> {

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::index::{Component, Layout, Tensor};
 use crate::loader::{Loaded, LoadedComponent};
 use crate::source::Buffer;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Which tensors of a plan get copies of others. Tensors are identified by their number in the plan.
@@ -43,18 +44,36 @@ impl TiedTensors {
     }
 }
 
-/// Copies a loaded tensor for a tensor that is tied to it.
-///
-/// # Errors
-/// `LIMIT` if there is not enough memory.
-pub(crate) fn copy<B: Buffer>(loaded: &Loaded<B>, tensor: Rc<Tensor>) -> Result<Loaded<B>> {
-    let copy = |(part, loaded): (&Component, &LoadedComponent<B>)| {
-        let buffer = loaded.buffer.duplicate()?;
-        Ok(LoadedComponent { role: part.role.clone(), dtype: part.dtype.clone(), buffer })
-    };
-    let components = tensor.components.iter().zip(&loaded.components).map(copy).collect::<Result<_>>();
-    let components = components.map_err(|e| e.in_tensor(&tensor.name))?;
-    Ok(Loaded { shape: tensor.shape.clone(), components, verified: loaded.verified, tensor })
+/// A loaded tensor, for itself and for the tensors that are tied to it. It is copied only when the next one is taken: a
+/// file may name the same bytes any number of times.
+pub(crate) struct TiedLoad<B> {
+    /// Labelled with the tensor that is taken next.
+    loaded: Loaded<B>,
+    /// The tensors after it.
+    followers: VecDeque<Rc<Tensor>>,
+}
+
+impl<B: Buffer> TiedLoad<B> {
+    pub(crate) fn new(loaded: Loaded<B>, followers: VecDeque<Rc<Tensor>>) -> Self {
+        TiedLoad { loaded, followers }
+    }
+
+    /// Takes the next tensor. Returns also what is left, `None` after the last one, which gets the original.
+    ///
+    /// # Errors
+    /// `LIMIT` if there is not enough memory.
+    pub(crate) fn take(mut self) -> Result<(Loaded<B>, Option<Self>)> {
+        let Some(next) = self.followers.pop_front() else { return Ok((self.loaded, None)) };
+        let copy = self.loaded.duplicate().map_err(|e| e.in_tensor(&self.loaded.tensor.name))?;
+        let with_dtype = |(loaded, part): (LoadedComponent<B>, &Component)| LoadedComponent {
+            role: part.role.clone(),
+            dtype: part.dtype.clone(),
+            ..loaded
+        };
+        let components = self.loaded.components.into_iter().zip(&next.components).map(with_dtype).collect();
+        self.loaded = Loaded { shape: next.shape.clone(), components, tensor: next, ..self.loaded };
+        Ok((copy, Some(self)))
+    }
 }
 
 /// Whether two tensors have the same bytes, and the same digests. The indices of sparse tensors are checked against the

@@ -14,7 +14,7 @@ use weightstream::source::http::HttpSource;
 
 const LENGTH: usize = 12_000_000;
 
-/// Two tensors, each much larger than the buffers of a connection.
+/// Two tensors. The buffers of a connection may hold all of them, so a response that must be stopped has to be slow.
 static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let shape = [LENGTH as u64];
     safetensors(None, &[("a", "U8", &shape, noise(1, LENGTH)), ("b", "U8", &shape, noise(2, LENGTH))])
@@ -50,7 +50,10 @@ async fn assert_stopped(server: &Server, requests: usize) {
 
 #[test]
 fn a_shared_request_ends_with_its_last_waiter() {
-    let server = Server::new(|request| answer(&FILE, request));
+    let server = Server::new(|request| match request.number {
+        2 => answer(&FILE, request).slowly(1),
+        _ => answer(&FILE, request),
+    });
     run(async {
         let loader = open(&server, 1).await;
         let mut one = Box::pin(load(&loader, "a"));
@@ -85,7 +88,10 @@ fn dropping_a_stream_stops_all_its_connections() {
 
 #[test]
 fn dropping_a_prefetch_stops_it_and_its_tensors_can_be_loaded() {
-    let server = Server::new(|request| answer(&FILE, request));
+    let server = Server::new(|request| match request.number {
+        2 => answer(&FILE, request).slowly(1),
+        _ => answer(&FILE, request),
+    });
     run(async {
         let loader = open(&server, 1).await;
         drop_after_start(&loader, loader.prefetch(vec!["a".to_owned(), "b".to_owned()], Rc::new(()))).await;

@@ -72,7 +72,7 @@ fn error_for(head: &[u8]) -> Error {
         }
         None if head.is_empty() => Error::new(ErrorKind::Truncated, "the file is empty"),
         None if head.len() < MIN_MODEL_BYTES => {
-            let what = format!("the file has only {} bytes, `{shown}`; every model is longer", head.len());
+            let what = format!("the file is only `{shown}`; every model is longer");
             Error::new(ErrorKind::Truncated, what)
         }
         None => Error::new(ErrorKind::Unsupported, format!("no known model format begins with `{shown}`")),

@@ -61,7 +61,7 @@ export async function chosen() {
     );
     await refused("no file", [], "INVALID_ARGUMENT");
     await refused("an empty FileList", list([]), "INVALID_ARGUMENT");
-    await refused("no model", [readme, new File(["x"], "x.txt")], "UNSUPPORTED");
+    await refused("no model", [readme, new File(["notes on the model"], "notes.txt")], "UNSUPPORTED");
 
     const folder = (name, files) => files.map((file) => inFolder(file, `${name}/${file.name}`));
     const model = folder("top/model", [manifest, one, two, three]);

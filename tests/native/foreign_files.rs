@@ -24,7 +24,7 @@ const FILES: [(&str, &str, &str); 18] = [
     ("ggml.bin", "a GGML file", "llama.cpp"),
     ("page.html", "a web page", "Check the URL"),
     ("config.json", "this JSON file is not the manifest of a model", "model.safetensors.index.json"),
-    ("short.safetensors", "the file has only 3 bytes, `\\x10\\x00\\x00`", "replace it"),
+    ("short.safetensors", "the file is only `\\x10\\x00\\x00`; every model is longer", "replace it"),
 ];
 
 #[test]

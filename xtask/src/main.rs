@@ -36,8 +36,13 @@ enum Task {
     /// Load random models from a faulty server. Every tensor must be bit-exact or an error.
     #[command(disable_help_flag = true)]
     Chaos(ForwardedArgs),
-    /// Run all steps of the test suite, or only the named ones.
-    Test { steps: Vec<String> },
+    /// Run the test suite, or only the named steps.
+    Test {
+        /// Includes the long steps, as continuous integration does.
+        #[arg(long, conflicts_with = "steps")]
+        all: bool,
+        steps: Vec<String>,
+    },
     /// Run the fuzz targets under libFuzzer and AddressSanitizer.
     Fuzz {
         /// Run only this target.
@@ -84,7 +89,7 @@ fn run(task: Task, root: PathBuf) -> Result<()> {
         Task::Interop(forwarded) => end_to_end(&project, "interop", &forwarded.arguments),
         Task::Bench(forwarded) => workspace::run(&project, "browser-benchmarks", &forwarded.arguments),
         Task::Chaos(forwarded) => end_to_end(&project, "chaos", &forwarded.arguments),
-        Task::Test { steps } => suite::run(&project, &steps),
+        Task::Test { all, steps } => suite::run(&project, all, &steps),
         Task::Fuzz { target, seconds, sanitizer } => fuzz::run(&project, target.as_deref(), seconds, sanitizer),
         Task::Miri => miri::run(&project),
         Task::Release { tag } => release::check(&project, tag.as_deref()),

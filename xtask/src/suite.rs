@@ -7,7 +7,9 @@ use anyhow::{Result, ensure};
 
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{api, browser, cargo_tools, command, msrv, parallel, release, setup, types, wasm_target, workspace};
+use crate::{
+    api, browser, cargo_tools, command, msrv, package, parallel, release, setup, types, wasm_target, workspace,
+};
 
 /// Ten seconds, enough to detect frequent failures.
 const SHORT_CHAOS_MINUTES: &str = "0.17";
@@ -30,18 +32,61 @@ const SEQUENTIAL_STEPS: [Step; 11] = [
     Step { name: "types", description: "the JavaScript matches its types and the public API", run: types::run },
     Step { name: "api", description: "the public Rust API matches its snapshot", run: api::run },
     Step { name: "msrv", description: "the library compiles with the minimum supported Rust version", run: msrv::run },
-    Step {
-        name: "package",
-        description: "the npm package is complete, typed and within its size budget",
-        run: |project| end_to_end(project, &["package"]),
-    },
+    Step { name: "build", description: "the npm package is built", run: |project| package::build(project).map(drop) },
     Step { name: "publish", description: "npm and crates.io would accept the packages", run: release::dry_run },
     Step { name: "deny", description: "licences and sources of dependencies are allowed", run: dependencies },
 ];
 
 /// Steps that run in parallel, the longest first.
-const PARALLEL_STEPS: [Step; 18] = [
+const PARALLEL_STEPS: [Step; 12] = [
     Step { name: "native", description: "the native tests pass", run: native_tests },
+    Step {
+        name: "package",
+        description: "the npm package is complete, typed and within its size budget",
+        run: |project| end_to_end(project, &["package"]),
+    },
+    Step { name: "page", description: "the demo page works", run: |project| end_to_end(project, &["page"]) },
+    Step {
+        name: "parity",
+        description: "every fixture is identical in three browsers and through mmap",
+        run: |project| end_to_end(project, &["parity"]),
+    },
+    Step {
+        name: "files",
+        description: "files of any format load in three browsers",
+        run: |project| end_to_end(project, &["files"]),
+    },
+    Step {
+        name: "crash",
+        description: "a panic is reported, and the next open works",
+        run: |project| end_to_end(project, &["crash"]),
+    },
+    Step {
+        name: "model",
+        description: "the demo page loads the whole model bit-exact",
+        run: |project| end_to_end(project, &["headless"]),
+    },
+    Step {
+        name: "formats",
+        description: "the model loads bit-exact from every format that has a writer",
+        run: |project| end_to_end(project, &["formats"]),
+    },
+    Step {
+        name: "examples",
+        description: "the web examples build and show a model",
+        run: |project| end_to_end(project, &["examples"]),
+    },
+    Step { name: "web", description: "the Rust tests pass in a browser", run: browser_tests },
+    Step { name: "doc", description: "the documentation builds without warnings", run: documentation },
+    Step {
+        name: "chaos",
+        description: "loads from a faulty server give correct bytes or an error",
+        run: |project| end_to_end(project, &["chaos", "--only", "native", "--minutes", SHORT_CHAOS_MINUTES]),
+    },
+];
+
+/// Steps that take more than a minute each, or need rare tools. They run with `--all`, before the other parallel steps.
+const LONG_STEPS: [Step; 7] = [
     Step {
         name: "cache",
         description: "the persistent cache works and never breaks a load",
@@ -63,6 +108,11 @@ const PARALLEL_STEPS: [Step; 18] = [
         run: |project| end_to_end(project, &["traps"]),
     },
     Step {
+        name: "runtimes",
+        description: "runtimes compute the same with weights from the package",
+        run: |project| end_to_end(project, &["runtimes"]),
+    },
+    Step {
         name: "interop",
         description: "weightstream and the formats' own tools read each other's files",
         run: |project| end_to_end(project, &["interop"]),
@@ -72,75 +122,42 @@ const PARALLEL_STEPS: [Step; 18] = [
         description: "models load from nginx in various configurations",
         run: |project| end_to_end(project, &["nginx"]),
     },
-    Step { name: "web", description: "the Rust tests pass in a browser", run: browser_tests },
-    Step {
-        name: "parity",
-        description: "every fixture is identical in three browsers and through mmap",
-        run: |project| end_to_end(project, &["parity"]),
-    },
-    Step { name: "page", description: "the demo page works", run: |project| end_to_end(project, &["page"]) },
-    Step {
-        name: "files",
-        description: "files of any format load in three browsers",
-        run: |project| end_to_end(project, &["files"]),
-    },
-    Step {
-        name: "runtimes",
-        description: "runtimes compute the same with weights from the package",
-        run: |project| end_to_end(project, &["runtimes"]),
-    },
-    Step {
-        name: "chaos",
-        description: "loads from a faulty server give correct bytes or an error",
-        run: |project| end_to_end(project, &["chaos", "--only", "native", "--minutes", SHORT_CHAOS_MINUTES]),
-    },
-    Step {
-        name: "examples",
-        description: "the web examples build and show a model",
-        run: |project| end_to_end(project, &["examples"]),
-    },
-    Step {
-        name: "crash",
-        description: "a panic is reported, and the next open works",
-        run: |project| end_to_end(project, &["crash"]),
-    },
-    Step {
-        name: "formats",
-        description: "the model loads bit-exact from every format that has a writer",
-        run: |project| end_to_end(project, &["formats"]),
-    },
-    Step { name: "doc", description: "the documentation builds without warnings", run: documentation },
-    Step {
-        name: "model",
-        description: "the demo page loads the whole model bit-exact",
-        run: |project| end_to_end(project, &["headless"]),
-    },
 ];
 
-/// Runs the named steps one after another, or all steps if `names` is empty.
-pub fn run(project: &Project, names: &[String]) -> Result<()> {
-    let all = || SEQUENTIAL_STEPS.iter().chain(&PARALLEL_STEPS);
+/// Runs the named steps one after another. If `names` is empty, runs the suite, with the long steps if `all`.
+pub fn run(project: &Project, all: bool, names: &[String]) -> Result<()> {
+    let known = || SEQUENTIAL_STEPS.iter().chain(&LONG_STEPS).chain(&PARALLEL_STEPS);
     for name in names {
-        let known = || all().map(|step| step.name).collect::<Vec<_>>().join(", ");
-        ensure!(all().any(|step| step.name == name), "unknown step {name}; the steps are {}", known());
+        let list = || known().map(|step| step.name).collect::<Vec<_>>().join(", ");
+        ensure!(known().any(|step| step.name == name), "unknown step {name}; the steps are {}", list());
     }
     match names {
-        [] => {
-            let mut outcomes: Vec<_> = SEQUENTIAL_STEPS.iter().map(|step| outcome(project, step)).collect();
-            parallel::run(&PARALLEL_STEPS.each_ref().map(|step| step.name), |ended| {
-                let Some(step) = PARALLEL_STEPS.iter().find(|step| step.name == ended.name) else { return };
-                title(step);
-                print!("{}", ended.output);
-                outcomes.push((step, ended.passed, ended.time));
-            });
-            summary(&outcomes)
-        }
-        [name] => all().filter(|step| step.name == name).try_for_each(|step| (step.run)(project)),
+        [] => run_suite(project, all),
+        [name] => known().filter(|step| step.name == name).try_for_each(|step| (step.run)(project)),
         names => {
-            let wanted = all().filter(|step| names.iter().any(|name| name == step.name));
+            let wanted = known().filter(|step| names.iter().any(|name| name == step.name));
             summary(&wanted.map(|step| outcome(project, step)).collect::<Vec<_>>())
         }
     }
+}
+
+fn run_suite(project: &Project, all: bool) -> Result<()> {
+    let mut outcomes: Vec<_> = SEQUENTIAL_STEPS.iter().map(|step| outcome(project, step)).collect();
+    let long: &[Step] = if all { &LONG_STEPS } else { &[] };
+    let steps: Vec<&'static Step> = long.iter().chain(&PARALLEL_STEPS).collect();
+    let names: Vec<_> = steps.iter().map(|step| step.name).collect();
+    parallel::run(&names, |ended| {
+        let Some(step) = steps.iter().find(|step| step.name == ended.name) else { return };
+        title(step);
+        print!("{}", ended.output);
+        outcomes.push((*step, ended.passed, ended.time));
+    });
+    summary(&outcomes)?;
+    if !all {
+        let left_out = LONG_STEPS.each_ref().map(|step| step.name).join(", ");
+        println!("not run: {left_out}; `cargo xtask test --all` runs them too");
+    }
+    Ok(())
 }
 
 type Outcome = (&'static Step, bool, Duration);

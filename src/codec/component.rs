@@ -3,7 +3,7 @@
 use super::Decoder;
 use super::digest::{self, Hasher};
 use crate::error::Result;
-use crate::index::{Component, ComponentDigest, DigestedBytes};
+use crate::index::{BlockEnd, Component, ComponentDigest, DigestedBytes};
 
 /// Decodes the stored bytes of a component, in chunks of any length.
 #[derive(Debug)]
@@ -45,6 +45,11 @@ impl ComponentDecoder {
     /// Whether any digest is verified.
     pub(crate) fn has_digests(&self) -> bool {
         !self.digests.is_empty()
+    }
+
+    /// See [`Decoder::blocks`].
+    pub(crate) fn blocks(&self) -> &[BlockEnd] {
+        self.decoder.as_ref().map_or(&[], Decoder::blocks)
     }
 
     /// Digests uncompressed bytes that are already in the output buffer.

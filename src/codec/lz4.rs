@@ -4,7 +4,7 @@
 //! total stored and decoded lengths are exactly those of the index.
 
 use crate::error::{Result, malformed};
-use crate::index::Component;
+use crate::index::{BlockEnd, Component};
 
 /// The maximum decoded length of a block (specification, "Compression").
 pub const MAX_BLOCK_BYTES: usize = 64 << 10;
@@ -13,7 +13,8 @@ pub const MAX_BLOCK_BYTES: usize = 64 << 10;
 /// invalid block length from making the decoder buffer gigabytes.
 pub const MAX_STORED_BLOCK_BYTES: usize = MAX_BLOCK_BYTES + MAX_BLOCK_BYTES / 255 + 16;
 
-const LENGTH_BYTES: usize = 4;
+/// The size of the length field before each block.
+pub const LENGTH_BYTES: usize = 4;
 
 /// The maximum compression ratio: a byte that extends a match length adds at most 255 bytes (LZ4 block format).
 const MAX_RATIO: u64 = 255;
@@ -46,6 +47,7 @@ pub struct Lz4Blocks {
     /// The bytes of an incomplete block, including its length field.
     pending: Vec<u8>,
     decoded: Vec<u8>,
+    blocks: Vec<BlockEnd>,
 }
 
 impl Lz4Blocks {
@@ -57,7 +59,8 @@ impl Lz4Blocks {
 
     /// Creates a decoder of `stored` bytes that must decode to `decoded` bytes.
     pub fn new(stored: u64, decoded: u64) -> Self {
-        Lz4Blocks { stored_left: stored, decoded_left: decoded, pending: Vec::new(), decoded: vec![0; MAX_BLOCK_BYTES] }
+        let (pending, blocks) = (Vec::new(), Vec::new());
+        Lz4Blocks { stored_left: stored, decoded_left: decoded, pending, decoded: vec![0; MAX_BLOCK_BYTES], blocks }
     }
 
     /// See [`Decoder::push`](super::Decoder::push). Calls `emit` once per block.
@@ -133,6 +136,11 @@ impl Lz4Blocks {
         Ok(())
     }
 
+    /// See [`Decoder::blocks`](super::Decoder::blocks).
+    pub fn blocks(&self) -> &[BlockEnd] {
+        &self.blocks
+    }
+
     fn decode(&mut self, block: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let capacity = usize::try_from(self.decoded_left).unwrap_or(MAX_BLOCK_BYTES).min(MAX_BLOCK_BYTES);
         let out = self.decoded.get_mut(..capacity).unwrap_or_default();
@@ -146,6 +154,8 @@ impl Lz4Blocks {
             return Err(malformed("an LZ4 block decodes to zero bytes"));
         }
         self.decoded_left -= length as u64;
+        let end = self.blocks.last().copied().unwrap_or_default();
+        self.blocks.extend(end.next((LENGTH_BYTES + block.len()) as u64, length as u64));
         emit(self.decoded.get(..length).unwrap_or_default())
     }
 }

@@ -18,11 +18,13 @@ pub mod pages;
 pub mod varint;
 #[cfg(feature = "zstd")]
 pub mod zstd;
+#[cfg(feature = "zstd")]
+pub mod zstd_seek;
 
 pub(crate) use component::ComponentDecoder;
 
 use crate::error::Result;
-use crate::index::{Component, Encoding};
+use crate::index::{BlockEnd, Component, Encoding};
 
 /// Whether the target has vector but no CRC instructions.
 const HAS_ONLY_VECTORS: bool = cfg!(all(target_arch = "wasm32", target_feature = "simd128"));
@@ -107,6 +109,17 @@ impl Decoder {
             Decoder::Varint(decoder) => decoder.push_some(input, emit),
             #[cfg(feature = "zstd")]
             Decoder::Zstd(decoder) => decoder.push_some(input, emit),
+        }
+    }
+
+    /// The ends of the blocks that were decoded so far, if each can be decoded alone.
+    pub fn blocks(&self) -> &[BlockEnd] {
+        match self {
+            #[cfg(feature = "lz4")]
+            Decoder::Lz4(decoder) => decoder.blocks(),
+            #[cfg(feature = "zstd")]
+            Decoder::Zstd(decoder) => decoder.blocks(),
+            _ => &[],
         }
     }
 

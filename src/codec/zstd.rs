@@ -1,7 +1,7 @@
 //! Decodes Zstandard (RFC 8878) incrementally: consecutive frames, with or without a content size, no dictionaries.
 
 use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::index::Component;
+use crate::index::{BlockEnd, Component};
 use structured_zstd::decoding::{ContentChecksum, FrameDecoder, errors::FrameDecoderError, frame_header_input_needed};
 
 /// The maximum window size. The decoder keeps the window in memory. This is the limit of the reference decoder, so that
@@ -63,6 +63,9 @@ pub struct Zstd {
     pending: Vec<u8>,
     frame: Box<FrameDecoder>,
     decoded: Vec<u8>,
+    /// The end of the input and output of complete steps.
+    position: BlockEnd,
+    frames: Vec<BlockEnd>,
 }
 
 /// The known constraints on the decoded length.
@@ -123,6 +126,8 @@ impl Zstd {
             pending: Vec::new(),
             frame,
             decoded: vec![0; MAX_BLOCK_BYTES],
+            position: BlockEnd::default(),
+            frames: Vec::new(),
         }
     }
 
@@ -168,6 +173,7 @@ impl Zstd {
                 let (skipped, rest) = input.split_at(input.len().min(usize::try_from(*left).unwrap_or(usize::MAX)));
                 *input = rest;
                 *left -= skipped.len() as u64;
+                self.position.stored += skipped.len() as u64;
                 if *left > 0 {
                     return Ok(());
                 }
@@ -233,6 +239,7 @@ impl Zstd {
     }
 
     fn take(&mut self, bytes: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.position.stored += bytes.len() as u64;
         match self.step {
             Step::FrameHeader => self.take_frame_header(bytes),
             Step::Skipped(_) => Ok(()),
@@ -244,15 +251,16 @@ impl Zstd {
             }
             Step::Block { header, .. } => {
                 let decoded_length = self.frame.decode_block(header, bytes, &mut self.decoded).map_err(damaged)?;
-                self.step = if self.frame.awaits_checksum() {
-                    Step::Checksum
-                } else if self.frame.is_finished() {
-                    Step::FrameHeader
-                } else {
-                    Step::BlockHeader
-                };
                 self.decoded_left =
                     self.decoded_left.checked_sub(decoded_length as u64).ok_or_else(|| self.too_long())?;
+                self.position.decoded += decoded_length as u64;
+                if self.frame.awaits_checksum() {
+                    self.step = Step::Checksum;
+                } else if self.frame.is_finished() {
+                    self.end_frame();
+                } else {
+                    self.step = Step::BlockHeader;
+                }
                 match self.decoded.get(..decoded_length) {
                     Some(decoded) if !decoded.is_empty() => {
                         self.has_emitted = true;
@@ -263,7 +271,7 @@ impl Zstd {
             }
             Step::Checksum => {
                 self.frame.read_content_checksum(bytes.try_into().unwrap_or_default()).map_err(damaged)?;
-                self.step = Step::FrameHeader;
+                self.end_frame();
                 Ok(())
             }
         }
@@ -283,6 +291,19 @@ impl Zstd {
         }
         self.step = Step::BlockHeader;
         Ok(())
+    }
+
+    fn end_frame(&mut self) {
+        self.step = Step::FrameHeader;
+        // Frames without content are not blocks: they would end where the block before them does.
+        if self.frames.last().copied().unwrap_or_default().decoded < self.position.decoded {
+            self.frames.push(self.position);
+        }
+    }
+
+    /// See [`Decoder::blocks`](super::Decoder::blocks).
+    pub fn blocks(&self) -> &[BlockEnd] {
+        &self.frames
     }
 
     fn too_long(&self) -> Error {

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
+mod blocks;
 mod checks;
 mod digest;
 mod manifest;
@@ -16,6 +17,8 @@ pub(crate) mod padding;
 pub(crate) mod sparse;
 pub(crate) mod split;
 
+pub(crate) use blocks::Cut;
+pub use blocks::{BlockEnd, Blocks};
 pub(crate) use checks::{check_tensors, check_tied_tensors, next_start};
 pub use digest::{ComponentDigest, Digest, DigestedBytes};
 pub(crate) use manifest::MAX_PARTS;
@@ -150,6 +153,8 @@ pub struct Component {
     pub digest: Option<ComponentDigest>,
     /// The digests of the pages that contain the bytes, if the file has them. They verify partial reads.
     pub pages: Option<Box<PageTable>>,
+    /// The positions of its blocks, if the file states them. They are a hint, which may be wrong.
+    pub(crate) blocks: Option<Box<Blocks>>,
 }
 
 /// The location of the page digests of a range of the file. The digests are read when they are needed: see
@@ -263,6 +268,7 @@ impl Component {
             max_decoded_length: None,
             digest: None,
             pages: None,
+            blocks: None,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! of the file, those of tensors to `data_offset`. A tensor is compressed if its `raw_size` is not 0. Its `size`
 //! includes the headers of the blocks.
 
+use super::blocks;
 use super::head::{NAME, crc32_before, unknown_dtype};
 use super::sections::Sections;
 use crate::codec::lz4;
@@ -79,13 +80,14 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     sections.want(window)?;
     let mut budget = Budget::of(window, sections.byte_length());
     let metadata_bytes = window.get(sections.metadata.clone())?;
-    let metadata = json::parse_object(metadata_bytes, sections.metadata.start, "the metadata", &mut budget)?;
+    let mut metadata = json::parse_object(metadata_bytes, sections.metadata.start, "the metadata", &mut budget)?;
     let index_bytes = window.get(sections.index.clone())?;
     let mut tensors = parse_index(index_bytes, &header, &mut budget)?;
     let data_end = window.file_length().map(|length| length.saturating_sub(FOOTER_BYTES));
     check_tied_tensors(&mut tensors, data_end)?;
     sections.check_tensors(&tensors)?;
     let mut warnings = Vec::new();
+    blocks::take(&mut metadata, &mut tensors, &mut warnings);
     if header.flags & flags::SIGNED != 0 {
         warnings.push("the file has a signature of unspecified format, which was not verified".to_owned());
     }

@@ -13,6 +13,7 @@
 
 mod apr1;
 mod aprn;
+mod blocks;
 mod compressed;
 pub mod draft;
 mod head;

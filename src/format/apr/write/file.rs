@@ -1,5 +1,6 @@
 //! Writes one APR file.
 
+use super::blocks::{BlockLengths, reserved_bytes};
 use super::lz4::BlockCompressor;
 use super::target::entry_bytes;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,6 +16,9 @@ use crate::output::writer::Compression;
 pub(super) struct AprFile {
     file: PartialFile,
     metadata: Vec<u8>,
+    /// The length of the metadata with the block lengths of compressed tensors.
+    metadata_length: u64,
+    blocks: BlockLengths,
     index: Vec<u8>,
     index_length: u64,
     tensor_count: u32,
@@ -46,8 +50,9 @@ impl AprFile {
         compression: Compression,
         is_shard: bool,
     ) -> Result<Self> {
+        let metadata_length = metadata.len() as u64 + reserved_bytes(compression, tensors);
         let index_length = INDEX_HEADER_BYTES + tensors.iter().map(entry_bytes).sum::<u64>();
-        let head_length = HEADER_BYTES + metadata.len() as u64 + index_length;
+        let head_length = HEADER_BYTES + metadata_length + index_length;
         let data_offset = head_length.next_multiple_of(alignment);
         file.reserve_head(data_offset)?;
         let aligned = if alignment == 32 { flags::ALIGNED_32 } else { flags::ALIGNED_64 };
@@ -57,6 +62,8 @@ impl AprFile {
         Ok(AprFile {
             file,
             metadata,
+            metadata_length,
+            blocks: BlockLengths::default(),
             index,
             index_length,
             tensor_count: 0,
@@ -75,11 +82,16 @@ impl TensorFile for AprFile {
         self.file.align(self.alignment)?;
         let stored = match self.compression {
             Compression::None | Compression::Zstd => self.write_raw(tensor, source)?,
-            Compression::Lz4 => self.write_lz4(tensor, source)?,
+            Compression::Lz4 => {
+                let (stored, lengths) = self.write_lz4(tensor, source)?;
+                self.blocks.add(tensor, &lengths);
+                stored
+            }
             Compression::Auto => {
                 let mark = self.file.mark();
-                let stored = self.write_lz4(tensor, source)?;
+                let (stored, lengths) = self.write_lz4(tensor, source)?;
                 if stored.size < stored.raw_size {
+                    self.blocks.add(tensor, &lengths);
                     stored
                 } else {
                     self.file.rewind(mark)?;
@@ -121,8 +133,9 @@ impl AprFile {
         Ok(Stored { offset: start - self.data_offset, size: self.file.position() - start, raw_size: 0, flags: 0 })
     }
 
-    /// Writes a tensor as LZ4 blocks. A tensor without bytes has no blocks, and therefore counts as raw.
-    fn write_lz4(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<Stored> {
+    /// Writes a tensor as LZ4 blocks. Returns also their compressed lengths. A tensor without bytes has no blocks, and
+    /// therefore counts as raw.
+    fn write_lz4(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<(Stored, Vec<u32>)> {
         let start = self.file.position();
         let AprFile { file, compressor, .. } = self;
         let mut encoder = compressor.get_or_insert_with(BlockCompressor::new).encoder();
@@ -131,9 +144,10 @@ impl AprFile {
             raw_size += bytes.len() as u64;
             encoder.push(bytes, &mut |block| file.write(block))
         })?;
-        encoder.finish(&mut |block| file.write(block))?;
+        let lengths = encoder.finish(&mut |block| file.write(block))?;
         let flags = if raw_size > 0 { TENSOR_COMPRESSED } else { 0 };
-        Ok(Stored { offset: start - self.data_offset, size: self.file.position() - start, raw_size, flags })
+        let (offset, size) = (start - self.data_offset, self.file.position() - start);
+        Ok((Stored { offset, size, raw_size, flags }, lengths))
     }
 
     fn add_entry(&mut self, tensor: &Tensor, stored: Stored) -> Result<()> {
@@ -153,7 +167,7 @@ impl AprFile {
     }
 
     fn head(&self) -> Result<Vec<u8>> {
-        let metadata_length = self.metadata.len() as u64;
+        let metadata_length = self.metadata_length;
         let index_offset = HEADER_BYTES + metadata_length;
         let mut head = MAGIC.to_vec();
         head.extend(2u16.to_le_bytes()); // version_major
@@ -164,7 +178,8 @@ impl AprFile {
                 .map_err(|_| Error::new(ErrorKind::Limit, "the head is longer than 4 GiB, which APR cannot address"))?;
             head.extend(field.to_le_bytes());
         }
-        head.extend(&self.metadata);
+        let metadata_length = usize::try_from(metadata_length).unwrap_or(0);
+        head.extend(self.blocks.with_metadata(&self.metadata, metadata_length));
         head.extend(self.tensor_count.to_le_bytes());
         head.extend(0u32.to_le_bytes()); // reserved
         head.extend(&self.index);

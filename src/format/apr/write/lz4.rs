@@ -36,6 +36,8 @@ pub(super) struct BlockEncoder<'a> {
     current: Workspace,
     /// Blocks that are being compressed, in order.
     pending: VecDeque<Receiver<Result<(Workspace, usize)>>>,
+    /// The compressed lengths of the blocks that were emitted.
+    lengths: Vec<u32>,
 }
 
 impl BlockCompressor {
@@ -52,7 +54,7 @@ impl BlockCompressor {
     /// Begins a tensor.
     pub(super) fn encoder(&mut self) -> BlockEncoder<'_> {
         let current = self.workspace();
-        BlockEncoder { compressor: self, current, pending: VecDeque::new() }
+        BlockEncoder { compressor: self, current, pending: VecDeque::new(), lengths: Vec::new() }
     }
 
     fn workspace(&mut self) -> Workspace {
@@ -80,14 +82,14 @@ impl BlockEncoder<'_> {
         Ok(())
     }
 
-    /// Compresses the last block. Must be called after the last byte.
-    pub(super) fn finish(mut self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    /// Compresses the last block. Must be called after the last byte. Returns the compressed lengths of all blocks.
+    pub(super) fn finish(mut self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Vec<u32>> {
         if !self.current.block.is_empty() {
             self.compress_block();
         }
         self.emit_blocks(0, emit)?;
         self.compressor.spare.push(self.current);
-        Ok(())
+        Ok(self.lengths)
     }
 
     /// Starts the compression of the current block.
@@ -112,6 +114,7 @@ impl BlockEncoder<'_> {
         {
             let lost = |_| Error::new(ErrorKind::Internal, "a compression thread ended unexpectedly");
             let (mut workspace, length) = block.recv().map_err(lost)??;
+            self.lengths.push(length as u32);
             emit(&(length as u32).to_le_bytes())?;
             emit(workspace.compressed.get(..length).unwrap_or_default())?;
             workspace.block.clear();

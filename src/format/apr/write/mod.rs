@@ -6,6 +6,7 @@
 //! compressed tensor has bit 0 of its flags set, and a `raw_size`; a tensor that LZ4 does not make smaller is stored
 //! raw. Only the first file of several has the whole metadata; the others have only the required keys.
 
+mod blocks;
 mod file;
 mod lz4;
 mod metadata;

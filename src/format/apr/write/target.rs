@@ -1,5 +1,6 @@
 //! Checks which tensors APR can store, and names and lists the files of a model in several files.
 
+use super::blocks;
 use super::file::AprFile;
 use super::metadata;
 use crate::codec::lz4::{MAX_BLOCK_BYTES, MAX_STORED_BLOCK_BYTES};
@@ -82,11 +83,11 @@ impl Sharded for Apr {
     }
 
     fn empty_head_bytes(&self, is_first: bool) -> u64 {
-        HEADER_BYTES + self.metadata(is_first).len() as u64 + INDEX_HEADER_BYTES
+        HEADER_BYTES + self.metadata(is_first).len() as u64 + blocks::key_bytes(self.compression) + INDEX_HEADER_BYTES
     }
 
     fn entry_bytes(&self, tensor: &Tensor) -> u64 {
-        entry_bytes(tensor)
+        entry_bytes(tensor) + blocks::entry_bytes(self.compression, tensor)
     }
 
     fn max_data_bytes(&self, tensor: &Tensor) -> Result<u64> {

@@ -2,7 +2,7 @@
 
 use super::manifest;
 use super::target::ZTensor;
-use super::zstd::FrameEncoder;
+use super::zstd::BlobEncoder;
 use crate::codec::digest::Hasher;
 use crate::error::Result;
 use crate::format::ztensor::v1::{MAGIC_1, check_manifest};
@@ -104,7 +104,7 @@ impl ZTensorFile<'_> {
 
     fn write_zstd(&mut self, component: &Component, source: &mut dyn TensorSource) -> Result<Blob> {
         self.write_stored(|store| {
-            let mut encoder = FrameEncoder::new(component.decoded_length)?;
+            let mut encoder = BlobEncoder::new(component.decoded_length)?;
             let mut decoded_length = 0;
             source.read_component(component, &mut |bytes| {
                 decoded_length += bytes.len() as u64;

@@ -1,12 +1,10 @@
 //! Decoders and checksums: bytes in, bytes out, no I/O.
 
 pub mod byte_order;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub mod cast;
 mod component;
 pub mod crc32;
 pub mod crc_simd;
-#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub mod dequantize;
 pub mod digest;
 #[cfg(feature = "lz4")]

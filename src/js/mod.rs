@@ -21,7 +21,7 @@ mod workers;
 use crate::error::Error;
 #[cfg(feature = "safetensors")]
 use crate::loader::SafeTensorsView;
-use crate::loader::{Loader, Order, Pool, Stats, TensorRequest};
+use crate::loader::{Loader, Pool, Stats};
 use crate::source::cached::Report;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::web::WebSource;
@@ -145,11 +145,11 @@ impl JsLoader {
     pub fn load_tensor(&self, name: String, options: JsValue) -> Promise {
         let reporter = self.reporter("loadTensor");
         self.run(options::signal(&options), async move |loader| {
-            let (rows, into) = options::tensor_request(&options);
-            let observer = Rc::clone(&reporter);
-            let loaded = loader.load_tensor(&name, TensorRequest { rows, into }, observer).await?;
+            let request = options::tensor_request(&options);
+            let dtype = request.dtype.clone();
+            let loaded = loader.load_tensor(&name, request, Rc::clone(&reporter) as Rc<_>).await?;
             reporter.finish(None);
-            tensor::from_loaded(loaded)
+            tensor::from_loaded(loaded, dtype.as_ref())
         })
     }
 
@@ -170,20 +170,16 @@ impl JsLoader {
         });
     }
 
-    /// Streams the named tensors, or all tensors if `names` is undefined. `is_in_order` keeps the order of the names.
-    pub fn tensors(
-        &self,
-        names: Option<Vec<String>>,
-        is_in_order: bool,
-        signal: Option<web_sys::AbortSignal>,
-    ) -> TensorStream {
-        let order = if is_in_order { Order::Given } else { Order::File };
+    /// Streams the tensors that `options` name, or all tensors.
+    pub fn tensors(&self, options: JsValue) -> TensorStream {
+        let (request, signal) = (options::tensors_request(&options), options::signal(&options));
         let reporter = self.reporter("tensors");
         let loader = self.loader.borrow().clone();
         let opening = async move {
             let loader = loader.ok_or_else(cancel::closed_error)?;
-            let tensors = loader.tensors_by(names, order, Rc::clone(&reporter) as Rc<_>).await?;
-            let tensors = tensors.and_then(async |loaded| tensor::from_loaded(loaded));
+            let wanted = request.dtype.clone();
+            let tensors = loader.tensors_with(request, Rc::clone(&reporter) as Rc<_>).await?;
+            let tensors = tensors.and_then(move |loaded| future::ready(tensor::from_loaded(loaded, wanted.as_ref())));
             let end = futures::stream::once(async move {
                 reporter.finish(reporter.verified_by());
                 Ok(None)

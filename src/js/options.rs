@@ -2,9 +2,10 @@
 
 use super::failure;
 use crate::cache::{CacheOption, UserCache};
+use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
-use crate::loader::{self, Digests};
+use crate::loader::{self, Digests, Order, TensorRequest, TensorsRequest};
 use crate::retry::Policy;
 use crate::source::cached::KeyFunction;
 use crate::source::fetch::Client;
@@ -12,7 +13,6 @@ use crate::source::js_buffer::JsBuffer;
 use crate::workers;
 use js_sys::{Array, Reflect};
 use std::collections::HashMap;
-use std::ops::Range;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{AbortSignal, RequestCredentials, Url};
 
@@ -77,13 +77,31 @@ pub(super) fn signal(options: &JsValue) -> Option<AbortSignal> {
     object(options, "signal")
 }
 
-/// The `rows` and `into` of `loadTensor`.
-pub(super) fn tensor_request(options: &JsValue) -> (Option<Range<u64>>, Option<JsBuffer>) {
+/// The options of `loadTensor` that describe what to load.
+pub(super) fn tensor_request(options: &JsValue) -> TensorRequest<JsBuffer> {
     let rows = object(options, "rows").and_then(|rows: Array| {
         let row = |at| rows.get(at).as_f64().map(|row| row as u64);
         Some(row(0)?..row(1)?)
     });
-    (rows, object(options, "into").map(JsBuffer::borrowed))
+    TensorRequest::default()
+        .with_rows(rows)
+        .with_into(object(options, "into").map(JsBuffer::borrowed))
+        .with_dtype(dtype(options))
+}
+
+/// The options of `tensors` that describe what to load.
+pub(super) fn tensors_request(options: &JsValue) -> TensorsRequest {
+    let names = object(options, "names").map(|names: Array| names.iter().filter_map(|name| name.as_string()).collect());
+    let is_in_order = field(options, "order").is_some_and(|order| order == "given");
+    TensorsRequest::default()
+        .with_names(names)
+        .with_order(if is_in_order { Order::Given } else { Order::File })
+        .with_dtype(dtype(options))
+}
+
+/// The dtype of the option `as`.
+fn dtype(options: &JsValue) -> Option<Dtype> {
+    field(options, "as").and_then(|name| name.as_string()).as_deref().map(Dtype::from_name)
 }
 
 fn client(source: &JsValue, options: &JsValue) -> Client {

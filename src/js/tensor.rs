@@ -1,7 +1,7 @@
 //! Converts a loaded tensor to a JavaScript object.
 
 use super::{shape_array, value};
-use crate::dtype::ArrayKind;
+use crate::dtype::{ArrayKind, Dtype};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::{Loaded, LoadedComponent};
 use crate::source::js_buffer::JsBuffer;
@@ -9,16 +9,26 @@ use js_sys::{
     BigInt64Array, BigUint64Array, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Map, Uint8Array,
     Uint16Array, Uint32Array,
 };
-use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::*;
 
-/// Returns a `Tensor`. Its typed arrays are views of the buffers that the bytes were read into, without a copy.
-pub(super) fn from_loaded(loaded: Loaded<JsBuffer>) -> Result<JsValue> {
-    let Loaded { tensor, shape, components, verified } = loaded;
+#[wasm_bindgen]
+extern "C" {
+    /// Engines without this class report an error only when the constructor is called.
+    type Float16Array;
+    #[wasm_bindgen(constructor, catch)]
+    fn new(memory: &JsValue, byte_offset: u32, length: u32) -> Result<Float16Array, JsValue>;
+}
+
+/// Returns a `Tensor`. Its typed arrays are views of the buffers that the bytes were read into, without a copy. F16 is a
+/// `Float16Array` only if it was `wanted`: engines got this class later than others.
+pub(super) fn from_loaded(loaded: Loaded<JsBuffer>, wanted: Option<&Dtype>) -> Result<JsValue> {
+    let Loaded { tensor, dtype: loaded_dtype, shape, components, verified } = loaded;
     let map = Map::new();
     let mut dense_data = JsValue::UNDEFINED;
     let is_single = components.len() == 1;
     for LoadedComponent { role, dtype, buffer } in components {
-        let data = typed_array(&buffer, dtype.array_kind()).map_err(|e| e.in_tensor(&tensor.name))?;
+        let is_half = dtype == Dtype::F16 && wanted == Some(&Dtype::F16);
+        let data = typed_array(&buffer, dtype.array_kind(), is_half).map_err(|e| e.in_tensor(&tensor.name))?;
         if is_single && &*role == "data" {
             dense_data = data.clone();
         }
@@ -27,7 +37,7 @@ pub(super) fn from_loaded(loaded: Loaded<JsBuffer>) -> Result<JsValue> {
     }
     Ok(value::object([
         ("name", tensor.name.as_str().into()),
-        ("dtype", tensor.dtype.name().into()),
+        ("dtype", loaded_dtype.name().into()),
         ("shape", shape_array(&shape).into()),
         ("layout", tensor.layout.name().into()),
         ("data", dense_data),
@@ -36,7 +46,7 @@ pub(super) fn from_loaded(loaded: Loaded<JsBuffer>) -> Result<JsValue> {
     ]))
 }
 
-fn typed_array(buffer: &JsBuffer, kind: ArrayKind) -> Result<JsValue> {
+fn typed_array(buffer: &JsBuffer, kind: ArrayKind, is_half: bool) -> Result<JsValue> {
     buffer.check_attached()?;
     let bytes: &Uint8Array = buffer.bytes();
     let item_bytes = match kind {
@@ -50,6 +60,10 @@ fn typed_array(buffer: &JsBuffer, kind: ArrayKind) -> Result<JsValue> {
         let what = format!("`into` starts at byte {offset} of its buffer, but the elements have {item_bytes} bytes");
         let error = Error::new(ErrorKind::InvalidArgument, what);
         return Err(error.advise(format!("Pass a view that starts at a multiple of {item_bytes} bytes.")));
+    }
+    if is_half {
+        let view = Float16Array::new(&memory, offset, length);
+        return view.map(JsValue::from).map_err(|_| Error::new(ErrorKind::Unsupported, "there is no Float16Array"));
     }
     macro_rules! view {
         ($array:ident) => {

@@ -17,7 +17,11 @@ export type TensorData =
   | Int8Array | Uint8Array
   | Int16Array | Uint16Array
   | Int32Array | Uint32Array
-  | BigInt64Array | BigUint64Array;
+  | BigInt64Array | BigUint64Array
+  | HalfArray;
+
+/** `Float16Array`, if the `lib` of TypeScript has it. */
+export type HalfArray = typeof globalThis extends { Float16Array: { readonly prototype: infer A } } ? A : never;
 
 /**
  * A model whose bytes your own code provides, for example from a bundle or a database.
@@ -330,7 +334,8 @@ export interface Tensor {
   readonly layout: string;
   /**
    * The decoded values, in a buffer that belongs to the caller and is exactly as long as the tensor.
-   * F16 and BF16 are delivered as `Uint16Array`, quantized blocks as `Uint8Array`.
+   * F16 and BF16 are delivered as `Uint16Array`, quantized blocks as `Uint8Array`. With `as`, floats of all dtypes are
+   * delivered as `Float32Array` or `Float16Array`.
    * `undefined` for a tensor of several components: see `components`.
    */
   readonly data: TensorData | undefined;
@@ -351,6 +356,12 @@ export interface LoadTensorOptions {
   into?: ArrayBufferLike | ArrayBufferView | undefined;
   /** Load only the rows `[first, end)` of the outermost dimension. Default: all rows. */
   rows?: readonly [first: number, end: number] | undefined;
+  /**
+   * Converts floats and quantized elements while they arrive: `data` is then a `Float32Array`, or, with `"F16"`, a
+   * `Float16Array`, which the engine must have. Tensors of integers and booleans keep their dtype. Other tensors that
+   * cannot be converted reject with `UNSUPPORTED`. Default: the stored dtype.
+   */
+  as?: "F32" | "F16" | undefined;
 }
 
 /** What weightstream needs of a `GPUDevice`, whose buffers are of type `B`. */
@@ -404,6 +415,8 @@ export interface TensorsOptions {
   order?: "file" | "given" | undefined;
   /** Aborts the iteration, which then rejects with the `reason` of the signal. Default: none. */
   signal?: AbortSignal | null | undefined;
+  /** Converts floats and quantized elements while they arrive: see {@link LoadTensorOptions.as}. */
+  as?: "F32" | "F16" | undefined;
 }
 
 /** Counters over the lifetime of a loader. */

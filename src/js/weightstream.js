@@ -90,7 +90,7 @@ export class StreamingLoader {
     return this.#settle(async () => {
       const checkedName = options.tensorName(name);
       const { device, usage, as, ...checked } = options.tensorOptions(given);
-      if (!device) return this.#usableLoader.loadTensor(checkedName, checked);
+      if (!device) return this.#usableLoader.loadTensor(checkedName, { ...checked, as });
       const stream = this.#gpuTensors([checkedName], checked.rows, false, checked.signal, { device, usage, as });
       try {
         return /** @type {any} */ (await stream.next()); // a loader without this tensor rejects
@@ -141,10 +141,9 @@ export class StreamingLoader {
     // Reading starts when the first tensor is requested.
     const begin = () => {
       const { names, order, signal, device, usage, as } = options.tensorsOptions(given);
-      const isInOrder = order === "given";
       isLost = () => this.#isLost;
-      if (device) return this.#gpuTensors(names, undefined, isInOrder, signal, { device, usage, as });
-      return this.#usableLoader.tensors(names, isInOrder, signal);
+      if (!device) return this.#usableLoader.tensors({ names, order, signal, as });
+      return this.#gpuTensors(names, undefined, order === "given", signal, { device, usage, as });
     };
     const next = () => this.#settle(async () => {
       stream ??= begin();

@@ -5,7 +5,8 @@
  */
 import type { LoadProgress, LoaderStats, Metadata, Tensor, Verified } from "./weightstream.js";
 import type {
-  AddItems, AddTensors, CheckedOpenOptions, CheckedSource, CheckedTensorOptions, ErrorFields,
+  AddItems, AddTensors, CheckedOpenOptions, CheckedSource, CheckedTensorOptions, CheckedTensorsOptions,
+  ErrorFields,
 } from "./weightstream_glue.js";
 
 /** The first message to every worker: the compiled module to run, and which kind of worker to be. */
@@ -20,7 +21,7 @@ export interface RemoteMethods {
   loadIndex: () => undefined;
   warnings: () => string[];
   loadTensor: (name: string, options: Omit<CheckedTensorOptions, "signal">) => Tensor;
-  tensors: (names: string[] | undefined, isInOrder: boolean) => undefined;
+  tensors: (options: Omit<CheckedTensorsOptions, "signal">) => undefined;
   prefetch: (names: string[]) => undefined;
   verify: () => Verified;
   /** The length in bytes of the model as one SafeTensors file. */

@@ -1,7 +1,7 @@
 // @ts-check
 // Checks the arguments of all public calls. The checks run on the page, also for a loader in a worker. They return
 // plain data of this realm, which `src/js/options.rs` reads. Unknown options are errors.
-import { invalid } from "./weightstream.error.js";
+import { fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
 
 /** @import { CheckedSource } from "./weightstream_glue.js" */
@@ -332,9 +332,12 @@ export const optional = (read) => (given) => (given === undefined ? {} : read(gi
  * @template {{ device?: unknown, usage?: unknown, as?: unknown }} T
  * @param {T} checked
  */
-function onGpu(checked) {
-  for (const option of /** @type {const} */ (["usage", "as"])) {
-    if (checked[option] !== undefined && !checked.device) throw invalid(`\`${option}\` requires \`device\``);
+function converting(checked) {
+  if (checked.usage !== undefined && !checked.device) throw invalid("`usage` requires `device`");
+  if (checked.as === "F16" && !checked.device && !("Float16Array" in globalThis)) {
+    const message = '`as: "F16"` needs Float16Array, which this JavaScript engine does not have. Use `as: "F32"`, or ' +
+      "load the tensor without `as`.";
+    throw fail({ code: "UNSUPPORTED", message });
   }
   return checked;
 }
@@ -345,7 +348,7 @@ export const artifactOptions = optional(ARTIFACT_CACHE);
 export const prefillOptions = optional(PREFILL);
 export const readOptions = optional(READ_FILE);
 export const tensorOptions = optional((given) => {
-  const checked = onGpu(LOAD_TENSOR(given));
+  const checked = converting(LOAD_TENSOR(given));
   if (checked.device && checked.into) throw invalid("`into` cannot be combined with `device`");
   return checked;
 });
@@ -354,7 +357,7 @@ export const tensorsOptions = optional((given) => {
   if (typeof given === "string" || typeof given?.[Symbol.iterator] === "function") {
     throw invalid("tensors() takes an object: write tensors({ names: [...] })");
   }
-  const checked = onGpu(TENSORS(given));
+  const checked = converting(TENSORS(given));
   if (checked.order === "given" && !checked.names) throw invalid('`order: "given"` requires `names`');
   return checked;
 });

@@ -7,8 +7,8 @@ import { messageOf } from "./weightstream.guard.js";
 /** @import * as Api from "./weightstream.js" */
 /**
  * @import {
- *   AddItems, AddTensors, CheckedOpenOptions, CheckedSource, CheckedTensorOptions, ErrorFields, ModelLoader,
- *   ModelView, TensorReader, TensorStream,
+ *   AddItems, AddTensors, CheckedOpenOptions, CheckedSource, CheckedTensorOptions, CheckedTensorsOptions,
+ *   ErrorFields, ModelLoader, ModelView, TensorReader, TensorStream,
  * } from "./weightstream_glue.js"
  */
 /** @import { RemoteMethods, ReplyMessage, RequestMessage, SentTensor } from "./weightstream.messages.js" */
@@ -289,12 +289,10 @@ class RemoteLoader {
   }
 
   /**
-   * @param {string[] | undefined} names
-   * @param {boolean} isInOrder
-   * @param {AbortSignal | undefined} signal
+   * @param {CheckedTensorsOptions} options
    * @returns {TensorStream}
    */
-  tensors(names, isInOrder, signal) {
+  tensors({ signal, ...options }) {
     /** @type {SentTensor[]} Tensors that have arrived before they were requested. */
     const arrived = [];
     let wake = () => {};
@@ -305,7 +303,7 @@ class RemoteLoader {
       wake();
     };
     const number = ++lastNumber;
-    const outcome = this.#call("tensors", [names, isInOrder], { signal, take, number });
+    const outcome = this.#call("tensors", [options], { signal, take, number });
     const end = (/** @type {boolean} */ isFailed) => {
       isOver = true;
       if (isFailed) arrived.length = 0; // they must not be delivered any more

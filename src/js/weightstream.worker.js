@@ -162,9 +162,9 @@ function serveLoader() {
       return [{ value }, buffersOf(value)];
     },
 
-    async tensors(call, names, isInOrder) {
+    async tensors(call, options) {
       const { signal } = call.controller;
-      const stream = opened().tensors(names, isInOrder, signal);
+      const stream = opened().tensors({ ...options, signal });
       for (let tensor; (tensor = await stream.next()); ) {
         const buffers = buffersOf(tensor);
         const byteLength = buffers.reduce((sum, buffer) => sum + buffer.byteLength, 0);

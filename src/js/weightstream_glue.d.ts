@@ -80,6 +80,15 @@ export interface CheckedTensorOptions {
   signal?: AbortSignal | undefined;
   into?: Uint8Array | undefined;
   rows?: [first: number, end: number] | undefined;
+  as?: "F32" | "F16" | undefined;
+}
+
+/** Checked options of `tensors`. */
+export interface CheckedTensorsOptions {
+  names?: string[] | undefined;
+  order?: "file" | "given" | undefined;
+  signal?: AbortSignal | undefined;
+  as?: "F32" | "F16" | undefined;
 }
 
 /**
@@ -143,7 +152,7 @@ export interface ModelLoader {
   warnings(): Promise<string[]>;
   loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
   prefetch(names: string[]): void;
-  tensors(names: string[] | undefined, isInOrder: boolean, signal: AbortSignal | undefined): TensorStream;
+  tensors(options: CheckedTensorsOptions): TensorStream;
   verify(signal: AbortSignal | undefined): Promise<Verified>;
   /** A promise if the index of the model is not read yet. */
   openView(): ModelView | Promise<ModelView>;

@@ -6,7 +6,7 @@ use crate::loader::schedule::batch::PlannedTensor;
 use crate::loader::schedule::rows::rows_of;
 use crate::loader::{BufferOf, Loaded, Loader, TensorRequest};
 use crate::progress::Progress;
-use crate::source::{Buffer, Source};
+use crate::source::Source;
 use futures::future::{FutureExt, LocalBoxFuture, Shared, WeakShared};
 use futures::stream::TryStreamExt;
 use std::rc::Rc;
@@ -16,18 +16,23 @@ pub(super) type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loade
 
 impl<S: Source> Loader<S> {
     /// Loads one tensor, reading only its bytes. A second call for the same tensor joins the running load, unless it
-    /// asks for rows or passes a buffer.
+    /// asks for rows or another dtype, or passes a buffer.
     ///
     /// # Errors
     /// `NOT_FOUND` for a name that is not in the index; `INVALID_ARGUMENT` for rows out of range or a buffer of the
-    /// wrong length; errors of the source and the decoders.
+    /// wrong length; `UNSUPPORTED` for a tensor that cannot be converted; errors of the source and the decoders.
     pub async fn load_tensor(
         self: &Rc<Self>,
         name: &str,
         request: TensorRequest<BufferOf<S>>,
         observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
-        if request.rows.is_some() || request.into.is_some() {
+        if request.rows.is_some() || request.into.is_some() || request.dtype.is_some() {
+            if let TensorRequest { rows: None, into: None, dtype: Some(dtype) } = &request
+                && let Some(prefetched) = self.take_prefetched(name).await
+            {
+                return prefetched.converted(dtype);
+            }
             let _goes_first = self.priority.demand();
             return self.load_alone(name.to_owned(), request, observer).await;
         }
@@ -62,12 +67,10 @@ impl<S: Source> Loader<S> {
         observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
         let tensor = self.find(&name).await?;
-        let rows = request.rows.map(|rows| rows_of(&tensor, rows).map(Box::new)).transpose()?;
-        if let Some(into) = &request.into {
-            check_into(into.byte_length(), &tensor, rows.as_ref().map(|rows| &rows.bytes))?;
-        }
-        let planned_tensors = vec![PlannedTensor { tensor, rows, into: request.into }];
-        let mut loads = Box::pin(self.stream_planned(planned_tensors, self.call(observer)).await?);
+        let rows = request.rows.map(|rows| rows_of(&tensor, rows)).transpose()?;
+        let planned = PlannedTensor::new(tensor, rows, request.into, request.dtype.as_ref())?;
+        check_into(&planned)?;
+        let mut loads = Box::pin(self.stream_planned(vec![planned], self.call(observer)).await?);
         let Some(loaded) = loads.try_next().await? else {
             return Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name));
         };

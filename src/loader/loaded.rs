@@ -1,8 +1,11 @@
 //! Requests for tensors and their results.
 
+use crate::codec::cast::Conversion;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Tensor, sparse};
+use crate::index::{Component, Tensor, sparse};
+use crate::loader::decode::job::{Job, Task};
+use crate::loader::schedule::batch::{Order, PlannedTensor};
 use crate::setters::setters;
 use crate::source::Buffer;
 use std::borrow::Cow;
@@ -16,6 +19,8 @@ use std::rc::Rc;
 pub struct Loaded<B> {
     /// The tensor's entry in the index.
     pub tensor: Rc<Tensor>,
+    /// The type of the loaded elements: the dtype of the tensor, or the one that they were converted to.
+    pub dtype: Dtype,
     /// The shape of the loaded data. If only rows were requested, the outermost dimension is their number.
     pub shape: Vec<u64>,
     /// The tensor's components, in index order.
@@ -44,18 +49,42 @@ pub struct TensorRequest<B> {
     pub rows: Option<Range<u64>>,
     /// The buffer to write to, of exactly the length of the requested bytes. If `None`, a buffer is allocated.
     pub into: Option<B>,
+    /// The dtype that floats and quantized elements are converted to while they arrive: F32, F16 or BF16. Tensors of
+    /// integers and booleans keep their dtype. If `None`, all tensors do.
+    pub dtype: Option<Dtype>,
 }
 
 impl<B> TensorRequest<B> {
     setters! {
         with_rows rows: Option<Range<u64>>;
         with_into into: Option<B>;
+        with_dtype dtype: Option<Dtype>;
     }
 }
 
 impl<B> Default for TensorRequest<B> {
     fn default() -> Self {
-        TensorRequest { rows: None, into: None }
+        TensorRequest { rows: None, into: None, dtype: None }
+    }
+}
+
+/// Which tensors to load, and how. By default all tensors, as they are stored.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct TensorsRequest {
+    /// The names of the tensors; `None` for all tensors.
+    pub names: Option<Vec<String>>,
+    /// The order in which they are read. Tensors in the given order come over one connection.
+    pub order: Order,
+    /// Like [`TensorRequest::dtype`].
+    pub dtype: Option<Dtype>,
+}
+
+impl TensorsRequest {
+    setters! {
+        with_names names: Option<Vec<String>>;
+        with_order order: Order;
+        with_dtype dtype: Option<Dtype>;
     }
 }
 
@@ -111,17 +140,46 @@ impl<B: Buffer> Loaded<B> {
             Ok(LoadedComponent { role: role.clone(), dtype: dtype.clone(), buffer: buffer.duplicate()? })
         });
         let components = components.collect::<Result<_>>()?;
-        Ok(Loaded { tensor: Rc::clone(&self.tensor), shape: self.shape.clone(), components, verified: self.verified })
+        let (tensor, dtype, shape) = (Rc::clone(&self.tensor), self.dtype.clone(), self.shape.clone());
+        Ok(Loaded { tensor, dtype, shape, components, verified: self.verified })
+    }
+
+    /// Converts a whole tensor to the dtype `to`, unless it keeps its dtype.
+    pub(super) fn converted(self, to: &Dtype) -> Result<Self> {
+        let Some(conversion) = Conversion::of(&self.tensor, &self.tensor.shape, to)? else { return Ok(self) };
+        let mut components = Vec::new();
+        for LoadedComponent { role, dtype, buffer } in self.components {
+            let length = buffer.byte_length();
+            let mut job = Job::<B>::new(
+                Task {
+                    component: Component::raw(dtype, 0..length),
+                    keep: 0..length,
+                    keeps: true,
+                    is_complete: true,
+                    digests: Vec::new(),
+                    conversion: Some(conversion.clone()),
+                },
+                None,
+            )?;
+            let converted = buffer.inspect(0..length, &mut |bytes| job.push(bytes)).and_then(|()| job.finish());
+            let converted = converted.map_err(|e| e.in_tensor(&self.tensor.name))?.buffer;
+            components.extend(converted.map(|buffer| LoadedComponent { role, dtype: to.clone(), buffer }));
+        }
+        Ok(Loaded { dtype: to.clone(), components, ..self })
     }
 }
 
 /// Checks that the length of `into` is that of the requested bytes.
-pub(super) fn check_into(into_length: u64, tensor: &Tensor, rows: Option<&Range<u64>>) -> Result<()> {
+pub(super) fn check_into<B: Buffer>(planned: &PlannedTensor<B>) -> Result<()> {
+    let PlannedTensor { tensor, rows, into: Some(into), conversion } = planned else { return Ok(()) };
+    let into_length = into.byte_length();
     let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name));
     if tensor.components.len() != 1 {
         return refuse("`into` takes one buffer, but this tensor has several components".to_owned());
     }
-    let needed = rows.map(|bytes| bytes.end - bytes.start).or_else(|| tensor.byte_length());
+    let converted = conversion.as_ref().map(|conversion| conversion.byte_length());
+    let stored = || rows.as_ref().map(|rows| rows.bytes.end - rows.bytes.start).or_else(|| tensor.byte_length());
+    let needed = converted.or_else(stored);
     match needed {
         Some(needed) if needed == into_length => Ok(()),
         Some(needed) => refuse(format!("`into` has {into_length} bytes, but {needed} bytes are requested")),

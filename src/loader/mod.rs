@@ -30,7 +30,7 @@ pub(crate) use decode::output_buffer::OutputBuffer;
 pub use decode::pool::{Outcome, Pool, TaskError, Work};
 pub use digests::Digests;
 pub(crate) use loaded::check_indices;
-pub use loaded::{Loaded, LoadedComponent, TensorRequest, Verified};
+pub use loaded::{Loaded, LoadedComponent, TensorRequest, TensorsRequest, Verified};
 pub use options::Options;
 pub use pieces::PieceReader;
 pub use remote_file::{FileReader, RemoteFile};
@@ -56,7 +56,7 @@ use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use load_tensor::WeakLoad;
 use prefetch::Prefetched;
 use schedule::batch::Call;
-pub(crate) use schedule::batch::Order;
+pub use schedule::batch::Order;
 use schedule::memory_budget::MemoryBudget;
 use shard::{OpenShard, Shard, check_footer, check_unique};
 use std::cell::{Cell, RefCell};
@@ -329,7 +329,7 @@ impl<S: Source> Loader<S> {
         names: Option<Vec<String>>,
         observer: Rc<dyn Progress>,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        self.tensors_by(names, Order::File, observer).await
+        self.tensors_with(TensorsRequest::default().with_names(names), observer).await
     }
 
     /// Loads tensors one after another over one connection, and yields them in the order of their names. Tensors that
@@ -342,22 +342,27 @@ impl<S: Source> Loader<S> {
         names: Vec<String>,
         observer: Rc<dyn Progress>,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        self.tensors_by(Some(names), Order::Given, observer).await
+        let request = TensorsRequest { order: Order::Given, ..TensorsRequest::default().with_names(Some(names)) };
+        self.tensors_with(request, observer).await
     }
 
-    pub(crate) async fn tensors_by(
+    /// Like [`Loader::tensors`] and [`Loader::tensors_in_order`], with the options of a [`TensorsRequest`].
+    ///
+    /// # Errors
+    /// As for [`Loader::tensors`]; `UNSUPPORTED` for a tensor that cannot be converted.
+    pub async fn tensors_with(
         self: &Rc<Self>,
-        names: Option<Vec<String>>,
-        order: Order,
+        request: TensorsRequest,
         observer: Rc<dyn Progress>,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
+        let TensorsRequest { names, order, dtype } = request;
         let is_whole = names.is_none() && (self.options.verify || !self.options.digests.files.is_empty());
         let whole = is_whole.then(Rc::default);
         let tensors = match names {
             None => self.load_index().await?,
             Some(names) => self.find_all(names).await?,
         };
-        self.stream(tensors, Call { whole, order, ..self.call(observer) }).await
+        self.stream(tensors, dtype.as_ref(), Call { whole, order, ..self.call(observer) }).await
     }
 
     async fn find_all(&self, names: Vec<String>) -> Result<Vec<Rc<Tensor>>> {

@@ -110,7 +110,7 @@ impl<S: Source> SafeTensorsView<S> {
     /// Loads tensors with one request, and keeps them. Stops at the first error, which may concern any of them.
     async fn load_together(&self, numbers: Range<usize>) -> Result<()> {
         let tensors = self.tensors.get(numbers.clone()).unwrap_or_default().to_vec();
-        let mut loads = Box::pin(self.loader.stream(tensors, self.loader.call(Rc::new(()))).await?);
+        let mut loads = Box::pin(self.loader.stream(tensors, None, self.loader.call(Rc::new(()))).await?);
         while let Some(loaded) = loads.try_next().await? {
             let number = numbers
                 .clone()

@@ -1,5 +1,6 @@
 //! Plans the reads for the requested tensors, and streams the tensors from them.
 
+use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::index::Tensor;
 use crate::loader::schedule::batch::{Batch, Call, Order, PlannedTensor};
@@ -18,17 +19,17 @@ impl<S: Source> Loader<S> {
     pub(super) async fn stream(
         self: &Rc<Self>,
         tensors: Vec<Rc<Tensor>>,
+        dtype: Option<&Dtype>,
         call: Call,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
+        let planned = tensors.into_iter().map(|tensor| PlannedTensor::new(tensor, None, None, dtype));
+        let planned: Vec<_> = planned.collect::<Result<_>>()?;
         // A copy would be out of order, or lost with a prefetched tensor that is no longer wanted.
         let tied = match (call.order, &call.prefetching) {
-            (Order::File, None) => TiedTensors::find(&tensors, |tensor| call.pinned.contains_key(&tensor.name)),
+            (Order::File, None) => TiedTensors::find(&planned, |tensor| call.pinned.contains_key(&tensor.name)),
             _ => TiedTensors::default(),
         };
-        let call = Call { tied, ..call };
-        let planned_tensors =
-            tensors.into_iter().map(|tensor| PlannedTensor { tensor, rows: None, into: None }).collect();
-        self.stream_planned(planned_tensors, call).await
+        self.stream_planned(planned, Call { tied, ..call }).await
     }
 
     pub(super) async fn stream_planned(

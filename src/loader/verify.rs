@@ -48,7 +48,7 @@ impl<S: Source> Loader<S> {
     ) -> Result<Rc<WholeChecks>> {
         let checks = Rc::<WholeChecks>::default();
         let call = Call { keeps: false, whole: Some(Rc::clone(&checks)), verify: true, ..self.call(observer) };
-        let mut stream = Box::pin(self.stream(tensors, call).await?);
+        let mut stream = Box::pin(self.stream(tensors, None, call).await?);
         while stream.try_next().await?.is_some() {}
         Ok(checks)
     }

@@ -1,6 +1,7 @@
 //! The messages between a page and its decode workers.
 
 use crate::browser::message::{Body, Fields};
+use crate::codec::cast::Conversion;
 use crate::codec::digest::from_hex;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind};
@@ -131,7 +132,7 @@ impl Body for Answer {
 }
 
 /// A task, with those fields of its component that a worker needs.
-fn encode_task(Task { component, keep, keeps, is_complete, digests }: &Task) -> JsValue {
+fn encode_task(Task { component, keep, keeps, is_complete, digests, conversion }: &Task) -> JsValue {
     let digests: Array = digests.iter().map(encode_digest).collect();
     let encoding = ENCODINGS.iter().find(|(encoding, _)| *encoding == component.encoding).map(|(_, name)| *name);
     Fields::new()
@@ -144,6 +145,8 @@ fn encode_task(Task { component, keep, keeps, is_complete, digests }: &Task) -> 
         .with("keeps", *keeps)
         .with("isComplete", *is_complete)
         .with("digests", digests)
+        .with("convertedDtype", conversion.as_ref().map(|conversion| conversion.to.name()))
+        .with_optional("convertedElements", conversion.as_ref().map(|conversion| conversion.elements))
         .into()
 }
 
@@ -155,8 +158,10 @@ fn decode_task(fields: &Fields) -> Option<Task> {
         max_decoded_length: fields.number("maxDecodedLength"),
         ..Component::raw(Dtype::from_name(&fields.text("dtype")?), decode_range(fields.get("range"))?)
     };
+    let conversion = fields.text("convertedDtype").zip(fields.number("convertedElements"));
     Some(Task {
         component,
+        conversion: conversion.map(|(to, elements)| Conversion { to: Dtype::from_name(&to), elements }),
         keep: decode_range(fields.get("keep"))?,
         keeps: fields.is_true("keeps"),
         is_complete: fields.is_true("isComplete"),

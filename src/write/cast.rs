@@ -1,7 +1,7 @@
 //! Which tensors a conversion casts to another dtype, and to which.
 
 pub use crate::codec::cast::Cast;
-use crate::codec::cast::{is_castable, is_target};
+use crate::codec::cast::{Kind, is_castable, is_target, kind_of};
 use crate::dtype::Dtype;
 use crate::index::{Layout, Tensor};
 
@@ -45,7 +45,7 @@ fn is_wanted(tensor: &Tensor, wanted: &Dtype) -> bool {
     let has_shape = match kind_of(&tensor.dtype) {
         Kind::Float => tensor.shape.len() >= 2,
         Kind::Quantized => tensor.shape.len() >= 2 || is_float(wanted),
-        Kind::Other => false,
+        Kind::Integer | Kind::Complex => false,
     };
     tensor.layout == Layout::Dense && tensor.dtype != *wanted && is_target(wanted) && has_shape
 }
@@ -53,29 +53,6 @@ fn is_wanted(tensor: &Tensor, wanted: &Dtype) -> bool {
 fn fills_blocks(tensor: &Tensor, wanted: &Dtype) -> bool {
     let block_elements = wanted.block().map_or(1, |block| block.elements);
     tensor.shape.last().is_none_or(|row| row.is_multiple_of(block_elements))
-}
-
-enum Kind {
-    Float,
-    /// Quantized elements, and floats of at most 8 bits.
-    Quantized,
-    /// Integers and booleans, complex numbers, and dtypes of unknown meaning.
-    Other,
-}
-
-fn kind_of(dtype: &Dtype) -> Kind {
-    match dtype {
-        Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::BF16 => Kind::Float,
-        Dtype::I64 | Dtype::I32 | Dtype::I16 | Dtype::I8 | Dtype::U64 | Dtype::U32 | Dtype::U16 | Dtype::U8 => {
-            Kind::Other
-        }
-        Dtype::Bool | Dtype::C64 | Dtype::C128 => Kind::Other,
-        // Integers of fewer bits, such as `U4`.
-        Dtype::Other(name) if name.strip_prefix(['I', 'U']).is_some_and(|bits| bits.parse::<u8>().is_ok()) => {
-            Kind::Other
-        }
-        _ => Kind::Quantized,
-    }
 }
 
 /// Whether the dtype is one of the floats that tensors are cast to.

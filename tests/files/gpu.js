@@ -156,7 +156,7 @@ export async function failedLoads() {
     [{ device: {} }, "`device`"],
     [{ device, usage: "x" }, "`usage`"],
     [{ device, as: "F64" }, "`as`"],
-    [{ as: "F32" }, "`as` requires `device`"],
+    [{ usage: 1 }, "`usage` requires `device`"],
     [{ device, into: new ArrayBuffer(200_000) }, "`into`"],
   ]) {
     await failures.rejects(Object.keys(options).join(), loader.loadTensor("m", options), "INVALID_ARGUMENT", part);

@@ -5,6 +5,7 @@
 mod bad_input;
 mod bytes;
 mod causes;
+mod converted;
 mod folder;
 mod foreign_files;
 mod loader;

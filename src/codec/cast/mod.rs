@@ -4,7 +4,9 @@
 //! result is rounded only once; see `dequantize::floats`.
 
 mod floats;
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod q4_0;
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod q8_0;
 #[cfg(test)]
 mod tests;
@@ -121,6 +123,9 @@ impl Cast {
         self.floats.resize(elements, 0.0);
         (self.decoder.decode)(bytes, &mut self.floats);
         if let Some(remaining) = &mut self.remaining {
+            if (elements as u64).saturating_sub(*remaining) >= self.decoder.elements as u64 {
+                return Err(malformed("it has more elements than its shape"));
+            }
             self.floats.truncate(usize::try_from(*remaining).unwrap_or(usize::MAX));
             *remaining -= self.floats.len() as u64;
         }
@@ -167,18 +172,98 @@ pub(crate) fn is_castable(tensor: &Tensor) -> bool {
     !may_be_padded && component.decoded_length.is_none_or(|length| Some(length) == expected)
 }
 
+/// What the elements of a dtype are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Floats of at least 16 bits.
+    Float,
+    /// Quantized elements, floats of at most 8 bits, and dtypes of unknown meaning.
+    Quantized,
+    /// Complex numbers.
+    Complex,
+    /// Integers and booleans.
+    Integer,
+}
+
+pub(crate) fn kind_of(dtype: &Dtype) -> Kind {
+    match dtype {
+        Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::BF16 => Kind::Float,
+        Dtype::I64 | Dtype::I32 | Dtype::I16 | Dtype::I8 | Dtype::U64 | Dtype::U32 | Dtype::U16 | Dtype::U8 => {
+            Kind::Integer
+        }
+        Dtype::Bool => Kind::Integer,
+        Dtype::C64 | Dtype::C128 => Kind::Complex,
+        // Integers of fewer bits, such as `U4`.
+        Dtype::Other(name) if name.strip_prefix(['I', 'U']).is_some_and(|bits| bits.parse::<u8>().is_ok()) => {
+            Kind::Integer
+        }
+        _ => Kind::Quantized,
+    }
+}
+
+/// A conversion of a tensor that is loaded, or of some of its rows, to floats.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conversion {
+    /// The dtype of the result.
+    pub to: Dtype,
+    /// The number of elements.
+    pub elements: u64,
+}
+
+impl Conversion {
+    /// The conversion of a tensor, or of its rows with this shape; `None` if it has the dtype already, or is a tensor
+    /// of integers or booleans, which are not converted.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a dtype that tensors are not converted to; `UNSUPPORTED` for a tensor that cannot be
+    /// converted.
+    pub(crate) fn of(tensor: &Tensor, shape: &[u64], to: &Dtype) -> Result<Option<Conversion>> {
+        if !matches!(to, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
+            let error = Error::new(ErrorKind::InvalidArgument, format!("tensors are not converted to {to}"));
+            return Err(error.advise("Choose F32, F16 or BF16."));
+        }
+        if tensor.dtype == *to || kind_of(&tensor.dtype) == Kind::Integer {
+            return Ok(None);
+        }
+        if !is_castable(tensor) {
+            let (dtype, layout) = (&tensor.dtype, tensor.layout.name());
+            let what = match tensor.layout {
+                Layout::Dense => format!("it is {dtype}, which cannot be converted to {to}"),
+                _ => format!("its layout is {layout}, and only dense tensors can be converted to {to}"),
+            };
+            let error = Error::new(ErrorKind::Unsupported, what).in_tensor(&tensor.name);
+            return Err(error.advise("Load it without a conversion."));
+        }
+        Ok(Some(Conversion { to: to.clone(), elements: element_count(shape)? }))
+    }
+
+    /// The size of the converted elements in bytes.
+    pub(crate) fn byte_length(&self) -> u64 {
+        let element_bytes = self.to.block().map_or(1, |block| block.bytes);
+        self.elements.saturating_mul(element_bytes)
+    }
+
+    /// Starts to convert elements of this dtype.
+    pub(crate) fn cast(&self, from: &Dtype) -> Result<Cast> {
+        Ok(Cast::new(from, &self.to)?.with_elements(self.elements))
+    }
+}
+
 fn encoder_of(dtype: &Dtype) -> Option<Encode> {
     match dtype {
         Dtype::F32 => Some(floats::encode_f32),
         Dtype::F16 => Some(floats::encode_f16),
         Dtype::BF16 => Some(floats::encode_bf16),
+        #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
         Dtype::Q8_0 => Some(q8_0::encode),
+        #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
         Dtype::Q4_0 => Some(q4_0::encode),
         _ => None,
     }
 }
 
 /// Whether tensors can be cast to this dtype.
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub(crate) fn is_target(dtype: &Dtype) -> bool {
     encoder_of(dtype).is_some()
 }

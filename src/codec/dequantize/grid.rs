@@ -17,7 +17,7 @@ pub(super) fn iq2_xxs(bytes: &[u8], floats: &mut [f32]) {
             let others = u32::from_le_bytes(*part(quants, 2 * group + 1));
             let scale = scale * (0.5 + (others >> 28) as f32) * 0.25;
             for (at, decoded) in decoded.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-                let entry = entry_of(&grids::IQ2_XXS, u16::from(byte(indices, at)));
+                let entry = grids::IQ2_XXS.entry(u16::from(byte(indices, at)));
                 eight(decoded, entry, signs_of((others >> (7 * at)) as u8), scale);
             }
         }
@@ -32,7 +32,7 @@ pub(super) fn iq2_xs(bytes: &[u8], floats: &mut [f32]) {
         for (at, decoded) in decoded.as_chunks_mut::<8>().0.iter_mut().enumerate() {
             let scale = scale * (0.5 + f32::from(nibble(scales, at / 2))) * 0.25;
             let quant = short(quants, at);
-            eight(decoded, entry_of(&grids::IQ2_XS, quant & 511), signs_of((quant >> 9) as u8), scale);
+            eight(decoded, grids::IQ2_XS.entry(quant & 511), signs_of((quant >> 9) as u8), scale);
         }
     });
 }
@@ -47,7 +47,7 @@ pub(super) fn iq2_s(bytes: &[u8], floats: &mut [f32]) {
             let scale = scale * (0.5 + f32::from(nibble(scales, at / 2))) * 0.25;
             let high = bits(byte(high_bits, at / 4), at % 4 * 2, 3);
             let index = u16::from_le_bytes([byte(quants, at), high]);
-            eight(decoded, entry_of(&grids::IQ2_S, index), byte(signs, at), scale);
+            eight(decoded, grids::IQ2_S.entry(index), byte(signs, at), scale);
         }
     });
 }
@@ -61,7 +61,7 @@ pub(super) fn iq3_xxs(bytes: &[u8], floats: &mut [f32]) {
             let others = u32::from_le_bytes(*part(others, group));
             let scale = scale * (0.5 + (others >> 28) as f32) * 0.5;
             for (at, decoded) in decoded.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-                let entry = entry_of(&grids::IQ3_XXS, u16::from(byte(quants, 8 * group + at)));
+                let entry = grids::IQ3_XXS.entry(u16::from(byte(quants, 8 * group + at)));
                 let signs = signs_of((others >> (at / 2 * 7)) as u8) >> (at % 2 * 4);
                 four(decoded, entry, &IQ3_XXS_NUMBERS, signs, scale);
             }
@@ -78,7 +78,7 @@ pub(super) fn iq3_s(bytes: &[u8], floats: &mut [f32]) {
         for (at, decoded) in decoded.as_chunks_mut::<4>().0.iter_mut().enumerate() {
             let scale = scale * (1.0 + 2.0 * f32::from(nibble(scales, at / 8)));
             let index = u16::from_le_bytes([byte(quants, at), bits(byte(high_bits, at / 8), at % 8, 1)]);
-            four(decoded, entry_of(&grids::IQ3_S, index), &IQ3_S_NUMBERS, nibble(signs, at), scale);
+            four(decoded, grids::IQ3_S.entry(index), &IQ3_S_NUMBERS, nibble(signs, at), scale);
         }
     });
 }
@@ -113,17 +113,13 @@ pub(super) fn iq1_m(bytes: &[u8], floats: &mut [f32]) {
     });
 }
 
-fn entry_of<const N: usize>(grid: &[u16; N], index: u16) -> u16 {
-    grid.get(usize::from(index)).copied().unwrap_or_default()
-}
-
 /// The signs with this number of 7 bits: the eighth sign makes the number of negative ones even.
 fn signs_of(number: u8) -> u8 {
     let seven = number & 127;
     seven | (seven.count_ones() as u8 & 1) << 7
 }
 
-#[inline(always)]
+#[inline(never)] // several types share it
 fn eight(decoded: &mut [f32; 8], entry: u16, signs: u8, scale: f32) {
     for (at, x) in decoded.iter_mut().enumerate() {
         let number = IQ2_NUMBERS.get(usize::from(entry >> (2 * at) & 3)).copied().unwrap_or_default();
@@ -131,7 +127,7 @@ fn eight(decoded: &mut [f32; 8], entry: u16, signs: u8, scale: f32) {
     }
 }
 
-#[inline(always)]
+#[inline(never)] // several types share it
 fn four(decoded: &mut [f32; 4], entry: u16, numbers: &[f32; 8], signs: u8, scale: f32) {
     for (at, x) in decoded.iter_mut().enumerate() {
         let number = numbers.get(usize::from(entry >> (4 * at) & 7)).copied().unwrap_or_default();
@@ -140,9 +136,9 @@ fn four(decoded: &mut [f32; 4], entry: u16, numbers: &[f32; 8], signs: u8, scale
 }
 
 /// Eight numbers -1, 0 and 1, shifted by an eighth.
-#[inline(always)]
+#[inline(never)] // several types share it
 fn ternary(decoded: &mut [f32; 8], index: [u8; 2], is_negative: bool, scale: f32) {
-    let entry = entry_of(&grids::IQ1, u16::from_le_bytes(index));
+    let entry = grids::IQ1.entry(u16::from_le_bytes(index));
     let offset = if is_negative { -1.125 } else { -0.875 };
     for (at, x) in decoded.iter_mut().enumerate() {
         *x = scale * (f32::from(entry >> (2 * at) & 3) + offset);

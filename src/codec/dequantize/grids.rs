@@ -5,7 +5,7 @@
 
 /// The grid of IQ2_XXS.
 #[rustfmt::skip]
-pub(super) static IQ2_XXS: [u16; 256] = entries(b"\
+pub(super) static IQ2_XXS: Grid<256> = Grid::new(b"\
     00000200050008000a00110014002000220028002a00410044005000580061006400800082008a00a2000101040110011501400184019801\
     0002020222028202010404041004210424044004420448046004810484049004a40400050205080520054605690580059105090610064006\
     8406a406000805080808140828084108440850085208880804094009020a140a011004101010211040106010841090109510001108112011\
@@ -20,7 +20,7 @@ pub(super) static IQ2_XXS: [u16; 256] = entries(b"\
 
 /// The grid of IQ2_XS.
 #[rustfmt::skip]
-pub(super) static IQ2_XS: [u16; 512] = entries(b"\
+pub(super) static IQ2_XS: Grid<512> = Grid::new(b"\
     00000200050008000a0011001400160019002000220025002800410044004600490050005200550058006100640080008200850088009100\
     94009900a000010104010601090110011201150118011a012101240140014201450148015101540160016801810184019001000202020502\
     0802110214022002410244025002550280028a02010404040604090410041204150418042104240440044204450448045104540456046004\
@@ -44,7 +44,7 @@ pub(super) static IQ2_XS: [u16; 512] = entries(b"\
 
 /// The grid of IQ2_S.
 #[rustfmt::skip]
-pub(super) static IQ2_S: [u16; 1024] = entries(b"\
+pub(super) static IQ2_S: Grid<1024> = Grid::new(b"\
     00000200050008000a0011001400160019002000220025002800410044004600490050005200550058006100640066006900800082008500\
     880091009400a000a500aa000101040106010901100112011501180121012401400142014501480151015401560159016001650168018101\
     8401900192019501a101a40100020202050208021102140220022a02410244024602490250025502800285028a029402a202010404040604\
@@ -86,7 +86,7 @@ pub(super) static IQ2_S: [u16; 1024] = entries(b"\
 
 /// The grid of IQ3_XXS.
 #[rustfmt::skip]
-pub(super) static IQ3_XXS: [u16; 256] = entries(b"\
+pub(super) static IQ3_XXS: Grid<256> = Grid::new(b"\
     0000020004001100130017002000220031004200730075000101030110011201210125013001320141015401700100020202040211022002\
     2202310233023702510257027502010307031003120325037003130437044404570473047504010507053205520535066406100714071607\
     4307610701100310101012102110231030103210341047105010001102111111201122110112031210121212211230127212001302132013\
@@ -101,7 +101,7 @@ pub(super) static IQ3_XXS: [u16; 256] = entries(b"\
 
 /// The grid of IQ3_S.
 #[rustfmt::skip]
-pub(super) static IQ3_S: [u16; 512] = entries(b"\
+pub(super) static IQ3_S: Grid<512> = Grid::new(b"\
     0000010002000500070010001100120014001600200021002500330040004200450047005100530060006200710074007700000101010201\
     0401100111011501200123012701310135014401610165017201000201020502070210021302160221022502300234024202450247025102\
     5302700273020303110315032003220331033303360344035003520367037103750300041304170421042404320440044304510470040205\
@@ -125,7 +125,7 @@ pub(super) static IQ3_S: [u16; 512] = entries(b"\
 
 /// The grid of IQ1_S and IQ1_M.
 #[rustfmt::skip]
-pub(super) static IQ1: [u16; 2048] = entries(b"\
+pub(super) static IQ1: Grid<2048> = Grid::new(b"\
     00000200050008000a00110015002000220028002a00450051005400560065008000820088008a009500a000a200a800aa00040105011101\
     1401160119011a012501410146014901520155015a0161016401660168018501910194019601a5010002020208020a021502200222022802\
     2a02450251025902640269028002820288028a02910295029902a002a202a802aa0211041404160425044104490455045a04640465049104\
@@ -202,26 +202,40 @@ pub(super) static IQ1: [u16; 2048] = entries(b"\
     a0aaa2aaa8aaaaaa\
 ");
 
-/// Decodes hexadecimal digits, two for each byte, the low byte of an entry first.
-#[allow(clippy::indexing_slicing, clippy::panic, reason = "the compiler evaluates it")]
-const fn entries<const N: usize, const DIGITS: usize>(digits: &[u8; DIGITS]) -> [u16; N] {
-    assert!(DIGITS == 4 * N);
-    let mut entries = [0; N];
-    let mut at = 0;
-    while at < N {
-        let first = 4 * at;
-        let low = digit(digits[first]) << 4 | digit(digits[first + 1]);
-        entries[at] = low | digit(digits[first + 2]) << 12 | digit(digits[first + 3]) << 8;
-        at += 1;
+/// A grid of `N` entries.
+pub(super) struct Grid<const N: usize> {
+    // Entries ascend. Divided like this, their bytes compress to half the size.
+    low_bytes: [u8; N],
+    high_bytes: [u8; N],
+}
+
+impl<const N: usize> Grid<N> {
+    /// Decodes hexadecimal digits, two for each byte, the low byte of an entry first.
+    #[allow(clippy::indexing_slicing, clippy::panic, reason = "the compiler evaluates it")]
+    const fn new<const DIGITS: usize>(digits: &[u8; DIGITS]) -> Self {
+        assert!(DIGITS == 4 * N);
+        let mut grid = Grid { low_bytes: [0; N], high_bytes: [0; N] };
+        let mut at = 0;
+        while at < N {
+            grid.low_bytes[at] = digit(digits[4 * at]) << 4 | digit(digits[4 * at + 1]);
+            grid.high_bytes[at] = digit(digits[4 * at + 2]) << 4 | digit(digits[4 * at + 3]);
+            at += 1;
+        }
+        grid
     }
-    entries
+
+    /// The entry with this index; 0 for an index that does not exist.
+    pub(super) fn entry(&self, index: u16) -> u16 {
+        let byte = |bytes: &[u8; N]| bytes.get(usize::from(index)).copied().unwrap_or_default();
+        u16::from_le_bytes([byte(&self.low_bytes), byte(&self.high_bytes)])
+    }
 }
 
 #[allow(clippy::panic, reason = "the compiler evaluates it")]
-const fn digit(digit: u8) -> u16 {
+const fn digit(digit: u8) -> u8 {
     match digit {
-        b'0'..=b'9' => (digit - b'0') as u16,
-        b'a'..=b'f' => (digit - b'a') as u16 + 10,
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
         _ => panic!("not a hexadecimal digit"),
     }
 }

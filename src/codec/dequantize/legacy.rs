@@ -7,7 +7,7 @@ pub(super) fn q4_0(bytes: &[u8], floats: &mut [f32]) {
     block::decode(bytes, floats, |block: &[u8; 18], decoded: &mut [f32; 32]| {
         let mut fields = BlockFields::of(block);
         let scale = fields.half();
-        halves(fields.bytes(), 0, decoded, |quant| scale * (quant - 8.0));
+        halves(fields.bytes(), decoded, |quant| scale * (quant - 8.0));
     });
 }
 
@@ -16,7 +16,7 @@ pub(super) fn q4_1(bytes: &[u8], floats: &mut [f32]) {
     block::decode(bytes, floats, |block: &[u8; 20], decoded: &mut [f32; 32]| {
         let mut fields = BlockFields::of(block);
         let (scale, minimum) = (fields.half(), fields.half());
-        halves(fields.bytes(), 0, decoded, |quant| scale * quant + minimum);
+        halves(fields.bytes(), decoded, |quant| scale * quant + minimum);
     });
 }
 
@@ -25,7 +25,7 @@ pub(super) fn q5_0(bytes: &[u8], floats: &mut [f32]) {
     block::decode(bytes, floats, |block: &[u8; 22], decoded: &mut [f32; 32]| {
         let mut fields = BlockFields::of(block);
         let (scale, fifth_bits) = (fields.half(), u32::from_le_bytes(*fields.bytes()));
-        halves(fields.bytes(), fifth_bits, decoded, |quant| scale * (quant - 16.0));
+        halves_with(fifth_bits, fields.bytes(), decoded, |quant| scale * (quant - 16.0));
     });
 }
 
@@ -35,7 +35,7 @@ pub(super) fn q5_1(bytes: &[u8], floats: &mut [f32]) {
         let mut fields = BlockFields::of(block);
         let (scale, minimum) = (fields.half(), fields.half());
         let fifth_bits = u32::from_le_bytes(*fields.bytes());
-        halves(fields.bytes(), fifth_bits, decoded, |quant| scale * quant + minimum);
+        halves_with(fifth_bits, fields.bytes(), decoded, |quant| scale * quant + minimum);
     });
 }
 
@@ -48,15 +48,26 @@ pub(super) fn q8_0(bytes: &[u8], floats: &mut [f32]) {
     });
 }
 
-/// Decodes elements of 4 bits: first those in the lower halves of the bytes, then the others. `fifth_bits` has a
-/// further bit for each element.
+/// Decodes elements of 4 bits: first those in the lower halves of the bytes, then the others.
 #[inline(always)]
-fn halves(quants: &[u8; 16], fifth_bits: u32, decoded: &mut [f32; 32], value: impl Fn(f32) -> f32) {
-    let (halves, _) = decoded.as_chunks_mut::<16>();
-    for (half, decoded) in halves.iter_mut().enumerate() {
-        for (at, (x, quant)) in decoded.iter_mut().zip(quants).enumerate() {
-            let fifth_bit = fifth_bits >> (16 * half + at) & 1;
-            *x = value((u32::from(quant >> (4 * half) & 15) | fifth_bit << 4) as i32 as f32);
-        }
+fn halves(quants: &[u8; 16], decoded: &mut [f32; 32], value: impl Fn(f32) -> f32) {
+    unpack(quants, decoded);
+    decoded.iter_mut().for_each(|x| *x = value(*x));
+}
+
+/// Like [`halves`], with a fifth bit for each element.
+#[inline(always)]
+fn halves_with(fifth_bits: u32, quants: &[u8; 16], decoded: &mut [f32; 32], value: impl Fn(f32) -> f32) {
+    unpack(quants, decoded);
+    for (at, x) in decoded.iter_mut().enumerate() {
+        *x = value(*x + (fifth_bits >> at & 1) as i32 as f32 * 16.0);
+    }
+}
+
+#[inline(never)] // compilers vectorize it together with its callers to code that is several times as long
+fn unpack(quants: &[u8; 16], decoded: &mut [f32; 32]) {
+    let (low, high) = decoded.split_at_mut(16);
+    for (quant, (low, high)) in quants.iter().zip(low.iter_mut().zip(high)) {
+        (*low, *high) = (f32::from(quant & 15), f32::from(quant >> 4));
     }
 }

@@ -66,7 +66,7 @@ fn half_of_e4m3(scale: u8) -> f32 {
 }
 
 /// Decodes `2 * N` elements: first those in the lower halves of the bytes, then the others.
-#[inline(always)]
+#[inline(never)] // several types share it
 fn look_up<const N: usize>(values: &[f32; 16], scale: f32, quants: &[u8; N], decoded: &mut [f32]) {
     for (half, decoded) in decoded.as_chunks_mut::<N>().0.iter_mut().enumerate() {
         for (x, quant) in decoded.iter_mut().zip(quants) {

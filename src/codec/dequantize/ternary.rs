@@ -9,18 +9,26 @@ pub(super) fn tq1_0(bytes: &[u8], floats: &mut [f32]) {
         let mut fields = BlockFields::of(block);
         let (first, second, third) = (fields.bytes::<32>(), fields.bytes::<16>(), fields.bytes::<4>());
         let scale = fields.half();
-        let mut decoded = decoded.iter_mut();
-        for (quants, powers) in
-            [(&first[..], &[1, 3, 9, 27, 81][..]), (second, &[1, 3, 9, 27, 81]), (third, &[1, 3, 9, 27])]
-        {
-            for power in powers {
-                for (quant, x) in quants.iter().zip(&mut decoded) {
-                    let digit = (u16::from(quant.wrapping_mul(*power)) * 3) >> 8;
-                    *x = scale * (f32::from(digit) - 1.0);
-                }
-            }
-        }
+        let (first_decoded, decoded) = decoded.split_at_mut(5 * 32);
+        let (second_decoded, third_decoded) = decoded.split_at_mut(5 * 16);
+        digits(first, scale, first_decoded);
+        digits(second, scale, second_decoded);
+        digits(third, scale, third_decoded);
     });
+}
+
+/// Decodes the first digit of each byte, then the second ones. The number of bytes is a multiple of 4.
+#[inline(never)] // called three times
+fn digits(quants: &[u8], scale: f32, decoded: &mut [f32]) {
+    for (decoded, power) in decoded.chunks_exact_mut(quants.len()).zip([1, 3, 9, 27, 81]) {
+        let (decoded, quants) = (decoded.as_chunks_mut::<4>().0, quants.as_chunks::<4>().0);
+        for (decoded, quants) in decoded.iter_mut().zip(quants) {
+            *decoded = quants.map(|quant| {
+                let digit = (u16::from(quant.wrapping_mul(power)) * 3) >> 8;
+                scale * (f32::from(digit) - 1.0)
+            });
+        }
+    }
 }
 
 /// Two bits for each element.

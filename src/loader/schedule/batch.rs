@@ -1,6 +1,8 @@
 //! The tensors that one call loads: what has arrived of them, and how they are checked.
 
+use crate::codec::cast::Conversion;
 use crate::codec::pages::Pages;
+use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, PageTable, Tensor};
 use crate::loader::decode::job::{Received, Task, is_heavy};
@@ -36,6 +38,17 @@ pub(crate) struct PlannedTensor<B> {
     pub(crate) rows: Option<Box<Rows>>,
     /// The caller's buffer for the bytes, if there is one.
     pub(crate) into: Option<B>,
+    /// The conversion of the elements, if there is one. Only tensors of one component are converted.
+    pub(crate) conversion: Option<Box<Conversion>>,
+}
+
+impl<B> PlannedTensor<B> {
+    /// Plans to load a tensor, or rows of it, as floats of the dtype `to` if it is one.
+    pub(crate) fn new(tensor: Rc<Tensor>, rows: Option<Rows>, into: Option<B>, to: Option<&Dtype>) -> Result<Self> {
+        let shape = rows.as_ref().map_or(&tensor.shape, |rows| &rows.shape);
+        let conversion = to.map(|to| Conversion::of(&tensor, shape, to)).transpose()?.flatten().map(Box::new);
+        Ok(PlannedTensor { tensor, rows: rows.map(Box::new), into, conversion })
+    }
 }
 
 /// The parameters of a call, besides its tensors.
@@ -61,9 +74,10 @@ pub(crate) struct Call {
 }
 
 /// The order in which the tensors of a call are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
     /// By their offsets in the files, with as few requests as possible.
+    #[default]
     File,
     /// As the caller lists them.
     Given,
@@ -166,12 +180,15 @@ impl<S: Source> Batch<S> {
     pub(crate) fn announce(&self) {
         let Some(pool) = &self.pool else { return };
         let planned_tensors = self.planned_tensors.borrow();
-        let components = planned_tensors.iter().flat_map(|assembly| &assembly.planned.tensor.components);
-        let heavy = components.filter(|part| {
-            let own = part.digest.filter(|_| self.call.verify);
-            is_heavy(part.encoding, own.map(|stated| stated.digest).into_iter())
+        let components = planned_tensors.iter().flat_map(|assembly| {
+            let PlannedTensor { tensor, conversion, .. } = &assembly.planned;
+            tensor.components.iter().map(move |part| (part, conversion.is_some()))
         });
-        pool.expect(heavy.fold(0, |sum, part| sum.saturating_add(part.range.end - part.range.start)));
+        let heavy = components.filter(|(part, is_converted)| {
+            let own = part.digest.filter(|_| self.call.verify);
+            *is_converted || is_heavy(part.encoding, own.map(|stated| stated.digest).into_iter())
+        });
+        pool.expect(heavy.fold(0, |sum, (part, _)| sum.saturating_add(part.range.end - part.range.start)));
     }
 
     /// The page digests that verify a component.
@@ -196,14 +213,25 @@ impl<S: Source> Batch<S> {
         let keep = self.keep(planned, component)?;
         let is_complete = *stored == component.range && keep == (0..component.decoded_length.unwrap_or(keep.end));
         let (keeps, digests) = (self.keeps(planned), self.digests(planned, component, is_complete));
-        Ok(Task { component: component.clone(), keep, keeps, is_complete, digests })
+        let conversion = self.conversion(planned)?;
+        Ok(Task { component: component.clone(), keep, keeps, is_complete, digests, conversion })
+    }
+
+    /// The conversion of a planned tensor.
+    pub(crate) fn conversion(&self, planned: usize) -> Result<Option<Conversion>> {
+        let planned_tensors = self.planned_tensors.borrow();
+        let planned = &planned_tensors.get(planned).ok_or_else(unplanned)?.planned;
+        Ok(planned.conversion.as_deref().cloned())
     }
 
     /// Whether the bytes are read directly into the component's own buffer. Bytes that this thread digests are read in
     /// small chunks instead, so that one chunk is digested while the next one arrives.
     pub(crate) fn is_direct(&self, task: &Task) -> bool {
         let takes_whole = self.pool.as_ref().is_some_and(|pool| pool.takes_whole(task));
-        task.component.encoding == Encoding::Raw && task.keeps && (takes_whole || !task.is_heavy())
+        task.component.encoding == Encoding::Raw
+            && task.keeps
+            && task.conversion.is_none()
+            && (takes_whole || !task.is_heavy())
     }
 
     /// Whether the range is read as a whole into one buffer that the loader allocates.
@@ -279,9 +307,10 @@ impl<S: Source> Batch<S> {
         let (tensor, bytes) = match self.planned_tensors.borrow().get(planned).ok_or_else(unplanned)? {
             // A caller's buffer does not count.
             assembly if !keeps || assembly.has_memory() || assembly.planned.into.is_some() => return Ok(()),
-            Assembly { planned: PlannedTensor { tensor, rows, .. }, .. } => {
+            Assembly { planned: PlannedTensor { tensor, rows, conversion, .. }, .. } => {
                 let whole = || tensor.byte_length().unwrap_or_else(|| tensor.stored_length());
-                let bytes = rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
+                let stored = || rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
+                let bytes = conversion.as_ref().map_or_else(stored, |conversion| conversion.byte_length());
                 // Compressed bytes that wait for a worker count too.
                 let packed = tensor.components.iter().filter(|part| !part.encoding.keeps_positions());
                 let waiting = packed.fold(0, |sum: u64, part| sum.saturating_add(part.range.end - part.range.start));
@@ -328,7 +357,9 @@ impl<S: Source> Batch<S> {
         let mut planned_tensors = self.planned_tensors.borrow_mut();
         let assembly = planned_tensors.get_mut(planned).ok_or_else(unplanned)?;
         let part = assembly.planned.tensor.components.get(component).ok_or_else(unplanned)?;
-        let arrived = LoadedComponent { role: part.role.clone(), dtype: part.dtype.clone(), buffer };
+        let conversion = assembly.planned.conversion.as_ref();
+        let dtype = conversion.map_or(&part.dtype, |conversion| &conversion.to).clone();
+        let arrived = LoadedComponent { role: part.role.clone(), dtype, buffer };
         let gathered = assembly.gathered();
         gathered.verified.push(verified);
         *gathered.received.get_mut(component).ok_or_else(unplanned)? = Some(arrived);
@@ -347,7 +378,9 @@ impl<S: Source> Batch<S> {
             check_indices(&tensor, &components).map_err(|e| e.in_tensor(&tensor.name))?;
         }
         let shape = assembly.planned.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
-        Ok(Some(Loaded { tensor, shape, components, verified }))
+        let conversion = assembly.planned.conversion.as_ref();
+        let dtype = conversion.map_or(&tensor.dtype, |conversion| &conversion.to).clone();
+        Ok(Some(Loaded { tensor, dtype, shape, components, verified }))
     }
 
     /// Returns a complete tensor with the tensors that are tied to it.

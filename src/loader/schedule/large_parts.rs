@@ -21,6 +21,9 @@ impl<S: Source> Batch<S> {
         if self.large.borrow().contains_key(&Target { planned, component: index }) {
             return Ok(true);
         }
+        if self.conversion(planned)?.is_some() {
+            return Ok(false); // the elements are converted in order, as they arrive
+        }
         let keep = self.keep(planned, component)?;
         let is_large = keep.end.saturating_sub(keep.start) > MAX_DIRECT_BYTES && keep.end <= stored_length(component);
         if !self.keeps(planned) || component.encoding != Encoding::Raw || !is_large {

@@ -3,6 +3,7 @@
 
 use crate::error::Result;
 use crate::index::{Component, Layout, Tensor};
+use crate::loader::schedule::batch::PlannedTensor;
 use crate::loader::{Loaded, LoadedComponent};
 use crate::source::Buffer;
 use std::collections::VecDeque;
@@ -18,12 +19,12 @@ pub(crate) struct TiedTensors {
 impl TiedTensors {
     /// Finds tensors that share their bytes with tensors directly before them, as in file order. Those for which
     /// `is_separate` is true are read by themselves.
-    pub(crate) fn find(tensors: &[Rc<Tensor>], is_separate: impl Fn(&Tensor) -> bool) -> TiedTensors {
+    pub(crate) fn find<B>(planned: &[PlannedTensor<B>], is_separate: impl Fn(&Tensor) -> bool) -> TiedTensors {
         let mut ties = Vec::new();
-        let mut read: Option<(usize, &Tensor)> = None;
-        for (number, tensor) in tensors.iter().enumerate() {
+        let mut read: Option<(usize, &PlannedTensor<B>)> = None;
+        for (number, tensor) in planned.iter().enumerate() {
             match read {
-                _ if is_separate(tensor) => {}
+                _ if is_separate(&tensor.tensor) => {}
                 Some((first, with)) if are_tied(with, tensor) => ties.push((first, number)),
                 _ => read = Some((number, tensor)),
             }
@@ -65,20 +66,27 @@ impl<B: Buffer> TiedLoad<B> {
     pub(crate) fn take(mut self) -> Result<(Loaded<B>, Option<Self>)> {
         let Some(next) = self.followers.pop_front() else { return Ok((self.loaded, None)) };
         let copy = self.loaded.duplicate().map_err(|e| e.in_tensor(&self.loaded.tensor.name))?;
+        let is_converted = self.loaded.dtype != self.loaded.tensor.dtype;
         let with_dtype = |(loaded, part): (LoadedComponent<B>, &Component)| LoadedComponent {
             role: part.role.clone(),
-            dtype: part.dtype.clone(),
+            dtype: if is_converted { loaded.dtype } else { part.dtype.clone() },
             ..loaded
         };
         let components = self.loaded.components.into_iter().zip(&next.components).map(with_dtype).collect();
-        self.loaded = Loaded { shape: next.shape.clone(), components, tensor: next, ..self.loaded };
+        let dtype = if is_converted { self.loaded.dtype } else { next.dtype.clone() };
+        self.loaded = Loaded { dtype, shape: next.shape.clone(), components, tensor: next, ..self.loaded };
         Ok((copy, Some(self)))
     }
 }
 
 /// Whether two tensors have the same bytes, and the same digests. The indices of sparse tensors are checked against the
-/// shape, so these are read separately.
-fn are_tied(one: &Tensor, other: &Tensor) -> bool {
+/// shape, so these are read separately. The same bytes of two dtypes are converted to different ones.
+fn are_tied<B>(one: &PlannedTensor<B>, other: &PlannedTensor<B>) -> bool {
+    let is_converted = one.conversion.is_some() || other.conversion.is_some();
+    let (conversions, (one, other)) = ((&one.conversion, &other.conversion), (&one.tensor, &other.tensor));
+    if is_converted && (conversions.0 != conversions.1 || one.dtype != other.dtype) {
+        return false;
+    }
     let are_dense = one.layout == Layout::Dense && other.layout == Layout::Dense;
     let mut components = one.components.iter().zip(&other.components);
     are_dense && one.shares_bytes_with(other) && components.all(|(a, b)| a.digest == b.digest && a.pages == b.pages)

@@ -104,7 +104,7 @@ async fn open(file: Vec<u8>) -> Result<Rc<Loader<MemorySource>>> {
 }
 
 async fn rows(loader: &Rc<Loader<MemorySource>>, rows: Range<u64>) -> Result<(Vec<u8>, Option<&'static str>)> {
-    let request = TensorRequest { rows: Some(rows), into: None };
+    let request = TensorRequest::default().with_rows(Some(rows));
     let loaded = loader.load_tensor("large", request, Rc::new(())).await?;
     Ok((loaded.components[0].buffer.clone(), loaded.verified))
 }

@@ -93,12 +93,12 @@ export function ggufOf(tensors) {
   numbers(32, 3);
   numbers(64, tensors.length, 0);
   let offset = 0;
-  for (const { name, type, data, shape } of tensors) {
+  for (const { name, type, number, data, shape } of tensors) {
     numbers(64, name.length);
     parts.push(new TextEncoder().encode(name));
     numbers(32, shape.length);
     numbers(64, ...[...shape].reverse());
-    numbers(32, TYPES[type].number);
+    numbers(32, number ?? TYPES[type].number);
     numbers(64, offset);
     offset += Math.ceil(data.length / ALIGNMENT) * ALIGNMENT;
   }

@@ -19,8 +19,8 @@ extern "C" {
     fn new(memory: &JsValue, byte_offset: u32, length: u32) -> Result<Float16Array, JsValue>;
 }
 
-/// Returns a `Tensor`. Its typed arrays are views of the buffers that the bytes were read into, without a copy. F16 is a
-/// `Float16Array` only if it was `wanted`: engines got this class later than others.
+/// Returns a `Tensor`. Its typed arrays are views of the buffers that the bytes were read into, without a copy. F16 is
+/// a `Float16Array` only if it was `wanted`: older engines do not have this class.
 pub(super) fn from_loaded(loaded: Loaded<JsBuffer>, wanted: Option<&Dtype>) -> Result<JsValue> {
     let Loaded { tensor, dtype: loaded_dtype, shape, components, verified } = loaded;
     let map = Map::new();

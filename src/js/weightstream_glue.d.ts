@@ -208,7 +208,7 @@ export class Loader implements ModelLoader {
   warnings(): Promise<string[]>;
   loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
   prefetch(names: string[]): void;
-  tensors(names: string[] | undefined, isInOrder: boolean, signal: AbortSignal | undefined): TensorStream;
+  tensors(options: CheckedTensorsOptions): TensorStream;
   verify(signal: AbortSignal | undefined): Promise<Verified>;
   /** A promise if the index of the model is not read yet. */
   openView(): ModelView | Promise<ModelView>;

@@ -20,6 +20,8 @@ use xtask::{command, npm};
 
 /// A model of tensors in LZ4 blocks.
 const MODEL: &str = "/made/model.apr";
+/// A model of tensors in quantized and other dtypes.
+const QUANTIZED: &str = "/gguf/quant.gguf";
 const TENSORS: usize = 6;
 const TENSOR_BYTES: usize = 1 << 20;
 
@@ -85,7 +87,7 @@ struct Page {
 
 type Check = fn(&Page) -> Result<()>;
 
-const CASES: [(&str, Check); 8] = [
+const CASES: [(&str, Check); 9] = [
     ("a worker that crashes does not fail a load", |page| page.survives("fails")),
     ("a worker that stops responding does not fail a load", |page| page.survives("is silent")),
     ("a page that forbids workers loads without them", |page| {
@@ -96,6 +98,7 @@ const CASES: [(&str, Check); 8] = [
     }),
     ("an abort with queued jobs settles promptly, and workers continue with other jobs", Page::aborts),
     ("workers write to shared memory, and the caller's memory is never detached", Page::shares),
+    ("workers convert tensors to floats", Page::converts),
     ("workers digest large tensors, even if one crashes", Page::digests),
     ("a loader in a worker starts its own workers, and invalid options are rejected", Page::nests_and_refuses),
 ];
@@ -137,6 +140,12 @@ impl Page {
         let result = self.fresh("index.html", &format!("shares({})", json!(MODEL)))?;
         let all = json!({ "isThere": true, "same": true, "byWorkers": true, "isGiven": true, "sameGiven": true });
         ensure!(result == all, "{result}");
+        Ok(())
+    }
+
+    fn converts(&self) -> Result<()> {
+        let result = self.fresh("index.html", &format!("converts({}, {})", json!(QUANTIZED), json!(MODEL)))?;
+        ensure!(result == json!({ "same": true, "tasks": true, "several": true }), "{result}");
         Ok(())
     }
 

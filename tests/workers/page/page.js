@@ -113,6 +113,28 @@ globalThis.aborts = async (url) => {
 };
 
 // WebKitGTK has no shared memory: there the page fills every `into`.
+// Whether workers convert the tensors of a model of several dtypes to the floats that the page converts them to.
+globalThis.converts = async (url, model) => {
+  await expected(model); // starts the workers
+  const converted = async (options) => {
+    const loader = await open(url, options);
+    const found = [];
+    for await (const tensor of loader.tensors({ as: "F32" })) {
+      found.push([tensor.name, tensor.dtype, await sha256(tensor)]);
+    }
+    loader.close();
+    return found.sort();
+  };
+  const onThePage = await converted({ workers: 0 });
+  const done = sent.done;
+  const byWorkers = await converted();
+  const toFloats = onThePage.filter(([, dtype]) => dtype === "F32").length;
+  return {
+    same: JSON.stringify(byWorkers) === JSON.stringify(onThePage), tasks: sent.done - done === toFloats,
+    several: toFloats > 10,
+  };
+};
+
 globalThis.shares = async (url) => {
   const isThere = typeof SharedArrayBuffer === "function";
   await expected(url);

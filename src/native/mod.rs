@@ -25,6 +25,8 @@ pub use remote::RemoteReader;
 pub use streaming::{LoadedTensor, StreamingLoader};
 
 use crate::codec::ComponentDecoder;
+use crate::codec::cast::Conversion;
+use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::split::Split;
 use crate::index::{Component, DataFile, Encoding, Manifest, Parsed, Part, Tensor, check_catalog};
@@ -201,6 +203,27 @@ impl Reader {
             Ok(reader.finish(true)?.or(file.check_pages(component)?))
         };
         read().map_err(|e: Error| e.in_tensor(name).in_file(&file.bytes.name))
+    }
+
+    /// Like [`Reader::read_pieces`] of a dense tensor, but converts floats and quantized elements to `dtype`: F32, F16
+    /// or BF16. Tensors of integers and booleans keep their dtype.
+    ///
+    /// # Errors
+    /// As for [`Reader::read_pieces`]; `UNSUPPORTED` for a tensor that cannot be converted.
+    pub fn read_pieces_as(
+        &self,
+        name: &str,
+        dtype: &Dtype,
+        emit: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Option<&'static str>> {
+        let (_, tensor) = self.find(name)?;
+        let Some(conversion) = Conversion::of(tensor, &tensor.shape, dtype)? else {
+            return self.read_pieces(name, "data", emit);
+        };
+        let mut cast = conversion.cast(&tensor.dtype)?;
+        let verified = self.read_pieces(name, "data", &mut |piece| cast.push(piece, emit))?;
+        cast.finish().map_err(|e| e.in_tensor(name))?;
+        Ok(verified)
     }
 
     /// Runs a parser over the first file.

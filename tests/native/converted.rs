@@ -65,6 +65,23 @@ fn quantized_tensors_load_as_the_floats_of_the_reference() {
 }
 
 #[test]
+fn the_reader_converts_pieces_to_the_same_floats() {
+    let folder = Folder::new();
+    folder.write("quant.gguf", &fixture("gguf/quant.gguf"));
+    let reader = folder.open("quant.gguf");
+    let expected: BTreeMap<String, String> = serde_json::from_slice(&fixture("dequantize/quant.gguf.json")).unwrap();
+    for (name, expected) in &expected {
+        let mut found = Vec::new();
+        let mut emit = |piece: &[u8]| {
+            found.extend_from_slice(piece);
+            Ok(())
+        };
+        reader.read_pieces_as(name, &Dtype::F32, &mut emit).unwrap();
+        assert_eq!(sha256(&found), *expected, "{name}");
+    }
+}
+
+#[test]
 fn rows_and_the_callers_buffer_have_the_same_values() {
     block_on(async {
         let loader = open("quant.gguf", fixture("gguf/quant.gguf")).await?;

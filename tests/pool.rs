@@ -86,7 +86,7 @@ impl Pool<Vec<u8>> for TestPool {
         let outcome = async move {
             Work::push(&work, buffer.clone(), length).await?;
             let verified = Rc::new(work).finish().await?.verified;
-            Ok(Received { buffer: Some(buffer), verified })
+            Ok(Received { buffer: Some(buffer), verified, blocks: Vec::new() })
         };
         Ok(outcome.boxed_local())
     }

@@ -32,8 +32,8 @@ pub fn table_bytes(frames: u64) -> u64 {
     frames.saturating_mul(8).saturating_add(HEADER_BYTES + FOOTER_BYTES)
 }
 
-/// Reads the footer, the last [`FOOTER_BYTES`] of a component. Returns the length of the table in bytes; `None` if there
-/// is no table.
+/// Reads the footer, the last [`FOOTER_BYTES`] of a component. Returns the length of the table in bytes; `None` if
+/// there is no table.
 pub fn table_length(footer: &[u8]) -> Option<u64> {
     let (frames, descriptor) = parse_footer(footer).ok().flatten()?;
     table_bytes(frames).checked_add(if descriptor & HAS_CHECKSUMS != 0 { 4 * frames } else { 0 })

@@ -32,6 +32,8 @@ pub(crate) struct Cut {
     pub(crate) component: Component,
     /// Where they begin in the component.
     pub(crate) start: BlockEnd,
+    /// Whether they end with a known block, and not with the component.
+    pub(crate) has_end: bool,
 }
 
 impl Blocks {
@@ -93,14 +95,15 @@ impl Blocks {
         let before = self.0.partition_point(|end| end.decoded <= wanted.start);
         let start = before.checked_sub(1).and_then(|last| self.0.get(last)).copied().unwrap_or_default();
         let behind = self.0.partition_point(|end| end.decoded < wanted.end);
-        let end = self.0.get(behind).copied().unwrap_or(all);
+        let known_end = self.0.get(behind).copied();
+        let end = known_end.unwrap_or(all);
         if (start, end) == (BlockEnd::default(), all) || start.stored > end.stored || end.stored > all.stored {
             return None;
         }
         let range = component.range.start + start.stored..component.range.start + end.stored;
         let decoded_length = Some(end.decoded.checked_sub(start.decoded)?);
         let component = Component { range, decoded_length, digest: None, ..component.clone() };
-        Some(Cut { component, start })
+        Some(Cut { component, start, has_end: known_end.is_some() })
     }
 }
 
@@ -119,7 +122,7 @@ mod tests {
     }
 
     fn cut(blocks: &Blocks, wanted: Range<u64>) -> Option<(Range<u64>, u64, u64)> {
-        let Cut { component, start } = blocks.cut(&component(), &wanted)?;
+        let Cut { component, start, .. } = blocks.cut(&component(), &wanted)?;
         Some((component.range, start.decoded, component.decoded_length.unwrap()))
     }
 

@@ -18,6 +18,7 @@ pub(crate) mod sparse;
 pub(crate) mod split;
 
 pub(crate) use blocks::Cut;
+#[doc(hidden)]
 pub use blocks::{BlockEnd, Blocks};
 pub(crate) use checks::{check_tensors, check_tied_tensors, next_start};
 pub use digest::{ComponentDigest, Digest, DigestedBytes};

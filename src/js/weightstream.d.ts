@@ -354,7 +354,12 @@ export interface LoadTensorOptions {
    * before the call has settled, the call rejects with `INVALID_ARGUMENT`. Default: a new buffer.
    */
   into?: ArrayBufferLike | ArrayBufferView | undefined;
-  /** Load only the rows `[first, end)` of the outermost dimension. Default: all rows. */
+  /**
+   * Load only the rows `[first, end)` of the outermost dimension. Of an uncompressed tensor only these rows are
+   * requested. Of a compressed one, their blocks are, as far as their positions are known: those that weightstream
+   * wrote (64 KiB of LZ4, 1 MiB of Zstandard), and those that were decoded before. Otherwise everything before the
+   * rows, or the whole tensor, is requested. See "What rows cost" in `docs/formats.md`. Default: all rows.
+   */
   rows?: readonly [first: number, end: number] | undefined;
   /**
    * Converts floats and quantized elements while they arrive: `data` is then a `Float32Array`, or, with `"F16"`, a

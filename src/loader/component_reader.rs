@@ -3,7 +3,7 @@
 use crate::codec::ComponentDecoder;
 use crate::codec::pages::PageChecker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, ComponentDigest, DigestedBytes, Encoding, Tensor};
+use crate::index::{BlockEnd, Component, ComponentDigest, DigestedBytes, Encoding, Tensor};
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::{RangeReader, cut};
 use crate::loader::{BufferOf, Loader};
@@ -25,7 +25,10 @@ const MAX_NUMBER_BYTES: u64 = 16;
 pub(crate) struct ComponentReader<S: Source> {
     file: Rc<ModelFile<S>>,
     tensor_name: String,
+    /// The component, or the blocks of it that are read.
     component: Component,
+    /// Where these blocks begin in the whole component.
+    cut_at: Option<BlockEnd>,
     /// The range of the file that is decoded.
     own: Range<u64>,
     digests: Vec<ComponentDigest>,
@@ -68,6 +71,7 @@ pub(crate) struct PreparedComponent<S: Source> {
     file: Rc<ModelFile<S>>,
     tensor_name: String,
     component: Component,
+    cut_at: Option<BlockEnd>,
     digests: Vec<ComponentDigest>,
     pages: Option<PageChecker>,
     wanted: Range<u64>,
@@ -86,7 +90,14 @@ impl<S: Source> PreparedComponent<S> {
         let is_complete = of.is_complete();
         let WantedComponent { tensor, component, range } = of;
         let wanted = range.unwrap_or(0..component.decoded_length.unwrap_or(u64::MAX));
-        let decoded = if is_complete { wanted.clone() } else { decoded_range(component, &wanted) };
+        let cut = if is_complete { None } else { file.cut(component, &wanted).await? };
+        let cut_at = cut.as_ref().map(|cut| cut.start);
+        let component = cut.as_ref().map_or(component, |cut| &cut.component);
+        let decoded = match cut_at {
+            _ if is_complete => wanted.clone(),
+            Some(start) => start.decoded..wanted.end,
+            None => decoded_range(component, &wanted),
+        };
         let own = match component.encoding.keeps_positions() && !is_complete {
             true => component.range.start + decoded.start..component.range.start + decoded.end,
             false => component.range.clone(),
@@ -102,6 +113,7 @@ impl<S: Source> PreparedComponent<S> {
             tensor_name: tensor.name.clone(),
             component: component.clone(),
             digests: if is_complete { digests_of(loader, tensor, component) } else { Vec::new() },
+            cut_at,
             pages,
             wanted,
             is_complete,
@@ -129,6 +141,7 @@ impl<S: Source> PreparedComponent<S> {
             file: self.file,
             tensor_name: self.tensor_name,
             component: self.component,
+            cut_at: self.cut_at,
             own: self.own,
             digests: self.digests,
             pages: self.pages,
@@ -296,7 +309,9 @@ impl<S: Source> ComponentReader<S> {
 
     fn finish(&mut self) -> Result<()> {
         let Some(decoder) = self.decoder.take() else { return Ok(()) };
+        let blocks = decoder.blocks().to_vec();
         let by_digest = decoder.finish(self.is_complete)?;
+        self.file.blocks.learn(&self.component, self.cut_at, &blocks)?;
         let missing = self.wanted.end < u64::MAX && self.decoded_end < self.wanted.end;
         if missing {
             let what = format!("its data decodes to {} bytes, but {} are needed", self.decoded_end, self.wanted.end);

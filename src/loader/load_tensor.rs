@@ -1,9 +1,10 @@
 //! Loads one tensor, with priority over prefetching.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::Tensor;
 use crate::loader::loaded::check_into;
 use crate::loader::schedule::batch::PlannedTensor;
-use crate::loader::schedule::rows::rows_of;
+use crate::loader::schedule::rows::{Rows, rows_of};
 use crate::loader::{BufferOf, Loaded, Loader, TensorRequest};
 use crate::progress::Progress;
 use crate::source::Source;
@@ -67,9 +68,54 @@ impl<S: Source> Loader<S> {
         observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
         let tensor = self.find(&name).await?;
-        let rows = request.rows.map(|rows| rows_of(&tensor, rows)).transpose()?;
-        let planned = PlannedTensor::new(tensor, rows, request.into, request.dtype.as_ref())?;
+        let Some(rows) = request.rows.map(|rows| rows_of(&tensor, rows)).transpose()? else {
+            let planned = PlannedTensor::new(tensor, None, request.into, request.dtype.as_ref())?;
+            return self.load_planned(planned, observer).await;
+        };
+        let mut into = request.into;
+        loop {
+            let (part, rows) = self.cut(&tensor, &rows).await?;
+            let is_cut = rows.cut.is_some();
+            let into = into.take();
+            let can_repeat = into.is_none();
+            let planned = PlannedTensor::new(part, Some(rows), into, request.dtype.as_ref())?;
+            match self.load_planned(planned, Rc::clone(&observer)).await {
+                Ok(loaded) => return Ok(Loaded { tensor, ..loaded }),
+                // The file may be wrong about its blocks: the rows are then read from the start of the tensor.
+                Err(error) if is_cut && error.kind == ErrorKind::Format && self.distrust_blocks(&tensor)? => {
+                    if !can_repeat {
+                        return Err(error.advise("Load the rows again: the positions of the blocks are now ignored."));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The rows with only the compressed blocks that they need, if their positions are known.
+    async fn cut(&self, tensor: &Rc<Tensor>, rows: &Rows) -> Result<(Rc<Tensor>, Rows)> {
+        if let [component] = tensor.components.as_slice() {
+            let file = self.file_of(tensor)?;
+            let cut = file.cut(component, &rows.bytes).await;
+            if let Some(cut) = cut.map_err(|e| file.blame(e.in_tensor(&tensor.name)))? {
+                return Ok(rows.clone().cut(tensor, cut));
+            }
+        }
+        Ok((Rc::clone(tensor), rows.clone()))
+    }
+
+    fn distrust_blocks(&self, tensor: &Tensor) -> Result<bool> {
+        let file = self.file_of(tensor)?;
+        Ok(tensor.components.iter().any(|component| file.blocks.distrust(component)))
+    }
+
+    async fn load_planned(
+        self: &Rc<Self>,
+        planned: PlannedTensor<BufferOf<S>>,
+        observer: Rc<dyn Progress>,
+    ) -> Result<Loaded<BufferOf<S>>> {
         check_into(&planned)?;
+        let name = planned.tensor.name.clone();
         let mut loads = Box::pin(self.stream_planned(vec![planned], self.call(observer)).await?);
         let Some(loaded) = loads.try_next().await? else {
             return Err(Error::new(ErrorKind::Internal, "the load ended without its tensor").in_tensor(&name));

@@ -5,9 +5,9 @@ use crate::codec::cast::Conversion;
 use crate::codec::digest::from_hex;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind};
-use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding};
+use crate::index::{BlockEnd, Component, ComponentDigest, Digest, DigestedBytes, Encoding};
 use crate::loader::Task;
-use js_sys::{Array, ArrayBuffer, Uint8Array};
+use js_sys::{Array, ArrayBuffer, Float64Array, Uint8Array};
 use std::ops::Range;
 use wasm_bindgen::{JsCast, JsValue};
 
@@ -34,7 +34,7 @@ pub(super) enum Answer {
     /// A chunk was processed. `wants_more` says whether the task needs more bytes.
     Taken { chunk: ArrayBuffer, wants_more: bool },
     /// The task has succeeded.
-    Done { buffer: Option<ArrayBuffer>, verified: Option<&'static str> },
+    Done { buffer: Option<ArrayBuffer>, verified: Option<&'static str>, blocks: Vec<BlockEnd> },
     /// The task has failed.
     Failed(Error),
 }
@@ -99,9 +99,10 @@ impl Body for Answer {
             Answer::Taken { chunk, wants_more } => {
                 (Fields::of_type("taken").with("chunk", &chunk).with("wantsMore", wants_more), Array::of1(&chunk))
             }
-            Answer::Done { buffer, verified } => {
+            Answer::Done { buffer, verified, blocks } => {
                 let transferred = buffer.iter().collect();
-                (Fields::of_type("done").with("buffer", buffer).with("verified", verified), transferred)
+                let fields = Fields::of_type("done").with("buffer", buffer).with("verified", verified);
+                (fields.with("blocks", encode_blocks(&blocks)), transferred)
             }
             Answer::Failed(Error { kind, what, place, .. }) => {
                 let fields = Fields::of_type("failed").with("code", kind.code()).with("message", what);
@@ -117,7 +118,7 @@ impl Body for Answer {
             "done" => {
                 let name = fields.text("verified");
                 let verified = name.and_then(|name| ALGORITHMS.into_iter().find(|known| *known == name));
-                Answer::Done { buffer: fields.object("buffer"), verified }
+                Answer::Done { buffer: fields.object("buffer"), verified, blocks: decode_blocks(fields) }
             }
             "failed" => {
                 let code = fields.text("code")?;
@@ -167,6 +168,18 @@ fn decode_task(fields: &Fields) -> Option<Task> {
         is_complete: fields.is_true("isComplete"),
         digests: fields.object::<Array>("digests")?.into_iter().map(decode_digest).collect::<Option<_>>()?,
     })
+}
+
+/// The stored and decoded ends in turn.
+fn encode_blocks(blocks: &[BlockEnd]) -> Option<Float64Array> {
+    let ends: Vec<_> = blocks.iter().flat_map(|end| [end.stored as f64, end.decoded as f64]).collect();
+    (!ends.is_empty()).then(|| Float64Array::from(ends.as_slice()))
+}
+
+fn decode_blocks(fields: &Fields) -> Vec<BlockEnd> {
+    let ends = fields.object::<Float64Array>("blocks").map(|ends| ends.to_vec()).unwrap_or_default();
+    let (pairs, _) = ends.as_chunks::<2>();
+    pairs.iter().map(|&[stored, decoded]| BlockEnd { stored: stored as u64, decoded: decoded as u64 }).collect()
 }
 
 fn encode_range(range: &Range<u64>) -> JsValue {

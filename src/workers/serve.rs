@@ -67,10 +67,10 @@ fn digest(task: Task, bytes: Uint8Array) -> Result<Received<JsBuffer>> {
     job.finish()
 }
 
-fn post_result(number: u32, Received { buffer, verified }: Received<JsBuffer>) {
+fn post_result(number: u32, Received { buffer, verified, blocks }: Received<JsBuffer>) {
     // Shared memory is not transferred: the page has access to it already.
     let buffer = buffer.and_then(|buffer| JsValue::from(buffer.bytes().buffer()).dyn_into().ok());
-    post(number, Answer::Done { buffer, verified });
+    post(number, Answer::Done { buffer, verified, blocks });
 }
 
 fn post(number: u32, answer: Answer) {

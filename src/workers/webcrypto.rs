@@ -58,7 +58,7 @@ impl Pool<JsBuffer> for WebCrypto {
                 Err(_) => digest_locally(&buffer, stated).map_err(TaskError::Failed)?,
             };
             let verified = compare(computed, stated).map_err(TaskError::Failed)?;
-            Ok(Received { buffer: Some(buffer), verified: Some(verified) })
+            Ok(Received { buffer: Some(buffer), verified: Some(verified), blocks: Vec::new() })
         };
         Ok(outcome.boxed_local())
     }

@@ -170,9 +170,9 @@ impl Worker {
                 }
                 pool.recycle(chunk);
             }
-            Answer::Done { buffer, verified } => {
+            Answer::Done { buffer, verified, blocks } => {
                 let buffer = buffer.map(|buffer| JsBuffer::owned(Uint8Array::new(&buffer)));
-                self.end(number, Ok(Received { buffer, verified }));
+                self.end(number, Ok(Received { buffer, verified, blocks }));
             }
             Answer::Failed(error) => self.end(number, Err(TaskError::Failed(error))),
         }

@@ -15,6 +15,7 @@ mod prefetching;
 mod remote_files;
 mod responses;
 mod retries;
+mod rows;
 mod trap_runner;
 mod whole_responses;
 

@@ -8,7 +8,7 @@ mod floats;
 mod q4_0;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod q8_0;
-#[cfg(test)]
+#[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests;
 
 use super::dequantize::{self, BlockDecoder, decoder_of};

@@ -14,8 +14,8 @@ pub(super) const KEY: &str = "weightstream.lz4_blocks";
 /// The digits of a length. The longest block has 0x10110 bytes.
 pub(super) const DIGITS: usize = 6;
 
-/// Moves the block lengths from the metadata to the tensors. They are a hint: what is wrong is left out, with a warning,
-/// and the loader compares the others with the blocks that it reads.
+/// Moves the block lengths from the metadata to the tensors. They are a hint: what is wrong is left out, with a
+/// warning, and the loader compares the others with the blocks that it reads.
 pub(super) fn take(metadata: &mut Metadata, tensors: &mut [Tensor], warnings: &mut Vec<String>) {
     let Some(stated) = metadata.shift_remove(KEY) else { return };
     for tensor in tensors {

@@ -3,7 +3,7 @@
 use crate::codec::ComponentDecoder;
 use crate::codec::cast::{Cast, Conversion};
 use crate::error::Result;
-use crate::index::{Component, ComponentDigest, Digest, Encoding};
+use crate::index::{BlockEnd, Component, ComponentDigest, Digest, Encoding};
 use crate::loader::decode::output_buffer::OutputBuffer;
 use crate::source::Buffer;
 use std::ops::Range;
@@ -71,6 +71,8 @@ pub struct Received<B> {
     pub buffer: Option<B>,
     /// The algorithm that the bytes were verified with.
     pub verified: Option<&'static str>,
+    /// The ends of the compressed blocks that were decoded. Empty if they cannot be decoded alone.
+    pub blocks: Vec<BlockEnd>,
 }
 
 impl<B: Buffer> Job<B> {
@@ -143,13 +145,14 @@ impl<B: Buffer> Job<B> {
     /// `FORMAT` if bytes are missing; `CHECKSUM` if a digest does not match.
     pub fn finish(self) -> Result<Received<B>> {
         let Job { task, output, decoder, converter, decoded_end } = self;
+        let blocks = decoder.blocks().to_vec();
         let verified = decoder.finish(task.is_complete)?;
         let end = match converter {
             Some(Converter { cast, converted_end }) => cast.finish().map(|()| converted_end)?,
             None => decoded_end,
         };
         let buffer = output.map(|output| output.finish(&task.component, end)).transpose()?;
-        Ok(Received { buffer, verified })
+        Ok(Received { buffer, verified, blocks })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::loader::schedule::concurrency::ConcurrencyController;
 use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::schedule::large::LargeComponent;
 use crate::loader::schedule::memory_budget::{MemoryBudget, Permit};
-use crate::loader::schedule::rows::{Rows, stored_range};
+use crate::loader::schedule::rows::{CutStart, Rows, stored_range};
 use crate::loader::schedule::target::{Target, unplanned};
 use crate::loader::schedule::tied::{TiedLoad, TiedTensors};
 use crate::loader::transfer::file::ModelFile;
@@ -211,7 +211,9 @@ impl<S: Source> Batch<S> {
     /// The task for a component of a planned tensor whose bytes `stored` are read.
     pub(crate) fn task(&self, planned: usize, component: &Component, stored: &Range<u64>) -> Result<Task> {
         let keep = self.keep(planned, component)?;
-        let is_complete = *stored == component.range && keep == (0..component.decoded_length.unwrap_or(keep.end));
+        let keeps_all = keep == (0..component.decoded_length.unwrap_or(keep.end));
+        let has_end = self.cut(planned).is_some_and(|cut| cut.has_end);
+        let is_complete = *stored == component.range && (keeps_all || has_end);
         let (keeps, digests) = (self.keeps(planned), self.digests(planned, component, is_complete));
         let conversion = self.conversion(planned)?;
         Ok(Task { component: component.clone(), keep, keeps, is_complete, digests, conversion })
@@ -287,6 +289,11 @@ impl<S: Source> Batch<S> {
         }
     }
 
+    /// Where a planned tensor was cut, if only some of its compressed blocks are read.
+    pub(crate) fn cut(&self, planned: usize) -> Option<CutStart> {
+        self.planned_tensors.borrow().get(planned)?.planned.rows.as_ref()?.cut
+    }
+
     /// Whether a prefetched tensor is no longer wanted. Its state is then dropped.
     pub(crate) fn is_cancelled(&self, planned: usize) -> bool {
         let mut planned_tensors = self.planned_tensors.borrow_mut();
@@ -352,7 +359,7 @@ impl<S: Source> Batch<S> {
     ) -> Result<Option<Loaded<BufferOf<S>>>> {
         let pinned = self.pinned(planned).filter(|(_, components)| *components > 1);
         self.note_verified(planned, component, pinned.map(|(digest, _)| digest.algorithm()).or(received.verified));
-        let Received { buffer: Some(buffer), verified } = received else { return Ok(None) };
+        let Received { buffer: Some(buffer), verified, .. } = received else { return Ok(None) };
         self.stats.count_decoded(buffer.byte_length());
         let mut planned_tensors = self.planned_tensors.borrow_mut();
         let assembly = planned_tensors.get_mut(planned).ok_or_else(unplanned)?;

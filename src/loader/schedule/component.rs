@@ -48,9 +48,14 @@ impl<S: Source> RunReader<S> {
         receiving: PendingComponent<BufferOf<S>>,
     ) -> Arrival<BufferOf<S>> {
         let by_pages = self.batch.pages_of(planned, index).is_some();
+        let cut = self.batch.cut(planned).map(|cut| cut.at);
         let (file, component, name) = (Rc::clone(&self.file), component.clone(), name.to_owned());
         let arrival = async move {
-            let mut received = receiving.await.map_err(|e| file.blame(e.in_tensor(&name)))?;
+            let learn = |received: Received<_>| {
+                file.blocks.learn(&component, cut, &received.blocks)?;
+                Ok(received)
+            };
+            let mut received = receiving.await.and_then(learn).map_err(|e| file.blame(e.in_tensor(&name)))?;
             file.confirm_contents(&component, &digests);
             // The component is held until its pages are verified.
             received.verified = received.verified.or(by_pages.then_some("blake3"));

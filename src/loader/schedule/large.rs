@@ -74,7 +74,7 @@ impl<B: Buffer> LargeComponent<B> {
             Digesting::Whole => Box::new(Job::new(self.task.clone(), None)?),
             Digesting::Offloaded(work) => {
                 match digest_offloaded(work, &self.buffer, self.digested, free_buffer).await {
-                    Ok(verified) => return Ok(Received { buffer: Some(self.buffer), verified }),
+                    Ok(verified) => return Ok(Received { buffer: Some(self.buffer), verified, blocks: Vec::new() }),
                     Err(TaskError::Failed(error)) => return Err(error),
                     Err(TaskError::WorkerLost) => {
                         self.digested = 0;

@@ -100,7 +100,7 @@ impl<S: Source> RunReader<S> {
         let file = Rc::clone(&self.file);
         let received = async move {
             match outcome.await {
-                Ok(Received { buffer, verified }) => Ok(Received { buffer: buffer.or(into), verified }),
+                Ok(received) => Ok(Received { buffer: received.buffer.or(into), ..received }),
                 Err(TaskError::Failed(error)) => Err(error),
                 Err(TaskError::WorkerLost) => read(&file, range, Job::new(task, into)?).await,
             }

@@ -3,14 +3,36 @@
 #[cfg(feature = "lz4")]
 use crate::codec::lz4;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, Encoding, Layout, Tensor};
+use crate::index::{BlockEnd, Component, Cut, Encoding, Layout, Tensor};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Rows of a dense tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rows {
     pub(crate) shape: Vec<u64>,
+    /// Their range in the decoded bytes of the component that is read.
     pub(crate) bytes: Range<u64>,
+    /// Where the component that is read begins in the tensor's own, if only some blocks of that are read.
+    pub(crate) cut: Option<CutStart>,
+}
+
+/// Where a component was cut between blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CutStart {
+    pub(crate) at: BlockEnd,
+    /// Whether it was cut behind the rows, too, so that all blocks are decoded and compared with the index.
+    pub(crate) has_end: bool,
+}
+
+impl Rows {
+    /// The same rows of the tensor that has only the blocks of `cut`, and that tensor.
+    pub(crate) fn cut(self, tensor: &Tensor, cut: Cut) -> (Rc<Tensor>, Self) {
+        let Cut { component, start, has_end } = cut;
+        let tensor = Tensor { components: vec![component], ..tensor.clone() };
+        let bytes = self.bytes.start - start.decoded..self.bytes.end - start.decoded;
+        (Rc::new(tensor), Rows { bytes, cut: Some(CutStart { at: start, has_end }), ..self })
+    }
 }
 
 /// The rows `[first, end)` of a dense tensor.
@@ -45,7 +67,7 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
     if let Some(first) = shape.first_mut() {
         *first = rows.end - rows.start;
     }
-    Ok(Rows { shape, bytes: rows.start * row_bytes..rows.end * row_bytes })
+    Ok(Rows { shape, bytes: rows.start * row_bytes..rows.end * row_bytes, cut: None })
 }
 
 /// The bytes to request: for a raw tensor only the rows, for LZ4 blocks at most the blocks up to the last row, and for

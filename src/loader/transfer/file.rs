@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::identity::Identity;
 use crate::index::{Component, ComponentDigest, Digest, PageTable, Parsed, Part};
+use crate::loader::transfer::known_blocks::KnownBlocks;
 use crate::loader::transfer::range_reader::{Proof, RangeReader, Remote, cut};
 use crate::loader::transfer::stats::Stats;
 use crate::loader::transfer::unpack::{FileBody, Unpacked};
@@ -44,6 +45,7 @@ pub(crate) struct ModelFile<S: Source> {
     continued: Cell<(u32, u64)>,
     /// The page digests that were read so far, by the offset of their table.
     pages: RefCell<HashMap<u64, Arc<Pages>>>,
+    pub(crate) blocks: KnownBlocks,
     pub(crate) stats: Rc<Stats>,
     /// Whether the file consists of raw bytes: no format's header, checksums or footer are expected.
     pub(crate) is_raw: bool,
@@ -65,6 +67,7 @@ impl<S: Source> ModelFile<S> {
             filling: Mutex::new(()),
             continued: Cell::default(),
             pages: RefCell::default(),
+            blocks: KnownBlocks::default(),
             stats,
             is_raw: false,
             retry,

@@ -1,6 +1,7 @@
 //! Transfers the bytes of one file: requests, resumption after failures, and detection of changed files.
 
 pub(crate) mod file;
+pub(crate) mod known_blocks;
 pub(crate) mod overlap;
 pub(crate) mod priority;
 pub(crate) mod range_reader;

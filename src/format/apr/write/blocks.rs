@@ -1,5 +1,5 @@
-//! Records the positions of the LZ4 blocks of each tensor in the metadata, in the space that is reserved for them before
-//! the tensors are written.
+//! Records the positions of the LZ4 blocks of each tensor in the metadata, in the space that is reserved for them
+//! before the tensors are written.
 
 use crate::codec::lz4::MAX_BLOCK_BYTES;
 use crate::dtype::element_count;

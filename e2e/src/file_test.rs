@@ -11,7 +11,7 @@ use xtask::package;
 use xtask::project::Project;
 
 /// The modules of `tests/files`. Each exported function is a test, which resolves to a list of failures.
-const MODULES: [&str; 6] = ["remote", "blob", "fetch", "model", "converted", "litert"];
+const MODULES: [&str; 7] = ["remote", "blob", "fetch", "model", "converted", "dense", "litert"];
 
 pub fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;

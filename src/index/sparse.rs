@@ -199,12 +199,18 @@ impl IndexCheck {
 fn element_bytes(component: &Component) -> Result<Option<u64>> {
     let Component { role, dtype, range, .. } = component;
     let is_index = matches!(&**role, "indices" | "indptr" | "coords");
-    let is_integer = is_signed(dtype) || matches!(dtype, Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64);
+    let is_integer = index_bytes(dtype).is_some();
     match dtype.block() {
         Some(block) if block.elements == 1 && (is_integer || !is_index) => Ok(Some(block.bytes)),
         Some(_) if is_index => Err(malformed(format!("`{role}` are {dtype}, but must be integers")).at(range.clone())),
         _ => Ok(None),
     }
+}
+
+/// The width of an index; `None` for a dtype that is not an integer.
+pub(crate) fn index_bytes(dtype: &Dtype) -> Option<usize> {
+    let is_integer = is_signed(dtype) || matches!(dtype, Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64);
+    dtype.block().filter(|_| is_integer).map(|block| block.bytes as usize)
 }
 
 fn is_signed(dtype: &Dtype) -> bool {

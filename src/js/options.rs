@@ -85,8 +85,9 @@ pub(super) fn tensor_request(options: &JsValue) -> TensorRequest<JsBuffer> {
     });
     TensorRequest::default()
         .with_rows(rows)
-        .with_into(object(options, "into").map(JsBuffer::borrowed))
+        .with_into(object(options, "into").map(|into| JsBuffer::borrowed(into).with_array(text(options, "intoArray"))))
         .with_dtype(dtype(options))
+        .with_dense(is_dense(options))
 }
 
 /// The options of `tensors` that describe what to load.
@@ -97,11 +98,17 @@ pub(super) fn tensors_request(options: &JsValue) -> TensorsRequest {
         .with_names(names)
         .with_order(if is_in_order { Order::Given } else { Order::File })
         .with_dtype(dtype(options))
+        .with_dense(is_dense(options))
+}
+
+/// Whether the option `layout` asks for dense tensors.
+fn is_dense(options: &JsValue) -> bool {
+    field(options, "layout").is_some_and(|layout| layout == "dense")
 }
 
 /// The dtype of the option `as`.
 fn dtype(options: &JsValue) -> Option<Dtype> {
-    field(options, "as").and_then(|name| name.as_string()).as_deref().map(Dtype::from_name)
+    text(options, "as").as_deref().map(Dtype::from_name)
 }
 
 fn client(source: &JsValue, options: &JsValue) -> Client {
@@ -178,6 +185,10 @@ fn pairs(options: &JsValue, name: &str) -> impl Iterator<Item = (String, String)
 /// The value of an integer option.
 fn number(options: &JsValue, name: &str) -> Option<u64> {
     field(options, name).and_then(|number| number.as_f64()).map(|number| number as u64)
+}
+
+fn text(options: &JsValue, name: &str) -> Option<String> {
+    field(options, name).and_then(|text| text.as_string())
 }
 
 fn object<T: JsCast>(options: &JsValue, name: &str) -> Option<T> {

@@ -22,7 +22,7 @@ extern "C" {
 /// Returns a `Tensor`. Its typed arrays are views of the buffers that the bytes were read into, without a copy. F16 is
 /// a `Float16Array` only if it was `wanted`: older engines do not have this class.
 pub(super) fn from_loaded(loaded: Loaded<JsBuffer>, wanted: Option<&Dtype>) -> Result<JsValue> {
-    let Loaded { tensor, dtype: loaded_dtype, shape, components, verified } = loaded;
+    let Loaded { tensor, dtype: loaded_dtype, layout, shape, components, verified } = loaded;
     let map = Map::new();
     let mut dense_data = JsValue::UNDEFINED;
     let is_single = components.len() == 1;
@@ -39,7 +39,7 @@ pub(super) fn from_loaded(loaded: Loaded<JsBuffer>, wanted: Option<&Dtype>) -> R
         ("name", tensor.name.as_str().into()),
         ("dtype", loaded_dtype.name().into()),
         ("shape", shape_array(&shape).into()),
-        ("layout", tensor.layout.name().into()),
+        ("layout", layout.name().into()),
         ("data", dense_data),
         ("components", map.into()),
         ("verified", verified.map_or(JsValue::NULL, JsValue::from)),

@@ -350,7 +350,8 @@ export interface LoadTensorOptions {
   /** Aborts the call, which then rejects with the `reason` of the signal. Default: none. */
   signal?: AbortSignal | null | undefined;
   /**
-   * The memory to write the bytes to. It must be exactly as long as the loaded bytes. If it is detached or shrunk
+   * The memory to write the bytes to. It must be exactly as long as the loaded bytes. A typed array must be of the
+   * class that `data` would have, a `Float16Array` for F16, or a `Uint8Array`. If the memory is detached or shrunk
    * before the call has settled, the call rejects with `INVALID_ARGUMENT`. Default: a new buffer.
    */
   into?: ArrayBufferLike | ArrayBufferView | undefined;
@@ -367,6 +368,12 @@ export interface LoadTensorOptions {
    * cannot be converted reject with `UNSUPPORTED`. Default: the stored dtype.
    */
   as?: "F32" | "F16" | undefined;
+  /**
+   * `"dense"` makes a sparse tensor (`sparse_csr`, `sparse_coo`) a dense one: `data` has all its elements, in row-major
+   * order. A tensor that would be larger than `maxMemory` rejects with `LIMIT`, unless `into` is given. Dense tensors
+   * are not changed. Default: the stored layout.
+   */
+  layout?: "dense" | undefined;
 }
 
 /** What weightstream needs of a `GPUDevice`, whose buffers are of type `B`. */
@@ -422,6 +429,8 @@ export interface TensorsOptions {
   signal?: AbortSignal | null | undefined;
   /** Converts floats and quantized elements while they arrive: see {@link LoadTensorOptions.as}. */
   as?: "F32" | "F16" | undefined;
+  /** Makes sparse tensors dense: see {@link LoadTensorOptions.layout}. */
+  layout?: "dense" | undefined;
 }
 
 /** Counters over the lifetime of a loader. */
@@ -481,7 +490,9 @@ export class StreamingLoader implements Disposable {
    * Rejects with `LIMIT` if the tensor is larger than a limit of the device, which the message names, and with
    * `UNSUPPORTED` if it has several components, or if its dtype cannot be converted.
    */
-  loadTensor<B>(name: string, options: Omit<LoadTensorOptions, "into"> & GpuOptions<B>): Promise<GpuTensor<B>>;
+  loadTensor<B>(
+    name: string, options: Omit<LoadTensorOptions, "into" | "layout"> & GpuOptions<B>,
+  ): Promise<GpuTensor<B>>;
   /**
    * Starts loading tensors in the background for later calls of `loadTensor`, with a lower priority than these, in the
    * given order: that in which the model computes, for example. If a tensor cannot be loaded, the later `loadTensor`
@@ -501,7 +512,7 @@ export class StreamingLoader implements Disposable {
    * Loads many tensors into buffers of a GPU, one after another, over one connection. Each is verified by
    * its own checksum; checksums of whole files are not compared.
    */
-  tensors<B>(options: TensorsOptions & GpuOptions<B>): AsyncIterableIterator<GpuTensor<B>>;
+  tensors<B>(options: Omit<TensorsOptions, "layout"> & GpuOptions<B>): AsyncIterableIterator<GpuTensor<B>>;
   /**
    * Reads and verifies the whole model without storing it. Resolves to the checksum algorithm that verified all of it,
    * by checksums of the files or by those of all tensors; to `null` if a tensor has no checksum, or if there are

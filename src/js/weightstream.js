@@ -140,9 +140,9 @@ export class StreamingLoader {
     let isLost = () => false;
     // Reading starts when the first tensor is requested.
     const begin = () => {
-      const { names, order, signal, device, usage, as } = options.tensorsOptions(given);
+      const { names, order, signal, device, usage, as, layout } = options.tensorsOptions(given);
       isLost = () => this.#isLost;
-      if (!device) return this.#usableLoader.tensors({ names, order, signal, as });
+      if (!device) return this.#usableLoader.tensors({ names, order, signal, as, layout });
       return this.#gpuTensors(names, undefined, order === "given", signal, { device, usage, as });
     };
     const next = () => this.#settle(async () => {

@@ -21,15 +21,17 @@ const fileNameOf = getter("File", "name");
 const fileCountOf = getter("FileList", "length");
 const lengthOfBuffer = getter("ArrayBuffer", "byteLength");
 const lengthOfShared = getter("SharedArrayBuffer", "byteLength");
+const arrayOf = getter("Uint8Array", Symbol.toStringTag);
 
 /**
  * @param {string} className
- * @param {string} property
+ * @param {string | symbol} property
  * @returns {(() => any) | undefined} Nothing if this realm has no such class.
  */
 function getter(className, property) {
-  const prototype = /** @type {any} */ (globalThis)[className]?.prototype ?? {};
-  return Object.getOwnPropertyDescriptor(prototype, property)?.get;
+  let prototype = /** @type {any} */ (globalThis)[className]?.prototype;
+  while (prototype && !Object.hasOwn(prototype, property)) prototype = Object.getPrototypeOf(prototype);
+  return prototype && Object.getOwnPropertyDescriptor(prototype, property)?.get;
 }
 
 /**
@@ -310,7 +312,8 @@ const gpu = {
   usage: integer(1, 0xffff),
   as: check((value) => value === "F32" || value === "F16", '"F32" or "F16"'),
 };
-const LOAD_TENSOR = options({ signal, into, rows, ...gpu }, "loadTensor");
+const layout = check((value) => value === "dense", '"dense"');
+const LOAD_TENSOR = options({ signal, into, rows, layout, ...gpu }, "loadTensor");
 /**
  * A position in a file.
  *
@@ -318,7 +321,7 @@ const LOAD_TENSOR = options({ signal, into, rows, ...gpu }, "loadTensor");
  */
 export const position = integer(0);
 const isOrder = (/** @type {any} */ value) => value === "file" || value === "given";
-const TENSORS = options({ names, order: check(isOrder, '"file" or "given"'), signal, ...gpu }, "tensors");
+const TENSORS = options({ names, order: check(isOrder, '"file" or "given"'), signal, layout, ...gpu }, "tensors");
 const VERIFY = options({ signal }, "verify");
 
 /**
@@ -329,11 +332,12 @@ const VERIFY = options({ signal }, "verify");
 export const optional = (read) => (given) => (given === undefined ? {} : read(given));
 
 /**
- * @template {{ device?: unknown, usage?: unknown, as?: unknown }} T
+ * @template {{ device?: unknown, usage?: unknown, as?: unknown, layout?: unknown }} T
  * @param {T} checked
  */
 function converting(checked) {
   if (checked.usage !== undefined && !checked.device) throw invalid("`usage` requires `device`");
+  if (checked.layout && checked.device) throw invalid("`layout` cannot be combined with `device`");
   if (checked.as === "F16" && !checked.device && !("Float16Array" in globalThis)) {
     const message = '`as: "F16"` needs Float16Array, which this JavaScript engine does not have. Use `as: "F32"`, or ' +
       "load the tensor without `as`.";
@@ -350,7 +354,9 @@ export const readOptions = optional(READ_FILE);
 export const tensorOptions = optional((given) => {
   const checked = converting(LOAD_TENSOR(given));
   if (checked.device && checked.into) throw invalid("`into` cannot be combined with `device`");
-  return checked;
+  /** @type {string | undefined} */
+  const intoArray = checked.into && tryGet(arrayOf, given.into);
+  return { ...checked, intoArray };
 });
 export const verifyOptions = optional(VERIFY);
 export const tensorsOptions = optional((given) => {

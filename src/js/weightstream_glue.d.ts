@@ -79,8 +79,11 @@ export type CheckedSource = string | [file: File, path: string][] | object;
 export interface CheckedTensorOptions {
   signal?: AbortSignal | undefined;
   into?: Uint8Array | undefined;
+  /** The class of `into`, if the caller has passed a typed array. */
+  intoArray?: string | undefined;
   rows?: [first: number, end: number] | undefined;
   as?: "F32" | "F16" | undefined;
+  layout?: "dense" | undefined;
 }
 
 /** Checked options of `tensors`. */
@@ -89,6 +92,7 @@ export interface CheckedTensorsOptions {
   order?: "file" | "given" | undefined;
   signal?: AbortSignal | undefined;
   as?: "F32" | "F16" | undefined;
+  layout?: "dense" | undefined;
 }
 
 /**

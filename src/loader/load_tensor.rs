@@ -2,10 +2,9 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
-use crate::loader::loaded::check_into;
-use crate::loader::schedule::batch::PlannedTensor;
+use crate::loader::schedule::batch::{Form, PlannedTensor};
 use crate::loader::schedule::rows::{Rows, rows_of};
-use crate::loader::{BufferOf, Loaded, Loader, TensorRequest};
+use crate::loader::{BufferOf, Loaded, Loader, TensorRequest, check_indices};
 use crate::progress::Progress;
 use crate::source::Source;
 use futures::future::{FutureExt, LocalBoxFuture, Shared, WeakShared};
@@ -28,11 +27,12 @@ impl<S: Source> Loader<S> {
         request: TensorRequest<BufferOf<S>>,
         observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
-        if request.rows.is_some() || request.into.is_some() || request.dtype.is_some() {
-            if let TensorRequest { rows: None, into: None, dtype: Some(dtype) } = &request
+        let TensorRequest { rows, into, dtype, is_dense } = &request;
+        if rows.is_some() || into.is_some() || dtype.is_some() || *is_dense {
+            if let (None, None) = (rows, into)
                 && let Some(prefetched) = self.take_prefetched(name).await
             {
-                return prefetched.converted(dtype);
+                return self.in_form(prefetched, Form { dtype: dtype.as_ref(), is_dense: *is_dense });
             }
             let _goes_first = self.priority.demand();
             return self.load_alone(name.to_owned(), request, observer).await;
@@ -61,6 +61,19 @@ impl<S: Source> Loader<S> {
         load
     }
 
+    /// Changes a prefetched tensor as it was requested.
+    fn in_form(&self, prefetched: Loaded<BufferOf<S>>, form: Form<'_>) -> Result<Loaded<BufferOf<S>>> {
+        let planned = self.plan(Rc::clone(&prefetched.tensor), None, None, form)?;
+        match (planned.expansion, planned.conversion) {
+            (Some(expansion), _) => {
+                check_indices(&prefetched.tensor, &prefetched.components)?;
+                prefetched.expanded(&expansion, None)
+            }
+            (None, Some(conversion)) => prefetched.converted(&conversion),
+            (None, None) => Ok(prefetched),
+        }
+    }
+
     async fn load_alone(
         self: &Rc<Self>,
         name: String,
@@ -68,8 +81,9 @@ impl<S: Source> Loader<S> {
         observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
         let tensor = self.find(&name).await?;
+        let form = Form { dtype: request.dtype.as_ref(), is_dense: request.is_dense };
         let Some(rows) = request.rows.map(|rows| rows_of(&tensor, rows)).transpose()? else {
-            let planned = PlannedTensor::new(tensor, None, request.into, request.dtype.as_ref())?;
+            let planned = self.plan(tensor, None, request.into, form)?;
             return self.load_planned(planned, observer).await;
         };
         let mut into = request.into;
@@ -78,7 +92,7 @@ impl<S: Source> Loader<S> {
             let is_cut = rows.cut.is_some();
             let into = into.take();
             let can_repeat = into.is_none();
-            let planned = PlannedTensor::new(part, Some(rows), into, request.dtype.as_ref())?;
+            let planned = self.plan(part, Some(rows), into, form)?;
             match self.load_planned(planned, Rc::clone(&observer)).await {
                 Ok(loaded) => return Ok(Loaded { tensor, ..loaded }),
                 // The file may be wrong about its blocks: the rows are then read from the start of the tensor.
@@ -114,7 +128,6 @@ impl<S: Source> Loader<S> {
         planned: PlannedTensor<BufferOf<S>>,
         observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
-        check_into(&planned)?;
         let name = planned.tensor.name.clone();
         let mut loads = Box::pin(self.stream_planned(vec![planned], self.call(observer)).await?);
         let Some(loaded) = loads.try_next().await? else {

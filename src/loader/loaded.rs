@@ -3,7 +3,7 @@
 use crate::codec::cast::Conversion;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, Tensor, sparse};
+use crate::index::{Component, Layout, Tensor, sparse};
 use crate::loader::decode::job::{Job, Task};
 use crate::loader::schedule::batch::{Order, PlannedTensor};
 use crate::setters::setters;
@@ -21,6 +21,8 @@ pub struct Loaded<B> {
     pub tensor: Rc<Tensor>,
     /// The type of the loaded elements: the dtype of the tensor, or the one that they were converted to.
     pub dtype: Dtype,
+    /// The layout of the loaded data: that of the tensor, or dense if that was requested.
+    pub layout: Layout,
     /// The shape of the loaded data. If only rows were requested, the outermost dimension is their number.
     pub shape: Vec<u64>,
     /// The tensor's components, in index order.
@@ -52,6 +54,9 @@ pub struct TensorRequest<B> {
     /// The dtype that floats and quantized elements are converted to while they arrive: F32, F16 or BF16. Tensors of
     /// integers and booleans keep their dtype. If `None`, all tensors do.
     pub dtype: Option<Dtype>,
+    /// Whether a sparse tensor (`sparse_csr`, `sparse_coo`) is returned as a dense one. Its size must not exceed
+    /// [`Options::max_memory_bytes`](crate::loader::Options::max_memory_bytes), unless `into` is given.
+    pub is_dense: bool,
 }
 
 impl<B> TensorRequest<B> {
@@ -59,12 +64,13 @@ impl<B> TensorRequest<B> {
         with_rows rows: Option<Range<u64>>;
         with_into into: Option<B>;
         with_dtype dtype: Option<Dtype>;
+        with_dense is_dense: bool;
     }
 }
 
 impl<B> Default for TensorRequest<B> {
     fn default() -> Self {
-        TensorRequest { rows: None, into: None, dtype: None }
+        TensorRequest { rows: None, into: None, dtype: None, is_dense: false }
     }
 }
 
@@ -78,6 +84,8 @@ pub struct TensorsRequest {
     pub order: Order,
     /// Like [`TensorRequest::dtype`].
     pub dtype: Option<Dtype>,
+    /// Like [`TensorRequest::is_dense`].
+    pub is_dense: bool,
 }
 
 impl TensorsRequest {
@@ -85,6 +93,7 @@ impl TensorsRequest {
         with_names names: Option<Vec<String>>;
         with_order order: Order;
         with_dtype dtype: Option<Dtype>;
+        with_dense is_dense: bool;
     }
 }
 
@@ -140,13 +149,13 @@ impl<B: Buffer> Loaded<B> {
             Ok(LoadedComponent { role: role.clone(), dtype: dtype.clone(), buffer: buffer.duplicate()? })
         });
         let components = components.collect::<Result<_>>()?;
-        let (tensor, dtype, shape) = (Rc::clone(&self.tensor), self.dtype.clone(), self.shape.clone());
-        Ok(Loaded { tensor, dtype, shape, components, verified: self.verified })
+        let Loaded { dtype, layout, shape, .. } = self;
+        let (tensor, dtype, layout, shape) = (Rc::clone(&self.tensor), dtype.clone(), layout.clone(), shape.clone());
+        Ok(Loaded { tensor, dtype, layout, shape, components, verified: self.verified })
     }
 
-    /// Converts a whole tensor to the dtype `to`, unless it keeps its dtype.
-    pub(super) fn converted(self, to: &Dtype) -> Result<Self> {
-        let Some(conversion) = Conversion::of(&self.tensor, &self.tensor.shape, to)? else { return Ok(self) };
+    /// Converts a whole tensor.
+    pub(super) fn converted(self, conversion: &Conversion) -> Result<Self> {
         let mut components = Vec::new();
         for LoadedComponent { role, dtype, buffer } in self.components {
             let length = buffer.byte_length();
@@ -163,21 +172,26 @@ impl<B: Buffer> Loaded<B> {
             )?;
             let converted = buffer.inspect(0..length, &mut |bytes| job.push(bytes)).and_then(|()| job.finish());
             let converted = converted.map_err(|e| e.in_tensor(&self.tensor.name))?.buffer;
-            components.extend(converted.map(|buffer| LoadedComponent { role, dtype: to.clone(), buffer }));
+            components.extend(converted.map(|buffer| LoadedComponent { role, dtype: conversion.to.clone(), buffer }));
         }
-        Ok(Loaded { dtype: to.clone(), components, ..self })
+        Ok(Loaded { dtype: conversion.to.clone(), components, ..self })
     }
 }
 
-/// Checks that the length of `into` is that of the requested bytes.
+/// Checks that the elements and the length of `into` are those of what is requested.
 pub(super) fn check_into<B: Buffer>(planned: &PlannedTensor<B>) -> Result<()> {
-    let PlannedTensor { tensor, rows, into: Some(into), conversion } = planned else { return Ok(()) };
+    let PlannedTensor { tensor, rows, into: Some(into), conversion, expansion } = planned else { return Ok(()) };
     let into_length = into.byte_length();
     let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name));
-    if tensor.components.len() != 1 {
+    if tensor.components.len() != 1 && expansion.is_none() {
         return refuse("`into` takes one buffer, but this tensor has several components".to_owned());
     }
+    let own = tensor.components.first().map_or(&tensor.dtype, |component| &component.dtype);
+    let dtype = conversion.as_ref().map(|conversion| &conversion.to);
+    let dtype = dtype.or_else(|| expansion.as_ref().map(|expansion| &expansion.dtype)).unwrap_or(own);
+    into.check_elements(dtype).map_err(|e| e.in_tensor(&tensor.name))?;
     let converted = conversion.as_ref().map(|conversion| conversion.byte_length());
+    let converted = converted.or_else(|| expansion.as_ref().map(|expansion| expansion.byte_length));
     let stored = || rows.as_ref().map(|rows| rows.bytes.end - rows.bytes.start).or_else(|| tensor.byte_length());
     let needed = converted.or_else(stored);
     match needed {

@@ -5,6 +5,7 @@
 
 mod component_reader;
 pub(crate) mod decode;
+mod dense;
 mod digests;
 #[cfg(feature = "safetensors")]
 mod kept_tensors;
@@ -28,6 +29,7 @@ pub use decode::job::{Job, Received, Task};
 pub(crate) use decode::output_buffer::OutputBuffer;
 #[doc(hidden)]
 pub use decode::pool::{Outcome, Pool, TaskError, Work};
+pub(crate) use dense::Expansion;
 pub use digests::Digests;
 pub(crate) use loaded::check_indices;
 pub use loaded::{Loaded, LoadedComponent, TensorRequest, TensorsRequest, Verified};
@@ -55,8 +57,8 @@ use futures::channel::oneshot;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use load_tensor::WeakLoad;
 use prefetch::Prefetched;
-use schedule::batch::Call;
 pub use schedule::batch::Order;
+use schedule::batch::{Call, Form};
 use schedule::memory_budget::MemoryBudget;
 use shard::{OpenShard, Shard, check_footer, check_unique};
 use std::cell::{Cell, RefCell};
@@ -355,14 +357,15 @@ impl<S: Source> Loader<S> {
         request: TensorsRequest,
         observer: Rc<dyn Progress>,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        let TensorsRequest { names, order, dtype } = request;
+        let TensorsRequest { names, order, dtype, is_dense } = request;
         let is_whole = names.is_none() && (self.options.verify || !self.options.digests.files.is_empty());
         let whole = is_whole.then(Rc::default);
         let tensors = match names {
             None => self.load_index().await?,
             Some(names) => self.find_all(names).await?,
         };
-        self.stream(tensors, dtype.as_ref(), Call { whole, order, ..self.call(observer) }).await
+        let form = Form { dtype: dtype.as_ref(), is_dense };
+        self.stream(tensors, form, Call { whole, order, ..self.call(observer) }).await
     }
 
     async fn find_all(&self, names: Vec<String>) -> Result<Vec<Rc<Tensor>>> {

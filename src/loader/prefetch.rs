@@ -1,7 +1,7 @@
 //! Loads tensors before they are requested.
 
 use crate::index::Tensor;
-use crate::loader::schedule::batch::{Call, Order};
+use crate::loader::schedule::batch::{Call, Form, Order};
 use crate::loader::schedule::memory_budget::Permit;
 use crate::loader::transfer::priority::Prefetching;
 use crate::loader::{BufferOf, Loaded, Loader};
@@ -51,7 +51,7 @@ impl<S: Source> Loader<S> {
             let prefetching = Some(Rc::new(Prefetching { priority, is_wanted: is_wanted(&senders) }));
             let defaults = loader.call(observer);
             let call = Call { budget: Rc::clone(&budget), prefetching, order: Order::Given, ..defaults };
-            let Ok(loads) = loader.stream(tensors, None, call).await else { return };
+            let Ok(loads) = loader.stream(tensors, Form::default(), call).await else { return };
             let mut loads = Box::pin(loads);
             while let Some(Ok(loaded)) = loads.next().await {
                 let sender = senders.borrow_mut().remove(&loaded.tensor.name);

@@ -6,6 +6,7 @@ use crate::index::{Component, Metadata, Tensor};
 use crate::loader::component_reader::{ComponentReader, PreparedComponent, WantedComponent};
 use crate::loader::kept_tensors::KeptTensors;
 use crate::loader::pieces::{Rest, run_end};
+use crate::loader::schedule::batch::Form;
 use crate::loader::{BufferOf, Loaded, Loader, TensorRequest};
 use crate::source::{Buffer, Source};
 use futures::stream::TryStreamExt;
@@ -110,7 +111,7 @@ impl<S: Source> SafeTensorsView<S> {
     /// Loads tensors with one request, and keeps them. Stops at the first error, which may concern any of them.
     async fn load_together(&self, numbers: Range<usize>) -> Result<()> {
         let tensors = self.tensors.get(numbers.clone()).unwrap_or_default().to_vec();
-        let mut loads = Box::pin(self.loader.stream(tensors, None, self.loader.call(Rc::new(()))).await?);
+        let mut loads = Box::pin(self.loader.stream(tensors, Form::default(), self.loader.call(Rc::new(()))).await?);
         while let Some(loaded) = loads.try_next().await? {
             let number = numbers
                 .clone()

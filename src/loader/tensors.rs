@@ -1,11 +1,12 @@
 //! Plans the reads for the requested tensors, and streams the tensors from them.
 
-use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::index::Tensor;
-use crate::loader::schedule::batch::{Batch, Call, Order, PlannedTensor};
+use crate::loader::loaded::check_into;
+use crate::loader::schedule::batch::{Batch, Call, Form, Order, PlannedTensor};
 use crate::loader::schedule::connections::Connections;
 use crate::loader::schedule::memory_budget::MemoryBudget;
+use crate::loader::schedule::rows::Rows;
 use crate::loader::schedule::tied::TiedTensors;
 use crate::loader::shard::Shard;
 use crate::loader::{BufferOf, Loaded, Loader, Options};
@@ -19,10 +20,10 @@ impl<S: Source> Loader<S> {
     pub(super) async fn stream(
         self: &Rc<Self>,
         tensors: Vec<Rc<Tensor>>,
-        dtype: Option<&Dtype>,
+        form: Form<'_>,
         call: Call,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        let planned = tensors.into_iter().map(|tensor| PlannedTensor::new(tensor, None, None, dtype));
+        let planned = tensors.into_iter().map(|tensor| self.plan(tensor, None, None, form));
         let planned: Vec<_> = planned.collect::<Result<_>>()?;
         // A copy would be out of order, or lost with a prefetched tensor that is no longer wanted.
         let tied = match (call.order, &call.prefetching) {
@@ -30,6 +31,22 @@ impl<S: Source> Loader<S> {
             _ => TiedTensors::default(),
         };
         self.stream_planned(planned, Call { tied, ..call }).await
+    }
+
+    /// Plans to load a tensor, or rows of it, in a form.
+    pub(super) fn plan(
+        &self,
+        tensor: Rc<Tensor>,
+        rows: Option<Rows>,
+        into: Option<BufferOf<S>>,
+        form: Form<'_>,
+    ) -> Result<PlannedTensor<BufferOf<S>>> {
+        let planned = PlannedTensor::new(tensor, rows, into, form)?;
+        check_into(&planned)?;
+        if let PlannedTensor { tensor, into: None, expansion: Some(expansion), .. } = &planned {
+            expansion.check_size(tensor, self.options.max_memory_bytes)?;
+        }
+        Ok(planned)
     }
 
     pub(super) async fn stream_planned(

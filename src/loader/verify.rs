@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::index::Tensor;
 use crate::loader::Loader;
 use crate::loader::loaded::Verified;
-use crate::loader::schedule::batch::Call;
+use crate::loader::schedule::batch::{Call, Form};
 use crate::loader::schedule::file_checks::WholeChecks;
 use crate::progress::Progress;
 use crate::source::Source;
@@ -48,7 +48,7 @@ impl<S: Source> Loader<S> {
     ) -> Result<Rc<WholeChecks>> {
         let checks = Rc::<WholeChecks>::default();
         let call = Call { keeps: false, whole: Some(Rc::clone(&checks)), verify: true, ..self.call(observer) };
-        let mut stream = Box::pin(self.stream(tensors, None, call).await?);
+        let mut stream = Box::pin(self.stream(tensors, Form::default(), call).await?);
         while stream.try_next().await?.is_some() {}
         Ok(checks)
     }

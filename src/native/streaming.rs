@@ -1,9 +1,10 @@
 //! The trait `StreamingLoader` of the APR specification.
 
 use super::{Reader, component};
+use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::index::Tensor;
-use crate::loader::{LoadedComponent, ModelMetadata, check_indices};
+use crate::loader::{Expansion, LoadedComponent, ModelMetadata, check_indices};
 
 /// Loads a model incrementally: its metadata, the list of its tensors, then tensors on demand (APR-FORMAT-002,
 /// "Streaming Load"). [`Loader`](crate::loader::Loader) has the same operations, with an async API.
@@ -40,6 +41,27 @@ pub struct LoadedTensor {
     pub components: Vec<LoadedComponent<Vec<u8>>>,
     /// The algorithm of the verified digest of the tensor's bytes, if the format has one.
     pub verified: Option<&'static str>,
+}
+
+impl LoadedTensor {
+    /// Makes a sparse tensor (`sparse_csr`, `sparse_coo`) dense: its only component is then `data`, with elements of
+    /// the dtype `to` (F32, F16 or BF16), or as they are stored. A small file can state any shape: `max_bytes` limits the
+    /// size of the dense tensor. A tensor that is dense already is returned as it is; [`Reader::read_pieces_as`]
+    /// converts it.
+    ///
+    /// # Errors
+    /// `LIMIT` if the dense tensor is larger than `max_bytes`; `UNSUPPORTED` for another layout, for values that cannot
+    /// be converted, and for two values of one element.
+    pub fn into_dense(self, to: Option<&Dtype>, max_bytes: u64) -> Result<LoadedTensor> {
+        let LoadedTensor { tensor, components, verified } = self;
+        let Some(expansion) = Expansion::of(&tensor, to)? else {
+            return Ok(LoadedTensor { tensor, components, verified });
+        };
+        expansion.check_size(&tensor, max_bytes)?;
+        let buffer = expansion.expand(&tensor, &components, None).map_err(|e| e.in_tensor(&tensor.name))?;
+        let components = vec![LoadedComponent { role: "data".into(), dtype: expansion.dtype, buffer }];
+        Ok(LoadedTensor { tensor, components, verified })
+    }
 }
 
 impl StreamingLoader for Reader {

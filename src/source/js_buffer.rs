@@ -2,6 +2,7 @@
 
 use super::Buffer;
 use crate::browser::type_tag::{SHARED, tag};
+use crate::dtype::{ArrayKind, Dtype};
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{ArrayBuffer, Uint8Array};
 use std::cell::RefCell;
@@ -32,18 +33,26 @@ pub struct JsBuffer {
     byte_length: u32,
     /// Whether the caller owns the memory. It must then not be passed to a BYOB reader, which would detach it.
     pub(super) is_borrowed: bool,
+    /// The class of the caller's typed array, if it is one.
+    array: Option<String>,
 }
 
 impl JsBuffer {
     /// A buffer over memory that the caller owns, shared or not. This library writes to it and never detaches it. The
     /// caller may detach or shrink it at any time; every later use then returns an error.
     pub fn borrowed(bytes: Uint8Array) -> Self {
-        JsBuffer { byte_length: bytes.length(), bytes, is_borrowed: true }
+        JsBuffer { byte_length: bytes.length(), bytes, is_borrowed: true, array: None }
+    }
+
+    /// States the class of the typed array that the caller has passed, such as `Float32Array`.
+    #[cfg(feature = "js")]
+    pub(crate) fn with_array(self, array: Option<String>) -> Self {
+        JsBuffer { array, ..self }
     }
 
     /// A buffer over memory that has no other owner.
     pub(crate) fn owned(bytes: Uint8Array) -> Self {
-        JsBuffer { byte_length: bytes.length(), bytes, is_borrowed: false }
+        JsBuffer { byte_length: bytes.length(), bytes, is_borrowed: false, array: None }
     }
 
     /// Whether this library owns the memory and may detach it.
@@ -88,7 +97,7 @@ impl Buffer for JsBuffer {
             // Offsets into typed arrays are 32 bits in js-sys.
             Ok(buffer) if byte_length <= u64::from(u32::MAX) => {
                 let bytes = Uint8Array::new(buffer.unchecked_ref::<ArrayBuffer>());
-                Ok(JsBuffer { bytes, byte_length: byte_length as u32, is_borrowed: false })
+                Ok(JsBuffer { bytes, byte_length: byte_length as u32, is_borrowed: false, array: None })
             }
             _ => {
                 let what = format!("the browser cannot allocate a buffer of {byte_length} bytes");
@@ -137,6 +146,21 @@ impl Buffer for JsBuffer {
         Ok(())
     }
 
+    fn check_elements(&self, dtype: &Dtype) -> Result<()> {
+        let expected = array_of(dtype.array_kind());
+        match self.array.as_deref() {
+            None | Some("Uint8Array") => Ok(()),
+            Some("Float16Array") if *dtype == Dtype::F16 => Ok(()),
+            Some("Uint8ClampedArray") if expected == "Uint8Array" => Ok(()),
+            Some(array) if array == expected => Ok(()),
+            Some(array) => {
+                let what = format!("`into` is a {array}, but elements of {dtype} need a {expected}");
+                let error = Error::new(ErrorKind::InvalidArgument, what);
+                Err(error.advise("Pass such an array or a Uint8Array, or convert the elements with `as`."))
+            }
+        }
+    }
+
     fn inspect(&self, range: Range<u64>, visit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.check_attached()?;
         if range.end > u64::from(self.byte_length) {
@@ -168,6 +192,22 @@ impl Buffer for JsBuffer {
         let copy = JsBuffer::allocate(self.byte_length())?;
         copy.bytes.set(&self.bytes, 0);
         Ok(copy)
+    }
+}
+
+/// The class of typed arrays with these elements.
+fn array_of(kind: ArrayKind) -> &'static str {
+    match kind {
+        ArrayKind::F32 => "Float32Array",
+        ArrayKind::F64 => "Float64Array",
+        ArrayKind::I8 => "Int8Array",
+        ArrayKind::U8 => "Uint8Array",
+        ArrayKind::I16 => "Int16Array",
+        ArrayKind::U16 => "Uint16Array",
+        ArrayKind::I32 => "Int32Array",
+        ArrayKind::U32 => "Uint32Array",
+        ArrayKind::I64 => "BigInt64Array",
+        ArrayKind::U64 => "BigUint64Array",
     }
 }
 

@@ -27,6 +27,7 @@ mod stream;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
 
+use crate::dtype::Dtype;
 use crate::error::Result;
 pub use crate::identity::Identity;
 use crate::index::Digest;
@@ -203,6 +204,14 @@ pub trait Buffer: Sized + 'static {
     /// Another handle to the same memory, for writes from another thread. `None` if the memory cannot be shared.
     fn share(&self) -> Option<Self> {
         None
+    }
+
+    /// Checks that elements of this dtype may be written to the buffer. A buffer of bytes takes all dtypes.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if the caller's buffer is an array of other elements.
+    fn check_elements(&self, _dtype: &Dtype) -> Result<()> {
+        Ok(())
     }
 
     /// Passes the bytes of `range` to `visit` in order, in one or more pieces. If the buffer is outside the address

@@ -6,6 +6,7 @@ mod bad_input;
 mod bytes;
 mod causes;
 mod converted;
+mod dense;
 mod folder;
 mod foreign_files;
 mod loader;

@@ -218,21 +218,17 @@ impl Conversion {
     /// `INVALID_ARGUMENT` for a dtype that tensors are not converted to; `UNSUPPORTED` for a tensor that cannot be
     /// converted.
     pub(crate) fn of(tensor: &Tensor, shape: &[u64], to: &Dtype) -> Result<Option<Conversion>> {
-        if !matches!(to, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
-            let error = Error::new(ErrorKind::InvalidArgument, format!("tensors are not converted to {to}"));
-            return Err(error.advise("Choose F32, F16 or BF16."));
-        }
-        if tensor.dtype == *to || kind_of(&tensor.dtype) == Kind::Integer {
+        if is_kept(&tensor.dtype, to)? {
             return Ok(None);
         }
-        if !is_castable(tensor) {
-            let (dtype, layout) = (&tensor.dtype, tensor.layout.name());
-            let what = match tensor.layout {
-                Layout::Dense => format!("it is {dtype}, which cannot be converted to {to}"),
-                _ => format!("its layout is {layout}, and only dense tensors can be converted to {to}"),
-            };
+        if tensor.layout != Layout::Dense {
+            let layout = tensor.layout.name();
+            let what = format!("its layout is {layout}, and only dense tensors can be converted to {to}");
             let error = Error::new(ErrorKind::Unsupported, what).in_tensor(&tensor.name);
-            return Err(error.advise("Load it without a conversion."));
+            return Err(error.advise("Load it as a dense tensor, or without a conversion."));
+        }
+        if !is_castable(tensor) {
+            return Err(not_converted(&tensor.dtype, to).in_tensor(&tensor.name));
         }
         Ok(Some(Conversion { to: to.clone(), elements: element_count(shape)? }))
     }
@@ -247,6 +243,32 @@ impl Conversion {
     pub(crate) fn cast(&self, from: &Dtype) -> Result<Cast> {
         Ok(Cast::new(from, &self.to)?.with_elements(self.elements))
     }
+}
+
+/// The dtype that single elements are converted to; `None` if they keep their dtype.
+///
+/// # Errors
+/// As for [`Conversion::of`].
+pub(crate) fn converted_dtype<'a>(from: &Dtype, to: &'a Dtype) -> Result<Option<&'a Dtype>> {
+    match (is_kept(from, to)?, decoder_of(from)) {
+        (true, _) => Ok(None),
+        (false, Some(BlockDecoder { elements: 1, scale_bytes: 0, .. })) => Ok(Some(to)),
+        (false, _) => Err(not_converted(from, to)),
+    }
+}
+
+/// Whether elements keep their dtype if they are requested as `to`.
+fn is_kept(from: &Dtype, to: &Dtype) -> Result<bool> {
+    if !matches!(to, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
+        let error = Error::new(ErrorKind::InvalidArgument, format!("tensors are not converted to {to}"));
+        return Err(error.advise("Choose F32, F16 or BF16."));
+    }
+    Ok(from == to || kind_of(from) == Kind::Integer)
+}
+
+fn not_converted(from: &Dtype, to: &Dtype) -> Error {
+    let error = Error::new(ErrorKind::Unsupported, format!("it is {from}, which cannot be converted to {to}"));
+    error.advise("Load it without a conversion.")
 }
 
 fn encoder_of(dtype: &Dtype) -> Option<Encode> {

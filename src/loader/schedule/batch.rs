@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::index::{Component, ComponentDigest, Digest, DigestedBytes, Encoding, PageTable, Tensor};
 use crate::loader::decode::job::{Received, Task, is_heavy};
 use crate::loader::decode::pool::Pool;
+use crate::loader::dense::Expansion;
 use crate::loader::digests;
 use crate::loader::loaded::check_indices;
 use crate::loader::schedule::concurrency::ConcurrencyController;
@@ -40,14 +41,27 @@ pub(crate) struct PlannedTensor<B> {
     pub(crate) into: Option<B>,
     /// The conversion of the elements, if there is one. Only tensors of one component are converted.
     pub(crate) conversion: Option<Box<Conversion>>,
+    /// The expansion to a dense tensor, if the tensor is sparse and a dense one is requested.
+    pub(crate) expansion: Option<Box<Expansion>>,
+}
+
+/// The form in which tensors are requested.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Form<'a> {
+    /// The dtype of floats and quantized elements.
+    pub(crate) dtype: Option<&'a Dtype>,
+    /// Whether sparse tensors become dense ones.
+    pub(crate) is_dense: bool,
 }
 
 impl<B> PlannedTensor<B> {
-    /// Plans to load a tensor, or rows of it, as floats of the dtype `to` if it is one.
-    pub(crate) fn new(tensor: Rc<Tensor>, rows: Option<Rows>, into: Option<B>, to: Option<&Dtype>) -> Result<Self> {
+    /// Plans to load a tensor, or rows of it, in a form.
+    pub(crate) fn new(tensor: Rc<Tensor>, rows: Option<Rows>, into: Option<B>, form: Form<'_>) -> Result<Self> {
+        let expansion = if form.is_dense { Expansion::of(&tensor, form.dtype)?.map(Box::new) } else { None };
         let shape = rows.as_ref().map_or(&tensor.shape, |rows| &rows.shape);
-        let conversion = to.map(|to| Conversion::of(&tensor, shape, to)).transpose()?.flatten().map(Box::new);
-        Ok(PlannedTensor { tensor, rows: rows.map(Box::new), into, conversion })
+        let conversion = form.dtype.filter(|_| expansion.is_none()).map(|to| Conversion::of(&tensor, shape, to));
+        let conversion = conversion.transpose()?.flatten().map(Box::new);
+        Ok(PlannedTensor { tensor, rows: rows.map(Box::new), into, conversion, expansion })
     }
 }
 
@@ -313,11 +327,14 @@ impl<S: Source> Batch<S> {
         let keeps = self.keeps(planned);
         let (tensor, bytes) = match self.planned_tensors.borrow().get(planned).ok_or_else(unplanned)? {
             // A caller's buffer does not count.
-            assembly if !keeps || assembly.has_memory() || assembly.planned.into.is_some() => return Ok(()),
-            Assembly { planned: PlannedTensor { tensor, rows, conversion, .. }, .. } => {
+            Assembly { planned: PlannedTensor { into: Some(_), expansion: None, .. }, .. } => return Ok(()),
+            assembly if !keeps || assembly.has_memory() => return Ok(()),
+            Assembly { planned: PlannedTensor { tensor, rows, into, conversion, expansion }, .. } => {
                 let whole = || tensor.byte_length().unwrap_or_else(|| tensor.stored_length());
                 let stored = || rows.as_ref().map_or_else(whole, |rows| rows.bytes.end - rows.bytes.start);
                 let bytes = conversion.as_ref().map_or_else(stored, |conversion| conversion.byte_length());
+                let dense = expansion.as_ref().filter(|_| into.is_none()).map_or(0, |expansion| expansion.byte_length);
+                let bytes = bytes.saturating_add(dense);
                 // Compressed bytes that wait for a worker count too.
                 let packed = tensor.components.iter().filter(|part| !part.encoding.keeps_positions());
                 let waiting = packed.fold(0, |sum: u64, part| sum.saturating_add(part.range.end - part.range.start));
@@ -345,9 +362,11 @@ impl<S: Source> Batch<S> {
         self.planned_tensors.borrow().iter().any(is_amid)
     }
 
-    /// Takes the caller's buffer of a planned tensor.
+    /// Takes the caller's buffer for the bytes of a component. That for a dense tensor is not one of its components.
     pub(crate) fn take_into(&self, planned: usize) -> Option<BufferOf<S>> {
-        self.planned_tensors.borrow_mut().get_mut(planned)?.planned.into.take()
+        let mut planned_tensors = self.planned_tensors.borrow_mut();
+        let planned = &mut planned_tensors.get_mut(planned)?.planned;
+        if planned.expansion.is_some() { None } else { planned.into.take() }
     }
 
     /// Adds a component that has arrived. Returns the tensor if the component was its last one.
@@ -381,13 +400,19 @@ impl<S: Source> Batch<S> {
             let checked = digests::check(components.iter().map(|component| &component.buffer), digest);
             verified = Some(checked.map_err(|e| digests::as_pinned_mismatch(e).in_tensor(&tensor.name))?);
         }
-        if self.call.verify && assembly.planned.rows.is_none() {
+        let expansion = assembly.planned.expansion.take();
+        if (self.call.verify || expansion.is_some()) && assembly.planned.rows.is_none() {
             check_indices(&tensor, &components).map_err(|e| e.in_tensor(&tensor.name))?;
         }
         let shape = assembly.planned.rows.as_ref().map_or_else(|| tensor.shape.clone(), |rows| rows.shape.clone());
         let conversion = assembly.planned.conversion.as_ref();
         let dtype = conversion.map_or(&tensor.dtype, |conversion| &conversion.to).clone();
-        Ok(Some(Loaded { tensor, dtype, shape, components, verified }))
+        let layout = tensor.layout.clone();
+        let loaded = Loaded { tensor, dtype, layout, shape, components, verified };
+        let Some(expansion) = expansion else { return Ok(Some(loaded)) };
+        let into = assembly.planned.into.take();
+        drop(planned_tensors);
+        loaded.expanded(&expansion, into).map(Some)
     }
 
     /// Returns a complete tensor with the tensors that are tied to it.

@@ -1,7 +1,9 @@
 //! Row selections: the decoded bytes of the rows, and the bytes of the file that must be read for them.
 
+use crate::codec::dequantize::decoder_of;
 #[cfg(feature = "lz4")]
 use crate::codec::lz4;
+use crate::dtype::{APR_Q4, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{BlockEnd, Component, Cut, Encoding, Layout, Tensor};
 use std::ops::Range;
@@ -54,7 +56,7 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
     let (Layout::Dense, [component]) = (&tensor.layout, tensor.components.as_slice()) else {
         return refuse(format!("rows can be read from dense tensors only; the layout is {}", tensor.layout.name()));
     };
-    let row_bytes = crate::dtype::element_count(row_shape).and_then(|count| component.dtype.byte_length(count));
+    let row_bytes = element_count(row_shape).and_then(|count| byte_length(&component.dtype, count));
     let Ok(Some(row_bytes)) = row_bytes else {
         return refuse(format!("a row is not a whole number of {} blocks", component.dtype));
     };
@@ -68,6 +70,18 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
         *first = rows.end - rows.start;
     }
     Ok(Rows { shape, bytes: rows.start * row_bytes..rows.end * row_bytes, cut: None })
+}
+
+/// Like [`Dtype::byte_length`], also for the blocks of APR. Those of APR_Q8 have a scale before the first row.
+fn byte_length(dtype: &Dtype, elements: u64) -> Result<Option<u64>> {
+    match (dtype.name(), decoder_of(dtype)) {
+        (APR_Q4, Some(block)) => {
+            let blocks = elements / block.elements as u64;
+            let is_whole = elements.is_multiple_of(block.elements as u64);
+            Ok(blocks.checked_mul(block.bytes as u64).filter(|_| is_whole))
+        }
+        _ => dtype.byte_length(elements),
+    }
 }
 
 /// The bytes to request: for a raw tensor only the rows, for LZ4 blocks at most the blocks up to the last row, and for

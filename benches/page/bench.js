@@ -43,11 +43,11 @@ const ways = {
     return { kept, count: kept.reduce((sum, buffer) => sum + buffer.byteLength, 0) };
   },
 
-  // With `isWritten`, also waits until the last byte is on the disk.
-  async tensors({ url, options, isWritten }) {
+  // With `isWritten`, also waits until the last byte is on the disk. `as` converts the tensors.
+  async tensors({ url, options, isWritten, as }) {
     const loader = await StreamingLoader.open(url, { cache: "none", ...options });
     const kept = [];
-    for await (const tensor of loader.tensors()) kept.push(tensor);
+    for await (const tensor of loader.tensors({ as })) kept.push(tensor);
     const settle = options?.cache === "auto" ? listCached : undefined; // resolves after all earlier writes
     if (isWritten) await settle();
     const loaded = end(loader, kept, kept.reduce((sum, { data }) => sum + data.byteLength, 0));

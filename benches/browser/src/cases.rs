@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::content::TENSOR_BYTES;
 use crate::models::{FIRST_TENSOR, LONG_INDEX, MANY, PAYLOAD_BYTES, TOKENS, VOCABULARY, header_end};
+use crate::quantized::{Q4_K, Q8_0, Quantized};
 
 /// A benchmark case: a load with weightstream and the baseline that it is compared with.
 pub(super) struct Case {
@@ -42,6 +43,7 @@ pub(super) struct Goals {
 pub(super) const TIME: &str = "time against fetch().arrayBuffer()";
 pub(super) const TIME_VS_FETCH: &str = "time against plain fetch()";
 const TIME_VS_COMPRESSED: &str = "time against fetch() of the compressed bytes";
+const TIME_VS_RAW: &str = "time against a raw load of as many bytes";
 const TIME_VS_OPFS: &str = "time against a bare read of the same bytes";
 
 /// The goal for WebAssembly memory in all cases.
@@ -50,6 +52,7 @@ pub(super) const MAX_WASM_MEMORY_BYTES: u64 = 8 << 20;
 /// All cases except those of the scaling test. `line` is the origin of the same server behind a throttled connection.
 pub(super) fn all(models: &Path, line: &str) -> Result<Vec<Case>> {
     let mut cases = uncached();
+    cases.extend(converted());
     cases.extend(with_workers());
     cases.extend(cached());
     cases.extend(throttled(line));
@@ -97,7 +100,20 @@ fn uncached() -> Vec<Case> {
     ]
 }
 
-/// The same with loaders in workers, which use as many additional workers as the default on a machine with enough
+/// Converts quantized tensors to as many floats as the raw model has, without a cache and workers. The baseline loads
+/// the raw model in the same way.
+fn converted() -> Vec<Case> {
+    let options = json!({ "workers": 0 });
+    let raw = json!({ "url": "/models/raw.safetensors", "options": options });
+    let case = |name, title, Quantized { file, .. }: Quantized| Case {
+        against: ("tensors", raw.clone()),
+        quantity: TIME_VS_RAW,
+        ..tensors(name, title, json!({ "url": format!("/models/{file}"), "options": options, "as": "F32" }), ratio(1.3))
+    };
+    vec![case("q8_0", "Q8_0 as F32, 1 thread", Q8_0), case("q4_k", "Q4_K as F32, 1 thread", Q4_K)]
+}
+
+/// Loads with loaders in workers, which use as many additional workers as the default on a machine with enough
 /// cores.
 fn with_workers() -> Vec<Case> {
     let tensors = |name, title, file, goals| {

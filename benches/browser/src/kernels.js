@@ -1,7 +1,7 @@
 // Measures all kernels in interleaved rounds, each for long enough for the coarse clock of the page.
 async (rounds) => {
-  const { default: start, kernelNames, kernelBytes, runKernel } = await import("/kernels/weightstream_glue.js");
-  await start({ module_or_path: new URL("/kernels/weightstream_bg.wasm", location.href) });
+  const { default: start, kernelNames, kernelBytes, runKernel } = await import("/kernels/kernels.js");
+  await start({ module_or_path: new URL("/kernels/kernels_bg.wasm", location.href) });
   const all = kernelNames().map((name, index) => ({
     name, index, bytes: kernelBytes(index), gigabytesPerSecond: [],
   }));

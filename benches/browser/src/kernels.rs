@@ -1,5 +1,7 @@
 //! `cargo xtask bench --kernels`: measures individual decoders, digests and parsers in a real browser.
 
+use std::process::Command;
+
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use weightstream_cli::serve::Server;
@@ -7,8 +9,8 @@ use weightstream_cli::serve::Server;
 use crate::measure::median;
 use e2e::chromium::Chromium;
 use xtask::project::Project;
-use xtask::wasm_target::TARGET;
-use xtask::{command, package};
+use xtask::wasm_target::{self, TARGET};
+use xtask::{command, workspace};
 
 /// Measures all kernels in interleaved rounds, each for long enough for the coarse clock of the page.
 const IN_THE_PAGE: &str = include_str!("kernels.js");
@@ -21,11 +23,13 @@ struct Kernel {
 }
 
 pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
-    let mut cargo = package::cargo_for_module(project)?;
+    let mut cargo = wasm_target::ready(project)?.cargo()?;
+    cargo.args(["rustc", "--lib", "--crate-type", "cdylib", "--target", TARGET]).current_dir(&project.root);
     command::run(cargo.args(["--profile", "web", "-p", "micro-benchmarks"]))?;
     let module = project.target.join(TARGET).join("web/micro_benchmarks.wasm");
     let built = project.target.join("micro-benchmarks");
-    package::bind(project, &module, &built)?;
+    let mut bindgen = Command::new(workspace::build(project, "xtask-bindgen")?);
+    command::run(bindgen.arg(module).arg("kernels").arg(&built))?;
 
     let page_folder = project.root.join("benches/page");
     let server = Server::new().mount("/", page_folder).mount("/kernels", &built).bind("127.0.0.1:0")?.spawn();

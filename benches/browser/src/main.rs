@@ -10,6 +10,7 @@ mod nginx;
 mod peers;
 mod plot;
 mod profile;
+mod quantized;
 mod renderer;
 mod report;
 mod runtimes;

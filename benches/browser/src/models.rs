@@ -10,6 +10,7 @@ use weightstream::native::Reader;
 use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm};
 
 use crate::content::{Content, TENSOR_BYTES};
+use crate::quantized::{self, Q4_K, Q8_0};
 use xtask::project::Project;
 
 /// Must be renamed whenever the models change, so that no outdated file is measured.
@@ -70,6 +71,8 @@ pub(super) fn ready(project: &Project) -> Result<PathBuf> {
         let reader = Reader::open(&source)?;
         write::convert(&reader, &path, &options, &()).with_context(|| format!("cannot generate {name}"))?;
     }
+    write_if_missing(&folder.join(Q8_0.file), |path| quantized::write(path, &Q8_0))?;
+    write_if_missing(&folder.join(Q4_K.file), |path| quantized::write(path, &Q4_K))?;
     write_if_missing(&folder.join(LONG_INDEX), |path| write_long_index(path, MANY))?;
     write_if_missing(&folder.join(VOCABULARY), write_vocabulary)?;
     Ok(folder)

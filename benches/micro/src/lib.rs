@@ -6,7 +6,9 @@ mod inputs;
 mod web;
 
 use std::hint::black_box;
+use weightstream::dtype::Dtype;
 use weightstream::index::Digest;
+use weightstream::internals::codec::cast::Cast;
 use weightstream::internals::codec::digest::digest_of;
 use weightstream::internals::codec::{crc_simd, crc32, lz4, zstd};
 use weightstream::internals::format;
@@ -52,6 +54,9 @@ pub fn kernels() -> Vec<Kernel> {
         all.push(lz4(name, &content));
         all.push(zstd(zstd_name, &content));
     }
+    all.push(cast("Q8_0 to F32", Dtype::Q8_0, 34));
+    all.push(cast("Q4_K to F32", Dtype::Q4_K, 144));
+    all.push(cast("F16 to F32", Dtype::F16, 2));
     all.push(parse("SafeTensors, 10,000 tensors", inputs::safetensors()));
     all.push(parse("GGUF, 50,000 tokens", inputs::gguf()));
     all
@@ -61,6 +66,26 @@ fn digest<T>(name: &'static str, digest: impl Fn(&[u8]) -> T + 'static) -> Kerne
     let mut bytes = inputs::floats();
     bytes.truncate(SCRATCH_BYTES);
     Kernel { name, bytes: bytes.len(), run: Box::new(move || _ = black_box(digest(black_box(&bytes)))) }
+}
+
+/// Converts blocks of `block` bytes to F32. The bytes of the kernel are those of the floats.
+fn cast(name: &'static str, from: Dtype, block: usize) -> Kernel {
+    let mut stored = inputs::quanta();
+    stored.truncate(stored.len() - stored.len() % block);
+    let convert = move || {
+        let Ok(mut cast) = Cast::new(&from, &Dtype::F32) else { return 0 };
+        let mut floats = 0;
+        for chunk in stored.chunks(SCRATCH_BYTES) {
+            let converted = cast.push(chunk, &mut |bytes| {
+                floats += black_box(bytes).len();
+                Ok(())
+            });
+            assert_eq!(converted, Ok(()));
+        }
+        assert_eq!(cast.finish(), Ok(()));
+        floats
+    };
+    Kernel { name, bytes: convert(), run: Box::new(move || _ = convert()) }
 }
 
 fn lz4(name: &'static str, content: &[u8]) -> Kernel {

@@ -30,6 +30,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) alignment: u64,
     /// The version that the caller has chosen.
     pub(crate) version: Option<&'a str>,
+    /// Whether the tensors are in the order in which a reader needs them.
+    pub(crate) is_for_streaming: bool,
     /// Whether everything that only describes the tensors is left out. Without it, `given` and `source` are used.
     pub(crate) omits_metadata: bool,
     /// The caller's metadata.

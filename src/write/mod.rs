@@ -10,11 +10,13 @@ mod graph;
 mod input;
 mod npy;
 mod options;
+mod order;
 
 pub use crate::output::writer::{Compression, DigestAlgorithm, Writer};
 pub use input::Input;
 pub use npy::{ExtractOptions, Extracted, extract_npy};
 pub use options::{ConvertOptions, format_named, format_of_name, formats};
+pub use order::TensorOrder;
 
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
@@ -94,6 +96,7 @@ fn convert_to(
     let (format, writer) = options.writer(out)?;
     let target = (writer.new)(&options.settings(format, writer, input.metadata())?, &mut losses)?;
     let mut tensors = target_tensors(input, options.dtype.as_ref(), &*target, &mut losses, companion)?;
+    options.order.sort(&mut tensors)?;
     let mut warnings = losses.into_warnings();
     warnings.extend(options.dtype.iter().flat_map(|dtype| not_cast(input, dtype)));
     let files = divide(&*target, options.max_shard_bytes, &tensors, &mut warnings)?;

@@ -7,6 +7,7 @@ use crate::index::Metadata;
 use crate::loader::ModelMetadata;
 use crate::output::writer::{Compression, DigestAlgorithm, Settings, Writer};
 use crate::setters::setters;
+use crate::write::order::TensorOrder;
 use std::path::Path;
 
 /// How to write a model.
@@ -28,6 +29,8 @@ pub struct ConvertOptions {
     pub alignment: Option<u64>,
     /// Writes several files of at most this many bytes, with a manifest, if one file would be longer.
     pub max_shard_bytes: Option<u64>,
+    /// The order of the tensors.
+    pub order: TensorOrder,
     /// Additional metadata of the new file. It takes precedence over the metadata of the source.
     pub metadata: Metadata,
     /// Leaves out the metadata of the source. SafeTensors then also leaves out the attributes of tensors and stores
@@ -49,6 +52,7 @@ impl ConvertOptions {
         with_digest digest: Option<DigestAlgorithm>;
         with_alignment alignment: Option<u64>;
         with_max_shard_bytes max_shard_bytes: Option<u64>;
+        with_order order: TensorOrder;
         with_metadata metadata: Metadata;
         with_omit_metadata omit_metadata: bool;
         with_allow_loss allow_loss: bool;
@@ -124,6 +128,7 @@ impl ConvertOptions {
             digest: self.digest_of(format, writer.digests)?,
             alignment: self.alignment_of(format, writer.alignments)?,
             version: self.version_of(format, writer.versions)?,
+            is_for_streaming: self.order.is_for_streaming(),
             omits_metadata: self.omit_metadata,
             given: &self.metadata,
             source_format: source.format,

@@ -8,4 +8,5 @@ mod corpus;
 mod every_format;
 mod graph;
 mod model;
+mod order;
 mod readme;

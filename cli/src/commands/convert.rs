@@ -16,7 +16,7 @@ use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::format::Format;
 use weightstream::index::Metadata;
 use weightstream::native::read_file;
-use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, Input, Writer};
+use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, Input, TensorOrder, Writer};
 
 /// The maximum size of a metadata file. A config.json has a few kilobytes, a vocabulary a few megabytes.
 const MAX_METADATA_BYTES: u64 = 64 << 20;
@@ -53,6 +53,12 @@ pub(super) struct Arguments {
     /// Write several files of at most this size, such as 24MB or 2GiB, if one would be larger.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     shard_size: Option<u64>,
+    /// Write the tensors in the order in which a model computes with them (`layers`), or in that of a text file with a
+    /// name on each line, so that a page receives the first layers first. By default, or with `source`, they keep their
+    /// order.
+    #[arg(long, value_name = "layers|source|FILE", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "layers")]
+    order: Option<PathBuf>,
     /// The alignment of tensors in bytes. The default depends on the format.
     #[arg(long, value_name = "BYTES")]
     align: Option<u64>,
@@ -110,6 +116,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         .with_digest(arguments.digest)
         .with_alignment(arguments.align)
         .with_max_shard_bytes(arguments.shard_size)
+        .with_order(arguments.order.as_deref().map(read_order).transpose()?.unwrap_or_default())
         .with_metadata(arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default())
         .with_omit_metadata(arguments.no_metadata)
         .with_allow_loss(arguments.allow_loss)
@@ -197,4 +204,17 @@ fn read_metadata(path: &Path) -> Result<Metadata> {
         Err(error) => Err(format!("it is not valid JSON: {error}")),
     }
     .map_err(|what| place(Error::new(ErrorKind::InvalidArgument, what).advise("`--metadata` requires a JSON object.")))
+}
+
+fn read_order(value: &Path) -> Result<TensorOrder> {
+    match value.to_str() {
+        Some("layers") => return Ok(TensorOrder::Layers),
+        Some("source") => return Ok(TensorOrder::Source),
+        _ => {}
+    }
+    let text = String::from_utf8(read_file(value, MAX_METADATA_BYTES)?).map_err(|_| {
+        let error = Error::new(ErrorKind::InvalidArgument, "it is not a text in UTF-8");
+        error.advise("`--order` takes a file with a tensor name on each line.").in_file(&value.display().to_string())
+    })?;
+    Ok(TensorOrder::Names(text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()))
 }

@@ -15,6 +15,7 @@ mod interrupted;
 #[path = "../../../tests/traps/model.rs"]
 mod model;
 mod one_tensor;
+mod order;
 mod outputs;
 mod pipes;
 mod remote;

@@ -48,7 +48,7 @@ impl AprFile {
         tensors: &[Tensor],
         alignment: u64,
         compression: Compression,
-        is_shard: bool,
+        flags: u32,
     ) -> Result<Self> {
         let metadata_length = metadata.len() as u64 + reserved_bytes(compression, tensors);
         let index_length = INDEX_HEADER_BYTES + tensors.iter().map(entry_bytes).sum::<u64>();
@@ -56,7 +56,7 @@ impl AprFile {
         let data_offset = head_length.next_multiple_of(alignment);
         file.reserve_head(data_offset)?;
         let aligned = if alignment == 32 { flags::ALIGNED_32 } else { flags::ALIGNED_64 };
-        let flags = aligned | if is_shard { flags::SHARDED } else { 0 };
+        let flags = flags | aligned;
         let (metadata, index) = (metadata.to_vec(), Vec::new());
         let compressor = None;
         Ok(AprFile {

@@ -65,6 +65,7 @@ mod tests {
             digest: DigestAlgorithm::None,
             alignment: 64,
             version: None,
+            is_for_streaming: false,
             omits_metadata: false,
             given: &object(given),
             source_format: format,

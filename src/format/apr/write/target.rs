@@ -6,7 +6,7 @@ use super::metadata;
 use crate::codec::lz4::{MAX_BLOCK_BYTES, MAX_STORED_BLOCK_BYTES};
 use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::apr::draft::{FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAX_DIMS, dtype_code, dtypes};
+use crate::format::apr::draft::{FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAX_DIMS, dtype_code, dtypes, flags};
 use crate::format::apr::head::MAX_HEAD_BYTES;
 use crate::index::{Layout, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
@@ -25,6 +25,8 @@ pub(super) struct Apr {
     required_metadata: Vec<u8>,
     alignment: u64,
     compression: Compression,
+    /// The flags that all files have.
+    flags: u32,
 }
 
 impl Apr {
@@ -35,6 +37,7 @@ impl Apr {
             required_metadata: to_json(&metadata::required(&joined))?,
             alignment: settings.alignment,
             compression: settings.compression,
+            flags: if settings.is_for_streaming { flags::STREAMING } else { 0 },
         })
     }
 
@@ -68,7 +71,8 @@ impl Target for Apr {
 
     fn begin<'a>(&'a self, file: PartialFile, tensors: &'a [Tensor], place: Place) -> Result<Box<dyn TensorFile + 'a>> {
         let metadata = self.metadata(place.number == 0);
-        let file = AprFile::begin(file, metadata, tensors, self.alignment, self.compression, place.count > 1)?;
+        let flags = self.flags | if place.count > 1 { flags::SHARDED } else { 0 };
+        let file = AprFile::begin(file, metadata, tensors, self.alignment, self.compression, flags)?;
         Ok(Box::new(file))
     }
 

@@ -82,7 +82,8 @@ impl<S: Source> Loader<S> {
     ) -> Result<Loaded<BufferOf<S>>> {
         let tensor = self.find(&name).await?;
         let form = Form { dtype: request.dtype.as_ref(), is_dense: request.is_dense };
-        let Some(rows) = request.rows.map(|rows| rows_of(&tensor, rows)).transpose()? else {
+        let rows = request.rows.map(|rows| rows_of(&tensor, rows, form.dtype.is_some()));
+        let Some(rows) = rows.transpose()? else {
             let planned = self.plan(tensor, None, request.into, form)?;
             return self.load_planned(planned, observer).await;
         };

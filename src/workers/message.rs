@@ -148,6 +148,7 @@ fn encode_task(Task { component, keep, keeps, is_complete, digests, conversion }
         .with("digests", digests)
         .with("convertedDtype", conversion.as_ref().map(|conversion| conversion.to.name()))
         .with_optional("convertedElements", conversion.as_ref().map(|conversion| conversion.elements))
+        .with_optional("skippedElements", conversion.as_ref().map(|conversion| conversion.skipped))
         .into()
 }
 
@@ -159,10 +160,15 @@ fn decode_task(fields: &Fields) -> Option<Task> {
         max_decoded_length: fields.number("maxDecodedLength"),
         ..Component::raw(Dtype::from_name(&fields.text("dtype")?), decode_range(fields.get("range"))?)
     };
-    let conversion = fields.text("convertedDtype").zip(fields.number("convertedElements"));
+    let elements = fields.number("convertedElements").zip(fields.number("skippedElements"));
+    let conversion = fields.text("convertedDtype").zip(elements);
     Some(Task {
         component,
-        conversion: conversion.map(|(to, elements)| Conversion { to: Dtype::from_name(&to), elements }),
+        conversion: conversion.map(|(to, (elements, skipped))| Conversion {
+            to: Dtype::from_name(&to),
+            elements,
+            skipped,
+        }),
         keep: decode_range(fields.get("keep"))?,
         keeps: fields.is_true("keeps"),
         is_complete: fields.is_true("isComplete"),

@@ -112,6 +112,34 @@ fn rows_and_the_callers_buffer_have_the_same_values() {
     .unwrap();
 }
 
+/// The scale of APR_Q8 precedes the first row.
+#[test]
+fn rows_of_the_quantized_types_of_apr_are_those_of_the_whole_tensor() {
+    block_on(async {
+        let loader = open("quantized.apr", fixture("apr/quantized.apr")).await?;
+        for (name, rows, columns) in [("q.src4", 2, 128), ("q.src8", 4, 64)] {
+            let whole = load(&loader, name, as_dtype(Dtype::F32)).await?;
+            for first in 0..rows {
+                for end in first..=rows {
+                    let part = load(&loader, name, as_dtype(Dtype::F32).with_rows(Some(first..end))).await?;
+                    let [first, end] = [first, end].map(|row| row as usize * columns * 4);
+                    assert!(part.components[0].buffer == whole.components[0].buffer[first..end], "{name} {first}");
+                }
+            }
+        }
+        let stored = load(&loader, "q.src4", Request::default()).await?;
+        let row = load(&loader, "q.src4", Request::default().with_rows(Some(1..2))).await?;
+        assert_eq!(row.components[0].buffer, stored.components[0].buffer[72..]);
+        let error = load(&loader, "q.src8", Request::default().with_rows(Some(1..2))).await.unwrap_err();
+        assert_eq!(
+            (error.kind, &*error.what),
+            (ErrorKind::InvalidArgument, "rows of APR_Q8 can be read only as floats")
+        );
+        Ok::<_, Error>(())
+    })
+    .unwrap();
+}
+
 #[test]
 fn prefetched_tensors_are_converted() {
     block_on(async {

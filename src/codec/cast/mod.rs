@@ -15,6 +15,7 @@ use super::dequantize::{self, BlockDecoder, decoder_of};
 use crate::dtype::{APR_Q4, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{Layout, Tensor};
+use std::ops::Range;
 
 /// The number of elements that are cast at a time: whole blocks of every dtype, which fit in the processor's cache.
 const CHUNK_ELEMENTS: usize = 4096;
@@ -208,6 +209,8 @@ pub struct Conversion {
     pub to: Dtype,
     /// The number of elements.
     pub elements: u64,
+    /// The number of elements before them that are read too, and dropped.
+    pub skipped: u64,
 }
 
 impl Conversion {
@@ -230,18 +233,27 @@ impl Conversion {
         if !is_castable(tensor) {
             return Err(not_converted(&tensor.dtype, to).in_tensor(&tensor.name));
         }
-        Ok(Some(Conversion { to: to.clone(), elements: element_count(shape)? }))
+        Ok(Some(Conversion { to: to.clone(), elements: element_count(shape)?, skipped: 0 }))
     }
 
     /// The size of the converted elements in bytes.
     pub(crate) fn byte_length(&self) -> u64 {
-        let element_bytes = self.to.block().map_or(1, |block| block.bytes);
-        self.elements.saturating_mul(element_bytes)
+        self.elements.saturating_mul(self.element_bytes())
+    }
+
+    /// The range of the converted elements in bytes, after those that are dropped.
+    pub(crate) fn output_range(&self) -> Range<u64> {
+        let start = self.skipped.saturating_mul(self.element_bytes());
+        start..start.saturating_add(self.byte_length())
     }
 
     /// Starts to convert elements of this dtype.
     pub(crate) fn cast(&self, from: &Dtype) -> Result<Cast> {
-        Ok(Cast::new(from, &self.to)?.with_elements(self.elements))
+        Ok(Cast::new(from, &self.to)?.with_elements(self.skipped.saturating_add(self.elements)))
+    }
+
+    fn element_bytes(&self) -> u64 {
+        self.to.block().map_or(1, |block| block.bytes)
     }
 }
 

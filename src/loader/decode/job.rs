@@ -33,7 +33,7 @@ impl Task {
 
     /// The range of the bytes that the buffer has: decoded, and converted if requested.
     fn output_range(&self) -> Range<u64> {
-        self.conversion.as_ref().map_or_else(|| self.keep.clone(), |conversion| 0..conversion.byte_length())
+        self.conversion.as_ref().map_or_else(|| self.keep.clone(), Conversion::output_range)
     }
 }
 

@@ -60,7 +60,9 @@ impl<B> PlannedTensor<B> {
         let expansion = if form.is_dense { Expansion::of(&tensor, form.dtype)?.map(Box::new) } else { None };
         let shape = rows.as_ref().map_or(&tensor.shape, |rows| &rows.shape);
         let conversion = form.dtype.filter(|_| expansion.is_none()).map(|to| Conversion::of(&tensor, shape, to));
-        let conversion = conversion.transpose()?.flatten().map(Box::new);
+        let conversion = conversion.transpose()?.flatten();
+        let skipped = rows.as_ref().map_or(0, |rows| rows.skipped);
+        let conversion = conversion.map(|conversion| Box::new(Conversion { skipped, ..conversion }));
         Ok(PlannedTensor { tensor, rows: rows.map(Box::new), into, conversion, expansion })
     }
 }

@@ -3,7 +3,7 @@
 use crate::codec::dequantize::decoder_of;
 #[cfg(feature = "lz4")]
 use crate::codec::lz4;
-use crate::dtype::{APR_Q4, Dtype, element_count};
+use crate::dtype::{APR_Q4, APR_Q8, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{BlockEnd, Component, Cut, Encoding, Layout, Tensor};
 use std::ops::Range;
@@ -15,6 +15,8 @@ pub(crate) struct Rows {
     pub(crate) shape: Vec<u64>,
     /// Their range in the decoded bytes of the component that is read.
     pub(crate) bytes: Range<u64>,
+    /// The number of elements in `bytes` before the rows, which are read because a scale precedes all elements.
+    pub(crate) skipped: u64,
     /// Where the component that is read begins in the tensor's own, if only some blocks of that are read.
     pub(crate) cut: Option<CutStart>,
 }
@@ -37,12 +39,13 @@ impl Rows {
     }
 }
 
-/// The rows `[first, end)` of a dense tensor.
+/// The rows `[first, end)` of a dense tensor. Those of APR_Q8 are read from the scale on, which is before the first row,
+/// and mean nothing unless they are converted.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` if the tensor is not dense, if the rows are out of range, or if a row is not a whole number of
 /// bytes or blocks.
-pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
+pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>, is_converted: bool) -> Result<Rows> {
     let refuse = |what: String| Err(Error::new(ErrorKind::InvalidArgument, what).in_tensor(&tensor.name));
     let Some((&row_count, row_shape)) = tensor.shape.split_first() else {
         return refuse("a scalar has no rows".to_owned());
@@ -56,12 +59,17 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
     let (Layout::Dense, [component]) = (&tensor.layout, tensor.components.as_slice()) else {
         return refuse(format!("rows can be read from dense tensors only; the layout is {}", tensor.layout.name()));
     };
-    let row_bytes = element_count(row_shape).and_then(|count| byte_length(&component.dtype, count));
+    let scale_bytes = decoder_of(&component.dtype).map_or(0, |decoder| decoder.scale_bytes as u64);
+    if scale_bytes > 0 && !is_converted {
+        return refuse(format!("rows of {} can be read only as floats", component.dtype));
+    }
+    let row_elements = element_count(row_shape);
+    let row_bytes = row_elements.clone().and_then(|count| byte_length(&component.dtype, count));
     let Ok(Some(row_bytes)) = row_bytes else {
         return refuse(format!("a row is not a whole number of {} blocks", component.dtype));
     };
     // Some tools pad blocks at the end of a row or of the tensor. Such tensors are refused.
-    let byte_length = row_bytes.checked_mul(row_count);
+    let byte_length = row_bytes.checked_mul(row_count).and_then(|bytes| bytes.checked_add(scale_bytes));
     if byte_length.is_none() || component.decoded_length.is_some_and(|length| Some(length) != byte_length) {
         return refuse(format!("its length is not {row_count} rows of {row_bytes} bytes"));
     }
@@ -69,13 +77,17 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: Range<u64>) -> Result<Rows> {
     if let Some(first) = shape.first_mut() {
         *first = rows.end - rows.start;
     }
-    Ok(Rows { shape, bytes: rows.start * row_bytes..rows.end * row_bytes, cut: None })
+    if scale_bytes > 0 {
+        let skipped = rows.start.saturating_mul(row_elements?);
+        return Ok(Rows { shape, bytes: 0..scale_bytes + rows.end * row_bytes, skipped, cut: None });
+    }
+    Ok(Rows { shape, bytes: rows.start * row_bytes..rows.end * row_bytes, skipped: 0, cut: None })
 }
 
-/// Like [`Dtype::byte_length`], also for the blocks of APR. Those of APR_Q8 have a scale before the first row.
+/// Like [`Dtype::byte_length`], also for the blocks of APR, without the scale that precedes those of APR_Q8.
 fn byte_length(dtype: &Dtype, elements: u64) -> Result<Option<u64>> {
     match (dtype.name(), decoder_of(dtype)) {
-        (APR_Q4, Some(block)) => {
+        (APR_Q4 | APR_Q8, Some(block)) => {
             let blocks = elements / block.elements as u64;
             let is_whole = elements.is_multiple_of(block.elements as u64);
             Ok(blocks.checked_mul(block.bytes as u64).filter(|_| is_whole))

@@ -45,8 +45,8 @@ pub struct LoadedTensor {
 
 impl LoadedTensor {
     /// Makes a sparse tensor (`sparse_csr`, `sparse_coo`) dense: its only component is then `data`, with elements of
-    /// the dtype `to` (F32, F16 or BF16), or as they are stored. A small file can state any shape: `max_bytes` limits the
-    /// size of the dense tensor. A tensor that is dense already is returned as it is; [`Reader::read_pieces_as`]
+    /// the dtype `to` (F32, F16 or BF16), or as they are stored. A small file can state any shape: `max_bytes` limits
+    /// the size of the dense tensor. A tensor that is dense already is returned as it is; [`Reader::read_pieces_as`]
     /// converts it.
     ///
     /// # Errors

@@ -39,7 +39,7 @@ impl Rows {
     }
 }
 
-/// The rows `[first, end)` of a dense tensor. Those of APR_Q8 are read from the scale on, which is before the first row,
+/// The rows `[first, end)` of a dense tensor. Those of APR_Q8 are read from the scale on, which precedes the first row,
 /// and mean nothing unless they are converted.
 ///
 /// # Errors

@@ -28,9 +28,11 @@ pub(crate) fn next_start(starts: &[u64], start: u64) -> Option<u64> {
 }
 
 fn check(tensors: &mut [Tensor], data_end: Option<u64>, may_be_tied: bool) -> Result<()> {
-    let order = |tensor: &Tensor| (tensor.first_byte(), tensor.stored_length() > 0);
+    let order = |tensor: &Tensor| (tensor.first_byte(), u64::from(tensor.stored_length() > 0));
     if !tensors.is_sorted_by_key(order) {
-        tensors.sort_by_key(order); // allocates half of the slice's size, so it is skipped if possible
+        // Sorts keys, which are much shorter than tensors. Code that sorts tensors would take 30 KB of the module; that
+        // for keys of this type is shared with `TensorReader`.
+        tensors.sort_by_cached_key(order);
     }
     let name_at = &|at: usize| tensors.get(at).map_or("", |tensor| tensor.name.as_str());
     if let Some(duplicate) = NameIndex::new(tensors.len(), name_at).duplicate(name_at) {

@@ -18,17 +18,15 @@ impl PaddingCheck {
     /// The check of a file whose components begin at multiples of `alignment`, after a head of `head_bytes`. A longer
     /// gap is not padding.
     pub(crate) fn new<'t>(tensors: impl Iterator<Item = &'t Tensor>, head_bytes: u64, alignment: u64) -> Self {
-        let mut ranges: Vec<_> = tensors.flat_map(|tensor| &tensor.components).map(|part| part.range.clone()).collect();
-        ranges.sort_unstable_by_key(|range| (range.start, range.end));
-        let mut gaps = Vec::new();
-        let mut end = head_bytes;
-        for range in ranges {
-            let gap = end..range.start;
-            if !gap.is_empty() && gap.end - gap.start < alignment && range.start.is_multiple_of(alignment) {
-                gaps.push(gap);
-            }
-            end = end.max(range.end);
-        }
+        let parts = tensors.flat_map(|tensor| &tensor.components);
+        let (mut starts, mut ends): (Vec<_>, Vec<_>) = parts.map(|part| (part.range.start, part.range.end)).unzip();
+        // Components do not overlap, so that both lists have them in the same order.
+        starts.sort_unstable();
+        ends.sort_unstable();
+        let gaps = std::iter::once(head_bytes).chain(ends).zip(starts).map(|(end, start)| end..start);
+        let is_padding =
+            |gap: &Range<u64>| !gap.is_empty() && gap.end - gap.start < alignment && gap.end.is_multiple_of(alignment);
+        let gaps = gaps.filter(is_padding).collect();
         PaddingCheck { gaps, ..PaddingCheck::default() }
     }
 

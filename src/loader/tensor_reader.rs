@@ -60,7 +60,7 @@ impl<S: Source> Loader<S> {
             Some(names) => self.find_all(names).await?,
         };
         if order == Order::File {
-            tensors.sort_by_key(|tensor| (tensor.shard, tensor.first_byte()));
+            tensors.sort_by_cached_key(|tensor| (tensor.shard as u64, tensor.first_byte()));
         }
         Ok(TensorReader {
             loader: Rc::clone(self),

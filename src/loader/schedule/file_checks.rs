@@ -193,20 +193,18 @@ impl Sums {
 impl Sum {
     /// Returns the digest of the contiguous bytes from the start of the range, and their end.
     fn finish(mut self) -> (StretchChecksum, Digest, u64) {
-        self.parts.sort_by_key(|(part, _)| part.start);
         let mut position = self.checksum.over.start;
         let mut whole: Option<Hasher> = None;
-        for (part, hasher) in self.parts {
-            let follows = part.start == position
-                && match &mut whole {
-                    None => {
-                        whole = Some(hasher);
-                        true
+        // There are only as many parts as connections. Sorting them would take 20 KB of the module.
+        while let Some(next) = self.parts.iter().position(|(part, _)| part.start == position) {
+            let (part, hasher) = self.parts.swap_remove(next);
+            match &mut whole {
+                None => whole = Some(hasher),
+                Some(whole) => {
+                    if !whole.append(hasher, part.end - part.start) {
+                        break;
                     }
-                    Some(whole) => whole.append(hasher, part.end - part.start),
-                };
-            if !follows {
-                break;
+                }
             }
             position = part.end;
         }

@@ -18,7 +18,7 @@ use xtask::{command, links, npm, package, package_contents};
 
 /// The size budget of the module. Raise it in the commit that needs it, and give the reason there.
 const MAX_RAW_BYTES: usize = 1848 << 10; // last raised for conversions to floats, dense tensors and positions of blocks
-const MAX_BROTLI_BYTES: usize = 566 << 10;
+const MAX_BROTLI_BYTES: usize = 554 << 10;
 
 const TOOL_LIMIT: Duration = Duration::from_secs(300);
 

@@ -2,7 +2,11 @@
 //! tensors on a GPU in Chromium. The tests are in `tests/files`.
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::fs;
+use tempfile::TempDir;
+use weightstream::native::Reader;
+use weightstream::write::{self, Compression, ConvertOptions};
 use weightstream_cli::serve::Server;
 
 use crate::engine::Engine;
@@ -11,13 +15,15 @@ use xtask::package;
 use xtask::project::Project;
 
 /// The modules of `tests/files`. Each exported function is a test, which resolves to a list of failures.
-const MODULES: [&str; 7] = ["remote", "blob", "fetch", "model", "converted", "dense", "litert"];
+const MODULES: [&str; 8] = ["remote", "blob", "fetch", "model", "rows", "converted", "dense", "litert"];
 
 pub fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;
+    let models = models_with_rows()?;
     let server = Server::new()
         .mount("/tests", project.root.join("tests/files"))
         .mount("/fixtures", project.root.join("tests/fixtures"))
+        .mount("/rows", models.path())
         .mount("/pkg", &package);
     let server = server.bind("127.0.0.1:0")?.spawn();
     for engine in Engine::ALL {
@@ -34,6 +40,40 @@ pub fn run(project: &Project) -> Result<()> {
     let count = run_module(&browser, Engine::ChromiumWithGpu, "gpu")?;
     println!("{}: {count} tests of tensors on a GPU passed", Engine::ChromiumWithGpu);
     Ok(())
+}
+
+/// The models of `tests/files/rows.js`: one tensor in files of different compression.
+fn models_with_rows() -> Result<TempDir> {
+    const SHAPE: [usize; 2] = [12288, 1024];
+    let folder = tempfile::tempdir()?;
+    let length = SHAPE[0] * SHAPE[1];
+    // The tensor before is read together with the header.
+    let header = json!({
+        "first": { "dtype": "U8", "shape": [100_000], "data_offsets": [0, 100_000] },
+        "t": { "dtype": "U8", "shape": SHAPE, "data_offsets": [100_000, 100_000 + length] },
+    })
+    .to_string();
+    let mut file = [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat();
+    // Half of the bytes are noise, so that each block has another compressed length.
+    let mut state = 1u32;
+    file.extend((0..100_000 + length).map(|at| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if at % 7000 < 3500 { (state >> 24) as u8 } else { 0 }
+    }));
+    let source = folder.path().join("m.safetensors");
+    fs::write(&source, file)?;
+    let reader = Reader::open(&source)?;
+    for (name, compression) in [("own.apr", Compression::Lz4), ("own.zt", Compression::Zstd)] {
+        let options = ConvertOptions::default().with_compression(compression);
+        write::convert(&reader, &folder.path().join(name), &options, &())?;
+    }
+    // The positions are under a key that weightstream does not know, as if another tool had written the file.
+    let mut foreign = fs::read(folder.path().join("own.apr"))?;
+    let key = b"weightstream.lz4_blocks";
+    let at = foreign.windows(key.len()).position(|bytes| bytes == key).context("the file states no positions")?;
+    foreign.splice(at..=at, *b"W");
+    fs::write(folder.path().join("foreign.apr"), foreign)?;
+    Ok(folder)
 }
 
 /// Runs all tests of a module on the open page. Returns their number.

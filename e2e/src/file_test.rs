@@ -15,7 +15,7 @@ use xtask::package;
 use xtask::project::Project;
 
 /// The modules of `tests/files`. Each exported function is a test, which resolves to a list of failures.
-const MODULES: [&str; 8] = ["remote", "blob", "fetch", "model", "rows", "converted", "dense", "litert"];
+const MODULES: [&str; 9] = ["remote", "blob", "fetch", "model", "rows", "rules", "converted", "dense", "litert"];
 
 pub fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;

@@ -157,7 +157,7 @@ pub mod progress;
 mod regular_file;
 pub mod retry;
 mod setters;
-mod sort_key;
+mod sorting;
 pub mod source;
 #[cfg(all(test, not(target_arch = "wasm32")))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]

@@ -3,7 +3,7 @@
 //! Requests are expensive: 64 ranges of 4 MB take 2 to 2.6 times as long as one range over all of them. Ranges that are
 //! close together are therefore read as one run, including the bytes of short gaps between them.
 
-use crate::sort_key::SortKey;
+use crate::sorting::sort;
 use std::ops::Range;
 
 /// Wanted ranges that are at most this far apart are read as one run: a round trip takes longer than reading this many
@@ -109,10 +109,7 @@ impl<T> Run<T> {
 /// Overlapping ranges are put into different runs, because a stream cannot seek back. Empty ranges are merged with
 /// their neighbours and never extend a run.
 pub(crate) fn merge_ranges<T>(mut wanted: Vec<WantedRange<T>>, gap: impl Fn(usize) -> u64) -> Vec<Run<T>> {
-    let key = |wanted: &WantedRange<T>| -> SortKey { (wanted.shard as u64, wanted.range.start, wanted.range.end) };
-    if !wanted.is_sorted_by_key(key) {
-        wanted.sort_by_cached_key(key); // needs memory for the keys, so it is skipped if possible
-    }
+    sort(&mut wanted, |wanted| (wanted.shard as u64, wanted.range.start, wanted.range.end));
     merge_in_order(wanted, gap)
 }
 

@@ -3,7 +3,7 @@
 use super::Tensor;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::name_index::NameIndex;
-use crate::sort_key::SortKey;
+use crate::sorting::sort;
 
 /// Sorts an index's tensors into file order and checks them: names must be unique, and components must end before
 /// `data_end` and must not overlap. At equal offsets, empty tensors come first.
@@ -29,10 +29,7 @@ pub(crate) fn next_start(starts: &[u64], start: u64) -> Option<u64> {
 }
 
 fn check(tensors: &mut [Tensor], data_end: Option<u64>, may_be_tied: bool) -> Result<()> {
-    let order = |tensor: &Tensor| -> SortKey { (tensor.first_byte(), u64::from(tensor.stored_length() > 0), 0) };
-    if !tensors.is_sorted_by_key(order) {
-        tensors.sort_by_cached_key(order);
-    }
+    sort(tensors, |tensor| (tensor.first_byte(), u64::from(tensor.stored_length() > 0), 0));
     let name_at = &|at: usize| tensors.get(at).map_or("", |tensor| tensor.name.as_str());
     if let Some(duplicate) = NameIndex::new(tensors.len(), name_at).duplicate(name_at) {
         return Err(malformed("the name occurs twice").in_tensor(duplicate));
@@ -47,7 +44,7 @@ fn check(tensors: &mut [Tensor], data_end: Option<u64>, may_be_tied: bool) -> Re
         }
     }
     let mut ranges: Vec<_> = components().filter(|(_, range)| !range.is_empty()).collect();
-    ranges.sort_by_cached_key(|(_, range)| -> SortKey { (range.start, range.end, 0) });
+    sort(&mut ranges, |(_, range)| (range.start, range.end, 0));
     if may_be_tied {
         ranges.dedup_by_key(|(_, range)| range.clone());
     }

@@ -80,6 +80,7 @@ impl DataFile {
             tensors: self.tensors,
             warnings: Vec::new(),
             other_shards: HashMap::new(),
+            blocks: Vec::new(),
         })
     }
 }

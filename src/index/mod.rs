@@ -49,6 +49,9 @@ pub struct Index {
     /// Tensors that this file lists although other files contain them, with the shard number of that file. See
     /// [`Catalog`].
     pub other_shards: HashMap<String, u64>,
+    /// The positions of the blocks of compressed components, by the offset of the component, if the file states them.
+    /// They are a hint, which may be wrong.
+    pub(crate) blocks: Vec<(u64, Blocks)>,
 }
 
 impl Index {
@@ -154,8 +157,6 @@ pub struct Component {
     pub digest: Option<ComponentDigest>,
     /// The digests of the pages that contain the bytes, if the file has them. They verify partial reads.
     pub pages: Option<Box<PageTable>>,
-    /// The positions of its blocks, if the file states them. They are a hint, which may be wrong.
-    pub(crate) blocks: Option<Box<Blocks>>,
 }
 
 /// The location of the page digests of a range of the file. The digests are read when they are needed: see
@@ -269,7 +270,6 @@ impl Component {
             max_decoded_length: None,
             digest: None,
             pages: None,
-            blocks: None,
         }
     }
 }

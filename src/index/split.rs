@@ -105,6 +105,7 @@ mod tests {
             tensors,
             warnings,
             other_shards: HashMap::new(),
+            blocks: Vec::new(),
         }
     }
 

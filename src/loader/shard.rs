@@ -92,7 +92,7 @@ impl<S: Source> Loader<S> {
         check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
         check_catalog(&index, self.manifest.as_ref(), shard).map_err(|e| self.place(shard, e))?;
         self.options.digests.expect_contents(file, &index);
-        let open = Rc::new(OpenShard::new(index, shard));
+        let open = Rc::new(OpenShard::of(file, index, shard));
         *opened = Some(Rc::clone(&open));
         Ok(open)
     }
@@ -115,7 +115,8 @@ impl<S: Source> Shard<S> {
     /// A file whose header was read.
     pub(super) fn opened(file: Rc<ModelFile<S>>, index: Index, shard: usize, digests: &Digests) -> Self {
         digests.expect_contents(&file, &index);
-        Shard { file, part: None, opened: Mutex::new(Some(Rc::new(OpenShard::new(index, shard)))) }
+        let open = OpenShard::of(&file, index, shard);
+        Shard { file, part: None, opened: Mutex::new(Some(Rc::new(open))) }
     }
 
     /// A file of raw bytes that `file` names. It is not read yet.
@@ -145,7 +146,11 @@ impl<S: Source> Shard<S> {
 }
 
 impl OpenShard {
-    pub(super) fn new(mut index: Index, shard: usize) -> Self {
+    /// The content of a file, which gets what the index states about its blocks.
+    fn of<S: Source>(file: &ModelFile<S>, mut index: Index, shard: usize) -> Self {
+        for (start, blocks) in std::mem::take(&mut index.blocks) {
+            file.blocks.set_table(start, Some(blocks));
+        }
         let tensors = into_shared(std::mem::take(&mut index.tensors), shard);
         let names = NameIndex::new(tensors.len(), &|at| name_at(&tensors, at));
         OpenShard { index, tensors, names }

@@ -6,7 +6,7 @@ use crate::loader::component_reader::{ComponentReader, PreparedComponent, Wanted
 use crate::loader::pieces::{Rest, run_end};
 use crate::loader::schedule::rows::rows_of;
 use crate::loader::{BufferOf, Loader, Order};
-use crate::sort_key::SortKey;
+use crate::sorting::sort;
 use crate::source::Source;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -61,7 +61,7 @@ impl<S: Source> Loader<S> {
             Some(names) => self.find_all(names).await?,
         };
         if order == Order::File {
-            tensors.sort_by_cached_key(|tensor| -> SortKey { (tensor.shard as u64, tensor.first_byte(), 0) });
+            sort(&mut tensors, |tensor| (tensor.shard as u64, tensor.first_byte(), 0));
         }
         Ok(TensorReader {
             loader: Rc::clone(self),

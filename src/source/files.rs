@@ -6,7 +6,7 @@ use crate::browser::type_tag::tag;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format;
 use crate::index::{Parsed, Part};
-use crate::sort_key::SortKey;
+use crate::sorting::sort;
 use crate::window::{Stop, Window};
 use js_sys::{Array, Reflect, Uint8Array};
 use std::collections::BTreeSet;
@@ -139,7 +139,7 @@ pub(super) fn find(files: &[SelectedFile], from: &SelectedFile, path: &str) -> R
 /// Returns the index of the file to open. Checks that exactly the files of one model are selected.
 pub(super) async fn find_root(files: &[SelectedFile]) -> Result<usize> {
     let mut smallest_first: Vec<_> = files.iter().enumerate().collect();
-    smallest_first.sort_by_cached_key(|(_, file)| -> SortKey { (file.blob.size() as u64, 0, 0) });
+    sort(&mut smallest_first, |(_, file)| (file.blob.size() as u64, 0, 0));
     let (mut named, mut alone, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
     for (at, file) in smallest_first {
         match file.head().await {

@@ -176,7 +176,6 @@ fn in_dtype(tensor: &Tensor, dtype: Dtype) -> Result<Tensor> {
         decoded_length,
         digest: None,
         pages: None,
-        blocks: None,
         ..component.clone()
     };
     let components = tensor.components.iter().map(cast).collect();

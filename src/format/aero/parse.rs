@@ -42,7 +42,16 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let version = format!("{}.{}", VERSION.0, VERSION.1);
     check_tied_tensors(&mut tensors, window.file_length())?;
     let format = NAME;
-    Ok(Parsed::File(Index { format, version, metadata, long_arrays: Vec::new(), tensors, warnings, other_shards }))
+    Ok(Parsed::File(Index {
+        format,
+        version,
+        metadata,
+        long_arrays: Vec::new(),
+        tensors,
+        warnings,
+        other_shards,
+        blocks: Vec::new(),
+    }))
 }
 
 /// Lists the digests of the chunks that are not read with the index, mainly the shards. Skips compressed chunks: their

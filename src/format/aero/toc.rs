@@ -6,7 +6,7 @@ use crate::fields::Fields;
 use crate::format::values::budget::Budget;
 use crate::format::values::input::Input;
 use crate::index::Digest;
-use crate::sort_key::SortKey;
+use crate::sorting::sort;
 use crate::window::{Stop, Window};
 use std::ops::Range;
 
@@ -142,7 +142,7 @@ impl<'w> Toc<'w> {
     pub(super) fn want_metadata(&self, window: &Window) -> Result<(), Stop> {
         let mut ranges: Vec<_> = self.chunks.iter().filter(|c| c.is_metadata()).map(|c| c.range.clone()).collect();
         ranges.retain(|range| !range.is_empty());
-        ranges.sort_by_cached_key(|range| -> SortKey { (range.start, range.end, 0) });
+        sort(&mut ranges, |range| (range.start, range.end, 0));
         let overlapping = ranges.iter().zip(ranges.iter().skip(1)).find(|(first, second)| second.start < first.end);
         if let Some((_, second)) = overlapping {
             return Err(malformed("two chunks of metadata overlap").at(second.clone()).into());

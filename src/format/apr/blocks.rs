@@ -14,22 +14,24 @@ pub(super) const KEY: &str = "weightstream.lz4_blocks";
 /// The digits of a length. The longest block has 0x10110 bytes.
 pub(super) const DIGITS: usize = 6;
 
-/// Moves the block lengths from the metadata to the tensors. They are a hint: what is wrong is left out, with a
-/// warning, and the loader compares the others with the blocks that it reads.
-pub(super) fn take(metadata: &mut Metadata, tensors: &mut [Tensor], warnings: &mut Vec<String>) {
-    let Some(stated) = metadata.shift_remove(KEY) else { return };
+/// Takes the block lengths out of the metadata. Returns the blocks by the offsets of their components. They are a hint:
+/// what is wrong is left out, with a warning, and the loader compares the others with the blocks that it reads.
+pub(super) fn take(metadata: &mut Metadata, tensors: &[Tensor], warnings: &mut Vec<String>) -> Vec<(u64, Blocks)> {
+    let mut found = Vec::new();
+    let Some(stated) = metadata.shift_remove(KEY) else { return found };
     for tensor in tensors {
-        let (Some(lengths), [component]) = (stated.get(&tensor.name), tensor.components.as_mut_slice()) else {
+        let (Some(lengths), [component]) = (stated.get(&tensor.name), tensor.components.as_slice()) else {
             continue;
         };
         match blocks(component, lengths) {
-            Ok(blocks) => component.blocks = Some(Box::new(blocks)),
+            Ok(blocks) => found.push((component.range.start, blocks)),
             Err(error) => warnings.push(format!(
                 "the block lengths of tensor \"{}\" in the metadata are ignored: {}",
                 tensor.name, error.what
             )),
         }
     }
+    found
 }
 
 fn blocks(component: &Component, lengths: &Value) -> Result<Blocks> {
@@ -55,17 +57,16 @@ mod tests {
     use crate::dtype::Dtype;
     use serde_json::json;
 
-    fn taken(lengths: Value) -> (Option<Box<Blocks>>, Vec<String>) {
+    fn taken(lengths: Value) -> (Option<Blocks>, Vec<String>) {
         let mut component = Component::raw(Dtype::U8, 100..100 + 0x120 + 8);
         component.encoding = Encoding::Lz4Blocks;
         component.decoded_length = Some(65536 + 10);
-        let mut tensors = [Tensor::dense("t".to_owned(), Dtype::U8, vec![65546], component)];
+        let tensors = [Tensor::dense("t".to_owned(), Dtype::U8, vec![65546], component)];
         let mut metadata = json!({ "a": 1, KEY: { "t": lengths } }).as_object().cloned().unwrap();
         let mut warnings = Vec::new();
-        take(&mut metadata, &mut tensors, &mut warnings);
+        let mut blocks = take(&mut metadata, &tensors, &mut warnings);
         assert_eq!(metadata, json!({ "a": 1 }).as_object().cloned().unwrap());
-        let [Tensor { components, .. }] = tensors;
-        (components.into_iter().next().unwrap().blocks, warnings)
+        (blocks.pop().map(|(_, blocks)| blocks), warnings)
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     check_tied_tensors(&mut tensors, data_end)?;
     sections.check_tensors(&tensors)?;
     let mut warnings = Vec::new();
-    blocks::take(&mut metadata, &mut tensors, &mut warnings);
+    let blocks = blocks::take(&mut metadata, &tensors, &mut warnings);
     if header.flags & flags::SIGNED != 0 {
         warnings.push("the file has a signature of unspecified format, which was not verified".to_owned());
     }
@@ -99,6 +99,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         tensors,
         warnings,
         other_shards: HashMap::new(),
+        blocks,
     }))
 }
 

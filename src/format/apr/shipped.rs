@@ -68,6 +68,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         tensors,
         warnings,
         other_shards: HashMap::new(),
+        blocks: Vec::new(),
     }))
 }
 

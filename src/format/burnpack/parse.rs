@@ -42,6 +42,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         tensors,
         warnings,
         other_shards: HashMap::new(),
+        blocks: Vec::new(),
     }))
 }
 

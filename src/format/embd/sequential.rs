@@ -82,6 +82,7 @@ pub(super) fn parse(window: &Window) -> Result<Index, Stop> {
         long_arrays: Vec::new(),
         tensors,
         other_shards: std::collections::HashMap::new(),
+        blocks: Vec::new(),
         warnings,
     })
 }

@@ -190,6 +190,7 @@ pub(super) fn parse(window: &Window, header: &Header) -> Result<Index, Stop> {
         long_arrays: Vec::new(),
         tensors,
         other_shards: std::collections::HashMap::new(),
+        blocks: Vec::new(),
         warnings,
     })
 }

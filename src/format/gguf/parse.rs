@@ -45,6 +45,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         tensors,
         warnings: head.warnings,
         other_shards: HashMap::new(),
+        blocks: Vec::new(),
     };
     Ok(match split {
         Some(split) => Parsed::Part(index, split),

@@ -34,6 +34,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         tensors,
         warnings: warnings.into_texts(ir_version),
         other_shards: HashMap::new(),
+        blocks: Vec::new(),
     };
     Ok(if data.is_empty() { Parsed::File(index) } else { Parsed::WithData(index, data) })
 }

@@ -8,7 +8,7 @@ use crate::format::values::json;
 use crate::index::{
     Component, Index, Manifest, Metadata, Parsed, Part, Tensor, check_part_count, check_tensors, part_path,
 };
-use crate::sort_key::SortKey;
+use crate::sorting::sort;
 use crate::window::{Stop, Window};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
@@ -63,6 +63,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         tensors,
         warnings: Vec::new(),
         other_shards: HashMap::new(),
+        blocks: Vec::new(),
     }))
 }
 
@@ -207,7 +208,7 @@ fn file_range(start: u64, end: u64, data_start: u64) -> Option<Range<u64>> {
 /// Checks that there are no gaps between tensors, as the format requires. Returns the end of the last tensor.
 fn check_no_gaps(tensors: &[Tensor], data_start: u64) -> Result<u64> {
     let mut ranges: Vec<_> = tensors.iter().flat_map(|t| t.components.iter().map(move |c| (t, &c.range))).collect();
-    ranges.sort_by_cached_key(|(_, range)| -> SortKey { (range.start, range.end, 0) });
+    sort(&mut ranges, |(_, range)| (range.start, range.end, 0));
     let mut end = data_start;
     for (tensor, range) in ranges {
         if range.start != end {

@@ -61,7 +61,8 @@ fn options(format: &Format) -> Vec<&'static str> {
     let mut options = Vec::new();
     options.extend(writer.compressions.first().into_iter().flat_map(|it| ["--compress", it.name()]));
     options.extend(writer.digests.last().into_iter().flat_map(|it| ["--digest", it.name()]));
-    if !holds_positions(format) {
+    // EMBD does not support the positions, and GGUF requires metadata that the model does not have.
+    if !holds_positions(format) || format.name == "gguf" {
         options.push("--allow-loss");
     }
     options

@@ -185,9 +185,9 @@ impl FinishedFile {
     }
 }
 
-/// Renames all files to their final paths, and flushes the folder to disk. The last file is the manifest. An existing
-/// manifest is removed first, and the new one is renamed after all other files. Otherwise new shards with an old
-/// manifest, or a manifest without its shards, could be read as a model.
+/// Renames all files to their final paths, and flushes the folder to disk. The last file is the manifest, or a shard
+/// that readers need if there is none. An existing one is removed first, and the new one is renamed after all other
+/// files. Otherwise new shards with an old manifest, or a manifest without its shards, could be read as a model.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` if an output exists by now and `keep_existing` is set, or is not a regular file; `IO`.

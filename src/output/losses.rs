@@ -14,6 +14,8 @@ pub(crate) struct Losses {
     warnings: Vec<String>,
     /// The number of tensors with an attribute, and the name of the first, by key.
     attributes: BTreeMap<String, (usize, String)>,
+    /// The number of tensors that only weightstream reads, and the name of the first, by dtype.
+    extensions: BTreeMap<String, (usize, String)>,
 }
 
 impl Losses {
@@ -71,6 +73,12 @@ impl Losses {
         Ok(())
     }
 
+    /// Records that the tensor is stored by an extension of the format. Nothing is lost, but other readers may not know
+    /// the extension.
+    pub(crate) fn extend(&mut self, tensor: &Tensor) {
+        self.extensions.entry(tensor.dtype.to_string()).or_insert_with(|| (0, tensor.name.clone())).0 += 1;
+    }
+
     pub(crate) fn into_warnings(self) -> Vec<String> {
         let mut warnings = self.warnings;
         for (key, (count, first)) in self.attributes {
@@ -78,6 +86,13 @@ impl Losses {
                 1 => format!("left out: the attribute `{key}` of tensor \"{first}\""),
                 _ => format!("left out: the attribute `{key}` of {count} tensors, the first of them \"{first}\""),
             });
+        }
+        for (dtype, (count, first)) in self.extensions {
+            let noun = if count == 1 { "tensor" } else { "tensors" };
+            warnings.push(format!(
+                "only weightstream reads {count} {noun} of {dtype} in this format, the first of them \"{first}\". \
+                 `--dtype` casts matrices and quantized tensors for other readers."
+            ));
         }
         warnings
     }

@@ -11,8 +11,10 @@ pub(crate) const FOREIGN_KEY: &str = "__metadata__";
 /// Merges the metadata of the caller and of the source. Restores entries that an APR file stores for another format.
 pub(crate) fn join(settings: &Settings) -> Metadata {
     let mut joined = settings.given.clone();
+    let is_foreign = settings.source.get(FOREIGN_KEY).is_some_and(Value::is_object);
     for (key, value) in settings.source {
         match value {
+            value if is_foreign && is_filled_in(key, value) => {}
             Value::Object(foreign) if key == FOREIGN_KEY => {
                 for (key, value) in foreign {
                     joined.entry(key).or_insert_with(|| value.clone());
@@ -22,6 +24,16 @@ pub(crate) fn join(settings: &Settings) -> Metadata {
         }
     }
     joined
+}
+
+/// Whether an entry has the value that a conversion to APR fills in, because the format requires the key.
+fn is_filled_in(key: &str, value: &Value) -> bool {
+    match key {
+        "apr_version" => value == "2.0.0",
+        "model_type" => value == "unknown",
+        "architecture" => value.as_object().is_some_and(Metadata::is_empty),
+        _ => false,
+    }
 }
 
 /// Converts a value for a format that stores only text: text is unchanged, other values become JSON.

@@ -25,6 +25,11 @@ pub(crate) fn assign(
 ) -> Result<Vec<Range<usize>>> {
     let mut files: Vec<Range<usize>> = Vec::new();
     let (mut start, mut size) = (0, empty(format, true));
+    if format.begins_without_tensors() && !tensors.is_empty() {
+        format.check_head(&size)?;
+        files.push(0..0);
+        size = empty(format, false);
+    }
     for (at, tensor) in tensors.iter().enumerate() {
         let place = |error: Error| error.in_tensor(&tensor.name);
         let mut extended = with(format, &size, tensor).map_err(place)?;
@@ -83,7 +88,7 @@ pub(crate) fn numbered_path(out: &Path, extension: &str, place: Place) -> Result
         let error = Error::new(ErrorKind::InvalidArgument, "a manifest cannot contain file names like this one");
         error.advise("Choose a name in UTF-8 without `:` and `\\`.").in_file(&out.display().to_string())
     })?;
-    let Place { number, count } = place;
+    let Place { number, count, .. } = place;
     Ok(out.with_file_name(format!("{stem}-{:05}-of-{count:05}.{extension}", number + 1)))
 }
 

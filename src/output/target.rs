@@ -68,8 +68,10 @@ pub(crate) trait TensorSource {
 pub(crate) struct Place {
     /// The number of the file, from 0.
     pub(crate) number: usize,
-    /// The number of files with tensors.
+    /// The number of files of the model, without a manifest.
     pub(crate) count: usize,
+    /// The number of tensors in all files.
+    pub(crate) tensors: usize,
 }
 
 /// A format that supports models in several files.
@@ -98,12 +100,23 @@ pub(crate) trait Sharded {
     /// Returns the path of a file of tensors, next to `out`.
     fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf>;
 
+    /// Whether the first of several files has only metadata.
+    fn begins_without_tensors(&self) -> bool {
+        false
+    }
+
+    /// Returns the writer of the manifest; `None` if the files name each other.
+    fn manifest(&self) -> Option<&dyn ManifestWriter>;
+}
+
+/// A format whose models in several files have a manifest.
+pub(crate) trait ManifestWriter {
     /// Returns the path of the manifest: `out`, or the path next to it that the format's readers expect.
     fn manifest_path(&self, out: &Path) -> PathBuf {
         out.to_owned()
     }
 
-    /// Returns the path of an index file next to the manifest, which [`Sharded::write_manifest`] also writes.
+    /// Returns the path of an index file next to the manifest, which [`ManifestWriter::write_manifest`] also writes.
     fn catalog_path(&self, manifest: &Path) -> Option<PathBuf> {
         let _ = manifest;
         None

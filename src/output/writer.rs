@@ -4,6 +4,7 @@ use super::losses::Losses;
 use super::target::Target;
 use crate::error::Result;
 use crate::index::Metadata;
+use crate::window::{Stop, Window};
 
 /// The writer of a format, and the options that it supports.
 #[derive(Debug, Clone, Copy)]
@@ -19,8 +20,15 @@ pub struct Writer {
     pub shards: bool,
     /// The versions of the format that can be chosen. The first one is the default. Empty if there is no choice.
     pub versions: &'static [&'static str],
+    /// Whether the first of several files can have all of the metadata and no tensors.
+    pub metadata_first: bool,
+    /// Describes what JSON does not express in the metadata of a source in this format.
+    pub(crate) describe: Option<Describe>,
     pub(crate) new: fn(&Settings, &mut Losses) -> Result<Box<dyn Target>>,
 }
+
+/// Returns entries for the metadata of a file, with which it survives conversions.
+pub(crate) type Describe = fn(&Window) -> Result<Metadata, Stop>;
 
 /// The settings of a writer: its options, and the model's metadata.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +40,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) version: Option<&'a str>,
     /// Whether the tensors are in the order in which a reader needs them.
     pub(crate) is_for_streaming: bool,
+    /// Whether the first of several files has no tensors.
+    pub(crate) metadata_first: bool,
     /// Whether everything that only describes the tensors is left out. Without it, `given` and `source` are used.
     pub(crate) omits_metadata: bool,
     /// The caller's metadata.

@@ -20,7 +20,8 @@ pub use order::TensorOrder;
 
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, Tensor, saturating_sum};
+use crate::format::Format;
+use crate::index::{Component, Metadata, Tensor, saturating_sum};
 use crate::output::file::{self, FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::target::{Place, Shard, Target, shares_bytes};
@@ -28,6 +29,8 @@ use crate::output::{destination, shards};
 use crate::progress::Progress;
 use cast::NotCast;
 use input::InputTensor;
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -94,10 +97,11 @@ fn convert_to(
 ) -> Result<Converted> {
     let mut losses = Losses::new(options.allow_loss);
     let (format, writer) = options.writer(out)?;
-    let target = (writer.new)(&options.settings(format, writer, input.metadata())?, &mut losses)?;
+    let (metadata, mut warnings) = described_metadata(input)?;
+    let target = (writer.new)(&options.settings(format, writer, input.metadata(), &metadata)?, &mut losses)?;
     let mut tensors = target_tensors(input, options.dtype.as_ref(), &*target, &mut losses, companion)?;
     options.order.sort(&mut tensors)?;
-    let mut warnings = losses.into_warnings();
+    warnings.extend(losses.into_warnings());
     warnings.extend(options.dtype.iter().flat_map(|dtype| not_cast(input, dtype)));
     let files = divide(&*target, options.max_shard_bytes, &tensors, &mut warnings)?;
     for range in &files {
@@ -123,6 +127,31 @@ fn convert_to(
     let (path, tensors) = (plan.model_path().to_owned(), tensors.len());
     let files = plan.shard_paths.into_iter().map(with_length).collect();
     Ok(Converted { path, files, tensors, decoded_bytes, warnings })
+}
+
+/// Returns the metadata of the source, with what JSON does not express, and warnings.
+fn described_metadata(input: &dyn Input) -> Result<(Cow<'_, Metadata>, Vec<String>)> {
+    let source = input.metadata();
+    let mut metadata = Cow::Borrowed(&source.metadata);
+    let writer = options::formats().find(|format| format.name == source.format).and_then(Format::writer);
+    let Some(describe) = writer.and_then(|writer| writer.describe) else { return Ok((metadata, Vec::new())) };
+    let added = RefCell::new(Metadata::new());
+    let described = input.parse_first(&|window| {
+        *added.borrow_mut() = describe(window)?;
+        Ok(())
+    });
+    match described {
+        Err(error) if error.kind == ErrorKind::Unsupported => {
+            let warning = format!("the types of the metadata's values are not kept: {}", error.what);
+            return Ok((metadata, vec![warning]));
+        }
+        described => described?,
+    }
+    let added = added.into_inner();
+    if !added.is_empty() {
+        metadata.to_mut().extend(added);
+    }
+    Ok((metadata, Vec::new()))
 }
 
 /// Returns the tensors to write: cast if requested, and checked by the target.
@@ -232,7 +261,7 @@ struct Plan<'a> {
     /// The files of tensors.
     shard_paths: Vec<PathBuf>,
     shards: Vec<&'a [Tensor]>,
-    /// The manifest, if there are several files.
+    /// The manifest, if there are several files and the format has one.
     manifest_path: Option<PathBuf>,
     /// The index file of the manifest, if the format has one.
     catalog_path: Option<PathBuf>,
@@ -245,19 +274,20 @@ impl<'a> Plan<'a> {
         let several = target.sharded().filter(|_| count > 1);
         let shard_paths = match several {
             Some(format) => {
-                let path = |number| format.shard_path(out, Place { number, count });
+                let path = |number| format.shard_path(out, Place { number, count, tensors: tensors.len() });
                 (0..count).map(path).collect::<Result<_>>()?
             }
             None => vec![out.to_owned()],
         };
-        let manifest_path = several.map(|format| format.manifest_path(out));
-        let catalog_path = manifest_path.as_ref().zip(several).and_then(|(path, format)| format.catalog_path(path));
+        let manifest = several.and_then(|format| format.manifest());
+        let manifest_path = manifest.map(|manifest| manifest.manifest_path(out));
+        let catalog_path = manifest_path.as_ref().zip(manifest).and_then(|(path, writer)| writer.catalog_path(path));
         Ok(Plan { target, out, shard_paths, shards, manifest_path, catalog_path })
     }
 
     /// The path to open the model with.
     fn model_path(&self) -> &Path {
-        self.manifest_path.as_deref().unwrap_or(self.out)
+        self.manifest_path.as_deref().or(self.shard_paths.first().map(PathBuf::as_path)).unwrap_or(self.out)
     }
 
     /// All files to write.
@@ -265,14 +295,15 @@ impl<'a> Plan<'a> {
         self.shard_paths.iter().chain(&self.manifest_path).chain(&self.catalog_path).map(PathBuf::as_path)
     }
 
-    /// Writes all files. The last one is the manifest or the only file.
+    /// Writes all files. The last one is the manifest, if there is one.
     fn write(&self, input: &dyn Input, progress: &(dyn Progress + Sync)) -> Result<Vec<FinishedFile>> {
         let sources: HashMap<&str, &Tensor> = input.tensors().iter().map(|tensor| (&*tensor.name, tensor)).collect();
         // Created first: its lock prevents concurrent conversions to the same output.
         let manifest = self.manifest_path.as_ref().map(|path| PartialFile::create(path)).transpose()?;
+        let tensor_count = self.shards.iter().map(|tensors| tensors.len()).sum();
         let mut finished = Vec::new();
         for (number, (path, tensors)) in self.shard_paths.iter().zip(&self.shards).enumerate() {
-            let place = Place { number, count: self.shards.len() };
+            let place = Place { number, count: self.shards.len(), tensors: tensor_count };
             let mut file = self.target.begin(PartialFile::create(path)?, tensors, place)?;
             let mut previous: Option<&Tensor> = None;
             for tensor in *tensors {
@@ -287,11 +318,13 @@ impl<'a> Plan<'a> {
                 file.write_tensor(tensor, &mut source).map_err(|e| e.in_tensor(&tensor.name))?;
             }
             let file = file.finish()?;
-            finished.push(if manifest.is_some() { file.unlocked() } else { file });
+            // Without a manifest, the first file keeps its lock.
+            finished.push(if manifest.is_some() || number > 0 { file.unlocked() } else { file });
         }
-        if let Some((manifest, format)) = manifest.zip(self.target.sharded()) {
+        let writer = self.target.sharded().and_then(|format| format.manifest());
+        if let Some((manifest, writer)) = manifest.zip(writer) {
             let shards = finished.iter().zip(&self.shards).map(|(file, tensors)| Shard { file, tensors });
-            let last = format.write_manifest(manifest, &shards.collect::<Vec<_>>())?;
+            let last = writer.write_manifest(manifest, &shards.collect::<Vec<_>>())?;
             finished.extend(last);
         }
         Ok(finished)

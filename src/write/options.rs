@@ -31,6 +31,8 @@ pub struct ConvertOptions {
     pub max_shard_bytes: Option<u64>,
     /// The order of the tensors.
     pub order: TensorOrder,
+    /// Writes all metadata to the first of several files, and the tensors to the others. Requires `max_shard_bytes`.
+    pub metadata_first: bool,
     /// Additional metadata of the new file. It takes precedence over the metadata of the source.
     pub metadata: Metadata,
     /// Leaves out the metadata of the source. SafeTensors then also leaves out the attributes of tensors and stores
@@ -53,6 +55,7 @@ impl ConvertOptions {
         with_alignment alignment: Option<u64>;
         with_max_shard_bytes max_shard_bytes: Option<u64>;
         with_order order: TensorOrder;
+        with_metadata_first metadata_first: bool;
         with_metadata metadata: Metadata;
         with_omit_metadata omit_metadata: bool;
         with_allow_loss allow_loss: bool;
@@ -111,12 +114,14 @@ impl ConvertOptions {
         Ok((format, writer))
     }
 
-    /// Returns the settings for a writer. Fails if the writer does not support the options.
+    /// Returns the settings for a writer. `metadata` is that of the source, with what JSON does not express. Fails if
+    /// the writer does not support the options.
     pub(super) fn settings<'a>(
         &'a self,
         format: &Format,
         writer: &Writer,
         source: &'a ModelMetadata,
+        metadata: &'a Metadata,
     ) -> Result<Settings<'a>> {
         if self.omit_metadata && !self.metadata.is_empty() {
             let what = "metadata is given for a file without metadata";
@@ -129,10 +134,11 @@ impl ConvertOptions {
             alignment: self.alignment_of(format, writer.alignments)?,
             version: self.version_of(format, writer.versions)?,
             is_for_streaming: self.order.is_for_streaming(),
+            metadata_first: self.metadata_first_of(format, writer)?,
             omits_metadata: self.omit_metadata,
             given: &self.metadata,
             source_format: source.format,
-            source: if self.omit_metadata { &self.metadata } else { &source.metadata },
+            source: if self.omit_metadata { &self.metadata } else { metadata },
         })
     }
 
@@ -166,6 +172,23 @@ impl ConvertOptions {
                 let error = Error::new(ErrorKind::InvalidArgument, what);
                 Err(error.advise("Leave `--format-version` out."))
             }
+        }
+    }
+
+    fn metadata_first_of(&self, format: &Format, writer: &Writer) -> Result<bool> {
+        let refuse = |what: &str, advice: &str| {
+            Err(Error::new(ErrorKind::InvalidArgument, what.to_owned()).advise(advice.to_owned()))
+        };
+        match self.metadata_first {
+            true if !writer.metadata_first => refuse(
+                &format!("{} does not support `--metadata-first`", format.name),
+                &format!("Leave it out, or choose one of {}.", names(|writer| writer.metadata_first)),
+            ),
+            true if self.max_shard_bytes.is_none() => refuse(
+                "`--metadata-first` is for models in several files",
+                "Specify the size of the files with `--shard-size`.",
+            ),
+            is_first => Ok(is_first),
         }
     }
 

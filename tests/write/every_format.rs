@@ -1,17 +1,13 @@
 //! Conversions to every format.
 
 use super::corpus::{fixtures, root};
-use super::model::{Folder, content, varied};
+use super::model::{Folder, content, to, varied};
 use std::collections::BTreeMap;
 use std::fs;
 use weightstream::ErrorKind;
-use weightstream::format::{Format, safetensors};
+use weightstream::format::safetensors;
 use weightstream::native::Reader;
-use weightstream::write::{self, ConvertOptions};
-
-fn to(format: &'static Format) -> ConvertOptions {
-    ConvertOptions::default().with_format(Some(format))
-}
+use weightstream::write;
 
 #[test]
 fn every_format_preserves_names_shapes_dtypes_and_bytes() {

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use weightstream::Result;
+use weightstream::format::Format;
 use weightstream::index::Tensor;
 use weightstream::native::Reader;
 use weightstream::write::{ConvertOptions, Converted, convert};
@@ -100,10 +101,19 @@ pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
+/// Options to write a format, with the metadata that it requires.
+pub(crate) fn to(format: &'static Format) -> ConvertOptions {
+    let options = ConvertOptions::default().with_format(Some(format));
+    match format.name {
+        "gguf" => options.with_metadata(Map::from_iter([("general.architecture".to_owned(), "test".into())])),
+        _ => options,
+    }
+}
+
 /// A SafeTensors file with unusual names, shapes and sizes, in dtypes that every format supports.
 pub(crate) fn varied() -> Vec<u8> {
     let tensors: [Given; 7] = [
-        ("bytes", "U8", &[3], noise(1, 3)),
+        ("bytes", "I8", &[3], noise(1, 3)),
         ("encoder.weight", "F32", &[50, 1000], noise(2, 200_000)),
         ("empty", "F32", &[0, 7], Vec::new()),
         ("größe/層 1", "F16", &[5], noise(3, 10)),

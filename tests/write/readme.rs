@@ -1,7 +1,7 @@
 //! The table of formats in the README is generated from the registry, and the registry matches the code.
 
 use super::corpus::{fixtures, root};
-use super::model::{Folder, varied};
+use super::model::{Folder, to, varied};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -81,10 +81,6 @@ fn the_registry_lists_the_options_that_writers_support() {
         let shards = takes(&to(format).with_max_shard_bytes(Some(200_000)));
         assert_eq!(shards, writer.shards, "{}", format.name);
     }
-}
-
-fn to(format: &'static Format) -> ConvertOptions {
-    ConvertOptions::default().with_format(Some(format))
 }
 
 fn row(format: &Format) -> String {

@@ -29,8 +29,9 @@ const MAX_METADATA_BYTES: u64 = 64 << 20;
 pub(super) struct Arguments {
     #[command(flatten)]
     input: ModelArguments,
-    /// The file to write; with --shard-size the manifest, with its files in the same folder. For an ONNX model also a
-    /// folder: its graph is then written too, as model.onnx.
+    /// The file to write; with --shard-size the manifest, with its files in the same folder. Several GGUF files have no
+    /// manifest: model.gguf becomes model-00001-of-00003.gguf and so on. For an ONNX model also a folder: its graph is
+    /// then written too, as model.onnx.
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// The format to write. By default, it is inferred from the name of OUT: .apr, .safetensors …
@@ -59,6 +60,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "layers|source|FILE", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "layers")]
     order: Option<PathBuf>,
+    /// Write all metadata of GGUF to the first of several files, and the tensors to the others.
+    #[arg(long, requires = "shard_size")]
+    metadata_first: bool,
     /// The alignment of tensors in bytes. The default depends on the format.
     #[arg(long, value_name = "BYTES")]
     align: Option<u64>,
@@ -117,6 +121,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         .with_alignment(arguments.align)
         .with_max_shard_bytes(arguments.shard_size)
         .with_order(arguments.order.as_deref().map(read_order).transpose()?.unwrap_or_default())
+        .with_metadata_first(arguments.metadata_first)
         .with_metadata(arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default())
         .with_omit_metadata(arguments.no_metadata)
         .with_allow_loss(arguments.allow_loss)

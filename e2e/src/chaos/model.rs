@@ -10,6 +10,7 @@ use data_encoding::HEXLOWER;
 use serde_json::{Map, json};
 use sha2::{Digest, Sha256};
 use weightstream::format::Format;
+use weightstream::index::Metadata;
 use weightstream::native::Reader;
 use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, convert};
 
@@ -67,6 +68,7 @@ impl Model {
             .with_format(Some(format))
             .with_compression(random.pick(&compressions).unwrap_or_default())
             .with_digest(random.pick(&digests).filter(|_| random.percent(50)))
+            .with_metadata(metadata())
             .with_max_shard_bytes(random.percent(40).then(|| total / random.within(2..6) + 100_000));
         let second = other_bytes(random, &first);
         if let Ok(model) = write_versions(&[first, second], format, &options) {
@@ -74,9 +76,14 @@ impl Model {
         }
         let first = tensors(random, &["F32"]);
         let second = other_bytes(random, &first);
-        options = ConvertOptions::default().with_format(Some(format));
+        options = ConvertOptions::default().with_format(Some(format)).with_metadata(metadata());
         write_versions(&[first, second], format, &options)
     }
+}
+
+/// The metadata that GGUF requires.
+fn metadata() -> Metadata {
+    Metadata::from_iter([("general.architecture".to_owned(), "chaos".into())])
 }
 
 /// Mostly small tensors, and a few that are large enough for several connections.

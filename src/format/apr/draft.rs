@@ -6,6 +6,7 @@
 //! includes the headers of the blocks.
 
 use super::blocks;
+use super::ggml_types;
 use super::head::{NAME, crc32_before, unknown_dtype};
 use super::sections::Sections;
 use crate::codec::lz4;
@@ -17,6 +18,7 @@ use crate::format::values::budget::Budget;
 use crate::format::values::json;
 use crate::index::{Component, Encoding, Index, Parsed, Tensor, check_tied_tensors};
 use crate::window::{Stop, Window};
+use serde_json::Value;
 use std::collections::HashMap;
 
 /// The first four bytes.
@@ -81,8 +83,9 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let mut budget = Budget::of(window, sections.byte_length());
     let metadata_bytes = window.get(sections.metadata.clone())?;
     let mut metadata = json::parse_object(metadata_bytes, sections.metadata.start, "the metadata", &mut budget)?;
+    let ggml_types = ggml_types::take(&mut metadata);
     let index_bytes = window.get(sections.index.clone())?;
-    let mut tensors = parse_index(index_bytes, &header, &mut budget)?;
+    let mut tensors = parse_index(index_bytes, &header, &ggml_types, &mut budget)?;
     let data_end = window.file_length().map(|length| length.saturating_sub(FOOTER_BYTES));
     check_tied_tensors(&mut tensors, data_end)?;
     sections.check_tensors(&tensors)?;
@@ -159,7 +162,7 @@ fn parse_header(window: &Window) -> Result<Header, Stop> {
     Ok(Header { version: format!("{major}.{minor}"), flags, sections, data_offset })
 }
 
-fn parse_index(bytes: &[u8], header: &Header, budget: &mut Budget) -> Result<Vec<Tensor>> {
+fn parse_index(bytes: &[u8], header: &Header, ggml_types: &Value, budget: &mut Budget) -> Result<Vec<Tensor>> {
     let mut fields = Fields::new(bytes, header.sections.index.start, "the tensor index");
     let tensor_count = fields.u32()?;
     fields.u32()?;
@@ -169,16 +172,17 @@ fn parse_index(bytes: &[u8], header: &Header, budget: &mut Budget) -> Result<Vec
         let name_length = fields.u16()?;
         let name = fields.utf8(usize::from(name_length))?;
         budget.tensor(name, usize::from(MAX_DIMS))?;
-        let tensor = parse_entry(&mut fields, name, header.data_offset);
+        let tensor = parse_entry(&mut fields, name, header.data_offset, ggml_types);
         tensors.push(tensor.map_err(|e| e.at(fields.since(start)).in_tensor(name))?);
     }
     Ok(tensors)
 }
 
-fn parse_entry(fields: &mut Fields, name: &str, data_offset: u64) -> Result<Tensor> {
+fn parse_entry(fields: &mut Fields, name: &str, data_offset: u64, ggml_types: &Value) -> Result<Tensor> {
     let code = fields.u8()?;
     let dtype = match DTYPES.iter().find(|(c, _)| *c == code) {
         Some((_, dtype)) => dtype.clone(),
+        None if code == ggml_types::CODE => ggml_types::dtype_of(ggml_types, name)?,
         None => unknown_dtype(code),
     };
     let dims = fields.u8()?;

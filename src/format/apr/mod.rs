@@ -16,6 +16,7 @@ mod aprn;
 mod blocks;
 mod compressed;
 pub mod draft;
+mod ggml_types;
 mod head;
 mod layout;
 mod manifest;

@@ -15,8 +15,8 @@ const MAX_DEPTH: u32 = 4;
 /// Arrays with fewer items are converted to JSON immediately.
 const MIN_LONG_ARRAY_ITEMS: u64 = 1024;
 
-const STRING: u32 = 8;
-const ARRAY: u32 = 9;
+pub(super) const STRING: u32 = 8;
+pub(super) const ARRAY: u32 = 9;
 
 type LongArrays = Vec<(String, LongArray)>;
 
@@ -114,7 +114,7 @@ impl Pass<'_, '_> {
 }
 
 /// Returns the size of values of a fixed-size type, or `None` for other types.
-fn byte_length_of(kind: u32) -> Option<u64> {
+pub(super) fn byte_length_of(kind: u32) -> Option<u64> {
     match kind {
         0 | 1 | 7 => Some(1),
         2 | 3 => Some(2),

@@ -11,6 +11,8 @@
 mod head;
 mod metadata;
 mod parse;
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+mod write;
 
 pub use head::MAX_HEAD_BYTES;
 pub use parse::{MAGIC, MAX_DIMS};
@@ -26,7 +28,7 @@ pub const FORMAT: Format = Format {
     checksums: &[],
     parser: Parser::new(Detection::Magic(&[&MAGIC]), parse::parse),
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
-    writer: None,
+    writer: Some(write::WRITER),
 };
 
 #[cfg(all(test, not(target_arch = "wasm32")))]

@@ -22,7 +22,7 @@ pub const MAGIC: [u8; 4] = *b"GGUF";
 pub const MAX_DIMS: u32 = 4;
 
 /// The alignment of files that do not state one.
-const DEFAULT_ALIGNMENT: u64 = 32;
+pub(super) const DEFAULT_ALIGNMENT: u64 = 32;
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let mut head = Head::open(window)?;

@@ -40,6 +40,8 @@ pub(super) const WRITER: Writer = Writer {
     alignments: &[64, 1, 8, 16, 32, 128, 256, 512, 4096],
     shards: true,
     versions: &[],
+    metadata_first: false,
+    describe: None,
     new: |settings, _| Ok(Box::new(target::Aero::new(settings))),
 };
 

@@ -12,7 +12,7 @@ use crate::format::aero::toc::MAX_METADATA_BYTES;
 use crate::index::Tensor;
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::shards::{FileSize, numbered_path, stem};
-use crate::output::target::{Place, Shard, Sharded};
+use crate::output::target::{ManifestWriter, Place, Shard, Sharded};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -79,6 +79,12 @@ impl Sharded for Aero {
         numbered_path(out, "aero", place)
     }
 
+    fn manifest(&self) -> Option<&dyn ManifestWriter> {
+        Some(self)
+    }
+}
+
+impl ManifestWriter for Aero {
     /// `model.aeroset.json`, unless `out` already ends with `.json`.
     fn manifest_path(&self, out: &Path) -> PathBuf {
         let is_document = out.extension().is_some_and(|extension| extension == "json");

@@ -1,7 +1,8 @@
 //! Tests of the specification's layout.
 
 use super::files::Section::{Data, Index, Metadata};
-use super::files::{Entry, draft, load, open, packed, parse, refused, sections_in_order, shipped, verify};
+use super::files::{Entry, draft, draft_with, load, open, packed, parse, refused, sections_in_order, shipped, verify};
+use crate::dtype::Dtype;
 use crate::error::ErrorKind;
 
 const COMPRESSED: u32 = 1;
@@ -39,6 +40,25 @@ fn compressed_tensors_load_whole_and_by_rows() {
     entry.raw_size += 1;
     let error = refused(&draft(COMPRESSED, &[entry]));
     assert!(error.what.contains("300001 bytes do not match U8 [300, 1000]"), "{error}");
+}
+
+#[test]
+fn reads_the_types_of_ggml_from_the_metadata() {
+    let metadata = |types: &str| format!(r#"{{"model_type":"test","weightstream.ggml_types":{types}}}"#);
+    let entry = [Entry::new("k", 0xf0, &[2, 256], vec![1; 288])];
+    let index = parse(&draft_with(&metadata(r#"{"k":12,"other":1}"#), 0, &entry)).unwrap();
+    assert_eq!((&index.tensors[0].dtype, index.metadata.len()), (&Dtype::Q4_K, 1));
+    for (types, kind, message) in [
+        ("{}", ErrorKind::Format, "`weightstream.ggml_types` in the metadata does not state its type"),
+        ("3", ErrorKind::Format, "does not state its type"),
+        (r#"{"k":99}"#, ErrorKind::Unsupported, "states the type 99 for it, which is unknown"),
+        (r#"{"k":"Q4_K"}"#, ErrorKind::Unsupported, "states the type \"Q4_K\" for it"),
+        (r#"{"k":14}"#, ErrorKind::Format, "288 bytes do not match Q6_K [2, 256]"),
+    ] {
+        let error = refused(&draft_with(&metadata(types), 0, &entry));
+        assert_eq!((error.kind, error.place.tensor.as_deref()), (kind, Some("k")), "{types}");
+        assert!(error.what.contains(message), "{error}");
+    }
 }
 
 #[test]

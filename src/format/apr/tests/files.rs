@@ -38,7 +38,11 @@ impl Entry {
 
 /// The specification's layout.
 pub(crate) fn draft(flags: u32, entries: &[Entry]) -> Vec<u8> {
-    let metadata = b"{\"model_type\":\"test\"}";
+    draft_with(r#"{"model_type":"test"}"#, flags, entries)
+}
+
+/// The specification's layout with this metadata.
+pub(crate) fn draft_with(metadata: &str, flags: u32, entries: &[Entry]) -> Vec<u8> {
     let (mut index, data) = index_and_data(entries, |entry, index| {
         index.extend(entry.raw_size.to_le_bytes());
         index.extend([0; 4]);
@@ -52,7 +56,7 @@ pub(crate) fn draft(flags: u32, entries: &[Entry]) -> Vec<u8> {
     for field in [32, metadata.len(), index_offset, index.len(), data_offset] {
         file.extend((field as u32).to_le_bytes());
     }
-    file.extend(metadata);
+    file.extend(metadata.as_bytes());
     file.extend(index);
     file.resize(data_offset, 0);
     file.extend(data);

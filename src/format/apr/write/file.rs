@@ -1,11 +1,12 @@
 //! Writes one APR file.
 
 use super::blocks::{BlockLengths, reserved_bytes};
+use super::ggml_types::{code_of, with_types};
 use super::lz4::BlockCompressor;
 use super::target::entry_bytes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::apr::draft::{
-    FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAGIC, MAGIC_END, TENSOR_COMPRESSED, dtype_code, flags,
+    FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAGIC, MAGIC_END, TENSOR_COMPRESSED, flags,
 };
 use crate::index::Tensor;
 use crate::output::file::{FinishedFile, PartialFile};
@@ -50,6 +51,7 @@ impl AprFile {
         compression: Compression,
         flags: u32,
     ) -> Result<Self> {
+        let metadata = with_types(metadata, tensors);
         let metadata_length = metadata.len() as u64 + reserved_bytes(compression, tensors);
         let index_length = INDEX_HEADER_BYTES + tensors.iter().map(entry_bytes).sum::<u64>();
         let head_length = HEADER_BYTES + metadata_length + index_length;
@@ -57,8 +59,7 @@ impl AprFile {
         file.reserve_head(data_offset)?;
         let aligned = if alignment == 32 { flags::ALIGNED_32 } else { flags::ALIGNED_64 };
         let flags = flags | aligned;
-        let (metadata, index) = (metadata.to_vec(), Vec::new());
-        let compressor = None;
+        let (index, compressor) = (Vec::new(), None);
         Ok(AprFile {
             file,
             metadata,
@@ -157,7 +158,7 @@ impl AprFile {
         let dims = u8::try_from(tensor.shape.len()).map_err(|_| unsupported())?;
         self.index.extend(name_length.to_le_bytes());
         self.index.extend(tensor.name.as_bytes());
-        self.index.extend([dtype_code(&tensor.dtype).ok_or_else(unsupported)?, dims]);
+        self.index.extend([code_of(tensor).ok_or_else(unsupported)?, dims]);
         for field in tensor.shape.iter().chain([&stored.offset, &stored.size, &stored.raw_size]) {
             self.index.extend(field.to_le_bytes());
         }

@@ -66,6 +66,7 @@ mod tests {
             alignment: 64,
             version: None,
             is_for_streaming: false,
+            metadata_first: false,
             omits_metadata: false,
             given: &object(given),
             source_format: format,

@@ -5,9 +5,12 @@
 //! A scalar has no dimensions (the specification says 1 to 8; a shape of `[1]` would be a different tensor). A
 //! compressed tensor has bit 0 of its flags set, and a `raw_size`; a tensor that LZ4 does not make smaller is stored
 //! raw. Only the first file of several has the whole metadata; the others have only the required keys.
+//!
+//! Dtypes that only ggml has are an extension: see `ggml_types`.
 
 mod blocks;
 mod file;
+mod ggml_types;
 mod lz4;
 mod metadata;
 mod target;
@@ -21,5 +24,7 @@ pub(super) const WRITER: Writer = Writer {
     alignments: &[64, 32],
     shards: true,
     versions: &[],
+    metadata_first: false,
+    describe: None,
     new: |settings, _| Ok(Box::new(target::Apr::new(settings)?)),
 };

@@ -2,17 +2,18 @@
 
 use super::blocks;
 use super::file::AprFile;
+use super::ggml_types::{self, code_of, is_extension};
 use super::metadata;
 use crate::codec::lz4::{MAX_BLOCK_BYTES, MAX_STORED_BLOCK_BYTES};
 use crate::dtype::element_count;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::apr::draft::{FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAX_DIMS, dtype_code, dtypes, flags};
+use crate::format::apr::draft::{FOOTER_BYTES, HEADER_BYTES, INDEX_HEADER_BYTES, MAX_DIMS, flags};
 use crate::format::apr::head::MAX_HEAD_BYTES;
 use crate::index::{Layout, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::shards::{FileSize, numbered_path};
-use crate::output::target::{Place, Shard, Sharded, Target, TensorFile};
+use crate::output::target::{ManifestWriter, Place, Shard, Sharded, Target, TensorFile};
 use crate::output::writer::{Compression, Settings};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -53,10 +54,11 @@ impl Target for Apr {
             let what = format!("its layout is {}, and APR supports only dense tensors", tensor.layout.name());
             return refuse(ErrorKind::Unsupported, what, "Convert it to a dense tensor first.");
         }
-        if dtype_code(&tensor.dtype).is_none() {
-            let known = dtypes().map(|dtype| dtype.to_string()).collect::<Vec<_>>().join(", ");
+        if code_of(tensor).is_none() {
             let what = format!("APR has no dtype {}", tensor.dtype);
-            return refuse(ErrorKind::Unsupported, what, &format!("Cast it to one of {known} before the conversion."));
+            let advice = "Cast floats and quantized tensors with `--dtype`, or choose a format that supports it, such \
+                          as ztensor.";
+            return refuse(ErrorKind::Unsupported, what, advice);
         }
         if tensor.name.len() > usize::from(u16::MAX) {
             let what = format!("its name has {} bytes, and APR allows 65535", tensor.name.len());
@@ -65,6 +67,9 @@ impl Target for Apr {
         if tensor.shape.len() > usize::from(MAX_DIMS) {
             let what = format!("it has {} dimensions, and APR allows {MAX_DIMS}", tensor.shape.len());
             return refuse(ErrorKind::Limit, what, "Reshape it before the conversion.");
+        }
+        if is_extension(tensor) {
+            losses.extend(tensor);
         }
         losses.leave_out_attributes(tensor, "APR", |_| false)
     }
@@ -91,7 +96,7 @@ impl Sharded for Apr {
     }
 
     fn entry_bytes(&self, tensor: &Tensor) -> u64 {
-        entry_bytes(tensor) + blocks::entry_bytes(self.compression, tensor)
+        entry_bytes(tensor) + blocks::entry_bytes(self.compression, tensor) + ggml_types::max_entry_bytes(tensor)
     }
 
     fn max_data_bytes(&self, tensor: &Tensor) -> Result<u64> {
@@ -119,6 +124,12 @@ impl Sharded for Apr {
         numbered_path(out, "apr", place)
     }
 
+    fn manifest(&self) -> Option<&dyn ManifestWriter> {
+        Some(self)
+    }
+}
+
+impl ManifestWriter for Apr {
     /// Specification, "Manifest File".
     fn write_manifest(&self, mut manifest: PartialFile, shards: &[Shard]) -> Result<Vec<FinishedFile>> {
         let shard_entries = shards.iter().map(|shard| {

@@ -35,6 +35,8 @@ pub(super) const WRITER: Writer = Writer {
     alignments: &[ALIGNMENT],
     shards: false,
     versions: &[],
+    metadata_first: false,
+    describe: None,
     new: |settings, _| Ok(Box::new(Burnpack::new(settings))),
 };
 

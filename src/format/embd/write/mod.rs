@@ -39,6 +39,8 @@ pub(super) const WRITER: Writer = Writer {
     alignments: &[ALIGNMENT],
     shards: false,
     versions: &[],
+    metadata_first: false,
+    describe: None,
     new: |settings, losses| Ok(Box::new(Embd::new(settings, losses)?)),
 };
 

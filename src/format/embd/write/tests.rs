@@ -5,7 +5,7 @@ use crate::format::embd;
 use crate::index::Metadata;
 use crate::native::Reader;
 use crate::testing::corpus::{fixtures, root};
-use crate::testing::model::{Folder, Given, content, noise, safetensors_file, varied};
+use crate::testing::model::{Folder, Given, content, noise, safetensors_file, to, varied};
 use crate::write::{self, Compression, ConvertOptions, DigestAlgorithm};
 use serde_json::{Value, json};
 use std::fs;
@@ -148,7 +148,7 @@ fn a_vocabulary_round_trips_through_every_format() {
     let before = metadata_of(&folder, "m.weights");
     assert_eq!(before["vocabulary"], vocabulary());
     for format in write::formats() {
-        folder.convert("m.weights", "written", &ConvertOptions { format: Some(format), ..options() }).unwrap();
+        folder.convert("m.weights", "written", &to(format)).unwrap();
         folder.convert("written", "back.weights", &options()).unwrap();
         assert_eq!(metadata_of(&folder, "back.weights")["vocabulary"], vocabulary(), "{format:?}");
     }

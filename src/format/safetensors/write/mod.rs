@@ -12,7 +12,7 @@ use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::metadata;
 use crate::output::shards::{FileSize, numbered_path};
-use crate::output::target::{Place, Shard, Sharded, Target, TensorFile, TensorSource};
+use crate::output::target::{ManifestWriter, Place, Shard, Sharded, Target, TensorFile, TensorSource};
 use crate::output::writer::{Settings, Writer};
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
@@ -24,6 +24,8 @@ pub(super) const WRITER: Writer = Writer {
     alignments: &[ALIGNMENT, 16, 32, 64, 128, 256, 512, 4096],
     shards: true,
     versions: &[],
+    metadata_first: false,
+    describe: None,
     new: |settings, _| Ok(Box::new(SafeTensors::new(settings))),
 };
 
@@ -128,6 +130,12 @@ impl Sharded for SafeTensors {
         numbered_path(out, "safetensors", place)
     }
 
+    fn manifest(&self) -> Option<&dyn ManifestWriter> {
+        Some(self)
+    }
+}
+
+impl ManifestWriter for SafeTensors {
     /// `model.safetensors.index.json`, unless `out` already ends with `.json`.
     fn manifest_path(&self, out: &Path) -> PathBuf {
         if out.extension().is_some_and(|extension| extension == "json") {

@@ -28,6 +28,8 @@ pub(super) const WRITER: Writer = Writer {
     alignments: &[64, 128, 256, 512, 1024, 2048, 4096],
     shards: false,
     versions: version::Version::NAMES,
+    metadata_first: false,
+    describe: None,
     new: |settings, _| Ok(Box::new(target::ZTensor::new(settings))),
 };
 

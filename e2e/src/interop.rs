@@ -108,7 +108,7 @@ impl Weightstream {
     }
 
     /// Converts a file and lets the tool read the result. The conversion must reject exactly the tensors that the
-    /// format does not support; `--allow-loss` omits them.
+    /// format does not support, and metadata without what it requires; `--allow-loss` omits them.
     fn writes(
         &self,
         conversion: &Conversion,
@@ -120,14 +120,15 @@ impl Weightstream {
         let mut expected = listing.clone();
         let keeps_attributes = target.keeps_attributes || source.peer.format == target.format;
         expected.retain(|tensor| target.holds(tensor), keeps_attributes);
+        expected.metadata.iter_mut().for_each(|metadata| metadata.retain(|key, _| !target.file_keys.contains(&&**key)));
         let tensors = expected.tensors.len();
         let refused = listing.tensors.len() - tensors;
         match self.convert(conversion, &[]) {
             Ok(()) => ensure!(refused == 0, "{refused} tensors were written that {} does not support", target.format),
             Err(error) => {
                 let error = format!("{error:#}");
-                let is_of_tensor = refused > 0 || error.contains("attribute");
-                ensure!(error.contains("error[UNSUPPORTED]") && is_of_tensor, "{error}");
+                let is_expected = ["attribute", "`general.architecture`"].iter().any(|loss| error.contains(loss));
+                ensure!(error.contains("error[UNSUPPORTED]") && (refused > 0 || is_expected), "{error}");
                 self.convert(conversion, &["--allow-loss"])?;
             }
         }

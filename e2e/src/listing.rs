@@ -46,6 +46,10 @@ impl Tensor {
         indices.map(|part| &*part.dtype)
     }
 
+    pub fn is_scalar(&self) -> bool {
+        self.shape.is_empty()
+    }
+
     pub fn is_dense(&self) -> bool {
         self.layout.is_none()
     }

@@ -110,7 +110,7 @@ pub const PEERS: &[Peer] = &[
         format: "gguf",
         package: "gguf",
         origin: Origin::PyPi { version: "0.19.0", program: "peer_gguf.py" },
-        reads: Reads::Nothing("weightstream does not write GGUF"),
+        reads: Reads::Format { target: &targets::GGUF, cannot: targets::beyond_gguf_reader },
     },
     Peer {
         format: "onnx",

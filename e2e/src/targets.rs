@@ -8,6 +8,8 @@ pub struct Target {
     holds: fn(&Tensor) -> bool,
     /// Whether the format stores tensor attributes of all formats, not only its own.
     pub keeps_attributes: bool,
+    /// Keys of the metadata that describe a file of the source, and not the model.
+    pub file_keys: &'static [&'static str],
     /// Options of the conversion; successive models use them in turn.
     pub options: &'static [&'static [&'static str]],
 }
@@ -26,6 +28,7 @@ pub const BURNPACK: Target = Target {
         tensor.is_dense() && (is_quantized || PLAIN.contains(&tensor.dtype.as_str()))
     },
     keeps_attributes: false,
+    file_keys: &[],
     options: &[&[]],
 };
 
@@ -33,6 +36,7 @@ pub const SAFETENSORS: Target = Target {
     format: "safetensors",
     holds: |tensor| tensor.is_dense() && SAFETENSORS_DTYPES.contains(&tensor.dtype.as_str()),
     keeps_attributes: false,
+    file_keys: &[],
     options: &[&[], &["--align", "64"]],
 };
 
@@ -65,6 +69,7 @@ pub const ZTENSOR: Target = Target {
     format: "ztensor",
     holds: |_| true,
     keeps_attributes: true,
+    file_keys: &[],
     options: &[
         &[],
         &["--compress", "zstd", "--digest", "sha256"],
@@ -83,11 +88,26 @@ pub const ZTENSOR_1_0: Target = Target {
         is_known && is_plain(&tensor.dtype) && has_wide_indices
     },
     keeps_attributes: false,
+    file_keys: &[],
     options: &[
         &["--format-version", "1.0"],
         &["--format-version", "1.0", "--compress", "zstd"],
         &["--format-version", "1.0", "--digest", "none", "--compress", "auto"],
     ],
+};
+
+pub const GGUF: Target = Target {
+    format: "gguf",
+    holds: |tensor| {
+        let dtype = tensor.dtype.as_str();
+        let is_plain = ["F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8"].contains(&dtype);
+        let has_blocks = ["Q", "IQ", "TQ", "MXFP4", "NVFP4"].iter().any(|prefix| dtype.starts_with(prefix));
+        let is_foreign = dtype.starts_with("QFLOAT_") || dtype.ends_with("_BE");
+        tensor.is_dense() && (is_plain || has_blocks && !is_foreign)
+    },
+    keeps_attributes: false,
+    file_keys: &["general.alignment", "split.no", "split.count", "split.tensors.count"],
+    options: &[&[], &["--align", "4096"]],
 };
 
 /// Dtypes that all tools support.
@@ -97,6 +117,12 @@ const PLAIN: [&str; 13] = ["F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8
 pub fn has_burn_scheme_with(source: &Listing, key: &str) -> bool {
     let scheme = |tensor: &Tensor| tensor.attributes.as_ref()?.get("dtype")?.get("QFloat").cloned();
     source.tensors.iter().filter_map(scheme).any(|scheme| scheme.get(key).is_some())
+}
+
+/// Why the Python package `gguf` cannot read a model that is written as GGUF, `None` if it can.
+pub fn beyond_gguf_reader(source: &Listing) -> Option<&'static str> {
+    let is_bf16_scalar = |tensor: &Tensor| tensor.dtype == "BF16" && tensor.is_scalar();
+    source.tensors.iter().any(is_bf16_scalar).then_some("its reader fails for a scalar of BF16")
 }
 
 /// Why tools of zTensor 1.1 cannot read a model that is written as zTensor 1.2, `None` if they can.

@@ -19,6 +19,7 @@ pub mod interop;
 pub mod large_headers;
 pub mod linear_layer;
 pub mod listing;
+pub mod llama_model;
 pub mod minilm;
 pub mod nginx;
 pub mod nginx_test;

@@ -113,7 +113,7 @@ pub fn run(project: &Project, examples: &Path, package: &Path) -> Result<()> {
 }
 
 /// Runs a script that writes a model of a module in `tests/runtimes`.
-fn write_model(project: &Project, module: &str, script: &str, folder: &Path) -> Result<()> {
+pub fn write_model(project: &Project, module: &str, script: &str, folder: &Path) -> Result<()> {
     // Node.js takes the extension `.mjs` for a module.
     let copy = folder.join(module).with_extension("mjs");
     fs::copy(project.root.join("tests/runtimes").join(module).with_extension("js"), &copy)?;

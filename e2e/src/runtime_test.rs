@@ -9,6 +9,7 @@ use weightstream_cli::serve::Server;
 use crate::engine::Engine;
 use crate::file_test::run_module;
 use crate::linear_layer;
+use crate::llama_model;
 use crate::minilm;
 use crate::onnx_models;
 use crate::webdriver::Browser;
@@ -39,10 +40,13 @@ pub fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;
     let models = tempfile::tempdir()?;
     linear_layer::write(models.path())?;
+    let llama = tempfile::tempdir()?;
+    llama_model::write(project, llama.path())?;
     let onnx_models = tempfile::tempdir()?;
     onnx_models::write(project, onnx_models.path())?;
     let mut server = Server::new()
         .mount("/linear", models.path())
+        .mount("/llama", llama.path())
         .mount("/onnx", onnx_models.path())
         .mount("/tests", project.root.join("tests/runtimes"))
         .mount("/files", project.root.join("tests/files"))

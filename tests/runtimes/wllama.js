@@ -98,6 +98,20 @@ export async function splitModels() {
   return failures;
 }
 
+// weightstream has written the files, from a GGUF model and through APR: see e2e/src/llama_model.rs.
+export async function modelsThatWeightstreamWrites() {
+  const failures = new Failures();
+  const original = await (await fetch("/llama/original.gguf")).blob();
+  const expected = await loaded([original]);
+  for (const [name, count] of [["whole.gguf", 1], ["split-00001-of-00003.gguf", 3]]) {
+    const blobs = await modelBlobs(`/llama/${name}`, { cache: "none" });
+    failures.same(`${name}: files`, blobs.length, count);
+    failures.same(`${name}: the same output`, await loaded(blobs), expected);
+    blobs.close();
+  }
+  return failures;
+}
+
 export async function brokenConnectionsResume() {
   const failures = new Failures();
   const [file] = llamaModel({ width: 128, layers: 4 });

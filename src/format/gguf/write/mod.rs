@@ -5,7 +5,7 @@
 //!   types of the Python package `gguf`: u32 for a number (i32 in arrays), f32 for a float, text for an object.
 //! - `general.alignment` and the keys of `split` describe a file, not the model. The writer states those of the new
 //!   files.
-//! - Several files have the names and keys of llama.cpp's `gguf-split`, and no manifest. The first one has the metadata.
+//! - Several files have the names and keys of llama.cpp's `gguf-split`, and no manifest. The first has the metadata.
 //! - Tied tensors are written once for each name: ggml requires that tensors follow each other without overlapping.
 
 mod file;

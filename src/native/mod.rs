@@ -9,6 +9,8 @@ mod component;
 #[cfg(not(target_arch = "wasm32"))]
 mod disk;
 mod file;
+#[cfg(not(target_arch = "wasm32"))]
+mod folder;
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 mod map;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
@@ -66,18 +68,20 @@ enum Cached {
 
 impl Reader {
     /// Opens a file of tensors, with the other parts of a split model in the same folder, or a manifest with the files
-    /// that it names.
+    /// that it names. Of a folder, opens the model in it: `model.safetensors.index.json` or `model.safetensors`, as in
+    /// repositories of Hugging Face, or else the only model.
     ///
     /// Reads the heads of the files now, and tensors on demand, with positioned reads. If another process replaces a
     /// file by renaming, the reader keeps the original file; if it truncates a file, reads return `TRUNCATED`. In a
     /// model of many files, some files are reopened for each read: reads of a replaced file return `CHANGED`.
     ///
     /// # Errors
-    /// `NOT_FOUND` and `IO` if a file cannot be opened; `TRUNCATED`, `FORMAT` and others if a head, a length or the
+    /// `NOT_FOUND` and `IO` if a file cannot be opened; `INVALID_ARGUMENT` for a folder without one model;
+    /// `TRUNCATED`, `FORMAT` and others if a head, a length or the
     /// manifest is invalid. The bytes of tensors are not checked: see [`Reader::verify`].
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
-        let path = path.as_ref();
+        let path = &*folder::model_path(path.as_ref())?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Reader::new(FileBytes::open(path)?, |part| FileBytes::open(&folder.join(&part.path)))
     }
@@ -94,7 +98,7 @@ impl Reader {
     #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
     #[allow(unsafe_code, reason = "an unsafe constructor with a safety requirement")]
     pub unsafe fn open_mapped(path: impl AsRef<Path>) -> Result<Reader> {
-        let path = path.as_ref();
+        let path = &*folder::model_path(path.as_ref())?;
         let folder = path.parent().unwrap_or(Path::new(""));
         // SAFETY: the caller guarantees the requirement of `FileBytes::map` for all files of the model.
         Reader::new(unsafe { FileBytes::map(path) }?, |part| unsafe { FileBytes::map(&folder.join(&part.path)) })

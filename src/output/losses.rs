@@ -79,6 +79,11 @@ impl Losses {
         self.extensions.entry(tensor.dtype.to_string()).or_insert_with(|| (0, tensor.name.clone())).0 += 1;
     }
 
+    /// Adds a warning about something that is not a loss.
+    pub(crate) fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
+
     pub(crate) fn into_warnings(self) -> Vec<String> {
         let mut warnings = self.warnings;
         for (key, (count, first)) in self.attributes {

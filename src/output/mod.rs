@@ -7,4 +7,5 @@ pub(crate) mod metadata;
 mod partial;
 pub(crate) mod shards;
 pub(crate) mod target;
+pub(crate) mod vocabulary;
 pub(crate) mod writer;

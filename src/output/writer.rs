@@ -5,6 +5,7 @@ use super::target::Target;
 use crate::error::Result;
 use crate::index::Metadata;
 use crate::window::{Stop, Window};
+use std::time::SystemTime;
 
 /// The writer of a format, and the options that it supports.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,8 @@ pub struct Writer {
     pub versions: &'static [&'static str],
     /// Whether the first of several files can have all of the metadata and no tensors.
     pub metadata_first: bool,
+    /// Whether files have a place for a vocabulary.
+    pub vocabulary: bool,
     /// Describes what JSON does not express in the metadata of a source in this format.
     pub(crate) describe: Option<Describe>,
     pub(crate) new: fn(&Settings, &mut Losses) -> Result<Box<dyn Target>>,
@@ -44,6 +47,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) metadata_first: bool,
     /// Whether everything that only describes the tensors is left out. Without it, `given` and `source` are used.
     pub(crate) omits_metadata: bool,
+    /// When the weights were created, as far as is known.
+    pub(crate) created: SystemTime,
     /// The caller's metadata.
     pub(crate) given: &'a Metadata,
     /// The format of the source.

@@ -11,6 +11,7 @@ use crate::output::target::TensorSource;
 use crate::progress::Progress;
 use crate::window::{Stop, Window};
 use std::path::Path;
+use std::time::SystemTime;
 
 /// A model that can be converted.
 pub trait Input {
@@ -40,6 +41,12 @@ pub trait Input {
         Err(Error::new(ErrorKind::Unsupported, what))
     }
 
+    /// When the model's file was last modified; `None` if that is unknown. Formats that state when weights were created
+    /// have this time, so that the same file always gives the same bytes.
+    fn modified(&self) -> Option<SystemTime> {
+        None
+    }
+
     /// The files that must not be overwritten while the model is read.
     fn paths(&self) -> Vec<&Path> {
         Vec::new()
@@ -61,6 +68,10 @@ impl Input for Reader {
 
     fn parse_first(&self, parse: &dyn Fn(&Window) -> Result<(), Stop>) -> Result<()> {
         Reader::parse_first(self, parse)
+    }
+
+    fn modified(&self) -> Option<SystemTime> {
+        Reader::paths(self).next().and_then(|path| path.metadata().ok()?.modified().ok())
     }
 
     fn paths(&self) -> Vec<&Path> {

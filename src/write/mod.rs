@@ -5,14 +5,17 @@
 //! same input and options give the same bytes.
 
 pub mod cast;
+mod folder;
 #[cfg(all(feature = "onnx", feature = "apr", feature = "safetensors"))]
 mod graph;
 mod input;
 mod npy;
 mod options;
 mod order;
+mod positions;
 
 pub use crate::output::writer::{Compression, DigestAlgorithm, Writer};
+pub use folder::folder_metadata;
 pub use input::Input;
 pub use npy::{ExtractOptions, Extracted, extract_npy};
 pub use options::{ConvertOptions, format_named, format_of_name, formats};
@@ -29,6 +32,7 @@ use crate::output::{destination, shards};
 use crate::progress::Progress;
 use cast::NotCast;
 use input::InputTensor;
+use positions::are_positions;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -98,7 +102,7 @@ fn convert_to(
     let mut losses = Losses::new(options.allow_loss);
     let (format, writer) = options.writer(out)?;
     let (metadata, mut warnings) = described_metadata(input)?;
-    let target = (writer.new)(&options.settings(format, writer, input.metadata(), &metadata)?, &mut losses)?;
+    let target = (writer.new)(&options.settings(format, writer, input, &metadata)?, &mut losses)?;
     let mut tensors = target_tensors(input, options.dtype.as_ref(), &*target, &mut losses, companion)?;
     options.order.sort(&mut tensors)?;
     warnings.extend(losses.into_warnings());
@@ -174,6 +178,9 @@ fn target_tensors(
         };
         match target.check(&tensor, losses) {
             Ok(()) => wanted.push(tensor),
+            Err(_) if are_positions(input, &tensor)? => {
+                losses.warn(format!("left out: tensor \"{}\", positions that readers compute themselves", tensor.name));
+            }
             Err(error) => losses.leave_out(error.in_tensor(&tensor.name))?,
         }
     }

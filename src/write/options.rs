@@ -4,11 +4,12 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Format};
 use crate::index::Metadata;
-use crate::loader::ModelMetadata;
 use crate::output::writer::{Compression, DigestAlgorithm, Settings, Writer};
 use crate::setters::setters;
+use crate::write::input::Input;
 use crate::write::order::TensorOrder;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// How to write a model.
 #[derive(Debug, Clone, Default)]
@@ -120,7 +121,7 @@ impl ConvertOptions {
         &'a self,
         format: &Format,
         writer: &Writer,
-        source: &'a ModelMetadata,
+        input: &'a dyn Input,
         metadata: &'a Metadata,
     ) -> Result<Settings<'a>> {
         if self.omit_metadata && !self.metadata.is_empty() {
@@ -136,8 +137,9 @@ impl ConvertOptions {
             is_for_streaming: self.order.is_for_streaming(),
             metadata_first: self.metadata_first_of(format, writer)?,
             omits_metadata: self.omit_metadata,
+            created: input.modified().unwrap_or_else(SystemTime::now),
             given: &self.metadata,
-            source_format: source.format,
+            source_format: input.metadata().format,
             source: if self.omit_metadata { &self.metadata } else { metadata },
         })
     }

@@ -6,6 +6,7 @@ mod casts;
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod every_format;
+mod folder;
 mod graph;
 mod model;
 mod order;

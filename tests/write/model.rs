@@ -105,9 +105,22 @@ pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
 pub(crate) fn to(format: &'static Format) -> ConvertOptions {
     let options = ConvertOptions::default().with_format(Some(format));
     match format.name {
+        "embd" => options.with_metadata(required_by_embd()),
         "gguf" => options.with_metadata(Map::from_iter([("general.architecture".to_owned(), "test".into())])),
         _ => options,
     }
+}
+
+/// The metadata that EMBD requires.
+pub(crate) fn required_by_embd() -> Map<String, Value> {
+    let numbers =
+        "embedding_dim vocab_size num_layers num_attention_heads hidden_size intermediate_size max_position_emb";
+    let mut required: Map<_, _> =
+        numbers.split(' ').zip(11..).map(|(key, n)| (key.to_owned(), n.to_string().into())).collect();
+    for (key, text) in [("model_name", "tiny"), ("model_version", "1.0.0"), ("created_at", "2025-01-16T12:00:00Z")] {
+        required.insert(key.to_owned(), text.into());
+    }
+    required
 }
 
 /// A SafeTensors file with unusual names, shapes and sizes, in dtypes that every format supports.

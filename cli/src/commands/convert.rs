@@ -111,7 +111,23 @@ impl From<CastTo> for Dtype {
     }
 }
 
+impl Arguments {
+    /// The metadata of the folder, replaced and extended by `--metadata`.
+    fn metadata(&self) -> Result<Metadata> {
+        let mut metadata = Metadata::new();
+        let format = self.format.or_else(|| write::format_of_name(&self.output));
+        if let (Some(folder), Some(format), false) = (self.input.folder(), format, self.no_metadata) {
+            metadata = write::folder_metadata(folder, format)?;
+        }
+        if let Some(path) = &self.metadata {
+            metadata.extend(read_metadata(path)?);
+        }
+        Ok(metadata)
+    }
+}
+
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let metadata = arguments.metadata()?;
     let options = ConvertOptions::default()
         .with_format(arguments.format)
         .with_format_version(arguments.format_version)
@@ -122,7 +138,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
         .with_max_shard_bytes(arguments.shard_size)
         .with_order(arguments.order.as_deref().map(read_order).transpose()?.unwrap_or_default())
         .with_metadata_first(arguments.metadata_first)
-        .with_metadata(arguments.metadata.as_deref().map(read_metadata).transpose()?.unwrap_or_default())
+        .with_metadata(metadata)
         .with_omit_metadata(arguments.no_metadata)
         .with_allow_loss(arguments.allow_loss)
         .with_keep_existing(!arguments.force);

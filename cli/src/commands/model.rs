@@ -2,6 +2,7 @@
 
 use super::{Failure, warn};
 use std::ffi::OsString;
+use std::path::Path;
 use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::native::RemoteReader;
 use weightstream::native::{Reader, Verified};
@@ -12,8 +13,9 @@ use weightstream::write::Input;
 /// The arguments that select the model.
 #[derive(clap::Args)]
 pub(super) struct ModelArguments {
-    /// A file of tensors, or a manifest with its files in the same folder; or the http(s) URL of one.
-    #[arg(value_name = "FILE|URL")]
+    /// A file of tensors, or a manifest with its files in the same folder; a folder with one of them, such as a
+    /// repository of Hugging Face; or the http(s) URL of a file.
+    #[arg(value_name = "FILE|FOLDER|URL")]
     place: OsString,
     /// A header to send only to the URL's origin, such as 'Authorization: Bearer …'. Can be repeated.
     #[arg(long = "header", value_name = "NAME: VALUE")]
@@ -35,6 +37,12 @@ impl ModelArguments {
     /// The path or URL as given.
     pub(super) fn name(&self) -> String {
         self.place.to_string_lossy().into_owned()
+    }
+
+    /// The folder, if one is given in place of a file.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        let path = Path::new(&self.place);
+        path.is_dir().then_some(path)
     }
 
     /// Opens the model, and prints its warnings.

@@ -218,7 +218,9 @@ fn failures_are_one_line_and_wrong_usage_is_exit_code_2() {
     let folder = Folder::new();
     small(&folder);
     assert!(fail(&folder, &["inspect", "none.apr"]).contains("error[NOT_FOUND]: none.apr: there is no such file."));
-    assert!(fail(&folder, &["verify", "."]).contains("error[INVALID_ARGUMENT]: .: this is a folder."));
+    let several = "error[INVALID_ARGUMENT]: .: 2 models are in this folder. Specify one of";
+    folder.write("other.safetensors", b"x");
+    assert!(fail(&folder, &["verify", "."]).contains(several));
     assert!(fail(&folder, &["serve", "none"]).contains("error[NOT_FOUND]: none: there is no such folder."));
     folder.write("line\nbreak.apr", b"x");
     assert!(fail(&folder, &["inspect", "line\nbreak.apr"]).contains("line\\nbreak.apr: "));

@@ -11,6 +11,7 @@ mod corpus;
 mod fixtures;
 #[path = "../../../tests/native/folder.rs"]
 mod folder;
+mod hugging_face;
 mod interrupted;
 #[path = "../../../tests/traps/model.rs"]
 mod model;

@@ -105,7 +105,7 @@ struct Weights<'a> {
 impl<'a> Weights<'a> {
     fn of(input: &'a dyn Input, format: &'static Format, options: &ConvertOptions) -> Result<Self> {
         let (_, writer) = options.writer(Path::new(""))?;
-        let settings = options.settings(format, writer, input.metadata(), &input.metadata().metadata)?;
+        let settings = options.settings(format, writer, input, &input.metadata().metadata)?;
         let target = (writer.new)(&settings, &mut Losses::new(options.allow_loss))?;
         let large = || input.tensors().iter().filter(|tensor| tensor.byte_length() >= Some(MIN_BYTES));
         let mut tensors = large().map(|tensor| storable(tensor, &*target, options)).collect::<Result<Vec<_>>>()?;

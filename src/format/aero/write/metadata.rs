@@ -92,6 +92,7 @@ mod tests {
             is_for_streaming: false,
             metadata_first: false,
             omits_metadata: false,
+            created: std::time::SystemTime::UNIX_EPOCH,
             given: &object(given),
             source_format: "aero",
             source: &object(source),

@@ -41,6 +41,7 @@ pub(super) const WRITER: Writer = Writer {
     shards: true,
     versions: &[],
     metadata_first: false,
+    vocabulary: false,
     describe: None,
     new: |settings, _| Ok(Box::new(target::Aero::new(settings))),
 };

@@ -3,6 +3,7 @@
 use crate::format::apr::head::NAME;
 use crate::index::Metadata;
 use crate::output::metadata::FOREIGN_KEY;
+use crate::output::vocabulary::Vocabulary;
 use crate::output::writer::Settings;
 use serde_json::{Map, Value};
 
@@ -20,7 +21,9 @@ pub(super) fn join(settings: &Settings) -> Metadata {
     if is_apr {
         joined.extend(source.clone());
     }
-    joined.extend(given.clone());
+    let mut given = given.clone();
+    Vocabulary::convert_for_apr(&mut given);
+    joined.extend(given);
     if !is_apr && !source.is_empty() {
         joined.entry(FOREIGN_KEY).or_insert_with(|| Value::Object(source.clone()));
     }
@@ -68,6 +71,7 @@ mod tests {
             is_for_streaming: false,
             metadata_first: false,
             omits_metadata: false,
+            created: std::time::SystemTime::UNIX_EPOCH,
             given: &object(given),
             source_format: format,
             source: &object(source),

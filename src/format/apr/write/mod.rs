@@ -25,6 +25,7 @@ pub(super) const WRITER: Writer = Writer {
     shards: true,
     versions: &[],
     metadata_first: false,
+    vocabulary: true,
     describe: None,
     new: |settings, _| Ok(Box::new(target::Apr::new(settings)?)),
 };

@@ -36,6 +36,7 @@ pub(super) const WRITER: Writer = Writer {
     shards: false,
     versions: &[],
     metadata_first: false,
+    vocabulary: false,
     describe: None,
     new: |settings, _| Ok(Box::new(Burnpack::new(settings))),
 };

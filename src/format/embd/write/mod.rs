@@ -5,10 +5,10 @@
 //! Where the specification is ambiguous, the writer follows [`format::embd`](crate::format::embd): sections follow each
 //! other without gaps; tensors, and the data as a whole, begin at multiples of 64 bytes, and the data ends with the
 //! last tensor. The special tokens follow the other tokens, their offset is relative to the start of the file, and
-//! `total_size` counts only entries. The keys that the specification requests are written if the source or the caller
-//! has them. The time of writing is omitted, so that the same input gives the same bytes. A scalar becomes `[1]`,
-//! because a tensor has 1 to 4 dimensions: that is a loss.
+//! `total_size` counts only entries. A scalar becomes `[1]`, because a tensor has 1 to 4 dimensions: that is a loss.
+//! The keys that the specification requires are filled in from those of other tools: see `required`.
 
+mod required;
 mod sections;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -22,8 +22,8 @@ use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::metadata;
 use crate::output::target::{Place, Target, TensorFile, TensorSource};
+use crate::output::vocabulary::Vocabulary;
 use crate::output::writer::{Settings, Writer};
-use sections::Vocabulary;
 
 /// Flags that are redundant for readers.
 const VOCAB_EMBEDDED: u32 = 1;
@@ -40,6 +40,7 @@ pub(super) const WRITER: Writer = Writer {
     shards: false,
     versions: &[],
     metadata_first: false,
+    vocabulary: true,
     describe: None,
     new: |settings, losses| Ok(Box::new(Embd::new(settings, losses)?)),
 };
@@ -55,13 +56,16 @@ struct Embd {
 impl Embd {
     fn new(settings: &Settings, losses: &mut Losses) -> Result<Self> {
         let mut joined = metadata::join(settings);
-        let vocabulary = joined.get("vocabulary").and_then(Vocabulary::from_value);
-        if vocabulary.is_some() {
-            joined.shift_remove("vocabulary"); // `shift_remove` keeps the order of the other keys
+        let vocabulary = Vocabulary::take(&mut joined);
+        if !settings.omits_metadata {
+            required::fill(&mut joined, vocabulary.as_ref(), settings.created, losses)?;
         }
         let metadata = sections::metadata(&joined, losses)?;
         let start = HEADER_BYTES + metadata.len() as u64;
-        let vocabulary = vocabulary.map_or(Ok(Vec::new()), |vocabulary| vocabulary.section(start, losses))?;
+        let vocabulary = match vocabulary {
+            Some(vocabulary) => sections::vocabulary(&vocabulary, start, losses)?,
+            None => Vec::new(),
+        };
         Ok(Embd { metadata, vocabulary })
     }
 }

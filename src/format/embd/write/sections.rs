@@ -2,11 +2,11 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::embd::parts::MAX_TOKENS;
-use crate::format::embd::specified::{SPECIAL_TOKENS, VOCABULARY_HEADER_BYTES};
+use crate::format::embd::specified::VOCABULARY_HEADER_BYTES;
 use crate::index::Metadata;
 use crate::output::losses::Losses;
-use crate::output::metadata::{as_object, as_text};
-use serde_json::Value;
+use crate::output::metadata::as_text;
+use crate::output::vocabulary::Vocabulary;
 
 /// Encodes the metadata section. Keys and values that are too long are losses.
 pub(super) fn metadata(metadata: &Metadata, losses: &mut Losses) -> Result<Vec<u8>> {
@@ -35,62 +35,32 @@ pub(super) fn metadata(metadata: &Metadata, losses: &mut Losses) -> Result<Vec<u
     Ok(section)
 }
 
-/// A vocabulary, in the form of the metadata that [`format::embd`](crate::format::embd) reads.
-pub(super) struct Vocabulary {
-    /// The tokens, in the order of their ids.
-    tokens: Vec<String>,
-    /// The ids of [`SPECIAL_TOKENS`].
-    special_tokens: Option<Vec<u32>>,
+/// Encodes the vocabulary section, which begins at `start`. A vocabulary that the format cannot store is a loss.
+pub(super) fn vocabulary(vocabulary: &Vocabulary, start: u64, losses: &mut Losses) -> Result<Vec<u8>> {
+    encode(vocabulary, start).or_else(|error| losses.leave_out(error).map(|()| Vec::new()))
 }
 
-impl Vocabulary {
-    /// Parses a vocabulary from JSON or from text that contains JSON. Returns `None` if it has another form.
-    pub(super) fn from_value(value: &Value) -> Option<Self> {
-        let mut vocabulary = as_object(value)?.into_owned();
-        let text = |token| if let Value::String(text) = token { Some(text) } else { None };
-        let Some(Value::Array(tokens)) = vocabulary.remove("tokens") else { return None };
-        let tokens = tokens.into_iter().map(text).collect::<Option<_>>()?;
-        let special_tokens = match vocabulary.remove("special_tokens") {
-            Some(ids) => Some(special_tokens(ids.as_object()?)?),
-            None => None,
-        };
-        vocabulary.is_empty().then_some(Vocabulary { tokens, special_tokens })
+fn encode(vocabulary: &Vocabulary, start: u64) -> Result<Vec<u8>> {
+    let count = u32::try_from(vocabulary.tokens.len()).ok().filter(|count| *count <= MAX_TOKENS).ok_or_else(|| {
+        let what = format!("the vocabulary in the metadata has {} tokens", vocabulary.tokens.len());
+        Error::new(ErrorKind::Limit, format!("{what}; weightstream reads at most {MAX_TOKENS}")).advise(ADVICE)
+    })?;
+    let mut entries = Vec::new();
+    for (id, token) in vocabulary.tokens.iter().enumerate() {
+        let too_long = || too_long(format!("token {id} of the vocabulary in the metadata"), token.len());
+        entries.extend(length_field(token).ok_or_else(too_long)?);
+        entries.extend(token.as_bytes());
     }
-
-    /// Encodes the vocabulary section, which begins at `start`. A vocabulary that the format cannot store is a loss.
-    pub(super) fn section(&self, start: u64, losses: &mut Losses) -> Result<Vec<u8>> {
-        self.write(start).or_else(|error| losses.leave_out(error).map(|()| Vec::new()))
-    }
-
-    fn write(&self, start: u64) -> Result<Vec<u8>> {
-        let count = u32::try_from(self.tokens.len()).ok().filter(|count| *count <= MAX_TOKENS).ok_or_else(|| {
-            let what = format!("the vocabulary in the metadata has {} tokens", self.tokens.len());
-            Error::new(ErrorKind::Limit, format!("{what}; weightstream reads at most {MAX_TOKENS}")).advise(ADVICE)
-        })?;
-        let mut entries = Vec::new();
-        for (id, token) in self.tokens.iter().enumerate() {
-            let too_long = || too_long(format!("token {id} of the vocabulary in the metadata"), token.len());
-            entries.extend(length_field(token).ok_or_else(too_long)?);
-            entries.extend(token.as_bytes());
-        }
-        let mut section = count.to_le_bytes().to_vec();
-        section.extend(size_field("vocabulary in the metadata", &entries)?);
-        let special_tokens = start + VOCABULARY_HEADER_BYTES + entries.len() as u64;
-        let special_tokens = if self.special_tokens.is_some() { special_tokens } else { 0 };
-        let too_far = |_| Error::new(ErrorKind::Limit, "the metadata ends beyond 4 GiB, which EMBD cannot address");
-        section.extend(u32::try_from(special_tokens).map_err(too_far)?.to_le_bytes());
-        section.extend(entries);
-        section.extend(self.special_tokens.iter().flatten().flat_map(|id| id.to_le_bytes()));
-        Ok(section)
-    }
+    let mut section = count.to_le_bytes().to_vec();
+    section.extend(size_field("vocabulary in the metadata", &entries)?);
+    let special_tokens = start + VOCABULARY_HEADER_BYTES + entries.len() as u64;
+    let special_tokens = if vocabulary.special_tokens.is_some() { special_tokens } else { 0 };
+    let too_far = |_| Error::new(ErrorKind::Limit, "the metadata ends beyond 4 GiB, which EMBD cannot address");
+    section.extend(u32::try_from(special_tokens).map_err(too_far)?.to_le_bytes());
+    section.extend(entries);
+    section.extend(vocabulary.special_tokens.iter().flatten().flat_map(|id| id.to_le_bytes()));
+    Ok(section)
 }
-
-/// Returns the ids in the format's order, if `ids` contains exactly these tokens.
-fn special_tokens(ids: &Metadata) -> Option<Vec<u32>> {
-    let id = |name: &&str| ids.get(*name)?.as_u64()?.try_into().ok();
-    SPECIAL_TOKENS.iter().map(id).collect::<Option<Vec<_>>>().filter(|found| found.len() == ids.len())
-}
-
 const ADVICE: &str = "Provide a shorter one with `--metadata`, or choose another format.";
 
 fn too_long(what: String, length: usize) -> Error {

@@ -5,17 +5,24 @@ use crate::format::embd;
 use crate::index::Metadata;
 use crate::native::Reader;
 use crate::testing::corpus::{fixtures, root};
-use crate::testing::model::{Folder, Given, content, noise, safetensors_file, to, varied};
+use crate::testing::model::{Folder, Given, content, noise, required_by_embd, safetensors_file, to, varied};
 use crate::write::{self, Compression, ConvertOptions, DigestAlgorithm};
 use serde_json::{Value, json};
 use std::fs;
 
 fn options() -> ConvertOptions {
-    ConvertOptions { format: Some(&embd::FORMAT), ..ConvertOptions::default() }
+    to(&embd::FORMAT)
 }
 
+/// Options with these keys after the required ones.
 fn with(metadata: &Value) -> ConvertOptions {
-    options().with_metadata(metadata.as_object().unwrap().clone())
+    options().with_metadata(and_required(metadata))
+}
+
+fn and_required(metadata: &Value) -> Metadata {
+    let mut all = required_by_embd();
+    all.extend(metadata.as_object().unwrap().clone());
+    all
 }
 
 fn vocabulary() -> Value {
@@ -45,9 +52,8 @@ fn writes_the_layout_of_the_specification() {
         ("größe", "F32", &[2, 1, 3, 1][..], noise(2, 24)),
     ];
     folder.write("m.safetensors", &safetensors_file(json!({ "model_name": "tiny" }), &tensors));
-    folder
-        .convert("m.safetensors", "m.weights", &with(&json!({ "num_layers": 6, "vocabulary": vocabulary() })))
-        .unwrap();
+    let metadata = json!({ "num_layers": 6, "vocabulary": vocabulary() });
+    folder.convert("m.safetensors", "m.weights", &with(&metadata)).unwrap();
     let file = fs::read(folder.path("m.weights")).unwrap();
     let u16_at = |at: usize| u16::from_le_bytes(file[at..at + 2].try_into().unwrap());
     let u32_at = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
@@ -60,9 +66,12 @@ fn writes_the_layout_of_the_specification() {
     assert_eq!(u64_at(48), file.len() as u64);
 
     let (metadata, metadata_size) = (offset_at(12), offset_at(16));
-    let entries = b"\x0a\0\x01\0num_layers6\x0a\0\x04\0model_nametiny";
-    assert_eq!((metadata, u32_at(metadata), offset_at(metadata + 4)), (64, 2, entries.len()));
-    assert_eq!(&file[metadata + 8..metadata + metadata_size], entries);
+    let entries = offset_at(metadata + 4);
+    assert_eq!((metadata, u32_at(metadata), metadata_size), (64, 10, 8 + entries));
+    let entries = &file[metadata + 8..metadata + metadata_size];
+    for entry in [&b"\x0a\0\x01\0num_layers6"[..], b"\x0a\0\x04\0model_nametiny"] {
+        assert!(entries.windows(entry.len()).any(|window| window == entry));
+    }
 
     let (vocabulary, vocabulary_size) = (offset_at(20), offset_at(24));
     let tokens = b"\x05\0[PAD]\x05\0##n\xc3\xa9\0\0\x06\0\xe6\x97\xa5\xe6\x9c\xac";
@@ -132,7 +141,8 @@ fn files_of_the_formats_own_tools_keep_tensors_and_vocabulary() {
         folder.convert(root().join(&fixture.path), "out.weights", &options()).unwrap();
         let after = folder.open("out.weights");
         assert_eq!(content(&after), content(&before), "{}", fixture.path);
-        assert_eq!(after.metadata().metadata, before.metadata().metadata, "{}", fixture.path);
+        let expected = and_required(&Value::Object(before.metadata().metadata.clone()));
+        assert_eq!(after.metadata().metadata, expected, "{}", fixture.path);
         after.verify(&()).unwrap();
         let vocabulary = after.metadata().metadata.get("vocabulary"); // one file has none
         tokens += vocabulary.map_or(0, |vocabulary| vocabulary["tokens"].as_array().unwrap().len());
@@ -231,7 +241,7 @@ fn metadata_that_is_too_long_is_rejected_by_key() {
         let lossy = with(&metadata).with_allow_loss(true);
         let converted = folder.convert("m.safetensors", "out.weights", &lossy).unwrap();
         assert!(converted.warnings[0].starts_with("left out: ") && converted.warnings[0].contains(words));
-        assert_eq!(Value::Object(metadata_of(&folder, "out.weights")), json!({ "author": "Zoë" }));
+        assert_eq!(metadata_of(&folder, "out.weights"), and_required(&json!({ "author": "Zoë" })));
         fs::remove_file(folder.path("out.weights")).unwrap();
     }
     let tokens = with(&json!({ "vocabulary": { "tokens": vec![""; (1 << 20) + 1] } }));
@@ -240,7 +250,7 @@ fn metadata_that_is_too_long_is_rejected_by_key() {
 
     let shorter = with(&json!({ "author": "Z" })); // replaces the value of the source, as the error advises
     folder.convert("m.safetensors", "out.weights", &shorter).unwrap();
-    assert_eq!(Value::Object(metadata_of(&folder, "out.weights")), json!({ "author": "Z" }));
+    assert_eq!(metadata_of(&folder, "out.weights"), and_required(&json!({ "author": "Z" })));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::index::Metadata;
 use crate::output::losses::Losses;
 use crate::output::metadata::{self, as_object};
 use crate::output::target::Place;
+use crate::output::vocabulary::Vocabulary;
 use crate::output::writer::Settings;
 use serde_json::Value;
 
@@ -44,6 +45,7 @@ impl Pairs {
         }
         let mut joined = metadata::join(settings);
         let types = Types::take(&mut joined, settings.given)?;
+        Vocabulary::convert_for_gguf(&mut joined);
         joined.retain(|key, _| !FILE_KEYS.iter().any(|(of_file, _)| key == of_file));
         if !settings.omits_metadata && !joined.get(ARCHITECTURE_KEY).is_some_and(Value::is_string) {
             let what = format!("the metadata has no `{ARCHITECTURE_KEY}`, which llama.cpp and other readers require");

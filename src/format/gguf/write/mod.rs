@@ -25,6 +25,7 @@ pub(super) const WRITER: Writer = Writer {
     shards: true,
     versions: &[],
     metadata_first: true,
+    vocabulary: true,
     describe: Some(types::describe),
     new: |settings, losses| Ok(Box::new(target::Gguf::new(settings, losses)?)),
 };

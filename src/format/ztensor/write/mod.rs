@@ -29,6 +29,7 @@ pub(super) const WRITER: Writer = Writer {
     shards: false,
     versions: version::Version::NAMES,
     metadata_first: false,
+    vocabulary: false,
     describe: None,
     new: |settings, _| Ok(Box::new(target::ZTensor::new(settings))),
 };

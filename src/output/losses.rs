@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The option that allows losses.
@@ -103,7 +104,16 @@ impl Losses {
     }
 }
 
-/// Whether an attribute is Burnpack's spelling of a known dtype: `{"Bool": "Native"}`, `"Flex32"`.
+/// Whether an attribute says no more than the dtype: Burnpack's spelling of a known dtype (`{"Bool": "Native"}`,
+/// `"Flex32"`), or AERO's description of a type of ggml.
 fn is_implied_by_dtype(tensor: &Tensor, key: &str) -> bool {
-    key == "dtype" && tensor.dtype.block().is_some()
+    let Some(block) = tensor.dtype.block() else { return false };
+    match key {
+        "dtype" => true,
+        "quant_id" | "quant_descriptor" | "quant_params" => {
+            let params = tensor.attributes.get("quant_params").and_then(Value::as_object);
+            block.elements > 1 && params.is_some_and(|params| params.keys().eq(["ggml_type"]))
+        }
+        _ => false,
+    }
 }

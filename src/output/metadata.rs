@@ -2,38 +2,40 @@
 
 use super::writer::Settings;
 use crate::index::Metadata;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 /// The key under which an APR file stores the metadata of another format. SafeTensors uses the same key.
 pub(crate) const FOREIGN_KEY: &str = "__metadata__";
 
-/// Merges the metadata of the caller and of the source. Restores entries that an APR file stores for another format.
+/// The key of the GGUF types of values, which a conversion from GGUF adds, and a conversion to GGUF uses.
+pub(crate) const GGUF_TYPES_KEY: &str = "weightstream.gguf_types";
+
+/// Merges the metadata of the caller and of the source.
 pub(crate) fn join(settings: &Settings) -> Metadata {
     let mut joined = settings.given.clone();
-    let is_foreign = settings.source.get(FOREIGN_KEY).is_some_and(Value::is_object);
     for (key, value) in settings.source {
-        match value {
-            value if is_foreign && is_filled_in(key, value) => {}
-            Value::Object(foreign) if key == FOREIGN_KEY => {
-                for (key, value) in foreign {
-                    joined.entry(key).or_insert_with(|| value.clone());
-                }
-            }
-            value => _ = joined.entry(key).or_insert_with(|| value.clone()),
-        }
+        joined.entry(key).or_insert_with(|| value.clone());
     }
     joined
 }
 
-/// Whether an entry has the value that a conversion to APR fills in, because the format requires the key.
-fn is_filled_in(key: &str, value: &Value) -> bool {
-    match key {
-        "apr_version" => value == "2.0.0",
-        "model_type" => value == "unknown",
-        "architecture" => value.as_object().is_some_and(Metadata::is_empty),
-        _ => false,
-    }
+/// Returns the numeric entries: the sizes of the model, such as layers, heads and dimensions. APR
+/// requires them.
+pub(crate) fn sizes(metadata: &Metadata) -> Map<String, Value> {
+    metadata.iter().filter(|(_, value)| value.is_number()).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// Finds the model's name and architecture under the keys of AERO's tools, of GGUF, and of configurations. AERO lists
+/// them as `model`.
+pub(crate) fn named_model(metadata: &Metadata) -> Option<Map<String, Value>> {
+    let names = [
+        ("name", ["model_name", "general.name", "name"]),
+        ("architecture", ["architecture", "general.architecture", "model_type"]),
+    ];
+    let text = |keys: [&str; 3]| keys.iter().find_map(|key| metadata.get(*key).filter(|value| value.is_string()));
+    let found = names.into_iter().filter_map(|(name, keys)| Some((name.to_owned(), text(keys)?.clone())));
+    Some(found.collect()).filter(|model: &Map<_, _>| !model.is_empty())
 }
 
 /// Converts a value for a format that stores only text: text is unchanged, other values become JSON.

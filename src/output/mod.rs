@@ -4,6 +4,7 @@ pub(crate) mod destination;
 pub(crate) mod file;
 pub(crate) mod losses;
 pub(crate) mod metadata;
+pub(crate) mod origin;
 mod partial;
 pub(crate) mod shards;
 pub(crate) mod target;

@@ -1,7 +1,8 @@
 //! The vocabulary of a model in its metadata, in the forms of the formats that have one:
 //!
 //! - EMBD: `vocabulary` is an object with `tokens`, in the order of their ids, and the ids of five `special_tokens`;
-//! - APR: `vocab` is an array of tokens; weightstream adds `special_tokens` beside it;
+//! - APR: `vocab`, or `tokenizer.vocabulary` in files of `aprender`, is an array of tokens; weightstream adds
+//!   `special_tokens` beside it;
 //! - GGUF: `tokenizer.ggml.tokens` is an array of tokens, and each special token has a key.
 
 use super::metadata::as_object;
@@ -20,6 +21,9 @@ pub(crate) const SPECIAL_TOKENS: [(&str, &str); 5] = [
     ("mask_id", "tokenizer.ggml.mask_token_id"),
 ];
 
+/// The keys of the tokens in APR: that of the specification, and that of the tool `aprender`.
+const APR_KEYS: [&str; 2] = ["vocab", "tokenizer.vocabulary"];
+
 const GGUF_TOKENS: &str = "tokenizer.ggml.tokens";
 const GGUF_MODEL: &str = "tokenizer.ggml.model";
 const GGUF_TYPES: &str = "tokenizer.ggml.token_type";
@@ -34,6 +38,8 @@ pub(crate) struct Vocabulary {
     pub(crate) tokens: Vec<String>,
     /// The ids of [`SPECIAL_TOKENS`].
     pub(crate) special_tokens: Option<[u32; 5]>,
+    /// The key of the tokens in APR, if the vocabulary was in its form.
+    pub(crate) apr_key: Option<&'static str>,
 }
 
 impl Vocabulary {
@@ -73,12 +79,24 @@ impl Vocabulary {
         }
     }
 
-    /// Converts the form of EMBD to that of GGUF.
-    pub(crate) fn convert_for_gguf(metadata: &mut Metadata) {
-        if !metadata.contains_key(GGUF_TOKENS)
-            && let Some(vocabulary) = Vocabulary::take_own(metadata)
-        {
-            vocabulary.insert_for_gguf(metadata);
+    /// Converts the form of EMBD to that of GGUF. Returns the key that the vocabulary had.
+    pub(crate) fn convert_for_gguf(metadata: &mut Metadata) -> Option<&'static str> {
+        if metadata.contains_key(GGUF_TOKENS) {
+            return None;
+        }
+        Vocabulary::take_own(metadata)?.insert_for_gguf(metadata);
+        Some(KEY)
+    }
+
+    /// Restores a vocabulary that was taken from this key: converts the form of GGUF to that of EMBD, or that of EMBD
+    /// to that of APR.
+    pub(crate) fn restore(metadata: &mut Metadata, key: &str) {
+        if key == KEY {
+            if let Some(vocabulary) = take_gguf(metadata) {
+                vocabulary.insert(metadata);
+            }
+        } else if let Some(vocabulary) = Vocabulary::take_own(metadata) {
+            metadata.insert(key.to_owned(), vocabulary.tokens.into());
         }
     }
 
@@ -109,18 +127,15 @@ impl Vocabulary {
             Some(ids) => Some(special_tokens(ids.as_object()?)?),
             None => None,
         };
-        object.is_empty().then_some(Vocabulary { tokens, special_tokens })
+        object.is_empty().then_some(Vocabulary { tokens, special_tokens, apr_key: None })
     }
 }
 
 fn take_apr(metadata: &mut Metadata) -> Option<Vocabulary> {
-    let tokens = texts(metadata.get("vocab")?)?;
-    metadata.shift_remove("vocab");
+    let (key, tokens) = APR_KEYS.iter().find_map(|key| Some((*key, texts(metadata.get(*key)?)?)))?;
+    metadata.shift_remove(key);
     let special_tokens = metadata.get("special_tokens").and_then(Value::as_object).and_then(special_tokens);
-    if special_tokens.is_some() {
-        metadata.shift_remove("special_tokens");
-    }
-    Some(Vocabulary { tokens, special_tokens })
+    Some(Vocabulary { tokens, special_tokens, apr_key: Some(key) })
 }
 
 fn take_gguf(metadata: &mut Metadata) -> Option<Vocabulary> {
@@ -147,7 +162,7 @@ fn take_gguf(metadata: &mut Metadata) -> Option<Vocabulary> {
     if special_tokens.is_some() {
         SPECIAL_TOKENS.iter().for_each(|(_, key)| _ = metadata.shift_remove(*key));
     }
-    Some(Vocabulary { tokens, special_tokens })
+    Some(Vocabulary { tokens, special_tokens, apr_key: None })
 }
 
 /// Whether GGUF stores the tokens as llama.cpp does for BERT: with `▁` before those that begin a word, in place of

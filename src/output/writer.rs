@@ -47,6 +47,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) metadata_first: bool,
     /// Whether everything that only describes the tensors is left out. Without it, `given` and `source` are used.
     pub(crate) omits_metadata: bool,
+    /// What a record of the changes in the metadata contains besides the changes of the writer: see `origin`.
+    pub(crate) source_record: &'a Metadata,
     /// When the weights were created, as far as is known.
     pub(crate) created: SystemTime,
     /// The caller's metadata.

@@ -13,6 +13,7 @@ mod npy;
 mod options;
 mod order;
 mod positions;
+mod source;
 
 pub use crate::output::writer::{Compression, DigestAlgorithm, Writer};
 pub use folder::folder_metadata;
@@ -23,8 +24,7 @@ pub use order::TensorOrder;
 
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::Format;
-use crate::index::{Component, Metadata, Tensor, saturating_sum};
+use crate::index::{Component, Tensor, saturating_sum};
 use crate::output::file::{self, FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::target::{Place, Shard, Target, shares_bytes};
@@ -33,8 +33,7 @@ use crate::progress::Progress;
 use cast::NotCast;
 use input::InputTensor;
 use positions::are_positions;
-use std::borrow::Cow;
-use std::cell::RefCell;
+use source::Source;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -101,8 +100,9 @@ fn convert_to(
 ) -> Result<Converted> {
     let mut losses = Losses::new(options.allow_loss);
     let (format, writer) = options.writer(out)?;
-    let (metadata, mut warnings) = described_metadata(input)?;
-    let target = (writer.new)(&options.settings(format, writer, input, &metadata)?, &mut losses)?;
+    let mut source = Source::of(input, format)?;
+    let mut warnings = std::mem::take(&mut source.warnings);
+    let target = (writer.new)(&options.settings(format, writer, input, &source)?, &mut losses)?;
     let mut tensors = target_tensors(input, options.dtype.as_ref(), &*target, &mut losses, companion)?;
     options.order.sort(&mut tensors)?;
     warnings.extend(losses.into_warnings());
@@ -131,31 +131,6 @@ fn convert_to(
     let (path, tensors) = (plan.model_path().to_owned(), tensors.len());
     let files = plan.shard_paths.into_iter().map(with_length).collect();
     Ok(Converted { path, files, tensors, decoded_bytes, warnings })
-}
-
-/// Returns the metadata of the source, with what JSON does not express, and warnings.
-fn described_metadata(input: &dyn Input) -> Result<(Cow<'_, Metadata>, Vec<String>)> {
-    let source = input.metadata();
-    let mut metadata = Cow::Borrowed(&source.metadata);
-    let writer = options::formats().find(|format| format.name == source.format).and_then(Format::writer);
-    let Some(describe) = writer.and_then(|writer| writer.describe) else { return Ok((metadata, Vec::new())) };
-    let added = RefCell::new(Metadata::new());
-    let described = input.parse_first(&|window| {
-        *added.borrow_mut() = describe(window)?;
-        Ok(())
-    });
-    match described {
-        Err(error) if error.kind == ErrorKind::Unsupported => {
-            let warning = format!("the types of the metadata's values are not kept: {}", error.what);
-            return Ok((metadata, vec![warning]));
-        }
-        described => described?,
-    }
-    let added = added.into_inner();
-    if !added.is_empty() {
-        metadata.to_mut().extend(added);
-    }
-    Ok((metadata, Vec::new()))
 }
 
 /// Returns the tensors to write: cast if requested, and checked by the target.

@@ -8,6 +8,7 @@ use crate::output::writer::{Compression, DigestAlgorithm, Settings, Writer};
 use crate::setters::setters;
 use crate::write::input::Input;
 use crate::write::order::TensorOrder;
+use crate::write::source::Source;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -115,14 +116,13 @@ impl ConvertOptions {
         Ok((format, writer))
     }
 
-    /// Returns the settings for a writer. `metadata` is that of the source, with what JSON does not express. Fails if
-    /// the writer does not support the options.
+    /// Returns the settings for a writer. Fails if the writer does not support the options.
     pub(super) fn settings<'a>(
         &'a self,
         format: &Format,
         writer: &Writer,
         input: &'a dyn Input,
-        metadata: &'a Metadata,
+        source: &'a Source,
     ) -> Result<Settings<'a>> {
         if self.omit_metadata && !self.metadata.is_empty() {
             let what = "metadata is given for a file without metadata";
@@ -139,8 +139,9 @@ impl ConvertOptions {
             omits_metadata: self.omit_metadata,
             created: input.modified().unwrap_or_else(SystemTime::now),
             given: &self.metadata,
-            source_format: input.metadata().format,
-            source: if self.omit_metadata { &self.metadata } else { metadata },
+            source_format: source.format,
+            source_record: &source.record,
+            source: if self.omit_metadata { &self.metadata } else { &source.metadata },
         })
     }
 

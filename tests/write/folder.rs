@@ -195,6 +195,25 @@ fn keys_of_other_architectures_are_recognised() {
     }
 }
 
+#[test]
+fn a_time_in_seconds_becomes_iso_8601_and_returns() {
+    let folder = Folder::new();
+    for (stated, written) in [("1700000000", "2023-11-14T22:13:20Z"), ("253402300799", "9999-12-31T23:59:59Z")] {
+        let mut given = required_by_embd();
+        given.insert("created_at".to_owned(), stated.into());
+        folder.write("m.safetensors", &safetensors_file(Value::Object(given.clone()), &[]));
+        folder.convert("m.safetensors", "m.weights", &ConvertOptions::default()).unwrap();
+        assert_eq!(metadata_of(&folder.path("m.weights"))["created_at"], written);
+        folder.convert("m.weights", "back.safetensors", &ConvertOptions::default()).unwrap();
+        assert_eq!(metadata_of(&folder.path("back.safetensors")), given);
+    }
+    let mut far = required_by_embd();
+    far.insert("created_at".to_owned(), "253402300800".into());
+    folder.write("far.safetensors", &safetensors_file(Value::Object(far), &[]));
+    let error = folder.convert("far.safetensors", "m.weights", &ConvertOptions::default()).unwrap_err();
+    assert!(error.what.contains("`created_at`"), "{error}");
+}
+
 /// llama.cpp stores the tokens of BERT with `▁` at the start of a word in place of `##` inside one.
 #[test]
 fn the_vocabulary_of_bert_in_gguf_becomes_word_piece_and_back() {

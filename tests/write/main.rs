@@ -11,3 +11,4 @@ mod graph;
 mod model;
 mod order;
 mod readme;
+mod round_trips;

@@ -119,7 +119,9 @@ fn parse_tensor(value: &Value) -> Result<Described> {
         return Err(malformed(format!("its `data_offsets` [{start}, {end}] are not a range")));
     }
     let mut attributes = Metadata::new();
-    if stated.as_str() != Some(dtype.name()) {
+    let is_usual_bool =
+        dtype == Dtype::Bool && (stated == "Bool" || stated.get("Bool").is_some_and(|it| it == "Native"));
+    if stated.as_str() != Some(dtype.name()) && !is_usual_bool {
         attributes.insert("dtype".to_owned(), stated.clone());
     }
     if let Some(id) = value.get("param_id").filter(|id| !id.is_null()) {

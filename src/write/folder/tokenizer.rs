@@ -23,7 +23,7 @@ const SPECIAL_TOKENS: [(&str, [&str; 2]); 5] = [
 pub(super) fn read(folder: &Path) -> Result<Option<Vocabulary>> {
     let Some(tokens) = read_tokens(folder)? else { return Ok(None) };
     let special_tokens = special_tokens(folder, &tokens)?;
-    Ok(Some(Vocabulary { tokens, special_tokens }))
+    Ok(Some(Vocabulary { tokens, special_tokens, apr_key: None }))
 }
 
 fn read_tokens(folder: &Path) -> Result<Option<Vec<String>>> {

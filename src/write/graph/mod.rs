@@ -3,6 +3,7 @@
 //! The graph refers to the weights as external data in `model.safetensors`: the SafeTensors file as which a loader
 //! presents weights of any format. Initializers of less than [`MIN_BYTES`] stay in the graph.
 
+use super::source::Source;
 use super::{Companion, ConvertOptions, Converted, Input, cast, convert_to, in_dtype};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
@@ -105,7 +106,8 @@ struct Weights<'a> {
 impl<'a> Weights<'a> {
     fn of(input: &'a dyn Input, format: &'static Format, options: &ConvertOptions) -> Result<Self> {
         let (_, writer) = options.writer(Path::new(""))?;
-        let settings = options.settings(format, writer, input, &input.metadata().metadata)?;
+        let source = Source::unchanged(input);
+        let settings = options.settings(format, writer, input, &source)?;
         let target = (writer.new)(&settings, &mut Losses::new(options.allow_loss))?;
         let large = || input.tensors().iter().filter(|tensor| tensor.byte_length() >= Some(MIN_BYTES));
         let mut tensors = large().map(|tensor| storable(tensor, &*target, options)).collect::<Result<Vec<_>>>()?;

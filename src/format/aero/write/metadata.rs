@@ -2,8 +2,10 @@
 
 use crate::codec::digest::from_hex;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::aero::toc::NAME;
 use crate::index::Metadata;
-use crate::output::metadata;
+use crate::output::metadata::{self, named_model};
+use crate::output::origin::Changes;
 use crate::output::writer::Settings;
 use serde_json::{Map, Value, json};
 
@@ -25,12 +27,18 @@ pub(super) struct About {
 impl About {
     pub(super) fn new(settings: &Settings) -> Self {
         let mut metadata = metadata::join(settings);
-        metadata.retain(|key, value| settings.given.contains_key(key) || !is_identity(key, value));
+        let is_aero = settings.source_format == NAME;
+        metadata.retain(|key, value| settings.given.contains_key(key) || !(is_aero && is_identity(key, value)));
         let model = match metadata.get("model") {
             Some(Value::Object(_)) => metadata.shift_remove("model"), // returns to the manifest
             _ => None,
         };
         let model = model.and_then(|model| model.as_object().cloned()).or_else(|| named_model(&metadata));
+        let (source, mut read) = (metadata::join(settings), metadata.clone());
+        if !is_aero && source.get("uuid").is_some_and(|uuid| is_identity("uuid", uuid)) {
+            read.insert("uuid".to_owned(), Value::Null); // readers cannot distinguish it from the file's own
+        }
+        Changes::between(&source, &read).record(NAME, settings, &mut metadata);
         About { metadata, model }
     }
 
@@ -65,17 +73,6 @@ fn is_identity(key: &str, value: &Value) -> bool {
     key == "uuid" && value.as_str().and_then(from_hex::<16>).is_some()
 }
 
-/// Finds the model's name and architecture under the keys of AERO's tools, of GGUF, and of configurations.
-fn named_model(metadata: &Metadata) -> Option<Map<String, Value>> {
-    let names = [
-        ("name", ["model_name", "general.name", "name"]),
-        ("architecture", ["architecture", "general.architecture", "model_type"]),
-    ];
-    let text = |keys: [&str; 3]| keys.iter().find_map(|key| metadata.get(*key).filter(|value| value.is_string()));
-    let found = names.into_iter().filter_map(|(name, keys)| Some((name.to_owned(), text(keys)?.clone())));
-    Some(found.collect()).filter(|model: &Map<_, _>| !model.is_empty())
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
@@ -92,6 +89,7 @@ mod tests {
             is_for_streaming: false,
             metadata_first: false,
             omits_metadata: false,
+            source_record: &Metadata::new(),
             created: std::time::SystemTime::UNIX_EPOCH,
             given: &object(given),
             source_format: "aero",

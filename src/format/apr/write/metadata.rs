@@ -2,10 +2,11 @@
 
 use crate::format::apr::head::NAME;
 use crate::index::Metadata;
-use crate::output::metadata::FOREIGN_KEY;
+use crate::output::metadata::{FOREIGN_KEY, sizes};
+use crate::output::origin::Changes;
 use crate::output::vocabulary::Vocabulary;
 use crate::output::writer::Settings;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The keys that the specification requires of every file.
 const REQUIRED_KEYS: [&str; 3] = ["apr_version", "model_type", "architecture"];
@@ -31,6 +32,8 @@ pub(super) fn join(settings: &Settings) -> Metadata {
     fill(&mut joined, "model_type", || "unknown".into());
     let architecture = sizes(&joined);
     fill(&mut joined, "architecture", || Value::Object(architecture));
+    // Without metadata of the caller, the entries of the other format are recognised by their place.
+    Changes::default().needed_if(!settings.given.is_empty()).record(NAME, settings, &mut joined);
     joined
 }
 
@@ -46,11 +49,6 @@ fn fill(metadata: &mut Metadata, key: &str, value: impl FnOnce() -> Value) {
     {
         *slot = value();
     }
-}
-
-/// Returns the numeric entries: the sizes of the model, such as layers, heads and dimensions.
-fn sizes(metadata: &Metadata) -> Map<String, Value> {
-    metadata.iter().filter(|(_, value)| value.is_number()).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
@@ -71,6 +69,7 @@ mod tests {
             is_for_streaming: false,
             metadata_first: false,
             omits_metadata: false,
+            source_record: &Metadata::new(),
             created: std::time::SystemTime::UNIX_EPOCH,
             given: &object(given),
             source_format: format,
@@ -82,8 +81,10 @@ mod tests {
     #[test]
     fn fills_in_the_required_keys() {
         let filled = joined(json!({"n_layer": 6, "name": "x"}), "safetensors", json!({}));
-        let expected =
-            r#"{"apr_version":"2.0.0","model_type":"unknown","architecture":{"n_layer":6},"n_layer":6,"name":"x"}"#;
+        let expected = concat!(
+            r#"{"apr_version":"2.0.0","model_type":"unknown","architecture":{"n_layer":6},"n_layer":6,"name":"x","#,
+            r#""weightstream.source":{"format":"safetensors"}}"#
+        );
         assert_eq!(filled, expected);
     }
 
@@ -92,7 +93,7 @@ mod tests {
         let given = json!({"model_type": "bert", "architecture": {"a": 1}, "b": 2});
         let expected = concat!(
             r#"{"apr_version":"2.0.0","model_type":"bert","architecture":{"a":1},"b":2,"#,
-            r#""__metadata__":{"format":"pt"}}"#
+            r#""__metadata__":{"format":"pt"},"weightstream.source":{"format":"safetensors"}}"#
         );
         assert_eq!(joined(given, "safetensors", json!({"format": "pt"})), expected);
     }

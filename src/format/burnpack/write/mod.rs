@@ -13,6 +13,7 @@ use crate::index::{Layout, Metadata, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::metadata;
+use crate::output::origin::Changes;
 use crate::output::target::{Place, Target, TensorFile, TensorSource};
 use crate::output::writer::{Settings, Writer};
 use minicbor::encode;
@@ -56,6 +57,7 @@ impl Burnpack {
         if scalars.is_some() {
             joined.remove("scalars");
         }
+        Changes::to_text(&joined).record("burnpack", settings, &mut joined);
         let as_text = |(key, value): (String, Value)| (key, metadata::as_text(&value).into_owned());
         let metadata = joined.into_iter().map(as_text).collect();
         Burnpack { metadata, scalars: scalars.into_iter().flatten().collect() }

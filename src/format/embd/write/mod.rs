@@ -12,7 +12,7 @@ mod required;
 mod sections;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::embd::parts::{MAGIC, MAX_DIMS};
+use crate::format::embd::parts::{MAGIC, MAX_DIMS, NAME};
 use crate::format::embd::specified::{
     CHECKSUM_ENABLED, DESCRIPTOR_BYTES, FOOTER_BYTES, HEADER_BYTES, MAGIC_END, MAX_HEAD_BYTES, dtype_code, dtypes,
     name_hash,
@@ -20,7 +20,8 @@ use crate::format::embd::specified::{
 use crate::index::{Layout, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
-use crate::output::metadata;
+use crate::output::metadata::{self, as_text};
+use crate::output::origin::Changes;
 use crate::output::target::{Place, Target, TensorFile, TensorSource};
 use crate::output::vocabulary::Vocabulary;
 use crate::output::writer::{Settings, Writer};
@@ -58,7 +59,12 @@ impl Embd {
         let mut joined = metadata::join(settings);
         let vocabulary = Vocabulary::take(&mut joined);
         if !settings.omits_metadata {
+            let source = joined.clone();
             required::fill(&mut joined, vocabulary.as_ref(), settings.created, losses)?;
+            let as_texts =
+                joined.iter().map(|(key, value)| (key.clone(), as_text(value).into_owned().into())).collect();
+            let key = vocabulary.as_ref().and_then(|vocabulary| vocabulary.apr_key);
+            Changes::between(&source, &as_texts).with_vocabulary_from(key).record(NAME, settings, &mut joined);
         }
         let metadata = sections::metadata(&joined, losses)?;
         let start = HEADER_BYTES + metadata.len() as u64;

@@ -7,7 +7,7 @@ use crate::output::losses::Losses;
 use crate::output::metadata::as_object;
 use crate::output::vocabulary::Vocabulary;
 use serde_json::Value;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The required keys that are numbers, each with its other names. A name that begins with `.` follows the architecture
 /// in GGUF: `bert.block_count`.
@@ -46,7 +46,7 @@ pub(super) fn fill(
     let mut found: Vec<(&str, Option<String>)> = vec![
         ("model_name", text(metadata, "model_name", NAMES)),
         ("model_version", text(metadata, "model_version", VERSIONS)),
-        ("created_at", Some(humantime::format_rfc3339_seconds(created).to_string())),
+        ("created_at", time_text(stated_time(metadata).unwrap_or(created))),
     ];
     found.extend(NUMBERS.iter().map(|(key, names)| (*key, number(metadata, key, names))));
     let tokens = vocabulary.map(|vocabulary| vocabulary.tokens.len().to_string());
@@ -65,7 +65,7 @@ pub(super) fn fill(
         found.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| format!("`{key}`")).collect();
     for (key, value) in found {
         if let Some(value) = value
-            && !metadata.get(key).is_some_and(is_stated)
+            && !metadata.get(key).is_some_and(|stated| is_stated(key, stated))
         {
             metadata.insert(key.to_owned(), value.into());
         }
@@ -119,8 +119,24 @@ fn as_number(value: &Value) -> Option<String> {
     }
 }
 
-fn is_stated(value: &Value) -> bool {
-    !value.is_null() && value.as_str() != Some("")
+/// Whether a key has a value that EMBD allows. Files of `aprender` have `created_at` in seconds.
+fn is_stated(key: &str, value: &Value) -> bool {
+    let is_empty = value.is_null() || value.as_str() == Some("");
+    let is_seconds = key == "created_at" && as_number(value).is_some();
+    !is_empty && !is_seconds
+}
+
+/// The time in `created_at`, if that is a number of seconds.
+fn stated_time(metadata: &Metadata) -> Option<SystemTime> {
+    let seconds = as_number(metadata.get("created_at")?)?.parse().ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+}
+
+/// The time as ISO 8601, if it is between the years 1970 and 9999.
+fn time_text(time: SystemTime) -> Option<String> {
+    let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let is_representable = since_1970.as_secs() < 253_402_300_800;
+    is_representable.then(|| humantime::format_rfc3339_seconds(time).to_string())
 }
 
 /// Whether the metadata is from a `config.json` of Hugging Face.

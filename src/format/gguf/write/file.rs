@@ -11,7 +11,7 @@ use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::target::{TensorFile, TensorSource};
 
 /// The version that is written.
-const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 3;
 
 /// The bytes before the metadata.
 pub(super) const COUNTS_BYTES: u64 = 4 + 4 + 8 + 8;

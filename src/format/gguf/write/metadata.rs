@@ -1,16 +1,19 @@
 //! The metadata of a model as typed pairs.
 
+use super::file::VERSION;
 use super::types::{self, Type, U16, U32};
 use super::values::{encode, natural_type, text};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::gguf::parse::DEFAULT_ALIGNMENT;
+use crate::format::gguf::parse::{DEFAULT_ALIGNMENT, MAGIC, NAME, parse};
 use crate::format::values::json::shown;
-use crate::index::Metadata;
+use crate::index::{Metadata, Parsed};
 use crate::output::losses::Losses;
 use crate::output::metadata::{self, as_object};
+use crate::output::origin::Changes;
 use crate::output::target::Place;
 use crate::output::vocabulary::Vocabulary;
 use crate::output::writer::Settings;
+use crate::window::{Stop, Window};
 use serde_json::Value;
 
 const ALIGNMENT_KEY: &str = "general.alignment";
@@ -45,7 +48,7 @@ impl Pairs {
         }
         let mut joined = metadata::join(settings);
         let types = Types::take(&mut joined, settings.given)?;
-        Vocabulary::convert_for_gguf(&mut joined);
+        let vocabulary_key = Vocabulary::convert_for_gguf(&mut joined);
         joined.retain(|key, _| !FILE_KEYS.iter().any(|(of_file, _)| key == of_file));
         if !settings.omits_metadata && !joined.get(ARCHITECTURE_KEY).is_some_and(Value::is_string) {
             let what = format!("the metadata has no `{ARCHITECTURE_KEY}`, which llama.cpp and other readers require");
@@ -67,7 +70,31 @@ impl Pairs {
                 Stated::Nowhere => pairs.push_natural(key, value)?,
             }
         }
+        if settings.source_format != NAME {
+            let read = pairs.read()?;
+            let changes = Changes::between(&joined, &read).with_vocabulary_from(vocabulary_key);
+            // Otherwise a conversion back would add the types of these values. If the source states types, it has them
+            // from an earlier file of GGUF.
+            let changes = changes.needed_if(types.source.is_empty() && !read.values().all(Value::is_string));
+            let mut record = Metadata::new();
+            changes.record(NAME, settings, &mut record);
+            record.iter().try_for_each(|(key, value)| pairs.push_natural(key, value))?;
+        }
         Ok(pairs)
+    }
+
+    /// Returns the values as a reader of a file with these pairs gets them.
+    fn read(&self) -> Result<Metadata> {
+        let mut file = MAGIC.to_vec();
+        file.extend(VERSION.to_le_bytes());
+        file.extend(0u64.to_le_bytes()); // tensors
+        file.extend(self.count.to_le_bytes());
+        file.extend(&self.bytes);
+        match parse(&Window::whole(&file)) {
+            Ok(Parsed::File(mut index)) => Ok(index.take_metadata()),
+            Err(Stop::Failed(error)) => Err(error),
+            _ => Err(Error::new(ErrorKind::Internal, "the metadata to write cannot be read")),
+        }
     }
 
     /// The pairs of one file: these if it is the first one, and those that describe the file.

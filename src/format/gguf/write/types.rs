@@ -7,12 +7,13 @@ use crate::format::gguf::head::Head;
 use crate::format::gguf::metadata::{ARRAY, STRING, byte_length_of};
 use crate::format::values::json::shown;
 use crate::index::Metadata;
+use crate::output::metadata::GGUF_TYPES_KEY;
 use crate::window::{Stop, Window};
 use serde_json::{Number, Value};
 
 /// The key of the metadata. Its value is an object: the type of each key whose value is not a string. GGUF files do not
 /// contain it.
-pub(super) const KEY: &str = "weightstream.gguf_types";
+pub(super) const KEY: &str = GGUF_TYPES_KEY;
 
 /// The numbers of the types in files, and their names.
 const SCALARS: &[(u32, &str)] = &[

@@ -11,6 +11,7 @@ use crate::index::{Metadata, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::metadata;
+use crate::output::origin::Changes;
 use crate::output::shards::{FileSize, numbered_path};
 use crate::output::target::{ManifestWriter, Place, Shard, Sharded, Target, TensorFile, TensorSource};
 use crate::output::writer::{Settings, Writer};
@@ -40,7 +41,8 @@ struct SafeTensors {
 
 impl SafeTensors {
     fn new(settings: &Settings) -> Self {
-        let joined: Metadata = if settings.omits_metadata { Map::new() } else { metadata::join(settings) };
+        let mut joined: Metadata = if settings.omits_metadata { Map::new() } else { metadata::join(settings) };
+        Changes::to_text(&joined).record("safetensors", settings, &mut joined);
         let metadata = joined.into_iter().map(|(key, value)| (key, metadata::as_text(&value).into_owned().into()));
         SafeTensors {
             metadata: metadata.collect(),

@@ -66,7 +66,9 @@ fn metadata_that_is_not_text_becomes_json() {
     let metadata = json!({ "n_layer": 6, "format": "np", "labels": ["a", "b"] }).as_object().unwrap().clone();
     folder.convert("m.safetensors", "out.safetensors", &options().with_metadata(metadata)).unwrap();
     let written = folder.open("out.safetensors").metadata().metadata.clone();
-    assert_eq!(Value::Object(written), json!({ "n_layer": "6", "format": "np", "labels": r#"["a","b"]"# }));
+    let record = r#"{"format":"safetensors","json":["n_layer","labels"]}"#;
+    let texts = json!({ "n_layer": "6", "format": "np", "labels": r#"["a","b"]"#, "weightstream.source": record });
+    assert_eq!(Value::Object(written), texts);
 }
 
 #[test]

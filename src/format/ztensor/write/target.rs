@@ -8,6 +8,7 @@ use crate::index::{Digest, Layout, Metadata, Tensor};
 use crate::output::file::PartialFile;
 use crate::output::losses::Losses;
 use crate::output::metadata;
+use crate::output::origin::Changes;
 use crate::output::target::{Place, Target, TensorFile};
 use crate::output::writer::{Compression, DigestAlgorithm, Settings};
 
@@ -28,13 +29,11 @@ impl ZTensor {
             DigestAlgorithm::Sha256 => Some(Digest::Sha256([0; 32])),
             _ => None,
         };
-        ZTensor {
-            metadata: metadata::join(settings),
-            compression: settings.compression,
-            digest,
-            alignment: settings.alignment,
-            version: Version::named(settings.version),
-        }
+        let version = Version::named(settings.version);
+        let mut metadata = metadata::join(settings);
+        let changes = if version == Version::V1_0 { Changes::to_text(&metadata) } else { Changes::default() };
+        changes.record("ztensor", settings, &mut metadata);
+        ZTensor { metadata, compression: settings.compression, digest, alignment: settings.alignment, version }
     }
 }
 

@@ -143,7 +143,13 @@ fn every_fixture_keeps_tensors_attributes_and_metadata_with_every_compression() 
             if !fixture.path.starts_with("apr") {
                 let mut metadata = after.metadata().metadata.clone();
                 metadata.shift_remove("weightstream.gguf_types"); // `convert` adds it to the metadata of GGUF
-                assert_eq!(metadata, before.metadata().metadata, "{}", fixture.path);
+                let mut expected = before.metadata().metadata.clone();
+                if before.metadata().format == "aero" {
+                    // Of the file, and a copy of other entries.
+                    ["uuid", "model", "quant_descriptors"].iter().for_each(|key| _ = expected.shift_remove(*key));
+                    metadata.shift_remove("model");
+                }
+                assert_eq!(metadata, expected, "{}", fixture.path);
             }
             after.verify(&()).unwrap();
         }

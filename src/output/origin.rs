@@ -1,7 +1,7 @@
 //! Records in the metadata of a new file how it differs from that of the source, so that a conversion back restores it:
 //! values that became JSON text or lost precision, and keys that the format adds.
 //!
-//! The record is an object under [`KEY`]:
+//! The record is JSON text under [`KEY`], an object:
 //!
 //! - `format`: the format of the source;
 //! - `json`: the keys whose values are JSON text;
@@ -87,7 +87,8 @@ impl Changes {
             let mut record = Map::from_iter([("format".to_owned(), settings.source_format.into())]);
             record.extend(self.record);
             record.extend(settings.source_record.clone());
-            metadata.insert(KEY.to_owned(), record.into());
+            // As text, because some readers support only text.
+            metadata.insert(KEY.to_owned(), Value::Object(record).to_string().into());
         }
     }
 }

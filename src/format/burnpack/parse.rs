@@ -119,9 +119,7 @@ fn parse_tensor(value: &Value) -> Result<Described> {
         return Err(malformed(format!("its `data_offsets` [{start}, {end}] are not a range")));
     }
     let mut attributes = Metadata::new();
-    let is_usual_bool =
-        dtype == Dtype::Bool && (stated == "Bool" || stated.get("Bool").is_some_and(|it| it == "Native"));
-    if stated.as_str() != Some(dtype.name()) && !is_usual_bool {
+    if stated.as_str() != Some(dtype.name()) {
         attributes.insert("dtype".to_owned(), stated.clone());
     }
     if let Some(id) = value.get("param_id").filter(|id| !id.is_null()) {

@@ -110,8 +110,8 @@ fn dtype_details_are_kept_as_attributes() {
     let dtypes = [
         (json!("F16"), 2, Dtype::F16, None),
         (json!("Flex32"), 4, Dtype::F32, Some(json!("Flex32"))),
-        (json!("Bool"), 1, Dtype::Bool, None),
-        (json!({ "Bool": "Native" }), 1, Dtype::Bool, None),
+        (json!("Bool"), 1, Dtype::Bool, Some(json!("Bool"))),
+        (json!({ "Bool": "Native" }), 1, Dtype::Bool, Some(json!({ "Bool": "Native" }))),
         (json!({ "Bool": "U32" }), 4, Dtype::U32, Some(json!({ "Bool": "U32" }))),
         (scheme.clone(), 77, Dtype::Other("QFLOAT_Q4S".into()), Some(scheme)),
         (json!("C64"), 5, Dtype::Other("C64".into()), None),

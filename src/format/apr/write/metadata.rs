@@ -83,7 +83,7 @@ mod tests {
         let filled = joined(json!({"n_layer": 6, "name": "x"}), "safetensors", json!({}));
         let expected = concat!(
             r#"{"apr_version":"2.0.0","model_type":"unknown","architecture":{"n_layer":6},"n_layer":6,"name":"x","#,
-            r#""weightstream.source":{"format":"safetensors"}}"#
+            r#""weightstream.source":"{\"format\":\"safetensors\"}"}"#
         );
         assert_eq!(filled, expected);
     }
@@ -93,7 +93,7 @@ mod tests {
         let given = json!({"model_type": "bert", "architecture": {"a": 1}, "b": 2});
         let expected = concat!(
             r#"{"apr_version":"2.0.0","model_type":"bert","architecture":{"a":1},"b":2,"#,
-            r#""__metadata__":{"format":"pt"},"weightstream.source":{"format":"safetensors"}}"#
+            r#""__metadata__":{"format":"pt"},"weightstream.source":"{\"format\":\"safetensors\"}"}"#
         );
         assert_eq!(joined(given, "safetensors", json!({"format": "pt"})), expected);
     }

@@ -54,7 +54,8 @@ fn safetensors_keep_order_and_metadata() {
     let metadata = serde_json::to_string(&folder.open("m.apr").metadata().metadata).unwrap();
     let expected = concat!(
         r#"{"apr_version":"2.0.0","model_type":"bert","architecture":{"n_layer":6},"#,
-        r#""n_layer":6,"vocab":["a"],"__metadata__":{"format":"pt"},"weightstream.source":"{\"format\":\"safetensors\"}"}"#,
+        r#""n_layer":6,"vocab":["a"],"__metadata__":{"format":"pt"},"#,
+        r#""weightstream.source":"{\"format\":\"safetensors\"}"}"#,
     );
     assert_eq!(metadata, expected);
 }

@@ -120,8 +120,7 @@ export interface OpenOptions {
    * fetches the file again.
    *
    * **Bundlers.** A worker reads and writes the cache. With a bundler that does not support
-   * `new URL(…, import.meta.url)`, bundle `weightstream/weightstream.worker.js` as a separate entry point, beside the
-   * script of the app.
+   * `new URL(…, import.meta.url)`, import `weightstream/inline`, or pass the URL of the worker to `init`.
    */
   cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
   /**
@@ -720,12 +719,33 @@ export class LoadError extends Error {
   readonly cause?: unknown;
 }
 
+/** The URL of the WebAssembly module, a response with it, its bytes, or the compiled module. */
+export type ModuleSource = string | URL | Request | Response | BufferSource | WebAssembly.Module;
+
+/** Where the parts of the package are that a bundler may not find. */
+export interface InitOptions {
+  /** Default: `weightstream_bg.wasm` beside the script. */
+  module?: ModuleSource | Promise<ModuleSource> | undefined;
+  /**
+   * Starts a worker that runs `weightstream/weightstream.worker.js`, for bundlers with a syntax of their own for
+   * workers. It is called for each worker.
+   */
+  worker?: (() => Worker) | undefined;
+  /**
+   * The URL of `weightstream/weightstream.worker.js`, which is one self-contained file. Default:
+   * `weightstream.worker.js` beside the script.
+   */
+  workerUrl?: string | URL | undefined;
+  /** The same as `workerUrl`. */
+  worker_url?: string | URL | undefined;
+}
+
 /**
  * Compiles and starts the WebAssembly module. `StreamingLoader.open` does this automatically. Call `init` first if the
- * `.wasm` file is not beside the script, or if its bytes are already loaded. `source` is the URL of the module, a
- * response with it, its bytes, or the compiled module. Default: `weightstream_bg.wasm` beside the script.
+ * `.wasm` file or the script of the workers is not beside the script, or if the module is already loaded: after that,
+ * `open` uses no URL of its own. Calls after the first do not start the module again.
  *
- * Rejects with `UNSUPPORTED` if the browser has no WebAssembly SIMD, and with `INTERNAL` if the module cannot be
- * loaded.
+ * Rejects with `UNSUPPORTED` if the browser has no WebAssembly SIMD, with `INTERNAL` if the module cannot be loaded,
+ * and with `INVALID_ARGUMENT` for unknown options.
  */
-export function init(source?: string | URL | Request | Response | BufferSource | WebAssembly.Module): Promise<void>;
+export function init(given?: ModuleSource | InitOptions): Promise<void>;

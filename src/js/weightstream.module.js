@@ -8,6 +8,8 @@ import start, {
 } from "./weightstream_glue.js";
 import { LoadError, fail } from "./weightstream.error.js";
 import { crashFields, messageOf, recordPanic, whenCrashed } from "./weightstream.guard.js";
+import { moduleSource, newWorker, setWorkerOptions } from "./weightstream.location.js";
+import { initOptions } from "./weightstream.options.js";
 
 /** @import * as Api from "./weightstream.js" */
 
@@ -27,19 +29,27 @@ const workers = new Set();
 const SIMD_MODULE = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7b]);
 
 /** @type {typeof Api.init} */
-export async function init(source = new URL("weightstream_bg.wasm", import.meta.url)) {
+export async function init(given) {
+  const { module, ...workers } = initOptions(given);
   if (!globalThis.WebAssembly?.validate(SIMD_MODULE)) throw fail({
     code: "UNSUPPORTED",
     message: "This browser does not support WebAssembly SIMD, which weightstream requires. " +
       "Use Chrome or Edge 91, Firefox 89, Safari 16.4 or a later version.",
   });
-  started ??= start({ module_or_path: source }).then(() => onCrash(recordPanic), (cause) => {
+  setWorkerOptions(workers);
+  started ??= startModule(module).catch((cause) => {
     started = undefined; // so that a later call can succeed
     throw startError(cause);
   });
   await started;
   if (crash) startNextInstance(); // only now: the calling code may run inside the crashed instance
   callModule(() => setWorkers(startWorker, endWorker));
+}
+
+/** @param {Api.InitOptions["module"]} given */
+async function startModule(given) {
+  await start({ module_or_path: await (given ?? moduleSource()) });
+  onCrash(recordPanic);
 }
 
 function startNextInstance() {
@@ -61,7 +71,8 @@ function startError(cause) {
     message: what + "The browser does not have enough memory: close other tabs, or release what is no longer needed.",
     cause,
   });
-  const advice = "Check that weightstream_bg.wasm is served beside weightstream.js, or call init() with its URL.";
+  const advice = "Check that weightstream_bg.wasm is served beside weightstream.js, call init() with its URL, or " +
+    "import \"weightstream/inline\". With Vite, add \"weightstream\" to `optimizeDeps.exclude` in its configuration.";
   return fail({ code: "INTERNAL", message: what + advice, cause });
 }
 
@@ -135,9 +146,6 @@ function loadErrorOf(failure) {
     return crash ?? fail({ code: "INTERNAL", message });
   }
 }
-
-// Bundlers detect exactly this expression.
-export const newWorker = () => new Worker(new URL("weightstream.worker.js", import.meta.url), { type: "module" });
 
 function startWorker() {
   const worker = newWorker();

@@ -104,6 +104,16 @@ export const string = check((value) => typeof value === "string", "a string");
 const isObject = (value) => typeof value === "object" && value !== null;
 
 /**
+ * Whether an object is of no class: `{ … }`, also that of another realm.
+ *
+ * @param {object} value
+ */
+function isPlain(value) {
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+/**
  * As in `fetch`, null means no signal.
  *
  * @type {Check<AbortSignal | undefined>}
@@ -262,6 +272,12 @@ const RETRY = options({
   maxDelay: integer(0),
   stallTimeout: integer(0),
 });
+const INIT = options({
+  module: (value) => value,
+  worker: callable,
+  workerUrl: urlOf,
+  worker_url: urlOf,
+}, "init");
 const OPEN = options({
   signal,
   fetch: callable,
@@ -349,6 +365,18 @@ function converting(checked) {
 export const openOptions = optional(OPEN);
 export const fileOptions = optional(OPEN_FILE);
 export const artifactOptions = optional(ARTIFACT_CACHE);
+/**
+ * What `init` was given, which may be the module itself.
+ *
+ * @param {any} given
+ * @returns {Omit<import("./weightstream.js").InitOptions, "worker_url">}
+ */
+export function initOptions(given) {
+  if (!isObject(given) || !isPlain(given)) return { module: given };
+  const { worker_url, workerUrl = worker_url, ...others } = INIT(given);
+  if (workerUrl && others.worker) throw invalid("only one of `worker` and `workerUrl` can be given");
+  return { ...others, workerUrl };
+}
 export const prefillOptions = optional(PREFILL);
 export const readOptions = optional(READ_FILE);
 export const tensorOptions = optional((given) => {
@@ -388,11 +416,12 @@ export function sourceOf(source) {
 
 /**
  * @param {unknown} url
+ * @param {string} [name]
  * @returns {string}
  */
-export function urlOf(url) {
+export function urlOf(url, name = "url") {
   const text = typeof url === "string" ? url : tryGet(hrefOf, url);
-  if (text === undefined) throw invalidValue("url", url, "a URL");
+  if (text === undefined) throw invalidValue(name, url, "a URL");
   return absolute(text);
 }
 

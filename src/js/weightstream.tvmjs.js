@@ -40,7 +40,7 @@ export class ArtifactCache {
 
   /** @param {readonly string[]} keys */
   async hasAllKeys(keys) {
-    const urls = names(keys, "keys").map(urlOf);
+    const urls = names(keys, "keys").map((url) => urlOf(url));
     const found = await this.#areCached(urls);
     return found.every(Boolean);
   }

@@ -63,7 +63,7 @@ async function allOpened(urls, options, signal) {
 function partsOf(given) {
   if (Array.isArray(given)) {
     if (given.length === 0) throw invalid("`urls` is an empty list, but must contain the URLs of the model's files");
-    return given.map(urlOf);
+    return given.map((url) => urlOf(url));
   }
   const url = urlOf(given);
   const [end, , count, extension] = PART.exec(url) ?? [];

@@ -31,6 +31,7 @@ import {
   type WeightCache,
 } from "weightstream";
 import { createFetch, type FetchOptions } from "weightstream/fetch";
+import { StreamingLoader as InlineLoader } from "weightstream/inline";
 import { externalData } from "weightstream/onnxruntime";
 import { serve, type ServeOptions } from "weightstream/service-worker";
 import { ioHandler, type IoHandlerOptions, type TfjsArtifacts, type TfjsHandler } from "weightstream/tfjs";
@@ -47,6 +48,9 @@ export async function everyWayToInitialise(bytes: ArrayBuffer, module: WebAssemb
   await init(bytes);
   await init(new Uint8Array(bytes));
   await init(module);
+  await init({ module: fetch("weightstream_bg.wasm"), workerUrl: "weightstream.worker.js" });
+  await init({ module, worker: () => new Worker("weightstream.worker.js") });
+  await init({ worker_url: new URL("https://example.org/weightstream.worker.js") });
 }
 
 export function everySource(file: File, bytes: ArrayBuffer): Source[] {

@@ -6,6 +6,7 @@
 pub mod api;
 pub mod apt;
 pub mod browser;
+pub mod bundle;
 pub mod call_graph;
 pub mod cargo_tools;
 pub mod command;

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::call_graph::CallGraph;
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{command, npm, package_contents, wasm_target, workspace};
+use crate::{bundle, command, npm, package_contents, wasm_target, workspace};
 
 /// The WebAssembly module of the package.
 pub const MODULE: &str = "weightstream_bg.wasm";
@@ -50,6 +50,7 @@ pub fn build(project: &Project) -> Result<PathBuf> {
     let manifest = manifest(project)?;
     let built = project.target.join("pkg");
     let sizes = finish(project, &compile(project)?, &built)?;
+    bundle::write(project, &built, MODULE)?;
     let package = project.root.join("pkg");
     package_contents::write(&package, &package_contents::collect(project, &manifest, &built)?)?;
 

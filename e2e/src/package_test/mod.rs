@@ -1,5 +1,8 @@
 //! Tests the npm package as users get it: packed, installed, type-checked, bundled and run in a browser.
 
+mod bundlers;
+mod dev_server;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,6 +15,7 @@ use weightstream_cli::serve::Server;
 
 use crate::chromium::Chromium;
 use crate::page::Page;
+use dev_server::DevServer;
 use xtask::model::{self, Model};
 use xtask::project::Project;
 use xtask::{command, links, npm, package, package_contents};
@@ -34,9 +38,10 @@ pub fn run(project: &Project) -> Result<()> {
     install(app.path(), &tarball, &project.root.join("tests/package"))?;
     has_no_dead_links(project, &app.path().join("node_modules/weightstream"))?;
     has_valid_types(app.path(), &tools)?;
-    builds_with_vite(app.path(), &tools)?;
-    builds_with_esbuild(app.path(), &tools)?;
-    runs_bundled(app.path(), &model::ready(project)?)
+    bundlers::build(app.path(), &tools)?;
+    let model = model::ready(project)?;
+    runs_bundled(app.path(), &model)?;
+    runs_in_dev_servers(app.path(), &tools, &model)
 }
 
 fn stays_within_size_budget(package: &Path) -> Result<()> {
@@ -72,8 +77,10 @@ fn install(app: &Path, tarball: &Path, sources: &Path) -> Result<()> {
     npm.args(["install", "--offline", "--no-audit", "--no-fund"]).arg(tarball).current_dir(app);
     command::quiet(&mut npm, TOOL_LIMIT)?;
     fs::create_dir(app.join("app"))?;
-    let types = ["sample.ts", "tsconfig.json", "oldest.ts", "tsconfig.oldest.json"];
-    for name in types.into_iter().chain(["app/index.html", "app/main.js", "app/explicit.js", "app/digest.js"]) {
+    let types = ["sample.ts", "tsconfig.json", "oldest.ts", "tsconfig.oldest.json", "rollup.config.js"];
+    for name in
+        types.into_iter().chain(["app/index.html", "app/main.js", "app/explicit.js", "app/inline.js", "app/digest.js"])
+    {
         fs::copy(sources.join(name), app.join(name)).with_context(|| name.to_owned())?;
     }
     Ok(())
@@ -94,51 +101,44 @@ fn has_valid_types(app: &Path, tools: &Path) -> Result<()> {
     Ok(())
 }
 
-fn builds_with_vite(app: &Path, tools: &Path) -> Result<()> {
-    let mut vite = npm::tool(tools, "vite/bin/vite.js");
-    vite.args(["build", "app", "--base", "./", "--outDir", "../vite"]).current_dir(app);
-    command::quiet(&mut vite, TOOL_LIMIT)?;
-    let assets = fs::read_dir(app.join("vite/assets"))?.collect::<Result<Vec<_>, _>>()?;
-    let modules = assets.iter().filter(|asset| asset.path().extension().is_some_and(|e| e == "wasm")).count();
-    ensure!(modules == 1, "vite emits the WebAssembly module {modules} times");
+fn runs_bundled(app: &Path, model: &Model) -> Result<()> {
+    let server =
+        bundlers::APPS.iter().fold(Server::new(), |server, name| server.mount(&format!("/{name}"), app.join(name)));
+    let server = server.mount("/models", &model.folder).bind("127.0.0.1:0")?.spawn();
+    let mut browser = Chromium::launch()?;
+    for bundler in bundlers::APPS {
+        let mut page = browser.new_page()?;
+        page.open(&format!("{}/{bundler}/", server.url()))?;
+        loads_a_tensor(&mut page, model, "/models").with_context(|| format!("bundled by {bundler}"))?;
+    }
     Ok(())
 }
 
-fn builds_with_esbuild(app: &Path, tools: &Path) -> Result<()> {
-    let mut esbuild = npm::tool(tools, "esbuild/bin/esbuild");
-    esbuild.args(["app/explicit.js", "weightstream/weightstream.worker.js", "--entry-names=[name]"]);
-    esbuild.args(["--bundle", "--format=esm", "--loader:.wasm=file", "--outdir=esbuild"]);
-    command::quiet(esbuild.current_dir(app), TOOL_LIMIT)?;
-    let page = fs::read_to_string(app.join("app/index.html"))?.replace("main.js", "explicit.js");
-    Ok(fs::write(app.join("esbuild/index.html"), page)?)
-}
-
-fn runs_bundled(app: &Path, model: &Model) -> Result<()> {
-    let server = Server::new()
-        .mount("/vite", app.join("vite"))
-        .mount("/esbuild", app.join("esbuild"))
-        .mount("/models", &model.folder)
-        .bind("127.0.0.1:0")?
-        .spawn();
+/// Without a configuration, although these versions move the scripts of dependencies away from their other files.
+fn runs_in_dev_servers(app: &Path, tools: &Path, model: &Model) -> Result<()> {
+    let models = Server::new().mount("/models", &model.folder).bind("127.0.0.1:0")?.spawn();
     let mut browser = Chromium::launch()?;
-    for bundler in ["vite", "esbuild"] {
+    for vite in ["vite5", "vite", "vite7"] {
+        let server = DevServer::start(app, tools, vite)?;
         let mut page = browser.new_page()?;
-        page.open(&format!("{}/{bundler}/", server.url()))?;
-        loads_a_tensor(&mut page, model).with_context(|| format!("bundled by {bundler}"))?;
+        page.open(&server.url())?;
+        let models = format!("{}/models", models.url());
+        loads_a_tensor(&mut page, model, &models).with_context(|| format!("in the development server of {vite}"))?;
     }
     Ok(())
 }
 
 /// Detects a loader that silently runs on the page because it could not start a worker.
-const COUNT_LOADERS_IN_WORKERS: &str = include_str!("count_loaders.js");
+const COUNT_LOADERS_IN_WORKERS: &str = include_str!("../count_loaders.js");
 
-fn loads_a_tensor(page: &mut Page, model: &Model) -> Result<()> {
+/// `models` is the URL of the folder of the model.
+fn loads_a_tensor(page: &mut Page, model: &Model, models: &str) -> Result<()> {
     let expected = model.expected.iter().find(|tensor| tensor.name == TENSOR).context("the model lacks the tensor")?;
-    let sha256 = page.evaluate(&format!("sha256OfTensor('/models/{}', '{TENSOR}')", model::MANIFEST))?;
+    let sha256 = page.evaluate(&format!("sha256OfTensor('{models}/{}', '{TENSOR}')", model::MANIFEST))?;
     ensure!(sha256 == expected.sha256.as_str(), "the SHA-256 of {TENSOR} is {sha256} instead of {}", expected.sha256);
     // The bundle must also contain the workers, of loaders and of the cache.
     page.evaluate(COUNT_LOADERS_IN_WORKERS)?;
-    let in_worker = format!("sha256OfTensor('/models/{}', '{TENSOR}', {{ inWorker: true }})", model::MANIFEST);
+    let in_worker = format!("sha256OfTensor('{models}/{}', '{TENSOR}', {{ inWorker: true }})", model::MANIFEST);
     let sha256 = page.evaluate(&in_worker)?;
     ensure!(sha256 == expected.sha256.as_str(), "in a worker, the SHA-256 of {TENSOR} is {sha256}");
     ensure!(page.evaluate("loadersInWorkers")? == 1, "the loader was not in a worker");

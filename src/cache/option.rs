@@ -9,7 +9,7 @@ use std::rc::Rc;
 /// The value of the `cache` option.
 #[derive(Debug, Clone)]
 pub(crate) enum CacheOption {
-    /// OPFS or IndexedDB, unless OPFS is in memory.
+    /// The cache of the platform, if it provides one; otherwise OPFS or IndexedDB, unless OPFS is in memory.
     Auto,
     /// OPFS, even if it is in memory.
     Files,
@@ -24,7 +24,10 @@ impl CacheOption {
         let is_forced = match self {
             CacheOption::UserCache(user_cache) => return (Some(Client::with_user_cache(user_cache)), None),
             CacheOption::Files => true,
-            CacheOption::Auto => false,
+            CacheOption::Auto => match Client::of_platform() {
+                Some(client) => return (Some(client), None),
+                None => false,
+            },
         };
         let client = Client::get();
         let Status { kind, reason } = client.status().await;

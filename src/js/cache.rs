@@ -5,7 +5,7 @@
 use super::failure::failure;
 use super::{options, value};
 use crate::cache::client::Client;
-use crate::cache::key;
+use crate::cache::{UserCache, key};
 use crate::error::Result;
 use crate::source::fetch::FetchSource;
 use futures::future::{FutureExt, LocalBoxFuture};
@@ -13,6 +13,14 @@ use js_sys::{Array, Promise};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::future_to_promise;
+
+/// Sets the cache object that the platform provides in place of the storage of a browser.
+#[wasm_bindgen(js_name = setCache)]
+pub fn set(object: JsValue) {
+    if let Some(cache) = UserCache::new(object) {
+        Client::set_platform(cache);
+    }
+}
 
 /// Resolves to an array of `CachedFile`. The array is empty if there is no cache. A file that was read with several
 /// credentials is listed once for each of them.
@@ -92,6 +100,9 @@ pub fn find(urls: Array, options: JsValue, forgets: bool) -> Promise {
 
 /// All caches that may contain files of this origin.
 fn caches() -> LocalBoxFuture<'static, Vec<Rc<Client>>> {
+    if let Some(client) = Client::of_platform() {
+        return std::future::ready(vec![client]).boxed_local();
+    }
     let caches = async {
         let others = Client::indexed_db_of_others().await; // runs first: it determines where this page caches
         std::iter::once(Client::get()).chain(others).collect()

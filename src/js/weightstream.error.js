@@ -36,8 +36,8 @@ export const fail = (fields) => new LoadError(MAKE, fields);
 /**
  * The error of an invalid call.
  *
- * @param {string} what What is invalid, without a full stop.
+ * @param {string} what What is invalid, without a full stop; or with a suggestion that ends with a question mark.
  * @param {unknown} [cause]
  */
 export const invalid = (what, cause) =>
-  fail({ code: "INVALID_ARGUMENT", message: `${what}. Correct the call.`, cause });
+  fail({ code: "INVALID_ARGUMENT", message: `${what}${what.endsWith("?") ? "" : "."} Correct the call.`, cause });

@@ -4,6 +4,7 @@ import { File as ModuleFile } from "./weightstream_glue.js";
 import { BlockCache } from "./weightstream.blocks.js";
 import { lazyBlob } from "./weightstream.blob.js";
 import { MAKE, fail, invalid } from "./weightstream.error.js";
+import { ownOptions } from "./weightstream.location.js";
 import { callModule, dispose, init, settle } from "./weightstream.module.js";
 import * as options from "./weightstream.options.js";
 import { joined, responseOf } from "./weightstream.response.js";
@@ -31,7 +32,7 @@ export async function openFile(source, given) {
   const checkedSource = options.sourceOf(source);
   if (Array.isArray(checkedSource)) throw invalid("`source` is a list of files, but openFile() opens one file");
   await init();
-  const file = await settle(() => ModuleFile.open(checkedSource, checked));
+  const file = await settle(() => ModuleFile.open(checkedSource, { ...ownOptions(checkedSource), ...checked }));
   return new RemoteFile(MAKE, file, checkedSource, { maxMemory, type });
 }
 

@@ -7,7 +7,7 @@ import { messageOf } from "./weightstream.guard.js";
 import { moveToGpu } from "./weightstream.gpu.js";
 import { TensorIterator } from "./weightstream.iterator.js";
 import { addItems, addTensors } from "./weightstream.list.js";
-import { newWorker } from "./weightstream.location.js";
+import { newWorker, ownOptions } from "./weightstream.location.js";
 import { callModule, crash, dispose, init, instance, settle } from "./weightstream.module.js";
 import * as options from "./weightstream.options.js";
 import { deleteStoredFiles } from "./weightstream.stored.js";
@@ -63,7 +63,8 @@ export class StreamingLoader {
     await init();
     const remote = inWorker ? await openInWorker(checkedSource, checked) : {};
     if (remote.loader) return new StreamingLoader(MAKE, remote.loader, { settle: async (call) => call() });
-    return new StreamingLoader(MAKE, await settle(() => Loader.open(checkedSource, checked)), remote);
+    const all = { ...ownOptions(checkedSource), ...checked };
+    return new StreamingLoader(MAKE, await settle(() => Loader.open(checkedSource, all)), remote);
   }
 
   loadMetadata() {

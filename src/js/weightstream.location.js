@@ -2,9 +2,19 @@
 // Where the WebAssembly module and the script of the workers come from: what `init` was given, what the entry point of
 // the package has, or the files beside this one. Each is looked up only when it is needed.
 
-/** @import { InitOptions, ModuleSource } from "./weightstream.js" */
+/** @import { InitOptions, ModuleSource, WeightCache } from "./weightstream.js" */
 
-/** @typedef {{ module?: () => ModuleSource | Promise<ModuleSource>, worker?: () => Worker }} Parts */
+/**
+ * What an entry point has for its platform: the module, a worker, the storage of the cache, the URL of a text that is
+ * not one, and the `fetch` for URLs that the platform does not fetch.
+ *
+ * @typedef {object} Parts
+ * @property {() => ModuleSource | Promise<ModuleSource>} [module]
+ * @property {() => Worker} [worker]
+ * @property {() => WeightCache} [cache]
+ * @property {(text: string) => string | undefined} [urlOf]
+ * @property {(url: string) => typeof fetch | undefined} [fetchOf]
+ */
 
 /** @type {Parts} */
 let ofEntry = {};
@@ -27,6 +37,29 @@ export function setParts(parts) {
  */
 export function setWorkerOptions({ worker, workerUrl }) {
   if (worker ?? workerUrl) given = { worker, workerUrl };
+}
+
+/** @type {WeightCache | undefined} */
+let cache;
+
+/** The storage of the entry point. */
+export const ownCache = () => (cache ??= ofEntry.cache?.());
+
+/**
+ * The URL of a text that is not one for the platform, such as a path.
+ *
+ * @param {string} text
+ */
+export const ownUrlOf = (text) => ofEntry.urlOf?.(text);
+
+/**
+ * The options of a source that the platform does not fetch: its own `fetch`, without a cache.
+ *
+ * @param {unknown} source
+ */
+export function ownOptions(source) {
+  const fetch = typeof source === "string" ? ofEntry.fetchOf?.(source) : undefined;
+  return fetch && { fetch, cache: /** @type {const} */ ("none") };
 }
 
 // Bundlers detect exactly the expressions `new URL("…", import.meta.url)` in the two following functions, the second

@@ -4,11 +4,12 @@ import start, {
   __wbg_reset_state as resetInstance,
   Failure,
   onCrash,
+  setCache,
   setWorkers,
 } from "./weightstream_glue.js";
 import { LoadError, fail } from "./weightstream.error.js";
 import { crashFields, messageOf, recordPanic, whenCrashed } from "./weightstream.guard.js";
-import { moduleSource, newWorker, setWorkerOptions } from "./weightstream.location.js";
+import { moduleSource, newWorker, ownCache, setWorkerOptions } from "./weightstream.location.js";
 import { initOptions } from "./weightstream.options.js";
 
 /** @import * as Api from "./weightstream.js" */
@@ -43,7 +44,11 @@ export async function init(given) {
   });
   await started;
   if (crash) startNextInstance(); // only now: the calling code may run inside the crashed instance
-  callModule(() => setWorkers(startWorker, endWorker));
+  callModule(() => {
+    setWorkers(startWorker, endWorker);
+    const cache = ownCache();
+    if (cache) setCache(cache);
+  });
 }
 
 /** @param {Api.InitOptions["module"]} given */

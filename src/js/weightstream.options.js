@@ -3,6 +3,7 @@
 // plain data of this realm, which `src/js/options.rs` reads. Unknown options are errors.
 import { fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
+import { ownUrlOf } from "./weightstream.location.js";
 
 /** @import { CheckedSource } from "./weightstream_glue.js" */
 
@@ -425,15 +426,21 @@ export function urlOf(url, name = "url") {
   return absolute(text);
 }
 
+const SCHEMES = ["http", "https", "file", "blob"];
+
 /**
  * The absolute form of a URL, relative to the page or to the script of the worker.
  *
  * @param {string} url
  */
 function absolute(url) {
+  if (url.trim() === "") throw invalid("the URL is an empty string");
+  const [, scheme] = /^([a-z][a-z\d+.-]*):\/\//i.exec(url) ?? [];
+  const similar = scheme && !SCHEMES.includes(scheme.toLowerCase()) && suggestion(scheme, SCHEMES);
+  if (similar) throw invalid(`"${url}" has the scheme \`${scheme}\`${similar}`);
   const base = globalThis.document?.baseURI ?? globalThis.location?.href;
   try {
-    return new URL(url, base).href;
+    return ownUrlOf(url) ?? new URL(url, base).href;
   } catch (cause) {
     throw invalid(`"${url}" is not a URL`, cause);
   }

@@ -98,7 +98,9 @@ fn check_partial<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<Answ
         },
     };
     let expected_end = file_length.map_or(requested.end, |length| requested.end.min(length));
-    if sent != (requested.start..expected_end) {
+    // Some servers, such as that of Vite, read `bytes=0-0` as the whole file. Such a request asks only for the version.
+    let is_whole_for_first_byte = *requested == (0..1) && file_length.is_some_and(|length| sent == (0..length));
+    if sent != (requested.start..expected_end) && !is_whole_for_first_byte {
         return reject(format!("the server sent bytes {} to {} instead of the requested range", sent.start, sent.end));
     }
     if head.content_length.is_some_and(|length| length != sent.end - sent.start) {
@@ -196,6 +198,14 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::RangeUnsupported, "{range}");
         }
         assert!(answer(10..20, &head(206, Some("bytes 10-19/100"), Some(11))).is_err());
+    }
+
+    #[test]
+    fn accepts_the_whole_file_for_its_first_byte() {
+        assert_eq!(answer(0..1, &head(206, Some("bytes 0-99/100"), Some(100))), Ok((0, Some(100), Some(100))));
+        assert!(answer(0..1, &head(206, Some("bytes 0-98/100"), Some(99))).is_err());
+        assert!(answer(0..1, &head(206, Some("bytes 0-99/*"), Some(100))).is_err());
+        assert!(answer(0..2, &head(206, Some("bytes 0-99/100"), Some(100))).is_err());
     }
 
     #[test]

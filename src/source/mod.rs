@@ -33,10 +33,6 @@ pub use crate::identity::Identity;
 use crate::index::Digest;
 use std::ops::Range;
 
-/// The range of a request that only asks for the version of a file. One byte would be enough, but some servers, such as
-/// that of Vite, answer `bytes=0-0` with the whole file.
-pub(crate) const PROBED: Range<u64> = 0..2;
-
 /// A file that is read by byte ranges: a URL, a Blob, a local file or memory.
 #[allow(async_fn_in_trait, reason = "loaders run on one thread, so the futures need no `Send` bound")]
 pub trait Source: Sized + 'static {

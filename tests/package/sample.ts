@@ -53,6 +53,9 @@ export async function everyWayToInitialise(bytes: ArrayBuffer, module: WebAssemb
   await init({ worker_url: new URL("https://example.org/weightstream.worker.js") });
 }
 
+/** The entry with everything inside has the same interface. */
+export const inline: typeof StreamingLoader = InlineLoader;
+
 export function everySource(file: File, bytes: ArrayBuffer): Source[] {
   const own: ByteSource = {
     byteLength: bytes.byteLength,

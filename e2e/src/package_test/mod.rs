@@ -2,6 +2,7 @@
 
 mod bundlers;
 mod dev_server;
+mod servers;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -41,7 +42,8 @@ pub fn run(project: &Project) -> Result<()> {
     bundlers::build(app.path(), &tools)?;
     let model = model::ready(project)?;
     runs_bundled(app.path(), &model)?;
-    runs_in_dev_servers(app.path(), &tools, &model)
+    runs_in_dev_servers(app.path(), &tools, &model)?;
+    servers::load_without_a_page(project, app.path(), &model)
 }
 
 fn stays_within_size_budget(package: &Path) -> Result<()> {
@@ -78,9 +80,14 @@ fn install(app: &Path, tarball: &Path, sources: &Path) -> Result<()> {
     command::quiet(&mut npm, TOOL_LIMIT)?;
     fs::create_dir(app.join("app"))?;
     let types = ["sample.ts", "tsconfig.json", "oldest.ts", "tsconfig.oldest.json", "rollup.config.js"];
-    for name in
-        types.into_iter().chain(["app/index.html", "app/main.js", "app/explicit.js", "app/inline.js", "app/digest.js"])
-    {
+    for name in types.into_iter().chain([
+        "app/index.html",
+        "app/main.js",
+        "app/explicit.js",
+        "app/inline.js",
+        "app/digest.js",
+        "app/server.mjs",
+    ]) {
         fs::copy(sources.join(name), app.join(name)).with_context(|| name.to_owned())?;
     }
     Ok(())

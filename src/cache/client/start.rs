@@ -29,6 +29,8 @@ const MAX_STARTS: u32 = 3;
 thread_local! {
     static CLIENT: RefCell<Option<Rc<Client>>> = const { RefCell::new(None) };
     static STARTS: Cell<u32> = const { Cell::new(0) };
+    /// The cache in the object that the platform provides, for example a folder in Node.js.
+    static OF_PLATFORM: RefCell<Option<Rc<Client>>> = const { RefCell::new(None) };
 }
 
 impl Client {
@@ -56,6 +58,16 @@ impl Client {
         let client = Rc::new(Client::new(Port::Unconnected));
         client.serve_on_page(KvCache::open().boxed_local());
         Some(client)
+    }
+
+    /// The cache in the object that the platform provides in place of the storage of a browser.
+    pub(crate) fn of_platform() -> Option<Rc<Self>> {
+        OF_PLATFORM.with_borrow(Option::clone)
+    }
+
+    /// Sets the object that the platform provides, once for each instance of the module.
+    pub(crate) fn set_platform(user_cache: UserCache) {
+        OF_PLATFORM.with_borrow_mut(|client| _ = client.get_or_insert_with(|| Client::with_user_cache(user_cache)));
     }
 
     /// A cache object that the caller provides.

@@ -16,7 +16,6 @@ use crate::browser::navigator::is_offline;
 use crate::browser::timer::pause;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
-use crate::source::PROBED;
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use std::pin::pin;
 
@@ -36,7 +35,7 @@ async fn request_identity(file: &CachedFile) -> Result<Option<Identity>> {
     if is_offline() {
         return Ok(None);
     }
-    let mut response = file.source.read(PROBED).boxed_local();
+    let mut response = file.source.read(0..1).boxed_local();
     let outcome = match future::select(&mut response, pin!(pause(PROBE_DELAY_MS))).await {
         Either::Left((outcome, _)) => outcome,
         Either::Right(_) => match probe(file.source.name()).await {

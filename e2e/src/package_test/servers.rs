@@ -1,0 +1,62 @@
+//! Runs the installed package without a page: in Node.js, Deno and Bun.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use weightstream_cli::serve::Server;
+use xtask::model::{self, Model};
+use xtask::project::Project;
+use xtask::{command, npm};
+
+use super::TENSOR;
+
+/// The runtimes besides that of the system, with the program and its arguments. There are none for other platforms.
+const PINNED: [(&str, &str, &[&str]); 4] = [
+    ("Node.js 22", "node22/bin/node", &[]),
+    ("Node.js 24", "node24/bin/node", &[]),
+    ("Deno", "@deno/linux-x64-glibc/deno", &["run", "--allow-all", "--node-modules-dir=manual"]),
+    ("Bun", "@oven/bun-linux-x64-baseline/bin/bun", &[]),
+];
+
+pub(super) fn load_without_a_page(project: &Project, app: &Path, model: &Model) -> Result<()> {
+    let pins = ["package.json", "package-lock.json", ".npmrc"];
+    let modules = npm::installed(project, "JavaScript runtimes", "tests/package/servers", &pins)?;
+    let server = Server::new().mount("/models", &model.folder).bind("127.0.0.1:0")?.spawn();
+    let url = format!("{}/models/{}", server.url(), model::MANIFEST);
+    loads(Command::new("node"), app, model, &url).context("in Node.js")?;
+    for (name, program, arguments) in PINNED {
+        let program = modules.join(program);
+        if !program.is_file() {
+            eprintln!("package: {name} is not tested: there is no program of it for this platform");
+            continue;
+        }
+        let mut command = Command::new(program);
+        command.args(arguments);
+        loads(command, app, model, &url).with_context(|| format!("in {name}"))?;
+    }
+    Ok(())
+}
+
+fn loads(mut command: Command, app: &Path, model: &Model, url: &str) -> Result<()> {
+    let cache = tempfile::tempdir()?;
+    command.arg("app/server.mjs").arg(model.folder.join(model::MANIFEST)).args([url, TENSOR]);
+    command.env("WEIGHTSTREAM_CACHE", cache.path().join("new folder")).current_dir(app);
+    let printed = command::output(&mut command)?;
+    let report: Value = serde_json::from_str(printed.trim()).with_context(|| printed.clone())?;
+    let expected = model.expected.iter().find(|tensor| tensor.name == TENSOR).context("the model lacks the tensor")?;
+    let whole: u64 = model.expected.iter().map(|tensor| tensor.byte_length).sum();
+    let at = |path: &str| report.pointer(path).unwrap_or(&Value::Null);
+    for load in ["path", "file", "workers", "cold", "warm"] {
+        let is_loaded = at(&format!("/{load}/sha256")) == expected.sha256.as_str();
+        let is_whole = *at(&format!("/{load}/byteLength")) == whole;
+        ensure!(is_loaded && is_whole && at(&format!("/{load}/cacheError")).is_null(), "{load}: {printed}");
+    }
+    ensure!(*at("/inWorker") == expected.sha256.as_str(), "in a worker: {printed}");
+    ensure!(at("/warm/bytesReceived").as_u64() < Some(1000), "cached bytes are fetched again: {printed}");
+    ensure!(at("/listed").as_array().is_some_and(|listed| listed.iter().any(|listed| listed == url)), "{printed}");
+    ensure!(at("/cachedBytes").as_u64() > Some(whole / 2) && *at("/bytesAfterClear") == 0, "{printed}");
+    ensure!(*at("/text") == true && *at("/missing/code") == "HTTP", "{printed}");
+    Ok(())
+}

@@ -35,7 +35,7 @@ export interface ByteSource {
 }
 
 /**
- * Where a model is loaded from: a URL, a local file, or bytes.
+ * Where a model is loaded from: a URL, a local file, or bytes. In Node.js, Deno and Bun also a path.
  *
  * For a model that consists of several local files, pass all of them, in any order. The file that names the others (the
  * manifest, or any part of a split GGUF) is detected. If files of the model are missing, `open` rejects with

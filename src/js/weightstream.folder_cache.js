@@ -1,6 +1,6 @@
 // @ts-check
 // The cache in Node.js, Deno and Bun: a folder with a file for each key. Processes share it. A file is written under
-// another name and renamed, and the module checks each value, so a crash costs at most the value that was being written.
+// another name and renamed, and the module checks each value, so a crash costs at most the value that was written.
 import { mkdir, readFile, readdir, rename, unlink, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";

@@ -14,6 +14,8 @@ export function initSync(options: { module: WebAssembly.Module }): unknown;
 export function __wbg_reset_state(): void;
 /** The compiled module that runs in this thread. */
 export function thisModule(): WebAssembly.Module;
+/** Sets the storage that the platform provides in place of that of a browser. */
+export function setCache(cache: WeightCache): void;
 /** Sets how the module starts and ends workers. */
 export function setWorkers(start: () => Worker, end: (worker: Worker) => void): void;
 /** Sets what is called with the message of a panic, before the module traps. */

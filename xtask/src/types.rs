@@ -13,7 +13,8 @@ use crate::project::Project;
 use crate::{command, npm};
 
 /// One project for each kind of global scope, because pages and workers have different APIs.
-const PROJECTS: [&str; 3] = ["src/js/tsconfig.json", "src/js/tsconfig.worker.json", "www/tsconfig.json"];
+const PROJECTS: [&str; 4] =
+    ["src/js/tsconfig.json", "src/js/tsconfig.node.json", "src/js/tsconfig.worker.json", "www/tsconfig.json"];
 
 const SNAPSHOT: &str = "tests/package/api.txt";
 
@@ -23,7 +24,7 @@ pub fn run(project: &Project) -> Result<()> {
     let tools = npm::ready(project)?;
     for config in PROJECTS {
         let mut tsc = npm::tool(&tools, "typescript/bin/tsc");
-        tsc.args(["--project", config]).current_dir(&project.root);
+        tsc.args(["--project", config, "--typeRoots"]).arg(tools.join("@types")).current_dir(&project.root);
         command::quiet(&mut tsc, CHECK_LIMIT).with_context(|| format!("{config} has type errors"))?;
     }
     compare_api(project, &tools)

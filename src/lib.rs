@@ -157,6 +157,7 @@ pub mod progress;
 mod regular_file;
 pub mod retry;
 mod setters;
+mod similar_names;
 mod sorting;
 pub mod source;
 #[cfg(all(test, not(target_arch = "wasm32")))]

@@ -481,7 +481,7 @@ export class StreamingLoader implements Disposable {
    *
    * Rejects with `NOT_FOUND` if the model has no tensor of this name, and with `CHECKSUM` if its bytes are damaged.
    */
-  loadTensor(name: string, options?: LoadTensorOptions): Promise<Tensor>;
+  loadTensor(name: string | TensorInfo, options?: LoadTensorOptions): Promise<Tensor>;
   /**
    * Loads one tensor into a new buffer of a GPU, in pieces of at most 2 MiB, without holding the tensor in other
    * memory. The buffer is returned once the tensor is verified.
@@ -490,7 +490,7 @@ export class StreamingLoader implements Disposable {
    * `UNSUPPORTED` if it has several components, or if its dtype cannot be converted.
    */
   loadTensor<B>(
-    name: string, options: Omit<LoadTensorOptions, "into" | "layout"> & GpuOptions<B>,
+    name: string | TensorInfo, options: Omit<LoadTensorOptions, "into" | "layout"> & GpuOptions<B>,
   ): Promise<GpuTensor<B>>;
   /**
    * Starts loading tensors in the background for later calls of `loadTensor`, with a lower priority than these, in the

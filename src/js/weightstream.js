@@ -85,7 +85,7 @@ export class StreamingLoader {
   }
 
   /**
-   * @param {string} name
+   * @param {string | Api.TensorInfo} name
    * @param {Api.LoadTensorOptions} [given]
    */
   loadTensor(name, given) {

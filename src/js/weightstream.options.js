@@ -205,10 +205,15 @@ export function names(value, name = "names") {
 }
 
 /**
- * @param {unknown} value
+ * The name of a tensor: the name itself, or an entry of the index.
+ *
+ * @param {any} value
  * @returns {string}
  */
-export const tensorName = (value) => check((name) => typeof name === "string", "the name of a tensor")(value, "name");
+export const tensorName = (value) => {
+  const name = isObject(value) ? value.name : value;
+  return check((name) => typeof name === "string", "the name of a tensor, or an entry of the index")(name, "name");
+};
 
 /** @type {Check<[first: number, end: number]>} */
 function rows(value, name) {

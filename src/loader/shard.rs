@@ -7,6 +7,7 @@ use crate::loader::Loader;
 use crate::loader::digests::Digests;
 use crate::loader::transfer::file::ModelFile;
 use crate::name_index::NameIndex;
+use crate::similar_names::no_tensor;
 use crate::source::Source;
 use futures::lock::Mutex;
 use std::collections::HashMap;
@@ -35,6 +36,7 @@ impl<S: Source> Loader<S> {
     /// The tensor of that name. If the manifest states the tensor's file, only that file is opened.
     pub(super) async fn find(&self, name: &str) -> Result<Rc<Tensor>> {
         let candidates = self.stated_part(name).await?.map_or(0..self.shards.len(), |shard| shard..shard + 1);
+        let mut searched = Vec::with_capacity(candidates.len());
         for shard in candidates {
             let open = self.open_shard(shard).await?;
             if let Some(tensor) = open.find(name) {
@@ -43,8 +45,10 @@ impl<S: Source> Loader<S> {
                 }
                 return Ok(Rc::clone(tensor));
             }
+            searched.push(open);
         }
-        Err(Error::new(ErrorKind::NotFound, "the model has no tensor of this name").in_tensor(name))
+        let tensors = searched.iter().flat_map(|open| &open.tensors);
+        Err(no_tensor(name, tensors.map(|tensor| &*tensor.name)))
     }
 
     /// The file of the tensor of that name, if the manifest or its catalog states it.

@@ -34,6 +34,7 @@ use crate::index::split::Split;
 use crate::index::{Component, DataFile, Encoding, Manifest, Parsed, Part, Tensor, check_catalog};
 use crate::loader::ModelMetadata;
 use crate::name_index::NameIndex;
+use crate::similar_names::no_tensor;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 use crate::window::{Stop, Window};
 use file::{FileBytes, TensorFile};
@@ -322,10 +323,8 @@ impl Reader {
 
     fn find(&self, name: &str) -> Result<(usize, &Tensor)> {
         let at = self.names.find(name, &|at| self.tensors.get(at).map_or("", |tensor| tensor.name.as_str()));
-        at.and_then(|at| Some((at, self.tensors.get(at)?))).ok_or_else(|| {
-            let error = Error::new(ErrorKind::NotFound, "the model has no tensor of this name");
-            error.in_tensor(name).in_file(&self.name)
-        })
+        at.and_then(|at| Some((at, self.tensors.get(at)?)))
+            .ok_or_else(|| no_tensor(name, self.tensors.iter().map(|tensor| &*tensor.name)).in_file(&self.name))
     }
 
     fn file(&self, tensor: &Tensor) -> Result<&TensorFile> {

@@ -10,6 +10,7 @@ use crate::output::destination;
 use crate::output::file::{self, PartialFile};
 use crate::progress::Progress;
 use crate::setters::setters;
+use crate::similar_names::no_tensor;
 use std::path::Path;
 
 /// NumPy aligns the data of its files to this.
@@ -83,7 +84,7 @@ pub fn extract_npy(
         .tensors()
         .iter()
         .find(|tensor| tensor.name == name)
-        .ok_or_else(|| Error::new(ErrorKind::NotFound, "the model has no tensor of this name").in_tensor(name))?;
+        .ok_or_else(|| no_tensor(name, input.tensors().iter().map(|tensor| &*tensor.name)))?;
     let in_tensor = |error: Error| error.in_tensor(name);
     let component = component_of(tensor, options.component.as_deref()).map_err(in_tensor)?;
     let (dtype, descr) = numpy_dtype(&component.dtype, options.as_bytes).map_err(in_tensor)?;

@@ -4,6 +4,7 @@ mod convert;
 mod describe;
 mod extract;
 mod inspect;
+mod manual;
 mod model;
 mod numbers;
 mod progress;
@@ -14,7 +15,7 @@ mod total;
 mod upgrade;
 mod verify;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use weightstream::error::Error;
@@ -35,6 +36,8 @@ enum Command {
     Extract(extract::Arguments),
     Upgrade(upgrade::Arguments),
     Serve(serve::Arguments),
+    Completions(manual::CompletionsArguments),
+    Man(manual::ManArguments),
 }
 
 /// The reason for the failure of a command.
@@ -69,6 +72,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Extract(arguments) => extract::run(arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
+        Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

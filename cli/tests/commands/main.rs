@@ -13,6 +13,7 @@ mod fixtures;
 mod folder;
 mod hugging_face;
 mod interrupted;
+mod manual;
 #[path = "../../../tests/traps/model.rs"]
 mod model;
 mod one_tensor;

@@ -61,9 +61,9 @@ fn workers_that_do_not_start(browser: &mut Chromium, site: &Site) -> Result<()> 
             "worker",
         ),
         (
-            "is a classic script",
-            "globalThis.Worker = class extends Worker { constructor(url) { super(url); } }",
-            "outside a module",
+            "is started as a classic script, but is a module",
+            "globalThis.Worker = class extends Worker { constructor() { super('data:text/javascript,export {}'); } }",
+            "export",
         ),
         (
             "never replies",

@@ -53,6 +53,9 @@ fn loads(mut command: Command, app: &Path, model: &Model, url: &str) -> Result<(
         let is_whole = *at(&format!("/{load}/byteLength")) == whole;
         ensure!(is_loaded && is_whole && at(&format!("/{load}/cacheError")).is_null(), "{load}: {printed}");
     }
+    ensure!(*at("/path/isSame") == true, "an entry of the index does not name its tensor: {printed}");
+    let misspelled = at("/path/misspelled").as_str().unwrap_or_default();
+    ensure!(misspelled.contains(&format!("Did you mean \"{TENSOR}\"")), "{misspelled}");
     ensure!(*at("/inWorker") == expected.sha256.as_str(), "in a worker: {printed}");
     ensure!(at("/warm/bytesReceived").as_u64() < Some(1000), "cached bytes are fetched again: {printed}");
     ensure!(at("/listed").as_array().is_some_and(|listed| listed.iter().any(|listed| listed == url)), "{printed}");

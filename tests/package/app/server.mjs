@@ -11,11 +11,14 @@ const [path, url, name] = process.argv.slice(2);
 async function load(source, options) {
   const loader = await StreamingLoader.open(source, options);
   const sha256 = await digest((await loader.loadTensor(name)).data);
+  const info = (await loader.loadIndex()).find((tensor) => tensor.name === name);
+  const isSame = (await digest((await loader.loadTensor(info)).data)) === sha256;
+  const misspelled = await loader.loadTensor(name.toLowerCase()).catch((error) => error.message);
   let byteLength = 0;
   for await (const { data } of loader.tensors()) byteLength += data.byteLength;
   const { bytesReceived, bytesFromCache, cacheError } = loader.stats;
   loader.close();
-  return { sha256, byteLength, bytesReceived, bytesFromCache, cacheError };
+  return { sha256, isSame, misspelled, byteLength, bytesReceived, bytesFromCache, cacheError };
 }
 
 const digest = (data) => createHash("sha256").update(data).digest("hex");

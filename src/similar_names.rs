@@ -5,20 +5,24 @@ use crate::error::{Error, ErrorKind};
 /// The number of names that an error suggests.
 const MAX_SUGGESTIONS: usize = 3;
 
+/// The largest result of [`difference`].
+const MAX_DIFFERENCE: usize = 7;
+
 /// Longer names are compared only as a whole: the edit distance takes time in proportion to the square of the length.
 const MAX_COMPARED_BYTES: usize = 200;
 
 /// The error for a tensor that does not exist. `names` are those of the tensors of the model.
 pub(crate) fn no_tensor<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Error {
-    let mut similar: Vec<_> = names.filter_map(|name| Some((difference(wanted, name)?, name))).collect();
-    similar.sort_by_key(|(difference, _)| *difference);
-    let suggested: Vec<_> = similar.iter().take(MAX_SUGGESTIONS).map(|(_, name)| format!("\"{name}\"")).collect();
-    let error = Error::new(ErrorKind::NotFound, "the model has no tensor of this name").in_tensor(wanted);
-    match suggested.split_last() {
-        None => error,
-        Some((one, [])) => error.advise(format!("Did you mean {one}?")),
-        Some((last, others)) => error.advise(format!("Did you mean {} or {last}?", others.join(", "))),
+    let similar: Vec<_> = names.filter_map(|name| Some((difference(wanted, name)?, name))).collect();
+    let ranked =
+        (0..=MAX_DIFFERENCE).flat_map(|rank| similar.iter().filter(move |(difference, _)| *difference == rank));
+    let mut advice = String::new();
+    for (_, name) in ranked.take(MAX_SUGGESTIONS) {
+        advice.push_str(if advice.is_empty() { "Did you mean \"" } else { "\" or \"" });
+        advice.push_str(name);
     }
+    let error = Error::new(ErrorKind::NotFound, "the model has no tensor of this name").in_tensor(wanted);
+    if advice.is_empty() { error } else { error.advise(advice + "\"?") }
 }
 
 /// How much two names differ; `None` if they are not similar. The same name in other case comes first, then one with
@@ -33,7 +37,7 @@ fn difference(wanted: &str, name: &str) -> Option<usize> {
     if ends_with_part(name, wanted) || ends_with_part(wanted, name) {
         return Some(1);
     }
-    let max = (wanted.len() / 6).clamp(1, 6);
+    let max = (wanted.len() / 6).clamp(1, MAX_DIFFERENCE - 1);
     let is_comparable = wanted.len() <= MAX_COMPARED_BYTES && wanted.len().abs_diff(name.len()) <= max;
     is_comparable.then(|| edit_distance(wanted.as_bytes(), name.as_bytes(), max))?.map(|distance| distance + 1)
 }

@@ -1,6 +1,7 @@
 // @ts-check
 // The cache in Node.js, Deno and Bun: a folder with a file for each key. Processes share it. A file is written under
 // another name and renamed, and the module checks each value, so a crash costs at most the value that was written.
+import { randomUUID } from "node:crypto";
 import { mkdir, readFile, readdir, rename, unlink, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -10,8 +11,6 @@ import { join } from "node:path";
 /** What the name of a file that is being written begins with. No key begins like this. */
 const UNFINISHED = "unfinished-";
 
-let lastNumber = 0;
-
 /** @returns {WeightCache} */
 export function folderCache() {
   const folder = process.env.WEIGHTSTREAM_CACHE || join(systemFolder(), "weightstream");
@@ -19,14 +18,18 @@ export function folderCache() {
   return {
     get: (key) => readFile(pathOf(key)).catch(ifMissing),
     async set(key, bytes) {
-      const unfinished = pathOf(`${UNFINISHED}${process.pid}-${++lastNumber}`);
+      const unfinished = pathOf(UNFINISHED + randomUUID());
       const write = () => writeFile(unfinished, bytes);
+      const discard = async (/** @type {unknown} */ error) => {
+        await unlink(unfinished).catch(() => {}); // the disk may be full
+        throw error;
+      };
       await write().catch(async (error) => {
-        if (error.code !== "ENOENT") throw error;
+        if (error.code !== "ENOENT") return discard(error);
         await mkdir(folder, { recursive: true });
-        await write();
+        await write().catch(discard);
       });
-      await rename(unfinished, pathOf(key));
+      await rename(unfinished, pathOf(key)).catch(discard);
     },
     delete: (key) => unlink(pathOf(key)).catch(ifMissing),
     async keys() {

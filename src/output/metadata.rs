@@ -20,8 +20,8 @@ pub(crate) fn join(settings: &Settings) -> Metadata {
     joined
 }
 
-/// Returns the numeric entries: the sizes of the model, such as layers, heads and dimensions. APR
-/// requires them.
+/// Returns the numeric entries: the sizes of the model, such as layers, heads and dimensions. APR requires
+/// them.
 pub(crate) fn sizes(metadata: &Metadata) -> Map<String, Value> {
     metadata.iter().filter(|(_, value)| value.is_number()).map(|(key, value)| (key.clone(), value.clone())).collect()
 }

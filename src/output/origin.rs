@@ -16,6 +16,7 @@ use super::vocabulary::Vocabulary;
 use super::writer::Settings;
 use crate::index::Metadata;
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 
 /// The key of the record.
 pub(crate) const KEY: &str = "weightstream.source";
@@ -110,20 +111,20 @@ pub(crate) fn flatten(metadata: &mut Metadata) -> Option<Metadata> {
         "architecture" => *value != filled_in,
         _ => true,
     });
-    let mut foreign = match metadata.get_mut(FOREIGN_KEY) {
+    let foreign = match metadata.get_mut(FOREIGN_KEY) {
         Some(Value::Object(foreign)) => std::mem::take(foreign),
         _ => Map::new(),
     };
     let has_own = metadata.keys().any(|key| key != FOREIGN_KEY);
-    let moved: Vec<_> = foreign.keys().filter(|key| !metadata.contains_key(*key)).cloned().collect();
-    for key in &moved {
-        metadata.extend(foreign.shift_remove(key).map(|value| (key.clone(), value)));
-    }
-    match foreign.is_empty() {
+    let (moved, kept): (Map<_, _>, Map<_, _>) =
+        foreign.into_iter().partition(|(key, _)| !metadata.contains_key(key.as_str()));
+    match kept.is_empty() {
         true => _ = metadata.shift_remove(FOREIGN_KEY),
-        false => _ = metadata.insert(FOREIGN_KEY.to_owned(), foreign.into()),
+        false => _ = metadata.insert(FOREIGN_KEY.to_owned(), kept.into()),
     }
-    let nested = if moved.is_empty() { None } else { Some(("nested".to_owned(), moved.into())) };
+    let keys: Vec<_> = moved.keys().cloned().collect();
+    metadata.extend(moved);
+    let nested = if keys.is_empty() { None } else { Some(("nested".to_owned(), keys.into())) };
     has_own.then(|| nested.into_iter().collect())
 }
 
@@ -168,9 +169,9 @@ fn undo(metadata: &mut Metadata, record: &Map<String, Value>, is_apr: bool) {
         flatten(metadata);
         metadata.shift_remove(FOREIGN_KEY); // what the caller replaced
     }
-    for key in keys(record, "added") {
-        metadata.shift_remove(key);
-    }
+    // Removed in one pass: a forged record may list any number of keys.
+    let added: HashSet<_> = keys(record, "added").collect();
+    metadata.retain(|key, _| !added.contains(key.as_str()));
     for key in keys(record, "json") {
         if let Some(value) = metadata.get_mut(key)
             && let Some(parsed) = value.as_str().and_then(|text| serde_json::from_str(text).ok())
@@ -189,8 +190,11 @@ fn undo(metadata: &mut Metadata, record: &Map<String, Value>, is_apr: bool) {
             Some(Value::Object(foreign)) => foreign,
             _ => Map::new(),
         };
-        let nested = keys(record, "nested").filter_map(|key| metadata.shift_remove_entry(key));
-        foreign.extend(nested);
+        let nested: HashSet<_> = keys(record, "nested").collect();
+        let (moved, kept): (Map<_, _>, Map<_, _>) =
+            std::mem::take(metadata).into_iter().partition(|(key, _)| nested.contains(key.as_str()));
+        foreign.extend(moved);
+        *metadata = kept;
         metadata.insert(FOREIGN_KEY.to_owned(), foreign.into());
     }
     metadata.extend(record.get("source").map(|earlier| (KEY.to_owned(), earlier.clone())));

@@ -10,17 +10,21 @@ pub fn checksum(bytes: &[u8]) -> u32 {
 
 /// Updates the CRC-32/IEEE `crc` with `bytes`.
 pub fn append(crc: u32, bytes: &[u8]) -> u32 {
-    if super::HAS_ONLY_VECTORS { super::crc_simd::crc32(crc, bytes) } else { append_by_table(crc, bytes) }
+    if super::HAS_ONLY_VECTORS { weightstream_kernels::crc::crc32(crc, bytes) } else { append_by_table(crc, bytes) }
 }
 
 /// Updates the CRC-32C `crc` with `bytes`.
 #[cfg(feature = "crc32c")]
 pub fn append_castagnoli(crc: u32, bytes: &[u8]) -> u32 {
-    if super::HAS_ONLY_VECTORS { super::crc_simd::crc32c(crc, bytes) } else { crc32c::crc32c_append(crc, bytes) }
+    if super::HAS_ONLY_VECTORS {
+        weightstream_kernels::crc::crc32c(crc, bytes)
+    } else {
+        crc32c::crc32c_append(crc, bytes)
+    }
 }
 
 /// Like [`append`], with `crc32fast`: it uses CRC instructions of the processor if available, else tables.
-pub(super) fn append_by_table(crc: u32, bytes: &[u8]) -> u32 {
+fn append_by_table(crc: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(crc);
     hasher.update(bytes);
     hasher.finalize()

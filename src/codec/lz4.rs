@@ -144,8 +144,8 @@ impl Lz4Blocks {
     fn decode(&mut self, block: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let capacity = usize::try_from(self.decoded_left).unwrap_or(MAX_BLOCK_BYTES).min(MAX_BLOCK_BYTES);
         let out = self.decoded.get_mut(..capacity).unwrap_or_default();
-        let length = lz4_flex::block::decompress_into(block, out).map_err(|error| match error {
-            lz4_flex::block::DecompressError::OutputTooSmall { .. } => {
+        let length = weightstream_kernels::lz4::decode_block(block, out).map_err(|error| match error {
+            weightstream_kernels::lz4::DecompressError::OutputTooSmall { .. } => {
                 malformed(format!("an LZ4 block decodes to more than the {capacity} bytes it may"))
             }
             other => malformed(format!("an LZ4 block is damaged: {other}")).with_cause(other),

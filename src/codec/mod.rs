@@ -4,7 +4,6 @@ pub mod byte_order;
 pub mod cast;
 mod component;
 pub mod crc32;
-pub mod crc_simd;
 pub mod dequantize;
 pub mod digest;
 #[cfg(feature = "lz4")]

@@ -32,6 +32,12 @@ pub struct Format {
 }
 
 impl Format {
+    /// Whether the npm package loads the code of this format only when a file of it is opened.
+    #[doc(hidden)]
+    pub fn is_deferred(&self) -> bool {
+        self.parser.is_deferred
+    }
+
     /// Reads the header and index of a file of this format.
     ///
     /// # Errors
@@ -87,6 +93,9 @@ impl fmt::Debug for Format {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parser {
     pub(crate) detection: Detection,
+    /// Whether the npm package loads the code of the format only when a file of it is opened. Detection needs no code
+    /// that is deferred: see `xtask/src/split.rs`.
+    pub(crate) is_deferred: bool,
     /// Reads the header and index. Never allocates more than the size of the file because of a count in it.
     pub(crate) parse: fn(&Window) -> Result<Parsed, Stop>,
     /// Lists the checksums of byte ranges of the file, from its head and its length.
@@ -106,6 +115,7 @@ impl Parser {
     pub(crate) const fn new(detection: Detection, parse: fn(&Window) -> Result<Parsed, Stop>) -> Self {
         Parser {
             detection,
+            is_deferred: false,
             parse,
             checksums: |_| Ok(Vec::new()),
             check_tail: |_| Ok(()),
@@ -113,6 +123,22 @@ impl Parser {
             page_digests: no_page_digests,
             manifest: None,
         }
+    }
+}
+
+impl Parser {
+    /// The same parser, whose code is deferred.
+    #[cfg(any(feature = "aero", feature = "burnpack", feature = "embd", feature = "onnx", feature = "ztensor"))]
+    pub(crate) const fn deferred(self) -> Self {
+        Parser { is_deferred: true, ..self }
+    }
+
+    /// The parser itself, if its code is loaded.
+    pub(super) fn loaded(&'static self) -> Result<&'static Parser, Stop> {
+        if self.is_deferred {
+            super::deferred::check()?;
+        }
+        Ok(self)
     }
 }
 

@@ -29,6 +29,7 @@
 //! `cargo xtask fuzz foo` fuzzes its parser, `cargo xtask build` reports its size.
 
 mod checksum;
+pub(crate) mod deferred;
 mod entry;
 mod foreign;
 mod ggml;
@@ -185,7 +186,7 @@ fn parser_of(window: &Window) -> Result<&'static Parser, Stop> {
     let head = window.get(0..sniff_end)?;
     let manifest = || is_json_object(head).then_some(&MANIFEST);
     let parser = position(head).and_then(|at| PARSERS.get(at)).or_else(manifest);
-    parser.ok_or_else(|| foreign::unrecognised(window))
+    parser.ok_or_else(|| foreign::unrecognised(window))?.loaded()
 }
 
 /// Returns the position in the registry of the format of a file that begins with `head`.
@@ -210,9 +211,12 @@ fn is_json_object(head: &[u8]) -> bool {
 fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
     let bytes = window.get_all(MAX_MANIFEST_BYTES)?;
     let document = json::parse_object(bytes, 0, "the manifest", &mut Budget::of(window, bytes.len() as u64))?;
-    let mut manifests = PARSERS.iter().filter_map(|parser| parser.manifest.as_ref());
-    match manifests.find(|manifest| (manifest.recognises)(&document)) {
-        Some(manifest) => Ok(Parsed::Manifest(check_parts((manifest.parse)(&document)?)?)),
+    let mut manifests = PARSERS.iter().filter_map(|parser| Some((parser, parser.manifest.as_ref()?)));
+    match manifests.find(|(_, manifest)| (manifest.recognises)(&document)) {
+        Some((parser, manifest)) => {
+            parser.loaded()?;
+            Ok(Parsed::Manifest(check_parts((manifest.parse)(&document)?)?))
+        }
         None => {
             let what = "this JSON file is not the manifest of a model";
             let advice = "Open the file of the weights, or its manifest such as `model.safetensors.index.json`. If the \

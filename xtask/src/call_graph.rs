@@ -1,7 +1,9 @@
 //! The call graph of a WebAssembly module.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
+use crate::split::Deferred;
 use anyhow::{Result, ensure};
 use wasmparser::{ElementItems, ExternalKind, KnownCustom, Name, Operator, Parser, Payload, TypeRef};
 
@@ -84,8 +86,38 @@ impl<'a> CallGraph<'a> {
     /// Like [`CallGraph::without_names`], and without the code that is unreachable if the functions that `is_removed`
     /// selects do not exist. The result is not a valid module, but has the size of one.
     pub fn without_functions(&self, is_removed: impl Fn(&str) -> bool) -> Vec<u8> {
+        let is_reached = self.reached(self.roots.clone(), is_removed);
+        let unreached = self.functions.iter().zip(is_reached).filter(|(_, is_reached)| !is_reached);
+        self.without(unreached.map(|(function, _)| function.code.clone()).chain(self.names.clone()))
+    }
+
+    /// The functions that are unreachable if those that `is_deferred` selects do not exist. Functions that `is_kept`
+    /// selects, and all that they call, are not deferred.
+    pub fn deferred(&self, is_deferred: impl Fn(&str) -> bool, is_kept: impl Fn(&str) -> bool) -> Deferred {
+        let kept = (0..).zip(&self.functions).filter(|(_, function)| is_kept(&function.name)).map(|(number, _)| number);
+        let is_kept = self.reached(kept.collect(), |_| false);
+        let is_reached = self.reached(self.roots.clone(), is_deferred);
+        let is_main = |number: u32| {
+            let here = |reached: &Vec<bool>| reached.get(number as usize) == Some(&true);
+            // Imported functions have no code that could be deferred.
+            let is_imported = self.functions.get(number as usize).is_some_and(|function| function.code.is_empty());
+            here(&is_kept) || here(&is_reached) || is_imported
+        };
+        let mut deferred =
+            Deferred { functions: Vec::new(), calls_into_main: BTreeSet::new(), entries: BTreeSet::new() };
+        for (number, function) in (0..).zip(&self.functions) {
+            let is_deferred = !is_main(number);
+            deferred.functions.push(is_deferred);
+            let crossing = function.calls.iter().filter(|called| is_main(**called) == is_deferred);
+            if is_deferred { &mut deferred.calls_into_main } else { &mut deferred.entries }.extend(crossing);
+        }
+        deferred.entries.extend(self.roots.iter().filter(|root| !is_main(**root)));
+        deferred
+    }
+
+    /// Whether each function is reachable from `queue`, except through functions that `is_removed` selects.
+    fn reached(&self, mut queue: Vec<u32>, is_removed: impl Fn(&str) -> bool) -> Vec<bool> {
         let mut is_reached = vec![false; self.functions.len()];
-        let mut queue = self.roots.clone();
         while let Some(number) = queue.pop() {
             let Some((function, is_reached)) =
                 self.functions.get(number as usize).zip(is_reached.get_mut(number as usize))
@@ -97,8 +129,7 @@ impl<'a> CallGraph<'a> {
                 queue.extend(&function.calls);
             }
         }
-        let unreached = self.functions.iter().zip(is_reached).filter(|(_, is_reached)| !is_reached);
-        self.without(unreached.map(|(function, _)| function.code.clone()).chain(self.names.clone()))
+        is_reached
     }
 
     /// The module without these ranges, which must be sorted.

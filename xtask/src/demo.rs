@@ -105,6 +105,7 @@ fn site(project: &Project) -> Result<(Server, Model)> {
         .mount("/npm/onnxruntime-web", node_modules.join("onnxruntime-web/dist"))
         .mount("/npm/tokenizers", node_modules.join("@huggingface/tokenizers/dist"))
         .mount(MODELS, &model.folder)
+        .mount(&format!("{MODELS}/{}", model::ORIGINAL), &model.original)
         .isolated(true);
     if let Some(tokenizer) = &model.tokenizer {
         server = server.mount("/minilm/tokenizer.json", tokenizer);

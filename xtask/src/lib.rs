@@ -27,10 +27,12 @@ pub mod parallel;
 pub mod project;
 #[cfg(test)]
 pub mod readme_figures;
+pub mod reference;
 pub mod release;
 pub mod setup;
 pub mod sizes;
 pub mod sources;
+pub mod split;
 pub mod suite;
 pub mod synthetic;
 pub mod types;

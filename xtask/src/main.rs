@@ -62,7 +62,7 @@ enum Task {
         #[arg(long)]
         tag: Option<String>,
     },
-    /// Write a screenshot of the demo page with the loaded model.
+    /// Write a screenshot of the demo page after a race.
     #[command(disable_help_flag = true)]
     Screenshot(ForwardedArgs),
 }

@@ -36,9 +36,8 @@ const CORE: [&str; 12] = [
 
 /// Tests that copy or digest tens of kilobytes up to megabytes. Some took minutes, the others process as much data.
 /// Other tests run the same code with less data. Such tests of the formats are marked `ignore` under Miri.
-const LONG: [&str; 13] = [
+const LONG: [&str; 12] = [
     "codec::byte_order::tests::the_output_does_not_depend_on_the_chunks",
-    "codec::crc_simd::tests::matches_the_tables",
     "codec::lz4::tests::the_output_does_not_depend_on_the_chunks",
     "codec::lz4::tests::damaged_blocks_fail_or_decode",
     "codec::lz4::tests::rejects_impossible_lengths",

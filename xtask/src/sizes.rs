@@ -15,8 +15,8 @@ use crate::project::Project;
 
 /// Code that several formats share: a feature of the library, and the paths of the functions that only it compiles.
 const SHARED: [(&str, &[&str]); 6] = [
-    ("crc32c", &["weightstream::codec::crc_simd::crc32c", "crc32c::"]),
-    ("lz4", &["weightstream::codec::lz4", "lz4_flex::"]),
+    ("crc32c", &["weightstream_kernels::crc::crc32c", "crc32c::"]),
+    ("lz4", &["weightstream::codec::lz4", "lz4_flex::", "weightstream_kernels::lz4"]),
     ("xxh3", &["twox_hash::"]),
     ("cbor", &["weightstream::format::values::cbor::", "minicbor::"]),
     ("msgpack", &["weightstream::format::values::msgpack::", "rmp::"]),

@@ -8,7 +8,8 @@ use anyhow::{Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    api, browser, cargo_tools, command, msrv, package, parallel, release, setup, types, wasm_target, workspace,
+    api, browser, cargo_tools, command, msrv, package, parallel, reference, release, setup, types, wasm_target,
+    workspace,
 };
 
 /// Ten seconds, enough to detect frequent failures.
@@ -38,7 +39,7 @@ const SEQUENTIAL_STEPS: [Step; 11] = [
 ];
 
 /// Steps that run in parallel, the longest first.
-const PARALLEL_STEPS: [Step; 12] = [
+const PARALLEL_STEPS: [Step; 14] = [
     Step { name: "native", description: "the native tests pass", run: native_tests },
     Step {
         name: "package",
@@ -76,8 +77,18 @@ const PARALLEL_STEPS: [Step; 12] = [
         description: "the web examples build and show a model",
         run: |project| end_to_end(project, &["examples"]),
     },
+    Step {
+        name: "docs",
+        description: "the JavaScript of the documentation runs",
+        run: |project| end_to_end(project, &["docs"]),
+    },
     Step { name: "web", description: "the Rust tests pass in a browser", run: browser_tests },
-    Step { name: "doc", description: "the documentation builds without warnings", run: documentation },
+    Step { name: "doc", description: "the reference of the Rust API builds without warnings", run: documentation },
+    Step {
+        name: "reference",
+        description: "the reference of the JavaScript API builds without warnings",
+        run: reference::build,
+    },
     Step {
         name: "chaos",
         description: "loads from a faulty server give correct bytes or an error",

@@ -13,8 +13,13 @@ use crate::project::Project;
 use crate::{command, npm};
 
 /// One project for each kind of global scope, because pages and workers have different APIs.
-const PROJECTS: [&str; 4] =
-    ["src/js/tsconfig.json", "src/js/tsconfig.node.json", "src/js/tsconfig.worker.json", "www/tsconfig.json"];
+const PROJECTS: [&str; 5] = [
+    "src/js/tsconfig.json",
+    "src/js/tsconfig.node.json",
+    "src/js/tsconfig.worker.json",
+    "www/tsconfig.json",
+    "www/tsconfig.worker.json",
+];
 
 const SNAPSHOT: &str = "tests/package/api.txt";
 

@@ -10,7 +10,7 @@ use weightstream::dtype::Dtype;
 use weightstream::index::Digest;
 use weightstream::internals::codec::cast::Cast;
 use weightstream::internals::codec::digest::digest_of;
-use weightstream::internals::codec::{crc_simd, crc32, lz4, zstd};
+use weightstream::internals::codec::{crc32, lz4, zstd};
 use weightstream::internals::format;
 use weightstream::internals::window::Window;
 
@@ -37,10 +37,10 @@ const SCRATCH_BYTES: usize = 256 << 10;
 pub fn kernels() -> Vec<Kernel> {
     let mut all = vec![
         digest("CRC-32", |bytes| crc32::append(0, bytes)),
-        digest("CRC-32, sparse", |bytes| crc_simd::crc32(0, bytes)),
+        digest("CRC-32, sparse", |bytes| weightstream_kernels::crc::crc32(0, bytes)),
         digest("CRC-32, crc32fast", crc32fast::hash),
         digest("CRC-32C", |bytes| crc32::append_castagnoli(0, bytes)),
-        digest("CRC-32C, sparse", |bytes| crc_simd::crc32c(0, bytes)),
+        digest("CRC-32C, sparse", |bytes| weightstream_kernels::crc::crc32c(0, bytes)),
         digest("CRC-32C, crc32c", crc32c::crc32c),
         digest("BLAKE3", |bytes| digest_of(bytes, Digest::Blake3([0; 32]))),
         digest("SHA-256", |bytes| digest_of(bytes, Digest::Sha256([0; 32]))),

@@ -30,7 +30,7 @@ pub const FORMAT: Format = Format {
         checksums: parse::checksums,
         page_digests: integrity::page_digests,
         manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest }),
-        ..Parser::new(Detection::Magic(&[&MAGIC]), parse::parse)
+        ..Parser::new(Detection::Magic(&[&MAGIC]), parse::parse).deferred()
     },
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     writer: Some(write::WRITER),

@@ -22,7 +22,7 @@ pub const FORMAT: Format = Format {
     extensions: &[".bpk", ".burnpack"],
     versions: &["1"],
     checksums: &[],
-    parser: Parser::new(Detection::Magic(&[&MAGIC]), parse::parse),
+    parser: Parser::new(Detection::Magic(&[&MAGIC]), parse::parse).deferred(),
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     writer: Some(write::WRITER),
 };

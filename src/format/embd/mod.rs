@@ -30,7 +30,7 @@ pub const FORMAT: Format = Format {
     parser: Parser {
         checksums: layout::checksums,
         check_tail: layout::check_tail,
-        ..Parser::new(Detection::Magic(&[&MAGIC]), layout::parse)
+        ..Parser::new(Detection::Magic(&[&MAGIC]), layout::parse).deferred()
     },
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     writer: Some(write::WRITER),

@@ -45,6 +45,7 @@ fn read_tensor(name: &str, described: &Value, findings: &mut Findings) -> Result
         // Indices and values, concatenated.
         Some(other) => (Layout::Other(other.into()), blob.component("data", Dtype::U8, None, findings)?),
     };
+    let dtype = if layout == Layout::Dense { data.dtype.clone() } else { dtype };
     let others = described.as_object().into_iter().flatten().filter(|(key, _)| !OWN_KEYS.contains(&key.as_str()));
     let attributes = others.map(|(key, value)| (key.clone(), value.clone())).collect();
     Ok(Tensor { layout, attributes, ..Tensor::dense(name.to_owned(), dtype, shape, data) })
@@ -71,4 +72,21 @@ pub(super) const LONG_NAMES: [(&str, Dtype); 13] = [
 pub(super) fn dtype_of(name: &str) -> Dtype {
     let known = LONG_NAMES.iter().find(|(known, _)| *known == name);
     known.map_or_else(|| Dtype::Other(name.into()), |(_, dtype)| dtype.clone())
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_dtype_of_a_dense_tensor_is_that_of_its_data() {
+        let tensor = |encoding: &str| {
+            let described = json!({ "offset": 64, "size": 8, "dtype": "float32", "shape": [2], "encoding": encoding });
+            read_tensor("a", &described, &mut Findings::default()).unwrap()
+        };
+        assert_eq!(tensor("raw").dtype, Dtype::F32);
+        assert_eq!(tensor("snappy").dtype, Dtype::Other("F32 in snappy".into()));
+        assert_eq!(tensor("snappy").dtype, tensor("snappy").components[0].dtype);
+    }
 }

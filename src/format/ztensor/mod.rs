@@ -37,7 +37,7 @@ pub const FORMAT: Format = Format {
     checksums: &["crc32c", "sha256", "xxh3"],
     parser: Parser {
         zero_padding: parse::zero_padding,
-        ..Parser::new(Detection::Magic(&[&v1::MAGIC_0, &v1::MAGIC_1, &v2::MAGIC]), parse::parse)
+        ..Parser::new(Detection::Magic(&[&v1::MAGIC_0, &v1::MAGIC_1, &v2::MAGIC]), parse::parse).deferred()
     },
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     writer: Some(write::WRITER),

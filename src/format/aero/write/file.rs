@@ -45,6 +45,10 @@ impl<'a> AeroFile<'a> {
 }
 
 impl TensorFile for AeroFile<'_> {
+    fn position(&self) -> u64 {
+        self.file.position()
+    }
+
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         let layout_mismatch = || Error::new(ErrorKind::Internal, "more tensors were written than planned");
         let place = *self.contents.layout.places.get(self.digests.tensors.len()).ok_or_else(layout_mismatch)?;

@@ -79,6 +79,10 @@ impl AprFile {
 }
 
 impl TensorFile for AprFile {
+    fn position(&self) -> u64 {
+        self.file.position()
+    }
+
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         self.file.align(self.alignment)?;
         let stored = match self.compression {

@@ -162,6 +162,10 @@ struct BurnpackFile {
 }
 
 impl TensorFile for BurnpackFile {
+    fn position(&self) -> u64 {
+        self.file.position()
+    }
+
     /// Writes padding also before a tensor without bytes, because Burn includes it in the expected file length.
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         self.file.align(ALIGNMENT)?;

@@ -134,6 +134,10 @@ struct EmbdFile<'a> {
 }
 
 impl TensorFile for EmbdFile<'_> {
+    fn position(&self) -> u64 {
+        self.file.position()
+    }
+
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         self.file.align(ALIGNMENT)?;
         self.describe(tensor, self.file.position() - self.data_offset)?;

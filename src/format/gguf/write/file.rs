@@ -31,6 +31,10 @@ impl GgufFile {
 }
 
 impl TensorFile for GgufFile {
+    fn position(&self) -> u64 {
+        self.file.position()
+    }
+
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         source.read(tensor, &mut |bytes| self.file.write(bytes))?;
         self.file.align(self.alignment)

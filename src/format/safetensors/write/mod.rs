@@ -86,6 +86,10 @@ struct SafeTensorsFile {
 }
 
 impl TensorFile for SafeTensorsFile {
+    fn position(&self) -> u64 {
+        self.file.position()
+    }
+
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         source.read(tensor, &mut |bytes| self.file.write(bytes))
     }

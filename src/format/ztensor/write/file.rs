@@ -41,6 +41,10 @@ impl<'a> ZTensorFile<'a> {
 }
 
 impl TensorFile for ZTensorFile<'_> {
+    fn position(&self) -> u64 {
+        self.file.position()
+    }
+
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()> {
         let mut components: Vec<_> = tensor.components.iter().enumerate().collect();
         components.sort_by_key(|(_, component)| component.range.start); // reads the source in order

@@ -1,0 +1,8 @@
+//! The inner loops of [weightstream](https://crates.io/crates/weightstream) that need optimization level 3. The npm
+//! package compiles most other code for size; a profile sets the level of a whole crate.
+
+#![deny(missing_docs)]
+
+pub mod crc;
+#[cfg(feature = "lz4")]
+pub mod lz4;

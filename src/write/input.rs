@@ -112,6 +112,11 @@ impl<'a> InputTensor<'a> {
     pub(super) fn new(input: &'a dyn Input, tensor: &'a Tensor, progress: &'a (dyn Progress + Sync)) -> Self {
         InputTensor { input, tensor, progress, counted: 0 }
     }
+
+    /// The decoded size in the dtype of the input; if the file does not state it, the bytes that were read.
+    pub(super) fn decoded_bytes(&self) -> u64 {
+        self.tensor.byte_length().unwrap_or(self.counted)
+    }
 }
 
 impl TensorSource for InputTensor<'_> {

@@ -12,6 +12,7 @@ mod input;
 mod npy;
 mod options;
 mod order;
+mod plan;
 mod positions;
 mod source;
 
@@ -25,13 +26,13 @@ pub use order::TensorOrder;
 use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor, saturating_sum};
-use crate::output::file::{self, FinishedFile, PartialFile};
+use crate::output::file::{self, FinishedFile};
 use crate::output::losses::Losses;
-use crate::output::target::{Place, Shard, Target, shares_bytes};
+use crate::output::target::Target;
 use crate::output::{destination, shards};
 use crate::progress::Progress;
 use cast::NotCast;
-use input::InputTensor;
+use plan::Plan;
 use positions::are_positions;
 use source::Source;
 use std::collections::{BTreeMap, HashMap};
@@ -50,8 +51,27 @@ pub struct Converted {
     pub tensors: usize,
     /// The total decoded size of the tensors of the input, in bytes.
     pub decoded_bytes: u64,
+    /// The sizes of the tensors in the files before and after each step.
+    pub sizes: Sizes,
+    /// The dtypes that tensors were cast from, and the one that they were cast to; `None` if no tensor was cast.
+    pub cast: Option<(Vec<Dtype>, Dtype)>,
+    /// The compression that was used; [`Compression::None`] if the format has none.
+    pub compression: Compression,
     /// Warnings about the conversion.
     pub warnings: Vec<String>,
+}
+
+/// The total sizes of the tensors that were written, in bytes. Bytes that tied tensors share count once if the format
+/// stores them once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sizes {
+    /// Decoded, in the dtypes of the input.
+    pub source: u64,
+    /// Decoded, in the dtypes of the files: after casts.
+    pub cast: u64,
+    /// As stored in the files: after compression, and with padding.
+    pub stored: u64,
 }
 
 /// Reads all tensors of `input` and writes them to `out`: one file, or several with a manifest.
@@ -120,7 +140,7 @@ fn convert_to(
 
     let written: Vec<_> = plan.shards.iter().flat_map(|tensors| tensors.iter()).collect();
     let last = companion.map(|companion| companion.write(&written)).transpose()?;
-    let mut finished = plan.write(input, progress)?;
+    let (mut finished, sizes) = plan.write(input, progress)?;
     finished.extend(last);
     check_cancelled(progress)?;
     file::publish(finished, options.keep_existing)?;
@@ -128,9 +148,15 @@ fn convert_to(
         let byte_length = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
         (path, byte_length)
     };
+    let compression = match options.compression {
+        Compression::Auto => writer.compressions.first().copied().unwrap_or_default(),
+        compression => compression,
+    };
+    let cast_from = cast_from(input, &tensors);
+    let cast = options.dtype.clone().filter(|_| !cast_from.is_empty()).map(|dtype| (cast_from, dtype));
     let (path, tensors) = (plan.model_path().to_owned(), tensors.len());
     let files = plan.shard_paths.into_iter().map(with_length).collect();
-    Ok(Converted { path, files, tensors, decoded_bytes, warnings })
+    Ok(Converted { path, files, tensors, decoded_bytes, sizes, cast, compression, warnings })
 }
 
 /// Returns the tensors to write: cast if requested, and checked by the target.
@@ -196,6 +222,18 @@ fn in_dtype(tensor: &Tensor, dtype: Dtype) -> Result<Tensor> {
     Ok(Tensor { dtype: dtype.clone(), components, attributes, ..tensor.clone() })
 }
 
+/// Returns the dtypes of the tensors of the input that are written in another dtype, in file order.
+fn cast_from(input: &dyn Input, written: &[Tensor]) -> Vec<Dtype> {
+    let written: HashMap<&str, &Dtype> = written.iter().map(|tensor| (&*tensor.name, &tensor.dtype)).collect();
+    let mut dtypes = Vec::new();
+    for Tensor { name, dtype, .. } in input.tensors() {
+        if written.get(&**name).is_some_and(|written| *written != dtype) && !dtypes.contains(dtype) {
+            dtypes.push(dtype.clone());
+        }
+    }
+    dtypes
+}
+
 /// Returns warnings about tensors that are not cast although a cast was requested: one for each dtype and reason.
 fn not_cast(input: &dyn Input, dtype: &Dtype) -> Vec<String> {
     let mut groups: BTreeMap<_, (usize, &str)> = BTreeMap::new();
@@ -233,83 +271,6 @@ fn divide(
                 options::names(|writer| writer.shards)
             )))
         }
-    }
-}
-
-/// The files to write.
-struct Plan<'a> {
-    target: &'a dyn Target,
-    out: &'a Path,
-    /// The files of tensors.
-    shard_paths: Vec<PathBuf>,
-    shards: Vec<&'a [Tensor]>,
-    /// The manifest, if there are several files and the format has one.
-    manifest_path: Option<PathBuf>,
-    /// The index file of the manifest, if the format has one.
-    catalog_path: Option<PathBuf>,
-}
-
-impl<'a> Plan<'a> {
-    fn new(target: &'a dyn Target, out: &'a Path, files: Vec<Range<usize>>, tensors: &'a [Tensor]) -> Result<Self> {
-        let shards: Vec<_> = files.into_iter().map(|range| tensors.get(range).unwrap_or_default()).collect();
-        let count = shards.len();
-        let several = target.sharded().filter(|_| count > 1);
-        let shard_paths = match several {
-            Some(format) => {
-                let path = |number| format.shard_path(out, Place { number, count, tensors: tensors.len() });
-                (0..count).map(path).collect::<Result<_>>()?
-            }
-            None => vec![out.to_owned()],
-        };
-        let manifest = several.and_then(|format| format.manifest());
-        let manifest_path = manifest.map(|manifest| manifest.manifest_path(out));
-        let catalog_path = manifest_path.as_ref().zip(manifest).and_then(|(path, writer)| writer.catalog_path(path));
-        Ok(Plan { target, out, shard_paths, shards, manifest_path, catalog_path })
-    }
-
-    /// The path to open the model with.
-    fn model_path(&self) -> &Path {
-        self.manifest_path.as_deref().or(self.shard_paths.first().map(PathBuf::as_path)).unwrap_or(self.out)
-    }
-
-    /// All files to write.
-    fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.shard_paths.iter().chain(&self.manifest_path).chain(&self.catalog_path).map(PathBuf::as_path)
-    }
-
-    /// Writes all files. The last one is the manifest, if there is one.
-    fn write(&self, input: &dyn Input, progress: &(dyn Progress + Sync)) -> Result<Vec<FinishedFile>> {
-        let sources: HashMap<&str, &Tensor> = input.tensors().iter().map(|tensor| (&*tensor.name, tensor)).collect();
-        // Created first: its lock prevents concurrent conversions to the same output.
-        let manifest = self.manifest_path.as_ref().map(|path| PartialFile::create(path)).transpose()?;
-        let tensor_count = self.shards.iter().map(|tensors| tensors.len()).sum();
-        let mut finished = Vec::new();
-        for (number, (path, tensors)) in self.shard_paths.iter().zip(&self.shards).enumerate() {
-            let place = Place { number, count: self.shards.len(), tensors: tensor_count };
-            let mut file = self.target.begin(PartialFile::create(path)?, tensors, place)?;
-            let mut previous: Option<&Tensor> = None;
-            for tensor in *tensors {
-                let is_tied = previous.replace(tensor).is_some_and(|previous| shares_bytes(previous, tensor));
-                if is_tied && file.write_tied(tensor).map_err(|e| e.in_tensor(&tensor.name))? {
-                    progress.advanced(sources.get(&*tensor.name).and_then(|tensor| tensor.byte_length()).unwrap_or(0));
-                    continue;
-                }
-                let missing = || Error::new(ErrorKind::Internal, "the tensor to write is not in the model");
-                let source = sources.get(&*tensor.name).ok_or_else(missing)?;
-                let mut source = InputTensor::new(input, source, progress);
-                file.write_tensor(tensor, &mut source).map_err(|e| e.in_tensor(&tensor.name))?;
-            }
-            let file = file.finish()?;
-            // Without a manifest, the first file keeps its lock.
-            finished.push(if manifest.is_some() || number > 0 { file.unlocked() } else { file });
-        }
-        let writer = self.target.sharded().and_then(|format| format.manifest());
-        if let Some((manifest, writer)) = manifest.zip(writer) {
-            let shards = finished.iter().zip(&self.shards).map(|(file, tensors)| Shard { file, tensors });
-            let last = writer.write_manifest(manifest, &shards.collect::<Vec<_>>())?;
-            finished.extend(last);
-        }
-        Ok(finished)
     }
 }
 

@@ -1,13 +1,14 @@
 //! `weightstream convert`: converts a model to another format, in one file or several.
 
 use super::model::ModelArguments;
+use super::terminal::inform;
 use super::{Failure, count, one_line, progress::Bar, size, warn};
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::DecimalBytes;
 use serde_json::Value;
 use signal_hook::flag;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,9 @@ use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::format::Format;
 use weightstream::index::Metadata;
 use weightstream::native::read_file;
-use weightstream::write::{self, Compression, ConvertOptions, DigestAlgorithm, Input, TensorOrder, Writer};
+use weightstream::write::{
+    self, Compression, ConvertOptions, Converted, DigestAlgorithm, Input, Sizes, TensorOrder, Writer,
+};
 
 /// The maximum size of a metadata file. A config.json has a few kilobytes, a vocabulary a few megabytes.
 const MAX_METADATA_BYTES: u64 = 64 << 20;
@@ -26,6 +29,9 @@ const MAX_METADATA_BYTES: u64 = 64 << 20;
 /// The output is written as NAME.partial, and renamed when it is complete. It keeps the permissions of a file that it
 /// replaces (see --force). Devices, pipes and symbolic links are never replaced.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 for success, 1 for an error, 2 for wrong usage, 130 after Ctrl-C or another signal."
+)]
 pub(super) struct Arguments {
     #[command(flatten)]
     input: ModelArguments,
@@ -51,7 +57,7 @@ pub(super) struct Arguments {
     /// The digest of each tensor. The default depends on the format.
     #[arg(long, value_parser = digest_parser())]
     digest: Option<DigestAlgorithm>,
-    /// Write several files of at most this size, such as 24MB or 2GiB, if one would be larger.
+    /// Write several files of at most this size, such as 24MB or 2GiB, if one would be larger. At most 1024 files.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     shard_size: Option<u64>,
     /// Write the tensors in the order in which a model computes with them (`layers`), or in that of a text file with a
@@ -160,16 +166,37 @@ pub(super) fn write(input: &dyn Input, output: &Path, options: &ConvertOptions) 
         warn(warning);
     }
     let file_bytes = converted.files.iter().map(|(_, byte_length)| byte_length).sum();
-    writeln!(
-        io::stdout(),
-        "{}: {}, {}, {} of tensors in {}",
+    inform(&format!(
+        "{}: {}, {}, {}",
         one_line(&converted.path.display().to_string()),
         count(converted.files.len(), "file"),
         count(converted.tensors, "tensor"),
-        DecimalBytes(converted.decoded_bytes),
         DecimalBytes(file_bytes),
-    )?;
+    ))?;
+    match steps(&converted) {
+        steps if steps.is_empty() => {}
+        steps => inform(&steps)?,
+    }
     Ok(())
+}
+
+/// The sizes of the tensors before and after each step: `F32 → Q8_0: 90.9 MB → 24.1 MB; compressed (LZ4): …`.
+fn steps(converted: &Converted) -> String {
+    let Sizes { source, cast, stored, .. } = converted.sizes;
+    let (source, cast_size, stored_size) = (DecimalBytes(source), DecimalBytes(cast), DecimalBytes(stored));
+    let mut steps = Vec::new();
+    if let Some((from, to)) = &converted.cast {
+        let from = from.iter().map(Dtype::name).collect::<Vec<_>>().join(", ");
+        steps.push(format!("{from} → {to}: {source} → {cast_size}"));
+    }
+    let compression = match converted.compression {
+        Compression::Lz4 => "LZ4",
+        Compression::Zstd => "Zstandard",
+        _ => return steps.join("; "),
+    };
+    let ratio = if cast > 0 { stored as f64 / cast as f64 } else { 1.0 };
+    steps.push(format!("compressed ({compression}): {cast_size} → {stored_size} ({ratio:.2})"));
+    steps.join("; ")
 }
 
 fn format_parser() -> impl TypedValueParser<Value = &'static Format> {

@@ -1,9 +1,9 @@
 //! `weightstream extract`: writes one tensor as a NumPy array.
 
 use super::convert::watch_signals;
+use super::terminal::inform;
 use super::{Failure, model::ModelArguments, one_line, progress::Bar};
 use indicatif::DecimalBytes;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +14,9 @@ use weightstream::write::{ExtractOptions, extract_npy};
 ///
 /// BF16, which NumPy does not have, becomes F32, which represents it exactly.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 for success, 1 for an error, 2 for wrong usage, 130 after Ctrl-C or another signal."
+)]
 pub(super) struct Arguments {
     #[command(flatten)]
     place: ModelArguments,
@@ -54,6 +57,6 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     let output = one_line(&output.display().to_string());
     let (dtype, shape) = (extracted.dtype, extracted.shape);
-    writeln!(io::stdout(), "{output}: {dtype} {shape:?}, {}", DecimalBytes(extracted.byte_length))?;
+    inform(&format!("{output}: {dtype} {shape:?}, {}", DecimalBytes(extracted.byte_length)))?;
     Ok(())
 }

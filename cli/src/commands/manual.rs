@@ -9,6 +9,7 @@ use std::io::{self, Write};
 ///
 /// For bash: `weightstream completions bash > ~/.local/share/bash-completion/completions/weightstream`.
 #[derive(clap::Args)]
+#[command(after_help = "Exit codes: 0 for success, 1 if the output cannot be written, 2 for wrong usage.")]
 pub(super) struct CompletionsArguments {
     #[arg(value_enum)]
     shell: Shell,
@@ -18,6 +19,7 @@ pub(super) struct CompletionsArguments {
 ///
 /// `weightstream man | man -l -` shows it.
 #[derive(clap::Args)]
+#[command(after_help = "Exit codes: 0 for success, 1 if the output cannot be written, 2 for wrong usage.")]
 pub(super) struct ManArguments {
     /// A command, such as convert.
     command: Option<String>,
@@ -44,5 +46,7 @@ pub(super) fn man(arguments: &ManArguments, mut definition: Command) -> Result<(
     };
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text)?;
-    Ok(io::stdout().write_all(&text)?)
+    // clap has no place for exit codes of its own; manual pages have this section.
+    let text = String::from_utf8_lossy(&text).replace(".SH EXTRA", ".SH \"EXIT STATUS\"");
+    Ok(io::stdout().write_all(text.as_bytes())?)
 }

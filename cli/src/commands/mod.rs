@@ -2,6 +2,8 @@
 
 mod convert;
 mod describe;
+mod diff;
+mod digests;
 mod extract;
 mod inspect;
 mod manual;
@@ -11,19 +13,28 @@ mod progress;
 mod serve;
 mod size;
 mod table;
+mod terminal;
 mod total;
 mod upgrade;
 mod verify;
 
+use anstyle::Style;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{self, Write};
 use std::process::ExitCode;
+use terminal::{BAD, CHANGED, TerminalArguments, styled};
 use weightstream::error::Error;
 
-/// Inspects, verifies, converts, extracts and serves files of model weights.
+/// Inspects, verifies, compares, converts, extracts and serves files of model weights.
 #[derive(Parser)]
 #[command(name = "weightstream", version, max_term_width = 100)]
+#[command(
+    after_help = "Exit codes: 0 for success, 1 for an error, 2 for wrong usage, 130 after a signal. `diff` exits \
+                        with 0 if the models are equal, 1 if they are different, and 2 for an error."
+)]
 struct Arguments {
+    #[command(flatten)]
+    terminal: TerminalArguments,
     #[command(subcommand)]
     command: Command,
 }
@@ -32,6 +43,7 @@ struct Arguments {
 enum Command {
     Inspect(inspect::Arguments),
     Verify(verify::Arguments),
+    Diff(diff::Arguments),
     Convert(convert::Arguments),
     Extract(extract::Arguments),
     Upgrade(upgrade::Arguments),
@@ -40,7 +52,7 @@ enum Command {
     Man(manual::ManArguments),
 }
 
-/// The reason for the failure of a command.
+/// The reason for an exit code other than 0.
 enum Failure {
     /// An error of the library.
     Model(Error),
@@ -48,6 +60,8 @@ enum Failure {
     Output(io::Error),
     /// The process received a signal.
     Interrupted,
+    /// Two models are different. This is a result, without a message.
+    Different,
 }
 
 impl From<Error> for Failure {
@@ -63,11 +77,15 @@ impl From<io::Error> for Failure {
 }
 
 /// Runs the command of the process arguments. Exit codes: 0 for success, 1 for a failure, 2 for wrong usage, 130 after
-/// a signal.
+/// a signal. Like `diff` of POSIX, `diff` exits with 1 if the models are different, and with 2 after a failure.
 pub(crate) fn run() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let Arguments { terminal, command } = Arguments::parse();
+    terminal.apply();
+    let failed = ExitCode::from(if matches!(command, Command::Diff(_)) { 2 } else { 1 });
+    let outcome = match command {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Diff(arguments) => diff::run(&arguments),
         Command::Convert(arguments) => convert::run(arguments),
         Command::Extract(arguments) => extract::run(arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
@@ -80,27 +98,28 @@ pub(crate) fn run() -> ExitCode {
         // The reader of a pipe stopped, as in `weightstream inspect … | head`.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Output(error)) => {
-            report("error[IO]", &format!("the output cannot be written: {error}"));
-            ExitCode::FAILURE
+            report(BAD, "error[IO]", &format!("the output cannot be written: {error}"));
+            failed
         }
         Err(Failure::Model(error)) => {
-            report(&format!("error[{}]", error.code()), &error.to_string());
-            ExitCode::FAILURE
+            report(BAD, &format!("error[{}]", error.code()), &error.to_string());
+            failed
         }
         Err(Failure::Interrupted) => {
-            report("interrupted", "nothing was written");
+            report(BAD, "interrupted", "nothing was written");
             ExitCode::from(130)
         }
+        Err(Failure::Different) => ExitCode::from(1),
     }
 }
 
 fn warn(message: &str) {
-    report("warning", message);
+    report(CHANGED, "warning", message);
 }
 
 /// Writes one line to standard error. Ignores errors, such as a closed standard error.
-fn report(kind: &str, message: &str) {
-    writeln!(io::stderr(), "weightstream: {kind}: {}", one_line(message)).ok();
+fn report(style: Style, kind: &str, message: &str) {
+    writeln!(anstream::stderr(), "weightstream: {}: {}", styled(style.bold(), kind), one_line(message)).ok();
 }
 
 /// Escapes control characters and line breaks, which names and paths may contain.

@@ -17,6 +17,13 @@ pub(super) struct ModelArguments {
     /// repository of Hugging Face; or the http(s) URL of a file.
     #[arg(value_name = "FILE|FOLDER|URL")]
     place: OsString,
+    #[command(flatten)]
+    http: HttpArguments,
+}
+
+/// The options of URLs.
+#[derive(clap::Args)]
+pub(super) struct HttpArguments {
     /// A header to send only to the URL's origin, such as 'Authorization: Bearer …'. Can be repeated.
     #[arg(long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
@@ -47,22 +54,49 @@ impl ModelArguments {
 
     /// Opens the model, and prints its warnings.
     pub(super) fn open(&self) -> Result<Model, Failure> {
-        let headers = self.headers.iter().map(|header| parse_header(header)).collect::<Result<Vec<_>>>()?;
-        let model = match self.place.to_str().filter(|place| is_url(place)) {
-            Some(url) => open_url(url, &headers, self.same_origin)?,
-            None if headers.is_empty() && !self.same_origin => Model::Local(Box::new(Reader::open(&self.place)?)),
-            None => {
-                let error = Error::new(
-                    ErrorKind::InvalidArgument,
-                    "`--header` and `--same-origin` apply only to URLs, but this is a file",
-                );
-                return Err(error.in_file(&self.name()).into());
-            }
+        let headers = self.http.headers_for(&[&self.place])?;
+        self.http.open(&self.place, &headers)
+    }
+}
+
+impl HttpArguments {
+    /// Opens several models, and prints their warnings.
+    pub(super) fn open_all<const N: usize>(&self, places: [&OsString; N]) -> Result<[Model; N], Failure> {
+        let headers = self.headers_for(&places)?;
+        let mut models = Vec::new();
+        for place in places {
+            models.push(self.open(place, &headers)?);
+        }
+        let lost = |_| Error::new(ErrorKind::Internal, "a model was not opened");
+        Ok(models.try_into().map_err(lost)?)
+    }
+
+    fn open(&self, place: &OsString, headers: &[(String, String)]) -> Result<Model, Failure> {
+        let model = match url(place) {
+            Some(url) => open_url(url, headers, self.same_origin)?,
+            None => Model::Local(Box::new(Reader::open(place)?)),
         };
         for (file, warning) in model.warnings() {
             warn(&format!("{file}: {warning}"));
         }
         Ok(model)
+    }
+
+    /// Parses the headers, and checks that the options apply to these places.
+    fn headers_for(&self, places: &[&OsString]) -> Result<Vec<(String, String)>> {
+        let headers = self.headers.iter().map(|header| parse_header(header)).collect::<Result<Vec<_>>>()?;
+        let mut urls = places.iter().filter_map(|place| url(place));
+        let first = urls.next();
+        if let (None, Some(place), false) = (first, places.first(), headers.is_empty() && !self.same_origin) {
+            let what = "`--header` and `--same-origin` apply only to URLs, but this is a file";
+            return Err(Error::new(ErrorKind::InvalidArgument, what).in_file(&place.to_string_lossy()));
+        }
+        // A secret for one host must not be sent to the other.
+        if !headers.is_empty() && urls.any(|url| Some(origin(url)) != first.map(origin)) {
+            let error = Error::new(ErrorKind::InvalidArgument, "`--header` is given for URLs of two origins");
+            return Err(error.advise("Download one of the models, and compare with the file."));
+        }
+        Ok(headers)
     }
 }
 
@@ -112,10 +146,19 @@ fn open_url(url: &str, headers: &[(String, String)], same_origin: bool) -> Resul
     Ok(Model::Remote(Box::new(reader)))
 }
 
-fn is_url(place: &str) -> bool {
-    ["http://", "https://"]
-        .iter()
-        .any(|scheme| place.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
+/// The place, if it is a URL.
+fn url(place: &OsString) -> Option<&str> {
+    let is_url = |place: &&str| {
+        ["http://", "https://"]
+            .iter()
+            .any(|scheme| place.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
+    };
+    place.to_str().filter(is_url)
+}
+
+/// The URL up to its path: equal for URLs of one origin that are written in the same way.
+fn origin(url: &str) -> &str {
+    url.match_indices('/').nth(2).and_then(|(at, _)| url.get(..at)).unwrap_or(url)
 }
 
 /// Parses a header. clap is not used for it, because its errors show the value, which may be a secret token.

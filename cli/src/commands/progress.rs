@@ -1,5 +1,6 @@
 //! A progress bar on standard error, for operations that take longer than a second.
 
+use super::terminal::is_quiet;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,7 @@ use weightstream::progress::Progress;
 const SHOW_DELAY: Duration = Duration::from_secs(1);
 const DRAWS_PER_SECOND: u8 = 10;
 
-/// Shows nothing unless standard error is a terminal.
+/// Shows nothing with `--quiet`, and unless standard error is a terminal.
 pub(super) struct Bar {
     bar: ProgressBar,
     started: Instant,
@@ -26,7 +27,8 @@ impl Bar {
     /// A bar whose work ends early once the flag is set.
     pub(super) fn cancelled_by(label: &'static str, cancelled: Arc<AtomicBool>) -> Self {
         let bar = ProgressBar::hidden();
-        let template = "{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
+        let template = "{prefix:.bold} {wide_bar:.cyan} {decimal_bytes}/{decimal_total_bytes}, \
+                        {decimal_bytes_per_sec}, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
@@ -42,7 +44,7 @@ impl Progress for Bar {
 
     fn advanced(&self, bytes: u64) {
         self.bar.inc(bytes);
-        if self.started.elapsed() > SHOW_DELAY && !self.is_shown.swap(true, Ordering::Relaxed) {
+        if !is_quiet() && self.started.elapsed() > SHOW_DELAY && !self.is_shown.swap(true, Ordering::Relaxed) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
         }
     }

@@ -1,5 +1,6 @@
 //! `weightstream serve`: serves a folder for web apps.
 
+use super::terminal::is_quiet;
 use super::{Failure, one_line};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -10,6 +11,9 @@ use weightstream_cli::serve::Server;
 ///
 /// Every page in a browser on this machine can read the folder's files; other machines on the network cannot.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit codes: 1 if the folder or the port cannot be used, 2 for wrong usage. Ctrl-C ends the server."
+)]
 pub(super) struct Arguments {
     /// The folder to serve.
     #[arg(value_name = "DIR")]
@@ -29,7 +33,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let what = format!("port {} cannot be used: {error}", arguments.port);
         Error::new(ErrorKind::Io, what).advise("Choose another port with `--port`.")
     })?;
-    writeln!(io::stdout(), "serving {} at {} (Ctrl-C stops it)", one_line(&folder), server.url())?;
+    // With a free port, the address is a result: it is known only from here.
+    if arguments.port == 0 || !is_quiet() {
+        writeln!(io::stdout(), "serving {} at {} (Ctrl-C stops it)", one_line(&folder), server.url())?;
+    }
     server.run();
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Parses human-readable sizes: `24MB`, `2GiB`, `1.5 GB`.
 
-/// Parses a size into bytes. Units are decimal (`kB`, `MB`, `GB`, `TB`) or binary (`KiB`, `MiB`, `GiB`, `TiB`), in any
-/// case. The default unit is bytes.
+/// Parses a size into bytes. Units are bytes (`B`), decimal (`kB`, `MB`, `GB`, `TB`) or binary (`KiB`, `MiB`, `GiB`,
+/// `TiB`), in any case. A number without a unit is an error: `24` could be meant as bytes or as megabytes.
 pub(super) fn parse(text: &str) -> Result<u64, String> {
     let invalid = || format!("`{text}` is not a size like 24MB, 1.5GB or 512MiB");
     let text = text.trim();
@@ -25,6 +25,13 @@ pub(super) fn parse(text: &str) -> Result<u64, String> {
     let (Ok(fraction), true) = (format!("{fraction:0<6}").parse::<u64>(), (1..=6).contains(&fraction.len())) else {
         return Err(invalid());
     };
+    if unit.is_empty() && (whole, fraction) != (0, 0) {
+        return Err(match (whole, fraction) {
+            (1_000_000.., _) => format!("a size needs a unit: write {whole}B"),
+            (_, 0) => format!("a size needs a unit: write {whole}MB or {whole}B"),
+            _ => format!("a size needs a unit: write {number}MB"),
+        });
+    }
     let bytes = u128::from(whole) * u128::from(unit_bytes) + u128::from(fraction) * u128::from(unit_bytes) / 1_000_000;
     let bytes = u64::try_from(bytes).ok();
     match bytes {
@@ -41,7 +48,8 @@ mod tests {
     #[test]
     fn accepts_decimal_and_binary_units() {
         let sizes = [
-            ("7", 7),
+            ("7B", 7),
+            ("7 b", 7),
             ("24MB", 24_000_000),
             ("24 mb", 24_000_000),
             ("2G", 2_000_000_000),
@@ -53,6 +61,14 @@ mod tests {
         for (text, bytes) in sizes {
             assert_eq!(parse(text), Ok(bytes), "{text}");
         }
+    }
+
+    #[test]
+    fn a_number_without_a_unit_is_refused_with_the_sizes_that_it_could_mean() {
+        assert_eq!(parse("24").unwrap_err(), "a size needs a unit: write 24MB or 24B");
+        assert_eq!(parse(" 1.5 ").unwrap_err(), "a size needs a unit: write 1.5MB");
+        assert_eq!(parse("0.5").unwrap_err(), "a size needs a unit: write 0.5MB");
+        assert_eq!(parse("24000000").unwrap_err(), "a size needs a unit: write 24000000B");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tables with aligned columns, truncated to the width of the terminal.
 
 use super::one_line;
+use super::terminal::{HEADING, styled};
 use console::{Term, measure_text_width};
 use std::io::{self, Write};
 
@@ -42,7 +43,7 @@ impl Table {
             let others: usize = others.iter().map(|width| width + GAP.len()).sum();
             *name = (*name).min(terminal.saturating_sub(others).max(MIN_NAME_WIDTH));
         }
-        for row in &self.rows {
+        for (number, row) in self.rows.iter().enumerate() {
             let mut line = String::new();
             for (column, ((cell, &width), &right)) in row.iter().zip(&widths).zip(&self.right_aligned).enumerate() {
                 let cell = if column == 0 { cut_middle(cell, width) } else { cell.clone() };
@@ -50,7 +51,10 @@ impl Table {
                 let (before, after) = if right { (padding.as_str(), "") } else { ("", padding.as_str()) };
                 line.extend([if column == 0 { "" } else { GAP }, before, &cell, after]);
             }
-            writeln!(out, "{}", line.trim_end())?;
+            match number {
+                0 => writeln!(out, "{}", styled(HEADING, line.trim_end()))?,
+                _ => writeln!(out, "{}", line.trim_end())?,
+            }
         }
         Ok(())
     }
@@ -112,6 +116,6 @@ mod tests {
         table.row(vec!["a\n".to_owned(), "10".to_owned()]);
         let mut text = Vec::new();
         table.write(&mut text).unwrap();
-        assert_eq!(String::from_utf8(text).unwrap(), "NAME  BYTES\na\\n      10\n");
+        assert_eq!(String::from_utf8(text).unwrap(), "\u{1b}[1mNAME  BYTES\u{1b}[0m\na\\n      10\n");
     }
 }

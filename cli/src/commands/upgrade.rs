@@ -10,6 +10,9 @@ use weightstream::write::{ConvertOptions, format_named};
 ///
 /// Names, shapes, dtypes, metadata and the bytes of tensors are unchanged.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 for success, 1 for an error, 2 for wrong usage, 130 after Ctrl-C or another signal."
+)]
 pub(super) struct Arguments {
     /// An APR file.
     #[arg(value_name = "OLD")]

@@ -1,11 +1,14 @@
 //! `weightstream verify`: verifies a whole model.
 
+use super::terminal::{GOOD, inform, styled};
 use super::{Failure, count, model::ModelArguments, progress::Bar, warn};
-use std::io::{self, Write};
 use weightstream::error::{Error, ErrorKind};
 
 /// Verifies a whole model: every bound, every compressed block, every checksum.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 if all checks pass, 1 if one fails or the model cannot be read, 2 for wrong usage."
+)]
 pub(super) struct Arguments {
     #[command(flatten)]
     place: ModelArguments,
@@ -33,6 +36,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         checked.push(format!("structure only of {}", count(verified.tensors_without_checksum, "tensor")));
     }
     let (files, tensors) = (count(verified.files, "file"), count(verified.tensors, "tensor"));
-    writeln!(io::stdout(), "ok: {files}, {tensors}, {}", checked.join(", "))?;
+    inform(&format!("{}: {files}, {tensors}, {}", styled(GOOD, "ok"), checked.join(", ")))?;
     Ok(())
 }

@@ -186,12 +186,38 @@ fn convert_reports_what_it_wrote() {
     let printed =
         succeed(&folder, &["convert", "m.safetensors", "m.apr", "--metadata", "config.json", "--align", "32"]);
     let length = fs::metadata(folder.path("m.apr")).unwrap().len();
-    assert_eq!(printed, format!("m.apr: 1 file, 2 tensors, 17 B of tensors in {length} B\n"));
+    assert_eq!(printed, format!("m.apr: 1 file, 2 tensors, {length} B\n"));
     assert_eq!(content_of(&folder.path("m.apr")), content_of(&folder.path("m.safetensors")));
     assert_eq!(folder.open("m.apr").metadata().metadata["architecture"], json!({ "hidden_size": 384 }));
     folder.write("config.json", b"[1]");
     let error = fail(&folder, &["convert", "m.safetensors", "n.apr", "--metadata", "config.json"]);
     assert!(error.contains("error[INVALID_ARGUMENT]: config.json: it is JSON, but not an object"), "{error}");
+}
+
+#[test]
+fn convert_reports_the_sizes_before_and_after_casts_and_compression() {
+    let folder = Folder::new();
+    let tensors = [
+        ("w", "F32", &[100, 64][..], vec![0; 25_600]),
+        ("v", "F16", &[100, 64], vec![0; 12_800]),
+        ("bias", "F32", &[64], vec![0; 256]),
+    ];
+    folder.write("m.safetensors", &safetensors(None, &tensors));
+    let second_line = |arguments: &[&str]| {
+        let printed = succeed(&folder, &[&["convert", "m.safetensors", "--force"], arguments].concat());
+        printed.split_once('\n').unwrap().1.to_owned()
+    };
+    assert_eq!(second_line(&["m.apr"]), "");
+    let cast = "F32, F16 → Q8_0: 38.66 kB → 13.86 kB";
+    assert_eq!(second_line(&["m.apr", "--dtype", "Q8_0"]), format!("{cast}\n"));
+    let both = second_line(&["m.apr", "--dtype", "Q8_0", "--compress", "lz4"]);
+    let compressed = both.strip_prefix(&format!("{cast}; compressed (LZ4): 13.86 kB → ")).unwrap();
+    assert!(compressed.ends_with(" B (0.01)\n"), "{both}");
+    let zstd = second_line(&["m.zt", "--compress", "zstd"]);
+    assert!(zstd.starts_with("compressed (Zstandard): 38.66 kB → "), "{zstd}");
+    // Integers are not cast, and SafeTensors has no compression.
+    folder.write("m.safetensors", &safetensors(None, &[("w", "I32", &[2, 2], vec![0; 16])]));
+    assert_eq!(second_line(&["out.safetensors", "--dtype", "F16", "--compress", "auto"]), "");
 }
 
 #[cfg(unix)]
@@ -209,7 +235,7 @@ fn handles_more_shards_than_the_open_file_limit() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(limited("convert m.safetensors s.apr --shard-size 400").starts_with("s.apr: 200 files, 200 tensors"));
+    assert!(limited("convert m.safetensors s.apr --shard-size 400B").starts_with("s.apr: 200 files, 200 tensors"));
     assert_eq!(limited("verify s.apr"), "ok: 200 files, 200 tensors, crc32\n");
 }
 
@@ -227,13 +253,17 @@ fn failures_are_one_line_and_wrong_usage_is_exit_code_2() {
     for arguments in [&[][..], &["inspect"], &["convert", "m.safetensors", "m.apr", "--shard-size", "0"], &["fly"]] {
         assert_eq!(run(&folder, arguments).status.code(), Some(2), "{arguments:?}");
     }
+    let output = run(&folder, &["convert", "m.safetensors", "m.apr", "--shard-size", "24"]);
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("--shard-size <SIZE>': a size needs a unit: write 24MB or 24B"), "{stderr}");
 }
 
 #[test]
 fn serve_serves_ranges_of_the_folder() {
     let folder = Folder::new();
     folder.write("m.apr", b"0123456789");
-    let mut child = command(&folder, &["serve", ".", "--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = command(&folder, &["serve", ".", "--port", "0", "--quiet"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned();

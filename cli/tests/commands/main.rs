@@ -8,10 +8,13 @@ mod bytes;
 mod command;
 #[path = "../../../tests/corpus/mod.rs"]
 mod corpus;
+mod diff;
+mod exit_codes;
 mod fixtures;
 #[path = "../../../tests/native/folder.rs"]
 mod folder;
 mod hugging_face;
+mod inspect;
 mod interrupted;
 mod manual;
 #[path = "../../../tests/traps/model.rs"]
@@ -24,6 +27,7 @@ mod remote;
 #[allow(dead_code, reason = "shared with the tests of the library")]
 #[path = "../../../tests/traps/server.rs"]
 mod server;
+mod terminal;
 
 use folder::{Folder, content_of};
 use model::{FILE, range_of};

@@ -10,7 +10,6 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weightstream::ErrorKind;
-use weightstream::format::safetensors;
 use weightstream::progress::Progress;
 use weightstream::write::{ConvertOptions, convert};
 
@@ -250,16 +249,27 @@ fn inputs_are_not_overwritten_under_any_name() {
 }
 
 #[test]
-fn more_files_than_the_limit_are_rejected() {
+fn more_files_than_the_limit_are_refused_with_a_size_that_works() {
     let folder = Folder::new();
     let names: Vec<_> = (0..1100).map(|at| at.to_string()).collect();
-    let tensors: Vec<_> = names.iter().map(|name| (name.as_str(), "U8", &[100][..], noise(1, 100))).collect();
+    let tensors: Vec<_> = names.iter().map(|name| (name.as_str(), "I8", &[100][..], noise(1, 100))).collect();
     folder.write("m.safetensors", &safetensors(None, &tensors));
-    let options = ConvertOptions::default().with_format(Some(&safetensors::FORMAT)).with_max_shard_bytes(Some(400));
-    let error = folder.convert("m.safetensors", "s.safetensors", &options).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::InvalidArgument);
-    assert!(error.to_string().contains("1024 files") && error.to_string().contains("--shard-size"), "{error}");
-    assert_eq!(folder.names(), ["m.safetensors"]);
+    for out in ["s.safetensors", "s.apr", "s.gguf", "s.aero"] {
+        let convert = |size: &str| {
+            run(&folder, &["convert", "m.safetensors", out, "--allow-loss", "--shard-size", size]) // GGUF lacks a key
+        };
+        let error = convert("50B").unwrap_err();
+        assert!(error.contains("error[INVALID_ARGUMENT]: the model would have 1100 files"), "{error}");
+        assert!(error.contains("reads at most 1024"), "{error}");
+        assert_eq!(folder.names(), ["m.safetensors"], "{out}");
+        let advice = error.split("Use `--shard-size ").nth(1).unwrap();
+        let (size, count) = advice.split_once("` or more, which makes ").unwrap();
+        convert(size).unwrap();
+        let count: usize = count.strip_suffix(" files.\n").unwrap().parse().unwrap();
+        let written: Vec<_> = folder.names().into_iter().filter(|name| name != "m.safetensors").collect();
+        assert_eq!(written.iter().filter(|name| name.contains("-of-")).count(), count, "{out}");
+        written.iter().for_each(|name| fs::remove_file(folder.path(name)).unwrap());
+    }
 }
 
 #[test]

@@ -222,6 +222,21 @@ mod tests {
     }
 
     #[test]
+    fn the_typescript_declarations_list_all_dtypes() {
+        let declared = include_str!("js/weightstream.d.ts");
+        let names = |declaration: &str| {
+            let (_, from) = declared.split_once(declaration).unwrap();
+            from.split_once(';').unwrap().0.to_owned()
+        };
+        let (packed, others) = (names("export type PackedDtype ="), names("export type Dtype ="));
+        for dtype in Dtype::ALL {
+            let is_packed = dtype.array_kind() == ArrayKind::U8 && !matches!(dtype, Dtype::U8 | Dtype::Bool);
+            let name = format!("\"{dtype}\"");
+            assert_eq!((packed.contains(&name), others.contains(&name)), (is_packed, !is_packed), "{name}");
+        }
+    }
+
+    #[test]
     fn counts_bytes_in_whole_blocks() {
         assert_eq!(Dtype::F32.byte_length(3), Ok(Some(12)));
         assert_eq!(Dtype::Q8_0.byte_length(64), Ok(Some(68)));

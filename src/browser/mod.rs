@@ -1,6 +1,8 @@
 //! Bindings to Web APIs that pages and workers both have, used by the layers above.
 
 #[cfg(feature = "js")]
+pub(crate) mod deferred;
+#[cfg(feature = "js")]
 pub(crate) mod lock;
 #[cfg(feature = "js")]
 pub(crate) mod message;

@@ -50,12 +50,31 @@ fn scheduler_yield() -> Option<Promise> {
 
 /// Waits for `delay_ms` milliseconds. Dropping the future clears the timer.
 pub(crate) async fn pause(delay_ms: u64) {
-    let mut timer = Timer(JsValue::UNDEFINED);
-    let elapsed = Promise::new(&mut |resolve, _| timer.0 = set_timeout(&resolve, delay_ms as f64));
+    let (_timer, elapsed) = Timer::start(delay_ms);
     drop(JsFuture::from(elapsed).await); // a timer's promise does not reject
 }
 
+/// Like [`pause`], but does not keep a program running: Node.js, Deno and Bun end when only such timers are left.
+#[cfg(feature = "js")]
+pub(crate) async fn pause_in_background(delay_ms: u64) {
+    let (timer, elapsed) = Timer::start(delay_ms);
+    let release = Reflect::get(&timer.0, &"unref".into()).and_then(|release| release.dyn_into::<Function>());
+    if let Ok(release) = release {
+        release.call0(&timer.0).ok(); // a method of a timer
+    }
+    drop(JsFuture::from(elapsed).await);
+}
+
 struct Timer(JsValue);
+
+impl Timer {
+    /// Starts a timer. The promise resolves when it has elapsed.
+    fn start(delay_ms: u64) -> (Timer, Promise) {
+        let mut timer = Timer(JsValue::UNDEFINED);
+        let elapsed = Promise::new(&mut |resolve, _| timer.0 = set_timeout(&resolve, delay_ms as f64));
+        (timer, elapsed)
+    }
+}
 
 impl Drop for Timer {
     fn drop(&mut self) {

@@ -20,8 +20,8 @@ const QUOTA_CHECK_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub(super) struct KvCache {
     files: ChunkedKv<Store>,
-    /// Whether old files are evicted. The caller manages the space of its own cache object.
-    evicts: bool,
+    /// Whether the storage quota of the browser applies. A cache object of the caller throws when it is full.
+    has_quota: bool,
     /// Number of bytes that may be written before the next query of the storage estimate.
     available_bytes: u64,
     /// Files that were used after this time are not evicted.
@@ -44,8 +44,8 @@ impl KvCache {
         KvCache::new(Store::UserCache(user_cache), false)
     }
 
-    fn new(store: Store, evicts: bool) -> Self {
-        KvCache { files: ChunkedKv::new(store), evicts, available_bytes: 0, started_ms: now_ms() }
+    fn new(store: Store, has_quota: bool) -> Self {
+        KvCache { files: ChunkedKv::new(store), has_quota, available_bytes: 0, started_ms: now_ms() }
     }
 
     /// Reserves space for `byte_length` bytes. Evicts the least recently used files if there is not enough space.
@@ -103,7 +103,7 @@ impl CacheBackend for KvCache {
     }
 
     async fn write(&mut self, url: &str, version: &str, start: u64, bytes: &[u8]) -> Result<()> {
-        if self.evicts {
+        if self.has_quota {
             self.reserve(bytes.len() as u64, url).await?;
         }
         let generation = (Math::random() * 2f64.powi(53)) as u64;
@@ -111,9 +111,7 @@ impl CacheBackend for KvCache {
             match self.files.write(url, version, start, bytes, generation, now_ms()).await {
                 // There may be less space than the storage estimate says.
                 Err(error)
-                    if self.evicts
-                        && error.kind == ErrorKind::Limit
-                        && self.files.remove_oldest(url, self.started_ms).await? => {}
+                    if error.kind == ErrorKind::Limit && self.files.remove_oldest(url, self.started_ms).await? => {}
                 outcome => return outcome,
             }
         }

@@ -16,6 +16,9 @@ const DIRECTORY: &str = "weightstream";
 const MAX_RETRY_MS: u64 = 3_000;
 const RETRY_INTERVAL_MS: u64 = 50;
 
+/// The name of the exception of a storage that is full.
+pub(super) const QUOTA_EXCEEDED_ERROR: &str = "QuotaExceededError";
+
 /// Error message for a full cache.
 pub(super) const QUOTA_EXCEEDED: &str = "the browser's storage quota is exceeded";
 
@@ -179,13 +182,13 @@ async fn settled(promise: Result<Promise, JsValue>) -> Result<JsValue> {
 pub(super) fn storage_error(cause: JsValue) -> Error {
     let text = |name: &str| Reflect::get(&cause, &name.into()).ok().and_then(|value| value.as_string());
     let name = text("name").unwrap_or_default();
-    if name == "QuotaExceededError" {
+    if name == QUOTA_EXCEEDED_ERROR {
         return Error::new(ErrorKind::Limit, QUOTA_EXCEEDED);
     }
     Error::new(ErrorKind::Io, format!("the browser's storage failed ({name}: {})", text("message").unwrap_or_default()))
 }
 
-fn has_name(cause: &JsValue, name: &str) -> bool {
+pub(super) fn has_name(cause: &JsValue, name: &str) -> bool {
     Reflect::get(cause, &"name".into()).is_ok_and(|value| value == name)
 }
 

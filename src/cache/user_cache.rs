@@ -1,6 +1,7 @@
 //! A cache object that the caller provides, with the methods `get`, `set`, `delete` and `keys`.
 
 use super::chunked_kv::KvStore;
+use super::opfs::{QUOTA_EXCEEDED_ERROR, has_name};
 use crate::browser::type_tag::view;
 use crate::error::{Error, ErrorKind, Result};
 use js_sys::{Function, Promise, Reflect, Uint8Array};
@@ -66,5 +67,6 @@ impl KvStore for UserCache {
 fn method_error(name: &str, thrown: &JsValue) -> Error {
     let text = thrown.dyn_ref::<js_sys::Error>().map(|error| String::from(error.to_string()));
     let text = text.or_else(|| thrown.as_string()).unwrap_or_default();
-    Error::new(ErrorKind::Io, format!("{name}() of the `cache` object failed: {text}"))
+    let kind = if has_name(thrown, QUOTA_EXCEEDED_ERROR) { ErrorKind::Limit } else { ErrorKind::Io };
+    Error::new(kind, format!("{name}() of the `cache` object failed: {text}"))
 }

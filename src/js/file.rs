@@ -157,6 +157,7 @@ impl JsFileReader {
     /// Stops the request.
     pub fn cancel(&self) {
         self.reading.cancel();
+        self.reporter.finish(None);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reports the progress of an operation, at most ten times a second and once at its end.
+//! Reports the progress of an operation: when its total is known, at most ten times a second, and at its end.
 
 use super::value;
 use crate::loader::Stats;
@@ -26,6 +26,7 @@ pub(super) struct ProgressReporter {
     /// Counts the bytes from the source and from the cache.
     stats: Rc<Stats>,
     verified_by: Cell<Option<&'static str>>,
+    has_ended: Cell<bool>,
     state: RefCell<State>,
 }
 
@@ -68,7 +69,8 @@ impl ProgressReporter {
             ranges: Vec::new(),
             counts_all: kind == FILE,
         };
-        Rc::new(ProgressReporter { kind, on_progress, stats, verified_by: Cell::new(None), state: RefCell::new(state) })
+        let (verified_by, has_ended, state) = (Cell::new(None), Cell::new(false), RefCell::new(state));
+        Rc::new(ProgressReporter { kind, on_progress, stats, verified_by, has_ended, state })
     }
 
     /// The algorithm that verified every file, once the operation has read the whole model.
@@ -76,9 +78,11 @@ impl ProgressReporter {
         self.verified_by.get()
     }
 
-    /// Reports the last event, with the algorithm that verified every file.
+    /// Reports the last event, with the algorithm that verified every file, unless it was reported.
     pub(super) fn finish(&self, verified: Option<&'static str>) {
-        self.report(now(), Some(verified));
+        if !self.has_ended.replace(true) {
+            self.report(now(), Some(verified));
+        }
     }
 
     /// Calls `onProgress`. `end` is `Some` for the last event, with its `verified`.
@@ -92,9 +96,17 @@ impl ProgressReporter {
     }
 }
 
+impl Drop for ProgressReporter {
+    /// Ends an operation that has failed or was aborted.
+    fn drop(&mut self) {
+        self.finish(None);
+    }
+}
+
 impl Progress for ProgressReporter {
     fn expects(&self, payload_bytes: u64) {
         self.state.borrow_mut().total += payload_bytes;
+        self.report(now(), None);
     }
 
     fn arrived(&self, arrived: Arrived<'_>) {
@@ -161,6 +173,8 @@ impl State {
         });
         value::object([
             ("type", kind.into()),
+            // No other operation that runs has this address. `weightstream.progress.js` makes it a number of the page.
+            ("operation", value::from_u64(std::ptr::from_ref(self) as u64)),
             ("loaded", value::from_u64(self.loaded)),
             ("total", value::from_u64(self.total)),
             ("bytesPerSecond", self.bytes_per_second.unwrap_or(0.0).into()),
@@ -203,7 +217,7 @@ mod tests {
         let reporter = ProgressReporter::new("tensors", Some(listener), Rc::clone(&stats));
         for (bytes, is_cached) in [(0, false), (7, true), (0, true), (7, false), (0, false), (7, true), (0, true)] {
             stats.count_received(bytes, is_cached);
-            reporter.finish(None);
+            reporter.report(now(), None);
         }
         assert_eq!(*reported.borrow(), [false, true, true, false, false, true, true]);
     }

@@ -3,6 +3,7 @@
 use super::{shape_array, value};
 use crate::dtype::{ArrayKind, Dtype};
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::Layout;
 use crate::loader::{Loaded, LoadedComponent};
 use crate::source::js_buffer::JsBuffer;
 use js_sys::{
@@ -25,11 +26,10 @@ pub(super) fn from_loaded(loaded: Loaded<JsBuffer>, wanted: Option<&Dtype>) -> R
     let Loaded { tensor, dtype: loaded_dtype, layout, shape, components, verified } = loaded;
     let map = Map::new();
     let mut dense_data = JsValue::UNDEFINED;
-    let is_single = components.len() == 1;
     for LoadedComponent { role, dtype, buffer } in components {
         let is_half = dtype == Dtype::F16 && wanted == Some(&Dtype::F16);
         let data = typed_array(&buffer, dtype.array_kind(), is_half).map_err(|e| e.in_tensor(&tensor.name))?;
-        if is_single && &*role == "data" {
+        if layout == Layout::Dense {
             dense_data = data.clone();
         }
         let component = value::object([("dtype", dtype.name().into()), ("data", data)]);

@@ -1,4 +1,3 @@
-/// <reference lib="esnext.disposable" />
 /**
  * weightstream loads machine-learning model weights from a URL into a web app: a single tensor on demand, or all
  * tensors as one stream, verified and in bounded memory.
@@ -6,22 +5,12 @@
  * All ranges are half-open, `[start, end)`. Sizes are in bytes and times in milliseconds unless stated otherwise.
  *
  * A promise that rejects, rejects with a {@link LoadError}, or with the `reason` of the signal that aborted the call.
+ *
+ * @module weightstream
  */
 
 /** Bytes in an `ArrayBuffer`. TypeScript before 5.7 does not have `Uint8Array<ArrayBuffer>`. */
 export type OwnBytes = ReturnType<Uint8ArrayConstructor["of"]>;
-
-/** A typed array that matches the dtype of a tensor. */
-export type TensorData =
-  | Float32Array | Float64Array
-  | Int8Array | Uint8Array
-  | Int16Array | Uint16Array
-  | Int32Array | Uint32Array
-  | BigInt64Array | BigUint64Array
-  | HalfArray;
-
-/** `Float16Array`, if the `lib` of TypeScript has it. */
-export type HalfArray = typeof globalThis extends { Float16Array: { readonly prototype: infer A } } ? A : never;
 
 /**
  * A model whose bytes your own code provides, for example from a bundle or a database.
@@ -34,17 +23,47 @@ export interface ByteSource {
   slice(start: number, end: number): BufferSource | Promise<BufferSource>;
 }
 
+/** A `DataTransferItem`: a file or folder that was dropped or pasted. */
+export interface DroppedItem {
+  /** `"file"` for files and folders. */
+  readonly kind: string;
+  /** Returns the file. */
+  getAsFile(): File | null;
+}
+
 /**
- * Where a model is loaded from: a URL, a local file, or bytes. In Node.js, Deno and Bun also a path.
+ * Where one file is loaded from: a URL, a local file, bytes, or a `Response`. In Node.js, Deno and Bun also a path.
+ *
+ * **Handles and dropped items.** A handle needs the permission to read its file: if it was stored, call its
+ * `requestPermission()` when the user clicks. The items of a drop are empty after its event: pass them before the first
+ * `await` of the event listener. A dropped text is an error (`INVALID_ARGUMENT`).
+ *
+ * **Response.** Its status must be a success, otherwise the call rejects with `HTTP`. Its body must be unread
+ * (`INVALID_ARGUMENT`), complete, and at the start of the file. It is read once, from its start to its end, like the
+ * body of a server that ignores Range requests: a call that needs earlier bytes again rejects with `UNSUPPORTED`, and a
+ * broken connection is not resumed. It is not cached. Other files of the model are resolved relative to its `url`, and
+ * are requested. It cannot be combined with `inWorker`. To load tensors in any order, pass a URL.
+ */
+export type FileSource = string | URL | Blob | ByteSource | FileSystemFileHandle | DroppedItem | Response;
+
+/**
+ * Where a model is loaded from: a {@link FileSource}, several files, or a folder.
  *
  * For a model that consists of several local files, pass all of them, in any order. The file that names the others (the
  * manifest, or any part of a split GGUF) is detected. If files of the model are missing, `open` rejects with
  * `NOT_FOUND` and names them; if a file does not belong to the model, it rejects with `INVALID_ARGUMENT`.
  *
- * Files from a chosen folder (those with a `webkitRelativePath`) are looked up by the path in the manifest, then by
- * name. Files of such a folder that are not in a model format, such as a README, are ignored.
+ * Files of a folder are looked up by the path in the manifest, then by name. Files of a folder that are not in a model
+ * format, such as a README, are ignored. A folder is a `FileSystemDirectoryHandle`, a dropped folder, or files with a
+ * `webkitRelativePath`. The folders in a handle or in a dropped folder are read too, up to 10,000 files, without names
+ * that start with a dot.
  */
-export type Source = string | URL | Blob | ByteSource | readonly File[] | FileList;
+export type Source =
+  | FileSource
+  | FileSystemDirectoryHandle
+  | FileList
+  | ArrayLike<DroppedItem>
+  | readonly (File | FileSystemFileHandle | FileSystemDirectoryHandle)[];
 
 /**
  * Options of {@link StreamingLoader.open}.
@@ -56,8 +75,9 @@ export interface OpenOptions {
   /** Aborts the opening. The other calls have signals of their own. Default: none. */
   signal?: AbortSignal | null | undefined;
   /**
-   * Called instead of `globalThis.fetch`. It must return a `Response` whose body is neither read nor locked. Default:
-   * `globalThis.fetch`.
+   * Called instead of `globalThis.fetch`. It must return a `Response` whose body is neither read nor locked. If it
+   * rejects with a {@link LoadError}, such as that of `weightstream/fetch`, the call rejects with the same error,
+   * without a retry. Default: `globalThis.fetch`.
    */
   fetch?: typeof globalThis.fetch | undefined;
   /**
@@ -71,7 +91,10 @@ export interface OpenOptions {
    * requests to other origins. Default: that of `fetch`.
    */
   credentials?: RequestCredentials | undefined;
-  /** Called while bytes arrive, at most ten times a second, and once at the end of each operation. Default: none. */
+  /**
+   * Called once the total of an operation is known, while bytes arrive, at most ten times a second, and once at the end
+   * of each operation. To add up several loaders and files, see {@link combineProgress}. Default: none.
+   */
   onProgress?: ((event: LoadProgress) => void) | undefined;
   /** Whether to verify all checksums and digests that the format has for the bytes that are read. Default: `true`. */
   verify?: boolean | undefined;
@@ -178,8 +201,10 @@ export interface OpenOptions {
  * fetched again. If a method throws, or returns an invalid value, the load continues and `stats.cacheError` gives the
  * reason.
  *
- * Eviction is your responsibility: weightstream deletes only values that are outdated or invalid. `listCached`,
- * `cachedBytes`, `deleteCached` and `clearCache` do not cover this storage.
+ * If `set` throws a `QuotaExceededError`, the file that was used least recently is deleted, and the value is set again.
+ * Files that were used since this storage was first used are never deleted. Apart from that, weightstream deletes only
+ * values that are outdated or invalid. `listCached`, `cachedBytes`, `deleteCached` and `clearCache` do not cover this
+ * storage.
  */
 export interface WeightCache {
   /** Returns the value of a key, or `undefined` or `null` if there is none. */
@@ -243,7 +268,12 @@ export interface ArrivedRange {
 export interface LoadProgress {
   /** The operation. */
   readonly type: "loadTensor" | "tensors" | "prefetch" | "verify" | "file";
-  /** Payload bytes that have arrived: bytes of tensors, as stored in the file. */
+  /** The number of the operation: all its events have it, and those of no other operation of this page. */
+  readonly operation: number;
+  /**
+   * Payload bytes that have arrived: bytes of tensors, as stored in the file. A tensor that is or was prefetched starts
+   * with the bytes that have arrived already.
+   */
   readonly loaded: number;
   /** Payload bytes that the operation needs in total. */
   readonly total: number;
@@ -258,13 +288,39 @@ export interface LoadProgress {
    * the value of the previous event.
    */
   readonly fromCache: boolean;
-  /** Whether this is the last event of the operation. */
+  /**
+   * Whether this is the last event of the operation. An operation that fails or is aborted has a last event too, and
+   * its call rejects.
+   */
   readonly done: boolean;
   /** What {@link StreamingLoader.verify} resolves to. Only on the last event of a load of the whole model. */
   readonly verified?: Exclude<Verified, null>;
   /** The ranges that have arrived since the previous event. */
   readonly ranges: readonly ArrivedRange[];
 }
+
+/** The progress of several operations together. */
+export interface CombinedProgress {
+  /** The bytes that have arrived. It never decreases. */
+  readonly loaded: number;
+  /** The bytes that all operations need which have begun so far. It equals `loaded` when all of them have ended. */
+  readonly total: number;
+  /** The current rate at which the bytes arrive. */
+  readonly bytesPerSecond: number;
+  /** The estimated remaining time in seconds. Absent until an estimate is possible. */
+  readonly secondsLeft?: number;
+  /** Whether all operations that have begun have ended. */
+  readonly done: boolean;
+}
+
+/**
+ * Returns a listener to pass as `onProgress` to any number of loaders and files. It adds up all their operations, and
+ * calls `onProgress` at most ten times a second and whenever all of them have ended.
+ *
+ * The total grows when another operation begins. An operation that is aborted or fails counts with the bytes that have
+ * arrived. Prefetching is not counted, because `loadTensor` reports the bytes of prefetched tensors.
+ */
+export function combineProgress(onProgress: (event: CombinedProgress) => void): (event: LoadProgress) => void;
 
 /** The format and the metadata of a model. */
 export interface Metadata {
@@ -280,8 +336,8 @@ export interface Metadata {
 export interface ComponentInfo {
   /** `"data"` for a dense tensor; `"values"`, `"indices"`, `"indptr"` … for a sparse one. */
   readonly role: string;
-  /** The data type, spelled as in {@link TensorInfo.dtype}. */
-  readonly dtype: string;
+  /** The data type. */
+  readonly dtype: Dtype;
   /** The number of decoded bytes; `undefined` if the file does not state it. */
   readonly byteLength: number | undefined;
   /** The number of bytes in the file. */
@@ -290,16 +346,42 @@ export interface ComponentInfo {
   readonly encoding: string;
 }
 
+// Only a type. A comparison with a known name then excludes it, which it would not exclude `string`.
+declare enum OtherStrings { Any = "any other string" }
+
+/** A name that this version does not know: any other string. */
+export type UnknownName = OtherStrings.Any;
+
+/** The dtypes of quantized blocks, and of floats of at most 8 bits. */
+export type PackedDtype =
+  | "F8_E4M3" | "F8_E5M2" | "F8_E8M0" | "F8_E4M3FNUZ" | "F8_E5M2FNUZ" | "F4" | "F6_E2M3" | "F6_E3M2"
+  | "Q1_0" | "Q4_0" | "Q4_1" | "Q5_0" | "Q5_1" | "Q8_0" | "Q8_1"
+  | "Q2_K" | "Q3_K" | "Q4_K" | "Q5_K" | "Q6_K" | "Q8_K"
+  | "IQ1_S" | "IQ1_M" | "IQ2_XXS" | "IQ2_XS" | "IQ2_S" | "IQ3_XXS" | "IQ3_S" | "IQ4_NL" | "IQ4_XS"
+  | "TQ1_0" | "TQ2_0" | "MXFP4" | "NVFP4" | "APR_Q4" | "APR_Q8";
+
+/**
+ * A data type, spelled as in SafeTensors and GGUF: `"F32"`, `"BF16"`, `"Q8_0"` … To compare it with a name that is
+ * not listed here, widen it first: `const name: string = tensor.dtype`.
+ */
+export type Dtype =
+  | "F64" | "F32" | "F16" | "BF16" | "C64" | "C128"
+  | "I64" | "I32" | "I16" | "I8" | "U64" | "U32" | "U16" | "U8" | "BOOL"
+  | PackedDtype | UnknownName;
+
+/** How the elements of a tensor are stored. To compare it with another name, widen it to a string first. */
+export type Layout = "dense" | "sparse_csr" | "sparse_coo" | UnknownName;
+
 /** A tensor as described by the index of the model. */
 export interface TensorInfo {
   /** The name, unique in the model. */
   readonly name: string;
-  /** The data type, spelled as in SafeTensors and GGUF: `"F32"`, `"BF16"`, `"Q8_0"` … */
-  readonly dtype: string;
+  /** The data type. */
+  readonly dtype: Dtype;
   /** The dimensions in row-major order, outermost first. */
   readonly shape: readonly number[];
-  /** `"dense"`, `"sparse_csr"`, `"sparse_coo"` … */
-  readonly layout: string;
+  /** How the elements are stored. */
+  readonly layout: Layout;
   /** The number of decoded bytes of all components; `undefined` if the file does not state it. */
   readonly byteLength: number | undefined;
   /** The index, from 0, of the file that contains the tensor. */
@@ -310,39 +392,142 @@ export interface TensorInfo {
   readonly attributes: Record<string, unknown>;
 }
 
-/** The loaded data of one component. */
-export interface TensorComponent {
-  /** The data type, spelled as in {@link TensorInfo.dtype}. */
-  readonly dtype: string;
-  /** The decoded values. */
-  readonly data: TensorData;
-}
-
 /** The checksum algorithm that verified the bytes; `null` if the format has no checksum for them. */
 export type Verified = "crc32" | "crc32c" | "xxh3" | "sha256" | "blake3" | null;
 
-/** A loaded tensor. */
-export interface Tensor {
+/** What the option `as` converts floats to. */
+export type FloatDtype = "F32" | "F16";
+
+/** Values of one of the dtypes `D`, in a typed array of the class `A`. */
+export interface Values<D extends Dtype, A> {
+  /** The data type. */
+  readonly dtype: D;
+  /** The decoded values, in a buffer that belongs to the caller and is exactly as long as they are. */
+  readonly data: A;
+}
+
+/** A typed array over memory of the type `M`: `Own` over an `ArrayBuffer`, `Any` if the memory may be shared. */
+type In<M, Own, Any> = [M] extends [SharedArrayBuffer] ? Any & { readonly buffer: M }
+  : [M] extends [ArrayBuffer] ? Own : Any;
+type Bytes<M> = In<M, OwnBytes, Uint8Array>;
+type Words<M> = In<M, ReturnType<Uint16ArrayConstructor["of"]>, Uint16Array>;
+type Singles<M> = In<M, ReturnType<Float32ArrayConstructor["of"]>, Float32Array>;
+type Doubles<M> = In<M, ReturnType<Float64ArrayConstructor["of"]>, Float64Array>;
+
+/** `Float16Array`. If the `lib` of TypeScript does not have this class, the properties that all typed arrays have. */
+export type HalfArray<M extends ArrayBufferLike = ArrayBuffer> = typeof globalThis extends {
+  Float16Array: { of: (...items: number[]) => infer Own; readonly prototype: infer Any };
+} ? In<M, Own, Any>
+  : ArrayLike<number> & { readonly buffer: M; readonly byteLength: number; readonly byteOffset: number };
+
+/** Values that are not converted. Bytes are also the data of dtypes that this version does not know. */
+type Integers<M extends ArrayBufferLike> =
+  | Values<"I64", In<M, ReturnType<BigInt64ArrayConstructor["of"]>, BigInt64Array>>
+  | Values<"I32", In<M, ReturnType<Int32ArrayConstructor["of"]>, Int32Array>>
+  | Values<"I16", In<M, ReturnType<Int16ArrayConstructor["of"]>, Int16Array>>
+  | Values<"I8", In<M, ReturnType<Int8ArrayConstructor["of"]>, Int8Array>>
+  | Values<"U64", In<M, ReturnType<BigUint64ArrayConstructor["of"]>, BigUint64Array>>
+  | Values<"U32", In<M, ReturnType<Uint32ArrayConstructor["of"]>, Uint32Array>>
+  | Values<"U16", Words<M>>
+  | Values<"U8" | "BOOL" | UnknownName, Bytes<M>>;
+
+/** Values in memory of the type `M` that were loaded with the option `as: A`. */
+type LoadedValues<M extends ArrayBufferLike, A extends FloatDtype | undefined> =
+  | Integers<M>
+  | (A extends "F32" ? Values<"F32", Singles<M>>
+    : A extends "F16" ? Values<"F16", HalfArray<M>>
+    : | Values<"F64" | "C128", Doubles<M>> | Values<"F32" | "C64", Singles<M>> | Values<"F16" | "BF16", Words<M>>
+      | Values<PackedDtype, Bytes<M>>);
+
+/**
+ * The loaded data of one component. Its dtype determines the class of its data: 16-bit floats are a `Uint16Array`, or a
+ * `Float16Array` with `as: "F16"`; quantized blocks and unknown dtypes are a `Uint8Array`.
+ */
+export type TensorComponent<
+  M extends ArrayBufferLike = ArrayBuffer,
+  A extends FloatDtype | undefined = FloatDtype | undefined,
+> = LoadedValues<M, A>;
+
+/** A typed array that matches the dtype of a tensor. */
+export type TensorData<M extends ArrayBufferLike = ArrayBuffer> = TensorComponent<M>["data"];
+
+/** What every tensor has, whatever its layout. */
+export interface TensorParts<M extends ArrayBufferLike = ArrayBuffer> {
   /** The name, unique in the model. */
   readonly name: string;
-  /** The data type, spelled as in {@link TensorInfo.dtype}. */
-  readonly dtype: string;
   /** The dimensions in row-major order, outermost first. With `rows`, those of the loaded part. */
   readonly shape: readonly number[];
-  /** `"dense"`, `"sparse_csr"`, `"sparse_coo"` … */
-  readonly layout: string;
-  /**
-   * The decoded values, in a buffer that belongs to the caller and is exactly as long as the tensor.
-   * F16 and BF16 are delivered as `Uint16Array`, quantized blocks as `Uint8Array`. With `as`, floats of all dtypes are
-   * delivered as `Float32Array` or `Float16Array`.
-   * `undefined` for a tensor of several components: see `components`.
-   */
-  readonly data: TensorData | undefined;
   /** The loaded components by role. A dense tensor has the single component `"data"`. */
-  readonly components: ReadonlyMap<string, TensorComponent>;
+  readonly components: ReadonlyMap<string, TensorComponent<M>>;
   /** The checksum algorithm that verified the tensor. */
   readonly verified: Verified;
 }
+
+/** A dense tensor: `data` has all its elements, in row-major order. */
+export type DenseTensor<
+  M extends ArrayBufferLike = ArrayBuffer,
+  A extends FloatDtype | undefined = FloatDtype | undefined,
+> = TensorParts<M> & {
+  /** How the elements are stored. */
+  readonly layout: "dense";
+} & TensorComponent<M, A>;
+
+/** A tensor that is not dense, such as a sparse one. Its data are in `components`. */
+export interface NonDenseTensor<M extends ArrayBufferLike = ArrayBuffer> extends TensorParts<M> {
+  /** The data type of the values. */
+  readonly dtype: Dtype;
+  /** How the elements are stored. */
+  readonly layout: Exclude<Layout, "dense">;
+  /** Only dense tensors have it. */
+  readonly data: undefined;
+}
+
+/**
+ * A loaded tensor. Its data are in memory of the type `M`: an `ArrayBuffer`, unless it was loaded `into` shared memory.
+ *
+ * The type of `data` follows from `dtype` and `layout`:
+ *
+ * ```ts
+ * const tensor = await loader.loadTensor(name);
+ * if (tensor.layout === "dense" && tensor.dtype === "F32") tensor.data; // Float32Array<ArrayBuffer>
+ * ```
+ *
+ * `A` is the option `as` that it was loaded with.
+ */
+export type Tensor<
+  M extends ArrayBufferLike = ArrayBuffer,
+  A extends FloatDtype | undefined = FloatDtype | undefined,
+> = DenseTensor<M, A> | NonDenseTensor<M>;
+
+/** The type of one of the options `O`; `undefined` if it is not among them. */
+type Option<O, Name extends PropertyKey> = Name extends keyof O ? O[Name] : undefined;
+
+/** The memory that a tensor is in, for the option `into`. */
+type MemoryOf<I> = I extends { readonly buffer: infer M extends ArrayBufferLike } ? M
+  : I extends ArrayBufferLike ? I : ArrayBuffer;
+
+/** The arrays that are only accepted as `into` if `data` has their class, too. */
+type ExactArray =
+  `${"Float32" | "Float64" | "Int8" | "Int16" | "Uint16" | "Int32" | "Uint32" | "BigInt64" | "BigUint64"}Array`;
+
+/** The tensors among `T` that can be loaded `into` memory of the type `I`. */
+type Fitting<T extends { readonly data: unknown }, I> = I extends { readonly [Symbol.toStringTag]: infer C }
+  ? [C] extends [ExactArray] ? Extract<T, { readonly data: { readonly [Symbol.toStringTag]: C } | undefined }> : T
+  : T;
+
+/** The tensor that a call with the options `O` loads. */
+export type LoadedTensor<O> = Fitting<
+  [Option<O, "layout">] extends ["dense"]
+    ? DenseTensor<MemoryOf<Into<O>>, Extract<Option<O, "as">, FloatDtype | undefined>>
+    : Tensor<MemoryOf<Into<O>>, Extract<Option<O, "as">, FloatDtype | undefined>>,
+  Into<O>
+>;
+
+/** The option `into`; the default is a new buffer. Without `strictNullChecks`, `undefined` extends every type. */
+type Into<O> = "into" extends keyof O ? O["into"] : ArrayBuffer;
+
+/** The options `O`, if each of them is known. */
+type Known<O, All> = O & { readonly [Name in Exclude<keyof O, keyof All>]: never };
 
 /** Options of {@link StreamingLoader.loadTensor}. */
 export interface LoadTensorOptions {
@@ -366,7 +551,7 @@ export interface LoadTensorOptions {
    * `Float16Array`, which the engine must have. Tensors of integers and booleans keep their dtype. Other tensors that
    * cannot be converted reject with `UNSUPPORTED`. Default: the stored dtype.
    */
-  as?: "F32" | "F16" | undefined;
+  as?: FloatDtype | undefined;
   /**
    * `"dense"` makes a sparse tensor (`sparse_csr`, `sparse_coo`) a dense one: `data` has all its elements, in row-major
    * order. A tensor that would be larger than `maxMemory` rejects with `LIMIT`, unless `into` is given. Dense tensors
@@ -377,7 +562,9 @@ export interface LoadTensorOptions {
 
 /** What weightstream needs of a `GPUDevice`, whose buffers are of type `B`. */
 export interface GpuDevice<B> {
+  /** Creates a buffer, as in WebGPU. */
   createBuffer(descriptor: { size: number; usage: number; label?: string }): B;
+  /** The queue, with `writeBuffer` and `submit`. */
   readonly queue: object;
 }
 
@@ -394,15 +581,15 @@ export interface GpuOptions<B> {
    * Converts floats on the GPU: from F32, F16, BF16, Q8_0, Q4_0 or Q4_K. Tensors of integers and booleans keep their
    * dtype. Default: the stored dtype.
    */
-  as?: "F32" | "F16" | undefined;
+  as?: FloatDtype | undefined;
 }
 
 /** A tensor in a buffer of a GPU. */
 export interface GpuTensor<B> {
   /** The name, unique in the model. */
   readonly name: string;
-  /** The data type of the buffer, spelled as in {@link TensorInfo.dtype}. */
-  readonly dtype: string;
+  /** The data type of the buffer. */
+  readonly dtype: Dtype;
   /** The dimensions in row-major order, outermost first. With `rows`, those of the loaded part. */
   readonly shape: readonly number[];
   /** The number of bytes of the tensor. The buffer is padded with zeros to a multiple of 4 bytes. */
@@ -427,7 +614,7 @@ export interface TensorsOptions {
   /** Aborts the iteration, which then rejects with the `reason` of the signal. Default: none. */
   signal?: AbortSignal | null | undefined;
   /** Converts floats and quantized elements while they arrive: see {@link LoadTensorOptions.as}. */
-  as?: "F32" | "F16" | undefined;
+  as?: FloatDtype | undefined;
   /** Makes sparse tensors dense: see {@link LoadTensorOptions.layout}. */
   layout?: "dense" | undefined;
 }
@@ -447,6 +634,12 @@ export interface LoaderStats {
    */
   readonly cacheError: string | undefined;
   /**
+   * Whether the browser keeps the cache when its storage runs low (`navigator.storage.persisted()`), when the model was
+   * opened. `undefined` if the browser does not say so, with `cache: "none"` or your own storage, and for a model that
+   * is not loaded from a URL.
+   */
+  readonly cachePersisted: boolean | undefined;
+  /**
    * Why workers that were requested (`workers`, `inWorker`) and needed do not run, so that the thread that called
    * `open` does the work. `undefined` if there is no error, or if there was no work for them.
    */
@@ -457,8 +650,15 @@ export interface LoaderStats {
   readonly wasmMemoryBytes: number;
 }
 
+/**
+ * What `using` calls: `[Symbol.dispose]()`, which calls `close()`. Without members if the `lib` of TypeScript does not
+ * have `Symbol.dispose`.
+ */
+export type Disposing = SymbolConstructor extends { readonly dispose: infer Name extends symbol }
+  ? { [Method in Name]: () => void } : {};
+
 /** An open model. Call `close()` when it is no longer needed. */
-export class StreamingLoader implements Disposable {
+export class StreamingLoader {
   private constructor();
   /**
    * Opens a model and reads its header, with one or two requests whatever the size of the model.
@@ -481,7 +681,10 @@ export class StreamingLoader implements Disposable {
    *
    * Rejects with `NOT_FOUND` if the model has no tensor of this name, and with `CHECKSUM` if its bytes are damaged.
    */
-  loadTensor(name: string | TensorInfo, options?: LoadTensorOptions): Promise<Tensor>;
+  loadTensor(name: string | TensorInfo): Promise<Tensor<ArrayBuffer, undefined>>; // in JavaScript, `O` would be `any`
+  loadTensor<O extends LoadTensorOptions = {}>(
+    name: string | TensorInfo, options?: Known<O, LoadTensorOptions>,
+  ): Promise<LoadedTensor<O>>;
   /**
    * Loads one tensor into a new buffer of a GPU, in pieces of at most 2 MiB, without holding the tensor in other
    * memory. The buffer is returned once the tensor is verified.
@@ -506,7 +709,10 @@ export class StreamingLoader implements Disposable {
    * Reading starts when the first tensor is requested. An abort, `close()`, and `return()` of the iterator (which
    * `break` calls) stop the requests immediately, even if no tensor is being awaited.
    */
-  tensors(options?: TensorsOptions): AsyncIterableIterator<Tensor>;
+  tensors(): AsyncIterableIterator<Tensor<ArrayBuffer, undefined>>;
+  tensors<O extends TensorsOptions = {}>(
+    options?: Known<O, TensorsOptions>,
+  ): AsyncIterableIterator<LoadedTensor<O>>;
   /**
    * Loads many tensors into buffers of a GPU, one after another, over one connection. Each is verified by
    * its own checksum; checksums of whole files are not compared.
@@ -542,9 +748,9 @@ export class StreamingLoader implements Disposable {
    * `close()` have no effect, and `stats` remains readable.
    */
   close(): void;
-  /** Calls `close()`. */
-  [Symbol.dispose](): void;
 }
+
+export interface StreamingLoader extends Disposing {}
 
 /** Options of {@link openFile}. Options that {@link OpenOptions} has too have the same meaning. */
 export interface OpenFileOptions extends
@@ -573,13 +779,14 @@ export interface ReadOptions {
 }
 
 /** Counters over the lifetime of a file. See {@link LoaderStats}. */
-export type FileStats = Pick<LoaderStats, "requests" | "bytesReceived" | "bytesFromCache" | "cacheError">;
+export type FileStats =
+  Pick<LoaderStats, "requests" | "bytesReceived" | "bytesFromCache" | "cacheError" | "cachePersisted">;
 
 /**
  * A file of any format: a graph, a tokenizer, an archive. It is read with the retries, resumption, verification and
  * cache of a model's files. Call `close()` when it is no longer needed.
  */
-export class RemoteFile implements Disposable {
+export class RemoteFile {
   private constructor();
   /** The URL; empty for a file that is not at a URL. */
   readonly url: string;
@@ -627,16 +834,60 @@ export class RemoteFile implements Disposable {
   readonly stats: FileStats;
   /** Stops all requests and frees the memory. Pending and later calls reject with `CLOSED`. */
   close(): void;
-  /** Calls `close()`. */
-  [Symbol.dispose](): void;
 }
+
+export interface RemoteFile extends Disposing {}
 
 /**
  * Opens a file of any format at a URL, or a local file. Requests its first 64 KiB.
  *
  * Rejects if the file cannot be read, or an option is invalid.
  */
-export function openFile(source: string | URL | Blob | ByteSource, options?: OpenFileOptions): Promise<RemoteFile>;
+export function openFile(source: FileSource, options?: OpenFileOptions): Promise<RemoteFile>;
+
+/** Whether a model fits: see {@link willFit}. What the platform does not say is `undefined`. */
+export interface Fit {
+  /** The number of bytes of all tensors, as stored: the `total` of a load of the whole model. */
+  readonly byteLength: number;
+  /** The storage of the cache. A model that does not fit can be loaded all the same, but not all of it is cached. */
+  readonly storage: {
+    /** The bytes of the model that are not cached yet; 0 if they will not be cached. */
+    readonly needed: number;
+    /** The bytes that can be stored: in browsers what `navigator.storage.estimate()` leaves of the quota. */
+    readonly available: number | undefined;
+    /** Whether `needed` is at most `available`. */
+    readonly fits: boolean | undefined;
+  };
+  /** The memory for all tensors at the same time. */
+  readonly memory: {
+    /** The decoded bytes of all tensors; `undefined` if the files do not state all of them. */
+    readonly needed: number | undefined;
+    /** The decoded bytes of the largest tensor. */
+    readonly largest: number | undefined;
+    /**
+     * In browsers the memory of the device (`navigator.deviceMemory`, which only Chromium has, rounded and limited), of
+     * which a page gets a part. In Node.js, Deno and Bun the memory that is available.
+     */
+    readonly limit: number | undefined;
+    /**
+     * `false` if no `ArrayBuffer` of the length of the largest tensor can be allocated, or if the tensors need more
+     * than `limit`. `undefined` if that is not known.
+     */
+    readonly fits: boolean | undefined;
+  };
+  /** Whether the browser keeps the cache when its storage runs low: `navigator.storage.persisted()`. */
+  readonly persisted: boolean | undefined;
+}
+
+/**
+ * Reports before a load whether there is enough storage and memory for a model. Reads only the headers of its files.
+ * Takes the arguments of `open`; `inWorker` and `onProgress` have no effect. To find out what can be allocated, it
+ * allocates a buffer of the length of the largest tensor for a moment.
+ *
+ * Cached bytes are subtracted from the storage that is needed, except for requests with `headers` or
+ * `credentials: "include"`, and for files without a request, such as those that are found by their digest.
+ */
+export function willFit(source: Exclude<Source, Response>, options?: OpenOptions): Promise<Fit>;
 
 /** A cached file, complete or in part. A file that was loaded with different credentials is listed once for each. */
 export interface CachedFile {
@@ -704,6 +955,7 @@ export type LoadErrorCode =
  */
 export class LoadError extends Error {
   private constructor();
+  /** The name of the class, which is the same in all frames and workers. */
   readonly name: "LoadError";
   /** The kind of the failure. */
   readonly code: LoadErrorCode;
@@ -724,7 +976,7 @@ export type ModuleSource = string | URL | Request | Response | BufferSource | We
 
 /** Where the parts of the package are that a bundler may not find. */
 export interface InitOptions {
-  /** Default: `weightstream_bg.wasm` beside the script. */
+  /** The whole module, `weightstream_bg.wasm`. Default: its parts beside the script, the second when it is needed. */
   module?: ModuleSource | Promise<ModuleSource> | undefined;
   /**
    * Starts a worker that runs `weightstream/weightstream.worker.js`, for bundlers with a syntax of their own for
@@ -733,7 +985,7 @@ export interface InitOptions {
   worker?: (() => Worker) | undefined;
   /**
    * The URL of `weightstream/weightstream.worker.js`, which is one self-contained file. Default:
-   * `weightstream.worker.js` beside the script.
+   * `weightstream.worker.js` beside the script. In Node.js, Deno and Bun, that of `weightstream.node_worker.js`.
    */
   workerUrl?: string | URL | undefined;
   /** The same as `workerUrl`. */
@@ -749,3 +1001,6 @@ export interface InitOptions {
  * and with `INVALID_ARGUMENT` for unknown options.
  */
 export function init(given?: ModuleSource | InitOptions): Promise<void>;
+
+// Only what is marked with `export` is public.
+export {};

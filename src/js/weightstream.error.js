@@ -1,5 +1,6 @@
 // @ts-check
 // The error class of the package, and the functions that create errors.
+import { explained } from "./weightstream.location.js";
 
 /** @import * as Api from "./weightstream.js" */
 /** @import { ErrorFields } from "./weightstream_glue.js" */
@@ -31,7 +32,7 @@ export class LoadError extends Error {
 }
 
 /** @param {ErrorFields} fields */
-export const fail = (fields) => new LoadError(MAKE, fields);
+export const fail = (fields) => new LoadError(MAKE, explained(fields));
 
 /**
  * The error of an invalid call.

@@ -1,4 +1,8 @@
-/** A drop-in `fetch` that resumes, verifies and caches. */
+/**
+ * A drop-in `fetch` that resumes, verifies and caches.
+ *
+ * @module weightstream/fetch
+ */
 import type { OpenFileOptions } from "./weightstream.js";
 
 /** Options of {@link createFetch}: those of `openFile`, for every file. */

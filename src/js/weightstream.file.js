@@ -4,12 +4,16 @@ import { File as ModuleFile } from "./weightstream_glue.js";
 import { BlockCache } from "./weightstream.blocks.js";
 import { lazyBlob } from "./weightstream.blob.js";
 import { MAKE, fail, invalid } from "./weightstream.error.js";
-import { ownOptions } from "./weightstream.location.js";
 import { callModule, dispose, init, settle } from "./weightstream.module.js";
+import { isResponse } from "./weightstream.once.js";
 import * as options from "./weightstream.options.js";
 import { joined, responseOf } from "./weightstream.response.js";
+import { numbered } from "./weightstream.progress.js";
+import { prepared } from "./weightstream.source.js";
+import { cachePersisted } from "./weightstream.storage.js";
 import { storedFile } from "./weightstream.stored.js";
 import { byteStream } from "./weightstream.stream.js";
+import { explained } from "./weightstream.url.js";
 
 /** @import * as Api from "./weightstream.js" */
 /** @import { FileReader } from "./weightstream_glue.js" */
@@ -28,12 +32,16 @@ const TYPES = /** @type {Record<string, string>} */ ({
 
 /** @type {typeof Api.openFile} */
 export async function openFile(source, given) {
-  const { maxMemory, type, ...checked } = options.fileOptions(given);
-  const checkedSource = options.sourceOf(source);
-  if (Array.isArray(checkedSource)) throw invalid("`source` is a list of files, but openFile() opens one file");
-  await init();
-  const file = await settle(() => ModuleFile.open(checkedSource, { ...ownOptions(checkedSource), ...checked }));
-  return new RemoteFile(MAKE, file, checkedSource, { maxMemory, type });
+  const { maxMemory, type, onProgress, ...others } = options.fileOptions(given);
+  const checked = { ...others, ...(onProgress && { onProgress: numbered(onProgress) }) };
+  const [ready] = await Promise.all([prepared(source, checked), init()]);
+  if (Array.isArray(ready.source)) throw invalid("`source` is a list or a folder, but openFile() opens one file");
+  const file = await settle(() => ModuleFile.open(ready.source, ready.options)).catch((error) => {
+    throw explained(error, ready.source);
+  });
+  const isPersisted = await cachePersisted(ready.source, ready.options.cache);
+  const url = isResponse(source) ? source.url : ready.source;
+  return new RemoteFile(MAKE, file, url, { maxMemory, type, isPersisted });
 }
 
 /** @implements {Api.RemoteFile} */
@@ -47,18 +55,20 @@ export class RemoteFile {
   #blocks;
   /** @type {Promise<File> | undefined} */
   #stored;
+  #isPersisted;
 
   /**
    * @param {symbol} make
    * @param {ModuleFile} file
    * @param {unknown} source
-   * @param {{ maxMemory?: number | undefined, type?: string | undefined }} how
+   * @param {{ maxMemory?: number | undefined, type?: string | undefined, isPersisted: boolean | undefined }} how
    */
-  constructor(make, file, source, { maxMemory = MAX_MEMORY_BYTES, type }) {
+  constructor(make, file, source, { maxMemory = MAX_MEMORY_BYTES, type, isPersisted }) {
     if (make !== MAKE) throw new TypeError("Use openFile().");
     this.#file = file;
     this.#name = typeof source === "string" ? source : "";
     this.#maxMemory = maxMemory;
+    this.#isPersisted = isPersisted;
     this.#type = type ?? callModule(() => file.contentType) ?? (source instanceof Blob ? source.type : undefined) ??
       TYPES[this.#name.replace(/[?#].*$/s, "").split(".").pop() ?? ""] ?? "application/octet-stream";
   }
@@ -76,7 +86,7 @@ export class RemoteFile {
   }
 
   get stats() {
-    return callModule(() => this.#file.stats);
+    return { ...callModule(() => this.#file.stats), cachePersisted: this.#isPersisted };
   }
 
   /**

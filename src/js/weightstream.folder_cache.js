@@ -2,22 +2,73 @@
 // The cache in Node.js, Deno and Bun: a folder with a file for each key. Processes share it. A file is written under
 // another name and renamed, and the module checks each value, so a crash costs at most the value that was written.
 import { randomUUID } from "node:crypto";
-import { mkdir, readFile, readdir, rename, unlink, writeFile } from "node:fs/promises";
-import { homedir } from "node:os";
-import { join } from "node:path";
+import { mkdir, readFile, readdir, rename, stat, statfs, unlink, writeFile } from "node:fs/promises";
+import { freemem, homedir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { invalid } from "./weightstream.error.js";
 
 /** @import { WeightCache } from "./weightstream.js" */
+/** @import { Space } from "./weightstream.location.js" */
 
 /** What the name of a file that is being written begins with. No key begins like this. */
 const UNFINISHED = "unfinished-";
 
+/** A file that was not finished after this time belongs to a process that has crashed. */
+const MAX_UNFINISHED_MS = 24 * 60 * 60 * 1000;
+
+/** The number of bytes that may be written before the size of the folder is determined again. */
+const CHECK_BYTES = 64 << 20;
+
+/** Values of up to this size are stored even if the folder is full: the heads of files, and when they were used. */
+const SMALL_BYTES = 4096;
+
+const cacheFolder = () => process.env.WEIGHTSTREAM_CACHE || join(systemFolder(), "weightstream");
+
+/**
+ * The free space of the folder's file system, and the free memory.
+ *
+ * @returns {Promise<Space>}
+ */
+export async function freeSpace() {
+  return { storage: await freeStorage(resolve(cacheFolder())), memory: process.availableMemory?.() ?? freemem() };
+}
+
+/**
+ * @param {string} folder
+ * @returns {Promise<number | undefined>}
+ */
+async function freeStorage(folder) {
+  try {
+    const { bavail, bsize } = await statfs(folder);
+    return bavail * bsize;
+  } catch (error) {
+    const isMissing = /** @type {NodeJS.ErrnoException} */ (error)?.code === "ENOENT";
+    return isMissing && dirname(folder) !== folder ? freeStorage(dirname(folder)) : undefined;
+  }
+}
+
 /** @returns {WeightCache} */
 export function folderCache() {
-  const folder = process.env.WEIGHTSTREAM_CACHE || join(systemFolder(), "weightstream");
+  const folder = cacheFolder();
+  const maxBytes = sizeOf(process.env.WEIGHTSTREAM_CACHE_SIZE);
   const pathOf = (/** @type {string} */ key) => join(folder, key);
+  let availableBytes = 0;
+
+  /** @param {number} byteLength */
+  async function reserve(byteLength) {
+    if (availableBytes < byteLength) availableBytes = Math.min(await spaceIn(folder, maxBytes), CHECK_BYTES);
+    if (availableBytes < byteLength) {
+      const limit = maxBytes === undefined ? "half of the disk space that other files leave" : `${maxBytes} bytes`;
+      const what = `the cache in ${folder} is full: it may have ${limit} (WEIGHTSTREAM_CACHE_SIZE)`;
+      throw new DOMException(what, "QuotaExceededError"); // the module deletes old files
+    }
+    availableBytes -= byteLength;
+  }
+
   return {
     get: (key) => readFile(pathOf(key)).catch(ifMissing),
     async set(key, bytes) {
+      if (bytes.byteLength > SMALL_BYTES) await reserve(bytes.byteLength);
       const unfinished = pathOf(UNFINISHED + randomUUID());
       const write = () => writeFile(unfinished, bytes);
       const discard = async (/** @type {unknown} */ error) => {
@@ -37,6 +88,38 @@ export function folderCache() {
       return names.filter((name) => !name.startsWith(UNFINISHED));
     },
   };
+}
+
+/**
+ * The number of bytes that may still be written to a folder. Deletes what crashed processes have left in it.
+ *
+ * @param {string} folder
+ * @param {number | undefined} maxBytes Default: half of the disk space that other files leave.
+ */
+async function spaceIn(folder, maxBytes) {
+  await mkdir(folder, { recursive: true });
+  let used = 0;
+  for (const name of await readdir(folder)) {
+    const found = await stat(join(folder, name)).catch(ifMissing); // another process may have deleted it
+    const isLeft = name.startsWith(UNFINISHED) && found && Date.now() - found.mtimeMs > MAX_UNFINISHED_MS;
+    if (isLeft) await unlink(join(folder, name)).catch(ifMissing);
+    else used += found?.size ?? 0;
+  }
+  if (maxBytes !== undefined) return maxBytes - used;
+  const { bavail, bsize } = await statfs(folder);
+  return (bavail * bsize - used) / 2; // half of used and free bytes, without those that are used
+}
+
+/** @type {Record<string, number>} */
+const UNITS = { "": 1, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, KIB: 2 ** 10, MIB: 2 ** 20, GIB: 2 ** 30, TIB: 2 ** 40 };
+
+/** @param {string | undefined} text */
+function sizeOf(text) {
+  if (!text) return undefined;
+  const [, number, unit = ""] = /^(\d+(?:\.\d+)?) *([a-z]*)$/i.exec(text.trim()) ?? [];
+  const bytes = Number(number) * (UNITS[unit.toUpperCase()] ?? NaN);
+  if (Number.isFinite(bytes)) return Math.floor(bytes);
+  throw invalid(`the environment variable WEIGHTSTREAM_CACHE_SIZE is "${text}", but must be a size such as 20GB`);
 }
 
 /** The folder of the system for data that programs can fetch again. */

@@ -15,6 +15,9 @@
  * @property {number} [bytes] The size of the allocation that failed; 0 if it is unknown.
  */
 
+/** @type {WebAssembly.Exports | undefined} The exports of the instance that runs. */
+export let currentExports;
+
 /** @type {((crash: Crash) => void) | undefined} */
 let crashListener;
 
@@ -73,6 +76,7 @@ const CALLBACKS = /closures|^__wasm_bindgen_func_elem|^__wbindgen_destroy_closur
 export function guard(exports, retire) {
   /** @type {Crash | undefined} */
   let crash;
+  currentExports = exports;
   const guarded = Object.create(null);
   for (const [name, value] of Object.entries(exports)) {
     if (typeof value !== "function") guarded[name] = value;

@@ -4,5 +4,7 @@
  * `weightstream` where a bundler supports `new URL("…", import.meta.url)`.
  *
  * A page with a Content-Security-Policy has to allow `worker-src blob:`; without it, loads run on the page.
+ *
+ * @module weightstream/inline
  */
 export * from "./weightstream.js";

@@ -3,10 +3,11 @@
 // and for scripts that are not modules.
 import { moduleGzip, workerScript } from "./weightstream.inlined.js";
 import { setParts } from "./weightstream.location.js";
+import { startWorker } from "./weightstream.policy.js";
 
 export * from "./weightstream.js";
 
-setParts({ module: unpackedModule, worker: startWorker });
+setParts({ module: unpackedModule, worker: startInlineWorker });
 
 async function unpackedModule() {
   const packed = Uint8Array.from(atob(moduleGzip), (character) => character.charCodeAt(0));
@@ -17,7 +18,9 @@ async function unpackedModule() {
 /** @type {string | undefined} Never revoked, because workers start workers with it. */
 let workerUrl;
 
-function startWorker() {
+/** @param {string | URL} [url] */
+function startInlineWorker(url) {
+  if (url) return startWorker(url, { type: "module" });
   workerUrl ??= URL.createObjectURL(new Blob([workerScript], { type: "text/javascript" }));
-  return new Worker(workerUrl);
+  return startWorker(workerUrl);
 }

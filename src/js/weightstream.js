@@ -7,10 +7,16 @@ import { messageOf } from "./weightstream.guard.js";
 import { moveToGpu } from "./weightstream.gpu.js";
 import { TensorIterator } from "./weightstream.iterator.js";
 import { addItems, addTensors } from "./weightstream.list.js";
-import { newWorker, ownOptions } from "./weightstream.location.js";
+import { followDeferred } from "./weightstream.deferred.js";
+import { hasWorkers, holding, newWorker } from "./weightstream.location.js";
 import { callModule, crash, dispose, init, instance, settle } from "./weightstream.module.js";
+import { isResponse } from "./weightstream.once.js";
 import * as options from "./weightstream.options.js";
+import { numbered } from "./weightstream.progress.js";
+import { prepared } from "./weightstream.source.js";
+import { cachePersisted, fitOf } from "./weightstream.storage.js";
 import { deleteStoredFiles } from "./weightstream.stored.js";
+import { absolute, explained, textOf, urlOf } from "./weightstream.url.js";
 import { modelBlob } from "./weightstream.view.js";
 
 /** @import * as Api from "./weightstream.js" */
@@ -20,6 +26,7 @@ import { modelBlob } from "./weightstream.view.js";
 
 export { LoadError, init };
 export { RemoteFile, openFile } from "./weightstream.file.js";
+export { combineProgress } from "./weightstream.progress.js";
 
 /** @implements {Api.StreamingLoader} */
 export class StreamingLoader {
@@ -32,17 +39,20 @@ export class StreamingLoader {
   #view;
   /** @type {string | undefined} Why a loader is not in the worker that was requested. */
   #workersError;
+  /** @type {boolean | undefined} */
+  #isPersisted;
 
   /**
    * @param {symbol} make
    * @param {ModelLoader} loader
-   * @param {{ settle?: Settle, workersError?: string | undefined }} [how]
+   * @param {{ settle?: Settle, workersError?: string | undefined, isPersisted?: boolean | undefined }} [how]
    */
-  constructor(make, loader, { settle: settleCall = settle, workersError } = {}) {
+  constructor(make, loader, { settle: settleCall = settle, workersError, isPersisted } = {}) {
     if (make !== MAKE) throw new TypeError("Use StreamingLoader.open().");
     this.#loader = loader;
     this.#settle = settleCall;
     this.#workersError = workersError;
+    this.#isPersisted = isPersisted;
   }
 
   // A loader in a worker reports its crash itself.
@@ -58,13 +68,20 @@ export class StreamingLoader {
 
   /** @type {typeof Api.StreamingLoader.open} */
   static async open(source, given) {
-    const { inWorker, ...checked } = options.openOptions(given);
-    const checkedSource = options.sourceOf(source);
-    await init();
-    const remote = inWorker ? await openInWorker(checkedSource, checked) : {};
-    if (remote.loader) return new StreamingLoader(MAKE, remote.loader, { settle: async (call) => call() });
-    const all = { ...ownOptions(checkedSource), ...checked };
-    return new StreamingLoader(MAKE, await settle(() => Loader.open(checkedSource, all)), remote);
+    const { inWorker, onProgress, ...others } = options.openOptions(given);
+    const checked = { ...others, ...(onProgress && { onProgress: numbered(onProgress) }) };
+    if (inWorker) checkForWorker(source, checked);
+    const [ready] = await Promise.all([prepared(source, checked), init()]);
+    try {
+      const isPersisted = cachePersisted(ready.source, ready.options.cache);
+      const remote = inWorker ? await holding(() => openInWorker(ready.source, checked)) : {};
+      const loader = remote.loader ?? (await settle(() => Loader.open(ready.source, ready.options)));
+      const how = { workersError: remote.workersError, isPersisted: await isPersisted };
+      if (remote.loader) return new StreamingLoader(MAKE, loader, { ...how, settle: holding });
+      return new StreamingLoader(MAKE, loader, how);
+    } catch (error) {
+      throw explained(error, ready.source);
+    }
   }
 
   loadMetadata() {
@@ -169,7 +186,7 @@ export class StreamingLoader {
   }
 
   get stats() {
-    const stats = callModule(() => this.#usableLoader.stats);
+    const stats = { ...callModule(() => this.#usableLoader.stats), cachePersisted: this.#isPersisted };
     return this.#workersError === undefined ? stats : { ...stats, workersError: this.#workersError };
   }
 
@@ -179,6 +196,37 @@ export class StreamingLoader {
 
   [dispose]() {
     this.close();
+  }
+}
+
+/** @type {typeof Api.willFit} */
+export async function willFit(source, given) {
+  const { inWorker, onProgress, ...checked } = options.openOptions(given);
+  if (isResponse(source)) throw invalid("`source` is a Response, whose body can be read only once: pass its URL");
+  const { fetch = globalThis.fetch, cache, cacheKey, headers, credentials } = checked;
+  const url = textOf(source);
+  const address = url === undefined ? undefined : absolute(url, "source", checked.fetch !== undefined);
+  /** @type {Set<string>} */
+  const names = new Set();
+  const watched = (/** @type {RequestInfo | URL} */ input, /** @type {RequestInit | undefined} */ init) => {
+    names.add(cacheKey?.(String(input)) ?? String(input));
+    return fetch(input, init);
+  };
+  // A file on a disk is read by a `fetch` of the entry point.
+  const isRequested = address !== undefined && /^https?:/.test(address);
+  /** @type {any} */
+  const all = { ...checked, ...(isRequested && { fetch: watched }) };
+  const loader = await StreamingLoader.open(source, all);
+  try {
+    const tensors = await loader.loadIndex();
+    // Bytes of other credentials cannot be distinguished.
+    const isPrivate = headers !== undefined || credentials === "include";
+    const cached = isRequested && !isPrivate ? await listCached().catch(() => []) : [];
+    const ofModel = cached.filter(({ url }) => names.has(url));
+    const cachedBytes = ofModel.reduce((sum, { cachedBytes }) => sum + cachedBytes, 0);
+    return await fitOf(tensors, address, cache, ofModel.length > names.size ? 0 : cachedBytes);
+  } finally {
+    loader.close();
   }
 }
 
@@ -195,7 +243,7 @@ export async function cachedBytes() {
 
 /** @type {typeof Api.deleteCached} */
 export async function deleteCached(url) {
-  const address = options.urlOf(url);
+  const address = urlOf(url);
   await init();
   await deleteStoredFiles(address);
   return settle(() => cacheDelete(address, typeof url === "string" ? url : address));
@@ -209,6 +257,18 @@ export async function clearCache() {
 }
 
 /**
+ * @param {unknown} source
+ * @param {CheckedOpenOptions} given
+ */
+function checkForWorker(source, { fetch, cache, cacheKey }) {
+  if (isResponse(source)) throw invalid("`inWorker` cannot be combined with a Response, which cannot be posted to one");
+  if (fetch || cacheKey || typeof cache === "object") {
+    const what = "`inWorker` cannot be combined with `fetch`, `cacheKey` or a `cache` object";
+    throw invalid(`${what}, which a worker cannot call`);
+  }
+}
+
+/**
  * Opens a loader in a dedicated worker. If there can be no such worker, returns the reason.
  *
  * @param {CheckedSource} source
@@ -216,15 +276,15 @@ export async function clearCache() {
  * @returns {Promise<{ loader?: ModelLoader, workersError?: string }>}
  */
 async function openInWorker(source, { fetch, cache, cacheKey, ...others }) {
-  if (fetch || cacheKey || typeof cache === "object") {
-    const what = "`inWorker` cannot be combined with `fetch`, `cacheKey` or a `cache` object";
-    throw invalid(`${what}, which a worker cannot call`);
-  }
+  // Service workers may not import the script either, which would hide this reason.
+  if (!hasWorkers()) return { workersError: "workers cannot be started: Worker is not available in this context" };
   let remote;
   try {
     remote = await import("./weightstream.remote.js");
   } catch (cause) {
     return { workersError: `weightstream.remote.js cannot be loaded: ${messageOf(cause)}` };
   }
-  return remote.openRemote(newWorker, thisModule(), source, { ...others, ...(cache && { cache }) });
+  const plain = typeof cache === "string" ? { cache } : {}; // `checkForWorker` has refused an object
+  const startWorker = () => followDeferred(newWorker());
+  return remote.openRemote(startWorker, thisModule(), source, { ...others, ...plain });
 }

@@ -34,10 +34,10 @@ export function addTensors(tensors, names, numbers, strings, attributesOfSome) {
   let attributesAt = 0;
   while (at < numbers.length) {
     const name = names.slice(nameAt, (nameAt += numbers[at++]));
-    const dtype = strings[numbers[at++]];
+    const dtype = /** @type {Api.Dtype} */ (strings[numbers[at++]]);
     const shape = new Array(numbers[at++]); // `push` to an empty array would allocate 17 elements
     for (let i = 0; i < shape.length; i++) shape[i] = numbers[at++];
-    const layout = strings[numbers[at++]];
+    const layout = /** @type {Api.Layout} */ (strings[numbers[at++]]);
     const byteLength = length();
     const shard = numbers[at++];
     const components = new Array(numbers[at++]);

@@ -2,18 +2,32 @@
 // Where the WebAssembly module and the script of the workers come from: what `init` was given, what the entry point of
 // the package has, or the files beside this one. Each is looked up only when it is needed.
 
+import { startWorker } from "./weightstream.policy.js";
+
 /** @import { InitOptions, ModuleSource, WeightCache } from "./weightstream.js" */
+/** @import { ErrorFields, PackageWorker } from "./weightstream_glue.js" */
 
 /**
- * What an entry point has for its platform: the module, a worker, the storage of the cache, the URL of a text that is
- * not one, and the `fetch` for URLs that the platform does not fetch.
+ * What an entry point has for its platform: the module, a worker (with a script of its own or the given one), the
+ * storage of the cache, the space for it, the URL of a text that is not one, the `fetch` for URLs that the platform
+ * does not fetch, what its errors mean, and how to keep the process running.
  *
  * @typedef {object} Parts
  * @property {() => ModuleSource | Promise<ModuleSource>} [module]
- * @property {() => Worker} [worker]
+ * @property {(url?: string | URL) => PackageWorker} [worker]
  * @property {() => WeightCache} [cache]
+ * @property {() => Promise<Space>} [space]
  * @property {(text: string) => string | undefined} [urlOf]
  * @property {(url: string) => typeof fetch | undefined} [fetchOf]
+ * @property {(error: ErrorFields) => ErrorFields} [explain]
+ * @property {() => () => void} [hold]
+ */
+
+/**
+ * The bytes of storage and memory that are available, as far as the platform says. `isMemoryCapped` is whether there
+ * may be more memory.
+ *
+ * @typedef {{ storage?: number | undefined, memory?: number | undefined, isMemoryCapped?: boolean }} Space
  */
 
 /** @type {Parts} */
@@ -45,6 +59,9 @@ let cache;
 /** The storage of the entry point. */
 export const ownCache = () => (cache ??= ofEntry.cache?.());
 
+/** The space of the platform of the entry point, if it is no browser. */
+export const platformSpace = () => ofEntry.space?.();
+
 /**
  * The URL of a text that is not one for the platform, such as a path.
  *
@@ -62,20 +79,57 @@ export function ownOptions(source) {
   return fetch && { fetch, cache: /** @type {const} */ ("none") };
 }
 
-// Bundlers detect exactly the expressions `new URL("…", import.meta.url)` in the two following functions, the second
-// only as the argument of `new Worker`.
+/**
+ * An error as the platform explains it.
+ *
+ * @param {ErrorFields} error
+ */
+export const explained = (error) => ofEntry.explain?.(error) ?? error;
+
+/** Keeps the process running until the returned function is called. */
+export const hold = () => ofEntry.hold?.() ?? (() => {});
+
+/**
+ * Keeps the process running while a call is pending.
+ *
+ * @template T
+ * @param {() => Promise<T>} call
+ */
+export async function holding(call) {
+  const release = hold();
+  try {
+    return await call();
+  } finally {
+    release();
+  }
+}
+
+// Bundlers detect exactly the expressions `new URL("…", import.meta.url)` in the following functions.
 
 /** @returns {ModuleSource | Promise<ModuleSource>} */
 export function moduleSource() {
-  return ofEntry.module?.() ?? unmoved("weightstream_bg.wasm") ?? new URL("weightstream_bg.wasm", import.meta.url);
+  return ofEntry.module?.() ?? unmoved("weightstream_main.wasm") ?? new URL("weightstream_main.wasm", import.meta.url);
 }
 
-/** Starts a worker of the package. Throws if there can be none. */
+/** The URL of the part of the module that {@link moduleSource} does not have. */
+export function deferredSource() {
+  return String(unmoved("weightstream_deferred.wasm") ?? new URL("weightstream_deferred.wasm", import.meta.url));
+}
+
+/** Whether workers can exist here. Service workers, for example, have none. */
+export const hasWorkers = () => Boolean(given.worker ?? ofEntry.worker ?? globalThis.Worker);
+
+/**
+ * Starts a worker of the package. Throws if there can be none.
+ *
+ * @returns {PackageWorker}
+ */
 export function newWorker() {
   if (given.worker) return given.worker();
-  const url = given.workerUrl ?? (ofEntry.worker ? undefined : unmoved("weightstream.worker.js"));
-  if (url) return new Worker(url, { type: "module" });
-  return ofEntry.worker?.() ?? new Worker(new URL("weightstream.worker.js", import.meta.url), { type: "module" });
+  if (ofEntry.worker) return ofEntry.worker(given.workerUrl);
+  if (!hasWorkers()) throw new Error("Worker is not available in this context");
+  const url = given.workerUrl ?? unmoved("weightstream.worker.js");
+  return startWorker(url ?? new URL("weightstream.worker.js", import.meta.url), { type: "module" });
 }
 
 /**

@@ -73,7 +73,7 @@ export interface ReplyMessage {
   crash?: ErrorFields;
   /** The loader is closed, and the worker may serve another one. */
   hasEnded?: true;
-  stats?: LoaderStats | undefined;
+  stats?: Omit<LoaderStats, "cachePersisted"> | undefined;
   progress?: LoadProgress;
   /** The number of the call that the fields below belong to. */
   number?: number;

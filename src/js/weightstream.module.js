@@ -7,12 +7,19 @@ import start, {
   setCache,
   setWorkers,
 } from "./weightstream_glue.js";
+import {
+  followDeferred, isSplit, offerDeferred, prepareDeferred, unfollowDeferred,
+} from "./weightstream.deferred.js";
 import { LoadError, fail } from "./weightstream.error.js";
 import { crashFields, messageOf, recordPanic, whenCrashed } from "./weightstream.guard.js";
-import { moduleSource, newWorker, ownCache, setWorkerOptions } from "./weightstream.location.js";
+import {
+  deferredSource, hold, moduleSource, newWorker, ownCache, setWorkerOptions,
+} from "./weightstream.location.js";
 import { initOptions } from "./weightstream.options.js";
+import { moduleAdvice, requestAdvice, watchPolicy } from "./weightstream.policy.js";
 
 /** @import * as Api from "./weightstream.js" */
+/** @import { PackageWorker } from "./weightstream_glue.js" */
 
 /** @type {Promise<void> | undefined} */
 let started;
@@ -23,7 +30,7 @@ export let instance = 0;
 export let crash;
 /** @type {Set<(reason: unknown) => void>} Rejects the pending calls. */
 const pendingCalls = new Set();
-/** @type {Set<Worker>} */
+/** @type {Set<PackageWorker>} */
 const workers = new Set();
 
 // A module with the type of a function that returns a v128.
@@ -38,9 +45,10 @@ export async function init(given) {
       "Use Chrome or Edge 91, Firefox 89, Safari 16.4 or a later version.",
   });
   setWorkerOptions(workers);
-  started ??= startModule(module).catch((cause) => {
+  watchPolicy();
+  started ??= startModule(module).catch(async (cause) => {
     started = undefined; // so that a later call can succeed
-    throw startError(cause);
+    throw startError(cause, await moduleAdvice(messageOf(cause)));
   });
   await started;
   if (crash) startNextInstance(); // only now: the calling code may run inside the crashed instance
@@ -55,6 +63,8 @@ export async function init(given) {
 async function startModule(given) {
   await start({ module_or_path: await (given ?? moduleSource()) });
   onCrash(recordPanic);
+  if (isSplit()) offerDeferred(deferredSource());
+  prepareDeferred();
 }
 
 function startNextInstance() {
@@ -64,20 +74,26 @@ function startNextInstance() {
     throw startError(cause);
   }
   onCrash(recordPanic);
+  prepareDeferred();
   crash = undefined;
   instance++;
 }
 
-/** @param {unknown} cause */
-function startError(cause) {
-  const what = `The WebAssembly module of weightstream could not be started: ${messageOf(cause)}. `;
+/**
+ * @param {unknown} cause
+ * @param {string} [ofPolicy] what to change in the policy of the page
+ */
+function startError(cause, ofPolicy) {
+  const reason = messageOf(cause).trim().replace(/\.$/, "");
+  const what = `The WebAssembly module of weightstream could not be started: ${reason}. `;
   if (cause instanceof RangeError) return fail({
     code: "LIMIT",
     message: what + "The browser does not have enough memory: close other tabs, or release what is no longer needed.",
     cause,
   });
-  const advice = "Check that weightstream_bg.wasm is served beside weightstream.js, call init() with its URL, or " +
-    "import \"weightstream/inline\". With Vite, add \"weightstream\" to `optimizeDeps.exclude` in its configuration.";
+  const advice = ofPolicy ?? "Check that the `.wasm` files of the package are served beside weightstream.js, call " +
+    "init() with the URL of weightstream_bg.wasm, or import \"weightstream/inline\". With Vite, add " +
+    "\"weightstream\" to `optimizeDeps.exclude` in its configuration.";
   return fail({ code: "INTERNAL", message: what + advice, cause });
 }
 
@@ -118,6 +134,7 @@ export function callModule(call) {
 export async function settle(call) {
   /** @type {(reason: unknown) => void} */
   let rejectCall = () => {};
+  const release = hold();
   try {
     return await new Promise((resolve, reject) => {
       pendingCalls.add((rejectCall = reject));
@@ -129,6 +146,7 @@ export async function settle(call) {
     throw loadErrorOf(error);
   } finally {
     pendingCalls.delete(rejectCall);
+    release();
   }
 }
 
@@ -142,9 +160,11 @@ const isCrash = (error) => crash !== undefined && (error instanceof WebAssembly.
 /** @param {Failure} failure */
 function loadErrorOf(failure) {
   try {
-    const error = fail(failure);
+    const { message, code, url, tensor, range, status, cause } = failure;
+    const advice = code === "NETWORK" ? requestAdvice(url) : undefined;
     failure.free();
-    return error;
+    if (cause instanceof LoadError) return cause; // of the caller's `fetch`
+    return fail({ message: advice ? `${message} ${advice}` : message, code, url, tensor, range, status, cause });
   } catch {
     // Its instance has crashed since.
     const message = "weightstream crashed before it could report an error. Open the model again.";
@@ -153,15 +173,16 @@ function loadErrorOf(failure) {
 }
 
 function startWorker() {
-  const worker = newWorker();
+  const worker = followDeferred(newWorker());
   workers.add(worker);
   return worker;
 }
 
-/** @param {Worker} worker */
+/** @param {PackageWorker} worker */
 function endWorker(worker) {
   worker.terminate();
   workers.delete(worker);
+  unfollowDeferred(worker);
 }
 
 /**

@@ -1,5 +1,17 @@
-/** Weights for ONNX Runtime Web: the external data of a graph, read when they are needed. */
+/**
+ * Weights for ONNX Runtime Web: the external data of a graph, read when they are needed.
+ *
+ * @module weightstream/onnxruntime
+ */
 import type { RemoteFile, StreamingLoader } from "./weightstream.js";
+
+/** A file of external data of a graph, as ONNX Runtime Web takes it. */
+export interface ExternalDataFile {
+  /** The location of the file in the graph. */
+  path: string;
+  /** The content, which is read when it is needed. */
+  data: Blob;
+}
 
 /**
  * Returns the `externalData` option of `InferenceSession.create` for the external data of a graph in one file. `path`
@@ -26,4 +38,4 @@ import type { RemoteFile, StreamingLoader } from "./weightstream.js";
  */
 export function externalData(
   source: StreamingLoader | RemoteFile, path: string,
-): Promise<{ path: string; data: Blob }[]>;
+): Promise<ExternalDataFile[]>;

@@ -1,85 +1,20 @@
 // @ts-check
 // Checks the arguments of all public calls. The checks run on the page, also for a loader in a worker. They return
 // plain data of this realm, which `src/js/options.rs` reads. Unknown options are errors.
+import { check, getter, invalidValue, shown, suggestion, tryGet } from "./weightstream.check.js";
 import { fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
-import { ownUrlOf } from "./weightstream.location.js";
-
-/** @import { CheckedSource } from "./weightstream_glue.js" */
+import { urlOf } from "./weightstream.url.js";
 
 /**
- * Checks a value and converts it, or throws an error that shows the name of the option.
- *
  * @template T
- * @typedef {(value: any, name: string) => T} Check
+ * @typedef {import("./weightstream.check.js").Check<T>} Check
  */
 
-// An object of another frame or window is not an instance of a class of this realm, but the getters of this realm work
-// on it.
 const abortedOf = getter("AbortSignal", "aborted");
-const hrefOf = getter("URL", "href");
-const fileNameOf = getter("File", "name");
-const fileCountOf = getter("FileList", "length");
 const lengthOfBuffer = getter("ArrayBuffer", "byteLength");
 const lengthOfShared = getter("SharedArrayBuffer", "byteLength");
 const arrayOf = getter("Uint8Array", Symbol.toStringTag);
-
-/**
- * @param {string} className
- * @param {string | symbol} property
- * @returns {(() => any) | undefined} Nothing if this realm has no such class.
- */
-function getter(className, property) {
-  let prototype = /** @type {any} */ (globalThis)[className]?.prototype;
-  while (prototype && !Object.hasOwn(prototype, property)) prototype = Object.getPrototypeOf(prototype);
-  return prototype && Object.getOwnPropertyDescriptor(prototype, property)?.get;
-}
-
-/**
- * The result of a getter; `undefined` if the value is not of its class.
- *
- * @param {(() => any) | undefined} get
- * @param {unknown} value
- */
-function tryGet(get, value) {
-  try {
-    return get?.call(value);
-  } catch {
-    return undefined;
-  }
-}
-
-/**
- * A value as error messages show it.
- *
- * @param {unknown} value
- * @returns {string}
- */
-function shown(value) {
-  if (typeof value === "string") return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value);
-  if (typeof value === "bigint") return `${value}n`;
-  if (typeof value === "function") return "a function";
-  if (Array.isArray(value) && value.length > 4) return `an array of ${value.length}`;
-  if (Array.isArray(value)) return `[${value.map(shown).join(", ")}]`;
-  return typeof value === "object" && value !== null ? Object.prototype.toString.call(value) : String(value);
-}
-
-/**
- * @param {string} name
- * @param {unknown} value
- * @param {string} expected
- */
-const invalidValue = (name, value, expected) => invalid(`\`${name}\` is ${shown(value)}, but must be ${expected}`);
-
-/**
- * @param {(value: any) => boolean} isValid
- * @param {string} expected
- * @returns {Check<any>}
- */
-const check = (isValid, expected) => (value, name) => {
-  if (isValid(value)) return value;
-  throw invalidValue(name, value, expected);
-};
 
 /**
  * @param {number} min
@@ -266,7 +201,9 @@ export function options(known, call = "") {
     }
     for (const option in given) {
       if (Object.prototype.hasOwnProperty.call(known, option) || given[option] === undefined) continue;
-      throw invalid(`there is no option \`${prefix}${option}\`${suggestion(option, knownNames)}`);
+      const what = name === undefined ? call : `\`${name}\``;
+      const all = `: ${what} has ${knownNames.map((name) => `\`${name}\``).join(", ")}`;
+      throw invalid(`there is no option \`${prefix}${option}\`${suggestion(option, knownNames) || all}`);
     }
     return checked;
   };
@@ -401,84 +338,3 @@ export const tensorsOptions = optional((given) => {
   if (checked.order === "given" && !checked.names) throw invalid('`order: "given"` requires `names`');
   return checked;
 });
-
-/**
- * URLs become absolute text, and files get their paths. Everything else is unchanged.
- *
- * @param {any} source
- * @returns {CheckedSource}
- */
-export function sourceOf(source) {
-  const url = typeof source === "string" ? source : tryGet(hrefOf, source);
-  if (url !== undefined) return absolute(url);
-  if (tryGet(lengthOfBuffer, source) !== undefined) into(source, "source"); // throws if it is detached
-  if (!Array.isArray(source) && tryGet(fileCountOf, source) === undefined) return source;
-  return Array.from(source, (file) => {
-    const name = tryGet(fileNameOf, file);
-    if (name === undefined) throw invalid(`\`source\` is an array with ${shown(file)}, but must contain only Files`);
-    return [file, file.webkitRelativePath || name];
-  });
-}
-
-/**
- * @param {unknown} url
- * @param {string} [name]
- * @returns {string}
- */
-export function urlOf(url, name = "url") {
-  const text = typeof url === "string" ? url : tryGet(hrefOf, url);
-  if (text === undefined) throw invalidValue(name, url, "a URL");
-  return absolute(text);
-}
-
-const SCHEMES = ["http", "https", "file", "blob"];
-
-/**
- * The absolute form of a URL, relative to the page or to the script of the worker.
- *
- * @param {string} url
- */
-function absolute(url) {
-  if (url.trim() === "") throw invalid("the URL is an empty string");
-  const [, scheme] = /^([a-z][a-z\d+.-]*):\/\//i.exec(url) ?? [];
-  const similar = scheme && !SCHEMES.includes(scheme.toLowerCase()) && suggestion(scheme, SCHEMES);
-  if (similar) throw invalid(`"${url}" has the scheme \`${scheme}\`${similar}`);
-  const base = globalThis.document?.baseURI ?? globalThis.location?.href;
-  try {
-    return ownUrlOf(url) ?? new URL(url, base).href;
-  } catch (cause) {
-    throw invalid(`"${url}" is not a URL`, cause);
-  }
-}
-
-/**
- * The end of an error message that suggests the nearest known word, if one is similar.
- *
- * @param {unknown} given
- * @param {string[]} known
- */
-function suggestion(given, known) {
-  if (typeof given !== "string" || given.length > 40) return "";
-  const distances = known.map((word) => editDistance(given.toLowerCase(), word.toLowerCase()));
-  const nearest = Math.min(...distances);
-  return nearest <= 2 ? `: did you mean \`${known[distances.indexOf(nearest)]}\`?` : "";
-}
-
-/**
- * The number of letters to insert, remove or replace (Levenshtein distance).
- *
- * @param {string} a
- * @param {string} b
- */
-function editDistance(a, b) {
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = row[j - 1] + Number(a[i - 1] !== b[j - 1]);
-      next[j] = Math.min(row[j] + 1, next[j - 1] + 1, replaced);
-    }
-    row = next;
-  }
-  return row[b.length];
-}

@@ -3,7 +3,8 @@
 import { openFile } from "./weightstream.js";
 import { LoadError, fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
-import { prefillOptions, urlOf } from "./weightstream.options.js";
+import { prefillOptions } from "./weightstream.options.js";
+import { urlOf } from "./weightstream.url.js";
 
 /** @import * as Api from "./weightstream.tvmjs.js" */
 /** @import { RemoteFile } from "./weightstream.js" */

@@ -3,12 +3,13 @@
 // weightstream.worker.js.
 import { fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
+import { hold } from "./weightstream.location.js";
 
 /** @import * as Api from "./weightstream.js" */
 /**
  * @import {
  *   AddItems, AddTensors, CheckedOpenOptions, CheckedSource, CheckedTensorOptions, CheckedTensorsOptions,
- *   ErrorFields, ModelLoader, ModelView, TensorReader, TensorStream,
+ *   ErrorFields, ModelLoader, ModelView, PackageWorker, TensorReader, TensorStream,
  * } from "./weightstream_glue.js"
  */
 /** @import { RemoteMethods, ReplyMessage, RequestMessage, SentTensor } from "./weightstream.messages.js" */
@@ -26,7 +27,7 @@ const CREDIT_STEP_BYTES = 2 << 20;
 /**
  * A worker, and whether it runs: `startError` resolves to the reason why it does not.
  *
- * @typedef {{ worker: Worker, startError: Promise<string | undefined> }} StartedWorker
+ * @typedef {{ worker: PackageWorker, startError: Promise<string | undefined> }} StartedWorker
  */
 
 /** @type {StartedWorker & { timer: ReturnType<typeof setTimeout> } | undefined} */
@@ -39,7 +40,7 @@ let lastNumber = 0;
  * Opens a model in a worker, which runs the same module. Returns the loader, or the reason why no worker could be
  * started.
  *
- * @param {() => Worker} newWorker
+ * @param {() => PackageWorker} newWorker
  * @param {WebAssembly.Module} module
  * @param {CheckedSource} source
  * @param {CheckedOpenOptions} options
@@ -63,12 +64,12 @@ export async function openRemote(newWorker, module, source, { signal, onProgress
 /**
  * Starts a worker. If the page may not have workers, returns the reason instead.
  *
- * @param {() => Worker} newWorker
+ * @param {() => PackageWorker} newWorker
  * @param {WebAssembly.Module} module
  * @returns {StartedWorker | string}
  */
 function startWorker(newWorker, module) {
-  /** @type {Worker} */
+  /** @type {PackageWorker} */
   let worker;
   try {
     worker = newWorker();
@@ -105,7 +106,7 @@ const UNKNOWN_START_ERROR = "weightstream.worker.js cannot be loaded: it is not 
 /**
  * Calls the listener with the message of an error that the worker does not catch, and does not report it to the page.
  *
- * @param {Worker} worker
+ * @param {PackageWorker} worker
  * @param {(message: string | undefined) => void} listener
  */
 function onWorkerError(worker, listener) {
@@ -123,7 +124,7 @@ function takeIdleWorker() {
   return taken;
 }
 
-/** @param {Worker} worker */
+/** @param {PackageWorker} worker */
 function keepIdle(worker) {
   if (idleWorker) return worker.terminate();
   const drop = () => {
@@ -132,7 +133,9 @@ function keepIdle(worker) {
   };
   worker.onmessage = ({ data }) => data.crash && drop();
   worker.onerror = worker.onmessageerror = drop;
-  idleWorker = { worker, startError: Promise.resolve(undefined), timer: setTimeout(drop, IDLE_TIMEOUT_MS) };
+  const timer = setTimeout(drop, IDLE_TIMEOUT_MS);
+  /** @type {any} */ (timer).unref?.(); // an idle worker must not keep Node.js running
+  idleWorker = { worker, startError: Promise.resolve(undefined), timer };
 }
 
 /**
@@ -156,8 +159,10 @@ class RemoteLoader {
   #calls = new Map();
   /** @type {unknown} The `LoadError` of all further calls, once the loader is closed or its worker has crashed. */
   #lost;
-  /** @type {Api.LoaderStats | undefined} */
+  /** @type {Omit<Api.LoaderStats, "cachePersisted"> | undefined} */
   #stats;
+  /** Lets the process end, which is kept running while a closed loader writes to the cache. */
+  #release = () => {};
 
   /**
    * @param {StartedWorker} started
@@ -180,7 +185,7 @@ class RemoteLoader {
   }
 
   get stats() {
-    return /** @type {Api.LoaderStats} */ (this.#stats); // `open` has resolved with stats
+    return /** @type {Omit<Api.LoaderStats, "cachePersisted">} */ (this.#stats); // `open` has resolved with stats
   }
 
   /**
@@ -333,7 +338,8 @@ class RemoteLoader {
     if (this.#lost) return;
     this.#lose(fail({ code: "CLOSED", message: "the loader is closed. Open a new loader." }));
     // The worker replies when everything is written to the cache.
-    this.#startError.then((reason) => reason === undefined && this.#post({ isClosed: true }));
+    this.#release = hold();
+    this.#startError.then((reason) => (reason === undefined ? this.#post({ isClosed: true }) : this.#release()));
   }
 
   /**
@@ -387,7 +393,7 @@ class RemoteLoader {
   #receive({ stats, progress, crash, hasEnded, number, pieces, tensor, failure, isDone, value }) {
     if (stats) this.#stats = stats;
     if (crash) return this.#crashed(crash);
-    if (hasEnded) return keepIdle(this.#worker);
+    if (hasEnded) return this.#ended();
     if (progress) return this.#reportProgress(progress);
     const call = number === undefined ? undefined : this.#calls.get(number);
     if (!call) return; // it was aborted
@@ -395,6 +401,11 @@ class RemoteLoader {
     if (tensor) call.take?.(tensor);
     if (failure) call.reject(fail(failure));
     if (isDone) call.resolve(value);
+  }
+
+  #ended() {
+    this.#release();
+    keepIdle(this.#worker);
   }
 
   /**
@@ -413,6 +424,7 @@ class RemoteLoader {
   /** @param {ErrorFields} fields */
   #crashed(fields) {
     this.#worker.terminate();
+    this.#release();
     this.#lose(fail(fields));
   }
 

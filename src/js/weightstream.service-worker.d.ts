@@ -1,4 +1,8 @@
-/** A service worker that answers requests of pages, for consumers that only take a URL. */
+/**
+ * A service worker that answers requests of pages, for consumers that only take a URL.
+ *
+ * @module weightstream/service-worker
+ */
 import type { OpenFileOptions } from "./weightstream.js";
 
 /** Options of {@link serve}: those of `openFile`, for every file, and which URLs are answered. */

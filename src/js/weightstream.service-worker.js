@@ -5,6 +5,7 @@ import { fail, invalid } from "./weightstream.error.js";
 import * as options from "./weightstream.options.js";
 import { Refusal, ServedFiles } from "./weightstream.served.js";
 import { byteStream, closing } from "./weightstream.stream.js";
+import { urlOf } from "./weightstream.url.js";
 
 /** @import * as Api from "./weightstream.service-worker.js" */
 /** @import { Entry, ServedFile } from "./weightstream.served.js" */
@@ -88,7 +89,7 @@ async function answer(request, url, service, finish) {
     entry = undefined;
   };
   try {
-    const source = service.source ? options.urlOf(service.source(new URL(url))) : url.href;
+    const source = service.source ? urlOf(service.source(new URL(url))) : url.href;
     try {
       await init();
     } catch (error) {

@@ -1,4 +1,8 @@
-/** Models of TensorFlow.js, for `tf.loadGraphModel` and `tf.loadLayersModel`. */
+/**
+ * Models of TensorFlow.js, for `tf.loadGraphModel` and `tf.loadLayersModel`.
+ *
+ * @module weightstream/tfjs
+ */
 import type { Digest, OpenFileOptions } from "./weightstream.js";
 
 /** Options of {@link ioHandler}: those of `openFile`, for every file, and some of `tf.io.http`. */
@@ -23,35 +27,61 @@ export interface IoHandlerOptions extends
   weightUrlConverter?: ((path: string) => string | Promise<string>) | undefined;
 }
 
+/** How TensorFlow.js stores a quantized weight. */
+export interface TfjsQuantization {
+  /** The factor of integers. */
+  scale?: number;
+  /** The value of the integer 0. */
+  min?: number;
+  /** The stored data type. */
+  dtype: "uint16" | "uint8" | "float16";
+}
+
 /** The `WeightsManifestEntry` of TensorFlow.js: one weight. */
 export interface TfjsWeightSpec {
+  /** The name, unique in the model. */
   name: string;
+  /** The dimensions, outermost first. */
   shape: number[];
+  /** The data type of the weight in TensorFlow.js. */
   dtype: "float32" | "int32" | "bool" | "string" | "complex64";
+  /** Whether the weight belongs to the model or to its optimizer. */
   group?: "model" | "optimizer";
-  quantization?: { scale?: number; min?: number; dtype: "uint16" | "uint8" | "float16" };
+  /** How the weight is stored, if not in its own data type. */
+  quantization?: TfjsQuantization;
 }
 
 /** The `ModelArtifacts` of TensorFlow.js: the content of `model.json`, and the weights. */
 export interface TfjsArtifacts {
+  /** The graph or the layers. */
   modelTopology?: {};
+  /** The weights, in the order of their bytes. */
   weightSpecs?: TfjsWeightSpec[];
   /** All weights, one after the other. */
   weightData?: ArrayBuffer;
   /** Returns a stream of the weights, with one buffer for each. */
   getWeightStream?: () => ReadableStream<ArrayBuffer>;
+  /** How the model is trained. */
   trainingConfig?: any;
+  /** The kind of the model, such as `"graph-model"`. */
   format?: string;
+  /** The tool that made the model. */
   generatedBy?: string;
+  /** The tool that converted the model. */
   convertedBy?: string | null;
+  /** The inputs and outputs of the graph. */
   signature?: {};
+  /** Metadata of the app. */
   userDefinedMetadata?: { [key: string]: {} };
+  /** The graph that initializes the tables of the model. */
   modelInitializer?: {};
+  /** The inputs and outputs of `modelInitializer`. */
   initializerSignature?: {};
 }
 
 /** An `IOHandler` of TensorFlow.js that loads. */
 export interface TfjsHandler {
+  /** Loads `model.json` and the weights. */
   load(): Promise<TfjsArtifacts>;
 }
 

@@ -5,6 +5,7 @@ import { fail } from "./weightstream.error.js";
 import { checkModel, weightsIn } from "./weightstream.manifest.js";
 import * as options from "./weightstream.options.js";
 import { inMemory, weightStream } from "./weightstream.shards.js";
+import { urlOf } from "./weightstream.url.js";
 
 /** @import * as Api from "./weightstream.tfjs.js" */
 /** @import { Model } from "./weightstream.manifest.js" */
@@ -23,7 +24,7 @@ const checked = options.optional(options.options({
 
 /** @type {typeof Api.ioHandler} */
 export function ioHandler(url, given) {
-  const address = options.urlOf(url);
+  const address = urlOf(url);
   const how = checked(given);
   return { load: () => load(address, how) };
 }
@@ -95,9 +96,9 @@ async function groupsOf({ weightsManifest = [] }, url, how) {
  * @param {Options} how
  */
 async function urlOfShard(path, url, { weightPathPrefix, weightUrlConverter }) {
-  if (weightUrlConverter) return options.urlOf(await weightUrlConverter(path));
+  if (weightUrlConverter) return urlOf(await weightUrlConverter(path));
   const [, folder = "", query = ""] = /^([^?#]*\/)[^?#]*(\?[^#]*)?/.exec(url) ?? [];
-  return options.urlOf((weightPathPrefix ?? folder) + path + query);
+  return urlOf((weightPathPrefix ?? folder) + path + query);
 }
 
 /**

@@ -1,12 +1,21 @@
-/** transformers.js loads the files of its models through weightstream. */
+/**
+ * transformers.js loads the files of its models through weightstream.
+ *
+ * @module weightstream/transformers
+ */
 import type { FetchOptions } from "./weightstream.fetch.js";
 
 /** The settings of transformers.js that {@link connect} changes: its `env`. */
 export interface TransformersEnvironment {
+  /** Makes all requests. */
   fetch: (input: string | URL, init?: any) => Promise<any>;
+  /** Whether files are kept in the Cache API. */
   useBrowserCache: boolean;
+  /** Whether files are kept in `customCache`. */
   useCustomCache: boolean;
+  /** Whether files are kept in the file system. */
   useFSCache: boolean;
+  /** Whether files are kept in storage that origins share. */
   experimental_useCrossOriginStorage?: boolean;
 }
 

@@ -1,4 +1,8 @@
-/** Models for the TVM runtime (`@mlc-ai/web-runtime`) and for web-llm. */
+/**
+ * Models for the TVM runtime (`@mlc-ai/web-runtime`) and for web-llm.
+ *
+ * @module weightstream/tvmjs
+ */
 import type { Digest, OpenFileOptions } from "./weightstream.js";
 
 /** Options of {@link ArtifactCache}: those of `openFile`, for every file. */
@@ -36,8 +40,11 @@ export class ArtifactCache {
 
 /** The members of a `ModelRecord` of web-llm that {@link prefill} needs. */
 export interface WebLlmModel {
+  /** The URL of the folder of the weights. */
   readonly model: string;
+  /** The URL of the compiled model. */
   readonly model_lib?: string | undefined;
+  /** The URL of a manifest that web-llm caches together with its configuration. */
   readonly model_manifest?: string | undefined;
 }
 

@@ -4,7 +4,8 @@ import { cacheFind } from "./weightstream_glue.js";
 import { openFile } from "./weightstream.js";
 import { invalid } from "./weightstream.error.js";
 import { init, settle } from "./weightstream.module.js";
-import { artifactOptions, names, urlOf } from "./weightstream.options.js";
+import { artifactOptions, names } from "./weightstream.options.js";
+import { urlOf } from "./weightstream.url.js";
 
 /** @import * as Api from "./weightstream.tvmjs.js" */
 /** @import { RemoteFile } from "./weightstream.js" */

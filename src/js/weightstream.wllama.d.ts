@@ -1,12 +1,15 @@
-/// <reference lib="esnext.disposable" />
-/** GGUF models for wllama, read when they are needed. */
-import type { OpenFileOptions } from "./weightstream.js";
+/**
+ * GGUF models for wllama, read when they are needed.
+ *
+ * @module weightstream/wllama
+ */
+import type { Disposing, OpenFileOptions } from "./weightstream.js";
 
 /** Options of {@link modelBlobs}: those of `openFile`, for every file. */
 export type ModelBlobsOptions = Omit<OpenFileOptions, "type" | "digest">;
 
 /** The files of a model, for `wllama.loadModel`. */
-export interface ModelBlobs extends Array<Blob>, Disposable {
+export interface ModelBlobs extends Array<Blob>, Disposing {
   /**
    * Stops all requests and frees the memory. Later reads of the Blobs reject with `CLOSED`. Call it when `loadModel`
    * has settled: wllama has then read the whole model. A call during `loadModel` aborts it.

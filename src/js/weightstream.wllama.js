@@ -3,7 +3,8 @@
 import { openFile } from "./weightstream.js";
 import { invalid } from "./weightstream.error.js";
 import { dispose } from "./weightstream.module.js";
-import { fileOptions, urlOf } from "./weightstream.options.js";
+import { fileOptions } from "./weightstream.options.js";
+import { urlOf } from "./weightstream.url.js";
 
 /** @import * as Api from "./weightstream.wllama.js" */
 

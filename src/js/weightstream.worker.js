@@ -9,9 +9,13 @@ import {
   onCrash,
   serveCache,
   serveJobs,
+  setCache,
   setWorkers,
 } from "./weightstream_glue.js";
+import { followDeferred, offerDeferred, prepareDeferred, unfollowDeferred } from "./weightstream.deferred.js";
 import { crashFields, recordPanic, whenCrashed } from "./weightstream.guard.js";
+import { startWorker } from "./weightstream.policy.js";
+import { ownCache, ownOptions } from "./weightstream.location.js";
 
 /** @import { Tensor } from "./weightstream.js" */
 /** @import { AddItems, ErrorFields, ModelView, TensorReader, ViewReader } from "./weightstream_glue.js" */
@@ -23,10 +27,19 @@ import { crashFields, recordPanic, whenCrashed } from "./weightstream.guard.js";
 
 const scope = /** @type {DedicatedWorkerGlobalScope} */ (/** @type {unknown} */ (globalThis));
 
+// Comes before, and is hidden from, the listeners that the module sets. Node.js, which has no such method, runs the
+// whole module.
+scope.addEventListener?.("message", (event) => {
+  if (!event.data.deferred) return;
+  event.stopImmediatePropagation();
+  offerDeferred(event.data.deferred);
+});
+
 scope.onmessage = ({ data }) => {
   const [module, role] = /** @type {StartMessage} */ (data);
   initSync({ module });
   onCrash(recordPanic);
+  prepareDeferred();
   whenCrashed(({ what }) => throwLater(what));
   ({ cache: serveCache, jobs: serveJobs, loader: serveLoader })[role]();
 };
@@ -90,7 +103,12 @@ function serveLoader() {
     const { cause, ...fields } = crashFields(end, "weightstream in its worker", "the loader");
     scope.postMessage({ crash: fields });
   });
-  setWorkers(startNestedWorker, (worker) => worker.terminate());
+  setWorkers(startNestedWorker, (worker) => {
+    worker.terminate();
+    unfollowDeferred(worker);
+  });
+  const cache = ownCache();
+  if (cache) setCache(cache);
 
   scope.onmessage = ({ data }) => {
     const message = /** @type {RequestMessage} */ (data);
@@ -132,7 +150,8 @@ function serveLoader() {
 
   /** @type {{ [Name in keyof RemoteMethods]: Method<Name> }} */
   const methods = {
-    async open({ controller }, source, { onProgress, ...options }) {
+    async open({ controller }, source, { onProgress, ...given }) {
+      const options = { ...ownOptions(source), ...given };
       isCached = options.cache !== "none";
       loader = await Loader.open(source, {
         ...options,
@@ -246,11 +265,11 @@ function serveLoader() {
  * here, because bundlers would report a circular dependency.
  */
 function startNestedWorker() {
-  const worker = new Worker(location.href, isClassic() ? undefined : { type: "module" });
+  const worker = startWorker(location.href, isClassic() ? undefined : { type: "module" });
   // Its errors are handled by the code that started it. An event that is not canceled would go on to the page, as if
   // this worker had failed.
   worker.addEventListener("error", (event) => event.preventDefault());
-  return worker;
+  return followDeferred(worker);
 }
 
 /**

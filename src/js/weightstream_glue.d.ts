@@ -3,7 +3,7 @@
  * it cannot know. Only the type check reads this file; it is not part of the package.
  */
 import type {
-  CachedFile, FileStats, LoadErrorCode, LoadProgress, LoaderStats, Metadata, Tensor, Verified, WeightCache,
+  CachedFile, Dtype, FileStats, LoadErrorCode, LoadProgress, LoaderStats, Metadata, Tensor, Verified, WeightCache,
 } from "./weightstream.js";
 
 /** Compiles and starts the module. */
@@ -16,8 +16,19 @@ export function __wbg_reset_state(): void;
 export function thisModule(): WebAssembly.Module;
 /** Sets the storage that the platform provides in place of that of a browser. */
 export function setCache(cache: WeightCache): void;
+/** What the package uses of a `Worker`. */
+export interface PackageWorker {
+  postMessage(message: unknown, transferred?: Transferable[]): void;
+  terminate(): void;
+  onmessage: ((event: any) => void) | null;
+  onerror: ((event: any) => void) | null;
+  onmessageerror: ((event: any) => void) | null;
+}
+
+/** Sets what loads the deferred part of the module. The promise settles when the code of the part can be called. */
+export function setDeferred(load: () => Promise<void>): void;
 /** Sets how the module starts and ends workers. */
-export function setWorkers(start: () => Worker, end: (worker: Worker) => void): void;
+export function setWorkers(start: () => PackageWorker, end: (worker: PackageWorker) => void): void;
 /** Sets what is called with the message of a panic, before the module traps. */
 export function onCrash(listener: (message: string) => void): void;
 
@@ -146,7 +157,7 @@ export interface TensorReader {
 /** A tensor that a `TensorReader` has begun to read. */
 export interface TensorHead {
   name: string;
-  dtype: string;
+  dtype: Dtype;
   shape: number[];
   byteLength: number;
 }
@@ -167,7 +178,7 @@ export interface ModelLoader {
     names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
     signal: AbortSignal | undefined,
   ): Promise<TensorReader>;
-  readonly stats: LoaderStats;
+  readonly stats: Omit<LoaderStats, "cachePersisted">;
   close(): void;
 }
 
@@ -190,7 +201,7 @@ export class File {
   static open(source: CheckedSource, options: CheckedFileOptions): Promise<File>;
   readonly byteLength: number | undefined;
   readonly contentType: string | undefined;
-  readonly stats: FileStats;
+  readonly stats: Omit<FileStats, "cachePersisted">;
   read(start: number, end?: number, signal?: AbortSignal): FileReader;
   close(): void;
 }
@@ -222,6 +233,6 @@ export class Loader implements ModelLoader {
     names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
     signal: AbortSignal | undefined,
   ): Promise<TensorReader>;
-  readonly stats: LoaderStats;
+  readonly stats: Omit<LoaderStats, "cachePersisted">;
   close(): void;
 }

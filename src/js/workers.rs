@@ -1,8 +1,9 @@
-//! The worker functions that JavaScript provides. Bundlers detect the script of a worker only if JavaScript names it.
+//! The functions that JavaScript provides to start workers and to load the deferred part of the module. Bundlers detect
+//! these files only if JavaScript names them.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
-use crate::browser::worker;
+use crate::browser::{deferred, worker};
 use js_sys::Function;
 use wasm_bindgen::prelude::*;
 
@@ -10,6 +11,13 @@ use wasm_bindgen::prelude::*;
 #[wasm_bindgen(js_name = setWorkers)]
 pub fn set_workers(start: Function, end: Function) {
     worker::set(start, end);
+}
+
+/// Sets the function that loads the deferred part of the module, for a module without it. The promise that it returns
+/// settles when the code of that part can be called.
+#[wasm_bindgen(js_name = setDeferred)]
+pub fn set_deferred(load: Function) {
+    deferred::set(load);
 }
 
 /// The compiled module of this instance, for workers that JavaScript starts.

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
+use crate::loader::prefetch_progress::report_all;
 use crate::loader::schedule::batch::{Form, PlannedTensor};
 use crate::loader::schedule::rows::{Rows, rows_of};
 use crate::loader::{BufferOf, Loaded, Loader, TensorRequest, check_indices};
@@ -25,32 +26,39 @@ impl<S: Source> Loader<S> {
         self: &Rc<Self>,
         name: &str,
         request: TensorRequest<BufferOf<S>>,
-        observer: Rc<dyn Progress>,
+        mut observer: Rc<dyn Progress>,
     ) -> Result<Loaded<BufferOf<S>>> {
         let TensorRequest { rows, into, dtype, is_dense } = &request;
         if rows.is_some() || into.is_some() || dtype.is_some() || *is_dense {
-            if let (None, None) = (rows, into)
-                && let Some(prefetched) = self.take_prefetched(name).await
-            {
-                return self.in_form(prefetched, Form { dtype: dtype.as_ref(), is_dense: *is_dense });
+            if let (None, None) = (rows, into) {
+                match self.take_prefetched(name, observer).await {
+                    Ok(loaded) => return self.in_form(loaded, Form { dtype: dtype.as_ref(), is_dense: *is_dense }),
+                    Err(unused) => observer = unused,
+                }
             }
             let _goes_first = self.priority.demand();
             return self.load_alone(name.to_owned(), request, observer).await;
         }
         let running = self.loading.borrow().get(name).and_then(WeakShared::upgrade);
-        let load = running.unwrap_or_else(|| self.start_load(name, observer));
+        let is_running = running.is_some();
+        let load = running.unwrap_or_else(|| self.start_load(name, Rc::clone(&observer)));
         let loaded = load.clone().await;
         drop(load);
-        Rc::try_unwrap(loaded?).or_else(|shared| shared.duplicate())
+        let loaded = loaded?;
+        if is_running {
+            report_all(&loaded.tensor, &*observer);
+        }
+        Rc::try_unwrap(loaded).or_else(|shared| shared.duplicate())
     }
 
     fn start_load(self: &Rc<Self>, name: &str, observer: Rc<dyn Progress>) -> SharedLoad<BufferOf<S>> {
         let loader = Rc::clone(self);
         let owned_name = name.to_owned();
         let load = async move {
-            if let Some(prefetched) = loader.take_prefetched(&owned_name).await {
-                return Ok(Rc::new(prefetched));
-            }
+            let observer = match loader.take_prefetched(&owned_name, observer).await {
+                Ok(prefetched) => return Ok(Rc::new(prefetched)),
+                Err(observer) => observer,
+            };
             let _goes_first = loader.priority.demand();
             loader.load_alone(owned_name, TensorRequest::default(), observer).await.map(Rc::new)
         };

@@ -14,6 +14,7 @@ mod loaded;
 mod options;
 mod pieces;
 mod prefetch;
+mod prefetch_progress;
 mod remote_file;
 #[cfg(feature = "safetensors")]
 mod safetensors_view;
@@ -53,10 +54,9 @@ use crate::source::{Body, Source};
 #[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
 use crate::window::{Stop, Window};
 use digests::check_whole;
-use futures::channel::oneshot;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use load_tensor::WeakLoad;
-use prefetch::Prefetched;
+use prefetch::PrefetchedReceiver;
 pub use schedule::batch::Order;
 use schedule::batch::{Call, Form};
 use schedule::memory_budget::MemoryBudget;
@@ -121,7 +121,7 @@ pub struct Loader<S: Source> {
     pool: Option<Rc<dyn Pool<BufferOf<S>>>>,
     /// Running loads by tensor name. A second caller joins the first.
     loading: RefCell<HashMap<String, WeakLoad<BufferOf<S>>>>,
-    prefetched: RefCell<HashMap<String, oneshot::Receiver<Prefetched<BufferOf<S>>>>>,
+    prefetched: RefCell<HashMap<String, PrefetchedReceiver<BufferOf<S>>>>,
     prefetch_budget: Rc<MemoryBudget>,
     priority: Rc<Priority>,
     /// The digests of tensors that the caller pinned.

@@ -1,20 +1,24 @@
 //! Loads tensors before they are requested.
 
+use crate::error::Result;
 use crate::index::Tensor;
+use crate::loader::prefetch_progress::{Arrival, Restarted, report};
 use crate::loader::schedule::batch::{Call, Form, Order};
 use crate::loader::schedule::memory_budget::Permit;
 use crate::loader::transfer::priority::Prefetching;
 use crate::loader::{BufferOf, Loaded, Loader};
-use crate::progress::Progress;
+use crate::progress::{Arrived, Progress};
 use crate::source::{Buffer, Source};
 use futures::channel::oneshot;
 use futures::stream::StreamExt;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
 /// A prefetched tensor that was not requested yet, and the permit for its memory.
-pub(super) type Prefetched<B> = (Loaded<B>, Permit);
+type Prefetched<B> = (Loaded<B>, Permit);
+
+pub(super) type PrefetchedReceiver<B> = (oneshot::Receiver<Prefetched<B>>, Rc<Arrival>);
 
 impl<S: Source> Loader<S> {
     /// Starts to load tensors, in this order, that will soon be requested from [`Loader::load_tensor`]. The returned
@@ -25,14 +29,15 @@ impl<S: Source> Loader<S> {
         names: Vec<String>,
         observer: Rc<dyn Progress>,
     ) -> impl Future<Output = ()> + use<S> {
-        let senders: Rc<RefCell<HashMap<_, _>>> = Rc::default();
+        let senders = Senders::default();
         let mut wanted = Vec::new();
         for name in names {
             let mut prefetched = self.prefetched.borrow_mut();
             if !prefetched.contains_key(&name) {
                 let (sender, receiver) = oneshot::channel();
-                prefetched.insert(name.clone(), receiver);
-                senders.borrow_mut().insert(name.clone(), sender);
+                let arrival = Rc::<Arrival>::default();
+                prefetched.insert(name.clone(), (receiver, Rc::clone(&arrival)));
+                senders.borrow_mut().insert(name.clone(), (sender, arrival));
                 wanted.push(name);
             }
         }
@@ -42,20 +47,25 @@ impl<S: Source> Loader<S> {
             let mut tensors: Vec<Rc<Tensor>> = Vec::new();
             for name in wanted {
                 match loader.find(&name).await {
-                    Ok(tensor) => tensors.push(tensor),
+                    Ok(tensor) => {
+                        if let Some((_, arrival)) = senders.borrow().get(&name) {
+                            arrival.set_tensor(&tensor);
+                        }
+                        tensors.push(tensor);
+                    }
                     Err(_) => drop(senders.borrow_mut().remove(&name)), // `load_tensor` reports it
                 }
             }
             let budget = Rc::clone(&loader.prefetch_budget);
             let priority = Rc::clone(&loader.priority);
             let prefetching = Some(Rc::new(Prefetching { priority, is_wanted: is_wanted(&senders) }));
-            let defaults = loader.call(observer);
+            let defaults = loader.call(Rc::new(FollowedProgress { observer, senders: Rc::clone(&senders) }));
             let call = Call { budget: Rc::clone(&budget), prefetching, order: Order::Given, ..defaults };
             let Ok(loads) = loader.stream(tensors, Form::default(), call).await else { return };
             let mut loads = Box::pin(loads);
             while let Some(Ok(loaded)) = loads.next().await {
                 let sender = senders.borrow_mut().remove(&loaded.tensor.name);
-                if let Some(sender) = sender {
+                if let Some((sender, _)) = sender {
                     let bytes = loaded.components.iter().map(|component| component.buffer.byte_length()).sum();
                     let permit = budget.take(&loaded.tensor.name, bytes);
                     sender.send((loaded, permit)).ok(); // the receiver is gone if the loader was closed
@@ -67,22 +77,40 @@ impl<S: Source> Loader<S> {
     /// Returns the tensor if it was prefetched or is being prefetched. A tensor whose transfer has not started is
     /// removed from prefetching: loading it directly is faster than waiting for the tensors before it, and it might
     /// never get memory.
-    pub(super) async fn take_prefetched(self: &Rc<Self>, name: &str) -> Option<Loaded<BufferOf<S>>> {
-        let receiver = self.prefetched.borrow_mut().remove(name)?;
-        let mut joined = Joined { loader: Rc::clone(self), name: name.to_owned(), receiver: Some(receiver) };
-        let arrived = joined.receiver.as_mut()?.try_recv();
-        match arrived {
-            Ok(None) if self.prefetch_budget.is_admitted(name) => {}
-            arrived => {
-                joined.receiver = None;
-                self.prefetch_budget.wake(); // the removed tensor may be the one that waits for memory
-                return arrived.ok().flatten().map(|(loaded, _)| loaded);
-            }
+    ///
+    /// Otherwise, returns the observer for a load of the tensor.
+    pub(super) async fn take_prefetched(
+        self: &Rc<Self>,
+        name: &str,
+        observer: Rc<dyn Progress>,
+    ) -> Result<Loaded<BufferOf<S>>, Rc<dyn Progress>> {
+        let Some((mut receiver, arrival)) = self.prefetched.borrow_mut().remove(name) else { return Err(observer) };
+        let mut arrived = receiver.try_recv().unwrap_or_default();
+        let is_arriving = arrived.is_none() && self.prefetch_budget.is_admitted(name);
+        if arrived.is_some() || is_arriving {
+            arrival.follow(&observer);
         }
-        let _goes_first = self.priority.join(name);
-        let arrived = joined.receiver.as_mut()?.await;
-        joined.receiver = None;
-        arrived.ok().map(|(loaded, _)| loaded)
+        if is_arriving {
+            let _goes_first = self.priority.join(name);
+            let receiver = Some((receiver, Rc::clone(&arrival)));
+            let mut joined = Joined { loader: Rc::clone(self), name: name.to_owned(), receiver };
+            if let Some((receiver, _)) = &mut joined.receiver {
+                arrived = receiver.await.ok();
+            }
+            joined.receiver = None;
+        } else {
+            drop(receiver);
+            self.prefetch_budget.wake(); // the removed tensor may be the one that waits for memory
+        }
+        let reported = arrival.unfollow();
+        match arrived {
+            Some((loaded, _)) => {
+                report(&loaded.tensor, reported..u64::MAX, &*observer);
+                Ok(loaded)
+            }
+            None if is_arriving => Err(Rc::new(Restarted { observer, reported: Cell::new(reported) })),
+            None => Err(observer),
+        }
     }
 
     /// Drops the prefetched tensors. Running prefetch requests stop once no other load runs.
@@ -92,24 +120,45 @@ impl<S: Source> Loader<S> {
     }
 }
 
-type Senders<B> = Rc<RefCell<HashMap<String, oneshot::Sender<Prefetched<B>>>>>;
+type Senders<B> = Rc<RefCell<HashMap<String, (oneshot::Sender<Prefetched<B>>, Rc<Arrival>)>>>;
+
+/// The progress of `prefetch` itself, which also informs the calls that wait for its tensors.
+struct FollowedProgress<B> {
+    observer: Rc<dyn Progress>,
+    senders: Senders<B>,
+}
+
+impl<B> Progress for FollowedProgress<B> {
+    fn expects(&self, total_bytes: u64) {
+        self.observer.expects(total_bytes);
+    }
+
+    fn arrived(&self, arrived: Arrived<'_>) {
+        let arrival = arrived.tensor.and_then(|name| Some(Rc::clone(&self.senders.borrow().get(name)?.1)));
+        if let Some(arrival) = arrival {
+            arrival.add(&arrived);
+        }
+        self.observer.arrived(arrived);
+    }
+}
 
 fn is_wanted<B: 'static>(senders: &Senders<B>) -> Box<dyn Fn(&str) -> bool> {
     let senders = Rc::clone(senders);
-    Box::new(move |name| senders.borrow().get(name).is_some_and(|sender| !sender.is_canceled()))
+    Box::new(move |name| senders.borrow().get(name).is_some_and(|(sender, _)| !sender.is_canceled()))
 }
 
 /// A caller that waits for a tensor that is being prefetched. If the caller is dropped first, the receiver is put back.
 struct Joined<S: Source> {
     loader: Rc<Loader<S>>,
     name: String,
-    receiver: Option<oneshot::Receiver<Prefetched<BufferOf<S>>>>,
+    receiver: Option<PrefetchedReceiver<BufferOf<S>>>,
 }
 
 impl<S: Source> Drop for Joined<S> {
     fn drop(&mut self) {
         if let Some(receiver) = self.receiver.take() {
-            self.loader.prefetched.borrow_mut().entry(std::mem::take(&mut self.name)).or_insert(receiver);
+            receiver.1.unfollow();
+            self.loader.prefetched.borrow_mut().insert(std::mem::take(&mut self.name), receiver);
         }
     }
 }

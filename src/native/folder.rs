@@ -10,6 +10,9 @@ use std::path::Path;
 /// What transformers reads, in this order.
 const USUAL_NAMES: [&str; 2] = ["model.safetensors.index.json", "model.safetensors"];
 
+/// The extensions of PyTorch checkpoints.
+const PYTORCH: [&str; 3] = [".bin", ".pt", ".pth"];
+
 /// The number of names that an error lists.
 const MAX_NAMES: usize = 12;
 
@@ -33,9 +36,11 @@ pub(super) fn model_path(path: &Path) -> Result<Cow<'_, Path>> {
     match choices.as_slice() {
         [one] => Ok(path.join(one).into()),
         [] => {
-            let what = if names.is_empty() { "is empty".to_owned() } else { format!("contains {}", list(&names)) };
+            let folders = folder_names(path).map_err(|error| place(error.into()))?;
+            let all: Vec<_> = names.iter().chain(&folders).collect();
+            let what = if all.is_empty() { "is empty".to_owned() } else { format!("contains {}", list(&all)) };
             let error = Error::new(ErrorKind::InvalidArgument, format!("no model is in this folder, which {what}"));
-            Err(place(error.advise("Specify a model file, the manifest of its files, or their folder.")))
+            Err(place(error.advise(advice(&names))))
         }
         several => {
             let what = format!("{} models are in this folder", several.len());
@@ -45,13 +50,34 @@ pub(super) fn model_path(path: &Path) -> Result<Cow<'_, Path>> {
     }
 }
 
+/// What to do about a folder without a model.
+fn advice(names: &[String]) -> String {
+    if let Some(part) = names.iter().find(|name| has_extension(name) && shard_number(name).is_some()) {
+        return format!("{part} is a part of a model: also download the others, and the manifest that names them.");
+    }
+    if let Some(name) = names.iter().find(|name| PYTORCH.iter().any(|extension| name.ends_with(extension))) {
+        return format!("{name} may be a PyTorch checkpoint: convert it with `save_file` of `safetensors.torch`.");
+    }
+    "Specify a model file, the manifest of its files, or their folder.".to_owned()
+}
+
 /// The names of the files in a folder, sorted. Files of the Hugging Face cache are links.
 fn file_names(folder: &Path) -> io::Result<Vec<String>> {
+    names(folder, |metadata| metadata.is_file())
+}
+
+/// The names of the folders in a folder, sorted, each with a slash at its end.
+fn folder_names(folder: &Path) -> io::Result<Vec<String>> {
+    let names = names(folder, |metadata| metadata.is_dir())?;
+    Ok(names.into_iter().map(|name| name + "/").collect())
+}
+
+fn names(folder: &Path, is_wanted: impl Fn(&fs::Metadata) -> bool) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if let Ok(name) = entry.file_name().into_string()
-            && fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_file())
+            && fs::metadata(entry.path()).is_ok_and(|metadata| is_wanted(&metadata))
         {
             names.push(name);
         }

@@ -23,10 +23,30 @@ pub(crate) fn assign(
     max_bytes: u64,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Range<usize>>> {
+    let files = divide(format, tensors, max_bytes)?;
+    check_count(format, tensors, max_bytes, files.len())?;
+    let mut oversized = Oversized::default();
+    for (number, range) in files.iter().enumerate() {
+        let mut size = empty(format, number == 0);
+        for tensor in tensors.get(range.clone()).unwrap_or_default() {
+            let place = |error: Error| error.in_tensor(&tensor.name);
+            size = with(format, &size, tensor).map_err(place)?;
+            format.check_head(&size).map_err(place)?;
+            if size.tensors == 1 {
+                oversized.add(tensor, format.file_bytes(&size), max_bytes);
+            }
+        }
+        format.check_head(&size)?; // also for a file without tensors
+    }
+    warnings.extend(oversized.warning(max_bytes));
+    Ok(files)
+}
+
+/// Returns the ranges of tensors of the files.
+fn divide(format: &dyn Sharded, tensors: &[Tensor], max_bytes: u64) -> Result<Vec<Range<usize>>> {
     let mut files: Vec<Range<usize>> = Vec::new();
     let (mut start, mut size) = (0, empty(format, true));
     if format.begins_without_tensors() && !tensors.is_empty() {
-        format.check_head(&size)?;
         files.push(0..0);
         size = empty(format, false);
     }
@@ -35,34 +55,70 @@ pub(crate) fn assign(
         let mut extended = with(format, &size, tensor).map_err(place)?;
         if size.tensors > 0 && format.file_bytes(&extended) > max_bytes {
             files.push(start..at);
-            check_count(files.len())?;
             start = at;
             extended = with(format, &empty(format, false), tensor).map_err(place)?;
         }
-        let file_bytes = format.file_bytes(&extended);
-        if extended.tensors == 1 && file_bytes > max_bytes {
-            let name = &tensor.name;
-            warnings
-                .push(format!("tensor \"{name}\" alone makes a file of {file_bytes} bytes; the limit is {max_bytes}"));
-        }
-        format.check_head(&extended).map_err(place)?;
         size = extended;
     }
-    format.check_head(&size)?; // also for a model without tensors
     files.push(start..tensors.len());
-    check_count(files.len())?;
     Ok(files)
 }
 
-/// Checks the number of files against the reader's limit.
-fn check_count(files: usize) -> Result<()> {
-    match files as u64 {
-        0..=MAX_PARTS => Ok(()),
-        _ => {
-            let what = format!("the model would have more than {MAX_PARTS} files, the maximum that weightstream reads");
-            let error = Error::new(ErrorKind::InvalidArgument, what);
-            Err(error.advise("Allow larger files with `--shard-size`."))
+/// Checks the number of files against [`MAX_PARTS`], the limit of readers: a small size could also fill a disk with
+/// files of a few bytes. The error states a size that stays below the limit.
+fn check_count(format: &dyn Sharded, tensors: &[Tensor], max_bytes: u64, files: usize) -> Result<()> {
+    if files as u64 <= MAX_PARTS {
+        return Ok(());
+    }
+    let what = format!("the model would have {files} files, and weightstream reads at most {MAX_PARTS}");
+    let error = Error::new(ErrorKind::InvalidArgument, what);
+    for (bytes, name) in round_sizes().filter(|(bytes, _)| *bytes > max_bytes) {
+        let files = divide(format, tensors, bytes)?.len();
+        if files as u64 <= MAX_PARTS {
+            return Err(error.advise(format!("Use `--shard-size {name}` or more, which makes {}.", count(files))));
         }
+    }
+    Err(error.advise("Leave `--shard-size` out."))
+}
+
+/// 1kB, 2kB, 5kB, 10kB … 500TB.
+fn round_sizes() -> impl Iterator<Item = (u64, String)> {
+    let units = [(1_000, "kB"), (1_000_000, "MB"), (1_000_000_000, "GB"), (1_000_000_000_000, "TB")];
+    let multiples = [1, 2, 5, 10, 20, 50, 100, 200, 500];
+    units.into_iter().flat_map(move |(unit, name)| multiples.map(|times| (times * unit, format!("{times}{name}"))))
+}
+
+fn count(files: usize) -> String {
+    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
+}
+
+/// The tensors that exceed the limit of a file alone.
+#[derive(Default)]
+struct Oversized {
+    tensors: u64,
+    /// The largest file with one of them, and the name of that tensor.
+    largest: Option<(u64, String)>,
+}
+
+impl Oversized {
+    fn add(&mut self, tensor: &Tensor, file_bytes: u64, max_bytes: u64) {
+        if file_bytes > max_bytes {
+            self.tensors += 1;
+            if self.largest.as_ref().is_none_or(|(largest, _)| file_bytes > *largest) {
+                self.largest = Some((file_bytes, tensor.name.clone()));
+            }
+        }
+    }
+
+    fn warning(self, max_bytes: u64) -> Option<String> {
+        let (bytes, name) = self.largest?;
+        Some(match self.tensors {
+            1 => format!("tensor \"{name}\" alone makes a file of {bytes} bytes; the limit is {max_bytes}"),
+            count => format!(
+                "{count} tensors alone make files of more than {max_bytes} bytes, the limit; \
+                 the largest is \"{name}\", with {bytes} bytes"
+            ),
+        })
     }
 }
 

@@ -31,6 +31,9 @@ pub(crate) trait Target {
 
 /// A file being written. Tensors are written once each, in order.
 pub(crate) trait TensorFile {
+    /// The offset of the next byte.
+    fn position(&self) -> u64;
+
     fn write_tensor(&mut self, tensor: &Tensor, source: &mut dyn TensorSource) -> Result<()>;
 
     /// Adds a tensor that shares the bytes of the tensor that was written last; see [`shares_bytes`]. Returns false if

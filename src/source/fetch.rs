@@ -194,7 +194,13 @@ impl FetchSource {
         let pending = Pending(Some(controller.clone()));
         let response = self.call_fetch(&init).await;
         pending.complete();
-        let response = response.map_err(|cause| network_error("the request failed", cause))?;
+        let response = response.map_err(|cause| {
+            // The package's own `fetch` functions throw a LoadError, after their retries.
+            let is_final = Reflect::get(&cause, &"name".into()).is_ok_and(|name| name == "LoadError");
+            let mut error = network_error("the request failed", cause);
+            error.is_transient = !is_final;
+            error
+        })?;
         if tag(&response) != "[object Response]" {
             return Err(Error::new(ErrorKind::InvalidArgument, "`fetch` did not return a Response"));
         }

@@ -95,6 +95,11 @@ impl SelectedFile {
             let needed = match format::parse(&window) {
                 Ok(parsed) => return Ok(parsed),
                 Err(Stop::Failed(error)) => return Err(error),
+                #[cfg(all(target_arch = "wasm32", feature = "js"))]
+                Err(Stop::Deferred) => {
+                    crate::browser::deferred::load().await?;
+                    continue;
+                }
                 Err(Stop::Need(needed)) => window.missing(&needed),
             };
             // A parser that steps over tensors does not continue at the end of the last read.

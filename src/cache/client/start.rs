@@ -185,12 +185,9 @@ impl Client {
 }
 
 fn worker_error(reason: &str) -> Error {
-    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
-    let what = format!(
-        "the cache worker failed{reason}; check that weightstream.worker.js is served, is bundled as a module and is \
-         allowed by the page"
-    );
-    Error::new(ErrorKind::Io, what)
+    let unknown = "check that weightstream.worker.js is served, is bundled as a module and is allowed by the page";
+    let reason = if reason.is_empty() { unknown } else { reason.trim_end_matches('.') };
+    Error::new(ErrorKind::Io, format!("the cache worker failed: {reason}"))
 }
 
 /// The message of an exception or an error event.

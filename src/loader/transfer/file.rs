@@ -180,6 +180,8 @@ impl<S: Source> ModelFile<S> {
                 Ok(found) => break Ok(found),
                 Err(Stop::Failed(error)) => break Err(self.blame(error)),
                 Err(Stop::Need(range)) => self.fill(range).await.map_err(|e| e.in_file(self.source.name()))?,
+                #[cfg(all(target_arch = "wasm32", feature = "js"))]
+                Err(Stop::Deferred) => crate::browser::deferred::load().await?,
             }
         };
         self.parked.borrow_mut().take_if(|parked| !parked.is_from_start);
@@ -191,6 +193,8 @@ impl<S: Source> ModelFile<S> {
         match parse(&self.window.borrow()) {
             Ok(found) => Ok(Some(found)),
             Err(Stop::Need(_)) => Ok(None),
+            #[cfg(all(target_arch = "wasm32", feature = "js"))]
+            Err(Stop::Deferred) => Ok(None),
             Err(Stop::Failed(error)) => Err(self.blame(error)),
         }
     }

@@ -42,9 +42,11 @@ async fn send_probe(url: &str) -> Reachability {
     };
     let outcome = match future::select(response, pin!(pause(PROBE_TIMEOUT_MS))).await {
         Either::Left((outcome, _)) => outcome,
-        Either::Right(_) => Err(JsValue::UNDEFINED),
+        Either::Right(_) => {
+            controller.abort();
+            Err(JsValue::UNDEFINED)
+        }
     };
-    controller.abort(); // the rest of the response is not needed
     match outcome {
         Ok(_) => Reachability::Reachable,
         Err(_) if global("crossOriginIsolated") == JsValue::TRUE && !is_same_origin(url) => Reachability::Unknown,

@@ -16,6 +16,8 @@ use crate::browser::navigator::is_offline;
 use crate::browser::timer::pause;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::source::Buffer;
+use crate::source::js_buffer::JsBuffer;
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use std::pin::pin;
 
@@ -35,7 +37,7 @@ async fn request_identity(file: &CachedFile) -> Result<Option<Identity>> {
     if is_offline() {
         return Ok(None);
     }
-    let mut response = file.source.read(0..1).boxed_local();
+    let mut response = requested_identity(file).boxed_local();
     let outcome = match future::select(&mut response, pin!(pause(PROBE_DELAY_MS))).await {
         Either::Left((outcome, _)) => outcome,
         Either::Right(_) => match probe(file.source.name()).await {
@@ -45,9 +47,19 @@ async fn request_identity(file: &CachedFile) -> Result<Option<Identity>> {
         },
     };
     match outcome {
-        Ok(answer) => Ok(Some(answer.identity)),
+        Ok(identity) => Ok(Some(identity)),
         Err(error) => check_stale_use(file, error).await.map(|()| None),
     }
+}
+
+/// The version in the response to a request for one byte. That byte is read, because dropping the body before its end
+/// cancels the request: the network panel would show an error, and the connection would be closed.
+async fn requested_identity(file: &CachedFile) -> Result<Identity> {
+    let mut answer = file.source.read(0..1).await?;
+    if answer.end == Some(answer.start + 1) {
+        answer.body.read(&mut JsBuffer::allocate(1)?, 0..1).await?;
+    }
+    Ok(answer.identity)
 }
 
 /// Returns the error of the request unless cached bytes may be used nevertheless.

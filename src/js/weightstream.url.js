@@ -1,0 +1,100 @@
+// @ts-check
+// URLs as callers pass them, and their absolute form.
+import { getter, invalidValue, suggestion, tryGet } from "./weightstream.check.js";
+import { LoadError, fail, invalid } from "./weightstream.error.js";
+import { ownUrlOf } from "./weightstream.location.js";
+
+const hrefOf = getter("URL", "href");
+
+/**
+ * The text of a URL, as a string or as an object; undefined for anything else.
+ *
+ * @param {unknown} url
+ * @returns {string | undefined}
+ */
+export const textOf = (url) => (typeof url === "string" ? url : tryGet(hrefOf, url));
+
+/**
+ * @param {unknown} url
+ * @param {string} [name]
+ * @returns {string}
+ */
+export function urlOf(url, name = "url") {
+  const text = textOf(url);
+  if (text === undefined) throw invalidValue(name, url, "a URL");
+  return absolute(text, name);
+}
+
+const SCHEMES = ["http", "https", "file", "blob", "data"];
+
+/** Schemes that no platform fetches. An app's own schemes cannot be known here. */
+const STORAGE_SCHEMES = ["s3", "gs", "gcs", "az", "abfs", "abfss", "hf", "ftp", "sftp", "ssh", "git", "ipfs", "oci"];
+
+/**
+ * The absolute form of a URL, relative to the page or to the script of the worker.
+ *
+ * @param {string} url
+ * @param {string} name The name of the argument.
+ * @param {boolean} [isFetchedByCaller] Whether a `fetch` of the caller gets the URL, which may know any scheme.
+ */
+export function absolute(url, name, isFetchedByCaller = false) {
+  if (url.trim() === "") throw invalid(`\`${name}\` is an empty string, but must be a URL`);
+  const scheme = schemeOf(url);
+  if (!isFetchedByCaller) checkScheme(url, scheme);
+  const own = ownUrlOf(url);
+  if (own !== undefined) return own;
+  const base = globalThis.document?.baseURI ?? globalThis.location?.href;
+  try {
+    return new URL(url, base).href;
+  } catch (cause) {
+    if (scheme || isBase(base)) throw invalid(`"${url}" is not a valid URL`, cause);
+    const where = base ? `"${base}", the URL of this page or worker, cannot be a base` : "there is no page with a URL";
+    throw invalid(`"${url}" is a relative URL, but ${where}: pass an absolute URL`, cause);
+  }
+}
+
+/**
+ * The error of a request, with the scheme of its URL if it is probably the cause: only the platform knows which schemes
+ * it fetches.
+ *
+ * @param {unknown} error
+ * @param {unknown} source
+ */
+export function explained(error, source) {
+  const scheme = typeof source === "string" ? schemeOf(source).toLowerCase() : "";
+  const isUnknown = scheme !== "" && !SCHEMES.includes(scheme);
+  if (!isUnknown || !(error instanceof LoadError) || error.code !== "NETWORK") return error;
+  const { message, code, url, tensor, range, status, cause } = error;
+  const why = `The scheme \`${scheme}\` may not be one that \`fetch\` supports here: pass an http(s) URL.`;
+  return fail({ message: `${message} ${why}`, code, url, tensor, range: range && [...range], status, cause });
+}
+
+/**
+ * The scheme of an absolute URL, otherwise an empty string. A single letter is the drive of a path.
+ *
+ * @param {string} url
+ */
+const schemeOf = (url) => /^\s*([a-z][a-z\d+.-]+):/i.exec(url)?.[1] ?? "";
+
+/**
+ * @param {string} url
+ * @param {string} scheme
+ */
+function checkScheme(url, scheme) {
+  const lower = scheme.toLowerCase();
+  if (SCHEMES.includes(lower)) return;
+  if (/^\s*[\w.-]+:\d+(\/|$)/.test(url)) throw invalid(`"${url}" has no scheme: did you mean "http://${url.trim()}"?`);
+  const has = `"${url}" has the scheme \`${scheme}\``;
+  const similar = suggestion(scheme, SCHEMES);
+  if (scheme && similar) throw invalid(has + similar);
+  if (STORAGE_SCHEMES.includes(lower)) throw invalid(`${has}, which cannot be fetched: pass the https URL of the file`);
+}
+
+/** @param {string | undefined} base */
+function isBase(base) {
+  try {
+    return Boolean(new URL("a", base));
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,93 @@
+//! Reports the progress of a tensor that is being prefetched to the call that waits for it.
+
+use crate::index::Tensor;
+use crate::progress::{Arrived, Progress};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// How much of a prefetched tensor has arrived, and the call that waits for it.
+#[derive(Default)]
+pub(super) struct Arrival {
+    /// Set before its transfer starts.
+    tensor: OnceCell<Rc<Tensor>>,
+    bytes: Cell<u64>,
+    follower: RefCell<Option<Rc<dyn Progress>>>,
+}
+
+impl Arrival {
+    pub(super) fn set_tensor(&self, tensor: &Rc<Tensor>) {
+        self.tensor.get_or_init(|| Rc::clone(tensor));
+    }
+
+    pub(super) fn add(&self, arrived: &Arrived<'_>) {
+        self.bytes.set(self.bytes.get() + arrived.range.end - arrived.range.start);
+        let follower = self.follower.borrow().clone();
+        if let Some(follower) = follower {
+            follower.arrived(arrived.clone());
+        }
+    }
+
+    /// Reports the bytes that have arrived to `observer`, and those that will arrive.
+    pub(super) fn follow(&self, observer: &Rc<dyn Progress>) {
+        if let Some(tensor) = self.tensor.get() {
+            observer.expects(stored_bytes(tensor));
+            report(tensor, 0..self.bytes.get(), &**observer);
+        }
+        self.follower.replace(Some(Rc::clone(observer)));
+    }
+
+    /// Reports to nobody any more. Returns the number of bytes that have arrived.
+    pub(super) fn unfollow(&self) -> u64 {
+        self.follower.replace(None);
+        self.bytes.get()
+    }
+}
+
+/// Reports a tensor that has arrived completely.
+pub(super) fn report_all(tensor: &Tensor, observer: &dyn Progress) {
+    observer.expects(stored_bytes(tensor));
+    report(tensor, 0..u64::MAX, observer);
+}
+
+/// Reports a part of a tensor's stored bytes.
+#[inline(never)]
+pub(super) fn report(tensor: &Tensor, part: Range<u64>, observer: &dyn Progress) {
+    let mut at = 0;
+    for component in &tensor.components {
+        let Range { start, end } = component.range;
+        let length = end - start;
+        let first = part.start.saturating_sub(at).min(length);
+        let last = part.end.saturating_sub(at).min(length);
+        if first < last {
+            let range = start + first..start + last;
+            observer.arrived(Arrived { shard: tensor.shard, range, connection: 0, tensor: Some(&tensor.name) });
+        }
+        at += length;
+    }
+}
+
+/// The number of bytes of a tensor in its file.
+fn stored_bytes(tensor: &Tensor) -> u64 {
+    tensor.components.iter().fold(0, |sum, component| sum + (component.range.end - component.range.start))
+}
+
+/// The progress of a load that starts again after prefetching has failed: bytes that were reported are not reported
+/// twice.
+pub(super) struct Restarted {
+    pub(super) observer: Rc<dyn Progress>,
+    pub(super) reported: Cell<u64>,
+}
+
+impl Progress for Restarted {
+    fn arrived(&self, mut arrived: Arrived<'_>) {
+        if arrived.tensor.is_some() {
+            let known = self.reported.get().min(arrived.range.end - arrived.range.start);
+            self.reported.set(self.reported.get() - known);
+            arrived.range.start += known;
+        }
+        if !arrived.range.is_empty() {
+            self.observer.arrived(arrived);
+        }
+    }
+}

@@ -1,29 +1,43 @@
 // @ts-check
 // The demo page: opens a model, shows its tensors and loads them. The parts of the page are in the other modules.
 
-import { LoadError, StreamingLoader } from "./pkg/weightstream.js";
-import { byId, element } from "./elements.js";
+import { StreamingLoader } from "./pkg/weightstream.js";
+import { deleteFiles, originOf, originsText, receivedSince } from "./cached.js";
+import { checkedSentence } from "./checks.js";
+import { bringIntoView, byId } from "./elements.js";
 import { bytes, counted, duration } from "./format.js";
 import { embedFile } from "./embedding-report.js";
 import { loadEverything, reportOf } from "./load.js";
+import { clearError, showError, showStatus } from "./messages.js";
 import { showMetadata } from "./metadata.js";
+import { prepareOpener } from "./opener.js";
 import { beginProgress, endProgress, hideProgress, showFigures, showProgress } from "./progress.js";
+import { Race } from "./race.js";
 import { RangesChart } from "./ranges.js";
 import { Similarity } from "./similarity.js";
-import { listenForSources } from "./sources.js";
+import { listenForSources, remember } from "./sources.js";
 import { TensorTable } from "./table.js";
 import { TensorView } from "./tensor-view.js";
 
-/** @import { LoadProgress, Metadata, TensorInfo } from "./pkg/weightstream.js" */
+/** @import { LoadProgress, LoaderStats, Metadata, TensorInfo } from "./pkg/weightstream.js" */
+/** @import { Origin } from "./cached.js" */
+/** @import { Algorithm } from "./checks.js" */
 /** @import { LoadOutcome } from "./load.js" */
+/** @import { Source } from "./sources.js" */
 
 /**
- * The model on the page: its loader, the controller of a load that runs, and the outcome of the last successful load.
+ * The model on the page: what it was opened from, its loader, and its loads.
  *
  * @typedef {object} Model
+ * @property {string | File[]} source
+ * @property {string} label
+ * @property {string | undefined} address
  * @property {StreamingLoader} loader
- * @property {AbortController | undefined} [loading]
- * @property {LoadOutcome | undefined} [lastLoad]
+ * @property {number} files
+ * @property {AbortController | undefined} [loading] Set while a load runs.
+ * @property {LoadOutcome | undefined} [lastLoad] The last load that succeeded.
+ * @property {Algorithm | undefined} [verified] The checksums that have verified all of it.
+ * @property {Partial<Record<Origin, number>>} seconds How long the last load from each origin took.
  */
 
 const chart = new RangesChart(byId("ranges"));
@@ -36,6 +50,10 @@ const table = new TensorTable({
 });
 
 const similarity = new Similarity(showError);
+new Race(showError);
+prepareOpener();
+// On a narrow screen the details would make the page many screens long.
+byId("details", HTMLDetailsElement).open = matchMedia("(min-width: 821px)").matches;
 
 /** @type {Model | undefined} */
 let model;
@@ -49,12 +67,12 @@ let opening;
 /**
  * Opens a model. Resolves to the error, if there is one, after showing it.
  *
- * @param {string | File[]} source
+ * @param {Source} found
  * @param {string} label
  * @param {string} [address]
  * @returns {Promise<unknown>}
  */
-async function open(source, label, address) {
+async function open(found, label, address) {
   opening?.abort();
   const mine = new AbortController();
   opening = mine;
@@ -64,19 +82,28 @@ async function open(source, label, address) {
   showStatus(`Opening ${label}…`);
   byId("stop-opening").hidden = false;
   try {
+    const source = typeof found === "function" ? await found(mine.signal) : found;
+    if (source === undefined) {
+      showStatus(`${label} has several models. Choose one of them.`);
+      return new Error(`${label} has several models`);
+    }
     loader = await StreamingLoader.open(source, {
       signal: mine.signal,
       onProgress: (event) => {
         if (!model || model.loader !== loader) return;
-        if (event.done && event.verified) table.markFiles(event.verified);
+        if (event.done && event.verified) {
+          model.verified = event.verified;
+          table.markFiles(event.verified);
+        }
         showEvent(model, event);
       },
     });
     const [metadata, tensors] = await Promise.all([loader.loadMetadata(), loader.loadIndex()]);
     mine.signal.throwIfAborted();
     closeModel();
-    model = { loader };
-    showModel(model, label, metadata, tensors);
+    const files = new Set(tensors.map((tensor) => tensor.shard)).size;
+    model = { source, label, address, loader, files, seconds: {} };
+    showModel(model, metadata, tensors);
     similarity.show(source, tensors);
     remember(address);
   } catch (error) {
@@ -97,14 +124,12 @@ async function open(source, label, address) {
 
 /**
  * @param {Model} opened
- * @param {string} label
  * @param {Metadata} metadata
  * @param {readonly TensorInfo[]} tensors
  */
-function showModel({ loader }, label, metadata, tensors) {
+function showModel({ loader, label, files }, metadata, tensors) {
   const stored = tensors.flatMap((tensor) => tensor.components).reduce((sum, part) => sum + part.storedByteLength, 0);
   const decoded = tensors.reduce((sum, tensor) => sum + (tensor.byteLength ?? 0), 0);
-  const files = new Set(tensors.map((tensor) => tensor.shard)).size;
   const name = metadata.metadata.name;
   byId("model-name").textContent = typeof name === "string" && name ? name : label;
   byId("model-facts").textContent = [
@@ -121,7 +146,9 @@ function showModel({ loader }, label, metadata, tensors) {
   chart.show(tensors);
   hideProgress();
   showFigures(loader.stats);
+  showLoading(false);
   const { requests, bytesReceived } = loader.stats;
+  bringIntoView(byId("model"), byId("open"));
   showStatus(`Opened with ${counted(requests, "request")} and ${bytes(bytesReceived)}. No tensor is loaded yet.`);
 }
 
@@ -136,9 +163,12 @@ async function loadAll({ sha256 = false } = {}) {
   if (!mine || mine.loading) return undefined;
   const { signal } = (mine.loading = new AbortController());
   clearError();
+  mine.verified = undefined;
+  mine.lastLoad = undefined;
   showLoading(true);
   beginProgress();
   chart.begin();
+  const before = mine.loader.stats;
   showStatus("Loading all tensors…");
   const outcome = await loadEverything(mine.loader, {
     signal,
@@ -148,26 +178,48 @@ async function loadAll({ sha256 = false } = {}) {
     },
   });
   mine.loading = undefined;
-  if (mine === model) showOutcome(mine, outcome, signal.aborted);
+  if (mine === model) showOutcome(mine, outcome, signal.aborted, before);
   return outcome;
+}
+
+/**
+ * Loads all tensors again, from the cache or from the network.
+ *
+ * @param {{ isCold: boolean }} options
+ */
+async function reload({ isCold }) {
+  const before = model;
+  if (!before || before.loading) return;
+  // A loader that is open keeps what it knows of the cache.
+  before.loader.close();
+  if (isCold) await deleteFiles(before.source);
+  const error = await open(before.source, before.label, before.address);
+  if (error || !model || model === before) return;
+  model.seconds = before.seconds;
+  await loadAll();
 }
 
 /**
  * @param {Model} mine
  * @param {LoadOutcome} outcome
  * @param {boolean} stopped
+ * @param {LoaderStats} before
  */
-function showOutcome(mine, outcome, stopped) {
+function showOutcome(mine, outcome, stopped, before) {
   const { error, seconds, byteLength, tensors } = outcome;
-  showLoading(false);
   chart.end(seconds);
   const how = error === undefined ? "done" : stopped ? "stopped" : "failed";
   endProgress(how, outcome);
   mine.lastLoad = how === "done" ? outcome : undefined;
-  showFigures(mine.loader.stats, mine.lastLoad);
+  const { stats } = mine.loader;
+  const received = receivedSince(before, stats);
+  if (how === "done") mine.seconds[originOf(mine.source, received)] = seconds;
+  showLoading(false);
+  showFigures(stats, mine.lastLoad, mine.seconds);
   const arrived = `${counted(tensors.length, "tensor")}, ${bytes(byteLength)}`;
-  const verified = "All checksums that the format has are correct.";
-  if (how === "done") showStatus(`Loaded ${arrived} in ${duration(seconds)}. ${verified}`);
+  const checked = checkedSentence(tensors, mine.files, mine.verified);
+  const origins = originsText(mine.source, received);
+  if (how === "done") showStatus(`Loaded ${arrived} in ${duration(seconds)}: ${origins}. ${checked}`);
   else if (how === "stopped") showStatus(`Stopped after ${arrived}.`);
   else showError(error, `The load ended after ${arrived}.`);
 }
@@ -185,16 +237,7 @@ async function openTensor(info) {
   } catch (error) {
     if (mine === model) showError(error);
   }
-  if (mine === model) showFigures(mine.loader.stats, mine.lastLoad);
-}
-
-/**
- * Scrolls to the tensor, which is below the table on a narrow screen.
- *
- * @param {HTMLElement} panel
- */
-function bringIntoView(panel) {
-  if (panel.getBoundingClientRect().top > innerHeight * 0.6) panel.scrollIntoView({ block: "start" });
+  if (mine === model) showFigures(mine.loader.stats, mine.lastLoad, mine.seconds);
 }
 
 /**
@@ -209,60 +252,32 @@ function showEvent({ loader, loading }, event) {
   }
 }
 
-/** @param {boolean} loading */
+/**
+ * Shows the button that cancels, or those that load.
+ *
+ * @param {boolean} loading
+ */
 function showLoading(loading) {
-  const [shown, gone] = loading ? [byId("cancel"), byId("load-all")] : [byId("load-all"), byId("cancel")];
-  const hadFocus = document.activeElement === gone;
-  shown.hidden = false;
-  gone.hidden = true;
-  if (hadFocus) shown.focus({ preventScroll: true });
+  const hadFocus = byId("load-actions").contains(document.activeElement);
+  const isCached = model?.lastLoad !== undefined && typeof model.source === "string" && !model.loader.stats.cacheError;
+  byId("cancel").hidden = !loading;
+  byId("load-all").hidden = loading || isCached;
+  byId("reload").hidden = loading || !isCached;
+  byId("reload-network").hidden = loading || !isCached;
+  const first = byId("load-actions").querySelector("button:not([hidden])");
+  if (hadFocus && first instanceof HTMLElement) first.focus({ preventScroll: true });
 }
 
 function closeModel() {
   model?.loading?.abort();
   model?.loader.close();
-  showLoading(false);
   view.clear();
   similarity.clear();
 }
 
-/**
- * Puts the model into the address bar, so that a reload opens it again. Local files have no address.
- *
- * @param {string} [address]
- */
-function remember(address) {
-  const url = new URL(location.href);
-  if (address === url.searchParams.get("model")) return;
-  url.search = "";
-  if (address) url.searchParams.set("model", address);
-  history.replaceState(null, "", url);
-}
-
-/** @param {string} sentence */
-function showStatus(sentence) {
-  byId("status").textContent = sentence;
-}
-
-/**
- * @param {unknown} error
- * @param {string} [sentence]
- */
-function showError(error, sentence = "") {
-  showStatus(sentence);
-  const isError = error instanceof Error;
-  const message = element("p", {}, isError ? error.message : String(error));
-  const code = element("small", {}, error instanceof LoadError ? error.code : isError ? error.name : "");
-  const dismiss = element("button", { type: "button", class: "quiet", "aria-label": "Dismiss" }, "×");
-  dismiss.addEventListener("click", clearError);
-  byId("error").replaceChildren(element("div", {}, message, code), dismiss);
-}
-
-function clearError() {
-  byId("error").replaceChildren();
-}
-
 byId("load-all").addEventListener("click", () => loadAll());
+byId("reload").addEventListener("click", () => reload({ isCold: false }));
+byId("reload-network").addEventListener("click", () => reload({ isCold: true }));
 byId("cancel").addEventListener("click", () => model?.loading?.abort());
 byId("stop-opening").addEventListener("click", () => opening?.abort());
 

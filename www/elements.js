@@ -69,3 +69,13 @@ export function terms(pairs) {
 export function breakable(name) {
   return name.split(/(?<=[./_])/).flatMap((part) => [part, element("wbr")]);
 }
+
+/**
+ * Scrolls to a panel that is below the screen: the model, or on a narrow screen the tensor.
+ *
+ * @param {HTMLElement} panel
+ * @param {HTMLElement} [top] What becomes the top of the screen.
+ */
+export function bringIntoView(panel, top = panel) {
+  if (panel.getBoundingClientRect().top > innerHeight * 0.6) top.scrollIntoView({ block: "start" });
+}

@@ -1,21 +1,27 @@
 // @ts-check
-// One lane of the chart, on a canvas: slopes at the top, and below them a strip of the bytes that have arrived.
+// One lane of the chart, on a canvas: slopes over time, and at the right a strip of the bytes that have arrived.
 
 /** @import { Lane, Stroke } from "./ranges.js" */
 
 const STRIP_PX = 6;
-const GAP_PX = 4;
-// Thinner than the strip, so that a single tensor does not hide the load of the whole model.
+const GAP_PX = 6;
+// Narrower than the strip, so that a single tensor does not hide the load of the whole model.
 const MARK_PX = 3;
 
 /**
- * The scale of all lanes: how many bytes are as wide as the canvas, how many seconds as high, and how many bytes are
- * between two grid lines.
+ * The time axis of all lanes: how many seconds are as wide as the canvas, and the times of the grid lines.
  *
- * @typedef {{ longest: number, seconds: number, step: number }} Scale
+ * @typedef {{ seconds: number, steps: number[] }} Scale
  */
 
 /** @typedef {{ connections: string[], mark: string, track: string, line: string }} Palette */
+
+/**
+ * The width of the time axis.
+ *
+ * @param {HTMLCanvasElement} canvas
+ */
+export const widthOf = (canvas) => canvas.clientWidth - STRIP_PX - GAP_PX;
 
 /**
  * Draws the strokes and marks of one file.
@@ -24,36 +30,33 @@ const MARK_PX = 3;
  * @param {Scale} scale
  * @param {Palette} palette
  */
-export function drawLane({ canvas, length, strokes, marks }, scale, palette) {
-  const width = canvas.clientWidth;
+export function drawLane({ canvas, length, strokes, marks }, { seconds, steps }, palette) {
+  const width = widthOf(canvas);
   const height = canvas.clientHeight;
-  if (width === 0 || height === 0) return;
+  if (width <= 0 || height === 0) return;
   const ratio = devicePixelRatio;
-  canvas.width = Math.round(width * ratio);
+  canvas.width = Math.round(canvas.clientWidth * ratio);
   canvas.height = Math.round(height * ratio);
   const context = canvas.getContext("2d");
   if (!context) return;
   context.scale(ratio, ratio);
 
-  const floor = height - STRIP_PX - GAP_PX;
-  const x = (/** @type {number} */ byte) => (byte / scale.longest) * width;
+  const x = (/** @type {number} */ time) => Math.min(time / seconds, 1) * width;
   // The stroke is 2 px wide. This keeps the first and the last stroke inside.
-  const y = (/** @type {number} */ seconds) => 1 + Math.min(seconds / scale.seconds, 1) * (floor - 2);
+  const y = (/** @type {number} */ byte) => height - 1 - (byte / Math.max(length, 1)) * (height - 2);
+  drawFrame(context, steps.map(x), width, height, palette.line);
+  for (const slope of slopesOf(strokes)) drawSlope(context, slope, x, y, colourOf(slope[0], palette));
 
-  if (floor > STRIP_PX) {
-    drawFrame(context, x(length), x(scale.step), floor, palette.line);
-    for (const slope of slopesOf(strokes)) drawSlope(context, slope, x, y, floor, colourOf(slope[0], palette));
-  }
   /** @type {(start: number, end: number, colour: string, thickness?: number) => void} */
   const strip = (start, end, colour, thickness = STRIP_PX) => {
     // Whole pixels, so that there is no seam between neighbours; at least one, so that a small tensor is visible.
-    const left = Math.floor(x(start) * ratio) / ratio;
-    const right = Math.ceil(x(end) * ratio) / ratio;
+    const top = Math.floor((1 - end / Math.max(length, 1)) * height * ratio) / ratio;
+    const bottom = Math.ceil((1 - start / Math.max(length, 1)) * height * ratio) / ratio;
     context.fillStyle = colour;
-    context.fillRect(left, height - thickness, Math.max(1, right - left), thickness);
+    context.fillRect(canvas.clientWidth - thickness, top, thickness, Math.max(1, bottom - top));
   };
   context.beginPath();
-  context.roundRect(0, height - STRIP_PX, x(length), STRIP_PX, 2);
+  context.roundRect(canvas.clientWidth - STRIP_PX, 0, STRIP_PX, height, 2);
   context.clip();
   strip(0, length, palette.track);
   for (const stroke of strokes) strip(stroke.start, stroke.end, colourOf(stroke, palette));
@@ -62,21 +65,21 @@ export function drawLane({ canvas, length, strokes, marks }, scale, palette) {
 
 /**
  * @param {CanvasRenderingContext2D} context
- * @param {number} right
- * @param {number} step
- * @param {number} floor
+ * @param {number[]} lines
+ * @param {number} width
+ * @param {number} height
  * @param {string} colour
  */
-function drawFrame(context, right, step, floor, colour) {
+function drawFrame(context, lines, width, height, colour) {
   context.strokeStyle = colour;
   context.lineWidth = 1;
   context.beginPath();
-  for (let at = 0; at < right; at += step) {
-    context.moveTo(Math.round(at) + 0.5, 0);
-    context.lineTo(Math.round(at) + 0.5, floor);
+  for (const line of [0, ...lines]) {
+    context.moveTo(Math.round(line) + 0.5, 0);
+    context.lineTo(Math.round(line) + 0.5, height);
   }
-  context.moveTo(0, floor + 0.5);
-  context.lineTo(right, floor + 0.5);
+  context.moveTo(0, height - 0.5);
+  context.lineTo(width, height - 0.5);
   context.stroke();
 }
 
@@ -100,18 +103,16 @@ function slopesOf(strokes) {
 /**
  * @param {CanvasRenderingContext2D} context
  * @param {[Stroke, ...Stroke[]]} slope
- * @param {(byte: number) => number} x
- * @param {(seconds: number) => number} y
- * @param {number} floor
+ * @param {(seconds: number) => number} x
+ * @param {(byte: number) => number} y
  * @param {string} colour
  */
-function drawSlope(context, slope, x, y, floor, colour) {
+function drawSlope(context, slope, x, y, colour) {
   const line = new Path2D();
-  line.moveTo(x(slope[0].start), y(slope[0].from));
-  for (const { end, to } of slope) line.lineTo(x(end), y(to));
+  line.moveTo(x(slope[0].from), y(slope[0].start));
+  for (const { end, to } of slope) line.lineTo(x(to), y(end));
   const area = new Path2D(line);
-  area.lineTo(x((slope.at(-1) ?? slope[0]).end), floor);
-  area.lineTo(x(slope[0].start), floor);
+  area.lineTo(x((slope.at(-1) ?? slope[0]).to), y(slope[0].start));
   context.fillStyle = colour;
   context.globalAlpha = 0.14;
   context.fill(area);

@@ -1,11 +1,15 @@
 // @ts-check
 // The progress bar with its rate and remaining time, and the figures below the chart.
 
-import { byId, terms } from "./elements.js";
+import { byId, element, terms } from "./elements.js";
 import { bytes, duration, integer, roughly } from "./format.js";
 
+/** @import { Origin } from "./cached.js" */
 /** @import { LoadProgress, LoaderStats } from "./pkg/weightstream.js" */
 /** @import { LoadOutcome } from "./load.js" */
+
+/** @type {Record<string, string>} */
+const ORIGINS = { network: "from the network", cache: "from the cache", both: "from both", files: "from files" };
 
 const bar = byId("progress", HTMLProgressElement);
 
@@ -50,14 +54,18 @@ export function hideProgress() {
  *
  * @param {LoaderStats} stats
  * @param {LoadOutcome} [load]
+ * @param {Partial<Record<Origin, number>>} [seconds] How long the last load from each origin took.
  */
-export function showFigures(stats, load) {
+export function showFigures(stats, load, seconds = {}) {
+  const others = Object.entries(seconds).filter(([, time]) => time !== load?.seconds);
+  const notes = others.map(([origin, time]) => element("small", {}, `${duration(time)} ${ORIGINS[origin]}`));
+
   byId("figures").replaceChildren(...terms([
-    ["Load time", load ? duration(load.seconds) : "–"],
+    ["Load time", element("span", {}, load ? duration(load.seconds) : "–", ...load ? notes : [])],
     ["Throughput", load && load.seconds > 0 ? `${bytes(load.byteLength / load.seconds)}/s` : "–"],
     ["Requests", integer(stats.requests)],
-    ["Received", bytes(stats.bytesReceived)],
-    ["Decoded", bytes(stats.bytesDecoded)],
+    ["From the network", bytes(stats.bytesReceived)],
+    ["From the cache", bytes(stats.bytesFromCache)],
     ["WebAssembly memory", bytes(stats.wasmMemoryBytes)],
   ]));
 }

@@ -1,10 +1,11 @@
 // @ts-check
-// The chart of a load: a lane for each file, with its bytes from left to right and time from top to bottom.
+// The chart of a load: a lane for each file, with time from left to right and the bytes of the file from bottom to top.
 // Each connection draws a slope through the lane. The area below it stays filled.
 
 import { element, partOf } from "./elements.js";
-import { bytes, duration, integer } from "./format.js";
-import { drawLane } from "./lane.js";
+import { bytes, duration } from "./format.js";
+import { drawLane, widthOf } from "./lane.js";
+import { niceSeconds, timeLabels, timeSteps } from "./scale.js";
 
 /** @import { ArrivedRange, LoadProgress, TensorInfo } from "./pkg/weightstream.js" */
 
@@ -36,7 +37,6 @@ const COLOURS = 8;
 const MAX_TALL_LANES = 10;
 // Neighbouring ranges are joined to one stroke if they are closer in time than the chart can show.
 const STROKES_PER_CHART = 250;
-const GRID_LINES = 5;
 
 export class RangesChart {
   #figure;
@@ -48,6 +48,8 @@ export class RangesChart {
   #lastAt = 0;
   #seconds = 0;
   #running = false;
+  /** The length of the time axis. */
+  #axis = 1;
   #frame = 0;
 
   /** @param {HTMLElement} figure */
@@ -155,35 +157,26 @@ export class RangesChart {
     const lane = {
       shard, stored, length: stored, canvas, figures, item, strokes: [], marks: [], arrived: 0, finishedAt: 0,
     };
-    canvas.addEventListener("pointermove", (event) => this.#readOut(lane, event.offsetX / canvas.clientWidth));
+    canvas.addEventListener("pointermove", (event) => this.#readOut(lane, event.offsetX / widthOf(canvas)));
     canvas.addEventListener("pointerleave", () => this.#part(".readout").replaceChildren());
     return lane;
   }
 
   /**
-   * Describes the byte under the pointer.
+   * Describes how much of a file had arrived at the time under the pointer.
    *
    * @param {Lane} lane
    * @param {number} fraction
    */
-  #readOut(lane, fraction) {
-    const byte = Math.floor(fraction * this.#longest());
-    if (byte >= lane.length) return;
-    const place = `Byte ${integer(byte)} of file ${lane.shard + 1}`;
-    const contains = (/** @type {{ start: number, end: number }} */ { start, end }) => start <= byte && byte < end;
-    const stroke = lane.strokes.find(contains);
-    if (!stroke) {
-      const state = lane.marks.some(contains) ? "was loaded for a single tensor" : "is not loaded";
-      this.#part(".readout").textContent = `${place} ${state}`;
-      return;
-    }
-    const { start, end, from, to, connection } = stroke;
-    const time = duration(from + (to - from) * ((byte - start) / (end - start)));
-    this.#part(".readout").textContent = `${place} arrived after ${time} on connection ${connection + 1}`;
-  }
-
-  #longest() {
-    return Math.max(1, ...[...this.#lanes.values()].map((lane) => lane.length));
+  #readOut({ shard, stored, strokes }, fraction) {
+    const time = fraction * this.#axis;
+    if (strokes.length === 0 || time > this.#axis) return;
+    const arrived = strokes.reduce((sum, { start, end, from, to }) => {
+      const share = to > from ? Math.min(Math.max((time - from) / (to - from), 0), 1) : Number(time >= to);
+      return sum + (end - start) * share;
+    }, 0);
+    const text = `After ${duration(time)}, ${bytes(arrived)} of ${bytes(stored)} of file ${shard + 1} had arrived`;
+    this.#part(".readout").textContent = text;
   }
 
   #redrawSoon() {
@@ -203,24 +196,14 @@ export class RangesChart {
       line: colour("--line"),
     };
     const seconds = this.#running ? niceSeconds(this.#lastAt) : this.#seconds || this.#lastAt;
-    const longest = this.#longest();
-    const scale = { longest, seconds: Math.max(seconds, 1e-3), step: niceStep(longest / GRID_LINES) };
+    this.#axis = Math.max(seconds, 1e-3);
+    const scale = { seconds: this.#axis, steps: timeSteps(this.#axis) };
     for (const lane of this.#lanes.values()) {
       drawLane(lane, scale, palette);
       lane.figures.textContent = this.#figuresOf(lane);
     }
-    this.#labelBytes(scale);
+    this.#part(".times").replaceChildren(...(this.#connections.size > 0 ? timeLabels("span", this.#axis) : []));
     this.#drawLegend();
-  }
-
-  /** @param {import("./lane.js").Scale} scale */
-  #labelBytes({ longest, step, seconds }) {
-    const labels = [];
-    for (let byte = 0; byte < longest * 0.94; byte += step) {
-      labels.push(element("span", { style: `left: ${(byte / longest) * 100}%` }, byte === 0 ? "0" : bytes(byte)));
-    }
-    this.#part(".bytes").replaceChildren(...labels);
-    this.#part(".height").textContent = this.#connections.size > 0 ? `A lane is ${duration(seconds)} high.` : "";
   }
 
   /** @param {Lane} lane */
@@ -241,28 +224,5 @@ export class RangesChart {
   /** @param {string} selector */
   #part(selector) {
     return partOf(this.#figure, selector);
-  }
-}
-
-/**
- * 1, 2 or 5 times a power of ten, at least this.
- *
- * @param {number} least
- */
-function niceStep(least) {
-  const unit = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
-  return unit * ([1, 2, 5].find((factor) => unit * factor >= least) ?? 10);
-}
-
-/**
- * The length of the time axis of a load that runs: the next round number of seconds, so that it grows in few steps.
- *
- * @param {number} elapsed
- */
-function niceSeconds(elapsed) {
-  let unit = 0.25;
-  for (;;) {
-    for (const factor of [1, 2, 4]) if (elapsed < unit * factor) return unit * factor;
-    unit *= 10;
   }
 }

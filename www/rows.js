@@ -1,15 +1,18 @@
 // @ts-check
 // The contents of a row of the tensor table, and how rows are filtered and sorted.
 
+import { nameOf } from "./checks.js";
 import { element } from "./elements.js";
 import { bytes, shape } from "./format.js";
 
+/** @import { Algorithm } from "./checks.js" */
 /** @import { TensorInfo } from "./pkg/weightstream.js" */
 
 /**
- * How a tensor was verified, as a checksum algorithm; null if there is none; undefined before the tensor is loaded.
+ * The checksum that has verified a tensor, its own or that of its file; null if it has none; undefined before the
+ * tensor is loaded.
  *
- * @typedef {string | null | undefined} Check
+ * @typedef {{ algorithm: Algorithm, isOfFile: boolean } | null | undefined} Check
  */
 
 /** @type {{ key: Column, label: string }[]} */
@@ -18,7 +21,7 @@ export const COLUMNS = [
   { key: "dtype", label: "Dtype" },
   { key: "shape", label: "Shape" },
   { key: "size", label: "Size" },
-  { key: "checked", label: "Checked" },
+  { key: "checked", label: "Checksum" },
 ];
 
 /** @typedef {"name" | "dtype" | "shape" | "size" | "checked"} Column */
@@ -55,8 +58,8 @@ export function matcher(query) {
   };
 }
 
-const NO_CHECKSUM = "This tensor has no checksum of its own. " +
-  "A load of all tensors verifies the checksums of the files.";
+const NO_CHECKSUM = "Loaded. This tensor has no checksum of its own. " +
+  "A load of all tensors compares the checksums of the files, if they have any.";
 
 const natural = new Intl.Collator("en", { numeric: true });
 
@@ -100,15 +103,16 @@ function nameParts(name) {
   ];
 }
 
-/** @param {Check} verified */
-function checkedText(verified) {
-  if (verified === undefined) return "";
-  return verified ?? "loaded";
+/** @param {Check} check */
+function checkedText(check) {
+  if (check === undefined) return "";
+  if (check === null) return "none";
+  return check.isOfFile ? `${nameOf(check.algorithm)} of file` : nameOf(check.algorithm);
 }
 
-/** @param {Check} verified */
-function checkedMark(verified) {
-  if (verified === undefined) return element("span", { class: "not-yet", "aria-label": "not loaded yet" }, "–");
-  if (verified === null) return element("span", { title: NO_CHECKSUM }, "loaded");
-  return element("span", { class: "sound" }, verified);
+/** @param {Check} check */
+function checkedMark(check) {
+  if (check === undefined) return element("span", { class: "not-yet", "aria-label": "not loaded yet" }, "–");
+  if (check === null) return element("span", { title: NO_CHECKSUM }, checkedText(check));
+  return element("span", { class: "sound" }, checkedText(check));
 }

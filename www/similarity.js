@@ -1,7 +1,7 @@
 // @ts-check
 // The section that computes: the similarity of two sentences, and of the first one to a list.
 
-import { deleteCached, listCached } from "./pkg/weightstream.js";
+import { deleteFiles, originOf } from "./cached.js";
 import { byId, element, terms } from "./elements.js";
 import { firstEmbeddings } from "./embedder.js";
 import { bytes, duration } from "./format.js";
@@ -9,9 +9,8 @@ import { currentTexts, showSimilarities } from "./sentences.js";
 import { showSteps, totals } from "./steps.js";
 
 /** @import { TensorInfo } from "./pkg/weightstream.js" */
+/** @import { Origin } from "./cached.js" */
 /** @import { Embedder, FirstEmbeddings } from "./embedder.js" */
-
-/** @typedef {"network" | "cache" | "both" | "files"} Origin */
 
 /**
  * The model on the page. `loading` is set until its first embedding, `embedder` from then on.
@@ -103,12 +102,12 @@ export class Similarity {
       const { embedder } = model;
       delete model.embedder;
       await this.#release(embedder);
-      if (isCold) await deleteWeights(model.source);
+      if (isCold) await deleteFiles(model.source);
       signal.throwIfAborted();
       const texts = currentTexts();
       const first = await firstEmbeddings(model.source, texts, { signal, onStep });
       model.embedder = first.embedder;
-      model.firsts[originOf(model, first)] = first;
+      model.firsts[originOf(model.source, first.stats)] = first;
       showSimilarities(texts, first.embeddings);
       showFirst(model, first);
       if (currentTexts().join("\n") !== texts.join("\n")) this.#update();
@@ -187,7 +186,8 @@ function showFirst(model, first) {
   ]));
   showSteps(byId("steps", HTMLTableElement), steps, milliseconds);
   byId("first-embedding").hidden = false;
-  const from = { network: " from the network", cache: " from the cache", both: "", files: "" }[originOf(model, first)];
+  const origin = originOf(model.source, stats);
+  const from = { network: " from the network", cache: " from the cache", both: "", files: "" }[origin];
   showStatus(`The first embedding was ready after ${duration(milliseconds / 1000)}${from}.`);
 }
 
@@ -200,31 +200,6 @@ function time(first) {
   if (!first) return element("span", {}, "–");
   const note = first.wasStarted ? "ONNX Runtime was running" : "with the start of ONNX Runtime";
   return element("span", {}, duration(first.milliseconds / 1000), element("small", {}, note));
-}
-
-/**
- * Where the weights came from.
- *
- * @param {Model} model
- * @param {FirstEmbeddings} first
- * @returns {Origin}
- */
-function originOf({ source }, { stats: { bytesReceived, bytesFromCache } }) {
-  if (typeof source !== "string") return "files";
-  const share = bytesFromCache / (bytesReceived + bytesFromCache);
-  return share > 0.99 ? "cache" : share < 0.01 ? "network" : "both";
-}
-
-/**
- * Deletes the cached files of the model.
- *
- * @param {string | File[]} source
- */
-async function deleteWeights(source) {
-  if (typeof source !== "string") return;
-  const folder = new URL(".", source).href;
-  const files = (await listCached()).filter(({ url }) => url.startsWith(folder));
-  await Promise.all(files.map(({ url }) => deleteCached(url)));
 }
 
 /**

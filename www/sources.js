@@ -1,9 +1,19 @@
 // @ts-check
 // The three ways to choose a model: the demo model, a URL, local files.
 
-import { byId } from "./elements.js";
+import { byId, element } from "./elements.js";
+import { bytes } from "./format.js";
+import { fileUrl, modelsIn, placeOf } from "./hugging-face.js";
 
-/** @typedef {(source: string | File[], label: string, address?: string) => Promise<unknown>} Open */
+/** @import { HubFile } from "./hugging-face.js" */
+
+/**
+ * What to open. A function finds the URL; `undefined` if the visitor has to choose one of several.
+ *
+ * @typedef {string | File[] | ((signal: AbortSignal) => Promise<string | undefined>)} Source
+ */
+
+/** @typedef {(source: Source, label: string, address?: string) => Promise<unknown>} Open */
 
 export const DEMO = "models/all-MiniLM-L6-v2.apr";
 
@@ -16,16 +26,29 @@ export const DEMO = "models/all-MiniLM-L6-v2.apr";
  */
 export function listenForSources(open, showError) {
   const openAddress = (/** @type {string} */ address) => {
+    byId("choices").hidden = true;
     if (!URL.canParse(address, location.href)) {
-      const message = `“${address}” is not a URL. A URL looks like https://example.org/model.apr.`;
+      const message = `“${address}” is not a URL. A URL looks like https://huggingface.co/owner/model.`;
       showError(message);
       return new TypeError(message);
     }
-    return open(new URL(address, location.href).href, nameOf(address), address);
+    const url = new URL(address, location.href);
+    const place = placeOf(url);
+    if (!place) return open(url.href, nameOf(address), address);
+    if (place.isFile) return open(fileUrl(place), nameOf(place.path), address);
+    const find = async (/** @type {AbortSignal} */ signal) => {
+      const models = await modelsIn(place, signal);
+      if (models.length === 1) return models[0].url;
+      signal.throwIfAborted();
+      showChoices(models, openAddress);
+      return undefined;
+    };
+    return open(find, place.repository, address);
   };
   const openFiles = async (/** @type {Iterable<File>} */ list) => {
     const files = [...list];
     if (files.length === 0) return;
+    byId("choices").hidden = true;
     const sorted = await manifestFirst(files);
     open(sorted, sorted[0].name);
   };
@@ -49,6 +72,19 @@ export function listenForSources(open, showError) {
   listenForDrops(openFiles);
 
   return { openAddress };
+}
+
+/**
+ * @param {HubFile[]} models
+ * @param {(address: string) => unknown} openAddress
+ */
+function showChoices(models, openAddress) {
+  byId("choices").replaceChildren(...models.map(({ path, byteLength, url }) => {
+    const button = element("button", { type: "button" }, path, element("small", {}, bytes(byteLength)));
+    button.addEventListener("click", () => openAddress(url));
+    return element("li", {}, button);
+  }));
+  byId("choices").hidden = false;
 }
 
 /** @param {(files: Iterable<File>) => void} openFiles */
@@ -82,6 +118,19 @@ async function manifestFirst(files) {
   const manifest = isJson.indexOf(true);
   if (manifest > 0) byName.unshift(...byName.splice(manifest, 1));
   return byName;
+}
+
+/**
+ * Puts the model into the address bar, so that a reload opens it again. Local files have no address.
+ *
+ * @param {string} [address]
+ */
+export function remember(address) {
+  const url = new URL(location.href);
+  if (address === url.searchParams.get("model")) return;
+  url.search = "";
+  if (address) url.searchParams.set("model", address);
+  history.replaceState(null, "", url);
 }
 
 /**

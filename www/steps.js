@@ -3,6 +3,7 @@
 
 import { element, partOf } from "./elements.js";
 import { bytes, duration } from "./format.js";
+import { timeLabels } from "./scale.js";
 
 /** @import { Interval } from "./arrival.js" */
 /** @import { Step } from "./embedder.js" */
@@ -15,6 +16,7 @@ import { bytes, duration } from "./format.js";
  * @param {number} milliseconds The end of the time axis.
  */
 export function showSteps(table, steps, milliseconds) {
+  partOf(table, "thead .times").replaceChildren(...timeLabels("span", milliseconds / 1000));
   partOf(table, "tbody", HTMLTableSectionElement).replaceChildren(...steps.map((step) => row(step, milliseconds)));
 }
 

@@ -81,12 +81,10 @@ export class TensorTable {
    * Marks a tensor as loaded.
    *
    * @param {string} name
-   * @param {string | null} verified
+   * @param {Verified} verified
    */
   mark(name, verified) {
-    this.#verified.set(name, verified);
-    const row = this.#body.querySelector(`tr[data-tensor="${CSS.escape(name)}"]`);
-    if (row) row.replaceWith(this.#row(Number(row.ariaRowIndex) - 2));
+    this.#setCheck(name, verified && { algorithm: verified, isOfFile: false });
   }
 
   /**
@@ -95,9 +93,19 @@ export class TensorTable {
    * @param {Exclude<Verified, null>} algorithm
    */
   markFiles(algorithm) {
-    for (const [name, verified] of this.#verified) {
-      if (verified === null) this.mark(name, `${algorithm} of file`);
+    for (const [name, check] of this.#verified) {
+      if (check === null) this.#setCheck(name, { algorithm, isOfFile: true });
     }
+  }
+
+  /**
+   * @param {string} name
+   * @param {Check} check
+   */
+  #setCheck(name, check) {
+    this.#verified.set(name, check);
+    const row = this.#body.querySelector(`tr[data-tensor="${CSS.escape(name)}"]`);
+    if (row) row.replaceWith(this.#row(Number(row.ariaRowIndex) - 2));
   }
 
   get #body() {

@@ -161,6 +161,10 @@ fn check(fixture: &Fixture) -> Result<(), String> {
             let expected = &expected[&tensor.name];
             equal("dtype", &tensor.dtype.name(), &expected.dtype.as_str()).map_err(in_tensor)?;
             equal("shape", &tensor.shape, &expected.shape).map_err(in_tensor)?;
+            if tensor.layout == Layout::Dense {
+                let parts: Vec<_> = tensor.components.iter().map(|part| (&*part.role, &part.dtype)).collect();
+                equal("components", &parts, &vec![("data", &tensor.dtype)]).map_err(in_tensor)?;
+            }
             let loaded = loader.load_tensor(&tensor.name, TensorRequest::default(), Rc::new(())).await;
             let loaded = loaded.map_err(|e| e.to_string())?;
             equal("bytes from load_tensor()", &contents(&loaded), &expected.components).map_err(in_tensor)?;

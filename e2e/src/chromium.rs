@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -86,13 +86,57 @@ impl Chromium {
         self.new_page_with(json!({ "url": "about:blank", "browserContextId": context }))
     }
 
+    /// Calls a global function in the page or worker whose URL ends with this text, and awaits the value. Waits until
+    /// the page or worker exists and has the function.
+    pub fn call_in(&mut self, url_end: &str, function: &str, arguments: &[Value]) -> Result<Value> {
+        let end = Instant::now() + START_LIMIT;
+        while !self.has_function(url_end, function)? {
+            ensure!(Instant::now() < end, "nothing with a URL that ends with {url_end} has the function {function}");
+            sleep(Duration::from_millis(50));
+        }
+        let arguments: Vec<_> = arguments.iter().map(Value::to_string).collect();
+        self.evaluate_in(url_end, &format!("{function}({})", arguments.join(", ")))
+    }
+
+    fn has_function(&mut self, url_end: &str, function: &str) -> Result<bool> {
+        let exists = self.target(url_end)?.is_some();
+        Ok(exists && self.evaluate_in(url_end, &format!("typeof globalThis.{function}"))? == "function")
+    }
+
+    fn evaluate_in(&mut self, url_end: &str, expression: &str) -> Result<Value> {
+        let target = self.target(url_end)?.with_context(|| format!("{url_end} was closed"))?;
+        let session = self.attach(&target)?;
+        // A worker that was just starting waits for this.
+        self.devtools.call(Some(&session), "Runtime.runIfWaitingForDebugger", json!({}))?;
+        let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
+        let answer = self.devtools.call(Some(&session), "Runtime.evaluate", params)?;
+        if let Some(thrown) = answer.get("exceptionDetails") {
+            bail!("`{expression}` throws {thrown}");
+        }
+        Ok(answer.pointer("/result/value").cloned().unwrap_or_default())
+    }
+
+    /// The page or worker whose URL ends with this text.
+    fn target(&mut self, url_end: &str) -> Result<Option<String>> {
+        let found = self.devtools.call(None, "Target.getTargets", json!({}))?;
+        let targets = found.get("targetInfos").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let text = |target: &Value, name: &str| target.get(name).and_then(Value::as_str).map(str::to_owned);
+        let target = targets.iter().find(|target| text(target, "url").is_some_and(|url| url.ends_with(url_end)));
+        Ok(target.and_then(|target| text(target, "targetId")))
+    }
+
+    fn attach(&mut self, target: &str) -> Result<String> {
+        let attached =
+            self.devtools.call(None, "Target.attachToTarget", json!({ "targetId": target, "flatten": true }))?;
+        let session = attached.get("sessionId").and_then(Value::as_str);
+        Ok(session.context("the browser attached no session")?.to_owned())
+    }
+
     fn new_page_with(&mut self, parameters: Value) -> Result<Page<'_>> {
         let text = |value: Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         let created = self.devtools.call(None, "Target.createTarget", parameters)?;
         let target = text(created, "targetId").context("the browser opened no tab")?;
-        let attach = json!({ "targetId": target, "flatten": true });
-        let attached = self.devtools.call(None, "Target.attachToTarget", attach)?;
-        let session = text(attached, "sessionId").context("the browser attached no session")?;
+        let session = self.attach(&target)?;
         Page::new(&mut self.devtools, target, session)
     }
 }

@@ -89,6 +89,7 @@ pub fn with_hooks(project: &Project, test: &str) -> Result<std::path::PathBuf> {
     command::run(cargo.args(["--", "--cfg", "weightstream_test_hooks"]))?;
     let package = project.target.join(test);
     package::bind(project, &project.target.join(TARGET).join("debug/weightstream.wasm"), &package)?;
+    package::split_module(&package)?;
     for entry in fs::read_dir(project.root.join("src/js"))? {
         let entry = entry?;
         let name = entry.file_name();

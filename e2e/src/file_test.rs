@@ -9,13 +9,29 @@ use weightstream::native::Reader;
 use weightstream::write::{self, Compression, ConvertOptions};
 use weightstream_cli::serve::Server;
 
+use crate::chromium::Chromium;
 use crate::engine::Engine;
+use crate::page::SOON;
 use crate::webdriver::Browser;
 use xtask::package;
 use xtask::project::Project;
 
 /// The modules of `tests/files`. Each exported function is a test, which resolves to a list of failures.
-const MODULES: [&str; 9] = ["remote", "blob", "fetch", "model", "rows", "rules", "converted", "dense", "litert"];
+const MODULES: [&str; 13] = [
+    "remote",
+    "blob",
+    "fetch",
+    "model",
+    "rows",
+    "rules",
+    "converted",
+    "dense",
+    "litert",
+    "sources",
+    "messages",
+    "progress",
+    "fits",
+];
 
 pub fn run(project: &Project) -> Result<()> {
     let package = package::build(project)?;
@@ -39,6 +55,36 @@ pub fn run(project: &Project) -> Result<()> {
     browser.open(&format!("{}/tests/index.html", server.url()))?;
     let count = run_module(&browser, Engine::ChromiumWithGpu, "gpu")?;
     println!("{}: {count} tests of tensors on a GPU passed", Engine::ChromiumWithGpu);
+    opens_dropped_files(project, &server.url())
+}
+
+/// Real drops of files and of a folder that contains the folder of a model.
+fn opens_dropped_files(project: &Project, server: &str) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let nested = folder.path().join("downloads/model");
+    fs::create_dir_all(&nested)?;
+    let sharded = project.root.join("tests/fixtures/safetensors/sharded");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&sharded)? {
+        let path = entry?.path();
+        if !path.to_string_lossy().ends_with(".expected.json") {
+            fs::copy(&path, nested.join(path.file_name().context("a file without a name")?))?;
+            files.push(path);
+        }
+    }
+    fs::write(folder.path().join("downloads/README.md"), "# A model")?;
+    let mut browser = Chromium::launch()?;
+    for dropped in [vec![folder.path().join("downloads")], files] {
+        let mut page = browser.new_page()?;
+        page.open(&format!("{server}/tests/index.html"))?;
+        page.evaluate("import('/tests/drop.js').then(({ listen }) => listen())")?;
+        page.drop_files(&dropped)?;
+        page.wait_for("the dropped model", SOON, "window.dropped")?;
+        let names = page.evaluate("window.dropped")?;
+        let expected = page.evaluate("import('/tests/drop.js').then(({ expected }) => expected())")?;
+        ensure!(names == expected, "{} dropped files: {names} instead of {expected}", dropped.len());
+    }
+    println!("Chromium: dropped files and folders passed");
     Ok(())
 }
 
@@ -80,9 +126,9 @@ fn models_with_rows() -> Result<TempDir> {
 pub fn run_module(browser: &Browser, engine: Engine, module: &str) -> Result<usize> {
     let results = browser.evaluate(&format!("({RUN_TESTS})('/tests/{module}.js')"))?;
     let results = results.as_object().with_context(|| format!("{engine}, {module}: {results}"))?;
-    for (test, failures) in results {
-        ensure!(*failures == Value::Array(Vec::new()), "{engine}, {module}, {test}: {failures:#}");
-    }
+    let failed = results.iter().filter(|(_, failures)| **failures != Value::Array(Vec::new()));
+    let failed: Vec<_> = failed.map(|(test, failures)| format!("{test}: {failures:#}")).collect();
+    ensure!(failed.is_empty(), "{engine}, {module}: {}", failed.join("\n"));
     ensure!(!results.is_empty(), "{module} has no tests");
     Ok(results.len())
 }

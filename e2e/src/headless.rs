@@ -22,6 +22,9 @@ const MAX_HEADER_REQUESTS: u64 = 3;
 /// The maximum number of requests for the data of a shard: the default number of connections.
 const MAX_DATA_REQUESTS: u64 = 4;
 
+/// The sentence with which the page says what it has verified.
+const VERIFIED: &str = "files match CRC-32.";
+
 /// The report of the page, in `window.weightstreamReport`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -74,12 +77,17 @@ pub fn run(project: &Project) -> Result<()> {
     embeddings::check(project, &demo)
 }
 
+/// Loads the whole model. The page must state that every file is verified.
 fn load_everything(demo: &Demo) -> Result<Report> {
     let mut browser = Chromium::launch()?;
     let mut page = browser.new_page()?;
     page.open(&demo.page(&format!("?model={}&load=all&sha256=1", demo.manifest())))?;
     page.wait_for("the report of the load", LOAD_LIMIT, "window.weightstreamReport")?;
     let report = page.evaluate("window.weightstreamReport")?;
+    let status = page.evaluate("document.querySelector('#status').textContent")?;
+    let shards = demo.model.files()? - 1;
+    let is_verified = status.as_str().is_some_and(|text| text.ends_with(&format!(" {shards} of {shards} {VERIFIED}")));
+    ensure!(is_verified, "the page does not state that {shards} of {shards} {VERIFIED} Its status is {status}");
     let report = serde_json::from_value(report).context("cannot parse the report of the page")?;
     let console_errors = page.take_console_errors()?;
     ensure!(console_errors.is_empty(), "the console shows: {}", console_errors.join("; "));

@@ -2,12 +2,14 @@
 
 #![allow(missing_debug_implementations, clippy::missing_errors_doc, reason = "used only by programs of this workspace")]
 
+pub mod accessibility_test;
 pub mod browser_traps;
 pub mod cache_test;
 pub mod chaos;
 pub mod chromium;
 pub mod crash_test;
 pub mod devtools;
+pub mod docs_test;
 pub mod embeddings;
 pub mod engine;
 pub mod examples_test;
@@ -31,12 +33,14 @@ pub mod parity;
 pub mod peers;
 pub mod protobuf;
 pub mod python;
+pub mod race_test;
 pub mod runtime_examples;
 pub mod runtime_test;
 pub mod screenshot;
 pub mod similarity_test;
 pub mod targets;
 pub mod trap_test;
+pub mod visitor_test;
 pub mod webdriver;
 pub mod worker_test;
 pub mod ztensor;

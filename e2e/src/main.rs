@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 use e2e::{
-    cache_test, chaos, crash_test, examples_test, file_test, formats, headless, interop, nginx_test, package_test,
-    page, page_test, parity, runtime_test, screenshot, trap_test, worker_test,
+    cache_test, chaos, crash_test, docs_test, examples_test, file_test, formats, headless, interop, nginx_test,
+    package_test, page, page_test, parity, runtime_test, screenshot, trap_test, worker_test,
 };
 use xtask::environment;
 use xtask::project::Project;
@@ -33,6 +33,8 @@ enum Task {
     },
     /// Test that a panic is reported and the next open works.
     Crash,
+    /// Run the JavaScript of the documentation.
+    Docs,
     /// Test that the examples load a model.
     Examples,
     /// Test files of any format in three browsers.
@@ -49,19 +51,23 @@ enum Task {
     },
     /// Load from nginx with various configurations.
     Nginx,
-    /// Test the contents, types and size of the npm package.
-    Package,
+    /// Test the npm package: its contents, types and size, and loads with bundlers and in every environment.
+    Package {
+        /// Load only in these environments.
+        #[arg(long, value_enum)]
+        only: Option<package_test::Part>,
+    },
     /// Test the demo page.
     Page,
     /// Compare every fixture in three browsers with mmap.
     Parity,
     /// Test runtimes with weights from the package in two browsers.
     Runtimes,
-    /// Write a screenshot of the demo page with the loaded model.
+    /// Write a screenshot of the demo page after a race.
     Screenshot {
         #[arg(long)]
         dark: bool,
-        /// Use a window of 390 x 844 instead of 1280 x 1700.
+        /// Use a window of 390 x 844 instead of 1280 x 688.
         #[arg(long)]
         phone: bool,
         /// Capture the whole page, not only the visible part.
@@ -92,13 +98,14 @@ fn run(task: Task, project: &Project) -> Result<()> {
             }
         }
         Task::Crash => crash_test::run(project),
+        Task::Docs => docs_test::run(project),
         Task::Examples => examples_test::run(project),
         Task::Files => file_test::run(project),
         Task::Formats => formats::run(project),
         Task::Headless => headless::run(project),
         Task::Interop { seed } => interop::run(project, seed),
         Task::Nginx => nginx_test::run(project),
-        Task::Package => package_test::run(project),
+        Task::Package { only } => package_test::run(project, only),
         Task::Page => page_test::run(project),
         Task::Parity => parity::run(project),
         Task::Runtimes => runtime_test::run(project),

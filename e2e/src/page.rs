@@ -1,5 +1,6 @@
 //! A browser tab with simulated user input.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -33,11 +34,15 @@ pub struct Page<'a> {
     target: String,
     session: String,
     console_errors: Vec<String>,
+    /// The method, URL and Range header of each request, by its id, once [`Page::watch_requests`] was called.
+    requests: HashMap<String, String>,
+    cancelled: Vec<String>,
 }
 
 impl<'a> Page<'a> {
     pub fn new(devtools: &'a mut DevTools, target: String, session: String) -> Result<Page<'a>> {
-        let mut page = Page { devtools, target, session, console_errors: Vec::new() };
+        let (console_errors, requests, cancelled) = Default::default();
+        let mut page = Page { devtools, target, session, console_errors, requests, cancelled };
         for domain in ["Page", "Runtime", "Log"] {
             page.call(&format!("{domain}.enable"), json!({}))?;
         }
@@ -111,11 +116,17 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    pub fn press_enter(&mut self) -> Result<()> {
-        let key =
-            |kind| json!({ "type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13 });
-        self.call("Input.dispatchKeyEvent", key("keyDown"))?;
-        self.call("Input.dispatchKeyEvent", key("keyUp"))?;
+    /// Presses and releases a key: `Enter` or `Tab`.
+    pub fn press(&mut self, key: &str) -> Result<()> {
+        let (code, text) = match key {
+            "Enter" => (13, "\r"),
+            "Tab" => (9, ""),
+            _ => bail!("the key {key} is not known"),
+        };
+        for kind in ["keyDown", "keyUp"] {
+            let event = json!({ "type": kind, "key": key, "code": key, "text": text, "windowsVirtualKeyCode": code });
+            self.call("Input.dispatchKeyEvent", event)?;
+        }
         Ok(())
     }
 
@@ -168,6 +179,17 @@ impl<'a> Page<'a> {
         Ok(mem::take(&mut self.console_errors))
     }
 
+    /// Records the requests of the page from now on.
+    pub fn watch_requests(&mut self) -> Result<()> {
+        self.call("Network.enable", json!({})).map(drop)
+    }
+
+    /// Returns the requests that the page has cancelled since the last call, as the network panel lists them.
+    pub fn take_cancelled_requests(&mut self) -> Result<Vec<String>> {
+        self.fail_if_crashed()?;
+        Ok(mem::take(&mut self.cancelled))
+    }
+
     fn fail_if_crashed(&mut self) -> Result<()> {
         for event in self.devtools.take_events()? {
             let params = &event.params;
@@ -183,6 +205,15 @@ impl<'a> Page<'a> {
                     let words: Vec<_> =
                         words.map(|word| word.as_str().map_or(word.to_string(), str::to_owned)).collect();
                     self.console_errors.push(words.join(" "));
+                }
+                "Network.requestWillBeSent" => {
+                    let range = text("/request/headers/Range");
+                    let request = format!("{} {} {range}", text("/request/method"), text("/request/url"));
+                    self.requests.insert(text("/requestId").to_owned(), request);
+                }
+                "Network.loadingFailed" if params.get("canceled") == Some(&Value::Bool(true)) => {
+                    let request = self.requests.get(text("/requestId"));
+                    self.cancelled.push(request.map_or("an unknown request".to_owned(), String::clone));
                 }
                 "Log.entryAdded" if matches!(text("/entry/level"), "error" | "warning") => {
                     self.console_errors.push(format!("{} {}", text("/entry/text"), text("/entry/url")));

@@ -11,10 +11,11 @@ use weightstream_cli::serve::Running;
 
 use crate::chromium::Chromium;
 use crate::page::{DESKTOP, LOAD_LIMIT, PHONE, Page, SOON};
-use crate::similarity_test;
+use crate::{accessibility_test, race_test, similarity_test, visitor_test};
 use xtask::demo::Demo;
 use xtask::project::Project;
 
+type Case<'a> = dyn Fn(&mut Page, &Demo) -> Result<()> + 'a;
 pub type TestCase = fn(&mut Page, &Demo) -> Result<()>;
 
 const CASES: [(&str, TestCase); 11] = [
@@ -36,7 +37,8 @@ const CASES: [(&str, TestCase); 11] = [
 const EXPECTED_LOGS: [&str; 4] =
     ["status of 404", "net::ERR_BLOCKED_BY_CLIENT", "net::ERR_CONTENT_LENGTH_MISMATCH", "Failed to load external data"];
 
-const TENSOR: &str = "encoder.layer.0.attention.self.query.weight";
+/// A weight matrix, whose drawing is more interesting than that of a bias.
+pub const TENSOR: &str = "encoder.layer.0.attention.self.query.weight";
 
 /// Throttled bandwidth. A load of the demo model takes about ten seconds, enough time to check and cancel it.
 const SLOW_BYTES_PER_SECOND: u32 = 10_000_000;
@@ -44,15 +46,22 @@ const SLOW_BYTES_PER_SECOND: u32 = 10_000_000;
 pub fn run(project: &Project) -> Result<()> {
     let demo = Demo::start(project)?;
     let mut browser = Chromium::launch()?;
+    let axe = accessibility_test::axe(project)?;
+    let has_no_violations = |page: &mut Page, demo: &Demo| accessibility_test::has_no_violations(page, demo, &axe);
     let mut failed = 0;
     let computing = if demo.model.tokenizer.is_some() { &similarity_test::CASES[..] } else { &[] };
     if computing.is_empty() {
         println!("the computation is not tested, because the weights are synthetic");
     }
-    for (name, case) in CASES.iter().chain(computing) {
+    let groups = [&CASES[..], computing, &race_test::CASES, &visitor_test::CASES, &accessibility_test::CASES];
+    let mut cases: Vec<(&str, &Case)> = groups.into_iter().flatten().map(|(name, case)| (*name, case as _)).collect();
+    cases.push(("has no violations of accessibility rules", &has_no_violations));
+    let races_in_other_browsers = |_: &mut Page, demo: &Demo| race_test::run_in_other_browsers(project, demo);
+    cases.push(("races in Firefox and WebKit", &races_in_other_browsers));
+    for (name, case) in &cases {
         let start = Instant::now();
         let mut page = browser.new_page()?;
-        let outcome = run_case(&mut page, &demo, *case);
+        let outcome = run_case(&mut page, &demo, case);
         let seconds = start.elapsed().as_secs_f64();
         match outcome {
             Ok(()) => println!("  ok      {seconds:>5.1} s  {name}"),
@@ -62,12 +71,11 @@ pub fn run(project: &Project) -> Result<()> {
             }
         }
     }
-    let count = CASES.len() + computing.len();
-    ensure!(failed == 0, "{failed} of {count} test cases of the page failed");
+    ensure!(failed == 0, "{failed} of {} test cases of the page failed", cases.len());
     Ok(())
 }
 
-fn run_case(page: &mut Page, demo: &Demo, case: TestCase) -> Result<()> {
+fn run_case(page: &mut Page, demo: &Demo, case: impl Fn(&mut Page, &Demo) -> Result<()>) -> Result<()> {
     page.set_window(DESKTOP)?;
     // The cache is cleared because cases count the bytes that are fetched.
     let everything = json!({ "origin": demo.server.url(), "storageTypes": "all" });
@@ -142,7 +150,7 @@ fn stops_when_cancelled(page: &mut Page, demo: &Demo) -> Result<()> {
 
 fn explains_a_missing_model(page: &mut Page, demo: &Demo) -> Result<()> {
     page.type_into("#url", &demo.page("models/missing.apr"))?;
-    page.press_enter()?;
+    page.press("Enter")?;
     wait_for_error_message(page, "404")
 }
 
@@ -176,6 +184,8 @@ fn fits_a_phone(page: &mut Page, demo: &Demo) -> Result<()> {
     fits(page, "empty")?;
     open_model(page)?;
     fits(page, "with a model")?;
+    page.click("#details > summary")?;
+    fits(page, "with details")?;
     page.click(&format!("tr[data-tensor='{TENSOR}']"))?;
     wait_for_the_drawing(page)?;
     fits(page, "with a tensor")
@@ -224,7 +234,7 @@ pub fn wait_for_error_message(page: &mut Page, named: &str) -> Result<()> {
 }
 
 /// Waits until the chosen tensor's histogram has bars and its heat map is painted.
-fn wait_for_the_drawing(page: &mut Page) -> Result<()> {
+pub fn wait_for_the_drawing(page: &mut Page) -> Result<()> {
     page.wait_for(
         "the histogram",
         SOON,

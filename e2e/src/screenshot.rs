@@ -1,4 +1,4 @@
-//! `cargo xtask screenshot`: takes a screenshot of the demo page with a loaded model, for the README.
+//! `cargo xtask screenshot`: takes a screenshot of the demo page after a race, which is also its preview in links.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -9,14 +9,13 @@ use serde_json::json;
 
 use crate::chromium::Chromium;
 use crate::page::{self, LOAD_LIMIT, SOON, Window};
+use crate::page_test::TENSOR;
+use crate::race_test;
 use xtask::demo::Demo;
 use xtask::project::Project;
 
-/// A window with the load of the model and the computation.
-pub const DESKTOP: Window = Window { height: 1700, ..page::DESKTOP };
-
-/// A weight matrix, whose histogram and heat map are more interesting than those of a bias.
-const TENSOR: &str = "encoder.layer.0.attention.self.query.weight";
+/// A window with the race. Its proportions are those of previews of links.
+pub const DESKTOP: Window = Window { height: 688, ..page::DESKTOP };
 
 /// How long transitions and smooth scrolling take after a click.
 const SETTLE: Duration = Duration::from_millis(800);
@@ -31,6 +30,9 @@ pub fn take(project: &Project, window: Window, dark: bool, whole: bool, out: &Pa
     page.call("Emulation.setScrollbarsHidden", json!({ "hidden": true }))?;
     page.open(&demo.page(&format!("?model={}&load=all", demo.manifest())))?;
     page.wait_for("every tensor to be loaded", LOAD_LIMIT, "window.weightstreamReport")?;
+    if window.is_phone {
+        page.click("#details > summary")?;
+    }
     let has_tokenizer = demo.model.tokenizer.is_some();
     let buttons = [("#compute", "cache"), ("#from-network", "network"), ("#from-cache", "cache")];
     for (button, origin) in buttons.into_iter().filter(|_| has_tokenizer) {
@@ -40,6 +42,8 @@ pub fn take(project: &Project, window: Window, dark: bool, whole: bool, out: &Pa
     }
     page.click(&format!("[data-tensor='{TENSOR}']"))?;
     page.wait_for("the tensor to be drawn", SOON, "document.querySelector('#heatmap')")?;
+    race_test::run(&mut page)?;
+    page.wait_for("the memory", LOAD_LIMIT, "/ MB$/.test(document.querySelector('#race-memory td').textContent)")?;
     page.evaluate("scrollTo(0, 0)")?;
     sleep(SETTLE);
     page.screenshot(whole, out)

@@ -158,6 +158,7 @@ fn fits_a_phone(page: &mut Page, demo: &Demo) -> Result<()> {
     page.set_window(PHONE)?;
     page.open(&demo.page(""))?;
     open_model(page)?;
+    page.click("#details > summary")?;
     compute(page)?;
     fits(page, "with similarities")?;
     let rows = page.evaluate("document.querySelectorAll('#steps tbody tr').length")?;
@@ -196,6 +197,6 @@ fn serve(demo: &Demo, change: impl Fn(&Request, Reply) -> Reply + Send + Sync + 
 
 fn open_from(page: &mut Page, server: &Server) -> Result<()> {
     page.type_into("#url", &server.url(&format!("/{MANIFEST}")))?;
-    page.press_enter()?;
+    page.press("Enter")?;
     wait_for_the_model(page)
 }

@@ -28,4 +28,7 @@ export const hex = async (bytes) =>
   Array.from(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)), (byte) => byte.toString(16).padStart(2, "0"))
     .join("");
 
+// Resolves after pending callbacks have run.
+export const tick = () => new Promise((resolve) => setTimeout(resolve, 50));
+
 export const collect = async (stream) => new Uint8Array(await new Response(stream).arrayBuffer());

@@ -99,6 +99,11 @@ fn a_tensor_larger_than_the_limit_gets_its_own_file_and_a_warning() {
     assert_eq!(converted.warnings.len(), 1);
     assert!(converted.warnings[0].starts_with("tensor \"large\" alone makes a file of 9"), "{}", converted.warnings[0]);
     assert_eq!(content_of(&folder.path("m.apr")), content_of(&folder.path("m.safetensors")));
+    let converted = folder.convert("m.safetensors", "n.apr", &at_most(5)).unwrap();
+    assert_eq!((converted.files.len(), converted.warnings.len()), (3, 1));
+    let warning = &converted.warnings[0];
+    assert!(warning.starts_with("3 tensors alone make files of more than 5 bytes, the limit;"), "{warning}");
+    assert!(warning.contains("the largest is \"large\", with 9"), "{warning}");
 }
 
 #[test]

@@ -78,8 +78,15 @@ fn compressed_and_cast_tied_tensors_stay_tied() {
     let compressed = ConvertOptions::default().with_compression(Compression::Lz4);
     let cast = ConvertOptions::default().with_dtype(Some(Dtype::F16));
     for (options, name) in [(compressed, "lz4.apr"), (cast, "f16.apr")] {
-        folder.convert("in.apr", name, &options).unwrap();
+        let sizes = folder.convert("in.apr", name, &options).unwrap().sizes;
         let reader = folder.open(name);
+        let stored: BTreeMap<_, _> = reader.tensors().iter().map(|tensor| (tensor.first_byte(), tensor)).collect();
+        let decoded_bytes: u64 = stored.values().filter_map(|tensor| tensor.byte_length()).sum();
+        let stored_bytes: u64 = stored.values().map(|tensor| tensor.stored_length()).sum();
+        assert!(stored.len() < reader.tensors().len());
+        assert_eq!(sizes.cast, decoded_bytes, "shared bytes count once");
+        assert_eq!(sizes.source > sizes.cast, options.dtype.is_some());
+        assert!((stored_bytes..stored_bytes + 64 * stored.len() as u64).contains(&sizes.stored), "with padding");
         let bytes = |name: &str| content(&reader).into_iter().find(|tensor| tensor.0 == name).unwrap();
         let range = |name: &str| {
             let tensor = reader.tensors().iter().find(|tensor| tensor.name == name).unwrap();

@@ -1,4 +1,4 @@
-// Compiled with the oldest version of TypeScript that is supported, and the library that many projects choose.
+// Compiled with every version of TypeScript that is supported, also with the libraries of ES2022.
 import { StreamingLoader, openFile } from "weightstream";
 import { createFetch } from "weightstream/fetch";
 import { externalData } from "weightstream/onnxruntime";

@@ -5,14 +5,18 @@ import {
   StreamingLoader,
   cachedBytes,
   clearCache,
+  combineProgress,
   deleteCached,
   init,
   listCached,
   openFile,
+  willFit,
   type ArrivedRange,
   type ByteSource,
   type CachedFile,
+  type CombinedProgress,
   type ComponentInfo,
+  type Fit,
   type LoadErrorCode,
   type LoadProgress,
   type LoadTensorOptions,
@@ -149,7 +153,7 @@ export async function everyCall(source: Source, options: OpenOptions, signal: Ab
   }
 
   const everyLoadOption: LoadTensorOptions = { signal, into: new ArrayBuffer(first.byteLength ?? 0), rows: [0, 1] };
-  const tensor: Tensor = await loader.loadTensor(first.name, everyLoadOption);
+  const tensor: Tensor<ArrayBufferLike> = await loader.loadTensor(first.name, everyLoadOption);
   await loader.loadTensor(first.name, { into: new Float32Array(16) });
   await loader.loadTensor(first.name, { into: new SharedArrayBuffer(first.byteLength ?? 0) });
   describe(tensor);
@@ -171,10 +175,10 @@ export async function everyCall(source: Source, options: OpenOptions, signal: Ab
   loader.close();
 }
 
-function describe({ name, dtype, shape, layout, data, components, verified }: Tensor): void {
+function describe({ name, dtype, shape, layout, data, components, verified }: Tensor<ArrayBufferLike>): void {
   if (data instanceof Float32Array) console.log("largest", data.reduce((a, b) => Math.max(a, b), -Infinity));
-  const bytes: TensorData | undefined = data;
-  const parts: ReadonlyMap<string, TensorComponent> = components;
+  const bytes: TensorData<ArrayBufferLike> | undefined = data;
+  const parts: ReadonlyMap<string, TensorComponent<ArrayBufferLike>> = components;
   const values = parts.get("values")?.data;
   console.log(name, dtype, shape.join("×"), layout, bytes?.byteLength, values?.byteLength, verified ?? "unchecked");
 }
@@ -190,6 +194,32 @@ export function everyField(error: unknown): string {
 new StreamingLoader();
 // @ts-expect-error: a number is not a source.
 StreamingLoader.open(42);
+
+export async function fits(source: string | File, options: OpenOptions): Promise<boolean | undefined> {
+  const { byteLength, storage, memory, persisted }: Fit = await willFit(source, options);
+  const available: number | undefined = storage.available;
+  console.log(byteLength, storage.needed, available, memory.needed, memory.largest, memory.limit, persisted);
+  // @ts-expect-error: the body of a Response can be read only once.
+  await willFit(new Response());
+  return storage.fits && memory.fits;
+}
+
+export async function combined(url: string): Promise<void> {
+  const onProgress = combineProgress(({ loaded, total, bytesPerSecond, secondsLeft, done }: CombinedProgress) => {
+    console.log(loaded / total, bytesPerSecond, secondsLeft?.toFixed(), done);
+  });
+  await Promise.all([StreamingLoader.open(url, { onProgress }), openFile(url, { onProgress })]);
+}
+
+export async function sources(
+  file: FileSystemFileHandle, folder: FileSystemDirectoryHandle, { items, files }: DataTransfer, response: Response,
+): Promise<void> {
+  const all: Source[] = [file, folder, [file, await file.getFile()], files, items, response, ...Array.from(items)];
+  for (const source of all) await StreamingLoader.open(source);
+  for (const source of [file, response, ...Array.from(items)]) await openFile(source);
+  // @ts-expect-error: a folder is several files.
+  await openFile(folder);
+}
 
 export async function files(signal: AbortSignal): Promise<void> {
   const options: OpenFileOptions = { digest: "sha256:00", maxMemory: 1 << 20, type: "text/plain", signal, retry: {} };

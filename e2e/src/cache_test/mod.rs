@@ -20,6 +20,7 @@ use xtask::project::Project;
 use xtask::synthetic::{self, Size};
 use xtask::{model, package};
 
+mod cancelled;
 mod cases;
 mod contents;
 mod credentials;
@@ -101,8 +102,14 @@ pub fn run(project: &Project) -> Result<()> {
     synthetic::write(folder.path(), &Size::SMALL)?;
     let small = folder.path().join("model.safetensors");
     let mut browser = Chromium::launch()?;
-    let small_cases =
-        [SMALL_MODEL_CASES.as_slice(), &user_cache::CASES, &credentials::CASES, &naming::CASES, &workers::CASES];
+    let small_cases = [
+        SMALL_MODEL_CASES.as_slice(),
+        &cancelled::CASES,
+        &user_cache::CASES,
+        &credentials::CASES,
+        &naming::CASES,
+        &workers::CASES,
+    ];
     let runs = [
         (Storage::Files, &weights, LARGE_MODEL_CASES.to_vec()),
         (Storage::Files, &small, small_cases.concat()),

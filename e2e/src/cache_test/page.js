@@ -20,8 +20,8 @@
       for await (const tensor of loader.tensors()) tensors[tensor.name] = await sha256(tensor);
       return report(loader, tensors);
     },
-    one: async (url, name) => {
-      const loader = await open(url);
+    one: async (url, name, options) => {
+      const loader = await open(url, options);
       return report(loader, { [name]: await sha256(await loader.loadTensor(name)) });
     },
   });

@@ -9,12 +9,31 @@ use xtask::{command, npm};
 use super::TOOL_LIMIT;
 
 /// The folders of the apps that [`build`] writes.
-pub(super) const APPS: [&str; 5] = ["vite", "esbuild", "esbuild-iife", "rollup", "rollup-assets"];
+pub(super) const APPS: [&str; 6] = ["vite", "esbuild", "esbuild-iife", "rollup", "rollup-assets", "webpack"];
 
 pub(super) fn build(app: &Path, tools: &Path) -> Result<()> {
     vite(app, tools)?;
     esbuild(app, tools)?;
-    rollup(app, tools)
+    rollup(app, tools)?;
+    webpack(app, tools)
+}
+
+/// The scripts that an app loads to open a model, minified. Scripts that are imported when they are needed are not
+/// among them.
+pub(super) fn scripts_of_open(app: &Path, tools: &Path) -> Result<Vec<u8>> {
+    let mut esbuild = npm::tool(tools, "esbuild/bin/esbuild");
+    esbuild.args(["app/open.js", "--bundle", "--minify", "--format=esm", "--splitting", "--outdir=open"]);
+    command::quiet(esbuild.arg("--log-level=error").current_dir(app), TOOL_LIMIT)?;
+    let mut scripts = Vec::new();
+    let mut names = vec!["open.js".to_owned()];
+    while let Some(name) = names.pop() {
+        let script = fs::read_to_string(app.join("open").join(&name))?;
+        // Chunks are imported statically as `from"./chunk-….js"`; others with `import("…")`.
+        let imported = script.split("from\"./").skip(1).filter_map(|rest| rest.split_once('"'));
+        names.extend(imported.map(|(name, _)| name.to_owned()));
+        scripts.extend(script.into_bytes());
+    }
+    Ok(scripts)
 }
 
 fn vite(app: &Path, tools: &Path) -> Result<()> {
@@ -23,7 +42,7 @@ fn vite(app: &Path, tools: &Path) -> Result<()> {
     command::quiet(&mut vite, TOOL_LIMIT)?;
     let assets = fs::read_dir(app.join("vite/assets"))?.collect::<Result<Vec<_>, _>>()?;
     let modules = assets.iter().filter(|asset| asset.path().extension().is_some_and(|e| e == "wasm")).count();
-    ensure!(modules == 1, "vite emits the WebAssembly module {modules} times");
+    ensure!(modules == 2, "vite emits {modules} WebAssembly modules instead of the main and the deferred part");
     Ok(())
 }
 
@@ -51,6 +70,14 @@ fn rollup(app: &Path, tools: &Path) -> Result<()> {
     command::quiet(&mut rollup, TOOL_LIMIT)?;
     page(app, "rollup", "inline.js")?;
     page(app, "rollup-assets", "main.js")?;
+    Ok(())
+}
+
+fn webpack(app: &Path, tools: &Path) -> Result<()> {
+    let mut webpack = npm::tool(tools, "webpack-cli/bin/cli.js");
+    webpack.args(["./app/main.js", "--mode", "production", "--output-path", "webpack"]).current_dir(app);
+    command::quiet(&mut webpack, TOOL_LIMIT)?;
+    page(app, "webpack", "main.js")?;
     Ok(())
 }
 

@@ -1,9 +1,9 @@
-//! Runs the development server of Vite. Dropping [`DevServer`] ends it.
+//! Runs a server of a tool from npm: the development servers of Vite, Next.js, workerd. Dropping [`DevServer`] ends it.
 
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,10 @@ use anyhow::{Context, Result, ensure};
 use xtask::npm;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// The folders of the versions of Vite.
+pub(super) const VITES: [&str; 3] = ["vite5", "vite", "vite7"];
 
 pub(super) struct DevServer {
     port: u16,
@@ -19,24 +23,35 @@ pub(super) struct DevServer {
 }
 
 impl DevServer {
-    /// Starts the server of this version, the name of the tool's folder, without a configuration.
-    pub(super) fn start(app: &Path, tools: &Path, vite: &str) -> Result<Self> {
+    /// Starts the development server of this version of Vite, the name of the tool's folder, with these options.
+    pub(super) fn vite(app: &Path, tools: &Path, vite: &str, options: &[&str]) -> Result<Self> {
         // Every version keeps the dependencies that it has changed in the same folder.
         let changed = app.join("node_modules/.vite");
         if changed.exists() {
             fs::remove_dir_all(changed)?;
         }
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let log = app.join(format!("{vite}.log"));
         let mut command = npm::tool(tools, &format!("{vite}/bin/vite.js"));
-        command.args(["app", "--host", "127.0.0.1", "--strictPort", "--port", &port.to_string()]).current_dir(app);
+        command.arg("app").args(options).args(["--host", "127.0.0.1", "--strictPort", "--port"]);
+        Self::start(command, app, vite, |port| port.to_string())
+    }
+
+    /// Starts a server with this command in the folder of the app. The last argument is made of the port.
+    pub(super) fn start(
+        mut command: Command,
+        app: &Path,
+        name: &str,
+        argument: impl FnOnce(u16) -> String,
+    ) -> Result<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let log = app.join(format!("{name}.log"));
+        command.arg(argument(port)).current_dir(app);
         command.stdin(Stdio::null()).stdout(File::create(&log)?).stderr(File::options().append(true).open(&log)?);
-        let process = command.spawn().with_context(|| format!("cannot start {vite}"))?;
+        let process = command.spawn().with_context(|| format!("cannot start {name}"))?;
         let mut server = DevServer { port, process, log };
         let end = Instant::now() + START_LIMIT;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let runs = matches!(server.process.try_wait(), Ok(None));
-            ensure!(runs && Instant::now() < end, "{vite} does not answer; its log: {}", server.logs());
+            ensure!(runs && Instant::now() < end, "{name} does not answer; its log: {}", server.logs());
             sleep(Duration::from_millis(50));
         }
         Ok(server)
@@ -53,6 +68,14 @@ impl DevServer {
 
 impl Drop for DevServer {
     fn drop(&mut self) {
+        // Next.js ends the processes that it started only if it is asked to end.
+        if cfg!(unix) {
+            let _ = Command::new("sh").args(["-c", &format!("kill {}", self.process.id())]).status();
+            let end = Instant::now() + END_LIMIT;
+            while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < end {
+                sleep(Duration::from_millis(20));
+            }
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,6 +1,6 @@
 //! Runs the installed package without a page: in Node.js, Deno and Bun.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -11,6 +11,7 @@ use xtask::project::Project;
 use xtask::{command, npm};
 
 use super::TENSOR;
+use super::processes::Scripts;
 
 /// The runtimes besides that of the system, with the program and its arguments. There are none for other platforms.
 const PINNED: [(&str, &str, &[&str]); 4] = [
@@ -21,22 +22,33 @@ const PINNED: [(&str, &str, &[&str]); 4] = [
 ];
 
 pub(super) fn load_without_a_page(project: &Project, app: &Path, model: &Model) -> Result<()> {
-    let pins = ["package.json", "package-lock.json", ".npmrc"];
-    let modules = npm::installed(project, "JavaScript runtimes", "tests/package/servers", &pins)?;
+    let modules = installed(project)?;
     let server = Server::new().mount("/models", &model.folder).bind("127.0.0.1:0")?.spawn();
     let url = format!("{}/models/{}", server.url(), model::MANIFEST);
+    let scripts = Scripts::new(project, app, model)?;
     loads(Command::new("node"), app, model, &url).context("in Node.js")?;
+    scripts.run(&|| Command::new("node")).context("in Node.js")?;
     for (name, program, arguments) in PINNED {
         let program = modules.join(program);
         if !program.is_file() {
             eprintln!("package: {name} is not tested: there is no program of it for this platform");
             continue;
         }
-        let mut command = Command::new(program);
-        command.args(arguments);
-        loads(command, app, model, &url).with_context(|| format!("in {name}"))?;
+        let runtime = || {
+            let mut command = Command::new(&program);
+            command.args(arguments);
+            command
+        };
+        loads(runtime(), app, model, &url).with_context(|| format!("in {name}"))?;
+        scripts.run(&runtime).with_context(|| format!("in {name}"))?;
     }
     Ok(())
+}
+
+/// The folder with the packages of the runtimes.
+pub(super) fn installed(project: &Project) -> Result<PathBuf> {
+    let pins = ["package.json", "package-lock.json", ".npmrc"];
+    npm::installed(project, "JavaScript runtimes", "tests/package/servers", &pins)
 }
 
 fn loads(mut command: Command, app: &Path, model: &Model, url: &str) -> Result<()> {
@@ -60,6 +72,6 @@ fn loads(mut command: Command, app: &Path, model: &Model, url: &str) -> Result<(
     ensure!(at("/warm/bytesReceived").as_u64() < Some(1000), "cached bytes are fetched again: {printed}");
     ensure!(at("/listed").as_array().is_some_and(|listed| listed.iter().any(|listed| listed == url)), "{printed}");
     ensure!(at("/cachedBytes").as_u64() > Some(whole / 2) && *at("/bytesAfterClear") == 0, "{printed}");
-    ensure!(*at("/text") == true && *at("/missing/code") == "HTTP", "{printed}");
+    ensure!(*at("/text") == true && *at("/missing/code") == "NOT_FOUND", "{printed}");
     Ok(())
 }

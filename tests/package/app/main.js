@@ -1,7 +1,6 @@
 // The usual way: the package finds its WebAssembly module, and the bundler emits it as an asset.
 
-import { StreamingLoader, cachedBytes } from "weightstream";
-import { sha256OfTensor } from "./digest.js";
+import { StreamingLoader, cachedBytes, clearCache } from "weightstream";
+import { check } from "./check.js";
 
-window.cachedBytes = cachedBytes;
-window.sha256OfTensor = (model, name, options) => sha256OfTensor(StreamingLoader.open(model, options), name);
+globalThis.check = (url, matrix) => check({ StreamingLoader, cachedBytes, clearCache }, url, matrix);

@@ -38,4 +38,3 @@ const report = {
 await clearCache();
 report.bytesAfterClear = await cachedBytes();
 console.log(JSON.stringify(report));
-process.exit(); // workers would wait for more work

@@ -1,0 +1,70 @@
+//! Opens the pages of apps in three browsers, and in Chromium those that development servers make.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use weightstream_cli::serve::Server;
+
+use super::dev_server::DevServer;
+use super::report::{self, Lacks};
+use super::sample::{self, Sample};
+use super::{bundlers, dev_server};
+use crate::chromium::Chromium;
+use crate::engine::Engine;
+use crate::webdriver::Browser;
+use xtask::project::Project;
+
+/// The pages without a bundler, and those that bundlers made.
+pub(super) fn load_everywhere(project: &Project, app: &Path, sample: &Sample) -> Result<()> {
+    let mut server = Server::new().mount("/static", app);
+    for name in bundlers::APPS {
+        server = server.mount(&format!("/{name}"), app.join(name));
+    }
+    let server = server.bind("127.0.0.1:0")?.spawn();
+    for engine in Engine::ALL {
+        let browser = Browser::launch(project, engine)?;
+        let bundled = bundlers::APPS.map(|name| format!("{name}/"));
+        for name in ["static/app/static.html"].into_iter().chain(bundled.iter().map(String::as_str)) {
+            browser.open(&format!("{}/{name}", server.url()))?;
+            let loaded =
+                browser.evaluate(&call(sample)).and_then(|found| report::check(found, sample, Lacks::default()));
+            loaded.with_context(|| format!("{name} in {engine}"))?;
+        }
+        println!("{engine}: {} apps load the sample", bundlers::APPS.len() + 1);
+    }
+    Ok(())
+}
+
+/// Some of these servers move the scripts of dependencies away from their other files. Only a folder for them that the
+/// app has chosen needs a configuration.
+pub(super) fn load_in_dev_servers(app: &Path, tools: &Path, sample: &Sample) -> Result<()> {
+    let mut browser = Chromium::launch()?;
+    for vite in dev_server::VITES {
+        let server = DevServer::vite(app, tools, vite, &[])?;
+        check_page(&mut browser, &server.url(), sample)
+            .with_context(|| format!("in the development server of {vite}"))?;
+        drop(server);
+        let server = DevServer::vite(app, tools, vite, &["--config", "vite.config.js"])?;
+        check_page(&mut browser, &server.url(), sample)
+            .with_context(|| format!("in the development server of {vite} with a configuration"))?;
+    }
+    Ok(())
+}
+
+/// Opens the page of an app in Chromium, which must report neither errors nor warnings.
+pub(super) fn check_page(browser: &mut Chromium, url: &str, sample: &Sample) -> Result<()> {
+    let mut page = browser.new_page()?;
+    page.open(url)?;
+    page.wait_for("the app to start", crate::page::SOON, "globalThis.check")?;
+    let found = page.evaluate(&call(sample))?;
+    report::check(found, sample, Lacks::default())?;
+    let console_errors = page.take_console_errors()?;
+    ensure!(console_errors.is_empty(), "the console shows: {}", console_errors.join("; "));
+    Ok(())
+}
+
+/// The expression that loads the sample.
+fn call(sample: &Sample) -> String {
+    format!("check({}, {})", json!(sample.url()), json!(sample::MATRIX))
+}

@@ -1,0 +1,238 @@
+//! Threads, the cache folder and several processes in Node.js, Deno and Bun.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+use weightstream_cli::serve::{Running, Server};
+use xtask::command;
+use xtask::expected::ExpectedTensor;
+use xtask::model::{self, Model};
+use xtask::project::Project;
+
+/// A script must end this soon after its last line: idle threads end after ten seconds, and must not keep it running.
+const END_LIMIT_MS: u128 = 5_000;
+
+/// A file that is being written is never older than this.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+const FILE_BYTES: usize = 8 << 20;
+
+/// A command without a script.
+type Runtime<'a> = &'a dyn Fn() -> Command;
+
+/// What the scripts load.
+pub(super) struct Scripts<'a> {
+    app: &'a Path,
+    model: &'a Model,
+    /// A JSON file with the SHA-256 of each tensor.
+    digests: PathBuf,
+    /// The number of bytes of all tensors.
+    byte_length: u64,
+    /// Serves the model and the files `a`, `b` and `c`.
+    server: Running,
+    _files: TempDir,
+}
+
+impl<'a> Scripts<'a> {
+    pub(super) fn new(project: &Project, app: &'a Path, model: &'a Model) -> Result<Self> {
+        fs::create_dir(app.join("node"))?;
+        for name in ["threads.mjs", "cache.mjs", "files.mjs"] {
+            fs::copy(project.root.join("tests/package/node").join(name), app.join("node").join(name))?;
+        }
+        let digest = |tensor: &ExpectedTensor| format!("sha256:{}", tensor.sha256);
+        let digests: BTreeMap<_, _> = model.expected.iter().map(|tensor| (&tensor.name, digest(tensor))).collect();
+        let path = app.join("digests.json");
+        fs::write(&path, json!(digests).to_string())?;
+        let files = tempfile::tempdir()?;
+        for name in ["a", "b", "c"] {
+            fs::write(files.path().join(name), content(name))?;
+        }
+        let server = Server::new().mount("/models", &model.folder).mount("/files", files.path());
+        let server = server.bind("127.0.0.1:0")?.spawn();
+        let byte_length = model.expected.iter().map(|tensor| tensor.byte_length).sum();
+        Ok(Scripts { app, model, digests: path, byte_length, server, _files: files })
+    }
+
+    pub(super) fn run(&self, runtime: Runtime<'_>) -> Result<()> {
+        self.loads_in_threads(runtime).context("in threads")?;
+        self.shares_its_cache(runtime).context("with several processes")?;
+        self.bounds_its_cache(runtime).context("with a full cache")
+    }
+
+    fn loads_in_threads(&self, runtime: Runtime<'_>) -> Result<()> {
+        let folder = tempfile::tempdir_in(self.app)?;
+        let mut script = self.script(runtime, "threads.mjs", &folder.path().join("cache"));
+        script.arg(self.model.folder.join(model::MANIFEST)).arg(self.model_url()).arg(&self.digests);
+        let (report, printed): (Threads, _) = output(script.current_dir(folder.path()))?;
+        let late_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() - u128::from(report.ended_at);
+        ensure!(late_ms < END_LIMIT_MS, "it ended {late_ms} ms after its last line");
+
+        let Threads { workers, in_worker, file, cold, warm, warm_here, .. } = &report;
+        for load in [workers, in_worker, file, cold, warm, warm_here] {
+            let has_errors = load.workers_error.is_some() || load.cache_error.is_some();
+            ensure!(load.wrong.is_empty() && !has_errors, "{printed}");
+        }
+        ensure!(workers.threads == 2 && in_worker.threads == 1, "the work is not done in threads: {printed}");
+        for warm in [warm, warm_here] {
+            ensure!(warm.bytes_received < 1000, "cached bytes are fetched again: {printed}");
+        }
+        for (error, code, message) in [
+            (&report.missing, "NOT_FOUND", "There is no file at the path "),
+            (&report.missing_in_worker, "NOT_FOUND", "There is no file at the path "),
+            (&report.folder, "IO", "it is a folder"),
+            (&report.unreadable, "IO", "ELOOP"),
+        ] {
+            ensure!(error.code == code && error.message.contains(message), "{printed}");
+        }
+        Ok(())
+    }
+
+    /// One of two processes that fill the same folder is killed while it writes.
+    fn shares_its_cache(&self, runtime: Runtime<'_>) -> Result<()> {
+        let cache = tempfile::tempdir()?;
+        let old = cache.path().join("unfinished-of-a-crashed-process");
+        File::create(&old)?.set_modified(SystemTime::now() - 2 * DAY)?;
+        let recent = cache.path().join("unfinished-of-another-process");
+        File::create(&recent)?;
+
+        let mut killed = self.load(runtime, cache.path());
+        let killed = killed.arg("0.5").stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        self.loaded(runtime, cache.path())?;
+        let killed = killed.wait_with_output()?;
+        ensure!(!killed.status.success() && killed.stdout.is_empty(), "a process was not killed: {}", killed.status);
+        ensure!(!old.exists(), "a file of a crashed process is not deleted");
+        ensure!(recent.exists(), "a file that another process may be writing is deleted");
+
+        // Two processes that start at the same time do not see each other's bytes for a second.
+        let warm = self.loaded(runtime, cache.path())?;
+        ensure!(warm.bytes_from_cache > self.byte_length / 2, "{} bytes are from the cache", warm.bytes_from_cache);
+        let warm = self.loaded(runtime, cache.path())?;
+        ensure!(warm.bytes_received < 1000, "{} cached bytes are fetched again", warm.bytes_received);
+        Ok(())
+    }
+
+    /// Deletes the file that was used least recently.
+    fn bounds_its_cache(&self, runtime: Runtime<'_>) -> Result<()> {
+        let cache = tempfile::tempdir()?;
+        let load = |names: &[&str], limit: &str| {
+            let mut script = self.script(runtime, "files.mjs", cache.path());
+            script.args(names.iter().map(|name| format!("{}/files/{name}", self.server.url())));
+            script.env("WEIGHTSTREAM_CACHE_SIZE", limit);
+            script
+        };
+        let limit = "20 MiB"; // two of the files
+        for (names, cached) in [(&["a", "b"][..], ["a", "b"]), (&["a"], ["a", "b"]), (&["c"], ["a", "c"])] {
+            let (report, printed): (Files, _) = output(&mut load(names, limit))?;
+            let sha256: Vec<_> = names.iter().map(|name| hex(&Sha256::digest(content(name)))).collect();
+            ensure!(report.sha256 == sha256 && report.cached == cached, "{names:?}: {printed}");
+            ensure!(report.cache_errors.iter().all(Option::is_none), "{printed}");
+        }
+        let (report, printed): (Files, _) = output(&mut load(&["b"], "1MB"))?;
+        let error = report.cache_errors.first().cloned().flatten().unwrap_or_default();
+        // Of this file, only the entry is cached.
+        ensure!(report.cached == ["b"] && error.contains("WEIGHTSTREAM_CACHE_SIZE"), "{printed}");
+
+        let refused = load(&["a"], "1 parsec").output()?;
+        let printed = String::from_utf8_lossy(&refused.stderr);
+        ensure!(!refused.status.success() && printed.contains("must be a size such as 20GB"), "{printed}");
+        Ok(())
+    }
+
+    fn script(&self, runtime: Runtime<'_>, name: &str, cache: &Path) -> Command {
+        let mut command = runtime();
+        command.arg(self.app.join("node").join(name)).current_dir(self.app).env("WEIGHTSTREAM_CACHE", cache);
+        command
+    }
+
+    fn model_url(&self) -> String {
+        format!("{}/models/{}", self.server.url(), model::MANIFEST)
+    }
+
+    /// The command that loads the model into the cache.
+    fn load(&self, runtime: Runtime<'_>, cache: &Path) -> Command {
+        let mut command = self.script(runtime, "cache.mjs", cache);
+        command.arg(self.model_url()).arg(&self.digests);
+        command
+    }
+
+    /// Loads the model into the cache, and checks its tensors.
+    fn loaded(&self, runtime: Runtime<'_>, cache: &Path) -> Result<Load> {
+        let (load, printed): (Load, _) = output(&mut self.load(runtime, cache))?;
+        ensure!(load.wrong.is_empty() && load.byte_length == Some(self.byte_length), "{printed}");
+        ensure!(load.cache_error.is_none(), "{printed}");
+        Ok(load)
+    }
+}
+
+/// The report of `threads.mjs`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Threads {
+    workers: Load,
+    in_worker: Load,
+    file: Load,
+    cold: Load,
+    warm: Load,
+    warm_here: Load,
+    missing: Failure,
+    missing_in_worker: Failure,
+    folder: Failure,
+    unreadable: Failure,
+    /// Milliseconds since 1970.
+    ended_at: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Load {
+    /// The names of tensors with another SHA-256.
+    wrong: Vec<String>,
+    #[serde(default)]
+    threads: u32,
+    byte_length: Option<u64>,
+    workers_error: Option<String>,
+    cache_error: Option<String>,
+    bytes_received: u64,
+    bytes_from_cache: u64,
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    code: String,
+    message: String,
+}
+
+/// The report of `files.mjs`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Files {
+    sha256: Vec<String>,
+    cache_errors: Vec<Option<String>>,
+    /// The names of the cached files.
+    cached: Vec<String>,
+}
+
+/// Runs a script. Returns its report, also as text.
+fn output<T: DeserializeOwned>(script: &mut Command) -> Result<(T, String)> {
+    let printed = command::output(script)?;
+    Ok((serde_json::from_str(printed.trim()).with_context(|| printed.clone())?, printed))
+}
+
+/// The bytes of a file. They differ everywhere, because equal bytes are cached once.
+fn content(name: &str) -> Vec<u8> {
+    let block = |number: usize| Sha256::digest(format!("{name} {number}"));
+    (0..FILE_BYTES / 32).flat_map(block).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    data_encoding::HEXLOWER.encode(bytes)
+}

@@ -1,0 +1,75 @@
+//! Loads the sample in pages that may not do everything: under a Content-Security-Policy, in a sandboxed frame, and
+//! isolated from other origins. What they lack must be reported with the setting that allows it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use weightstream_cli::serve::Server;
+use xtask::project::Project;
+
+use super::report::{self, Lacks};
+use super::sample::{self, Sample};
+use crate::engine::Engine;
+use crate::webdriver::Browser;
+
+const EVERYTHING: Lacks = Lacks { cache: None, workers: None };
+
+/// The pages of `tests/package/app/restricted` in which the sample can be loaded, and what they lack. The cache is in
+/// IndexedDB where workers are forbidden.
+const LOADING: [(&str, Lacks); 6] = [
+    ("strict", EVERYTHING),
+    ("trusted-types", EVERYTHING),
+    ("no-trusted-types", without_workers("Add `weightstream` to `trusted-types`")),
+    ("no-workers", without_workers("add `'self'` to `worker-src`")),
+    ("inline-self", without_workers("add `blob:` to `worker-src`")),
+    ("inline-blob", EVERYTHING),
+];
+
+/// The pages in which nothing can be loaded, and what the error says.
+const FAILING: [(&str, &str); 3] = [
+    ("no-wasm", "INTERNAL: The WebAssembly module of weightstream could not be started: … Add `'wasm-unsafe-eval'` to"),
+    (
+        "no-requests",
+        "INTERNAL: The WebAssembly module of weightstream could not be started: … add `'self'` to `connect-src`",
+    ),
+    ("own-requests", "NETWORK: … add `http://127.0.0.1:… to `connect-src`"),
+];
+
+/// In a sandboxed frame, which has no origin and therefore no storage. Its workers can only be inline.
+const SANDBOXED: [(&str, Lacks); 2] = [
+    ("none", Lacks { cache: Some("storage failed"), workers: Some("Add `allow-same-origin`") }),
+    ("inline", Lacks { cache: Some("storage failed"), workers: None }),
+];
+
+const fn without_workers(advice: &'static str) -> Lacks {
+    Lacks { cache: Some(advice), workers: Some(advice) }
+}
+
+pub(super) fn load_where_not_all_is_allowed(project: &Project, app: &Path, sample: &Sample) -> Result<()> {
+    let server = Server::new().mount("/", app).bind("127.0.0.1:0")?.spawn();
+    let isolated = Server::new().mount("/", app).isolated(true).bind("127.0.0.1:0")?.spawn();
+    for engine in Engine::ALL {
+        let browser = Browser::launch(project, engine)?;
+        let load = |page: &str, is_sandboxed: bool| -> Result<Value> {
+            let (model, matrix) = (json!(sample.url()), json!(sample::MATRIX));
+            browser.evaluate(&format!("checkIn({page:?}, {is_sandboxed}, {model}, {matrix})"))
+        };
+        let check = |page: &str, is_sandboxed: bool, lacks: Lacks| {
+            let checked = load(page, is_sandboxed).and_then(|found| report::check(found, sample, lacks));
+            checked.with_context(|| format!("{page} in {engine}"))
+        };
+        browser.open(&format!("{}/app/frames.html", server.url()))?;
+        LOADING.iter().try_for_each(|(page, lacks)| check(page, false, *lacks))?;
+        SANDBOXED.iter().try_for_each(|(page, lacks)| check(page, true, *lacks))?;
+        for (page, wanted) in FAILING {
+            let found = load(page, false)?;
+            let error = found.get("error").and_then(Value::as_str).unwrap_or_default();
+            ensure!(wanted.split('…').all(|part| error.contains(part)), "{page} in {engine}: {found}");
+        }
+        browser.open(&format!("{}/app/frames.html", isolated.url()))?;
+        check("none", false, EVERYTHING).context("isolated from other origins")?;
+        println!("{engine}: {} restricted pages load the sample or report why not", LOADING.len() + FAILING.len() + 3);
+    }
+    Ok(())
+}

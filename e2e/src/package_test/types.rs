@@ -1,0 +1,60 @@
+//! Checks the type declarations of the installed package: with several versions of TypeScript, and with linters.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use xtask::{command, npm};
+
+use super::TOOL_LIMIT;
+
+/// The versions of TypeScript, by the names that they are installed as, and whether their typed arrays are generic.
+const VERSIONS: [(&str, bool); 4] =
+    [("typescript-oldest", false), ("typescript-5.7", true), ("typescript-5.9", true), ("typescript", true)];
+
+/// The libraries that apps choose, and whether they have `Symbol.dispose`.
+const LIBRARIES: [(&[&str], bool); 3] = [
+    (&["es2022", "dom"], false),
+    (&["es2022", "webworker"], false),
+    (&["esnext", "dom", "dom.iterable", "dom.asynciterable"], true),
+];
+
+/// How modules are found: `module` and `moduleResolution`.
+const RESOLUTIONS: [(&str, &str); 2] = [("esnext", "bundler"), ("nodenext", "nodenext")];
+
+pub(super) fn are_valid(app: &Path, tools: &Path, sources: &Path, tarball: &Path) -> Result<()> {
+    for name in ["sample.ts", "oldest.ts", "data.ts", "using.ts"] {
+        fs::copy(sources.join(name), app.join(name)).with_context(|| name.to_owned())?;
+    }
+    for (compiler, has_generic_arrays) in VERSIONS {
+        for (library, has_dispose) in LIBRARIES {
+            for (module, resolution) in RESOLUTIONS {
+                let mut files = vec!["oldest.ts", "data.ts"];
+                files.extend(has_dispose.then_some("using.ts"));
+                files.extend((has_dispose && has_generic_arrays).then_some("sample.ts"));
+                let config = json!({ "files": files, "compilerOptions": {
+                    "strict": true, "exactOptionalPropertyTypes": true, "noUncheckedIndexedAccess": true,
+                    "noUnusedLocals": true, "skipLibCheck": false, "noEmit": true, "types": [],
+                    "target": library.first(), "lib": library, "module": module, "moduleResolution": resolution,
+                } });
+                fs::write(app.join("tsconfig.json"), config.to_string())?;
+                let mut tsc = npm::tool(tools, &format!("{compiler}/bin/tsc"));
+                command::quiet(tsc.args(["--project", "tsconfig.json"]).current_dir(app), TOOL_LIMIT)
+                    .with_context(|| format!("{compiler} with {library:?} and {resolution}"))?;
+            }
+        }
+    }
+    are_found(tools, tarball)
+}
+
+/// All entries of the tarball must have types that TypeScript finds in every kind of project.
+fn are_found(tools: &Path, tarball: &Path) -> Result<()> {
+    // The package has only ES modules, which Node.js since 20.19 and bundlers also load with `require`. This profile
+    // leaves out the resolutions of CommonJS, which TypeScript reports for all such packages.
+    let mut attw = npm::tool(tools, "@arethetypeswrong/cli/dist/index.js");
+    attw.args(["--profile", "esm-only", "--no-definitely-typed", "--format", "ascii", "--no-color"]).arg(tarball);
+    command::quiet(&mut attw, TOOL_LIMIT)?;
+    let mut publint = npm::tool(tools, "publint/src/cli.js");
+    command::quiet(publint.arg("run").arg(tarball).arg("--strict"), TOOL_LIMIT)
+}

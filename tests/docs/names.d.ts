@@ -1,0 +1,18 @@
+// What the examples of the documentation use without declaring it.
+
+import type { OpenOptions, Source } from "weightstream";
+
+declare global {
+  var source: Source;
+  var options: OpenOptions;
+  // Objects of runtimes, in examples that are not run.
+  var AutoModel: any;
+  var bar: HTMLProgressElement;
+  var faceapi: any;
+  var tvm: any;
+  function readFile(path: string): Promise<ArrayBuffer>;
+  // The scope of a service worker.
+  function addEventListener(type: "activate", listener: (event: any) => void): void;
+  function skipWaiting(): Promise<void>;
+  var clients: { claim(): Promise<void> };
+}

@@ -8,6 +8,8 @@ pub(crate) mod lock;
 pub(crate) mod message;
 #[cfg(feature = "js")]
 pub(crate) mod navigator;
+#[cfg(feature = "js")]
+pub(crate) mod policy;
 pub(crate) mod timer;
 pub(crate) mod type_tag;
 #[cfg(feature = "js")]

@@ -5,6 +5,7 @@ import { Loader, cacheClear, cacheDelete, cacheList, thisModule } from "./weight
 import { LoadError, MAKE, fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
 import { moveToGpu } from "./weightstream.gpu.js";
+import { EarlyHead } from "./weightstream.head.js";
 import { TensorIterator } from "./weightstream.iterator.js";
 import { addItems, addTensors } from "./weightstream.list.js";
 import { followDeferred } from "./weightstream.deferred.js";
@@ -71,16 +72,30 @@ export class StreamingLoader {
     const { inWorker, onProgress, ...others } = options.openOptions(given);
     const checked = { ...others, ...(onProgress && { onProgress: numbered(onProgress) }) };
     if (inWorker) checkForWorker(source, checked);
-    const [ready] = await Promise.all([prepared(source, checked), init()]);
+    const head = new EarlyHead();
     try {
-      const isPersisted = cachePersisted(ready.source, ready.options.cache);
-      const remote = inWorker ? await holding(() => openInWorker(ready.source, checked)) : {};
-      const loader = remote.loader ?? (await settle(() => Loader.open(ready.source, ready.options)));
+      const preparing = prepared(source, checked).then((ready) => (inWorker ? ready : head.request(source, ready)));
+      const [ready] = await Promise.all([preparing, init()]);
+      return await StreamingLoader.#openReady(ready, inWorker ? checked : undefined);
+    } finally {
+      head.end();
+    }
+  }
+
+  /**
+   * @param {{ source: CheckedSource, options: CheckedOpenOptions }} ready
+   * @param {CheckedOpenOptions} [inWorker] The options for a loader in a worker.
+   */
+  static async #openReady({ source, options: checked }, inWorker) {
+    try {
+      const isPersisted = cachePersisted(source, checked.cache);
+      const remote = inWorker ? await holding(() => openInWorker(source, inWorker)) : {};
+      const loader = remote.loader ?? (await settle(() => Loader.open(source, checked)));
       const how = { workersError: remote.workersError, isPersisted: await isPersisted };
       if (remote.loader) return new StreamingLoader(MAKE, loader, { ...how, settle: holding });
       return new StreamingLoader(MAKE, loader, how);
     } catch (error) {
-      throw explained(error, ready.source);
+      throw explained(error, source);
     }
   }
 

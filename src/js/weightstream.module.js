@@ -5,6 +5,7 @@ import start, {
   Failure,
   onCrash,
   setCache,
+  setPolicy,
   setWorkers,
 } from "./weightstream_glue.js";
 import {
@@ -16,13 +17,17 @@ import {
   deferredSource, hold, moduleSource, newWorker, ownCache, setWorkerOptions,
 } from "./weightstream.location.js";
 import { initOptions } from "./weightstream.options.js";
-import { moduleAdvice, requestAdvice, watchPolicy } from "./weightstream.policy.js";
+import { isForbidden, moduleAdvice, requestAdvice, watchPolicy } from "./weightstream.policy.js";
 
 /** @import * as Api from "./weightstream.js" */
 /** @import { PackageWorker } from "./weightstream_glue.js" */
 
 /** @type {Promise<void> | undefined} */
 let started;
+let isStarted = false;
+
+/** Whether calls need not wait until the module is loaded. */
+export const isReady = () => isStarted;
 
 // A crash ends the instance of the module, and all loaders in it. Each instance has a number.
 export let instance = 0;
@@ -51,9 +56,11 @@ export async function init(given) {
     throw startError(cause, await moduleAdvice(messageOf(cause)));
   });
   await started;
+  isStarted = true;
   if (crash) startNextInstance(); // only now: the calling code may run inside the crashed instance
   callModule(() => {
     setWorkers(startWorker, endWorker);
+    setPolicy(isForbidden);
     const cache = ownCache();
     if (cache) setCache(cache);
   });

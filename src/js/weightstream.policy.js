@@ -129,6 +129,16 @@ export function requestAdvice(url) {
 }
 
 /**
+ * Whether the page's policy has blocked requests to the origin of this URL.
+ *
+ * @param {string} url
+ */
+export async function isForbidden(url) {
+  await reported();
+  return requestAdvice(url) !== undefined;
+}
+
+/**
  * @param {string} directive
  * @param {string} url
  */

@@ -27,6 +27,8 @@ export interface PackageWorker {
 
 /** Sets what loads the deferred part of the module. The promise settles when the code of the part can be called. */
 export function setDeferred(load: () => Promise<void>): void;
+/** Sets what knows whether a request has violated the page's Content-Security-Policy. */
+export function setPolicy(isForbidden: (url: string) => Promise<boolean>): void;
 /** Sets how the module starts and ends workers. */
 export function setWorkers(start: () => PackageWorker, end: (worker: PackageWorker) => void): void;
 /** Sets what is called with the message of a panic, before the module traps. */

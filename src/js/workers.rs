@@ -1,9 +1,9 @@
-//! The functions that JavaScript provides to start workers and to load the deferred part of the module. Bundlers detect
-//! these files only if JavaScript names them.
+//! The functions that JavaScript provides: they start workers and load the deferred part of the module, because bundlers
+//! detect these files only if JavaScript names them, and know what the policy of the page forbids.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
-use crate::browser::{deferred, worker};
+use crate::browser::{deferred, policy, worker};
 use js_sys::Function;
 use wasm_bindgen::prelude::*;
 
@@ -18,6 +18,12 @@ pub fn set_workers(start: Function, end: Function) {
 #[wasm_bindgen(js_name = setDeferred)]
 pub fn set_deferred(load: Function) {
     deferred::set(load);
+}
+
+/// Sets the function that resolves to whether a request for a URL has violated the page's Content-Security-Policy.
+#[wasm_bindgen(js_name = setPolicy)]
+pub fn set_policy(is_forbidden: Function) {
+    policy::set(is_forbidden);
 }
 
 /// The compiled module of this instance, for workers that JavaScript starts.

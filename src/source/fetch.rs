@@ -3,6 +3,8 @@
 use super::history::{History, request_with_checked_etag};
 use super::stream::{StreamBody, body_used_error, network_error};
 use super::{Answer, answer};
+#[cfg(feature = "js")]
+use crate::browser::policy;
 use crate::browser::type_tag::tag;
 #[cfg(feature = "js")]
 use crate::cache::key::partition;
@@ -194,13 +196,10 @@ impl FetchSource {
         let pending = Pending(Some(controller.clone()));
         let response = self.call_fetch(&init).await;
         pending.complete();
-        let response = response.map_err(|cause| {
-            // The package's own `fetch` functions throw a LoadError, after their retries.
-            let is_final = Reflect::get(&cause, &"name".into()).is_ok_and(|name| name == "LoadError");
-            let mut error = network_error("the request failed", cause);
-            error.is_transient = !is_final;
-            error
-        })?;
+        let response = match response {
+            Ok(response) => response,
+            Err(cause) => return Err(self.request_error(cause).await),
+        };
         if tag(&response) != "[object Response]" {
             return Err(Error::new(ErrorKind::InvalidArgument, "`fetch` did not return a Response"));
         }
@@ -209,6 +208,17 @@ impl FetchSource {
             return Err(body_used_error("`fetch` returned a Response whose body was already read", None));
         }
         Ok((response, controller))
+    }
+
+    /// The error for an exception of `fetch`.
+    async fn request_error(&self, cause: JsValue) -> Error {
+        // The package's own `fetch` functions throw a LoadError, after their retries.
+        let is_final = Reflect::get(&cause, &"name".into()).is_ok_and(|name| name == "LoadError");
+        #[cfg(feature = "js")]
+        let is_final = is_final || policy::forbids(&self.url).await;
+        let mut error = network_error("the request failed", cause);
+        error.is_transient = !is_final;
+        error
     }
 
     async fn call_fetch(&self, init: &RequestInit) -> Result<JsValue, JsValue> {

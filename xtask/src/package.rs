@@ -132,15 +132,15 @@ pub fn measure(package: &Path) -> Result<Sizes> {
     let module = fs::read(package.join(MODULE))?;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(&module)?;
-    Ok(Sizes { raw: module.len(), gzip: gzip.finish()?.len(), brotli: brotli(&module)? })
+    Ok(Sizes { raw: module.len(), gzip: gzip.finish()?.len(), brotli: brotli(&module)?.len() })
 }
 
-/// The size in bytes after brotli compression.
-pub fn brotli(mut module: &[u8]) -> Result<usize> {
+/// Compresses a file with brotli.
+pub fn brotli(mut file: &[u8]) -> Result<Vec<u8>> {
     let mut compressed = Vec::new();
     let params = brotli::enc::BrotliEncoderParams { quality: 11, lgwin: 22, ..Default::default() };
-    brotli::BrotliCompress(&mut module, &mut compressed, &params)?;
-    Ok(compressed.len())
+    brotli::BrotliCompress(&mut file, &mut compressed, &params)?;
+    Ok(compressed)
 }
 
 /// `pkg.json`, the npm manifest.

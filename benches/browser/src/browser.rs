@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use weightstream_cli::serve::Server;
 
 use crate::cases::{self, Case};
+use crate::first_use::{self, Site};
 use crate::measure::Rounds;
 use crate::models::{self, RAW};
 use crate::nginx::Nginx;
@@ -29,6 +30,9 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
     let package = package::build(project)?;
     let named = profiles.then(|| profile::named_package(project, &package)).transpose()?;
     let package = named.as_ref().map_or(package, |named| named.path().to_owned());
+    let site = Site::start(project, &package)
+        .inspect_err(|error| eprintln!("bench: no case {}: {error:#}", first_use::NAME))
+        .ok();
     let server = Server::new().mount("/bench", project.root.join("benches/page")).mount("/pkg", package);
     let server = server.mount("/models", &models).isolated(true).bind("127.0.0.1:0")?.spawn();
     let line = ThrottledProxy::to(&server.url(), SLOW)?;
@@ -37,19 +41,19 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
     let mut cases = cases::all(&models, &line.url)?;
     let raw_bytes = fs::metadata(models.join(RAW))?.len();
     cases.extend(nginx.as_ref().map(|nginx| serve_against(nginx, raw_bytes)));
-    let names: Vec<_> = cases.iter().chain(scaled.iter().map(|scaled| &scaled.case)).map(|case| &case.name).collect();
+    let names = cases.iter().chain(scaled.iter().map(|scaled| &scaled.case)).map(|case| case.name.as_str());
+    let names: Vec<_> = names.chain(site.as_ref().map(|_| first_use::NAME)).collect();
     for name in only {
-        let known = || names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-        ensure!(names.contains(&name), "unknown case {name}; the cases are {}", known());
+        ensure!(names.contains(&name.as_str()), "unknown case {name}; the cases are {}", names.join(", "));
     }
-    let is_wanted = |case: &Case| only.is_empty() || only.contains(&case.name);
+    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
 
     let mut browser = Chromium::launch()?;
     let version = browser.version()?;
     let mut page = browser.new_page()?;
     let before = load();
     let (mut rows, mut points) = (Vec::new(), Vec::new());
-    for (case, scaled) in with_scale(&cases, &scaled).filter(|(case, _)| is_wanted(case)) {
+    for (case, scaled) in with_scale(&cases, &scaled).filter(|(case, _)| is_wanted(&case.name)) {
         eprintln!("bench: {}", case.name);
         // Each case has its own page and module, because WebAssembly memory never shrinks.
         page.open("about:blank")?;
@@ -71,6 +75,10 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
     }
     if profiles {
         return Ok(());
+    }
+    drop(page);
+    if let Some(site) = site.filter(|_| is_wanted(first_use::NAME)) {
+        rows.extend(site.measure(&mut browser, rounds)?);
     }
     let report = Report {
         browser: version,

@@ -3,6 +3,7 @@
 mod browser;
 mod cases;
 mod content;
+mod first_use;
 mod kernels;
 mod measure;
 mod models;

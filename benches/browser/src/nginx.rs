@@ -1,4 +1,4 @@
-//! Runs nginx with sendfile on the same files, to compare `weightstream serve` with it.
+//! Runs nginx with sendfile on a folder.
 
 use std::fs;
 use std::net::TcpListener;
@@ -19,6 +19,11 @@ pub(super) struct Nginx {
 
 impl Nginx {
     pub(super) fn start(files: &Path) -> Result<Nginx> {
+        Nginx::start_with(files, "")
+    }
+
+    /// Starts nginx with additional directives for its server.
+    pub(super) fn start_with(files: &Path, directives: &str) -> Result<Nginx> {
         let find = || {
             let paths = ["/usr/sbin/nginx", "/usr/local/sbin/nginx"].map(Into::into);
             let found = command::in_path("nginx").into_iter().chain(paths).find(|path| path.is_file())?;
@@ -33,7 +38,7 @@ impl Nginx {
              client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;\n\
              uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n\
              server {{ listen 127.0.0.1:{port}; add_header Access-Control-Allow-Origin *;\n\
-             add_header Cross-Origin-Resource-Policy cross-origin; }} }}\n",
+             add_header Cross-Origin-Resource-Policy cross-origin; {directives} }} }}\n",
             files.display()
         );
         // By default the worker drops root privileges and may then be unable to read the files.

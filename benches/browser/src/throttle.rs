@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
@@ -21,6 +21,9 @@ pub(super) struct Line {
 
 /// 100 Mb/s.
 pub(super) const SLOW: Line = Line { bytes_per_second: Some(12.5e6), round_trip: Duration::from_millis(40) };
+
+/// 20 Mb/s, as on a phone.
+pub(super) const MOBILE: Line = Line { bytes_per_second: Some(2.5e6), round_trip: Duration::from_millis(40) };
 
 /// As fast as the machine.
 pub(super) const UNLIMITED: Line = Line { bytes_per_second: None, round_trip: Duration::ZERO };
@@ -42,6 +45,7 @@ struct Shared {
     server: String,
     line: Line,
     busy_until: Mutex<Instant>,
+    sent_bytes: AtomicU64,
     models: Mutex<ModelTraffic>,
     has_ended: AtomicBool,
 }
@@ -63,6 +67,7 @@ impl ThrottledProxy {
             server: origin.trim_start_matches("http://").to_owned(),
             line,
             busy_until: Mutex::new(Instant::now()),
+            sent_bytes: AtomicU64::new(0),
             models: Mutex::default(),
             has_ended: AtomicBool::new(false),
         });
@@ -77,6 +82,11 @@ impl ThrottledProxy {
             }
         });
         Ok(proxy)
+    }
+
+    /// The number of bytes that all responses have taken so far.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.shared.sent_bytes.load(Ordering::Relaxed)
     }
 
     /// Counts the bytes of models from 0. With `cut_after`, the connection that sends the byte at this number breaks.
@@ -116,6 +126,7 @@ fn connect(client: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     });
     let copied = copy(server, client, |packet| {
         shared.delay(packet.len());
+        shared.sent_bytes.fetch_add(packet.len() as u64, Ordering::Relaxed);
         !is_model.load(Ordering::Relaxed) || shared.count(packet.len())
     });
     for stream in both {

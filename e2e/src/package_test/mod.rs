@@ -94,8 +94,8 @@ pub fn run(project: &Project, only: Option<Part>) -> Result<()> {
 fn stays_within_size_budget(app: &Path, package: &Path, tools: &Path) -> Result<()> {
     let raw = package::measure(package)?.raw;
     ensure!(raw <= MAX_RAW_BYTES, "{} has {raw} bytes, {MAX_RAW_BYTES} are allowed", package::MODULE);
-    let module = package::brotli(&fs::read(package.join(package::MAIN))?)?;
-    let scripts = package::brotli(&bundlers::scripts_of_open(app, tools)?)?;
+    let module = package::brotli(&fs::read(package.join(package::MAIN))?)?.len();
+    let scripts = package::brotli(&bundlers::scripts_of_open(app, tools)?)?.len();
     let kib = |bytes: usize| bytes as f64 / 1024.0;
     println!("brotli: {} {:.1} KiB, scripts {:.1} KiB", package::MAIN, kib(module), kib(scripts));
     let first = module + scripts;

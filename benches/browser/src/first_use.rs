@@ -1,0 +1,124 @@
+//! Measures `open()` in a fresh page: the scripts and the module come over a slow connection, compressed with brotli as
+//! a server would send them, and nothing is cached.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::measure::median;
+use crate::models;
+use crate::nginx::Nginx;
+use crate::report::Row;
+use crate::throttle::{MOBILE, ThrottledProxy};
+use e2e::chromium::Chromium;
+use xtask::project::Project;
+use xtask::{command, npm, package};
+
+/// The name of the case on the command line.
+pub(super) const NAME: &str = "first-use";
+
+/// The goal for the time against that of as many bytes.
+const GOAL: f64 = 1.15;
+
+/// How much slower the page's thread is than this machine: a stand-in for a phone.
+const CPU_SLOWDOWN: u32 = 4;
+
+/// The total bytes of the tensors of the model, of which `open` reads the header.
+const PAYLOAD_BYTES: u64 = 262_144;
+
+/// Files of `app/` are stored compressed.
+const DIRECTIVES: &str = "location /app/ { add_header Content-Encoding br; add_header Cache-Control no-cache; } \
+    types { text/html html; text/javascript js; application/wasm wasm; }";
+
+const BUNDLE_LIMIT: Duration = Duration::from_secs(60);
+
+/// A website with a page, a bundle of the package, and a small model, behind a slow connection.
+pub(super) struct Site {
+    line: ThrottledProxy,
+    model: String,
+    _nginx: Nginx,
+    folder: TempDir,
+}
+
+impl Site {
+    pub(super) fn start(project: &Project, package: &Path) -> Result<Site> {
+        let folder = tempfile::tempdir()?;
+        let (app, page) = (folder.path().join("app"), folder.path().join("page"));
+        bundle(project, package, &app)?;
+        fs::create_dir(&page)?;
+        for name in ["index.html", "first_use.js"] {
+            fs::copy(project.root.join("benches/page").join(name), page.join(name))?;
+        }
+        let model = models::scaled_payload(folder.path(), PAYLOAD_BYTES)?;
+        let nginx = Nginx::start_with(folder.path(), DIRECTIVES)?;
+        Ok(Site { line: ThrottledProxy::to(&nginx.url, MOBILE)?, model, _nginx: nginx, folder })
+    }
+
+    /// Measures visits without and with a cache.
+    pub(super) fn measure(&self, browser: &mut Chromium, rounds: usize) -> Result<Vec<Row>> {
+        let row = |browser: &mut Chromium, cache, title| self.measure_visits(browser, rounds, cache, title);
+        Ok(vec![row(browser, "none", "first use, no cache")?, row(browser, "auto", "first use, with an empty cache")?])
+    }
+
+    /// Measures visits with this value of the option `cache`, against a response of as many bytes as a visit receives.
+    fn measure_visits(&self, browser: &mut Chromium, rounds: usize, cache: &str, title: &str) -> Result<Row> {
+        let open = json!({ "url": format!("{}/{}", self.line.url, self.model), "cache": cache });
+        let plain = json!({ "url": "/plain.bin" });
+        let (_, bytes) = self.visit(browser, "open", &open)?;
+        fs::write(self.folder.path().join("plain.bin"), vec![0; usize::try_from(bytes)?])?;
+        let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            let (plain_ms, _) = self.visit(browser, "plain", &plain)?;
+            let (ms, _) = self.visit(browser, "open", &open)?;
+            ours.push(ms);
+            theirs.push(plain_ms);
+            ratios.push(ms / plain_ms);
+        }
+        let least = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
+        Ok(Row {
+            case: NAME.to_owned(),
+            title: format!("{title}, {:.0} KiB", bytes as f64 / 1024.0),
+            quantity: "time against fetch() of as many bytes",
+            value: median(ratios).context("no round was measured")?,
+            goal: Some(GOAL),
+            best: Some(least(&ours) / least(&theirs)),
+            ms: median(ours),
+            plain_ms: median(theirs),
+        })
+    }
+
+    /// Calls a function of the page in a browser profile of its own. Returns the time in milliseconds, and the number
+    /// of bytes that were received.
+    fn visit(&self, browser: &mut Chromium, function: &str, parameters: &Value) -> Result<(f64, u64)> {
+        let script = r#"import("/page/first_use.js")"#;
+        let mut page = browser.new_private_page()?;
+        page.open(&format!("{}/page/index.html", self.line.url))?;
+        page.evaluate(&format!("{script}.then(() => true)"))?;
+        page.call("Emulation.setCPUThrottlingRate", json!({ "rate": CPU_SLOWDOWN }))?;
+        let before = self.line.sent_bytes();
+        let ms = page.evaluate(&format!("{script}.then((page) => page.{function}({parameters}))"))?;
+        let bytes = self.line.sent_bytes() - before;
+        Ok((ms.as_f64().with_context(|| format!("{function} has no time"))?, bytes))
+    }
+}
+
+/// Bundles the scripts of the package, and compresses all files.
+fn bundle(project: &Project, package: &Path, app: &Path) -> Result<()> {
+    let mut esbuild = npm::tool(&npm::ready(project)?, "esbuild/bin/esbuild");
+    esbuild.arg(package.join("weightstream.js")).args(["--bundle", "--minify", "--format=esm", "--splitting"]);
+    esbuild.arg(format!("--outdir={}", app.display())).arg("--log-level=error");
+    command::quiet(&mut esbuild, BUNDLE_LIMIT)?;
+    for name in [package::MAIN, package::DEFERRED, "weightstream.worker.js"] {
+        fs::copy(package.join(name), app.join(name))?;
+    }
+    let files = fs::read_dir(app)?.collect::<Result<Vec<_>, _>>()?;
+    ensure!(files.len() > 3, "esbuild wrote no script");
+    for file in files {
+        fs::write(file.path(), package::brotli(&fs::read(file.path())?)?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+// @ts-check
+// The first bytes of a model, which are requested while the module that reads them is still loaded: the first use of a
+// page then waits for one round trip less.
+import { ownCache } from "./weightstream.location.js";
+import { isReady } from "./weightstream.module.js";
+import { textOf } from "./weightstream.url.js";
+
+/** @import { CheckedOpenOptions, CheckedSource } from "./weightstream_glue.js" */
+
+/** @typedef {{ source: CheckedSource, options: CheckedOpenOptions }} Ready */
+
+/** What the module requests first of any file. */
+const RANGE = "bytes=0-65535";
+
+/** The folder of the cache in the origin private file system. */
+const CACHE_FOLDER = "weightstream";
+
+/** A request for the head, which the module's own request then uses. Until then, `end` aborts it. */
+export class EarlyHead {
+  #controller = new AbortController();
+  #isEnded = false;
+  /** @type {Promise<Response> | undefined} */
+  #response;
+
+  /**
+   * Sends the request if the module is not ready yet, and if the model is certainly not cached. Returns the source and
+   * the options with which the module uses the response.
+   *
+   * @param {unknown} given The source as the caller passed it.
+   * @param {Ready} ready
+   * @returns {Promise<Ready>}
+   */
+  async request(given, ready) {
+    const { source: url, options } = ready;
+    const isUrl = textOf(given) !== undefined && typeof url === "string" && /^https?:/.test(url);
+    if (isReady() || !isUrl || !(await isUncached(options.cache)) || this.#isEnded) return ready;
+    const { fetch: own, headers = [], credentials } = options;
+    const fetch = own ?? ((/** @type {any} */ input, init) => globalThis.fetch(input, init));
+    const response = (this.#response = start(fetch, url, {
+      headers: new Headers([...headers, ["Range", RANGE]]),
+      ...(credentials && { credentials }),
+      cache: "no-store",
+      signal: this.#controller.signal,
+    }));
+    response.catch(() => {}); // the module's request rejects, or the module has not started
+    const taking = (/** @type {any} */ input, /** @type {RequestInit | undefined} */ init) =>
+      this.#taken(url, input, init) ?? fetch(input, init);
+    return { source: url, options: { ...options, fetch: taking } };
+  }
+
+  /** @type {(url: string, input: unknown, init: RequestInit | undefined) => Promise<Response> | undefined} */
+  #taken(url, input, init) {
+    const { headers, signal } = init ?? {};
+    if (!this.#response || input !== url || new Headers(headers).get("Range") !== RANGE) return undefined;
+    const response = this.#response;
+    this.#response = undefined;
+    const abort = () => this.#controller.abort(signal?.reason);
+    if (signal?.aborted) abort();
+    signal?.addEventListener("abort", abort);
+    return response;
+  }
+
+  /** Aborts the request if the module did not use it. */
+  end() {
+    this.#isEnded = true;
+    if (this.#response) this.#controller.abort();
+    this.#response = undefined;
+  }
+}
+
+/** @type {(fetch: typeof globalThis.fetch, url: string, init: RequestInit) => Promise<Response>} */
+const start = async (fetch, url, init) => fetch(url, init);
+
+/**
+ * Whether nothing is cached: only the module knows what a cache contains.
+ *
+ * @param {CheckedOpenOptions["cache"]} cache
+ */
+async function isUncached(cache) {
+  if (cache === "none") return true;
+  if (typeof cache === "object" || ownCache()) return false;
+  try {
+    const root = await navigator.storage.getDirectory();
+    await root.getDirectoryHandle(CACHE_FOLDER);
+    return false;
+  } catch (error) {
+    return /** @type {any} */ (error)?.name === "NotFoundError"; // otherwise the cache may be elsewhere
+  }
+}

@@ -11,7 +11,7 @@ async (url, more) => {
   // One fixture has a `base_url` with a host that does not exist. Its files are next to it, where mmap also finds them.
   const besides = (address) => new URL(address.split("/").pop(), new URL(url, location.origin));
   const local = (address) => (address.startsWith(location.origin) ? address : besides(address));
-  const options = { fetch: (address, init) => fetch(local(address), init), retry: { attempts: 0 }, ...more };
+  const options = { fetch: (address, init) => fetch(local(address), init), retry: { attempts: 2, baseDelay: 10 }, ...more };
   try {
     const loader = await StreamingLoader.open(url, options);
     const exact = (_, value) => (typeof value === "bigint" ? `${value}n` : value);
@@ -25,6 +25,6 @@ async (url, more) => {
     loader.close();
     return { head, single, streamed };
   } catch (error) {
-    return { code: error.code ?? String(error) };
+    return { code: error.code ?? String(error), message: error.message };
   }
 }

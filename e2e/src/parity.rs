@@ -78,8 +78,10 @@ pub fn compare(in_browser: &Value, native: &NativeResult) -> Result<()> {
     match native {
         Ok(expected) => {
             let Model { head, tensors } = expected;
-            let found =
-                |how: &str| in_browser.get(how).and_then(Value::as_object).context("the page returned no tensors");
+            let found = |how: &str| {
+                let tensors = in_browser.get(how).and_then(Value::as_object);
+                tensors.with_context(|| format!("the page returns no tensors, but {in_browser}"))
+            };
             let single = found("single")?;
             let is_same = single.len() == tensors.len().min(MAX_SINGLE_LOADS)
                 && single.iter().all(|(name, hashes)| tensors.get(name) == Some(hashes));

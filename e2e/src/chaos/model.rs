@@ -81,9 +81,19 @@ impl Model {
     }
 }
 
-/// The metadata that GGUF requires.
+/// The metadata that GGUF and EMBD require.
 fn metadata() -> Metadata {
-    Metadata::from_iter([("general.architecture".to_owned(), "chaos".into())])
+    let texts = ["general.architecture", "model_name", "model_version"].map(|key| (key.to_owned(), "chaos".into()));
+    let sizes = [
+        "embedding_dim",
+        "vocab_size",
+        "num_layers",
+        "num_attention_heads",
+        "hidden_size",
+        "intermediate_size",
+        "max_position_emb",
+    ];
+    Metadata::from_iter(texts.into_iter().chain(sizes.map(|key| (key.to_owned(), 1.into()))))
 }
 
 /// Mostly small tensors, and a few that are large enough for several connections.

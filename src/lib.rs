@@ -141,6 +141,8 @@ pub mod dtype;
 pub mod error;
 mod fields;
 pub mod format;
+#[cfg(any(feature = "http", target_arch = "wasm32"))]
+pub mod hub;
 mod identity;
 pub mod index;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]

@@ -13,6 +13,15 @@ const MAX_COMPARED_BYTES: usize = 200;
 
 /// The error for a tensor that does not exist. `names` are those of the tensors of the model.
 pub(crate) fn no_tensor<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Error {
+    let error = Error::new(ErrorKind::NotFound, "the model has no tensor of this name").in_tensor(wanted);
+    match did_you_mean(wanted, names) {
+        Some(advice) => error.advise(advice),
+        None => error,
+    }
+}
+
+/// The advice with the names that are similar to a wanted one, if there are any.
+pub(crate) fn did_you_mean<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
     let similar: Vec<_> = names.filter_map(|name| Some((difference(wanted, name)?, name))).collect();
     let ranked =
         (0..=MAX_DIFFERENCE).flat_map(|rank| similar.iter().filter(move |(difference, _)| *difference == rank));
@@ -21,8 +30,7 @@ pub(crate) fn no_tensor<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) 
         advice.push_str(if advice.is_empty() { "Did you mean \"" } else { "\" or \"" });
         advice.push_str(name);
     }
-    let error = Error::new(ErrorKind::NotFound, "the model has no tensor of this name").in_tensor(wanted);
-    if advice.is_empty() { error } else { error.advise(advice + "\"?") }
+    (!advice.is_empty()).then(|| advice + "\"?")
 }
 
 /// How much two names differ; `None` if they are not similar. The same name in other case comes first, then one with

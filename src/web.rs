@@ -25,20 +25,19 @@ use crate::source::fetch::Client;
 use crate::source::web::WebSource;
 use std::rc::Rc;
 use wasm_bindgen::JsValue;
-use web_sys::Url;
 
 /// Options for opening a model.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// Request headers, credentials mode, and the `fetch` function. Headers and credentials are sent only to
-    /// `client.origin`, which defaults to the origin of the opened URL.
+    /// Request headers, credentials mode, the `fetch` function, and the hub of addresses. Headers and credentials are
+    /// sent only to `client.origin`, which defaults to the origin of the opened URL or of the hub.
     pub client: Client,
     /// Retries, memory, concurrency and verification.
     pub loader: loader::Options,
 }
 
-/// Opens the model at an absolute URL, and reads its header with one or two requests.
+/// Opens the model at an absolute URL or an address on a hub such as `hf:owner/name/path`, and reads its header with one or two requests.
 ///
 /// # Errors
 /// `NETWORK` and `HTTP` if the request fails, `UNSUPPORTED` for an unknown format, and the errors of the format's
@@ -53,10 +52,7 @@ pub async fn open(url: &str, options: Options) -> Result<Rc<Loader<WebSource>>> 
 /// # Errors
 /// `INVALID_ARGUMENT` for any other value; `NOT_FOUND` for missing files of the model; those of [`open`].
 pub async fn open_source(source: &JsValue, options: Options) -> Result<Rc<Loader<WebSource>>> {
-    let mut client = options.client;
-    if let Some(url) = source.as_string().filter(|_| client.origin.is_empty()) {
-        client.origin = Url::new(&url).map(|url| url.origin()).unwrap_or_default();
-    }
+    let client = options.client.for_url(source.as_string().as_deref());
     let source = WebSource::new(source, client)?.into_root().await?;
     Loader::open(source, options.loader).await.map(Rc::new)
 }

@@ -53,7 +53,7 @@ impl JsFile {
                 (Rc::clone(&settings.client.requests), Rc::clone(&settings.client.content_type));
             let cache = Rc::new(Report::default());
             let opening = async {
-                let mut source = WebSource::new(&source, settings.client)?;
+                let mut source = WebSource::new(&source, settings.client)?.pinned().await?;
                 if let Some(choice) = settings.cache {
                     source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
                 }

@@ -4,6 +4,7 @@ use super::failure;
 use crate::cache::{CacheOption, UserCache};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
+use crate::hub::Hub;
 use crate::index::Digest;
 use crate::loader::{self, Digests, Order, TensorRequest, TensorsRequest};
 use crate::retry::Policy;
@@ -14,7 +15,7 @@ use crate::workers;
 use js_sys::{Array, Reflect};
 use std::collections::HashMap;
 use wasm_bindgen::{JsCast, JsValue};
-use web_sys::{AbortSignal, RequestCredentials, Url};
+use web_sys::{AbortSignal, RequestCredentials};
 
 /// The options of `StreamingLoader.open`.
 pub(super) struct Settings {
@@ -112,14 +113,21 @@ fn dtype(options: &JsValue) -> Option<Dtype> {
 }
 
 fn client(source: &JsValue, options: &JsValue) -> Client {
-    let origin = source.as_string().and_then(|url| Url::new(&url).ok()).map(|url| url.origin());
+    let hub = hub(&field(options, "hub").unwrap_or_default());
     Client {
         fetch: object(options, "fetch"),
         headers: pairs(options, "headers").collect(),
         credentials: field(options, "credentials").and_then(|value| RequestCredentials::from_js_value(&value)),
-        origin: origin.unwrap_or_default(),
+        hub,
         ..Client::default()
     }
+    .for_url(source.as_string().as_deref())
+}
+
+fn hub(options: &JsValue) -> Hub {
+    let hub = Hub::default();
+    let endpoint = text(options, "endpoint").unwrap_or_else(|| hub.endpoint.clone());
+    hub.with_endpoint(endpoint).with_token(text(options, "token"))
 }
 
 fn loader_options(options: &JsValue) -> Result<loader::Options> {

@@ -29,6 +29,9 @@ impl Digests {
     }
 }
 
+/// How error messages name the digest that the host of a file states.
+pub(super) const HOST: &str = "the hub";
+
 /// How error messages name these digests.
 pub(super) const PINNED: &str = "the caller's digests";
 
@@ -41,10 +44,11 @@ impl Digests {
         pinned.map(|(name, digest)| (name.as_str(), *digest))
     }
 
-    /// The expected digest of a whole file: the pinned digest, or else the digest in the manifest.
+    /// The expected digest of a whole file: the pinned digest, or else the digest in the manifest, or else that of the
+    /// file's host.
     pub(super) fn of_whole_file(&self, source: &impl Source, part: Option<&Part>) -> Option<Digest> {
         let pinned = self.of_file(source, part).map(|(_, digest)| digest);
-        pinned.or(part.and_then(|part| part.digest))
+        pinned.or(part.and_then(|part| part.digest)).or_else(|| source.stated_digest())
     }
 
     /// Tells a file's source which digests its components should have.

@@ -24,11 +24,13 @@ pub struct RemoteFile<S: Source> {
 impl<S: Source> RemoteFile<S> {
     /// Requests the first 64 KiB of the file, which tell whether it exists, and how long it is if the server says so.
     ///
-    /// `digest` is that of the whole file. Every [`FileReader`] over the whole file compares it.
+    /// `digest` is that of the whole file, by default the one that its host states. Every [`FileReader`] over the whole file compares it.
     ///
     /// # Errors
     /// Those of the source.
     pub async fn open(source: S, retry: Policy, digest: Option<Digest>) -> Result<Self> {
+        let source = source.located().await?;
+        let digest = digest.or_else(|| source.stated_digest());
         let file = Rc::new(ModelFile::new(source, Rc::default(), retry));
         file.expect_whole(digest);
         let first_byte = |window: &Window| match window.file_length() {

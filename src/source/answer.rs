@@ -131,6 +131,22 @@ fn identity(head: &Head, length: Option<u64>) -> Identity {
     Identity { length, etag, last_modified: head.last_modified.clone() }
 }
 
+/// The delay in milliseconds that a hub requests with a `RateLimit` header, such as `"resolvers";r=0;t=120`: `r` requests
+/// are left, and their number is reset after `t` seconds.
+///
+/// Source: <https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/>
+#[cfg(any(feature = "http", target_arch = "wasm32", test))]
+pub(crate) fn rate_limit_ms(value: &str) -> Option<u64> {
+    let delays = value.split(',').filter_map(|limit| {
+        let parameter = |name: &str| {
+            let mut pairs = limit.split(';').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(key, _)| key.trim() == name)?.1.trim().parse::<u64>().ok()
+        };
+        parameter("t").filter(|_| parameter("r") == Some(0))
+    });
+    delays.max()?.checked_mul(1000)
+}
+
 /// Parses `bytes first-last/length`, where the length may be `*`. Returns a half-open range.
 fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
     let (range, length) = value.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;
@@ -145,7 +161,8 @@ fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
     is_valid.then_some((first..end, length))
 }
 
-fn status_error(status: u16, retry_after_ms: Option<u64>) -> Error {
+/// The error for an unsuccessful status.
+pub(crate) fn status_error(status: u16, retry_after_ms: Option<u64>) -> Error {
     let (what, advice) = match status {
         401 | 403 => ("the server denies access", "Provide valid credentials, or a URL that has not expired."),
         404 | 410 => ("the file does not exist on the server", "Check the URL."),
@@ -169,6 +186,15 @@ mod tests {
 
     fn answer(requested: Range<u64>, head: &Head) -> Result<(u64, Option<u64>, Option<u64>)> {
         check(&requested, head, ()).map(|a| (a.start, a.end, a.file_length))
+    }
+
+    #[test]
+    fn an_exhausted_rate_limit_states_the_delay() {
+        assert_eq!(rate_limit_ms(r#""resolvers";r=0;t=120"#), Some(120_000));
+        assert_eq!(rate_limit_ms(r#""api";r=7;t=3, "resolvers"; r=0; t=5"#), Some(5_000));
+        for value in ["", r#""api";r=1;t=9"#, r#""api";r=0"#, r#""api";r=0;t=-1"#, "garbage"] {
+            assert_eq!(rate_limit_ms(value), None, "{value}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A URL, read by `fetch` with Range requests.
 
+mod hub;
+
 use super::history::{History, request_with_checked_etag};
 use super::stream::{StreamBody, body_used_error, network_error};
 use super::{Answer, answer};
@@ -9,6 +11,9 @@ use crate::browser::type_tag::tag;
 #[cfg(feature = "js")]
 use crate::cache::key::partition;
 use crate::error::{Error, ErrorKind, Result};
+use crate::hub::{Hub, HubFile};
+use crate::index::Digest;
+use hub::Header;
 use js_sys::{Date, Function, Promise, Reflect, decode_uri_component, encode_uri_component};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
@@ -33,6 +38,8 @@ pub struct Client {
     pub credentials: Option<RequestCredentials>,
     /// The origin of the URL that the caller opened.
     pub origin: String,
+    /// The hub that addresses such as `hf:owner/name/path` refer to.
+    pub hub: Hub,
     /// Number of requests that were sent.
     pub requests: Rc<Cell<u64>>,
     /// The `Content-Type` of the first successful response.
@@ -46,6 +53,8 @@ pub(crate) struct FetchSource {
     client: Rc<Client>,
     /// Whether the URL comes from a manifest, not from the caller.
     is_from_manifest: bool,
+    /// The file on a hub, if it is one whose revision is pinned.
+    hub_file: Option<Rc<HubFile>>,
     /// Number of Range requests that failed without a response; `None` after the first response.
     failures: Rc<Cell<Option<u32>>>,
     history: Rc<History>,
@@ -54,7 +63,19 @@ pub(crate) struct FetchSource {
 impl FetchSource {
     /// The file at an absolute URL.
     pub(crate) fn new(url: String, client: Rc<Client>) -> Self {
-        FetchSource { url, client, is_from_manifest: false, failures: no_failures(), history: Rc::default() }
+        FetchSource {
+            url,
+            client,
+            is_from_manifest: false,
+            hub_file: None,
+            failures: no_failures(),
+            history: Rc::default(),
+        }
+    }
+
+    /// Implements [`Source::stated_digest`](super::Source::stated_digest).
+    pub(crate) fn stated_digest(&self) -> Option<Digest> {
+        self.hub_file.as_ref()?.repository.digest_of(&self.url)
     }
 
     /// The URL, for error messages.
@@ -70,7 +91,7 @@ impl FetchSource {
     }
 
     /// Implements [`Source::read`](super::Source::read). Every request follows the redirects again, because signed URLs
-    /// expire.
+    /// expire; only a hub says when.
     ///
     /// # Errors
     /// Those of [`Source::read`](super::Source::read).
@@ -119,7 +140,9 @@ impl FetchSource {
         let escaped: Vec<String> = path.split('/').map(|segment| encode_uri_component(segment).into()).collect();
         match Url::new_with_base(&escaped.join("/"), &self.url) {
             Ok(url) => {
-                Ok(FetchSource { url: url.href(), failures: no_failures(), history: Rc::default(), ..self.clone() })
+                let url = url.href();
+                let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, &url));
+                Ok(FetchSource { url, hub_file, failures: no_failures(), history: Rc::default(), ..self.clone() })
             }
             Err(_) => {
                 let what = format!("the model's file \"{path}\" cannot be resolved relative to this URL");
@@ -133,7 +156,7 @@ impl FetchSource {
     /// requests.
     pub(crate) fn part_at_url(&self, url: &str) -> Self {
         let (client, failures, history) = (Rc::clone(&self.client), no_failures(), Rc::default());
-        FetchSource { url: url.to_owned(), client, is_from_manifest: true, failures, history }
+        FetchSource { url: url.to_owned(), client, is_from_manifest: true, hub_file: None, failures, history }
     }
 
     /// A hash of the headers and credentials of requests for this file, if any: see
@@ -142,12 +165,12 @@ impl FetchSource {
     pub(crate) fn partition(&self) -> Option<String> {
         let Client { headers, credentials, .. } = &*self.client;
         let includes_cookies = matches!(credentials, Some(RequestCredentials::Include));
-        if self.is_from_manifest || !self.is_at_origin() { None } else { partition(headers, includes_cookies) }
+        if self.is_from_manifest || !self.is_at_origin(&self.url) { None } else { partition(headers, includes_cookies) }
     }
 
-    /// Whether the file is at the origin that receives the caller's headers.
-    fn is_at_origin(&self) -> bool {
-        Url::new(&self.url).is_ok_and(|url| url.origin() == self.client.origin)
+    /// Whether a URL is at the origin that receives the caller's headers.
+    fn is_at_origin(&self, url: &str) -> bool {
+        Url::new(url).is_ok_and(|url| url.origin() == self.client.origin)
     }
 
     /// Requests a range, or the whole file if no Range request ever got a response. Chromium rejects encoded responses
@@ -164,6 +187,14 @@ impl FetchSource {
     }
 
     async fn request(&self, range: Option<&Range<u64>>) -> Result<(Response, AbortController)> {
+        let header = range.map(|range| ("Range", format!("bytes={}-{}", range.start, range.end - 1)));
+        match self.hub_file.as_deref() {
+            Some(file) => self.request_on_hub(file, header).await,
+            None => self.send(&self.url, header).await,
+        }
+    }
+
+    async fn send(&self, url: &str, header: Option<Header<'_>>) -> Result<(Response, AbortController)> {
         let no_browser = |cause| network_error("`fetch` is not available", cause);
         let controller = AbortController::new().map_err(no_browser)?;
         let headers = Headers::new().map_err(no_browser)?;
@@ -171,7 +202,7 @@ impl FetchSource {
         if self.is_from_manifest {
             // By default, `fetch` sends cookies to the page's own origin.
             init.set_credentials(RequestCredentials::Omit);
-        } else if self.is_at_origin() {
+        } else if self.is_at_origin(url) {
             for (name, value) in &self.client.headers {
                 headers.set(name, value).map_err(|cause| {
                     let mut error = network_error(&format!("the header \"{name}\" is invalid"), cause);
@@ -183,9 +214,8 @@ impl FetchSource {
                 init.set_credentials(credentials);
             }
         }
-        if let Some(range) = range {
-            let inclusive = format!("bytes={}-{}", range.start, range.end - 1);
-            headers.set("Range", &inclusive).map_err(no_browser)?;
+        if let Some((name, value)) = header {
+            headers.set(name, &value).map_err(no_browser)?;
         }
         init.set_headers(&headers);
         // Chromium's HTTP cache serializes parallel Range requests for one URL, and a cache hit is slower than
@@ -194,11 +224,11 @@ impl FetchSource {
         init.set_signal(Some(&controller.signal()));
         self.client.requests.set(self.client.requests.get() + 1);
         let pending = Pending(Some(controller.clone()));
-        let response = self.call_fetch(&init).await;
+        let response = self.call_fetch(url, &init).await;
         pending.complete();
         let response = match response {
             Ok(response) => response,
-            Err(cause) => return Err(self.request_error(cause).await),
+            Err(cause) => return Err(request_error(url, cause).await),
         };
         if tag(&response) != "[object Response]" {
             return Err(Error::new(ErrorKind::InvalidArgument, "`fetch` did not return a Response"));
@@ -210,26 +240,28 @@ impl FetchSource {
         Ok((response, controller))
     }
 
-    /// The error for an exception of `fetch`.
-    async fn request_error(&self, cause: JsValue) -> Error {
-        // The package's own `fetch` functions throw a LoadError, after their retries.
-        let is_final = Reflect::get(&cause, &"name".into()).is_ok_and(|name| name == "LoadError");
-        #[cfg(feature = "js")]
-        let is_final = is_final || policy::forbids(&self.url).await;
-        let mut error = network_error("the request failed", cause);
-        error.is_transient = !is_final;
-        error
-    }
-
-    async fn call_fetch(&self, init: &RequestInit) -> Result<JsValue, JsValue> {
+    async fn call_fetch(&self, url: &str, init: &RequestInit) -> Result<JsValue, JsValue> {
         let global = js_sys::global();
         let fetch = match &self.client.fetch {
             Some(fetch) => fetch.clone(),
             None => Reflect::get(&global, &"fetch".into())?.dyn_into::<Function>()?,
         };
-        let promise = fetch.call2(&global, &self.url.as_str().into(), init)?;
+        let promise = fetch.call2(&global, &url.into(), init)?;
         JsFuture::from(Promise::resolve(&promise)).await
     }
+}
+
+/// The error for an exception of `fetch`.
+async fn request_error(url: &str, cause: JsValue) -> Error {
+    // The package's own `fetch` functions throw a LoadError, after their retries.
+    let is_final = Reflect::get(&cause, &"name".into()).is_ok_and(|name| name == "LoadError");
+    #[cfg(feature = "js")]
+    let is_final = is_final || policy::forbids(url).await;
+    #[cfg(not(feature = "js"))]
+    let _ = url;
+    let mut error = network_error("the request failed", cause);
+    error.is_transient = !is_final;
+    error
 }
 
 /// A request without a response yet. Dropping it aborts the request; otherwise the browser would download the whole
@@ -269,7 +301,9 @@ fn head_of(response: &Response) -> answer::Head {
         content_type: header("Content-Type"),
         etag: header("ETag"),
         last_modified: header("Last-Modified"),
-        retry_after_ms: header("Retry-After").and_then(|value| retry_after_ms(&value)),
+        retry_after_ms: header("Retry-After")
+            .and_then(|value| retry_after_ms(&value))
+            .or_else(|| header("RateLimit").and_then(|value| answer::rate_limit_ms(&value))),
     }
 }
 

@@ -1,10 +1,15 @@
 //! A URL, read by a native HTTP client with Range requests.
 
+mod hub;
+
 use super::history::{History, request_with_checked_etag};
 use super::{Answer, Body, Buffer, Source, answer};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hub::{Address, Hub, HubFile, SEGMENT};
+use crate::index::Digest;
 use bytes::Bytes;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use hub::Header;
+use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url, redirect};
 use rustls::ClientConfig;
@@ -21,8 +26,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of redirects, the same as in browsers.
 const MAX_REDIRECTS: usize = 20;
 
-/// Characters to percent-encode in a path segment.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// See [`answer::rate_limit_ms`].
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// A file at a URL. Its futures require a tokio runtime with I/O and time; a current-thread runtime is sufficient.
 #[derive(Debug, Clone)]
@@ -32,6 +37,8 @@ pub struct HttpSource {
     /// Whether the URL comes from a manifest, not from the caller.
     is_from_manifest: bool,
     history: Rc<History>,
+    /// The file on a hub, if it is one whose revision is pinned.
+    hub_file: Option<Rc<HubFile>>,
     /// Whether requests to other origins than that of the caller's URL are rejected.
     same_origin_only: bool,
 }
@@ -44,28 +51,45 @@ struct Shared {
     url: Url,
     /// Headers that are sent only to the origin of that URL.
     headers: HeaderMap,
+    /// The address on a hub that the caller opened, if it is one.
+    address: Option<Address>,
     /// Start of the clock of [`Source::now_ms`].
     start: Instant,
 }
 
 impl HttpSource {
-    /// The file at `url`. `headers` (name and value) are sent only to its origin: not to the targets of redirects to
+    /// The file at `url`, or at an address of the Hugging Face Hub such as `hf:owner/name/path`. `headers` (name and value) are sent only to its origin: not to the targets of redirects to
     /// other origins, and not to URLs in a manifest.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if `url` is not an http(s) URL or contains a user name or password, and for invalid headers.
     /// The error message does not contain header values.
     pub fn new(url: &str, headers: &[(String, String)]) -> Result<Self> {
-        let url = parse_url(url)?;
+        HttpSource::with_hub(url, headers, Hub::default())
+    }
+
+    /// Like [`HttpSource::new`], with the hub that addresses refer to. Its token is sent only to the hub.
+    ///
+    /// # Errors
+    /// Those of [`HttpSource::new`]; `INVALID_ARGUMENT` for a malformed address.
+    pub fn with_hub(url: &str, headers: &[(String, String)], hub: Hub) -> Result<Self> {
+        let address = Address::parse(url, &hub.endpoint)?;
+        let url = match &address {
+            Some(address) => parse_url(&address.unpinned())?,
+            None => parse_url(url)?,
+        };
         if !url.username().is_empty() || url.password().is_some() {
             // Error messages contain the URL, so it must not contain secrets. Browsers reject such URLs, too.
             let error = Error::new(ErrorKind::InvalidArgument, "the URL contains a user name or a password");
             return Err(error.advise("Remove it from the URL and send it as a header."));
         }
-        let shared =
-            Shared { client: client()?, url: url.clone(), headers: checked_headers(headers)?, start: Instant::now() };
+        let mut headers = checked_headers(headers)?;
+        if let (Some(token), Some(_), false) = (&hub.token, &address, headers.contains_key(header::AUTHORIZATION)) {
+            headers.extend(checked_headers(&[("authorization".to_owned(), format!("Bearer {token}"))])?);
+        }
+        let shared = Shared { client: client()?, url: url.clone(), headers, address, start: Instant::now() };
         let (shared, history) = (Rc::new(shared), Rc::default());
-        Ok(HttpSource { url, shared, is_from_manifest: false, history, same_origin_only: false })
+        Ok(HttpSource { url, shared, is_from_manifest: false, history, hub_file: None, same_origin_only: false })
     }
 
     /// Rejects redirects and manifest entries that lead to another origin (scheme, host and port) than that of the
@@ -95,9 +119,18 @@ impl HttpSource {
     }
 
     /// Requests a range of the file, or the whole file. Every request follows the redirects again, because signed URLs
-    /// expire.
+    /// expire; only a hub says when.
     async fn request(&self, range: Option<&Range<u64>>) -> Result<Response> {
-        let mut url = self.url.clone();
+        let header = range.map(|range| (header::RANGE, format!("bytes={}-{}", range.start, range.end - 1)));
+        match self.hub_file.as_deref() {
+            Some(file) => self.request_on_hub(file, header).await,
+            None => self.follow(&self.url, header).await,
+        }
+    }
+
+    /// Sends a request, and follows redirects.
+    async fn follow(&self, url: &Url, header: Option<Header>) -> Result<Response> {
+        let mut url = url.clone();
         // After a redirect to another origin, later redirects are not trusted either.
         let mut is_trusted = !self.is_from_manifest;
         for _ in 0..=MAX_REDIRECTS {
@@ -109,22 +142,26 @@ impl HttpSource {
                 let error = Error::new(ErrorKind::Http, what);
                 return Err(error.advise("Use a host that serves all files over https."));
             }
-            let mut request = self.shared.client.get(url.clone());
-            if is_trusted {
-                request = request.headers(self.shared.headers.clone());
-            }
-            // A range of an encoded file cannot be decoded.
-            request = request.header(header::ACCEPT_ENCODING, "identity");
-            if let Some(range) = range {
-                request = request.header(header::RANGE, format!("bytes={}-{}", range.start, range.end - 1));
-            }
-            let response = request.send().await.map_err(|error| network_error("the request failed", error))?;
+            let response = self.send(&url, is_trusted, header.clone()).await?;
             match redirect_target(&response, &url)? {
                 Some(target) => url = target,
                 None => return Ok(response),
             }
         }
         Err(Error::new(ErrorKind::Http, format!("the server redirects more than {MAX_REDIRECTS} times")))
+    }
+
+    async fn send(&self, url: &Url, is_trusted: bool, header: Option<Header>) -> Result<Response> {
+        let mut request = self.shared.client.get(url.clone());
+        if is_trusted {
+            request = request.headers(self.shared.headers.clone());
+        }
+        // A range of an encoded file cannot be decoded.
+        request = request.header(header::ACCEPT_ENCODING, "identity");
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
+        }
+        request.send().await.map_err(|error| network_error("the request failed", error))
     }
 
     /// Checks a URL before it is requested. This applies to all URLs, including those of redirects and manifests.
@@ -141,6 +178,14 @@ impl HttpSource {
 
 impl Source for HttpSource {
     type Body = HttpBody;
+
+    async fn located(self) -> Result<Self> {
+        self.on_hub().await
+    }
+
+    fn stated_digest(&self) -> Option<Digest> {
+        self.hub_file.as_ref()?.repository.digest_of(self.url.as_str())
+    }
 
     fn name(&self) -> &str {
         self.url.as_str()
@@ -159,7 +204,10 @@ impl Source for HttpSource {
         let escaped: Vec<String> =
             path.split('/').map(|segment| utf8_percent_encode(segment, SEGMENT).to_string()).collect();
         match self.url.join(&escaped.join("/")) {
-            Ok(url) => Ok(HttpSource { url, history: Rc::default(), ..self.clone() }),
+            Ok(url) => {
+                let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, url.as_str()));
+                Ok(HttpSource { url, hub_file, history: Rc::default(), ..self.clone() })
+            }
             Err(_) => {
                 let what = format!("the model's file \"{path}\" cannot be resolved relative to this URL");
                 Err(Error::new(ErrorKind::Unsupported, what))
@@ -170,7 +218,7 @@ impl Source for HttpSource {
     fn part_at_url(&self, url: &str, _: &str) -> Result<Self> {
         let url = parse_url(url)?;
         self.check_origin(&url)?; // reports the error when the model is opened
-        Ok(HttpSource { url, is_from_manifest: true, history: Rc::default(), ..self.clone() })
+        Ok(HttpSource { url, is_from_manifest: true, hub_file: None, history: Rc::default(), ..self.clone() })
     }
 
     async fn pause(&self, delay_ms: u64) {
@@ -289,7 +337,9 @@ fn head_of(response: &Response) -> answer::Head {
         content_type: text(&header::CONTENT_TYPE),
         etag: text(&header::ETAG),
         last_modified: text(&header::LAST_MODIFIED),
-        retry_after_ms: text(&header::RETRY_AFTER).and_then(|value| retry_after_ms(&value)),
+        retry_after_ms: text(&header::RETRY_AFTER)
+            .and_then(|value| retry_after_ms(&value))
+            .or_else(|| text(&RATE_LIMIT).and_then(|value| answer::rate_limit_ms(&value))),
     }
 }
 

@@ -4,7 +4,7 @@
 //! processes the bytes.
 
 #[cfg(any(target_arch = "wasm32", feature = "http", test))]
-mod answer;
+pub(crate) mod answer;
 #[cfg(target_arch = "wasm32")]
 mod blob;
 #[cfg(target_arch = "wasm32")]
@@ -72,6 +72,19 @@ pub trait Source: Sized + 'static {
                 format!("{}; its manifest entry {url} is used only if the model is opened from a URL", error.what);
             error
         })
+    }
+
+    /// The file that an address stands for, before it is read: a file on a hub gets the commit of its revision.
+    ///
+    /// # Errors
+    /// Depending on the source, for an address that stands for no file.
+    async fn located(self) -> Result<Self> {
+        Ok(self)
+    }
+
+    /// The digest of the whole file that its host states, if it does. Calls that read the whole file compare it.
+    fn stated_digest(&self) -> Option<Digest> {
+        None
     }
 
     /// Sets the expected strong digest of the whole file, before its first read. A cache may use bytes with this digest

@@ -14,7 +14,6 @@ use crate::browser::type_tag::tag;
 #[cfg(feature = "js")]
 use crate::cache::CacheOption;
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(feature = "js")]
 use crate::index::Digest;
 #[cfg(feature = "js")]
 use futures::FutureExt;
@@ -68,14 +67,28 @@ impl WebSource {
         Err(unknown())
     }
 
-    /// Of several files, selects the one to open: the one that references the others.
+    /// Of several files, selects the one to open: the one that references the others. Pins the revision of a file on a
+    /// hub.
     ///
     /// # Errors
+    /// Those of [`WebSource::pinned`].
     /// `NOT_FOUND` with the names of missing files of the model; `INVALID_ARGUMENT` with the names of files that do not
     /// belong to it.
     pub async fn into_root(self) -> Result<Self> {
         match self.0 {
             Origin::Blob(source) => source.into_root().await.map(|root| WebSource(Origin::Blob(root))),
+            other => WebSource(other).pinned().await,
+        }
+    }
+
+    /// Pins the revision of a file on a hub.
+    ///
+    /// # Errors
+    /// `HTTP` for a repository that does not exist or may not be read; `NOT_FOUND` if it has no such file, or several
+    /// models to choose from.
+    pub async fn pinned(self) -> Result<Self> {
+        match self.0 {
+            Origin::Fetch(source) => source.located().await.map(|source| WebSource(Origin::Fetch(source))),
             other => Ok(WebSource(other)),
         }
     }
@@ -93,7 +106,7 @@ impl WebSource {
     ) -> Result<Self> {
         let Origin::Fetch(source) = self.0 else { return Ok(self) };
         // Errors of `cacheKey` are returned before the cache is started, and even if there is no cache.
-        key_function.name(source.name())?;
+        key_function.name(&source.cache_url())?;
         let (cache, error) = option.open().boxed_local().await;
         if let Some(error) = error {
             report.note(&error);
@@ -163,6 +176,15 @@ impl Source for WebSource {
             Origin::Cached(source) => Ok(WebSource(Origin::Cached(source.with(source.source().part_at_url(url))?))),
             Origin::Blob(source) => Ok(WebSource(Origin::Blob(source.part_at_url(url, path)?))),
             Origin::Bytes(_) => self.part(path),
+        }
+    }
+
+    fn stated_digest(&self) -> Option<Digest> {
+        match &self.0 {
+            Origin::Fetch(source) => source.stated_digest(),
+            #[cfg(feature = "js")]
+            Origin::Cached(source) => source.source().stated_digest(),
+            _ => None,
         }
     }
 

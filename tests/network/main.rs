@@ -10,6 +10,7 @@ mod connections;
 mod corpus;
 mod credentials;
 mod headers;
+mod hub;
 mod pinned_digests;
 mod prefetching;
 mod remote_files;

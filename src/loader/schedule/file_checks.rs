@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Stated, StretchChecksum};
 use crate::index::padding::PaddingCheck;
 use crate::index::{Digest, Part};
-use crate::loader::digests::{Digests, PINNED, unknown_length};
+use crate::loader::digests::{Digests, HOST, PINNED, unknown_length};
 use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
 use crate::source::Source;
@@ -45,7 +45,7 @@ enum ByTensors {
 }
 
 impl WholeChecks {
-    /// Prepares the checksums in the files, in the manifest, and those that the caller pinned.
+    /// Prepares the checksums in the files, in the manifest, those that the caller pinned, and those of a hub.
     ///
     /// # Errors
     /// `UNSUPPORTED` for a pinned digest of a file of unknown length.
@@ -218,6 +218,8 @@ fn begin_file<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Optio
     if let Some(digest) = pinned {
         let length = file.stored_length().ok_or_else(|| unknown_length().in_file(file.source.name()))?;
         checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: PINNED.to_owned() });
+    } else if let Some((digest, length)) = file.source.stated_digest().zip(file.stored_length()) {
+        checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: HOST.to_owned() });
     }
     Ok(Sums::new(checksums))
 }

@@ -98,8 +98,9 @@ impl CachedSource {
         key_function: KeyFunction,
         report: Rc<Report>,
     ) -> Result<Self> {
-        let (name, partition) = (key_function.name(source.name())?, source.partition());
-        let is_private = partition.is_some() || name != source.name();
+        let url = source.cache_url();
+        let (name, partition) = (key_function.name(&url)?, source.partition());
+        let is_private = partition.is_some() || name != url;
         let key = key::join(partition.as_deref(), &name);
         let (is_open, version, lease, writes_disabled, contents, buffers) = Default::default();
         let file = CachedFile {

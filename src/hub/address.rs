@@ -1,0 +1,208 @@
+//! Addresses of models and files on a hub.
+
+use crate::error::{Error, ErrorKind, Result};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// Characters of a path segment that need no encoding.
+pub(crate) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+const SCHEME: &str = "hf:";
+
+/// The revision if an address has none.
+const MAIN: &str = "main";
+
+/// A model or a file of it, as `hf:owner/name@revision/path` or as the URL of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Address {
+    /// The URL of the hub, without a slash at its end.
+    pub(super) endpoint: String,
+    /// `owner/name`, or only `name` for the oldest models.
+    pub(super) repository: String,
+    /// A branch, a tag or a commit.
+    pub(super) revision: String,
+    /// The path of the file; `None` for the model of the repository.
+    pub(super) path: Option<String>,
+    /// The URL, if the address was given as one.
+    pub(super) url: Option<String>,
+}
+
+/// Whether this is an address with the scheme of hubs.
+pub(crate) fn has_scheme(text: &str) -> bool {
+    text.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME))
+}
+
+impl Address {
+    /// Parses an address. `None` for a URL that is not one of a file of a model on this hub.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a malformed address with the scheme `hf:`.
+    pub(crate) fn parse(text: &str, endpoint: &str) -> Result<Option<Self>> {
+        let endpoint = endpoint.trim_end_matches('/');
+        if !has_scheme(text) {
+            return Ok(Address::of_url(text, endpoint));
+        }
+        let rest = text.get(SCHEME.len()..).unwrap_or_default();
+        match Address::of_parts(rest.trim_start_matches('/'), endpoint) {
+            Some(address) => Ok(Some(address)),
+            None => {
+                let error = Error::new(ErrorKind::InvalidArgument, format!("\"{text}\" is not an address on a hub"));
+                Err(error.advise("Write `hf:owner/name/path`, `hf:owner/name@revision/path` or `hf:owner/name`."))
+            }
+        }
+    }
+
+    /// Parses what follows the scheme.
+    fn of_parts(rest: &str, endpoint: &str) -> Option<Self> {
+        let (owner, rest) = rest.split_once('/')?;
+        let (name, rest) = rest.split_once('/').unwrap_or((rest, ""));
+        let (name, revision) = name.split_once('@').map_or((name, None), |(name, revision)| (name, Some(revision)));
+        let (revision, path) = match revision {
+            // Such as `refs/pr/1`: the only revisions with slashes that need no encoding.
+            Some("refs") => {
+                let end = rest.match_indices('/').nth(1).map_or(rest.len(), |(at, _)| at);
+                let (kind, path) = rest.split_at_checked(end)?;
+                (format!("refs/{kind}"), path.trim_start_matches('/'))
+            }
+            Some(revision) => (percent_decode_str(revision).decode_utf8().ok()?.into_owned(), rest),
+            None => (MAIN.to_owned(), rest),
+        };
+        let is_valid = is_name(owner) && is_name(name) && !matches!(owner, "datasets" | "spaces" | "models");
+        let path = Some(path).filter(|path| !path.is_empty()).map(str::to_owned);
+        let repository = format!("{owner}/{name}");
+        (is_valid && !revision.is_empty()).then(|| Address {
+            endpoint: endpoint.to_owned(),
+            repository,
+            revision,
+            path,
+            url: None,
+        })
+    }
+
+    /// Parses a URL of the form `ENDPOINT/owner/name/resolve/revision/path`.
+    fn of_url(url: &str, endpoint: &str) -> Option<Self> {
+        let path = url.strip_prefix(endpoint)?.strip_prefix('/')?;
+        let path = path.split(['?', '#']).next()?;
+        let (repository, rest) = path.split_once("/resolve/")?;
+        let (revision, path) = rest.split_once('/')?;
+        let is_valid = repository.split('/').all(is_name) && repository.split('/').count() <= 2 && !path.is_empty();
+        let decoded = |text| Some(percent_decode_str(text).decode_utf8().ok()?.into_owned());
+        is_valid.then_some(Address {
+            endpoint: endpoint.to_owned(),
+            repository: repository.to_owned(),
+            revision: decoded(revision)?,
+            path: Some(decoded(path)?),
+            url: Some(url.to_owned()),
+        })
+    }
+
+    /// The URL of the folder of all files at a revision, with a slash at its end.
+    pub(super) fn base(&self, revision: &str) -> String {
+        let Address { endpoint, repository, .. } = self;
+        format!("{endpoint}/{repository}/resolve/{}/", encoded(revision))
+    }
+
+    /// The URL of a file at a revision.
+    pub(super) fn file(&self, revision: &str, path: &str) -> String {
+        let segments: Vec<_> = path.split('/').map(encoded).collect();
+        self.base(revision) + &segments.join("/")
+    }
+
+    /// The URL of the file as it is addressed, at a revision that may move.
+    pub(crate) fn unpinned(&self) -> String {
+        self.url.clone().unwrap_or_else(|| self.file(&self.revision, self.path.as_deref().unwrap_or_default()))
+    }
+
+    /// The URL of the list of files.
+    pub(super) fn listing(&self) -> String {
+        let Address { endpoint, repository, revision, .. } = self;
+        format!("{endpoint}/api/models/{repository}/revision/{}?blobs=true", encoded(revision))
+    }
+
+    /// The URL of a file as Git stores it: of a large file, only a pointer.
+    pub(super) fn raw(&self, revision: &str, path: &str) -> String {
+        let Address { endpoint, repository, .. } = self;
+        let segments: Vec<_> = path.split('/').map(encoded).collect();
+        format!("{endpoint}/{repository}/raw/{}/{}", encoded(revision), segments.join("/"))
+    }
+
+    /// The web page of the repository.
+    pub(super) fn page(&self) -> String {
+        format!("{}/{}", self.endpoint, self.repository)
+    }
+}
+
+/// The path of a file below the URL of a folder.
+pub(super) fn path_below(base: &str, url: &str) -> Option<String> {
+    let path = url.strip_prefix(base)?.split(['?', '#']).next()?;
+    Some(percent_decode_str(path).decode_utf8().ok()?.into_owned())
+}
+
+fn encoded(segment: &str) -> String {
+    utf8_percent_encode(segment, SEGMENT).to_string()
+}
+
+fn is_name(name: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !name.is_empty() && name.chars().all(is_allowed) && !name.starts_with('.')
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+
+    const HUB: &str = "https://huggingface.co";
+
+    fn parts(text: &str) -> Option<(String, String, Option<String>)> {
+        let Address { repository, revision, path, .. } = Address::parse(text, HUB).ok()??;
+        Some((repository, revision, path))
+    }
+
+    fn expected(repository: &str, revision: &str, path: &str) -> Option<(String, String, Option<String>)> {
+        let path = Some(path.to_owned()).filter(|path| !path.is_empty());
+        Some((repository.to_owned(), revision.to_owned(), path))
+    }
+
+    #[test]
+    fn parses_addresses_with_the_scheme() {
+        assert_eq!(parts("hf:a/b"), expected("a/b", "main", ""));
+        assert_eq!(parts("hf://a/b/"), expected("a/b", "main", ""));
+        assert_eq!(parts("HF:a/b/m.gguf"), expected("a/b", "main", "m.gguf"));
+        assert_eq!(parts("hf:a/b@v1.0/x/m.gguf"), expected("a/b", "v1.0", "x/m.gguf"));
+        assert_eq!(parts("hf:a/b@feature%2Fx/m.gguf"), expected("a/b", "feature/x", "m.gguf"));
+        assert_eq!(parts("hf:a/b@refs/pr/7/x/m.gguf"), expected("a/b", "refs/pr/7", "x/m.gguf"));
+        assert_eq!(parts("hf:a/b@refs/pr/7"), expected("a/b", "refs/pr/7", ""));
+    }
+
+    #[test]
+    fn refuses_malformed_addresses() {
+        for text in ["hf:", "hf:a", "hf:a/", "hf:/b/c d/e", "hf:a/b@/m", "hf:datasets/a/b/m", "hf:../b/m"] {
+            let error = Address::parse(text, HUB).unwrap_err();
+            assert_eq!(error.code(), "INVALID_ARGUMENT", "{text}");
+        }
+    }
+
+    #[test]
+    fn parses_urls_of_this_hub_only() {
+        let file = expected("a/b", "main", "x/m 1.gguf");
+        assert_eq!(parts("https://huggingface.co/a/b/resolve/main/x/m%201.gguf?download=true"), file);
+        assert_eq!(parts("https://huggingface.co/gpt2/resolve/main/m"), expected("gpt2", "main", "m"));
+        for url in [
+            "https://example.org/a/b/resolve/main/m.gguf",
+            "https://huggingface.co.example.org/a/b/resolve/main/m.gguf",
+            "https://huggingface.co/a/b/blob/main/m.gguf",
+            "https://huggingface.co/datasets/a/b/resolve/main/m.gguf",
+            "https://huggingface.co/a/b/resolve/main/",
+        ] {
+            assert_eq!(parts(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn builds_urls_of_files() {
+        let address = Address::parse("hf:a/b@refs/pr/7/x/m 1.gguf", "http://127.0.0.1:1/hub/").unwrap().unwrap();
+        assert_eq!(address.unpinned(), "http://127.0.0.1:1/hub/a/b/resolve/refs%2Fpr%2F7/x/m%201.gguf");
+        let pinned = address.file("0123", "x/m 1.gguf");
+        assert_eq!(path_below(&address.base("0123"), &pinned).as_deref(), Some("x/m 1.gguf"));
+        assert_eq!(address.listing(), "http://127.0.0.1:1/hub/api/models/a/b/revision/refs%2Fpr%2F7?blobs=true");
+    }
+}

@@ -1,0 +1,256 @@
+//! The Hugging Face Hub, and hosts with the same paths: a model is addressed by `hf:owner/name@revision/path` or by the
+//! URL of a file. Its revision is pinned to a commit, the hub states the SHA-256 of its files, and the signed URLs that
+//! the hub redirects to are used until they expire.
+//!
+//! This module sends no requests: sources provide a [`Transport`].
+
+mod address;
+mod file_info;
+mod listing;
+mod redirect;
+mod refusal;
+
+pub(crate) use address::Address;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use address::SEGMENT;
+pub(crate) use redirect::Redirect;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::Digest;
+use crate::retry::Policy;
+use crate::source::answer::status_error;
+use listing::Listing;
+use std::collections::HashMap;
+use std::fmt;
+use std::rc::Rc;
+
+/// The hub that addresses refer to, and how to sign in.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Hub {
+    /// The URL of the hub. URLs of files below it are addresses, too.
+    pub endpoint: String,
+    /// The access token. It is sent only to the hub, not to the storage that it redirects to.
+    pub token: Option<String>,
+}
+
+impl Hub {
+    crate::setters::setters! {
+        with_endpoint endpoint: String;
+        with_token token: Option<String>;
+    }
+}
+
+impl Default for Hub {
+    fn default() -> Self {
+        Hub { endpoint: "https://huggingface.co".to_owned(), token: None }
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("endpoint", &self.endpoint).field("has_token", &self.token.is_some()).finish()
+    }
+}
+
+/// Sends the requests of this module.
+pub(crate) trait Transport {
+    /// Requests a URL of the hub with the token. A response of any status is a [`Reply`]. Reads bodies of JSON and
+    /// plain text only, as far as [`Reply::can_take`].
+    async fn get(&self, url: &str, accept: &str) -> Result<Reply>;
+
+    async fn pause(&self, delay_ms: u64);
+
+    fn random(&self) -> f64;
+}
+
+/// The list of files of a repository with 100,000 files has 20 MB.
+const MAX_BODY_BYTES: u64 = 64 << 20;
+
+/// How much of a body is read at a time.
+#[cfg(target_arch = "wasm32")]
+pub(crate) const PIECE_BYTES: u64 = 256 << 10;
+
+/// A response of a hub.
+#[derive(Debug, Default)]
+pub(crate) struct Reply {
+    status: u16,
+    content_type: String,
+    commit: Option<String>,
+    linked_etag: Option<String>,
+    error_code: Option<String>,
+    error_message: Option<String>,
+    retry_after_ms: Option<u64>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    pub(crate) fn new(status: u16, retry_after_ms: Option<u64>, header: impl Fn(&str) -> Option<String>) -> Self {
+        Reply {
+            status,
+            content_type: header("Content-Type").unwrap_or_default(),
+            commit: header("X-Repo-Commit"),
+            linked_etag: header("X-Linked-ETag"),
+            error_code: header("X-Error-Code"),
+            error_message: header("X-Error-Message"),
+            retry_after_ms,
+            body: Vec::new(),
+        }
+    }
+
+    /// Whether the body is wanted.
+    pub(crate) fn is_text(&self) -> bool {
+        let kind = self.content_type.split(';').next().unwrap_or_default().trim();
+        self.status == 200 && (kind.ends_with("json") || kind == "text/plain")
+    }
+}
+
+impl Reply {
+    /// Whether the body stays within the limit with so many more bytes. Otherwise it is dropped.
+    pub(crate) fn can_take(&mut self, count: u64) -> bool {
+        let can = self.body.len() as u64 + count <= MAX_BODY_BYTES;
+        if !can {
+            self.body.clear();
+        }
+        can
+    }
+}
+
+/// A file whose revision is pinned.
+#[derive(Debug)]
+pub(crate) struct Located {
+    pub(crate) url: String,
+    pub(crate) repository: Rc<Repository>,
+}
+
+/// The files of a repository at one commit.
+#[derive(Debug)]
+pub(crate) struct Repository {
+    base: String,
+    /// The same at the revision as it was addressed.
+    #[cfg(all(feature = "js", target_arch = "wasm32"))]
+    unpinned_base: String,
+    digests: HashMap<String, Digest>,
+}
+
+/// One file of a repository at a commit.
+#[derive(Debug)]
+pub(crate) struct HubFile {
+    pub(crate) repository: Rc<Repository>,
+    pub(crate) redirect: Redirect,
+}
+
+impl HubFile {
+    /// `None` if the URL is not that of a file of the repository.
+    pub(crate) fn new(repository: &Rc<Repository>, url: &str) -> Option<Rc<Self>> {
+        let file = || Rc::new(HubFile { repository: Rc::clone(repository), redirect: Redirect::default() });
+        repository.contains(url).then(file)
+    }
+}
+
+impl Repository {
+    /// Whether the URL is that of a file of the repository at this commit.
+    fn contains(&self, url: &str) -> bool {
+        url.starts_with(&self.base)
+    }
+
+    /// The digest of a file, as the hub states it.
+    pub(crate) fn digest_of(&self, url: &str) -> Option<Digest> {
+        self.digests.get(&address::path_below(&self.base, url)?).copied()
+    }
+
+    /// The URL of a file at the revision as it was addressed. It stays the same when the revision moves.
+    #[cfg(all(feature = "js", target_arch = "wasm32"))]
+    pub(crate) fn unpinned(&self, url: &str) -> Option<String> {
+        url.strip_prefix(&self.base).map(|path| format!("{}{path}", self.unpinned_base))
+    }
+}
+
+/// Finds the file of an address, the commit of its revision, and the digests of the repository's files. `None` for a
+/// URL of a hub that does not state the commit, and without a connection: the revision then cannot be pinned.
+///
+/// # Errors
+/// `HTTP` for a repository that does not exist or may not be read; `NOT_FOUND` if it has no such file, or several
+/// models to choose from; `UNSUPPORTED` if the hub does not state the commit.
+pub(crate) async fn locate(address: &Address, transport: &impl Transport) -> Result<Option<Located>> {
+    let listing = match list(address, transport).await {
+        Ok(listing) => listing,
+        // Without a connection, the file may be in a cache.
+        Err(error) if address.path.is_some() && error.kind == ErrorKind::Network => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let path = match (&address.path, &listing) {
+        (Some(path), _) => path.clone(),
+        (None, Some(listing)) => listing.model(&address.repository)?.to_owned(),
+        (None, None) => return Err(no_api(address, "list files").advise("Name the file: `hf:owner/name/path`.")),
+    };
+    let listing = listing.unwrap_or_default();
+    let file = listing.find(&path);
+    if file.is_none() && !listing.files.is_empty() {
+        return Err(listing.no_file(&path, &address.repository).in_file(&address.unpinned()));
+    }
+    let is_described = file.is_some_and(|file| file.is_described || file.sha256.is_some());
+    let mut commit = listing.commit.or_else(|| Some(address.revision.clone()).filter(|name| listing::is_commit(name)));
+    let mut digests: HashMap<_, _> =
+        listing.files.iter().filter_map(|file| Some((file.path.clone(), file.sha256?))).collect();
+    if commit.is_none() || !is_described {
+        let info = file_info::file_info(address, &path, transport).await?;
+        commit = commit.or(info.commit);
+        digests.extend(info.sha256.map(|digest| (path.clone(), digest)));
+    }
+    match commit {
+        Some(commit) => {
+            let repository = Repository {
+                base: address.base(&commit),
+                #[cfg(all(feature = "js", target_arch = "wasm32"))]
+                unpinned_base: address.base(&address.revision),
+                digests,
+            };
+            Ok(Some(Located { url: address.file(&commit, &path), repository: Rc::new(repository) }))
+        }
+        None if address.url.is_some() => Ok(None),
+        None => {
+            let advice = "Name a commit: `hf:owner/name@commit/path`. Otherwise the model could change while it loads.";
+            Err(no_api(address, &format!("state the commit of \"{}\"", address.revision)).advise(advice))
+        }
+    }
+}
+
+/// Requests the list of files. `None` if the hub has none.
+async fn list(address: &Address, transport: &impl Transport) -> Result<Option<Listing>> {
+    let reply = reply_to(address, &address.listing(), "application/json", transport).await?;
+    Ok(Listing::parse(&reply.body).filter(|_| reply.status == 200))
+}
+
+/// Sends a request until a response arrives that is not transient.
+///
+/// # Errors
+/// `HTTP` for a response that denies access to the repository; those of the transport.
+async fn reply_to(address: &Address, url: &str, accept: &str, transport: &impl Transport) -> Result<Reply> {
+    let policy = Policy::default();
+    let mut failures = 0;
+    loop {
+        let error = match transport.get(url, accept).await {
+            Ok(reply) => {
+                if let Some(error) = refusal::refusal(address, &reply) {
+                    return Err(error.in_file(&address.unpinned()));
+                }
+                let error = status_error(reply.status, reply.retry_after_ms);
+                if !error.is_transient {
+                    return Ok(reply);
+                }
+                error
+            }
+            Err(error) => error,
+        };
+        failures += 1;
+        match policy.delay_ms(&error, failures, false, transport.random()) {
+            Some(delay_ms) => transport.pause(delay_ms).await,
+            None => return Err(error.in_file(url)),
+        }
+    }
+}
+
+fn no_api(address: &Address, what: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{} does not {what}", address.endpoint)).in_file(&address.unpinned())
+}

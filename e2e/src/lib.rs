@@ -17,6 +17,7 @@ pub mod file_test;
 pub mod formats;
 pub mod graph;
 pub mod headless;
+pub mod hub_test;
 pub mod interop;
 pub mod large_headers;
 pub mod linear_layer;

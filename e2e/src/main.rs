@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 use e2e::{
-    cache_test, chaos, crash_test, docs_test, examples_test, file_test, formats, headless, interop, nginx_test,
-    package_test, page, page_test, parity, runtime_test, screenshot, trap_test, worker_test,
+    cache_test, chaos, crash_test, docs_test, examples_test, file_test, formats, headless, hub_test, interop,
+    nginx_test, package_test, page, page_test, parity, runtime_test, screenshot, trap_test, worker_test,
 };
 use xtask::environment;
 use xtask::project::Project;
@@ -43,6 +43,8 @@ enum Task {
     Formats,
     /// Load the whole model on the demo page and compare every tensor.
     Headless,
+    /// Load models from a mock of the Hugging Face Hub in three browsers.
+    Hub,
     /// Compare with the formats' own tools, in both directions.
     Interop {
         /// The seed of the random tensors.
@@ -103,6 +105,7 @@ fn run(task: Task, project: &Project) -> Result<()> {
         Task::Files => file_test::run(project),
         Task::Formats => formats::run(project),
         Task::Headless => headless::run(project),
+        Task::Hub => hub_test::run(project),
         Task::Interop { seed } => interop::run(project, seed),
         Task::Nginx => nginx_test::run(project),
         Task::Package { only } => package_test::run(project, only),

@@ -131,6 +131,12 @@ impl JsLoader {
         })
     }
 
+    /// The URLs of the files that have tensors.
+    pub fn files(&self) -> Vec<String> {
+        let loader = self.loader.borrow();
+        loader.iter().flat_map(|loader| loader.files()).map(|(url, _)| url.to_owned()).collect()
+    }
+
     /// Resolves to the warnings about the model, each with the name of its file.
     pub fn warnings(&self) -> Promise {
         self.run(None, async move |loader| {

@@ -189,6 +189,24 @@ export interface OpenOptions {
   digests?: PinnedDigests | undefined;
   /** How to retry after a broken connection, a stall, or a temporary error response such as 503. */
   retry?: RetryOptions | undefined;
+  /** The hub that addresses such as `hf:owner/name/path` refer to. Default: the Hugging Face Hub, without a token. */
+  hub?: HubOptions | undefined;
+}
+
+/**
+ * A hub with the paths of the Hugging Face Hub. A source may be `hf:owner/name@revision/path`, without `@revision` for
+ * the branch `main`, and without the path for the only model of a repository; or the URL of a file,
+ * `https://huggingface.co/owner/name/resolve/revision/path`. The revision is pinned to a commit for the life of the
+ * loader, and calls that read whole files verify the SHA-256 that the hub states.
+ */
+export interface HubOptions {
+  /** The URL of the hub. Default: `https://huggingface.co`. */
+  endpoint?: string | URL | undefined;
+  /**
+   * The access token for private and gated repositories. It is sent to the hub only, never to the storage that it
+   * redirects to. Everybody who can read the page can read it. Default: none.
+   */
+  token?: string | undefined;
 }
 
 /**
@@ -754,7 +772,10 @@ export interface StreamingLoader extends Disposing {}
 
 /** Options of {@link openFile}. Options that {@link OpenOptions} has too have the same meaning. */
 export interface OpenFileOptions extends
-  Pick<OpenOptions, "signal" | "fetch" | "headers" | "credentials" | "onProgress" | "cache" | "cacheKey" | "retry"> {
+  Pick<
+    OpenOptions,
+    "signal" | "fetch" | "headers" | "credentials" | "onProgress" | "cache" | "cacheKey" | "retry" | "hub"
+  > {
   /**
    * The digest that the file must have. It is checked by every call that reads the whole file, before the last bytes
    * are delivered: a file with another digest rejects with `CHECKSUM`. Default: none.

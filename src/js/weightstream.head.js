@@ -32,7 +32,8 @@ export class EarlyHead {
    */
   async request(given, ready) {
     const { source: url, options } = ready;
-    const isUrl = textOf(given) !== undefined && typeof url === "string" && /^https?:/.test(url);
+    // On a hub, another URL is requested: that of a commit.
+    const isUrl = textOf(given) !== undefined && typeof url === "string" && /^https?:(?!.*\/resolve\/)/.test(url);
     if (isReady() || !isUrl || !(await isUncached(options.cache)) || this.#isEnded) return ready;
     const { fetch: own, headers = [], credentials } = options;
     const fetch = own ?? ((/** @type {any} */ input, init) => globalThis.fetch(input, init));

@@ -29,6 +29,8 @@ export { LoadError, init };
 export { RemoteFile, openFile } from "./weightstream.file.js";
 export { combineProgress } from "./weightstream.progress.js";
 
+const FILES = Symbol("files");
+
 /** @implements {Api.StreamingLoader} */
 export class StreamingLoader {
   /** @type {ModelLoader} */
@@ -205,6 +207,15 @@ export class StreamingLoader {
     return this.#workersError === undefined ? stats : { ...stats, workersError: this.#workersError };
   }
 
+  /**
+   * The URLs of the files that have tensors, of a loader in this thread.
+   *
+   * @returns {string[]}
+   */
+  [FILES]() {
+    return callModule(() => /** @type {Loader} */ (this.#usableLoader).files());
+  }
+
   close() {
     if (!this.#isLost) callModule(() => this.#loader.close());
   }
@@ -214,30 +225,36 @@ export class StreamingLoader {
   }
 }
 
+/**
+ * The URL of a file at any revision of a hub: a commit is requested, and the cache has it under the name of the branch.
+ *
+ * @param {string} url
+ */
+const general = (url) => url.replace(/\/resolve\/[^/]+\//, "/resolve/*/");
+
 /** @type {typeof Api.willFit} */
 export async function willFit(source, given) {
   const { inWorker, onProgress, ...checked } = options.openOptions(given);
   if (isResponse(source)) throw invalid("`source` is a Response, whose body can be read only once: pass its URL");
-  const { fetch = globalThis.fetch, cache, cacheKey, headers, credentials } = checked;
+  const { cache, cacheKey, headers, credentials } = checked;
   const url = textOf(source);
   const address = url === undefined ? undefined : absolute(url, "source", checked.fetch !== undefined);
-  /** @type {Set<string>} */
-  const names = new Set();
-  const watched = (/** @type {RequestInfo | URL} */ input, /** @type {RequestInit | undefined} */ init) => {
-    names.add(cacheKey?.(String(input)) ?? String(input));
-    return fetch(input, init);
-  };
   // A file on a disk is read by a `fetch` of the entry point.
-  const isRequested = address !== undefined && /^https?:/.test(address);
+  const isRequested = address !== undefined && /^(https?|hf):/.test(address);
   /** @type {any} */
-  const all = { ...checked, ...(isRequested && { fetch: watched }) };
+  const all = checked;
+  /** @type {any} Of the class of this module, not of its type in the API. */
   const loader = await StreamingLoader.open(source, all);
   try {
+    /** @type {Api.TensorInfo[]} */
     const tensors = await loader.loadIndex();
     // Bytes of other credentials cannot be distinguished.
-    const isPrivate = headers !== undefined || credentials === "include";
+    const isPrivate = headers !== undefined || credentials === "include" || checked.hub?.token !== undefined;
     const cached = isRequested && !isPrivate ? await listCached().catch(() => []) : [];
-    const ofModel = cached.filter(({ url }) => names.has(url));
+    /** @type {string[]} */
+    const files = loader[FILES]();
+    const names = new Set(files.map((url) => general(cacheKey?.(url) ?? url)));
+    const ofModel = cached.filter(({ url }) => names.has(general(url)));
     const cachedBytes = ofModel.reduce((sum, { cachedBytes }) => sum + cachedBytes, 0);
     return await fitOf(tensors, address, cache, ofModel.length > names.size ? 0 : cachedBytes);
   } finally {

@@ -215,6 +215,14 @@ const RETRY = options({
   maxDelay: integer(0),
   stallTimeout: integer(0),
 });
+const HUB = options({
+  endpoint: (value, name) => {
+    const url = urlOf(value, name);
+    if (!/^https?:/.test(url)) throw invalidValue(name, value, "an http(s) URL");
+    return url;
+  },
+  token: check((value) => typeof value === "string" && /^[!-~]+$/.test(value), "a token: printable characters of ASCII"),
+});
 const INIT = options({
   module: (value) => value,
   worker: callable,
@@ -237,6 +245,7 @@ const OPEN = options({
   inWorker: boolean,
   digests: options({ tensors: strings, files: strings }),
   retry: RETRY,
+  hub: HUB,
 }, "open");
 const DIGEST = /^(sha256|blake3|crc32|crc32c):[0-9a-f]+$/i;
 /** @type {Check<import("./weightstream.js").Digest>} */
@@ -254,6 +263,7 @@ export const digests = (value, name) =>
 
 const OPEN_FILE = options({
   ...FILES,
+  hub: HUB,
   onProgress: callable,
   maxMemory: integer(0),
   digest,

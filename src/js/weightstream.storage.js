@@ -34,7 +34,7 @@ async function persisted() {
  * @param {unknown} source
  * @param {CheckedOpenOptions["cache"]} cache
  */
-const isCached = (source, cache) => typeof source === "string" && /^https?:/.test(source) && cache !== "none";
+const isCached = (source, cache) => typeof source === "string" && /^(https?|hf):/.test(source) && cache !== "none";
 
 /**
  * Compares a model with the storage and the memory of the platform.

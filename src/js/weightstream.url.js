@@ -25,10 +25,10 @@ export function urlOf(url, name = "url") {
   return absolute(text, name);
 }
 
-const SCHEMES = ["http", "https", "file", "blob", "data"];
+const SCHEMES = ["http", "https", "file", "blob", "data", "hf"];
 
 /** Schemes that no platform fetches. An app's own schemes cannot be known here. */
-const STORAGE_SCHEMES = ["s3", "gs", "gcs", "az", "abfs", "abfss", "hf", "ftp", "sftp", "ssh", "git", "ipfs", "oci"];
+const STORAGE_SCHEMES = ["s3", "gs", "gcs", "az", "abfs", "abfss", "ftp", "sftp", "ssh", "git", "ipfs", "oci"];
 
 /**
  * The absolute form of a URL, relative to the page or to the script of the worker.

@@ -85,6 +85,7 @@ export interface CheckedOpenOptions {
   workers?: number | undefined;
   digests?: { tensors?: [name: string, digest: string][]; files?: [path: string, digest: string][] } | undefined;
   retry?: { attempts?: number; baseDelay?: number; maxDelay?: number; stallTimeout?: number } | undefined;
+  hub?: { endpoint?: string; token?: string } | undefined;
 }
 
 /** A checked source: an absolute URL as text, files with their paths, or anything else unchanged. */
@@ -195,6 +196,7 @@ export interface CheckedFileOptions {
   cacheKey?: ((url: string) => string) | undefined;
   digest?: string | undefined;
   retry?: { attempts?: number; baseDelay?: number; maxDelay?: number; stallTimeout?: number } | undefined;
+  hub?: { endpoint?: string; token?: string } | undefined;
 }
 
 /** An open file of any format. */
@@ -224,6 +226,8 @@ export class Loader implements ModelLoader {
   static open(source: CheckedSource, options: CheckedOpenOptions): Promise<Loader>;
   loadMetadata(add: AddItems): Promise<Metadata>;
   loadIndex(add: AddTensors): Promise<undefined>;
+  /** The URLs of the files that have tensors. */
+  files(): string[];
   warnings(): Promise<string[]>;
   loadTensor(name: string, options: CheckedTensorOptions): Promise<Tensor>;
   prefetch(names: string[]): void;

@@ -30,7 +30,7 @@ impl Digests {
 }
 
 /// How error messages name the digest that the host of a file states.
-pub(super) const HOST: &str = "the hub";
+pub(crate) const HOST: &str = "the hub";
 
 /// How error messages name these digests.
 pub(super) const PINNED: &str = "the caller's digests";

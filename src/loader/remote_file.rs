@@ -5,6 +5,7 @@ use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use crate::loader::BufferOf;
+use crate::loader::digests::HOST;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES};
 use crate::loader::transfer::stats::Stats;
@@ -24,7 +25,8 @@ pub struct RemoteFile<S: Source> {
 impl<S: Source> RemoteFile<S> {
     /// Requests the first 64 KiB of the file, which tell whether it exists, and how long it is if the server says so.
     ///
-    /// `digest` is that of the whole file, by default the one that its host states. Every [`FileReader`] over the whole file compares it.
+    /// `digest` is that of the whole file, by default the one that its host states. Every [`FileReader`] over the whole
+    /// file compares it.
     ///
     /// # Errors
     /// Those of the source.
@@ -184,7 +186,8 @@ impl<S: Source> FileReader<S> {
         let Some((hasher, stated)) = self.hasher.take() else { return Ok(()) };
         let range = 0..self.position();
         let wrong = |mut error: Error| {
-            error.what = format!("{}, says `digest`", error.what);
+            let by = if self.file.source.stated_digest() == Some(stated) { HOST } else { "`digest`" };
+            error.what = format!("{}, says {by}", error.what);
             self.file.blame(error.at(range))
         };
         self.verified = Some(digest::compare(hasher.finish(), stated).map_err(wrong)?);

@@ -9,6 +9,8 @@
 pub(crate) mod bytes;
 pub(crate) mod changed_files;
 pub(crate) mod connections;
+#[allow(dead_code, reason = "each test that includes this module uses a part of it")]
+pub(crate) mod hub;
 pub(crate) mod model;
 pub(crate) mod responses;
 pub(crate) mod retries;

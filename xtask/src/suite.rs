@@ -97,7 +97,7 @@ const PARALLEL_STEPS: [Step; 14] = [
 ];
 
 /// Steps that take more than a minute each, or need rare tools. They run with `--all`, before the other parallel steps.
-const LONG_STEPS: [Step; 7] = [
+const LONG_STEPS: [Step; 8] = [
     Step {
         name: "cache",
         description: "the persistent cache works and never breaks a load",
@@ -117,6 +117,11 @@ const LONG_STEPS: [Step; 7] = [
         name: "traps",
         description: "the package handles network traps in three browsers",
         run: |project| end_to_end(project, &["traps"]),
+    },
+    Step {
+        name: "hub",
+        description: "models load from a hub in three browsers",
+        run: |project| end_to_end(project, &["hub"]),
     },
     Step {
         name: "runtimes",

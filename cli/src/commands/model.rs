@@ -4,6 +4,7 @@ use super::{Failure, warn};
 use std::ffi::OsString;
 use std::path::Path;
 use weightstream::error::{Error, ErrorKind, Result};
+use weightstream::hub::Hub;
 use weightstream::native::RemoteReader;
 use weightstream::native::{Reader, Verified};
 use weightstream::progress::Progress;
@@ -14,7 +15,9 @@ use weightstream::write::Input;
 #[derive(clap::Args)]
 pub(super) struct ModelArguments {
     /// A file of tensors, or a manifest with its files in the same folder; a folder with one of them, such as a
-    /// repository of Hugging Face; or the http(s) URL of a file.
+    /// repository of Hugging Face; the http(s) URL of a file; or `hf:owner/name@revision/path` for a file of the
+    /// Hugging Face Hub, where `hf:owner/name` is the only model of a repository. The hub's token is taken from the
+    /// environment variable HF_TOKEN, and its URL from HF_ENDPOINT.
     #[arg(value_name = "FILE|FOLDER|URL")]
     place: OsString,
     #[command(flatten)]
@@ -140,16 +143,24 @@ impl Model {
 }
 
 fn open_url(url: &str, headers: &[(String, String)], same_origin: bool) -> Result<Model> {
-    let source = HttpSource::new(url, headers)?;
+    let source = HttpSource::with_hub(url, headers, hub())?;
     let source = if same_origin { source.same_origin_only() } else { source };
     let reader = RemoteReader::open_source(source, weightstream::loader::Options::default())?;
     Ok(Model::Remote(Box::new(reader)))
 }
 
-/// The place, if it is a URL.
+/// The hub of addresses, as the tools of Hugging Face find it.
+fn hub() -> Hub {
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let hub = Hub::default();
+    let endpoint = variable("HF_ENDPOINT").unwrap_or_else(|| hub.endpoint.clone());
+    hub.with_endpoint(endpoint).with_token(variable("HF_TOKEN").map(|token| token.trim().to_owned()))
+}
+
+/// The place, if it is a URL or an address on a hub.
 fn url(place: &OsString) -> Option<&str> {
     let is_url = |place: &&str| {
-        ["http://", "https://"]
+        ["http://", "https://", "hf:"]
             .iter()
             .any(|scheme| place.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
     };

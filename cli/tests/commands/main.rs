@@ -13,6 +13,10 @@ mod exit_codes;
 mod fixtures;
 #[path = "../../../tests/native/folder.rs"]
 mod folder;
+mod hub;
+#[allow(dead_code, reason = "shared with the tests of the library")]
+#[path = "../../../tests/traps/hub.rs"]
+mod hub_server;
 mod hugging_face;
 mod inspect;
 mod interrupted;

@@ -37,7 +37,8 @@ pub struct Options {
     pub loader: loader::Options,
 }
 
-/// Opens the model at an absolute URL or an address on a hub such as `hf:owner/name/path`, and reads its header with one or two requests.
+/// Opens the model at an absolute URL or an address on a hub such as `hf:owner/name/path`, and reads its header with
+/// one or two requests.
 ///
 /// # Errors
 /// `NETWORK` and `HTTP` if the request fails, `UNSUPPORTED` for an unknown format, and the errors of the format's

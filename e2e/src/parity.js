@@ -11,7 +11,8 @@ async (url, more) => {
   // One fixture has a `base_url` with a host that does not exist. Its files are next to it, where mmap also finds them.
   const besides = (address) => new URL(address.split("/").pop(), new URL(url, location.origin));
   const local = (address) => (address.startsWith(location.origin) ? address : besides(address));
-  const options = { fetch: (address, init) => fetch(local(address), init), retry: { attempts: 2, baseDelay: 10 }, ...more };
+  const retry = { attempts: 2, baseDelay: 10 };
+  const options = { fetch: (address, init) => fetch(local(address), init), retry, ...more };
   try {
     const loader = await StreamingLoader.open(url, options);
     const exact = (_, value) => (typeof value === "bigint" ? `${value}n` : value);

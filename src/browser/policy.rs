@@ -1,5 +1,5 @@
-//! Whether the page's Content-Security-Policy forbids a request. The exception of `fetch` does not say so: it is that of
-//! a lost connection.
+//! Whether the page's Content-Security-Policy forbids a request. The exception of `fetch` does not say so: it is that
+//! of a lost connection.
 
 use js_sys::{Function, Promise};
 use std::cell::RefCell;

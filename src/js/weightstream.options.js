@@ -221,7 +221,7 @@ const HUB = options({
     if (!/^https?:/.test(url)) throw invalidValue(name, value, "an http(s) URL");
     return url;
   },
-  token: check((value) => typeof value === "string" && /^[!-~]+$/.test(value), "a token: printable characters of ASCII"),
+  token: check((value) => typeof value === "string" && /^[!-~]+$/.test(value), "a token of printable characters"),
 });
 const INIT = options({
   module: (value) => value,

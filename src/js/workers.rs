@@ -1,5 +1,5 @@
-//! The functions that JavaScript provides: they start workers and load the deferred part of the module, because bundlers
-//! detect these files only if JavaScript names them, and know what the policy of the page forbids.
+//! The functions that JavaScript provides. They start workers and load the deferred part of the module, because
+//! bundlers detect these files only if JavaScript names them, and know what the policy of the page forbids.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 

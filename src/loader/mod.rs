@@ -136,7 +136,8 @@ impl<S: Source> Loader<S> {
     /// Reads the header and index of the file, or the manifest. Takes one or two requests, whatever the model's size.
     ///
     /// # Errors
-    /// `UNSUPPORTED` for a file of an unknown format; those of [`Source::located`]; errors of the source and of the format's parser.
+    /// `UNSUPPORTED` for a file of an unknown format; those of [`Source::located`]; errors of the source and of the
+    /// format's parser.
     pub async fn open(source: S, options: Options) -> Result<Self> {
         let source = source.located().await?;
         let stats = Rc::new(Stats::default());

@@ -131,8 +131,8 @@ fn identity(head: &Head, length: Option<u64>) -> Identity {
     Identity { length, etag, last_modified: head.last_modified.clone() }
 }
 
-/// The delay in milliseconds that a hub requests with a `RateLimit` header, such as `"resolvers";r=0;t=120`: `r` requests
-/// are left, and their number is reset after `t` seconds.
+/// The delay in milliseconds that a hub requests with a `RateLimit` header, such as `"resolvers";r=0;t=120`: `r`
+/// requests are left, and their number is reset after `t` seconds.
 ///
 /// Source: <https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/>
 #[cfg(any(feature = "http", target_arch = "wasm32", test))]

@@ -58,8 +58,9 @@ struct Shared {
 }
 
 impl HttpSource {
-    /// The file at `url`, or at an address of the Hugging Face Hub such as `hf:owner/name/path`. `headers` (name and value) are sent only to its origin: not to the targets of redirects to
-    /// other origins, and not to URLs in a manifest.
+    /// The file at `url`, or at an address of the Hugging Face Hub such as `hf:owner/name/path`. `headers` (name and
+    /// value) are sent only to its origin: not to the targets of redirects to other origins, and not to URLs in a
+    /// manifest.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if `url` is not an http(s) URL or contains a user name or password, and for invalid headers.

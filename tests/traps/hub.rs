@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 pub(crate) const TOKEN: &str = "hf_s3cret";
 
-/// A hub with two repositories that have the same files, `owner/name` and `other/copy`, and the storage that it redirects
-/// to.
+/// A hub with two repositories that have the same files, `owner/name` and `other/copy`, and the storage that it
+/// redirects to.
 pub(crate) struct MockHub {
     pub(crate) hub: Server,
     pub(crate) storage: Server,

@@ -18,11 +18,12 @@ use xtask::project::Project;
 /// A test of a page.
 type Check = fn(&Page) -> Result<()>;
 
-const CHECKS: [(&str, Check); 6] = [
+const CHECKS: [(&str, Check); 7] = [
     ("a pinned and verified model", loads_a_pinned_model),
     ("expired signatures", renews_expired_signatures),
     ("errors", explains_refusals),
     ("other files", opens_any_file),
+    ("without a hub", loads_ordinary_urls_without_a_hub),
     ("a copy in another repository", finds_a_copy_in_the_cache),
     ("no connection to the hub", loads_from_the_cache_without_a_hub),
 ];
@@ -138,6 +139,16 @@ fn opens_any_file(page: &Page) -> Result<()> {
         Ok(length) => bail!("{length} bytes with another digest were accepted"),
         Err(error) => ensure!(error.to_string().contains("says the hub"), "{error}"),
     }
+    Ok(())
+}
+
+fn loads_ordinary_urls_without_a_hub(page: &Page) -> Result<()> {
+    let mock = MockHub::new(Api::Full, &[("m.safetensors", &FILE)]);
+    let url = mock.hub.url("/owner/name/resolve/main/m.safetensors");
+    let loaded = page.call("load", &url, &json!({ "hub": null }))?;
+    ensure!(loaded.get("verified").is_some_and(Value::is_null), "verified without a digest: {loaded}");
+    let requests = mock.hub.requests();
+    ensure!(requests.iter().all(|request| request.path.contains("/resolve/main/")), "the hub was asked: {requests:?}");
     Ok(())
 }
 

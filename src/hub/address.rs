@@ -32,12 +32,18 @@ pub(crate) fn has_scheme(text: &str) -> bool {
 }
 
 impl Address {
-    /// Parses an address. `None` for a URL that is not one of a file of a model on this hub.
+    /// Parses an address. `None` for a URL that is not one of a file of a model on this hub. Without an endpoint, there is
+    /// no hub.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for a malformed address with the scheme `hf:`.
     pub(crate) fn parse(text: &str, endpoint: &str) -> Result<Option<Self>> {
         let endpoint = endpoint.trim_end_matches('/');
+        if endpoint.is_empty() {
+            let what = format!("\"{text}\" is an address on a hub, but there is none: `hub` is null");
+            let error = Error::new(ErrorKind::InvalidArgument, what).advise("Pass a URL, or the options of a hub.");
+            return if has_scheme(text) { Err(error) } else { Ok(None) };
+        }
         if !has_scheme(text) {
             return Ok(Address::of_url(text, endpoint));
         }
@@ -175,6 +181,8 @@ mod tests {
 
     #[test]
     fn refuses_malformed_addresses() {
+        assert!(Address::parse("hf:a/b", "").is_err());
+        assert_eq!(Address::parse("/a/b/resolve/main/m", ""), Ok(None));
         for text in ["hf:", "hf:a", "hf:a/", "hf:/b/c d/e", "hf:a/b@/m", "hf:datasets/a/b/m", "hf:../b/m"] {
             let error = Address::parse(text, HUB).unwrap_err();
             assert_eq!(error.code(), "INVALID_ARGUMENT", "{text}");

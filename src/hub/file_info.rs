@@ -20,7 +20,7 @@ pub(super) struct FileInfo {
 /// `HTTP` for a file that does not exist or may not be read.
 pub(super) async fn file_info(address: &Address, path: &str, transport: &impl Transport) -> Result<FileInfo> {
     let reply = reply_to(address, &address.file(&address.revision, path), FILE_INFO, transport).await?;
-    let etag = reply.linked_etag.as_deref().map(|etag| etag.trim_matches('"'));
+    let etag = reply.linked_etag.as_deref().map(|etag| etag.trim_start_matches("W/").trim_matches('"'));
     let mut info =
         FileInfo { commit: reply.commit.filter(|commit| is_commit(commit)), sha256: etag.and_then(sha256_of) };
     if info.sha256.is_none() {

@@ -2,7 +2,7 @@
 //! URL of a file. Its revision is pinned to a commit, the hub states the SHA-256 of its files, and the signed URLs that
 //! the hub redirects to are used until they expire.
 //!
-//! This module sends no requests: sources provide a [`Transport`].
+//! This module sends no requests: sources provide a `Transport`.
 
 mod address;
 mod file_info;
@@ -103,9 +103,7 @@ impl Reply {
         let kind = self.content_type.split(';').next().unwrap_or_default().trim();
         self.status == 200 && (kind.ends_with("json") || kind == "text/plain")
     }
-}
 
-impl Reply {
     /// Whether the body stays within the limit with so many more bytes. Otherwise it is dropped.
     pub(crate) fn can_take(&mut self, count: u64) -> bool {
         let can = self.body.len() as u64 + count <= MAX_BODY_BYTES;
@@ -166,8 +164,8 @@ impl Repository {
     }
 }
 
-/// Finds the file of an address, the commit of its revision, and the digests of the repository's files. `None` for a
-/// URL of a hub that does not state the commit, and without a connection: the revision then cannot be pinned.
+/// Finds the file of an address, the commit of its revision, and the digests of the repository's files. `None` if the
+/// revision cannot be pinned: without a connection, and for a URL of a hub that does not state the commit.
 ///
 /// # Errors
 /// `HTTP` for a repository that does not exist or may not be read; `NOT_FOUND` if it has no such file, or several
@@ -177,6 +175,8 @@ pub(crate) async fn locate(address: &Address, transport: &impl Transport) -> Res
         Ok(listing) => listing,
         // Without a connection, the file may be in a cache.
         Err(error) if address.path.is_some() && error.kind == ErrorKind::Network => return Ok(None),
+        // The limit for lists of files is lower than that for files.
+        Err(error) if address.url.is_some() && error.is_transient => return Ok(None),
         Err(error) => return Err(error),
     };
     let path = match (&address.path, &listing) {

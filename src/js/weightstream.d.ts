@@ -189,8 +189,11 @@ export interface OpenOptions {
   digests?: PinnedDigests | undefined;
   /** How to retry after a broken connection, a stall, or a temporary error response such as 503. */
   retry?: RetryOptions | undefined;
-  /** The hub that addresses such as `hf:owner/name/path` refer to. Default: the Hugging Face Hub, without a token. */
-  hub?: HubOptions | undefined;
+  /**
+   * The hub that addresses such as `hf:owner/name/path` refer to. With `null`, the URLs of a hub are ordinary ones: the
+   * hub is not asked for commits and digests. Default: the Hugging Face Hub, without a token.
+   */
+  hub?: HubOptions | null | undefined;
 }
 
 /**

@@ -53,6 +53,7 @@ export function followDeferred(worker) {
 export const unfollowDeferred = (worker) => followers.delete(worker);
 
 async function load() {
+  if (typeof source !== "string") return; // another thread has loaded it since
   compiling ??= compile(String(source)).catch((error) => {
     compiling = undefined; // so that a later call can succeed
     throw error;

@@ -12,8 +12,8 @@ import { textOf } from "./weightstream.url.js";
 /** What the module requests first of any file. */
 const RANGE = "bytes=0-65535";
 
-/** The folder of the cache in the origin private file system. */
-const CACHE_FOLDER = "weightstream";
+/** The folder of the cache in the origin private file system, and its database in IndexedDB. */
+const CACHE = "weightstream";
 
 /** A request for the head, which the module's own request then uses. Until then, `end` aborts it. */
 export class EarlyHead {
@@ -80,11 +80,17 @@ const start = async (fetch, url, init) => fetch(url, init);
 async function isUncached(cache) {
   if (cache === "none") return true;
   if (typeof cache === "object" || ownCache()) return false;
-  try {
-    const root = await navigator.storage.getDirectory();
-    await root.getDirectoryHandle(CACHE_FOLDER);
-    return false;
-  } catch (error) {
-    return /** @type {any} */ (error)?.name === "NotFoundError"; // otherwise the cache may be elsewhere
-  }
+  const found = await Promise.all([hasFolder(), hasDatabase()]).catch(() => [true]); // the cache may be elsewhere
+  return !found.includes(true);
 }
+
+async function hasFolder() {
+  const root = await navigator.storage.getDirectory();
+  const opening = root.getDirectoryHandle(CACHE).then(() => true);
+  return opening.catch((error) => {
+    if (error.name === "NotFoundError") return false;
+    throw error;
+  });
+}
+
+const hasDatabase = async () => (await indexedDB.databases()).some(({ name }) => name === CACHE);

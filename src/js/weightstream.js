@@ -276,6 +276,7 @@ export async function cachedBytes() {
 /** @type {typeof Api.deleteCached} */
 export async function deleteCached(url) {
   const address = urlOf(url);
+  if (/^hf:/i.test(address)) throw invalid(`"${address}" is an address: pass the \`url\` that listCached() returns`);
   await init();
   await deleteStoredFiles(address);
   return settle(() => cacheDelete(address, typeof url === "string" ? url : address));

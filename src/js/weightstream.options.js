@@ -215,7 +215,7 @@ const RETRY = options({
   maxDelay: integer(0),
   stallTimeout: integer(0),
 });
-const HUB = options({
+const HUB_OPTIONS = options({
   endpoint: (value, name) => {
     const url = urlOf(value, name);
     if (!/^https?:/.test(url)) throw invalidValue(name, value, "an http(s) URL");
@@ -223,6 +223,8 @@ const HUB = options({
   },
   token: check((value) => typeof value === "string" && /^[!-~]+$/.test(value), "a token of printable characters"),
 });
+/** @type {Check<{ endpoint?: string, token?: string }>} Without an endpoint, no URL is that of a hub. */
+const hub = (value, name) => (value === null ? { endpoint: "" } : HUB_OPTIONS(value, name));
 const INIT = options({
   module: (value) => value,
   worker: callable,
@@ -245,7 +247,7 @@ const OPEN = options({
   inWorker: boolean,
   digests: options({ tensors: strings, files: strings }),
   retry: RETRY,
-  hub: HUB,
+  hub,
 }, "open");
 const DIGEST = /^(sha256|blake3|crc32|crc32c):[0-9a-f]+$/i;
 /** @type {Check<import("./weightstream.js").Digest>} */
@@ -263,7 +265,7 @@ export const digests = (value, name) =>
 
 const OPEN_FILE = options({
   ...FILES,
-  hub: HUB,
+  hub,
   onProgress: callable,
   maxMemory: integer(0),
   digest,

@@ -35,6 +35,7 @@ export async function prefill(model, given) {
     if (found) return found;
     const digest = digests?.get(url);
     const file = await openFile(url, {
+      hub: null,
       cache: "none",
       ...options,
       ...(isAtOrigin(url) && { headers, credentials }), // the library, and shards, may be at another origin

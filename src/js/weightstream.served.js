@@ -158,7 +158,7 @@ async function open(url, options, maxMemory) {
     return response;
   };
   try {
-    return new ServedFile(await openFile(url, { ...options, fetch }), version, maxMemory);
+    return new ServedFile(await openFile(url, { ...options, fetch, hub: null }), version, maxMemory);
   } catch (error) {
     throw refusal && /** @type {any} */ (error)?.code === "HTTP" ? refusal : error;
   }

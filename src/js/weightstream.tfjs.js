@@ -53,7 +53,7 @@ async function load(url, how) {
  * @param {Options} how
  */
 async function readJson(url, how) {
-  const file = await openFile(url, { ...fileOptions(how), digest: digestOf(how, nameOf(url), url) });
+  const file = await openFile(url, { ...fileOptions(how), hub: null, digest: digestOf(how, nameOf(url), url) });
   try {
     return await file.json({ signal: how.signal });
   } finally {
@@ -77,7 +77,7 @@ async function groupsOf({ weightsManifest = [] }, url, how) {
       const names = [path, nameOf(address), address];
       for (const name of names) used.add(name);
       const given = { ...optionsAt(address, url, how), digest: digestOf(how, ...names) };
-      return { url: address, open: (/** @type {AbortSignal} */ signal) => openFile(address, { ...given, signal }) };
+      return { url: address, open: (/** @type {AbortSignal} */ signal) => openFile(address, { ...given, hub: null, signal }) };
     }));
     return { weights, files };
   }));

@@ -95,7 +95,7 @@ export class ArtifactCache {
    */
   #open(address, signal) {
     const digest = this.#digests?.get(address);
-    return openFile(address, { ...this.#options, ...(digest && { digest }), signal: signal ?? null });
+    return openFile(address, { ...this.#options, hub: null, ...(digest && { digest }), signal: signal ?? null });
   }
 
   /** @param {string[]} urls */

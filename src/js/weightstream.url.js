@@ -85,9 +85,9 @@ function checkScheme(url, scheme) {
   if (SCHEMES.includes(lower)) return;
   if (/^\s*[\w.-]+:\d+(\/|$)/.test(url)) throw invalid(`"${url}" has no scheme: did you mean "http://${url.trim()}"?`);
   const has = `"${url}" has the scheme \`${scheme}\``;
+  if (STORAGE_SCHEMES.includes(lower)) throw invalid(`${has}, which cannot be fetched: pass the https URL of the file`);
   const similar = suggestion(scheme, SCHEMES);
   if (scheme && similar) throw invalid(has + similar);
-  if (STORAGE_SCHEMES.includes(lower)) throw invalid(`${has}, which cannot be fetched: pass the https URL of the file`);
 }
 
 /** @param {string | undefined} base */

@@ -9,7 +9,6 @@ use super::head::NAME;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::fields::Fields;
-use crate::format::deferred;
 use crate::format::values::budget::Budget;
 use crate::format::values::input::Input;
 use crate::format::values::msgpack::MessagePack;
@@ -28,7 +27,6 @@ const FLAG_ENCRYPTED: u8 = 1;
 const FLAG_SIGNED: u8 = 1 << 1;
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
-    deferred::check()?;
     let header = parse_header(window)?;
     let mut metadata = Metadata::new();
     let section = window.get(header.metadata.clone())?;

@@ -4,6 +4,7 @@ use super::head::crc32_before;
 use super::{apr1, aprn, draft, shipped, wrapper};
 use crate::error::Result;
 use crate::format::checksum::StretchChecksum;
+use crate::format::deferred;
 use crate::index::Parsed;
 use crate::window::{Stop, Window};
 
@@ -23,7 +24,10 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         Layout::Shipped => shipped::parse(window),
         Layout::Wrapper => wrapper::parse(window),
         Layout::Apr1 => apr1::parse(window),
-        Layout::Aprn => aprn::parse(window),
+        Layout::Aprn => {
+            deferred::check()?; // here, because the parser itself is deferred
+            aprn::parse(window)
+        }
     }
 }
 

@@ -76,8 +76,8 @@ async function groupsOf({ weightsManifest = [] }, url, how) {
       const address = await urlOfShard(path, url, how);
       const names = [path, nameOf(address), address];
       for (const name of names) used.add(name);
-      const given = { ...optionsAt(address, url, how), digest: digestOf(how, ...names) };
-      return { url: address, open: (/** @type {AbortSignal} */ signal) => openFile(address, { ...given, hub: null, signal }) };
+      const given = { ...optionsAt(address, url, how), hub: null, digest: digestOf(how, ...names) };
+      return { url: address, open: (/** @type {AbortSignal} */ signal) => openFile(address, { ...given, signal }) };
     }));
     return { weights, files };
   }));

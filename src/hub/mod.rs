@@ -104,7 +104,7 @@ impl Reply {
         self.status == 200 && (kind.ends_with("json") || kind == "text/plain")
     }
 
-    /// Whether the body stays within the limit with so many more bytes. Otherwise it is dropped.
+    /// Whether the body stays within the limit if `count` bytes are added. Otherwise it is dropped.
     pub(crate) fn can_take(&mut self, count: u64) -> bool {
         let can = self.body.len() as u64 + count <= MAX_BODY_BYTES;
         if !can {

@@ -30,13 +30,14 @@ impl Redirect {
         target.as_ref().filter(is_usable).map(|target| target.url.clone())
     }
 
-    /// Records where a request for `url` ended.
+    /// Records where a request for `url` ended. A response of the caller's own `fetch` may have an empty URL.
     pub(crate) fn record(&self, url: &str, target: String, now_ms: u64) {
         let usable_until_ms = expiry_ms(&target, now_ms).map(|expiry| {
             let margin = (expiry.saturating_sub(now_ms) / 10).min(MAX_MARGIN_MS);
             expiry - margin
         });
-        *self.target.borrow_mut() = (target != url).then_some(Target { url: target, usable_until_ms });
+        *self.target.borrow_mut() =
+            (target != url && !target.is_empty()).then_some(Target { url: target, usable_until_ms });
     }
 
     /// Forgets the URL, which did not work.
@@ -93,6 +94,11 @@ mod tests {
         assert!(redirect.target(u64::MAX).is_some());
         redirect.forget();
         assert_eq!(redirect.target(NOW), None);
+    }
+
+    #[test]
+    fn a_response_without_a_url_has_no_target() {
+        assert_eq!(recorded("").target(NOW), None, "a `fetch` of the caller may return such a response");
     }
 
     #[test]

@@ -80,7 +80,7 @@ const start = async (fetch, url, init) => fetch(url, init);
 async function isUncached(cache) {
   if (cache === "none") return true;
   if (typeof cache === "object" || ownCache()) return false;
-  const found = await Promise.all([hasFolder(), hasDatabase()]).catch(() => [true]); // the cache may be elsewhere
+  const found = await Promise.all([hasFolder(), hasDatabase()]).catch(() => [true]); // if that is unknown, it may be
   return !found.includes(true);
 }
 

@@ -74,7 +74,7 @@ function headersOf({ type, headers: given }) {
  * @param {(error: unknown) => void} onError
  */
 function streamOf(body, signal, onError) {
-  const cancel = (/** @type {unknown} */ reason) => body.cancel(reason).catch(() => {}); // nobody reads it any more
+  const cancel = (/** @type {unknown} */ reason) => body.cancel(reason).catch(() => {}); // it is no longer needed
   signal?.addEventListener("abort", () => cancel(signal.reason));
   return new ReadableStream({
     async pull(controller) {

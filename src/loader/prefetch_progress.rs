@@ -37,7 +37,7 @@ impl Arrival {
         self.follower.replace(Some(Rc::clone(observer)));
     }
 
-    /// Reports to nobody any more. Returns the number of bytes that have arrived.
+    /// Stops reporting. Returns the number of bytes that have arrived.
     pub(super) fn unfollow(&self) -> u64 {
         self.follower.replace(None);
         self.bytes.get()

@@ -46,6 +46,19 @@ fn a_file_with_another_digest_is_refused() {
 }
 
 #[test]
+fn a_renamed_repository_is_found_under_its_old_name() {
+    let mock = MockHub::new(Api::Full, &[("m.apr", &FILE)]);
+    run(async {
+        let error = open(&mock, "hf:old/name").await.unwrap_err();
+        assert_eq!(error.code(), "NOT_FOUND", "the list of files has neither a SafeTensors nor a GGUF file: {error}");
+        let loader = open(&mock, "hf:old/name/m.apr").await.unwrap();
+        assert_loads(load(&loader, "second").await, "second");
+        assert_eq!(verified(&loader).await.unwrap(), Some("sha256"));
+    });
+    assert!(mock.storage.requests().iter().all(|request| request.header("authorization").is_none()));
+}
+
+#[test]
 fn the_url_of_a_file_is_pinned_too() {
     let mock = MockHub::new(Api::Full, &[("m.apr", &FILE)]);
     run(async {

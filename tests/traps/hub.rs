@@ -10,7 +10,7 @@ pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 pub(crate) const TOKEN: &str = "hf_s3cret";
 
 /// A hub with two repositories that have the same files, `owner/name` and `other/copy`, and the storage that it
-/// redirects to.
+/// redirects to. The first one was renamed from `old/name`.
 pub(crate) struct MockHub {
     pub(crate) hub: Server,
     pub(crate) storage: Server,
@@ -64,6 +64,10 @@ impl MockHub {
         let hub = Server::new(move |request| {
             if request.method == "OPTIONS" {
                 return readable(Reply::new(204, b""));
+            }
+            if request.path.contains("/old/name/") {
+                let renamed = request.path.replacen("/old/name/", "/owner/name/", 1);
+                return readable(Reply::new(307, b"").with("Location", &renamed));
             }
             readable(match split(&request.path) {
                 Some(("api", "main?blobs=true")) if api == Api::Full => json(&listing),

@@ -1,11 +1,11 @@
 //! Files on a hub: where they are, and the signed URLs that the hub redirects to.
 
-use super::{HttpSource, head_of, network_error, parse_url, text};
+use super::{HttpSource, MAX_REDIRECTS, head_of, network_error, parse_url, redirect_target, text};
 use crate::error::Result;
 use crate::hub::{self, HubFile, Redirect, Reply};
 use crate::source::Source;
-use reqwest::Response;
 use reqwest::header::{self, HeaderName};
+use reqwest::{Response, Url};
 use std::time::SystemTime;
 
 /// A header of a request.
@@ -70,10 +70,18 @@ struct Transport<'a>(&'a HttpSource);
 
 impl hub::Transport for Transport<'_> {
     async fn get(&self, url: &str, accept: &str) -> Result<Reply> {
-        let url = parse_url(url)?;
+        let mut url = parse_url(url)?;
+        let send = async |url: &Url| self.0.send(url, true, Some((header::ACCEPT, accept.to_owned()))).await;
         self.0.check_origin(&url)?;
-        // A redirect is an answer: its headers describe the file.
-        let mut response = self.0.send(&url, true, Some((header::ACCEPT, accept.to_owned()))).await?;
+        let mut response = send(&url).await?;
+        for _ in 0..MAX_REDIRECTS {
+            // The hub redirects the name of a renamed repository. A redirect to the storage is an answer: its headers
+            // describe the file.
+            let on_hub = redirect_target(&response, &url)?.filter(|target| target.origin() == url.origin());
+            let Some(target) = on_hub else { break };
+            url = target;
+            response = send(&url).await?;
+        }
         let head = head_of(&response);
         let header = |name: &str| text(&response, &HeaderName::from_bytes(name.as_bytes()).ok()?);
         let mut reply = Reply::new(head.status, head.retry_after_ms, header);

@@ -2,6 +2,7 @@
 
 use super::destination;
 use super::partial::Guard;
+use super::target::ShardFile;
 use crate::codec::crc32;
 use crate::codec::digest::Hasher;
 use crate::error::{Error, ErrorKind, Result};
@@ -151,23 +152,35 @@ impl FinishedFile {
         &self.guard.path
     }
 
-    /// The file name of the final path.
-    pub(crate) fn name(&self) -> String {
+    /// The path of the temporary file, from which the content can be read.
+    pub(crate) fn temporary_path(&self) -> &Path {
+        &self.guard.partial
+    }
+
+    /// The file with another final name, in the same folder.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        self.guard.path.set_file_name(name);
+        self
+    }
+}
+
+impl ShardFile for FinishedFile {
+    fn name(&self) -> String {
         self.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    pub(crate) fn byte_length(&self) -> u64 {
+    fn byte_length(&self) -> u64 {
         self.byte_length
     }
 
-    /// The CRC-32/IEEE of the whole file. It detects damage, but it covers a footer with the CRC of the preceding
-    /// bytes: it is therefore the same for all valid APR files of the same length, and does not distinguish them.
-    pub(crate) fn crc32(&self) -> u32 {
+    /// It detects damage, but it covers a footer with the CRC of the preceding bytes: it is therefore the same for all
+    /// valid APR files of the same length, and does not distinguish them.
+    fn crc32(&self) -> u32 {
         self.crc32
     }
 
-    /// The SHA-256 of the whole file. Reads the file again, because its head was written last.
-    pub(crate) fn sha256(&self) -> Result<Digest> {
+    /// Reads the file again, because its head was written last.
+    fn sha256(&self) -> Result<Digest> {
         self.guard.check_in_place()?;
         let read = || -> io::Result<Digest> {
             let mut file = File::open(&self.guard.partial)?;

@@ -2,7 +2,7 @@
 
 use super::target::{Place, Sharded};
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{MAX_PARTS, Tensor, part_path};
+use crate::index::{Digest, MAX_PARTS, Tensor, part_path};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -139,13 +139,25 @@ fn with(format: &dyn Sharded, size: &FileSize, tensor: &Tensor) -> Result<FileSi
 
 /// Returns the usual path of a shard next to `out`: `model-00001-of-00003.safetensors`.
 pub(crate) fn numbered_path(out: &Path, extension: &str, place: Place) -> Result<PathBuf> {
-    let stem = stem(out, extension).filter(|stem| part_path(stem).is_ok());
-    let stem = stem.ok_or_else(|| {
+    let Place { number, count, .. } = place;
+    let stem = checked_stem(out, extension)?;
+    Ok(out.with_file_name(format!("{stem}-{:05}-of-{count:05}.{extension}", number + 1)))
+}
+
+/// Returns the name of a file that is named by its content, with the first 64 bits of the digest, which suffice to
+/// distinguish the files of a folder: `model-7d0f3c2a91b84e65.apr`.
+pub(crate) fn content_name(out: &Path, extension: &str, sha256: &Digest) -> Result<String> {
+    let digest = sha256.to_string();
+    let start = digest.get(..16).unwrap_or(&digest);
+    Ok(format!("{}-{start}.{extension}", checked_stem(out, extension)?))
+}
+
+/// Returns the common prefix of a model's file names, if a manifest can contain it.
+fn checked_stem<'a>(out: &'a Path, extension: &str) -> Result<&'a str> {
+    stem(out, extension).filter(|stem| part_path(stem).is_ok()).ok_or_else(|| {
         let error = Error::new(ErrorKind::InvalidArgument, "a manifest cannot contain file names like this one");
         error.advise("Choose a name in UTF-8 without `:` and `\\`.").in_file(&out.display().to_string())
-    })?;
-    let Place { number, count, .. } = place;
-    Ok(out.with_file_name(format!("{stem}-{:05}-of-{count:05}.{extension}", number + 1)))
+    })
 }
 
 /// Returns the common prefix of a model's file names: `model` for `model.apr` and `model.safetensors.index.json`.

@@ -4,7 +4,7 @@ use super::file::{FinishedFile, PartialFile};
 use super::losses::Losses;
 use super::shards::FileSize;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, Tensor};
+use crate::index::{Component, Digest, Tensor};
 use std::path::{Path, PathBuf};
 
 /// A format to write, with the options of the caller.
@@ -125,13 +125,37 @@ pub(crate) trait ManifestWriter {
         None
     }
 
-    /// Writes the manifest. The last returned file is the manifest; others are further files next to it.
-    fn write_manifest(&self, manifest: PartialFile, shards: &[Shard]) -> Result<Vec<FinishedFile>>;
+    /// Writes the manifest. The last returned file is the manifest; others are further files next to it, named as
+    /// `naming` says.
+    fn write_manifest(&self, manifest: PartialFile, shards: &[Shard], naming: Naming) -> Result<Vec<FinishedFile>>;
 }
 
 /// A finished file of tensors.
 #[derive(Debug)]
 pub(crate) struct Shard<'a> {
-    pub(crate) file: &'a FinishedFile,
+    pub(crate) file: &'a dyn ShardFile,
     pub(crate) tensors: &'a [Tensor],
+}
+
+/// What a manifest states about a file. The file itself may be on another machine.
+pub(crate) trait ShardFile: std::fmt::Debug {
+    /// The file name, without folders.
+    fn name(&self) -> String;
+
+    fn byte_length(&self) -> u64;
+
+    /// The CRC-32/IEEE of the whole file.
+    fn crc32(&self) -> u32;
+
+    /// The SHA-256 of the whole file.
+    fn sha256(&self) -> Result<Digest>;
+}
+
+/// The names of the files of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// The usual names of the format, such as `model-00001-of-00003.apr`.
+    Usual,
+    /// Names with a digest of the content, such as `model-7d0f3c2a91b84e65.apr`, for files that never change.
+    Content,
 }

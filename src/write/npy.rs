@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
 use crate::output::destination;
 use crate::output::file::{self, PartialFile};
+use crate::output::target::ShardFile;
 use crate::progress::Progress;
 use crate::setters::setters;
 use crate::similar_names::no_tensor;

@@ -5,19 +5,19 @@ use super::input::{Input, InputTensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 use crate::output::file::{FinishedFile, PartialFile};
-use crate::output::target::{Place, Shard, Target, shares_bytes};
+use crate::output::target::{Naming, Place, Shard, ShardFile, Target, shares_bytes};
 use crate::progress::Progress;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The files to write.
-pub(super) struct Plan<'a> {
+pub(crate) struct Plan<'a> {
     target: &'a dyn Target,
     out: &'a Path,
     /// The files of tensors.
-    pub(super) shard_paths: Vec<PathBuf>,
-    pub(super) shards: Vec<&'a [Tensor]>,
+    pub(crate) shard_paths: Vec<PathBuf>,
+    pub(crate) shards: Vec<&'a [Tensor]>,
     /// The manifest, if there are several files and the format has one.
     manifest_path: Option<PathBuf>,
     /// The index file of the manifest, if the format has one.
@@ -25,7 +25,7 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         target: &'a dyn Target,
         out: &'a Path,
         files: Vec<Range<usize>>,
@@ -48,56 +48,100 @@ impl<'a> Plan<'a> {
     }
 
     /// The path to open the model with.
-    pub(super) fn model_path(&self) -> &Path {
+    pub(crate) fn model_path(&self) -> &Path {
         self.manifest_path.as_deref().or(self.shard_paths.first().map(PathBuf::as_path)).unwrap_or(self.out)
     }
 
     /// All files to write.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.shard_paths.iter().chain(&self.manifest_path).chain(&self.catalog_path).map(PathBuf::as_path)
     }
 
     /// Writes all files, and measures their tensors. The last file is the manifest, if there is one.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         input: &dyn Input,
         progress: &(dyn Progress + Sync),
     ) -> Result<(Vec<FinishedFile>, Sizes)> {
-        let sources: HashMap<&str, &Tensor> = input.tensors().iter().map(|tensor| (&*tensor.name, tensor)).collect();
+        let sources = Sources::of(input);
         // Created first: its lock prevents concurrent conversions to the same output.
         let manifest = self.manifest_path.as_ref().map(|path| PartialFile::create(path)).transpose()?;
-        let tensor_count = self.shards.iter().map(|tensors| tensors.len()).sum();
         let (mut finished, mut sizes) = (Vec::new(), Sizes::default());
-        for (number, (path, tensors)) in self.shard_paths.iter().zip(&self.shards).enumerate() {
-            let place = Place { number, count: self.shards.len(), tensors: tensor_count };
-            let mut file = self.target.begin(PartialFile::create(path)?, tensors, place)?;
-            let mut previous: Option<&Tensor> = None;
-            for tensor in *tensors {
-                let is_tied = previous.replace(tensor).is_some_and(|previous| shares_bytes(previous, tensor));
-                if is_tied && file.write_tied(tensor).map_err(|e| e.in_tensor(&tensor.name))? {
-                    progress.advanced(sources.get(&*tensor.name).and_then(|tensor| tensor.byte_length()).unwrap_or(0));
-                    continue;
-                }
-                let missing = || Error::new(ErrorKind::Internal, "the tensor to write is not in the model");
-                let source = sources.get(&*tensor.name).ok_or_else(missing)?;
-                let mut input = InputTensor::new(input, source, progress);
-                let start = file.position();
-                file.write_tensor(tensor, &mut input).map_err(|e| e.in_tensor(&tensor.name))?;
-                let is_cast = tensor.dtype != source.dtype;
-                sizes.source += input.decoded_bytes();
-                sizes.cast += tensor.byte_length().filter(|_| is_cast).unwrap_or(input.decoded_bytes());
-                sizes.stored += file.position() - start;
-            }
-            let file = file.finish()?;
+        for (number, path) in self.shard_paths.iter().enumerate() {
+            let file = self.write_shard(number, PartialFile::create(path)?, &sources, progress, &mut sizes)?;
             // Without a manifest, the first file keeps its lock.
             finished.push(if manifest.is_some() || number > 0 { file.unlocked() } else { file });
         }
-        let writer = self.target.sharded().and_then(|format| format.manifest());
-        if let Some((manifest, writer)) = manifest.zip(writer) {
-            let shards = finished.iter().zip(&self.shards).map(|(file, tensors)| Shard { file, tensors });
-            let last = writer.write_manifest(manifest, &shards.collect::<Vec<_>>())?;
+        if let Some(manifest) = manifest {
+            let files = finished.iter().map(|file| file as &dyn ShardFile).collect::<Vec<_>>();
+            let last = self.write_manifest(manifest, &files, Naming::Usual)?;
             finished.extend(last);
         }
         Ok((finished, sizes))
+    }
+
+    /// Writes one of the files of tensors.
+    pub(crate) fn write_shard(
+        &self,
+        number: usize,
+        file: PartialFile,
+        sources: &Sources,
+        progress: &(dyn Progress + Sync),
+        sizes: &mut Sizes,
+    ) -> Result<FinishedFile> {
+        let place =
+            Place { number, count: self.shards.len(), tensors: self.shards.iter().map(|tensors| tensors.len()).sum() };
+        let tensors = self.shards.get(number).copied().unwrap_or_default();
+        let mut file = self.target.begin(file, tensors, place)?;
+        let mut previous: Option<&Tensor> = None;
+        for tensor in tensors {
+            let source = sources.get(tensor)?;
+            let is_tied = previous.replace(tensor).is_some_and(|previous| shares_bytes(previous, tensor));
+            if is_tied && file.write_tied(tensor).map_err(|e| e.in_tensor(&tensor.name))? {
+                progress.advanced(source.byte_length().unwrap_or(0));
+                continue;
+            }
+            let mut input = InputTensor::new(sources.input, source, progress);
+            let start = file.position();
+            file.write_tensor(tensor, &mut input).map_err(|e| e.in_tensor(&tensor.name))?;
+            let is_cast = tensor.dtype != source.dtype;
+            sizes.source += input.decoded_bytes();
+            sizes.cast += tensor.byte_length().filter(|_| is_cast).unwrap_or(input.decoded_bytes());
+            sizes.stored += file.position() - start;
+        }
+        file.finish()
+    }
+
+    /// Writes the manifest of these files, which are those of the plan in order.
+    ///
+    /// # Errors
+    /// `INTERNAL` if the format has no manifest; those of writing it.
+    pub(crate) fn write_manifest(
+        &self,
+        manifest: PartialFile,
+        files: &[&dyn ShardFile],
+        naming: Naming,
+    ) -> Result<Vec<FinishedFile>> {
+        let writer = self.target.sharded().and_then(|format| format.manifest());
+        let writer = writer.ok_or_else(|| Error::new(ErrorKind::Internal, "the format has no manifest"))?;
+        let shards = files.iter().zip(&self.shards).map(|(file, tensors)| Shard { file: *file, tensors });
+        writer.write_manifest(manifest, &shards.collect::<Vec<_>>(), naming)
+    }
+}
+
+/// The tensors of the input by name.
+pub(crate) struct Sources<'a> {
+    input: &'a dyn Input,
+    tensors: HashMap<&'a str, &'a Tensor>,
+}
+
+impl<'a> Sources<'a> {
+    pub(crate) fn of(input: &'a dyn Input) -> Self {
+        Sources { input, tensors: input.tensors().iter().map(|tensor| (&*tensor.name, tensor)).collect() }
+    }
+
+    fn get(&self, written: &Tensor) -> Result<&'a Tensor> {
+        let missing = || Error::new(ErrorKind::Internal, "the tensor to write is not in the model");
+        self.tensors.get(&*written.name).copied().ok_or_else(missing)
     }
 }

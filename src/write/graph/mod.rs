@@ -3,8 +3,9 @@
 //! The graph refers to the weights as external data in `model.safetensors`: the SafeTensors file as which a loader
 //! presents weights of any format. Initializers of less than [`MIN_BYTES`] stay in the graph.
 
+use super::conversion::in_dtype;
 use super::source::Source;
-use super::{Companion, ConvertOptions, Converted, Input, cast, convert_to, in_dtype};
+use super::{Companion, ConvertOptions, Converted, Input, cast, convert_to};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;

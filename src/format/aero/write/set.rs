@@ -11,8 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::aero::toc::MAX_METADATA_BYTES;
 use crate::index::Tensor;
 use crate::output::file::{FinishedFile, PartialFile};
-use crate::output::shards::{FileSize, numbered_path, stem};
-use crate::output::target::{ManifestWriter, Place, Shard, Sharded};
+use crate::output::shards::{FileSize, content_name, numbered_path, stem};
+use crate::output::target::{ManifestWriter, Naming, Place, Shard, ShardFile, Sharded};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -96,7 +96,7 @@ impl ManifestWriter for Aero {
         Some(sibling_path(manifest, INDEX))
     }
 
-    fn write_manifest(&self, mut manifest: PartialFile, shards: &[Shard]) -> Result<Vec<FinishedFile>> {
+    fn write_manifest(&self, mut manifest: PartialFile, shards: &[Shard], naming: Naming) -> Result<Vec<FinishedFile>> {
         let mut parts = Vec::new();
         let mut layouts = Vec::new();
         let mut next_shard = 0;
@@ -112,7 +112,11 @@ impl ManifestWriter for Aero {
             next_shard = numbers.end;
         }
         let catalog = PartialFile::create(&sibling_path(manifest.path(), INDEX))?;
-        let catalog = self.write_catalog(catalog, shards, &layouts)?;
+        let mut catalog = self.write_catalog(catalog, shards, &layouts)?;
+        if naming == Naming::Content {
+            let name = content_name(manifest.path(), INDEX, &catalog.sha256()?)?;
+            catalog = catalog.named(&name);
+        }
         manifest.write_json(&json!({
             "format": { "name": "AEROSET", "version": [0, 1] },
             "model": self.about.model_of_set(),
@@ -163,6 +167,6 @@ fn sibling_path(path: &Path, extension: &str) -> PathBuf {
 }
 
 /// Returns the entry of a file in the manifest.
-fn file_entry(file: &FinishedFile) -> Result<Value> {
+fn file_entry(file: &dyn ShardFile) -> Result<Value> {
     Ok(json!({ "path": file.name(), "sha256": file.sha256()?.to_string(), "size_bytes": file.byte_length() }))
 }

@@ -13,7 +13,7 @@ use crate::index::{Layout, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::shards::{FileSize, numbered_path};
-use crate::output::target::{ManifestWriter, Place, Shard, Sharded, Target, TensorFile};
+use crate::output::target::{ManifestWriter, Naming, Place, Shard, Sharded, Target, TensorFile};
 use crate::output::writer::{Compression, Settings};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -131,12 +131,12 @@ impl Sharded for Apr {
 
 impl ManifestWriter for Apr {
     /// Specification, "Manifest File".
-    fn write_manifest(&self, mut manifest: PartialFile, shards: &[Shard]) -> Result<Vec<FinishedFile>> {
+    fn write_manifest(&self, mut manifest: PartialFile, shards: &[Shard], _: Naming) -> Result<Vec<FinishedFile>> {
         let shard_entries = shards.iter().map(|shard| {
             json!({
                 "file": shard.file.name(),
                 "size": shard.file.byte_length(),
-                "crc32": format!("{:08x}", shard.file.crc32()), // of the whole file; see `FinishedFile::crc32`
+                "crc32": format!("{:08x}", shard.file.crc32()), // of the whole file; see `ShardFile` of `FinishedFile`
             })
         });
         let mut tensor_shard_map = Map::new();

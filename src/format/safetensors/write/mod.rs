@@ -13,7 +13,7 @@ use crate::output::losses::Losses;
 use crate::output::metadata;
 use crate::output::origin::Changes;
 use crate::output::shards::{FileSize, numbered_path};
-use crate::output::target::{ManifestWriter, Place, Shard, Sharded, Target, TensorFile, TensorSource};
+use crate::output::target::{ManifestWriter, Naming, Place, Shard, Sharded, Target, TensorFile, TensorSource};
 use crate::output::writer::{Settings, Writer};
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
@@ -153,7 +153,7 @@ impl ManifestWriter for SafeTensors {
         PathBuf::from(name)
     }
 
-    fn write_manifest(&self, mut manifest: PartialFile, shards: &[Shard]) -> Result<Vec<FinishedFile>> {
+    fn write_manifest(&self, mut manifest: PartialFile, shards: &[Shard], _: Naming) -> Result<Vec<FinishedFile>> {
         let mut weight_map = Map::new();
         let mut total_size = 0;
         for shard in shards {

@@ -47,6 +47,8 @@ pub(crate) use transfer::range_reader::SCRATCH_BYTES;
 pub use transfer::stats::Stats;
 
 use crate::error::{Error, ErrorKind, Result, malformed};
+#[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+use crate::identity::Identity;
 use crate::index::split::Split;
 use crate::index::{Digest, Manifest, Metadata, Parsed, Tensor};
 use crate::progress::Progress;
@@ -224,6 +226,12 @@ impl<S: Source> Loader<S> {
     /// The number of files that hold tensors.
     pub fn file_count(&self) -> usize {
         self.shards.len()
+    }
+
+    /// The versions of these files, as far as their servers state them.
+    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    pub(crate) fn identities(&self) -> impl Iterator<Item = Option<Identity>> {
+        self.shards.iter().map(|shard| shard.file.identity())
     }
 
     /// Warnings about the model, each as a pair of the file's name and the text. A warning is not an error: the model

@@ -2,9 +2,12 @@
 
 use super::Verified;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "write")]
+use crate::identity::Identity;
 use crate::index::Tensor;
 use crate::loader::{Loader, ModelMetadata, Options, PieceReader};
 use crate::progress::{Arrived, Progress};
+use crate::source::Source;
 use crate::source::http::HttpSource;
 #[cfg(feature = "write")]
 use crate::window::{Stop, Window};
@@ -25,10 +28,10 @@ const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// The reader has its own runtime, which runs only during calls. Async code uses [`Loader`] with a [`HttpSource`]
 /// instead.
 #[derive(Debug)]
-pub struct RemoteReader {
+pub struct RemoteReader<S: Source = HttpSource> {
     // Declared before the runtime, so that it is dropped first and stops its requests.
-    pieces: RefCell<PieceReader<HttpSource>>,
-    loader: Rc<Loader<HttpSource>>,
+    pieces: RefCell<PieceReader<S>>,
+    loader: Rc<Loader<S>>,
     metadata: ModelMetadata,
     tensors: Vec<Tensor>,
     warnings: Vec<(String, String)>,
@@ -43,12 +46,14 @@ impl RemoteReader {
     pub fn open(url: &str, headers: &[(String, String)], options: Options) -> Result<Self> {
         RemoteReader::open_source(HttpSource::new(url, headers)?, options)
     }
+}
 
-    /// Like [`RemoteReader::open`], for a source with options such as [`HttpSource::same_origin_only`].
+impl<S: Source> RemoteReader<S> {
+    /// Like [`RemoteReader::open`], for another source, or one with options such as [`HttpSource::same_origin_only`].
     ///
     /// # Errors
     /// As for [`Loader::open`] and [`Loader::load_index`].
-    pub fn open_source(source: HttpSource, options: Options) -> Result<Self> {
+    pub fn open_source(source: S, options: Options) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (loader, metadata, tensors, warnings) = runtime.block_on(async {
             let loader = Rc::new(Loader::open(source, options).await?);
@@ -110,6 +115,16 @@ impl RemoteReader {
         };
         let mut forward_pieces = forward;
         self.block_on(pieces.read(tensor, role, &mut forward_pieces), || forward(&[]))
+    }
+
+    /// Describes the versions of the files; `None` if a server states neither an ETag nor a date.
+    #[cfg(feature = "write")]
+    pub(crate) fn version(&self) -> Option<String> {
+        let describe = |identity: Option<Identity>| {
+            let Identity { length, etag, last_modified } = identity?;
+            Some(format!("{} bytes, {}; ", length?, etag.or(last_modified)?))
+        };
+        self.loader.identities().map(describe).collect()
     }
 
     /// Runs a parser over the first file.

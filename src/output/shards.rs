@@ -42,6 +42,12 @@ pub(crate) fn assign(
     Ok(files)
 }
 
+/// Returns the number of files of at most `max_bytes`.
+#[cfg(feature = "publish")]
+pub(crate) fn file_count(format: &dyn Sharded, tensors: &[Tensor], max_bytes: u64) -> Result<u64> {
+    divide(format, tensors, max_bytes).map(|files| files.len() as u64)
+}
+
 /// Returns the ranges of tensors of the files.
 fn divide(format: &dyn Sharded, tensors: &[Tensor], max_bytes: u64) -> Result<Vec<Range<usize>>> {
     let mut files: Vec<Range<usize>> = Vec::new();

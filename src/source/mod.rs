@@ -22,6 +22,8 @@ pub mod http;
 #[cfg(target_arch = "wasm32")]
 pub mod js_buffer;
 pub mod memory;
+#[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
+pub mod object;
 #[cfg(target_arch = "wasm32")]
 mod stream;
 #[cfg(target_arch = "wasm32")]

@@ -47,6 +47,12 @@ pub trait Input {
         None
     }
 
+    /// Identifies the version of the model's files: their lengths, and their ETags or when they were last modified.
+    /// `None` if that is unknown. A conversion that was interrupted is continued only with the same version.
+    fn version(&self) -> Option<String> {
+        None
+    }
+
     /// The files that must not be overwritten while the model is read.
     fn paths(&self) -> Vec<&Path> {
         Vec::new()
@@ -74,13 +80,23 @@ impl Input for Reader {
         Reader::paths(self).next().and_then(|path| path.metadata().ok()?.modified().ok())
     }
 
+    fn version(&self) -> Option<String> {
+        let mut version = String::new();
+        for path in Reader::paths(self) {
+            let metadata = path.metadata().ok()?;
+            let modified = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            version.push_str(&format!("{} bytes, modified {} ms; ", metadata.len(), modified.as_millis()));
+        }
+        Some(version).filter(|version| !version.is_empty())
+    }
+
     fn paths(&self) -> Vec<&Path> {
         Reader::paths(self).collect()
     }
 }
 
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
-impl Input for crate::native::RemoteReader {
+impl<S: crate::source::Source> Input for crate::native::RemoteReader<S> {
     fn metadata(&self) -> &ModelMetadata {
         Self::metadata(self)
     }
@@ -95,6 +111,10 @@ impl Input for crate::native::RemoteReader {
 
     fn parse_first(&self, parse: &dyn Fn(&Window) -> Result<(), Stop>) -> Result<()> {
         Self::parse_first(self, parse)
+    }
+
+    fn version(&self) -> Option<String> {
+        Self::version(self)
     }
 }
 

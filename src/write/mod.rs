@@ -168,7 +168,7 @@ fn divide(
     }
 }
 
-fn check_cancelled(progress: &(dyn Progress + Sync)) -> Result<()> {
+pub(crate) fn check_cancelled(progress: &(dyn Progress + Sync)) -> Result<()> {
     match progress.is_cancelled() {
         true => Err(Error::new(ErrorKind::Io, "the conversion was interrupted").advise("Run it again.")),
         false => Ok(()),

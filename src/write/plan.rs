@@ -140,7 +140,7 @@ impl<'a> Sources<'a> {
         Sources { input, tensors: input.tensors().iter().map(|tensor| (&*tensor.name, tensor)).collect() }
     }
 
-    fn get(&self, written: &Tensor) -> Result<&'a Tensor> {
+    pub(crate) fn get(&self, written: &Tensor) -> Result<&'a Tensor> {
         let missing = || Error::new(ErrorKind::Internal, "the tensor to write is not in the model");
         self.tensors.get(&*written.name).copied().ok_or_else(missing)
     }

@@ -1,5 +1,6 @@
 //! The commands: they parse arguments, call the library and print results.
 
+mod conversion;
 mod convert;
 mod describe;
 mod diff;
@@ -10,6 +11,7 @@ mod manual;
 mod model;
 mod numbers;
 mod progress;
+mod publish;
 mod serve;
 mod size;
 mod table;
@@ -25,7 +27,7 @@ use std::process::ExitCode;
 use terminal::{BAD, CHANGED, TerminalArguments, styled};
 use weightstream::error::Error;
 
-/// Inspects, verifies, compares, converts, extracts and serves files of model weights.
+/// Inspects, verifies, compares, converts, extracts, publishes and serves files of model weights.
 #[derive(Parser)]
 #[command(name = "weightstream", version, max_term_width = 100)]
 #[command(
@@ -46,6 +48,7 @@ enum Command {
     Diff(diff::Arguments),
     Convert(convert::Arguments),
     Extract(extract::Arguments),
+    Publish(publish::Arguments),
     Upgrade(upgrade::Arguments),
     Serve(serve::Arguments),
     Completions(manual::CompletionsArguments),
@@ -88,6 +91,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Diff(arguments) => diff::run(&arguments),
         Command::Convert(arguments) => convert::run(arguments),
         Command::Extract(arguments) => extract::run(arguments),
+        Command::Publish(arguments) => publish::run(arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),

@@ -9,13 +9,14 @@ use weightstream::native::RemoteReader;
 use weightstream::native::{Reader, Verified};
 use weightstream::progress::Progress;
 use weightstream::source::http::HttpSource;
+use weightstream::source::object::ObjectSource;
 use weightstream::write::Input;
 
 /// The arguments that select the model.
 #[derive(clap::Args)]
 pub(super) struct ModelArguments {
     /// A file of tensors, or a manifest with its files in the same folder; a folder with one of them, such as a
-    /// repository of Hugging Face; the http(s) URL of a file; or `hf:owner/name@revision/path` for a file of the
+    /// repository of Hugging Face; the URL of a file (http, https, s3, gs, az); or `hf:owner/name@revision/path` for a file of the
     /// Hugging Face Hub, where `hf:owner/name` is the only model of a repository. The hub's token is taken from the
     /// environment variable HF_TOKEN, and its URL from HF_ENDPOINT.
     #[arg(value_name = "FILE|FOLDER|URL")]
@@ -41,6 +42,7 @@ pub(super) struct HttpArguments {
 pub(super) enum Model {
     Local(Box<Reader>),
     Remote(Box<RemoteReader>),
+    Object(Box<RemoteReader<ObjectSource>>),
 }
 
 impl ModelArguments {
@@ -76,6 +78,11 @@ impl HttpArguments {
 
     fn open(&self, place: &OsString, headers: &[(String, String)]) -> Result<Model, Failure> {
         let model = match url(place) {
+            Some(url) if is_object(url) => {
+                let reader =
+                    RemoteReader::open_source(ObjectSource::new(url)?, weightstream::loader::Options::default())?;
+                Model::Object(Box::new(reader))
+            }
             Some(url) => open_url(url, headers, self.same_origin)?,
             None => Model::Local(Box::new(Reader::open(place)?)),
         };
@@ -90,6 +97,10 @@ impl HttpArguments {
         let headers = self.headers.iter().map(|header| parse_header(header)).collect::<Result<Vec<_>>>()?;
         let mut urls = places.iter().filter_map(|place| url(place));
         let first = urls.next();
+        if let (false, Some(place)) = (headers.is_empty() && !self.same_origin, first.filter(|url| is_object(url))) {
+            let what = "`--header` and `--same-origin` apply only to http and https URLs";
+            return Err(Error::new(ErrorKind::InvalidArgument, what).in_file(place));
+        }
         if let (None, Some(place), false) = (first, places.first(), headers.is_empty() && !self.same_origin) {
             let what = "`--header` and `--same-origin` apply only to URLs, but this is a file";
             return Err(Error::new(ErrorKind::InvalidArgument, what).in_file(&place.to_string_lossy()));
@@ -108,6 +119,7 @@ impl Model {
         match self {
             Model::Local(reader) => &**reader,
             Model::Remote(reader) => &**reader,
+            Model::Object(reader) => &**reader,
         }
     }
 
@@ -116,6 +128,7 @@ impl Model {
         match self {
             Model::Local(reader) => reader.warnings().collect(),
             Model::Remote(reader) => reader.warnings().collect(),
+            Model::Object(reader) => reader.warnings().collect(),
         }
     }
 
@@ -124,6 +137,7 @@ impl Model {
         match self {
             Model::Local(reader) => reader.files().map(|(name, length)| (name, Some(length))).collect(),
             Model::Remote(reader) => reader.files().collect(),
+            Model::Object(reader) => reader.files().collect(),
         }
     }
 
@@ -131,6 +145,7 @@ impl Model {
         match self {
             Model::Local(reader) => reader.files().len(),
             Model::Remote(reader) => reader.file_count(),
+            Model::Object(reader) => reader.file_count(),
         }
     }
 
@@ -138,6 +153,7 @@ impl Model {
         match self {
             Model::Local(reader) => reader.verify(progress),
             Model::Remote(reader) => reader.verify(progress),
+            Model::Object(reader) => reader.verify(progress),
         }
     }
 }
@@ -159,12 +175,17 @@ fn hub() -> Hub {
 
 /// The place, if it is a URL or an address on a hub.
 fn url(place: &OsString) -> Option<&str> {
-    let is_url = |place: &&str| {
-        ["http://", "https://", "hf:"]
-            .iter()
-            .any(|scheme| place.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
-    };
-    place.to_str().filter(is_url)
+    place.to_str().filter(|place| has_scheme(place, &["http://", "https://", "hf:"]) || is_object(place))
+}
+
+/// Whether a URL is of an object store.
+fn is_object(url: &str) -> bool {
+    has_scheme(url, &["s3://", "gs://", "az://"])
+}
+
+fn has_scheme(place: &str, schemes: &[&str]) -> bool {
+    let is_scheme = |scheme: &&str| place.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    schemes.iter().any(is_scheme)
 }
 
 /// The URL up to its path: equal for URLs of one origin that are written in the same way.
@@ -173,7 +194,7 @@ fn origin(url: &str) -> &str {
 }
 
 /// Parses a header. clap is not used for it, because its errors show the value, which may be a secret token.
-fn parse_header(header: &str) -> Result<(String, String)> {
+pub(super) fn parse_header(header: &str) -> Result<(String, String)> {
     match header.split_once(':') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
         None => Err(Error::new(ErrorKind::InvalidArgument, "a --header is not of the form 'Name: value'")),

@@ -372,6 +372,12 @@ impl<S: Source> ModelFile<S> {
         self.source.is_immutable() || self.identity.borrow().as_ref().is_some_and(has)
     }
 
+    /// The version of the file, once a response has stated it.
+    #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.identity.borrow().clone()
+    }
+
     fn check_identity(&self, now: &Identity) -> Result<Proof> {
         let mut identity = self.identity.borrow_mut();
         let earlier = identity.get_or_insert_with(Identity::default);

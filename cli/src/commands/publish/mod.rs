@@ -1,0 +1,111 @@
+//! `weightstream publish`: converts a model, and uploads it for clients on the web.
+
+use super::conversion::ConversionArguments;
+use super::convert::watch_signals;
+use super::model::ModelArguments;
+use super::progress::Bar;
+use super::terminal::inform;
+use super::{Failure, count, one_line, warn};
+use indicatif::DecimalBytes;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weightstream::error::{Error, Result};
+use weightstream::format::apr;
+use weightstream::publish::{self, PublishOptions, Published, Share};
+use weightstream::write::TensorOrder;
+
+/// Converts a model, and publishes it in a folder, in S3, Google Cloud Storage or Azure, or on a web server.
+///
+/// The model becomes files that never change, whose names contain a digest of their content, and an entry, the manifest
+/// that names them. Files are sent while the next ones are converted. A second run sends only what is missing. At the
+/// end, everything is read back and compared.
+///
+/// Credentials are those of the stores' own tools: variables such as AWS_ACCESS_KEY_ID, AWS_PROFILE,
+/// GOOGLE_APPLICATION_CREDENTIALS and AZURE_STORAGE_ACCOUNT_KEY, the files of `aws configure`, the login of gcloud, and
+/// the roles of containers and instances.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 for success, 1 for an error, 2 for wrong usage, 130 after Ctrl-C or another signal."
+)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    input: ModelArguments,
+    /// A folder, or a URL such as s3://bucket/folder/, gs://…, az://… or https://… (written with PUT). If it ends with
+    /// a file name such as model.apr, this is the entry; otherwise the entry is model.apr in this folder.
+    #[arg(value_name = "DEST")]
+    destination: String,
+    #[command(flatten)]
+    conversion: ConversionArguments,
+    /// Publish only the files of one of N machines, such as 3/8, which may run at the same time. Afterwards, `--merge`
+    /// writes the entry. The result has the same bytes as that of one machine.
+    #[arg(long, value_name = "I/N", conflicts_with = "merge", value_parser = parse_part)]
+    part: Option<Share>,
+    /// Write the entry of files that were published with `--part`. Requires the same input and options.
+    #[arg(long)]
+    merge: bool,
+    /// The entry of the previous revision. Files of unchanged tensors are used again, and clients that hold the previous
+    /// revision fetch only what has changed.
+    #[arg(long, value_name = "ENTRY")]
+    from: Option<String>,
+    /// A header to send with every request to an http(s) DEST. Can be repeated.
+    #[arg(long = "put-header", value_name = "NAME: VALUE")]
+    put_headers: Vec<String>,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { input, destination, conversion, part, merge, from, put_headers } = arguments;
+    let format = conversion.format().unwrap_or(&apr::FORMAT);
+    let options = PublishOptions::default()
+        .with_convert(conversion.options(&input, Some(format), TensorOrder::Layers)?)
+        .with_share(part.unwrap_or(if merge { Share::Merge } else { Share::All }))
+        .with_previous(from)
+        .with_headers(put_headers.iter().map(|header| super::model::parse_header(header)).collect::<Result<_>>()?);
+    let model = input.open()?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    watch_signals(&interrupted).map_err(Error::from)?;
+    let bar = Bar::cancelled_by("publishing", Arc::clone(&interrupted));
+    let published = publish::publish(model.input(), &destination, &options, &bar);
+    drop(bar);
+    let published = match published {
+        Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted),
+        published => published?,
+    };
+    for warning in &published.warnings {
+        warn(warning);
+    }
+    report(&published)
+}
+
+fn report(published: &Published) -> Result<(), Failure> {
+    let Published { entry, files, file_count, sent_files, sent_bytes, .. } = published;
+    let bytes: u64 = files.iter().map(|(_, byte_length)| byte_length).sum();
+    let (what, total) = match entry {
+        Some(entry) => (one_line(entry), count(*file_count, "file")),
+        None => ("part".to_owned(), format!("{} of {file_count}", count(files.len(), "file"))),
+    };
+    let existed = match files.len() - sent_files {
+        0 => String::new(),
+        existed => format!(", {existed} existed"),
+    };
+    let sent = format!("{} sent ({})", count(*sent_files, "file"), DecimalBytes(*sent_bytes));
+    inform(&format!("{what}: {total}, {}; {sent}{existed}", DecimalBytes(bytes)))?;
+    Ok(())
+}
+
+fn parse_part(text: &str) -> Result<Share, String> {
+    let invalid = || format!("`{text}` is not a part like 3/8");
+    let (number, count) = text.split_once('/').ok_or_else(invalid)?;
+    let (number, count) = (number.parse().map_err(|_| invalid())?, count.parse().map_err(|_| invalid())?);
+    Share::part(number, count).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_a_number_of_a_count() {
+        assert!(matches!(parse_part("3/8"), Ok(Share::Part { number: 3, count: 8, .. })));
+        assert!(parse_part("0/8").is_err() && parse_part("9/8").is_err() && parse_part("3").is_err());
+    }
+}

@@ -1,0 +1,107 @@
+//! The place that a model is published at.
+
+use super::options::PublishOptions;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::apr;
+use crate::source::object::Store;
+use crate::write::format_of_name;
+use object_store::path::Path as ObjectPath;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::runtime::{Builder, Runtime};
+
+/// The name of the entry if the destination is a folder, without its extension.
+const ENTRY_STEM: &str = "model";
+
+/// The number of threads that send files. One encrypts while the other waits.
+const THREADS: usize = 2;
+
+/// An open store, and the names of the files in it.
+pub(super) struct Destination {
+    pub(super) store: Arc<Store>,
+    folder: ObjectPath,
+    /// The file name of the entry.
+    pub(super) entry: String,
+    /// The extension of the files of tensors, without its dot.
+    pub(super) extension: &'static str,
+    /// Runs the requests.
+    pub(super) runtime: Runtime,
+}
+
+impl Destination {
+    /// Opens the store, and chooses the name of the entry and, unless it is given, the format.
+    pub(super) fn open(place: &str, options: &mut PublishOptions) -> Result<Self> {
+        let (folder, name) = split(place);
+        let named = name.and_then(|name| format_of_name(Path::new(name)));
+        let (folder, entry) = match (name, named) {
+            (Some(name), Some(_)) => (folder, Some(name.to_owned())),
+            _ => (place, None),
+        };
+        let format = *options.convert.format.get_or_insert(named.unwrap_or(&apr::FORMAT));
+        let extension = format.extensions.first().copied().unwrap_or_default().trim_start_matches('.');
+        let entry = entry.unwrap_or_else(|| format!("{ENTRY_STEM}.{extension}"));
+        let (store, folder) = open_folder(folder, &options.headers)?;
+        let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
+        Ok(Destination { store: Arc::new(store), folder, entry, extension, runtime })
+    }
+
+    /// The URL or path of the folder.
+    pub(super) fn folder_url(&self) -> String {
+        self.store.url_of(&self.folder)
+    }
+
+    pub(super) fn path_of(&self, name: &str) -> ObjectPath {
+        self.folder.clone().join(name)
+    }
+
+    /// The URL or path of a file.
+    pub(super) fn url_of(&self, name: &str) -> String {
+        self.store.url_of(&self.path_of(name))
+    }
+}
+
+/// Whether a place is a URL, and not a path.
+pub(super) fn is_url(place: &str) -> bool {
+    place
+        .split_once("://")
+        .is_some_and(|(scheme, _)| scheme.len() > 1 && scheme.chars().all(|c| c.is_ascii_alphanumeric()))
+}
+
+/// Splits the last segment from a place; `None` if it ends with a separator.
+fn split(place: &str) -> (&str, Option<&str>) {
+    let is_separator = |c: char| c == '/' || (c == std::path::MAIN_SEPARATOR && !is_url(place));
+    match place.rsplit_once(is_separator) {
+        Some((folder, name)) => (place.get(..folder.len() + 1).unwrap_or(folder), Some(name).filter(|n| !n.is_empty())),
+        None => (".", Some(place).filter(|name| !name.is_empty())),
+    }
+}
+
+fn open_folder(folder: &str, headers: &[(String, String)]) -> Result<(Store, ObjectPath)> {
+    if is_url(folder) {
+        return Store::open(folder, headers);
+    }
+    if !headers.is_empty() {
+        let what = "headers can be added only to requests of http and https URLs";
+        return Err(Error::new(ErrorKind::InvalidArgument, what).in_file(folder));
+    }
+    std::fs::create_dir_all(folder).map_err(|error| Error::from(error).in_file(folder))?;
+    Ok((Store::folder(Path::new(folder))?, ObjectPath::default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_segment_may_be_the_entry() {
+        assert_eq!(split("s3://bucket/models/model.apr"), ("s3://bucket/models/", Some("model.apr")));
+        assert_eq!(split("s3://bucket/models/"), ("s3://bucket/models/", None));
+        assert_eq!(split("out/m.apr"), ("out/", Some("m.apr")));
+        assert_eq!(split("m.apr"), (".", Some("m.apr")));
+    }
+
+    #[test]
+    fn a_path_with_a_colon_is_not_a_url() {
+        assert!(is_url("s3://bucket") && is_url("https://host/") && !is_url("C:\\models") && !is_url("a:b/c"));
+    }
+}

@@ -1,0 +1,84 @@
+//! The entry: the manifest of the format, with one more key for readers that know it.
+//!
+//! ```json
+//! "weightstream": {
+//!   "version": 1,
+//!   "files": { "model-7d0f3c2a91b84e65.apr": { "size": 16777216, "sha256": "…" } },
+//!   "tensors": { "encoder.weight": "sha256:…" },
+//!   "chunks": { "file": "model-77ab31f09c5d2e80.chunks", "size": 50000, "sha256": "…" },
+//!   "previous": [{ "chunks": { … }, "files": ["model-0aa9b1…apr"] }]
+//! }
+//! ```
+//!
+//! Digests of tensors are of their stored bytes; a tensor with several components has an object with their roles.
+
+use super::previous::Previous;
+use super::record::FileRecord;
+use crate::error::{Error, ErrorKind, Result};
+use crate::output::file::FinishedFile;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The key in the manifest.
+pub(super) const KEY: &str = "weightstream";
+
+/// A file beside the files of tensors: an index file, or the list of chunks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Document {
+    pub(super) name: String,
+    pub(super) byte_length: u64,
+    pub(super) sha256: String,
+}
+
+/// Returns the manifest with the key.
+///
+/// # Errors
+/// `IO`; `INTERNAL` if the manifest is not a JSON object.
+pub(super) fn complete(
+    manifest: &FinishedFile,
+    records: &[FileRecord],
+    documents: &[Document],
+    chunks: &Document,
+    previous: Option<&Previous>,
+) -> Result<Vec<u8>> {
+    let internal = |error: serde_json::Error| Error::new(ErrorKind::Internal, format!("the manifest: {error}"));
+    let text = std::fs::read(manifest.temporary_path())?;
+    let mut document: Map<String, Value> = serde_json::from_slice(&text).map_err(internal)?;
+    let mut files = Map::new();
+    for FileRecord { name, byte_length, sha256, .. } in records {
+        files.insert(name.clone(), json!({ "size": byte_length, "sha256": sha256 }));
+    }
+    for Document { name, byte_length, sha256 } in documents {
+        files.insert(name.clone(), json!({ "size": byte_length, "sha256": sha256 }));
+    }
+    let tensors: Map<String, Value> = records
+        .iter()
+        .flat_map(|record| &record.tensors)
+        .map(|(name, components)| (name.clone(), digests(components)))
+        .collect();
+    let names = records.iter().map(|record| &*record.name).collect();
+    let mut stated = json!({
+        "version": 1,
+        "files": files,
+        "tensors": tensors,
+        "chunks": { "file": chunks.name, "size": chunks.byte_length, "sha256": chunks.sha256 },
+    });
+    let revisions = previous.map(|previous| previous.revisions(&names)).unwrap_or_default();
+    if let (Some(stated), false) = (stated.as_object_mut(), revisions.is_empty()) {
+        stated.insert("previous".to_owned(), Value::Array(revisions));
+    }
+    document.insert(KEY.to_owned(), stated);
+    let mut text = serde_json::to_vec_pretty(&document).map_err(internal)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// The digests of a tensor's components.
+fn digests(components: &BTreeMap<String, String>) -> Value {
+    let spelled = |digest: &String| Value::from(format!("sha256:{digest}"));
+    let mut all = components.values();
+    match (all.next(), all.next()) {
+        (Some(only), None) => spelled(only),
+        _ => components.iter().map(|(role, digest)| (role.clone(), spelled(digest))).collect(),
+    }
+}

@@ -1,0 +1,256 @@
+//! Converts and sends the files of tensors: the next one is converted while earlier ones are sent.
+
+use super::destination::Destination;
+use super::entry::Document;
+use super::inspect;
+use super::record::{FileRecord, Fingerprint, record_name};
+use super::upload::{self, Kind};
+use crate::codec::digest::digest_of;
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Digest, Tensor, saturating_sum};
+use crate::output::file::{FinishedFile, PartialFile};
+use crate::output::shards::content_name;
+use crate::output::target::ShardFile;
+use crate::progress::Progress;
+use crate::write::plan::{Plan, Sources};
+use crate::write::{Input, Sizes, check_cancelled};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+/// The number of files that are sent at the same time, which is also the number of temporary files.
+pub(super) const MAX_UPLOADS: usize = 4;
+
+/// Writes the files of a plan to a destination.
+pub(super) struct FileWriter<'a> {
+    pub(super) destination: &'a Destination,
+    plan: &'a Plan<'a>,
+    sources: Sources<'a>,
+    fingerprint: Fingerprint,
+    temporary: TempDir,
+    sent_files: usize,
+    sent_bytes: u64,
+}
+
+/// A file that has arrived.
+struct Arrived {
+    number: usize,
+    record: FileRecord,
+    was_sent: bool,
+}
+
+impl<'a> FileWriter<'a> {
+    pub(super) fn new(
+        destination: &'a Destination,
+        input: &'a dyn Input,
+        plan: &'a Plan<'a>,
+        fingerprint: Fingerprint,
+    ) -> Result<Self> {
+        let temporary = tempfile::Builder::new().prefix("weightstream-").tempdir()?;
+        let sources = Sources::of(input);
+        Ok(FileWriter { destination, plan, sources, fingerprint, temporary, sent_files: 0, sent_bytes: 0 })
+    }
+
+    /// The path of a temporary file.
+    pub(super) fn temporary_path(&self, name: &str) -> PathBuf {
+        self.temporary.path().join(name)
+    }
+
+    /// The numbers of files and bytes that were sent.
+    pub(super) fn sent(&self) -> (usize, u64) {
+        (self.sent_files, self.sent_bytes)
+    }
+
+    /// The size of these files' tensors in the input, in bytes.
+    pub(super) fn source_bytes(&self, files: Range<usize>) -> u64 {
+        files.map(|number| self.source_bytes_of(number)).fold(0, u64::saturating_add)
+    }
+
+    /// Makes sure that these files exist at the destination, and returns their records in order.
+    ///
+    /// # Errors
+    /// Those of the conversion and of the store.
+    pub(super) fn write(&mut self, files: Range<usize>, progress: &(dyn Progress + Sync)) -> Result<Vec<FileRecord>> {
+        let mut records = BTreeMap::new();
+        let mut uploads = JoinSet::new();
+        for number in files {
+            check_cancelled(progress)?;
+            if let Some(record) = self.existing(number)? {
+                progress.advanced(self.source_bytes_of(number));
+                records.insert(number, record);
+                continue;
+            }
+            while uploads.len() >= MAX_UPLOADS {
+                self.take_next(&mut uploads, &mut records)?;
+            }
+            let (file, record) = self.convert(number, progress)?;
+            self.start_upload(&mut uploads, number, file, record);
+        }
+        while !uploads.is_empty() {
+            self.take_next(&mut uploads, &mut records)?;
+        }
+        Ok(records.into_values().collect())
+    }
+
+    /// The records of all files, which were published by several machines.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` if a file has no record; `INVALID_ARGUMENT` if one belongs to another conversion.
+    pub(super) fn recorded(&self) -> Result<Vec<FileRecord>> {
+        let mut records = Vec::new();
+        let mut missing = Vec::new();
+        for number in 0..self.plan.shards.len() {
+            match self.record(number)? {
+                Some(record) if record.fingerprint == self.fingerprint && self.is_there(&record)? => {
+                    records.push(record)
+                }
+                Some(record) if record.fingerprint == self.fingerprint => missing.push(number),
+                Some(record) => return Err(self.of_another_conversion(number, &record)),
+                None => missing.push(number),
+            }
+        }
+        let Some(first) = missing.first() else { return Ok(records) };
+        let (count, name) = (self.plan.shards.len(), self.record_url(*first));
+        let what =
+            format!("{} of the {count} files were not published; the first is number {}", missing.len(), first + 1);
+        let error = Error::new(ErrorKind::NotFound, what).in_file(&name);
+        Err(error.advise("Run the missing parts (`--part`) with the same input and options, then merge again."))
+    }
+
+    /// Sends a file beside the files of tensors.
+    pub(super) fn send_document(&self, name: &str, bytes: Vec<u8>) -> Result<Document> {
+        let Destination { store, runtime, .. } = self.destination;
+        let sha256 = digest_of(&bytes, Digest::Sha256([0; 32])).to_string();
+        let (byte_length, path) = (bytes.len() as u64, self.destination.path_of(name));
+        runtime.block_on(upload::send_bytes(store, &path, bytes, Kind::Immutable))?;
+        Ok(Document { name: name.to_owned(), byte_length, sha256 })
+    }
+
+    /// Sends the entry, which replaces that of the previous revision.
+    pub(super) fn send_entry(&self, entry: &[u8]) -> Result<()> {
+        let Destination { store, runtime, entry: name, .. } = self.destination;
+        let path = self.destination.path_of(name);
+        runtime.block_on(upload::send_bytes(store, &path, entry.to_vec(), Kind::Mutable))
+    }
+
+    /// Deletes the records, which are not needed once the entry exists.
+    pub(super) fn remove_records(&self, warnings: &mut Vec<String>) {
+        let Destination { store, runtime, .. } = self.destination;
+        for number in 0..self.plan.shards.len() {
+            let path = self.destination.path_of(&self.record_name(number));
+            if let Err(error) = runtime.block_on(upload::delete(store, &path)) {
+                warnings.push(format!("{} cannot be deleted: {}", store.url_of(&path), error.what));
+                return;
+            }
+        }
+    }
+
+    /// The record of a file that an earlier run of the same conversion has published.
+    fn existing(&self, number: usize) -> Result<Option<FileRecord>> {
+        if self.fingerprint.input.is_none() {
+            return Ok(None); // the input may have changed
+        }
+        let record = self.record(number)?.filter(|record| record.fingerprint == self.fingerprint);
+        match record {
+            Some(record) if self.is_there(&record)? => Ok(Some(record)),
+            _ => Ok(None),
+        }
+    }
+
+    fn record(&self, number: usize) -> Result<Option<FileRecord>> {
+        let Destination { store, runtime, .. } = self.destination;
+        let path = self.destination.path_of(&self.record_name(number));
+        let text = runtime.block_on(upload::read_if_exists(store, &path))?;
+        Ok(text.and_then(|text| serde_json::from_slice(&text).ok())) // an invalid record is as good as none
+    }
+
+    fn is_there(&self, record: &FileRecord) -> Result<bool> {
+        let Destination { store, runtime, .. } = self.destination;
+        let path = self.destination.path_of(&record.name);
+        Ok(runtime.block_on(upload::length_of(store, &path))? == Some(record.byte_length))
+    }
+
+    /// Writes a file of tensors to the temporary folder.
+    fn convert(&self, number: usize, progress: &(dyn Progress + Sync)) -> Result<(FinishedFile, FileRecord)> {
+        let Destination { entry, extension, .. } = self.destination;
+        let file = PartialFile::create(&self.temporary_path(&number.to_string()))?;
+        let file = self.plan.write_shard(number, file, &self.sources, progress, &mut Sizes::default())?.unlocked();
+        let content = inspect::content(&file)?;
+        let name = content_name(Path::new(entry), extension, &content.sha256)?;
+        let record = FileRecord {
+            fingerprint: self.fingerprint.clone(),
+            name,
+            byte_length: file.byte_length(),
+            crc32: file.crc32(),
+            sha256: content.sha256.to_string(),
+            tensors: content.tensors,
+            chunks: content.chunks,
+        };
+        Ok((file, record))
+    }
+
+    /// Sends a file, then its record.
+    fn start_upload(
+        &self,
+        uploads: &mut JoinSet<Result<Arrived>>,
+        number: usize,
+        file: FinishedFile,
+        record: FileRecord,
+    ) {
+        let Destination { store, runtime, .. } = self.destination;
+        let (path, record_path) =
+            (self.destination.path_of(&record.name), self.destination.path_of(&self.record_name(number)));
+        let store = Arc::clone(store);
+        let upload = async move {
+            let was_sent = upload::send_file(&store, &path, file.temporary_path(), Kind::Immutable).await?;
+            let text =
+                serde_json::to_vec(&record).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
+            upload::send_bytes(&store, &record_path, text, Kind::Mutable).await?;
+            Ok(Arrived { number, record, was_sent })
+        };
+        uploads.spawn_on(upload, runtime.handle());
+    }
+
+    /// Waits until one of the files has arrived.
+    fn take_next(
+        &mut self,
+        uploads: &mut JoinSet<Result<Arrived>>,
+        records: &mut BTreeMap<usize, FileRecord>,
+    ) -> Result<()> {
+        let Some(arrived) = self.destination.runtime.block_on(uploads.join_next()) else { return Ok(()) };
+        let lost = |error| Error::new(ErrorKind::Internal, format!("an upload ended unexpectedly: {error}"));
+        let Arrived { number, record, was_sent } = arrived.map_err(lost)??;
+        if was_sent {
+            self.sent_files += 1;
+            self.sent_bytes += record.byte_length;
+        }
+        records.insert(number, record);
+        Ok(())
+    }
+
+    fn source_bytes_of(&self, number: usize) -> u64 {
+        let tensors = self.plan.shards.get(number).copied().unwrap_or_default();
+        let bytes = |tensor| self.sources.get(tensor).ok().and_then(Tensor::byte_length);
+        saturating_sum(tensors.iter().filter_map(bytes))
+    }
+
+    fn of_another_conversion(&self, number: usize, record: &FileRecord) -> Error {
+        let what = match record.fingerprint.plan == self.fingerprint.plan {
+            true => "this part was made from another version of the input, or from a copy with another date",
+            false => "this part was made from another input, or with other options",
+        };
+        let error = Error::new(ErrorKind::InvalidArgument, what).in_file(&self.record_url(number));
+        error.advise("Run all parts and the merge with the same files and options.")
+    }
+
+    fn record_name(&self, number: usize) -> String {
+        record_name(&self.destination.entry, number, self.plan.shards.len())
+    }
+
+    fn record_url(&self, number: usize) -> String {
+        self.destination.url_of(&self.record_name(number))
+    }
+}

@@ -1,0 +1,125 @@
+//! Publishes models: converts one into files that never change, whose names contain a digest of their content, and a
+//! small manifest, the entry, which is the only file that changes when a new revision is published.
+//!
+//! ```text
+//! input ──▶ file of tensors (temporary) ──▶ digests, chunks ──▶ upload ──▶ record
+//!                                                                           │
+//!                            every file of the plan has a record ──▶ entry ─┴─▶ read back
+//! ```
+//!
+//! The division into files depends only on the input's index and the options. Therefore several machines can each
+//! publish some of the files ([`Share`]), and an interrupted run is continued: the record of a file, a small JSON file
+//! at the destination, states its name and digests, and a file that exists is neither converted nor sent again.
+
+mod chunks;
+mod destination;
+mod division;
+mod entry;
+mod files;
+mod inspect;
+mod options;
+mod previous;
+mod read_back;
+mod record;
+mod upload;
+
+pub use options::{PublishOptions, Share};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::output::file::{FinishedFile, PartialFile};
+use crate::output::target::{Naming, ShardFile};
+use crate::progress::Progress;
+use crate::write::Input;
+use crate::write::conversion::Conversion;
+use crate::write::plan::Plan;
+use destination::Destination;
+use files::FileWriter;
+use previous::Previous;
+use record::FileRecord;
+use std::path::Path;
+
+/// The result of [`publish`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Published {
+    /// The URL or path to open the model with; `None` as long as the entry is not written, because only a share of the
+    /// files was published.
+    pub entry: Option<String>,
+    /// The URLs or paths of the files of tensors that this call was responsible for, in order, with their lengths in
+    /// bytes.
+    pub files: Vec<(String, u64)>,
+    /// The number of files of the model.
+    pub file_count: usize,
+    /// The number of these files that were sent; the others existed.
+    pub sent_files: usize,
+    /// The number of bytes of files of tensors that were sent.
+    pub sent_bytes: u64,
+    /// Warnings about the conversion and the destination.
+    pub warnings: Vec<String>,
+}
+
+/// Publishes the model at `destination`: a folder, or a URL of [`Store::open`](crate::source::object::Store::open). If
+/// its last segment has the extension of a format, it is the entry; otherwise, the entry is `model.apr` in this folder.
+///
+/// Files are converted one after the other into the folder for temporary files, and sent while the next ones are
+/// converted; at most four of them exist at a time. The entry is written last. Then every
+/// file is read back and compared with its digest.
+///
+/// # Errors
+/// Those of [`convert`](crate::write::convert); `INVALID_ARGUMENT` if the format has no manifest, and if records of a
+/// share are missing or belong to another input; those of the store; `CHECKSUM` if a file is read back with other bytes.
+pub fn publish(
+    input: &dyn Input,
+    destination: &str,
+    options: &PublishOptions,
+    progress: &(dyn Progress + Sync),
+) -> Result<Published> {
+    let mut options = options.clone();
+    let destination = Destination::open(destination, &mut options)?;
+    let out = Path::new(&destination.entry);
+    let mut conversion = Conversion::prepare(input, out, &options.convert, None)?;
+    let mut warnings = std::mem::take(&mut conversion.warnings);
+    let previous =
+        options.previous.as_deref().map(|place| Previous::read(place, &destination, &options)).transpose()?;
+    warnings.extend(previous.iter().filter_map(|previous| previous.warning.clone()));
+    let files = division::divide(&mut conversion, options.convert.max_shard_bytes, previous.as_ref(), &mut warnings)?;
+    for range in &files {
+        conversion.target.arrange(conversion.tensors.get_mut(range.clone()).unwrap_or_default());
+    }
+    let plan = Plan::new(&*conversion.target, out, files, &conversion.tensors)?;
+    let fingerprint = record::fingerprint(&options.convert, input, &plan);
+
+    let mut writer = FileWriter::new(&destination, input, &plan, fingerprint)?;
+    let share = options.share.files(plan.shards.len());
+    progress.expects(writer.source_bytes(share.clone()));
+    let records = match options.share {
+        Share::Merge => writer.recorded()?,
+        Share::All | Share::Part { .. } => writer.write(share, progress)?,
+    };
+    let (sent_files, sent_bytes) = writer.sent();
+    let url = |record: &FileRecord| (destination.url_of(&record.name), record.byte_length);
+    let mut published = Published {
+        entry: None,
+        files: records.iter().map(url).collect(),
+        file_count: plan.shards.len(),
+        sent_files,
+        sent_bytes,
+        warnings,
+    };
+    if let Share::Part { .. } = options.share {
+        return Ok(published);
+    }
+    let manifest = PartialFile::create(&writer.temporary_path(&destination.entry))?;
+    let files: Vec<_> = records.iter().map(|record| record as &dyn ShardFile).collect();
+    let mut documents = plan.write_manifest(manifest, &files, Naming::Content)?;
+    let manifest = documents.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no manifest was written"))?;
+    let send = |file: &FinishedFile| writer.send_document(&file.name(), std::fs::read(file.temporary_path())?);
+    let documents = documents.iter().map(send).collect::<Result<Vec<_>>>()?;
+    let chunks = chunks::send(&writer, &records)?;
+    let entry = entry::complete(&manifest, &records, &documents, &chunks, previous.as_ref())?;
+    writer.send_entry(&entry)?;
+    read_back::verify(&writer, &records, &entry)?;
+    writer.remove_records(&mut published.warnings);
+    published.entry = Some(destination.url_of(&destination.entry));
+    Ok(published)
+}

@@ -1,0 +1,92 @@
+//! Sends files to a store, and reads them back. A large file is sent in parts, which survive an interrupted run.
+
+mod multipart;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::source::object::{Store, object_error};
+use object_store::path::Path as ObjectPath;
+use object_store::{Attribute, Attributes, ObjectStoreExt, PutOptions};
+use std::path::Path;
+
+/// The size of a part. Stores allow 10,000 parts of at least 5 MiB.
+const PART_BYTES: u64 = 8 << 20;
+
+/// How long a file may be cached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The name contains a digest of the content.
+    Immutable,
+    /// A JSON document that changes with the next revision.
+    Mutable,
+}
+
+impl Kind {
+    fn attributes(self) -> Attributes {
+        let (cache_control, content_type) = match self {
+            Kind::Immutable => ("public, max-age=31536000, immutable, no-transform", "application/octet-stream"),
+            Kind::Mutable => ("no-cache", "application/json"),
+        };
+        [(Attribute::CacheControl, cache_control), (Attribute::ContentType, content_type)].into_iter().collect()
+    }
+}
+
+/// Sends a file, unless the store has a file of this name and length. Returns whether it was sent.
+pub(super) async fn send_file(store: &Store, path: &ObjectPath, file: &Path, kind: Kind) -> Result<bool> {
+    let byte_length = std::fs::metadata(file)?.len();
+    if length_of(store, path).await? == Some(byte_length) {
+        return Ok(false);
+    }
+    match store.multipart() {
+        Some(objects) if byte_length > PART_BYTES => {
+            multipart::send(&**objects, store.objects(), path, file, kind.attributes()).await
+        }
+        _ => send_bytes(store, path, std::fs::read(file)?, kind).await,
+    }
+    .map_err(|error| error.in_file(&store.url_of(path)))?;
+    Ok(true)
+}
+
+/// Sends a small file, and replaces an existing one.
+pub(super) async fn send_bytes(store: &Store, path: &ObjectPath, bytes: Vec<u8>, kind: Kind) -> Result<()> {
+    let attributes = if store.keeps_headers() { kind.attributes() } else { Attributes::new() };
+    let options = PutOptions { attributes, ..PutOptions::default() };
+    let sent = store.objects().put_opts(path, bytes.into(), options).await;
+    sent.map(drop).map_err(|error| object_error(error).in_file(&store.url_of(path)))
+}
+
+/// The length of a file in bytes; `None` if it does not exist, or if the store refuses to say so.
+pub(super) async fn length_of(store: &Store, path: &ObjectPath) -> Result<Option<u64>> {
+    match store.objects().head(path).await.map_err(object_error) {
+        Ok(meta) => Ok(Some(meta.size)),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error.in_file(&store.url_of(path))),
+    }
+}
+
+/// Reads a small file.
+pub(super) async fn read(store: &Store, path: &ObjectPath) -> Result<Vec<u8>> {
+    let read = async { store.objects().get(path).await?.bytes().await };
+    read.await.map(Vec::from).map_err(|error| object_error(error).in_file(&store.url_of(path)))
+}
+
+/// Reads a small file; `None` as for [`length_of`].
+pub(super) async fn read_if_exists(store: &Store, path: &ObjectPath) -> Result<Option<Vec<u8>>> {
+    match read(store, path).await {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes a file, if it exists.
+pub(super) async fn delete(store: &Store, path: &ObjectPath) -> Result<()> {
+    match store.objects().delete(path).await.map_err(object_error) {
+        Err(error) if !is_absent(&error) => Err(error.in_file(&store.url_of(path))),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the file does not exist. A store says "forbidden" instead to those who may not list its files.
+fn is_absent(error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::NotFound | ErrorKind::Http | ErrorKind::Unsupported)
+}

@@ -1,11 +1,12 @@
-//! Sends files to a store, and reads them back. A large file is sent in parts, which survive an interrupted run.
+//! Sends files to a store, and reads them back. A large file is sent in parts.
 
 mod multipart;
+mod parts;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::object::{Store, object_error};
+use crate::source::object::{Store, Uploads, object_error};
 use object_store::path::Path as ObjectPath;
-use object_store::{Attribute, Attributes, ObjectStoreExt, PutOptions};
+use object_store::{Attribute, Attributes, GetOptions, GetRange, ObjectStoreExt, PutOptions};
 use std::path::Path;
 
 /// The size of a part. Stores allow 10,000 parts of at least 5 MiB.
@@ -36,30 +37,37 @@ pub(super) async fn send_file(store: &Store, path: &ObjectPath, file: &Path, kin
     if length_of(store, path).await? == Some(byte_length) {
         return Ok(false);
     }
-    match store.multipart() {
-        Some(objects) if byte_length > PART_BYTES => {
-            multipart::send(&**objects, store.objects(), path, file, kind.attributes()).await
-        }
-        _ => send_bytes(store, path, std::fs::read(file)?, kind).await,
-    }
-    .map_err(|error| error.in_file(&store.url_of(path)))?;
+    let attributes = attributes(store, kind);
+    let sent = match store.uploads() {
+        Uploads::Whole => send_bytes(store, path, std::fs::read(file)?, kind).await,
+        _ if byte_length <= PART_BYTES => send_bytes(store, path, std::fs::read(file)?, kind).await,
+        Uploads::Parts => parts::send(store.objects(), path, file, attributes).await,
+        Uploads::ContinuedParts(objects) => multipart::send(&**objects, store.objects(), path, file, attributes).await,
+    };
+    sent.map_err(|error| error.in_file(&store.url_of(path)))?;
     Ok(true)
 }
 
 /// Sends a small file, and replaces an existing one.
 pub(super) async fn send_bytes(store: &Store, path: &ObjectPath, bytes: Vec<u8>, kind: Kind) -> Result<()> {
-    let attributes = if store.keeps_headers() { kind.attributes() } else { Attributes::new() };
-    let options = PutOptions { attributes, ..PutOptions::default() };
+    let options = PutOptions { attributes: attributes(store, kind), ..PutOptions::default() };
     let sent = store.objects().put_opts(path, bytes.into(), options).await;
     sent.map(drop).map_err(|error| object_error(error).in_file(&store.url_of(path)))
 }
 
 /// The length of a file in bytes; `None` if it does not exist, or if the store refuses to say so.
 pub(super) async fn length_of(store: &Store, path: &ObjectPath) -> Result<Option<u64>> {
-    match store.objects().head(path).await.map_err(object_error) {
-        Ok(meta) => Ok(Some(meta.size)),
-        Err(error) if is_absent(&error) => Ok(None),
-        Err(error) => Err(error.in_file(&store.url_of(path))),
+    let error = match store.objects().head(path).await {
+        Ok(meta) => return Ok(Some(meta.size)),
+        Err(object_store::Error::NotFound { .. }) => return Ok(None),
+        Err(error) => error,
+    };
+    // Some servers do not support HEAD.
+    let options = GetOptions { range: Some(GetRange::Bounded(0..1)), ..GetOptions::default() };
+    match store.objects().get_opts(path, options).await.map_err(object_error) {
+        Ok(got) => Ok(Some(got.meta.size)),
+        Err(absent) if is_absent(&absent) => Ok(None),
+        Err(_) => Err(object_error(error).in_file(&store.url_of(path))),
     }
 }
 
@@ -84,6 +92,11 @@ pub(super) async fn delete(store: &Store, path: &ObjectPath) -> Result<()> {
         Err(error) if !is_absent(&error) => Err(error.in_file(&store.url_of(path))),
         _ => Ok(()),
     }
+}
+
+/// The headers that the store keeps with a file.
+fn attributes(store: &Store, kind: Kind) -> Attributes {
+    if store.keeps_headers() { kind.attributes() } else { Attributes::new() }
 }
 
 /// Whether the file does not exist. A store says "forbidden" instead to those who may not list its files.

@@ -1,7 +1,8 @@
-//! Multipart uploads. A long one keeps a journal of its parts at the destination, with which a later run continues it,
-//! also on another machine.
+//! Multipart uploads that survive an interrupted run: a long one keeps a journal of its parts at the destination, with
+//! which a later run continues it, also on another machine.
 
 use super::PART_BYTES;
+use super::parts::read_part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::object::{MultipartObjects, object_error};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -10,8 +11,6 @@ use object_store::path::Path as ObjectPath;
 use object_store::{Attributes, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutPayload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -128,12 +127,4 @@ async fn read_journal(store: &Arc<dyn ObjectStore>, path: &ObjectPath, byte_leng
     let count = byte_length.div_ceil(PART_BYTES);
     let is_of_file = journal.byte_length == byte_length && journal.part_bytes == PART_BYTES;
     Some(journal).filter(|journal| is_of_file && journal.parts.keys().all(|part| *part < count))
-}
-
-fn read_part(file: &Path, number: u64) -> Result<Vec<u8>> {
-    let mut file = File::open(file)?;
-    file.seek(SeekFrom::Start(number * PART_BYTES))?;
-    let mut part = Vec::new();
-    file.take(PART_BYTES).read_to_end(&mut part)?;
-    Ok(part)
 }

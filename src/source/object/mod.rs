@@ -8,8 +8,8 @@ mod store;
 
 pub use body::ObjectBody;
 pub(crate) use error::object_error;
-pub(crate) use store::MultipartObjects;
 pub use store::Store;
+pub(crate) use store::{MultipartObjects, Uploads};
 
 use super::{Answer, Source};
 use crate::error::{Error, ErrorKind, Result};

@@ -21,11 +21,22 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Store {
     objects: Arc<dyn ObjectStore>,
-    multipart: Option<Arc<dyn MultipartObjects>>,
+    uploads: Uploads,
     /// Whether the store keeps headers such as `Cache-Control` with an object.
     keeps_headers: bool,
     /// What precedes the path of an object in its URL, or in its path on disk.
     base: String,
+}
+
+/// How large files are sent to a store.
+#[derive(Debug)]
+pub(crate) enum Uploads {
+    /// With one request.
+    Whole,
+    /// In parts.
+    Parts,
+    /// In parts, of which a later run can send those that are missing.
+    ContinuedParts(Arc<dyn MultipartObjects>),
 }
 
 /// A store with multipart uploads.
@@ -65,20 +76,22 @@ impl Store {
                 let builder = AmazonS3Builder::from_env();
                 let builder = aws_profile().into_iter().fold(builder, |b, (key, value)| b.with_config(key, value));
                 let store = builder.with_url(url).with_http_connector(connector).build().map_err(incomplete)?;
-                Store::in_cloud(base, Arc::new(store))
+                Store::with_parts(base, Arc::new(store))
             }
             ObjectStoreScheme::GoogleCloudStorage => {
                 let store = GoogleCloudStorageBuilder::from_env().with_url(url).with_http_connector(connector);
-                Store::in_cloud(base, Arc::new(store.build().map_err(incomplete)?))
+                Store::with_parts(base, Arc::new(store.build().map_err(incomplete)?))
             }
             ObjectStoreScheme::MicrosoftAzure => {
                 let store = MicrosoftAzureBuilder::from_env().with_url(url).with_http_connector(connector);
-                Store::in_cloud(base, Arc::new(store.build().map_err(incomplete)?))
+                let objects = Arc::new(store.build().map_err(incomplete)?);
+                // With `MultipartStore`, the objects would have no headers.
+                Store { objects, uploads: Uploads::Parts, keeps_headers: true, base }
             }
             ObjectStoreScheme::Http => {
                 let store = HttpBuilder::new().with_url(base.as_str()).with_http_connector(connector);
                 let objects = Arc::new(store.build().map_err(incomplete)?);
-                Store { objects, multipart: None, keeps_headers: true, base }
+                Store { objects, uploads: Uploads::Whole, keeps_headers: true, base }
             }
             _ => return Err(refuse("this URL is not of a store").advise(known)),
         };
@@ -94,19 +107,20 @@ impl Store {
         let place = |error| object_error(error).in_file(&path.display().to_string());
         let objects = Arc::new(LocalFileSystem::new_with_prefix(&path).map_err(place)?);
         let base = format!("{}/", path.display().to_string().trim_end_matches('/'));
-        Ok(Store { objects, multipart: None, keeps_headers: false, base })
+        Ok(Store { objects, uploads: Uploads::Parts, keeps_headers: false, base })
     }
 
-    fn in_cloud<T: ObjectStore + MultipartStore>(base: String, store: Arc<T>) -> Store {
-        Store { objects: Arc::clone(&store) as _, multipart: Some(store), keeps_headers: true, base }
+    fn with_parts<T: ObjectStore + MultipartStore>(base: String, store: Arc<T>) -> Store {
+        let objects = Arc::clone(&store) as _;
+        Store { objects, uploads: Uploads::ContinuedParts(store), keeps_headers: true, base }
     }
 
     pub(crate) fn objects(&self) -> &Arc<dyn ObjectStore> {
         &self.objects
     }
 
-    pub(crate) fn multipart(&self) -> Option<&Arc<dyn MultipartObjects>> {
-        self.multipart.as_ref()
+    pub(crate) fn uploads(&self) -> &Uploads {
+        &self.uploads
     }
 
     pub(crate) fn keeps_headers(&self) -> bool {

@@ -3,6 +3,7 @@
 use super::options::PublishOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::apr;
+use crate::output::target::Target;
 use crate::source::object::Store;
 use crate::write::format_of_name;
 use object_store::path::Path as ObjectPath;
@@ -12,6 +13,9 @@ use tokio::runtime::{Builder, Runtime};
 
 /// The name of the entry if the destination is a folder, without its extension.
 const ENTRY_STEM: &str = "model";
+
+/// The formats whose models have a manifest.
+const FORMATS: [&str; 3] = ["aero", "apr", "safetensors"];
 
 /// The number of threads that send files. One encrypts while the other waits.
 const THREADS: usize = 2;
@@ -38,6 +42,11 @@ impl Destination {
             _ => (place, None),
         };
         let format = *options.convert.format.get_or_insert(named.unwrap_or(&apr::FORMAT));
+        if !FORMATS.contains(&format.name) {
+            let what = format!("a model in {} has no manifest, which names the files that never change", format.name);
+            let error = Error::new(ErrorKind::InvalidArgument, what).in_file(place);
+            return Err(error.advise(format!("Publish it in one of {}.", FORMATS.join(", "))));
+        }
         let extension = format.extensions.first().copied().unwrap_or_default().trim_start_matches('.');
         let entry = entry.unwrap_or_else(|| format!("{ENTRY_STEM}.{extension}"));
         let (store, folder) = open_folder(folder, &options.headers)?;
@@ -48,6 +57,15 @@ impl Destination {
     /// The URL or path of the folder.
     pub(super) fn folder_url(&self) -> String {
         self.store.url_of(&self.folder)
+    }
+
+    /// Replaces the name of the entry by that of the manifest: `model.safetensors.index.json` for `model.safetensors`.
+    pub(super) fn name_entry(&mut self, target: &dyn Target) {
+        let manifest = target.sharded().and_then(|format| format.manifest());
+        let path = manifest.map(|manifest| manifest.manifest_path(Path::new(&self.entry)));
+        if let Some(name) = path.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()) {
+            self.entry = name.to_owned();
+        }
     }
 
     pub(super) fn path_of(&self, name: &str) -> ObjectPath {

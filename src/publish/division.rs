@@ -14,7 +14,7 @@ const FILE_BYTES: u64 = 24 << 20;
 /// Sorts the tensors by file, and returns the range of the tensors of each file.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` if the format has no manifest, or if a stated size gives too many files.
+/// `INVALID_ARGUMENT` if a stated size gives too many files.
 pub(super) fn divide(
     conversion: &mut Conversion,
     max_bytes: Option<u64>,
@@ -22,7 +22,7 @@ pub(super) fn divide(
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Range<usize>>> {
     let Conversion { target, tensors, .. } = conversion;
-    let format = target.sharded().filter(|format| format.manifest().is_some()).ok_or_else(no_manifest)?;
+    let format = target.sharded().ok_or_else(|| Error::new(ErrorKind::Internal, "the format has no manifest"))?;
     let (kept, rest) = match previous {
         Some(previous) => previous.keep_files(std::mem::take(tensors)),
         None => (Vec::new(), std::mem::take(tensors)),
@@ -61,9 +61,4 @@ fn file_bytes(format: &dyn Sharded, tensors: &[Tensor], max_files: u64, warnings
         warnings.push(format!("files of {usual} MiB would be more than {MAX_PARTS}: they have up to {size} MiB"));
     }
     Ok(bytes)
-}
-
-fn no_manifest() -> Error {
-    let error = Error::new(ErrorKind::InvalidArgument, "models in this format have no manifest, which names the files");
-    error.advise("Publish the model as apr, aero or safetensors.")
 }

@@ -179,7 +179,7 @@ impl<'a> FileWriter<'a> {
         let file = PartialFile::create(&self.temporary_path(&number.to_string()))?;
         let file = self.plan.write_shard(number, file, &self.sources, progress, &mut Sizes::default())?.unlocked();
         let content = inspect::content(&file)?;
-        let name = content_name(Path::new(entry), extension, &content.sha256)?;
+        let name = content_name(Path::new(entry), extension, &content.sha256, extension)?;
         let record = FileRecord {
             fingerprint: self.fingerprint.clone(),
             name,

@@ -75,9 +75,10 @@ pub fn publish(
     progress: &(dyn Progress + Sync),
 ) -> Result<Published> {
     let mut options = options.clone();
-    let destination = Destination::open(destination, &mut options)?;
+    let mut destination = Destination::open(destination, &mut options)?;
+    let mut conversion = Conversion::prepare(input, Path::new(&destination.entry), &options.convert, None)?;
+    destination.name_entry(&*conversion.target);
     let out = Path::new(&destination.entry);
-    let mut conversion = Conversion::prepare(input, out, &options.convert, None)?;
     let mut warnings = std::mem::take(&mut conversion.warnings);
     let previous =
         options.previous.as_deref().map(|place| Previous::read(place, &destination, &options)).transpose()?;

@@ -114,7 +114,7 @@ impl ManifestWriter for Aero {
         let catalog = PartialFile::create(&sibling_path(manifest.path(), INDEX))?;
         let mut catalog = self.write_catalog(catalog, shards, &layouts)?;
         if naming == Naming::Content {
-            let name = content_name(manifest.path(), INDEX, &catalog.sha256()?)?;
+            let name = content_name(manifest.path(), "aero", &catalog.sha256()?, INDEX)?;
             catalog = catalog.named(&name);
         }
         manifest.write_json(&json!({

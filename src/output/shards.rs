@@ -151,8 +151,8 @@ pub(crate) fn numbered_path(out: &Path, extension: &str, place: Place) -> Result
 }
 
 /// Returns the name of a file that is named by its content, with the first 64 bits of the digest, which suffice to
-/// distinguish the files of a folder: `model-7d0f3c2a91b84e65.apr`. `out` is another file of the model, in a format with
-/// the extension `format`.
+/// distinguish the files of a folder: `model-7d0f3c2a91b84e65.apr`. `out` is another file of the model, in a format
+/// with the extension `format`.
 pub(crate) fn content_name(out: &Path, format: &str, sha256: &Digest, extension: &str) -> Result<String> {
     let digest = sha256.to_string();
     let start = digest.get(..16).unwrap_or(&digest);

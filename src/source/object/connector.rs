@@ -7,8 +7,8 @@ use object_store::client::{HttpClient, HttpConnector};
 use reqwest::header::HeaderMap;
 use std::time::Duration;
 
-/// The time without any byte after which a request has failed. A part of 8 MiB must arrive within it, and the store must
-/// answer.
+/// The time without any byte after which a request has failed. A part of 8 MiB must arrive within it, and the store
+/// must answer.
 const STALL_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Connects to a store, and sends these headers with every request.

@@ -153,6 +153,7 @@ impl FinishedFile {
     }
 
     /// The path of the temporary file, from which the content can be read.
+    #[cfg(feature = "publish")]
     pub(crate) fn temporary_path(&self) -> &Path {
         &self.guard.partial
     }

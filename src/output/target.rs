@@ -157,5 +157,6 @@ pub(crate) enum Naming {
     /// The usual names of the format, such as `model-00001-of-00003.apr`.
     Usual,
     /// Names with a digest of the content, such as `model-7d0f3c2a91b84e65.apr`, for files that never change.
+    #[cfg_attr(not(feature = "publish"), allow(dead_code, reason = "chosen by `publish`"))]
     Content,
 }

@@ -66,8 +66,9 @@ pub struct Published {
 /// file is read back and compared with its digest.
 ///
 /// # Errors
-/// Those of [`convert`](crate::write::convert) and of the store; `INVALID_ARGUMENT` if the format has no manifest, or if
-/// records belong to another input; `NOT_FOUND` if some are missing; `CHECKSUM` if a file is read back with other bytes.
+/// Those of [`convert`](crate::write::convert) and of the store; `INVALID_ARGUMENT` if the format has no manifest, or
+/// if records belong to another input; `NOT_FOUND` if some are missing; `CHECKSUM` if a file is read back with other
+/// bytes.
 pub fn publish(
     input: &dyn Input,
     destination: &str,

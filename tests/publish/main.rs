@@ -1,0 +1,12 @@
+//! Tests of publishing to folders. Stores have a test of their own: `cargo run -p e2e -- stores`.
+#![cfg(all(feature = "publish", not(target_arch = "wasm32")))]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod entry;
+mod interrupted;
+#[path = "../write/model.rs"]
+#[allow(dead_code, reason = "shared with the tests of conversions")]
+mod model;
+mod parts;
+mod published;
+mod revisions;

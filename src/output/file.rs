@@ -26,6 +26,8 @@ pub(crate) struct PartialFile {
     /// The length of the head, which is written last and not included in `crc32`.
     head_length: u64,
     crc32: crc32fast::Hasher,
+    /// Whether the file is read and deleted by this process, so that it need not survive a crash of the system.
+    is_transient: bool,
 }
 
 /// A position in a [`PartialFile`] for [`PartialFile::rewind`].
@@ -49,7 +51,14 @@ impl PartialFile {
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let (guard, file) = Guard::create(path)?;
         let file = BufWriter::with_capacity(BUFFER_BYTES, file);
-        Ok(PartialFile { guard, file, position: 0, head_length: 0, crc32: crc32fast::Hasher::new() })
+        let crc32 = crc32fast::Hasher::new();
+        Ok(PartialFile { guard, file, position: 0, head_length: 0, crc32, is_transient: false })
+    }
+
+    /// Creates a file that this process reads and deletes.
+    #[cfg(feature = "publish")]
+    pub(crate) fn create_transient(path: &Path) -> Result<Self> {
+        Ok(PartialFile { is_transient: true, ..PartialFile::create(path)? })
     }
 
     /// Reserves space at the start for [`PartialFile::write_head`].
@@ -121,12 +130,14 @@ impl PartialFile {
         self.crc32.clone().finalize()
     }
 
-    /// Flushes the file to disk.
+    /// Flushes the file to disk, unless it is transient.
     pub(crate) fn finish(self) -> Result<FinishedFile> {
         let crc32 = self.crc32();
-        let PartialFile { guard, file, position, .. } = self;
+        let PartialFile { guard, file, position, is_transient, .. } = self;
         let file = file.into_inner().map_err(|e| guard.place(e.into_error()))?;
-        guard.finish(&file)?;
+        if !is_transient {
+            guard.finish(&file)?;
+        }
         Ok(FinishedFile { guard, lock: Some(file), byte_length: position, crc32 })
     }
 

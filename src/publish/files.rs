@@ -176,7 +176,7 @@ impl<'a> FileWriter<'a> {
     /// Writes a file of tensors to the temporary folder.
     fn convert(&self, number: usize, progress: &(dyn Progress + Sync)) -> Result<(FinishedFile, FileRecord)> {
         let Destination { entry, extension, .. } = self.destination;
-        let file = PartialFile::create(&self.temporary_path(&number.to_string()))?;
+        let file = PartialFile::create_transient(&self.temporary_path(&number.to_string()))?;
         let file = self.plan.write_shard(number, file, &self.sources, progress, &mut Sizes::default())?.unlocked();
         let content = inspect::content(&file)?;
         let name = content_name(Path::new(entry), extension, &content.sha256, extension)?;

@@ -111,7 +111,7 @@ pub fn publish(
     if let Share::Part { .. } = options.share {
         return Ok(published);
     }
-    let manifest = PartialFile::create(&writer.temporary_path(&destination.entry))?;
+    let manifest = PartialFile::create_transient(&writer.temporary_path(&destination.entry))?;
     let files: Vec<_> = records.iter().map(|record| record as &dyn ShardFile).collect();
     let mut documents = plan.write_manifest(manifest, &files, Naming::Content)?;
     let manifest = documents.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no manifest was written"))?;

@@ -58,6 +58,7 @@ pub use entry::Format;
 use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::padding::PaddingCheck;
+use crate::index::publication::Publication;
 use crate::index::{MAX_PARTS, Manifest, PageTable, Parsed, Tensor};
 use crate::window::{Stop, Window};
 use entry::{Detection, Parser};
@@ -210,12 +211,15 @@ fn is_json_object(head: &[u8]) -> bool {
 
 fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
     let bytes = window.get_all(MAX_MANIFEST_BYTES)?;
-    let document = json::parse_object(bytes, 0, "the manifest", &mut Budget::of(window, bytes.len() as u64))?;
+    let mut document = json::parse_object(bytes, 0, "the manifest", &mut Budget::of(window, bytes.len() as u64))?;
     let mut manifests = PARSERS.iter().filter_map(|parser| Some((parser, parser.manifest.as_ref()?)));
     match manifests.find(|(_, manifest)| (manifest.recognises)(&document)) {
         Some((parser, manifest)) => {
             parser.loaded()?;
-            Ok(Parsed::Manifest(check_parts((manifest.parse)(&document)?)?))
+            let publication = Publication::take_from(&mut document)?;
+            let mut manifest = check_parts((manifest.parse)(&document)?)?;
+            publication.iter().try_for_each(|publication| publication.describe_parts(&mut manifest.parts))?;
+            Ok(Parsed::Manifest(Manifest { publication, ..manifest }))
         }
         None => {
             let what = "this JSON file is not the manifest of a model";

@@ -1,5 +1,6 @@
 //! Models in several files: the manifest that names the files, and which file contains which tensor.
 
+use super::publication::Publication;
 use super::{Digest, Index, Metadata, Tensor, check_tied_tensors};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use std::collections::HashMap;
@@ -27,6 +28,8 @@ pub struct Manifest {
     pub states_all_tensors: bool,
     /// The file that lists the tensors of all files instead of the manifest, if there is one.
     pub catalog: Option<Catalog>,
+    /// What `weightstream publish` has added.
+    pub publication: Option<Publication>,
 }
 
 /// The file of a model that lists the tensors of the other files ([`Index::other_shards`]). It identifies the files by
@@ -112,6 +115,13 @@ impl Manifest {
         let catalog = self.catalog.iter().zip(listed);
         let listed = catalog.flat_map(|(catalog, listed)| listed.iter().map(move |listed| (catalog, listed)));
         mapped.chain(listed.map(|(catalog, (name, shard))| Ok((name.as_str(), catalog.part_of(name, *shard)?))))
+    }
+
+    /// Adds what the manifest states about the content of a file to its index. `part` is the number of the file.
+    pub(crate) fn describe(&self, part: usize, index: &mut Index) {
+        if let Some(publication) = &self.publication {
+            publication.describe_tensors(part, index);
+        }
     }
 
     /// Checks that a tensor is in the manifest's map, if the map must have all tensors.

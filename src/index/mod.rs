@@ -14,6 +14,7 @@ mod checks;
 mod digest;
 mod manifest;
 pub(crate) mod padding;
+pub(crate) mod publication;
 pub(crate) mod sparse;
 pub(crate) mod split;
 

@@ -52,6 +52,7 @@ impl Split {
             tensor_parts: HashMap::new(),
             states_all_tensors: false,
             catalog: None,
+            publication: None,
         })
     }
 

@@ -72,7 +72,7 @@ impl<S: Source> Loader<S> {
         if let Some(open) = &*opened {
             return Ok(Rc::clone(open));
         }
-        let (index, split) = match file.parse_with(format::parse).await? {
+        let (mut index, split) = match file.parse_with(format::parse).await? {
             Parsed::File(index) => (index, None),
             Parsed::WithData(..) => {
                 return Err(
@@ -95,6 +95,9 @@ impl<S: Source> Loader<S> {
         check_footer(file)?;
         check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
         check_catalog(&index, self.manifest.as_ref(), shard).map_err(|e| self.place(shard, e))?;
+        if let Some(manifest) = &self.manifest {
+            manifest.describe(shard, &mut index);
+        }
         self.options.digests.expect_contents(file, &index);
         let open = Rc::new(OpenShard::of(file, index, shard));
         *opened = Some(Rc::clone(&open));

@@ -262,7 +262,10 @@ impl Reader {
                     manifest_path = _manifest_file.path;
                 }
                 let open = |part| open_part(part).and_then(|bytes| TensorFile::part(bytes, part));
-                let files = manifest.parts.iter().map(open).collect::<Result<Vec<_>>>()?;
+                let mut files = manifest.parts.iter().map(open).collect::<Result<Vec<_>>>()?;
+                for (part, file) in files.iter_mut().enumerate() {
+                    manifest.describe(part, &mut file.index);
+                }
                 (Some(manifest), files)
             }
             (first, Parsed::Part(index, split)) => {

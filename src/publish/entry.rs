@@ -15,12 +15,10 @@
 use super::previous::Previous;
 use super::record::FileRecord;
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::publication::KEY;
 use crate::output::file::FinishedFile;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-
-/// The key in the manifest.
-pub(super) const KEY: &str = "weightstream";
 
 /// A file beside the files of tensors: an index file, or the list of chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]

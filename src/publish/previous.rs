@@ -6,6 +6,7 @@ use super::upload;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
+use crate::index::publication::KEY;
 use crate::loader::Options;
 use crate::native::{Reader, RemoteReader};
 use crate::source::object::{ObjectSource, Store};
@@ -63,7 +64,7 @@ impl Previous {
             error.advise("`--from` takes the entry that `publish` has written.").in_file(place)
         })?;
         let is_beside = destination.folder_url().trim_end_matches('/') == folder.trim_end_matches('/');
-        let stated = document.get(super::entry::KEY).and_then(Value::as_object).filter(|_| is_beside);
+        let stated = document.get(KEY).and_then(Value::as_object).filter(|_| is_beside);
         let warning = (!is_beside).then(|| {
             format!("{place} is in another folder: its division into files is kept, but clients cannot use its files")
         });

@@ -3,6 +3,7 @@
 use crate::model::{Folder, content};
 use crate::published::{files, options, publish, seven_layers, stated, tensor_files, with_conversion};
 use sha2::{Digest as _, Sha256};
+use std::fs;
 use std::path::Path;
 use weightstream::error::ErrorKind;
 use weightstream::format::{aero, gguf, safetensors, ztensor};
@@ -49,6 +50,30 @@ fn the_entry_opens_and_has_the_digest_of_every_tensor() {
             let sha256 = hex(&input.tensor_slice(&tensor.name).unwrap());
             assert_eq!(stated["tensors"][&tensor.name], format!("sha256:{sha256}"), "{}", tensor.name);
         }
+    }
+}
+
+#[test]
+fn loads_are_verified_by_the_digests_of_the_entry() {
+    for format in [None, Some(&safetensors::FORMAT)] {
+        let folder = Folder::new();
+        let options = with_conversion(|convert| convert.with_format(format));
+        let entry = publish(&seven_layers(&folder), &folder.path("out"), &options).unwrap().entry.unwrap();
+        let reader = Reader::open(&entry).unwrap();
+        assert!(!reader.metadata().metadata.contains_key("weightstream"));
+        assert_eq!(reader.verify(&()).unwrap().tensors_without_checksum, 0);
+        let verified = reader.read_pieces("layers.3.weight", "data", &mut |_| Ok(())).unwrap();
+        assert_eq!(verified, Some("sha256"));
+
+        // The CRC-32 of APR does not cover single tensors.
+        let file = Path::new(reader.files().nth(reader.tensor("layers.3.weight").unwrap().shard).unwrap().0).to_owned();
+        let mut bytes = fs::read(&file).unwrap();
+        let range = reader.tensor("layers.3.weight").unwrap().components[0].range.clone();
+        bytes[range.start as usize + 5] ^= 1;
+        fs::write(&file, bytes).unwrap();
+        let error = Reader::open(&entry).unwrap().tensor_slice("layers.3.weight").unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Checksum);
+        assert_eq!(error.place.tensor.as_deref(), Some("layers.3.weight"));
     }
 }
 

@@ -57,6 +57,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
         tensor_parts: HashMap::new(),
         states_all_tensors: false,
         catalog,
+        publication: None,
     })
 }
 

@@ -47,7 +47,16 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
     let metadata = document.iter().filter(|(key, _)| !OWN_KEYS.contains(&key.as_str()));
     let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect();
     let states_all_tensors = map.is_some();
-    Ok(Manifest { format: NAME, version, metadata, parts, tensor_parts, states_all_tensors, catalog: None })
+    Ok(Manifest {
+        format: NAME,
+        version,
+        metadata,
+        parts,
+        tensor_parts,
+        states_all_tensors,
+        catalog: None,
+        publication: None,
+    })
 }
 
 /// Checks that the total size is the sum of the sizes of all shards, as `apr-format` writes it.

@@ -102,6 +102,7 @@ pub fn parse_manifest(document: &Map<String, Value>) -> Result<Manifest> {
         tensor_parts,
         states_all_tensors: false,
         catalog: None,
+        publication: None,
     })
 }
 

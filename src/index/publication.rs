@@ -1,0 +1,173 @@
+//! What `weightstream publish` adds to a manifest, under a key of its own: the digests of files and tensors, and the
+//! chunks of this and earlier revisions.
+
+use super::{ComponentDigest, Digest, DigestedBytes, Index, Part, part_path};
+use crate::codec::digest::from_hex;
+use crate::error::{Result, malformed};
+use crate::format::values::json::shown;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+/// The key in the manifest.
+pub(crate) const KEY: &str = "weightstream";
+
+/// The version of the key's content.
+const VERSION: u64 = 1;
+
+/// The content of the key.
+#[doc(hidden)]
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Publication {
+    /// The files of this revision, by name.
+    files: HashMap<String, StatedFile>,
+    /// The digests of the stored bytes of each tensor's components, with their roles. A tensor of one component has no
+    /// role.
+    tensors: HashMap<String, Vec<(Option<String>, Digest)>>,
+    /// Why the content is not used.
+    warning: Option<String>,
+}
+
+/// The length in bytes and the SHA-256 of a file.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct StatedFile {
+    byte_length: u64,
+    digest: Digest,
+}
+
+impl Publication {
+    /// Removes the key from a manifest, and reads it.
+    ///
+    /// # Errors
+    /// `FORMAT` if it is malformed.
+    pub(crate) fn take_from(document: &mut Map<String, Value>) -> Result<Option<Self>> {
+        let Some(stated) = document.shift_remove(KEY) else { return Ok(None) };
+        let version = stated.get("version").and_then(Value::as_u64);
+        if version != Some(VERSION) {
+            let what = "the manifest's key `weightstream` has an unknown version, so that its digests are not checked";
+            return Ok(Some(Publication { warning: Some(what.to_owned()), ..Publication::default() }));
+        }
+        let entries = |key: &str| stated.get(key).and_then(Value::as_object).into_iter().flatten();
+        let files = entries("files").map(|(name, file)| Ok((part_path(name)?, parse_file(name, file)?)));
+        let tensors = entries("tensors").map(|(name, digests)| {
+            Ok((name.clone(), parse_digests(digests).ok_or_else(|| invalid_digest(digests).in_tensor(name))?))
+        });
+        let (files, tensors) = (files.collect::<Result<_>>()?, tensors.collect::<Result<_>>()?);
+        Ok(Some(Publication { files, tensors, warning: None }))
+    }
+
+    /// Adds the lengths and digests of files to those that the format's own manifest states.
+    ///
+    /// # Errors
+    /// `FORMAT` if the manifest contradicts itself.
+    pub(crate) fn describe_parts(&self, parts: &mut [Part]) -> Result<()> {
+        for part in parts {
+            let Some(stated) = self.files.get(&part.path) else { continue };
+            let is_same = |digest: &Digest| !matches!(digest, Digest::Sha256(_)) || *digest == stated.digest;
+            let agrees = part.byte_length.is_none_or(|length| length == stated.byte_length);
+            if !agrees || !part.digest.as_ref().is_none_or(is_same) {
+                let what = format!("the manifest states two lengths or digests of \"{}\"", part.path);
+                return Err(malformed(what));
+            }
+            part.byte_length = Some(stated.byte_length);
+            part.digest = Some(stated.digest);
+        }
+        Ok(())
+    }
+
+    /// Adds digests to the components of a file that have none. `part` is the number of the file.
+    pub(crate) fn describe_tensors(&self, part: usize, index: &mut Index) {
+        if part == 0 {
+            index.warnings.extend(self.warning.clone());
+        }
+        for tensor in &mut index.tensors {
+            let Some(stated) = self.tensors.get(&tensor.name) else { continue };
+            let is_only = tensor.components.len() == 1;
+            for component in tensor.components.iter_mut().filter(|one| one.digest.is_none() && one.pages.is_none()) {
+                let mut digests = stated.iter();
+                let digest = digests.find(|(role, _)| match role {
+                    Some(role) => *role == *component.role,
+                    None => is_only,
+                });
+                component.digest =
+                    digest.map(|(_, digest)| ComponentDigest { digest: *digest, over: DigestedBytes::Stored });
+            }
+        }
+    }
+}
+
+fn parse_file(name: &str, file: &Value) -> Result<StatedFile> {
+    let byte_length = file.get("size").and_then(Value::as_u64);
+    let digest = file.get("sha256").and_then(Value::as_str).and_then(from_hex).map(Digest::Sha256);
+    byte_length.zip(digest).map(|(byte_length, digest)| StatedFile { byte_length, digest }).ok_or_else(|| {
+        malformed(format!("the manifest describes \"{name}\" as {}, without `size` and `sha256`", shown(file)))
+    })
+}
+
+/// Parses `"sha256:…"`, or an object of roles.
+fn parse_digests(stated: &Value) -> Option<Vec<(Option<String>, Digest)>> {
+    let digest = |value: &Value| value.as_str()?.parse::<Digest>().ok();
+    match stated {
+        Value::Object(roles) => roles.iter().map(|(role, value)| Some((Some(role.clone()), digest(value)?))).collect(),
+        value => Some(vec![(None, digest(value)?)]),
+    }
+}
+
+fn invalid_digest(stated: &Value) -> crate::error::Error {
+    malformed(format!("the manifest states the digest {}; it must be like `sha256:…`", shown(stated)))
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const DIGEST: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    fn taken(stated: Value) -> Result<Publication> {
+        let mut document = Map::from_iter([(KEY.to_owned(), stated)]);
+        let taken = Publication::take_from(&mut document)?;
+        assert!(document.is_empty(), "the key is not metadata of the model");
+        Ok(taken.unwrap())
+    }
+
+    fn part(byte_length: Option<u64>, digest: Option<Digest>) -> Part {
+        Part { path: "a.apr".to_owned(), url: None, byte_length, digest }
+    }
+
+    #[test]
+    fn digests_of_files_replace_weaker_ones() {
+        let publication =
+            taken(json!({ "version": 1, "files": { "a.apr": { "size": 3, "sha256": DIGEST } } })).unwrap();
+        let mut parts = [part(Some(3), Some(Digest::Crc32(1)))];
+        publication.describe_parts(&mut parts).unwrap();
+        assert_eq!(parts[0].digest.unwrap().to_string(), DIGEST);
+        publication.describe_parts(&mut parts).unwrap();
+    }
+
+    #[test]
+    fn refuses_a_manifest_that_contradicts_itself() {
+        let publication =
+            taken(json!({ "version": 1, "files": { "a.apr": { "size": 3, "sha256": DIGEST } } })).unwrap();
+        publication.describe_parts(&mut [part(Some(4), None)]).unwrap_err();
+        publication.describe_parts(&mut [part(None, Some(Digest::Sha256([1; 32])))]).unwrap_err();
+    }
+
+    #[test]
+    fn refuses_malformed_entries() {
+        for wrong in [
+            json!({ "version": 1, "files": { "a.apr": { "size": 3 } } }),
+            json!({ "version": 1, "files": { "../a.apr": { "size": 3, "sha256": DIGEST } } }),
+            json!({ "version": 1, "tensors": { "t": "sha256:00" } }),
+            json!({ "version": 1, "tensors": { "t": 5 } }),
+        ] {
+            assert_eq!(taken(wrong.clone()).unwrap_err().code(), "FORMAT", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_version_is_a_warning() {
+        let publication = taken(json!({ "version": 2, "files": 7 })).unwrap();
+        assert!(publication.warning.unwrap().contains("unknown version"));
+    }
+}

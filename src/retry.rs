@@ -44,14 +44,14 @@ impl Default for Policy {
     }
 }
 
-/// Maximum number of consecutive failures before the first response of a file: most likely there will never be one, and
-/// a user who mistyped a host name should not wait.
+/// Maximum number of consecutive failures before the first response for a model: most likely there will never be one,
+/// and a user who mistyped a host name should not wait.
 const MAX_ATTEMPTS_BEFORE_FIRST_ANSWER: u32 = 2;
 
 impl Policy {
     /// The delay in milliseconds after `failures` consecutive failures, the last of which is `error`; `None` if it is
-    /// not retried. `has_answered` is whether any response for the file was received; an HTTP status counts as a
-    /// response. `random` is between 0 and 1. It spreads the retries of clients that failed at the same time.
+    /// not retried. `has_answered` is whether any response for the model was received; an HTTP status counts as
+    /// a response. `random` is between 0 and 1. It spreads the retries of clients that failed at the same time.
     pub(crate) fn delay_ms(&self, error: &Error, failures: u32, has_answered: bool, random: f64) -> Option<u64> {
         let has_answered = has_answered || error.place.status.is_some();
         let allowed =

@@ -66,6 +66,7 @@ async fn forward(
         let capacity = packet.len().min(usize::try_from(end - sent).unwrap_or(usize::MAX));
         let length = server.read(packet.get_mut(..capacity).unwrap_or_default()).await?;
         if length == 0 || shared.is_out() {
+            shared.update(at, |request| request.is_cut = true);
             return Err(ErrorKind::ConnectionAborted.into());
         }
         line.send(length).await;
@@ -74,6 +75,7 @@ async fn forward(
         shared.update(at, |request| request.bytes = sent);
     }
     if sent < head.content_length {
+        shared.update(at, |request| request.is_cut = true);
         return Err(ErrorKind::ConnectionAborted.into());
     }
     shared.update(at, |request| request.is_whole = true);

@@ -51,6 +51,8 @@ pub(crate) struct Request {
     pub(crate) bytes: u64,
     /// Whether the whole response was sent.
     pub(crate) is_whole: bool,
+    /// Whether the proxy broke the response. If not, and it is not whole, the client ended it.
+    pub(crate) is_cut: bool,
 }
 
 impl Proxy {
@@ -130,7 +132,7 @@ impl Shared {
         let fate = lock(&self.outage).unwrap_or_else(|| self.faults.fate(&mut lock(&self.random)));
         let mut requests = lock(&self.requests);
         let at = self.start.elapsed();
-        requests.push(Request { client, at, status: None, is_hit: false, bytes: 0, is_whole: false });
+        requests.push(Request { client, at, status: None, is_hit: false, bytes: 0, is_whole: false, is_cut: false });
         (requests.len() - 1, fate)
     }
 

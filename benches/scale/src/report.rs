@@ -41,7 +41,8 @@ pub(crate) fn print_visits(cache: Cache, outcome: &visits::Outcome, model_bytes:
     let (origin_bytes, times) = (megabytes(origin.bytes), origin.bytes as f64 / model_bytes as f64);
     println!("  the origin sent {origin_bytes:.1} MB in {} requests: {times:.2} times the model", origin.requests);
     let busy = requests.iter().filter(|request| request.status == Some(503)).count();
-    let cut = requests.iter().filter(|request| !request.is_whole && request.status.is_some()).count();
+    let cut = requests.iter().filter(|request| request.is_cut).count();
+    let ended = requests.iter().filter(|request| !request.is_whole && !request.is_cut).count();
     let answered = requests.len() - busy;
     let hits = requests.iter().filter(|request| request.is_hit).count();
     let (request_rate, byte_rate) = (percent(hits, answered), 100.0 - 100.0 * origin.bytes as f64 / sent as f64);
@@ -52,7 +53,7 @@ pub(crate) fn print_visits(cache: Cache, outcome: &visits::Outcome, model_bytes:
     most.sort_unstable();
     let most = most.last().copied().unwrap_or(0);
     println!("  {} requests at the edge; {per_client:.1} per client, at most {most}", requests.len());
-    println!("  retried: {busy} responses 503, {cut} responses that broke");
+    println!("  retried: {busy} responses 503, {cut} responses that broke; {ended} responses were ended by clients");
     println!("\n| line | time until | median | p95 | p99 |\n| --- | --- | --- | --- | --- |");
     for line in CLIENT_LINES {
         for (name, time) in TIMES {

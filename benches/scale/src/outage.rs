@@ -18,8 +18,8 @@ use crate::network::Network;
 use crate::proxy::Request;
 use crate::servers::Cache;
 
-/// Slow enough that most clients are in the middle of a tensor at any time: the worst case, in which all of them fail at
-/// the same moment.
+/// Slow enough that most clients are in the middle of a tensor at any time: the worst case, in which all of them fail
+/// at the same moment.
 const LINE: Line = Line::new(4, 20);
 
 /// How long clients are awaited after an outage: longer than the longest delay between two attempts.

@@ -15,8 +15,8 @@ const CLIENTS: usize = 50;
 /// Less than one shard more than the model: the manifest expires, and a cache requests it again.
 const MAX_ORIGIN_MODELS: f64 = 1.1;
 
-/// The minimum time in which the middle 80 % of the clients return. Without jitter these take 0.05 to
-/// 0.25 s, with jitter at least 0.8 s. A machine that pauses for some tenths of a second changes neither much.
+/// The minimum time in which the middle 80 % of the clients return. It takes 0.05 to 0.25 s without jitter, and about
+/// 0.8 s with it. A machine that pauses for some tenths of a second changes neither much.
 const MIN_SPREAD: Duration = Duration::from_millis(400);
 
 pub(crate) fn check() -> Result<()> {

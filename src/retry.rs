@@ -12,7 +12,8 @@ pub struct Policy {
     pub max_attempts: u32,
     /// The delay after the first failure in milliseconds. Each further failure doubles it.
     pub base_delay_ms: u64,
-    /// The maximum delay in milliseconds, unless the server requests a longer one with `Retry-After`.
+    /// The maximum delay in milliseconds, unless the server requests a longer one with `Retry-After`. That one is
+    /// extended by a random time of up to half of it, but at most by this maximum.
     pub max_delay_ms: u64,
     /// The maximum `Retry-After` in milliseconds that is waited for. A longer one makes the request fail.
     pub max_retry_after_ms: u64,
@@ -43,14 +44,14 @@ impl Default for Policy {
     }
 }
 
-/// Maximum number of consecutive failures before the first response of a file: most likely there will never be one, and
-/// a user who mistyped a host name should not wait.
+/// Maximum number of consecutive failures before the first response for a model: most likely there will never be one,
+/// and a user who mistyped a host name should not wait.
 const MAX_ATTEMPTS_BEFORE_FIRST_ANSWER: u32 = 2;
 
 impl Policy {
     /// The delay in milliseconds after `failures` consecutive failures, the last of which is `error`; `None` if it is
-    /// not retried. `has_answered` is whether any response for the file was received; an HTTP status counts as a
-    /// response. `random` is between 0 and 1. It spreads the retries of clients that failed at the same time.
+    /// not retried. `has_answered` is whether any response for the model was received; an HTTP status counts as
+    /// a response. `random` is between 0 and 1. It spreads the retries of clients that failed at the same time.
     pub(crate) fn delay_ms(&self, error: &Error, failures: u32, has_answered: bool, random: f64) -> Option<u64> {
         let has_answered = has_answered || error.place.status.is_some();
         let allowed =
@@ -62,7 +63,11 @@ impl Policy {
         let own = (doubled.min(self.max_delay_ms) as f64 * (0.5 + random / 2.0)) as u64;
         match error.place.retry_after_ms {
             Some(wait) if wait > self.max_retry_after_ms => None,
-            Some(wait) => Some(own.max(wait)),
+            // Clients that failed at the same time receive the same time. They must not return together either.
+            Some(wait) => {
+                let jitter = (wait / 2).min(self.max_delay_ms) as f64 * random;
+                Some(own.max(wait.saturating_add(jitter as u64)))
+            }
             None => Some(own),
         }
     }
@@ -104,8 +109,20 @@ mod tests {
     fn honours_retry_after_up_to_the_maximum() {
         let mut error = transient();
         error.place.retry_after_ms = Some(5_000);
-        assert_eq!(Policy::default().delay_ms(&error, 1, true, 0.5), Some(5_000));
+        assert_eq!(Policy::default().delay_ms(&error, 1, true, 0.0), Some(5_000));
         error.place.retry_after_ms = Some(3_600_000);
         assert_eq!(Policy::default().delay_ms(&error, 1, true, 0.5), None);
+    }
+
+    #[test]
+    fn spreads_clients_that_receive_the_same_retry_after() {
+        let mut error = transient();
+        let mut latest = |retry_after_ms, failures| {
+            error.place.retry_after_ms = Some(retry_after_ms);
+            Policy::default().delay_ms(&error, failures, true, 1.0)
+        };
+        assert_eq!(latest(5_000, 1), Some(7_500));
+        assert_eq!(latest(60_000, 1), Some(68_000)); // at most `max_delay_ms` more
+        assert_eq!(latest(0, 4), Some(2_000)); // never less than without the header
     }
 }

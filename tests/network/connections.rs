@@ -1,7 +1,9 @@
 //! Connections that fail, and requests that are cancelled or shared.
 
-use super::server::{Server, answer};
+use super::bytes::{Apr, Entry, apr_manifest};
+use super::server::{Reply, Server, answer};
 use super::{FILE, assert_loads, bytes, load, open, range_of, run};
+use serde_json::json;
 use std::time::{Duration, Instant};
 use weightstream::error::ErrorKind;
 
@@ -16,6 +18,23 @@ fn a_refused_connection_fails_fast() {
     assert_eq!((error.kind, error.place.url.as_deref()), (ErrorKind::Network, Some(url.as_str())));
     assert!(error.to_string().to_lowercase().contains("refused"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_file_of_a_model_whose_host_has_responded_is_retried_often() {
+    let shard = Apr::new(vec![Entry::raw("t", 7, &[3], vec![1, 2, 3])]).build();
+    let manifest = apr_manifest(&[("a.apr", &shard)], json!({ "t": 0 }));
+    let server = Server::new(move |request| match (request.path.as_str(), request.number) {
+        ("/m.apr", _) => answer(&manifest, request),
+        // Not a response: the client closes the connection, as if it had broken.
+        (_, 1..5) => Reply::new(206, b"").with("Content-Length", "?"),
+        _ => answer(&shard, request),
+    });
+    run(async {
+        let loader = open(&server.url("/m.apr")).await.unwrap();
+        assert_eq!(load(&loader, "t").await.unwrap(), [1, 2, 3]);
+    });
+    assert_eq!(server.requests().len(), 6);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Finds or installs browsers, their WebDriver servers and nginx.
+//! Finds or installs browsers, their WebDriver servers, nginx and varnish.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,11 @@ pub fn xvfb() -> Result<PathBuf> {
 /// The nginx web server.
 pub fn nginx() -> Result<PathBuf> {
     find_or_install("nginx", &["nginx-light"])
+}
+
+/// The varnish cache. It compiles its configuration with gcc, which Debian's package depends on.
+pub fn varnish() -> Result<PathBuf> {
+    find_or_install("varnishd", &["varnish"])
 }
 
 /// Finds or installs a program without running it, because it has no `--version` option.

@@ -299,7 +299,8 @@ impl<S: Source> ModelFile<S> {
 
     /// The delay before the next attempt; `None` if the error is not retried.
     pub(crate) fn retry_delay_ms(&self, error: &Error, failures: u32) -> Option<u64> {
-        let has_answered = self.identity.borrow().is_some();
+        // Another file of the model counts: its host exists, and most models have one host.
+        let has_answered = self.identity.borrow().is_some() || self.stats.bytes_received() > 0;
         self.retry.delay_ms(error, failures, has_answered, self.source.random())
     }
 

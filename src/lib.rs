@@ -155,6 +155,8 @@ pub mod native;
 mod output;
 mod plan;
 pub mod progress;
+#[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
+pub mod publish;
 #[cfg(not(target_arch = "wasm32"))]
 mod regular_file;
 pub mod retry;

@@ -10,6 +10,7 @@ mod manual;
 mod model;
 mod numbers;
 mod progress;
+mod publish;
 mod serve;
 mod size;
 mod table;
@@ -48,6 +49,7 @@ enum Command {
     Extract(extract::Arguments),
     Upgrade(upgrade::Arguments),
     Serve(serve::Arguments),
+    Publish(publish::Arguments),
     Completions(manual::CompletionsArguments),
     Man(manual::ManArguments),
 }
@@ -62,6 +64,8 @@ enum Failure {
     Interrupted,
     /// Two models are different. This is a result, without a message.
     Different,
+    /// A check printed findings that are errors. This is a result, without a message.
+    Findings,
 }
 
 impl From<Error> for Failure {
@@ -90,6 +94,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Extract(arguments) => extract::run(arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Publish(arguments) => publish::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
         Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
     };
@@ -109,7 +114,7 @@ pub(crate) fn run() -> ExitCode {
             report(BAD, "interrupted", "nothing was written");
             ExitCode::from(130)
         }
-        Err(Failure::Different) => ExitCode::from(1),
+        Err(Failure::Different | Failure::Findings) => ExitCode::from(1),
     }
 }
 

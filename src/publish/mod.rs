@@ -1,0 +1,3 @@
+//! Publishes models for browsers: checks what a server or CDN does with the files.
+
+pub mod check;

@@ -90,7 +90,7 @@ pub fn check(url: &str, options: &CheckOptions) -> Result<Report> {
         Ok(reader) => {
             let parts = reader.files().filter_map(|(part, _)| Url::parse(part).ok());
             files.extend(parts.filter(|part| *part != prober.model));
-            let seen = format!("{} tensors in {} files", reader.tensors().len(), reader.file_count());
+            let seen = format!("tensors: {}, files: {}", reader.tensors().len(), reader.file_count());
             sheet.add(Severity::Ok, "model-opens", &prober.model, seen, "");
         }
         Err(error) => {

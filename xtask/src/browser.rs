@@ -44,6 +44,11 @@ pub fn xvfb() -> Result<PathBuf> {
     find_or_install("Xvfb", &["xvfb"])
 }
 
+/// The varnish cache. Debian installs it in a folder for administrators, which may not be in the path of users.
+pub fn varnish() -> Result<PathBuf> {
+    find_or_install("varnishd", &["varnish", "gcc", "libc6-dev"])
+}
+
 /// The nginx web server.
 pub fn nginx() -> Result<PathBuf> {
     find_or_install("nginx", &["nginx-light"])

@@ -138,6 +138,11 @@ const LONG_STEPS: [Step; 8] = [
         description: "models load from nginx in various configurations",
         run: |project| end_to_end(project, &["nginx"]),
     },
+    Step {
+        name: "publish-check",
+        description: "`publish --check` of nginx and varnish, before and after the printed configuration",
+        run: |project| end_to_end(project, &["publish-check"]),
+    },
 ];
 
 /// Runs the named steps one after another. If `names` is empty, runs the suite, with the long steps if `all`.

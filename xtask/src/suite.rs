@@ -97,7 +97,7 @@ const PARALLEL_STEPS: [Step; 14] = [
 ];
 
 /// Steps that take more than a minute each, or need rare tools. They run with `--all`, before the other parallel steps.
-const LONG_STEPS: [Step; 8] = [
+const LONG_STEPS: [Step; 9] = [
     Step {
         name: "cache",
         description: "the persistent cache works and never breaks a load",

@@ -40,8 +40,8 @@ pub fn run(project: &Project) -> Result<()> {
     for name in EXPECTED {
         ensure!(worst(&report, name) > Some(1), "{name} is not reported: {report:#}");
     }
-    let text = |at: usize| report["configuration"][at]["text"].as_str().context("there is no configuration");
-    let snippets = [text(0)?, text(1)?];
+    let text = |at| report.pointer(at).and_then(Value::as_str).context("there is no configuration");
+    let snippets = [text("/configuration/0/text")?, text("/configuration/1/text")?];
     drop(bad);
 
     let good = check_nginx(&program, &folder.path().join("good"), &configuration, snippets)?;
@@ -66,7 +66,12 @@ struct Site<'a> {
     _nginx: Running,
 }
 
-fn check_nginx<'a>(program: &'a Path, folder: &Path, configuration: &str, snippets: [&str; 2]) -> Result<Site<'a>> {
+fn check_nginx<'a>(
+    program: &'a Path,
+    folder: &Path,
+    configuration: &str,
+    [http, location]: [&str; 2],
+) -> Result<Site<'a>> {
     let (origin, cdn) = (free_port()?, free_port()?);
     fs::create_dir_all(folder.join("models"))?;
     for name in ["m.safetensors", "m-3f2a9c01.safetensors"] {
@@ -74,7 +79,7 @@ fn check_nginx<'a>(program: &'a Path, folder: &Path, configuration: &str, snippe
     }
     let configuration = configuration.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
     let configuration = configuration.replace("ORIGIN", &origin.to_string()).replace("CDN", &cdn.to_string());
-    let configuration = configuration.replace("HTTP_SNIPPET", snippets[0]).replace("LOCATION_SNIPPET", snippets[1]);
+    let configuration = configuration.replace("HTTP_SNIPPET", http).replace("LOCATION_SNIPPET", location);
     fs::write(folder.join("nginx.conf"), configuration)?;
     let mut command = Command::new(browser::nginx()?);
     command.arg("-p").arg(folder).args(["-c", "nginx.conf", "-e", "error.log"]);
@@ -96,8 +101,8 @@ impl Site<'_> {
 
     fn ensure_passes(&self, port: u16, name: &str) -> Result<()> {
         let report = self.report_of(port, name)?;
-        let findings = report["findings"].as_array().context("there are no findings")?;
-        let is_good = |finding: &Value| matches!(finding["severity"].as_str(), Some("ok" | "info"));
+        let findings = report.get("findings").and_then(Value::as_array).context("there are no findings")?;
+        let is_good = |finding: &Value| matches!(finding.get("severity").and_then(Value::as_str), Some("ok" | "info"));
         ensure!(!findings.is_empty() && findings.iter().all(is_good), "port {port}: {report:#}");
         Ok(())
     }
@@ -105,9 +110,13 @@ impl Site<'_> {
 
 /// 3 for an error, 2 for a warning, 1 otherwise; `None` if there is no finding of this name.
 fn worst(report: &Value, name: &str) -> Option<u8> {
-    let named = report["findings"].as_array()?.iter().filter(|finding| finding["name"] == name);
+    let named = report
+        .get("findings")
+        .and_then(Value::as_array)?
+        .iter()
+        .filter(|finding| finding.get("name").is_some_and(|one| one == name));
     named
-        .map(|finding| match finding["severity"].as_str() {
+        .map(|finding| match finding.get("severity").and_then(Value::as_str) {
             Some("error") => 3,
             Some("warning") => 2,
             _ => 1,

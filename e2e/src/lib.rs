@@ -33,6 +33,7 @@ pub mod page_test;
 pub mod parity;
 pub mod peers;
 pub mod protobuf;
+pub mod publish_check_test;
 pub mod python;
 pub mod race_test;
 pub mod runtime_examples;

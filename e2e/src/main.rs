@@ -8,7 +8,8 @@ use anyhow::Result;
 use clap::Parser;
 use e2e::{
     cache_test, chaos, crash_test, docs_test, examples_test, file_test, formats, headless, hub_test, interop,
-    nginx_test, package_test, page, page_test, parity, runtime_test, screenshot, trap_test, worker_test,
+    nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test, screenshot, trap_test,
+    worker_test,
 };
 use xtask::environment;
 use xtask::project::Project;
@@ -51,6 +52,8 @@ enum Task {
         #[arg(long, default_value_t = interop::SEED)]
         seed: u64,
     },
+    /// Check nginx and varnish with `publish --check`.
+    PublishCheck,
     /// Load from nginx with various configurations.
     Nginx,
     /// Test the npm package: its contents, types and size, and loads with bundlers and in every environment.
@@ -107,6 +110,7 @@ fn run(task: Task, project: &Project) -> Result<()> {
         Task::Headless => headless::run(project),
         Task::Hub => hub_test::run(project),
         Task::Interop { seed } => interop::run(project, seed),
+        Task::PublishCheck => publish_check_test::run(project),
         Task::Nginx => nginx_test::run(project),
         Task::Package { only } => package_test::run(project, only),
         Task::Page => page_test::run(project),

@@ -11,6 +11,7 @@
 //! publish some of the files ([`Share`]), and an interrupted run is continued: the record of a file, a small JSON file
 //! at the destination, states its name and digests, and a file that exists is neither converted nor sent again.
 
+pub mod check;
 mod chunks;
 mod destination;
 mod division;

@@ -148,7 +148,7 @@ pub(crate) fn rate_limit_ms(value: &str) -> Option<u64> {
 }
 
 /// Parses `bytes first-last/length`, where the length may be `*`. Returns a half-open range.
-fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
+pub(crate) fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
     let (range, length) = value.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;
     let (first, last) = range.split_once('-')?;
     let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);

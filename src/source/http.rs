@@ -24,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of redirects, the same as in browsers.
-const MAX_REDIRECTS: usize = 20;
+pub(crate) const MAX_REDIRECTS: usize = 20;
 
 /// See [`answer::rate_limit_ms`].
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -279,7 +279,7 @@ impl HttpBody {
     }
 }
 
-fn client() -> Result<Client> {
+pub(crate) fn client() -> Result<Client> {
     client_builder()?.build().map_err(|error| no_client(error.to_string()).with_cause(error))
 }
 
@@ -306,7 +306,7 @@ static TLS: LazyLock<std::result::Result<ClientConfig, String>> = LazyLock::new(
     Ok(builder.with_no_client_auth())
 });
 
-fn parse_url(url: &str) -> Result<Url> {
+pub(crate) fn parse_url(url: &str) -> Result<Url> {
     let parsed = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     parsed.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "this is not an http or https URL"))
 }
@@ -326,7 +326,7 @@ pub(crate) fn checked_headers(headers: &[(String, String)]) -> Result<HeaderMap>
 }
 
 /// The target of a redirect, if the response is one.
-fn redirect_target(response: &Response, url: &Url) -> Result<Option<Url>> {
+pub(crate) fn redirect_target(response: &Response, url: &Url) -> Result<Option<Url>> {
     let redirects = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
     let Some(location) = text(response, &header::LOCATION).filter(|_| redirects) else { return Ok(None) };
     let target = url.join(&location).ok().and_then(|target| parse_url(target.as_str()).ok());
@@ -381,12 +381,12 @@ fn text(response: &Response, name: &HeaderName) -> Option<String> {
 }
 
 /// A URL without its query, which contains secrets if the URL is signed.
-fn without_query(url: &Url) -> String {
+pub(crate) fn without_query(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
 /// A network error with the message of the innermost source error. The outer messages are not specific.
-fn network_error(what: &str, error: reqwest::Error) -> Error {
+pub(crate) fn network_error(what: &str, error: reqwest::Error) -> Error {
     let is_permanent = error.is_builder();
     let error = error.without_url();
     let mut reason: &dyn std::error::Error = &error;

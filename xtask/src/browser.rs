@@ -49,9 +49,9 @@ pub fn nginx() -> Result<PathBuf> {
     find_or_install("nginx", &["nginx-light"])
 }
 
-/// The varnish cache. It compiles its configuration with gcc, which Debian's package depends on.
+/// The varnish cache, which compiles its configuration with gcc.
 pub fn varnish() -> Result<PathBuf> {
-    find_or_install("varnishd", &["varnish"])
+    find_or_install("varnishd", &["varnish", "gcc", "libc6-dev"])
 }
 
 /// Finds or installs a program without running it, because it has no `--version` option.

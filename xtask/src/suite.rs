@@ -97,7 +97,7 @@ const PARALLEL_STEPS: [Step; 14] = [
 ];
 
 /// Steps that take more than a minute each, or need rare tools. They run with `--all`, before the other parallel steps.
-const LONG_STEPS: [Step; 9] = [
+const LONG_STEPS: [Step; 10] = [
     Step {
         name: "cache",
         description: "the persistent cache works and never breaks a load",
@@ -142,6 +142,11 @@ const LONG_STEPS: [Step; 9] = [
         name: "scale",
         description: "many clients load through caches, and return at different times after an outage",
         run: |project| workspace::run(project, "scale-simulation", &["--check".to_owned()]),
+    },
+    Step {
+        name: "publish-check",
+        description: "`publish --check` of nginx and varnish, before and after the printed configuration",
+        run: |project| end_to_end(project, &["publish-check"]),
     },
 ];
 

@@ -65,6 +65,8 @@ enum Failure {
     Interrupted,
     /// Two models are different. This is a result, without a message.
     Different,
+    /// A check printed findings that are errors. This is a result, without a message.
+    Findings,
 }
 
 impl From<Error> for Failure {
@@ -113,7 +115,7 @@ pub(crate) fn run() -> ExitCode {
             report(BAD, "interrupted", "nothing was written");
             ExitCode::from(130)
         }
-        Err(Failure::Different) => ExitCode::from(1),
+        Err(Failure::Different | Failure::Findings) => ExitCode::from(1),
     }
 }
 

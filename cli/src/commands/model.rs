@@ -35,7 +35,7 @@ pub(super) struct HttpArguments {
     ///
     /// By default, they are followed without the headers: hubs redirect every download to the host that stores it.
     #[arg(long)]
-    same_origin: bool,
+    pub(super) same_origin: bool,
 }
 
 /// An open model.
@@ -46,6 +46,10 @@ pub(super) enum Model {
 }
 
 impl ModelArguments {
+    pub(super) fn new(place: OsString, http: HttpArguments) -> Self {
+        ModelArguments { place, http }
+    }
+
     /// The path or URL as given.
     pub(super) fn name(&self) -> String {
         self.place.to_string_lossy().into_owned()
@@ -93,7 +97,7 @@ impl HttpArguments {
     }
 
     /// Parses the headers, and checks that the options apply to these places.
-    fn headers_for(&self, places: &[&OsString]) -> Result<Vec<(String, String)>> {
+    pub(super) fn headers_for(&self, places: &[&OsString]) -> Result<Vec<(String, String)>> {
         let headers = self.headers.iter().map(|header| parse_header(header)).collect::<Result<Vec<_>>>()?;
         let mut urls = places.iter().filter_map(|place| url(place));
         let first = urls.next();

@@ -1,16 +1,20 @@
-//! `weightstream publish`: converts a model, and uploads it for clients on the web.
+//! `weightstream publish`: converts a model, and uploads it for clients on the web; or checks the server of one.
+
+mod check;
 
 use super::conversion::ConversionArguments;
 use super::convert::watch_signals;
-use super::model::ModelArguments;
+use super::model::{HttpArguments, ModelArguments};
 use super::progress::Bar;
 use super::terminal::inform;
 use super::{Failure, count, one_line, warn};
 use indicatif::DecimalBytes;
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weightstream::error::{Error, Result};
 use weightstream::format::apr;
+use weightstream::publish::check::Server;
 use weightstream::publish::{self, PublishOptions, Published, Share};
 use weightstream::write::TensorOrder;
 
@@ -23,17 +27,24 @@ use weightstream::write::TensorOrder;
 /// Credentials are those of the stores' own tools: variables such as AWS_ACCESS_KEY_ID, AWS_PROFILE,
 /// GOOGLE_APPLICATION_CREDENTIALS and AZURE_STORAGE_ACCOUNT_KEY, the files of `aws configure`, the login of gcloud, and
 /// the roles of containers and instances.
+///
+/// With `--check`, sends the requests of a page of another origin to the server or CDN of a published model (ranges,
+/// conditions, CORS, compression, caching and redirects), and prints what to change.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 for success, 1 for an error, 2 for wrong usage, 130 after Ctrl-C or another signal."
+    after_help = "Exit codes: 0 for success, 1 for an error (with --check, also of the server), 2 for wrong usage, \
+                        130 after Ctrl-C or another signal."
 )]
 pub(super) struct Arguments {
-    #[command(flatten)]
-    input: ModelArguments,
+    /// The model: as for `convert`.
+    #[arg(value_name = "FILE|FOLDER|URL", required_unless_present = "check")]
+    input: Option<OsString>,
     /// A folder, or a URL such as s3://bucket/folder/, gs://…, az://… or https://… (written with PUT). If it ends with
     /// a file name such as model.apr, this is the entry; otherwise the entry is model.apr in this folder.
-    #[arg(value_name = "DEST")]
-    destination: String,
+    #[arg(value_name = "DEST", required_unless_present = "check")]
+    destination: Option<String>,
+    #[command(flatten)]
+    http: HttpArguments,
     #[command(flatten)]
     conversion: ConversionArguments,
     /// Publish only the files of one of N machines, such as 3/8, which may run at the same time. Afterwards, `--merge`
@@ -50,10 +61,27 @@ pub(super) struct Arguments {
     /// A header to send with every request to an http(s) DEST. Can be repeated.
     #[arg(long = "put-header", value_name = "NAME: VALUE")]
     put_headers: Vec<String>,
+    /// Publish nothing, but check the server of the file of tensors or the manifest at this URL.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["input", "part", "merge", "from", "put_headers"])]
+    check: Option<String>,
+    /// The origin of the page that loads the model; by default https://app.example.
+    #[arg(long, value_name = "ORIGIN", requires = "check")]
+    origin: Option<String>,
+    /// The server whose configuration to print, if something should change. By default, it is recognized by its
+    /// response headers; if they do not tell, the configurations of all are printed.
+    #[arg(long, value_name = "SERVER", requires = "check", value_parser = server)]
+    server: Option<Server>,
+    /// Print all findings and the configuration as JSON.
+    #[arg(long, requires = "check")]
+    json: bool,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { input, destination, conversion, part, merge, from, put_headers } = arguments;
+    if let Some(url) = &arguments.check {
+        return check::run(url, &arguments);
+    }
+    let Arguments { input, destination, http, conversion, part, merge, from, put_headers, .. } = arguments;
+    let (input, destination) = (ModelArguments::new(input.unwrap_or_default(), http), destination.unwrap_or_default());
     let format = conversion.format().unwrap_or(&apr::FORMAT);
     let options = PublishOptions::default()
         .with_convert(conversion.options(&input, Some(format), TensorOrder::Layers)?)
@@ -90,6 +118,11 @@ fn report(published: &Published) -> Result<(), Failure> {
     let sent = format!("{} sent ({})", count(*sent_files, "file"), DecimalBytes(*sent_bytes));
     inform(&format!("{what}: {total}, {}; {sent}{existed}", DecimalBytes(bytes)))?;
     Ok(())
+}
+
+fn server(name: &str) -> Result<Server, String> {
+    let names = Server::ALL.map(Server::name).join(", ");
+    Server::ALL.into_iter().find(|one| one.name() == name).ok_or_else(|| format!("write one of {names}"))
 }
 
 fn parse_part(text: &str) -> Result<Share, String> {

@@ -159,6 +159,7 @@ pub mod progress;
 mod regular_file;
 pub mod retry;
 mod setters;
+pub mod signature;
 mod similar_names;
 mod sorting;
 pub mod source;

@@ -954,6 +954,8 @@ export type LoadErrorCode =
   | "TRUNCATED"
   /** The bytes do not match the checksum or digest that was expected. */
   | "CHECKSUM"
+  /** The signature of the model is invalid, or does not cover the bytes. */
+  | "SIGNATURE"
   /** The bytes violate the rules of their format. */
   | "FORMAT"
   /** A size or count exceeds what the loader allows or can allocate. */

@@ -11,6 +11,8 @@ mod model;
 mod numbers;
 mod progress;
 mod serve;
+mod sign;
+mod signature;
 mod size;
 mod table;
 mod terminal;
@@ -25,7 +27,7 @@ use std::process::ExitCode;
 use terminal::{BAD, CHANGED, TerminalArguments, styled};
 use weightstream::error::Error;
 
-/// Inspects, verifies, compares, converts, extracts and serves files of model weights.
+/// Inspects, verifies, signs, compares, converts, extracts and serves files of model weights.
 #[derive(Parser)]
 #[command(name = "weightstream", version, max_term_width = 100)]
 #[command(
@@ -47,6 +49,7 @@ enum Command {
     Convert(convert::Arguments),
     Extract(extract::Arguments),
     Upgrade(upgrade::Arguments),
+    Sign(sign::Arguments),
     Serve(serve::Arguments),
     Completions(manual::CompletionsArguments),
     Man(manual::ManArguments),
@@ -89,6 +92,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Convert(arguments) => convert::run(arguments),
         Command::Extract(arguments) => extract::run(arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
+        Command::Sign(arguments) => sign::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
         Command::Man(arguments) => manual::man(&arguments, Arguments::command()),

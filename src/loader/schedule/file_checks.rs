@@ -52,7 +52,7 @@ impl WholeChecks {
     pub(crate) fn begin<S: Source>(&self, shards: &[Shard<S>], pinned: &Digests) -> Result<()> {
         let begin = |shard: &Shard<S>| {
             let digest = pinned.of_file(&shard.file.source, shard.part.as_ref()).map(|(_, digest)| digest);
-            begin_file(&shard.file, shard.part.as_ref(), digest)
+            begin_file(&shard.file, shard.part.as_ref(), shard.file.signed_digest().or(digest))
         };
         *self.sums.borrow_mut() = shards.iter().map(begin).collect::<Result<_>>()?;
         *self.padding.borrow_mut() = shards.iter().map(begin_padding).collect::<Result<_>>()?;

@@ -125,12 +125,12 @@ impl Signed {
         reference.sign(&model.join("model.safetensors"), &single, &key, ["files", "sha256"])?;
         let certified = signed.path("certified.sig");
         reference.run(&["certify".as_ref(), model.as_ref(), certified.as_ref(), keys.as_ref()])?;
-        // A file that came later, and a model with another byte in the second block of its second tensor.
+        // A file that came later, and a model whose last bytes are others.
         let other = signed.path("other");
         fs::create_dir_all(&other)?;
         let mut changed = fs::read(model.join("model.safetensors"))?;
-        let at = changed.len() - 1000;
-        changed[at] ^= 1;
+        let at = changed.len().checked_sub(1000).context("a short model")?;
+        changed.get_mut(at..).unwrap_or_default().fill(1);
         fs::write(other.join("model.safetensors"), changed)?;
         fs::write(other.join("unsigned.safetensors"), safetensors(&[&first]))?;
         fs::write(other.join("config.json"), "{ }")?;
@@ -233,6 +233,13 @@ impl Page<'_> {
     }
 }
 
+fn with(mut options: Value, name: &str, value: Value) -> Value {
+    if let Some(options) = options.as_object_mut() {
+        options.insert(name.to_owned(), value);
+    }
+    options
+}
+
 fn check(loaded: &Value, algorithm: &str) -> Result<()> {
     let hex = |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let expected: Map<String, Value> =
@@ -258,25 +265,23 @@ fn loads_signed_models(page: &Page) -> Result<()> {
     }
     let manifest = "parts/model.safetensors.index.json";
     for in_worker in [false, true] {
-        let mut options = page.options("p256.sig", "p256", manifest)?;
-        options["inWorker"] = in_worker.into();
+        let options = with(page.options("p256.sig", "p256", manifest)?, "inWorker", in_worker.into());
         check(&page.call("load", &format!("m/{manifest}"), &options)?, "sha256")?;
     }
     let single = page.options("single.sig", "p256", ".")?;
     check(&page.call("load", "m/model.safetensors", &single)?, "sha256")?;
     // The path follows from the URLs, or from the name of a File.
-    let mut options = page.options("p256.sig", "p256", "")?;
-    options["signature"].as_object_mut().context("no options")?.remove("path");
-    check(&page.call("loadFile", "m/model.safetensors", &options)?, "sha256")?;
+    let key = page.signed.text("keys/p256.pem")?;
+    let options =
+        |name: &str| json!({ "signature": { "url": format!("{}/models/{name}", page.site), "publicKey": key } });
+    check(&page.call("loadFile", "m/model.safetensors", &options("p256.sig"))?, "sha256")?;
     fs::copy(page.signed.path("p256.sig"), page.signed.path("m/model.sig"))?;
-    options["signature"]["url"] = format!("{}/models/m/model.sig", page.site).into();
-    check(&page.call("load", &format!("m/{manifest}"), &options)?, "sha256")
+    check(&page.call("load", &format!("m/{manifest}"), &options("m/model.sig"))?, "sha256")
 }
 
 fn accepts_keys_in_every_form(page: &Page) -> Result<()> {
     for form in ["pem", "bytes", "buffer", "cryptoKey", "jwk"] {
-        let mut options = page.options("p256.sig", "p256", "model.safetensors")?;
-        options["form"] = form.into();
+        let options = with(page.options("p256.sig", "p256", "model.safetensors")?, "form", form.into());
         check(&page.call("load", "m/model.safetensors", &options)?, "sha256").context(form)?;
     }
     Ok(())
@@ -298,9 +303,9 @@ fn refuses_what_was_not_signed(page: &Page) -> Result<()> {
 
 fn refuses_invalid_signatures(page: &Page) -> Result<()> {
     let bundle: Value = serde_json::from_str(&page.signed.text("p256.sig")?)?;
-    let payload = bundle["dsseEnvelope"]["payload"].as_str().context("no payload")?;
+    let payload = bundle.pointer("/dsseEnvelope/payload").and_then(Value::as_str).context("no payload")?;
     let statement = String::from_utf8(BASE64.decode(payload.as_bytes())?)?;
-    let with = |pointer: &str, value: Value| {
+    let forge = |pointer: &str, value: Value| {
         let mut changed = bundle.clone();
         if let Some(place) = changed.pointer_mut(pointer) {
             *place = value;
@@ -311,14 +316,14 @@ fn refuses_invalid_signatures(page: &Page) -> Result<()> {
     let encoded = |bytes: &[u8]| json!(BASE64.encode(bytes));
     let signature = "/dsseEnvelope/signatures/0/sig";
     for (name, bundle, parts) in [
-        ("payload", with("/dsseEnvelope/payload", json!(forged)), ["SIGNATURE: ", "was not made by this key"]),
-        ("log", with("/verificationMaterial/tlogEntries", json!([{}])), ["UNSUPPORTED: ", "keyless"]),
-        ("fulcio", with("/verificationMaterial", json!({ "certificate": {} })), ["UNSUPPORTED: ", "keyless"]),
-        ("media", with("/mediaType", json!("text/plain")), ["SIGNATURE: ", "not a Sigstore bundle"]),
-        ("type", with("/dsseEnvelope/payloadType", json!("text/plain")), ["SIGNATURE: ", "in-toto"]),
-        ("base64", with(signature, json!("*")), ["SIGNATURE: ", "base64"]),
-        ("short", with(signature, encoded(&[0x30, 1, 2])), ["SIGNATURE: ", "was not made by this key"]),
-        ("none", with("/dsseEnvelope/signatures", json!([])), ["SIGNATURE: ", "one signature"]),
+        ("payload", forge("/dsseEnvelope/payload", json!(forged)), ["SIGNATURE: ", "was not made by this key"]),
+        ("log", forge("/verificationMaterial/tlogEntries", json!([{}])), ["UNSUPPORTED: ", "keyless"]),
+        ("fulcio", forge("/verificationMaterial", json!({ "certificate": {} })), ["UNSUPPORTED: ", "keyless"]),
+        ("media", forge("/mediaType", json!("text/plain")), ["SIGNATURE: ", "not a Sigstore bundle"]),
+        ("type", forge("/dsseEnvelope/payloadType", json!("text/plain")), ["SIGNATURE: ", "in-toto"]),
+        ("base64", forge(signature, json!("*")), ["SIGNATURE: ", "base64"]),
+        ("short", forge(signature, encoded(&[0x30, 1, 2])), ["SIGNATURE: ", "was not made by this key"]),
+        ("none", forge("/dsseEnvelope/signatures", json!([])), ["SIGNATURE: ", "one signature"]),
         ("array", json!([]), ["SIGNATURE: ", "not a Sigstore bundle"]),
     ] {
         fs::write(page.signed.path("forged.sig"), bundle.to_string())?;
@@ -343,7 +348,7 @@ fn refuses_invalid_signatures(page: &Page) -> Result<()> {
         (json!({ "url": url, "publicKey": "abc" }), ["INVALID_ARGUMENT: ", "PEM"]),
         (json!({ "url": url, "publicKey": private }), ["INVALID_ARGUMENT: ", "private key"]),
         (json!({ "url": url, "publicKey": {} }), ["INVALID_ARGUMENT: ", "publicKey"]),
-        (json!({ "url": url, "pubicKey": "" }), ["INVALID_ARGUMENT: ", "Did you mean"]),
+        (json!({ "url": url, "pubicKey": "" }), ["INVALID_ARGUMENT: ", "did you mean"]),
         (json!({ "url": url, "certificateChain": "" }), ["UNSUPPORTED: ", "certificateChain"]),
         (json!("model.sig"), ["INVALID_ARGUMENT: ", "signature"]),
     ] {
@@ -372,8 +377,7 @@ fn opens_signed_files(page: &Page) -> Result<()> {
 /// A later load compares the cached bytes with the signature, and requests almost nothing.
 fn verifies_what_is_cached(page: &Page) -> Result<()> {
     page.browser.evaluate("clearCache()")?;
-    let mut options = page.options("p256.sig", "p256", "model.safetensors")?;
-    options["cache"] = "auto".into();
+    let options = with(page.options("p256.sig", "p256", "model.safetensors")?, "cache", "auto".into());
     let model = fs::read(page.signed.path("m/model.safetensors"))?;
     let length = model.len() as u64;
     for is_first in [true, false] {

@@ -87,7 +87,8 @@ const SIGN_ADVICE = "Sign the model with `weightstream sign` or model-signing.";
 async function requested(url, source, { fetch, headers, credentials, cache, cacheKey, retry, hub, signal }) {
   const isSameOrigin = typeof source === "string" && originOf(source) === originOf(url);
   const file = await openFile(url, {
-    fetch, cache, cacheKey, retry, hub, signal, ...(isSameOrigin && { headers, credentials }),
+    fetch, cache, cacheKey, retry, signal, ...(isSameOrigin && { headers, credentials }),
+    hub: hub?.endpoint === "" ? null : hub, // as the caller has passed it
   });
   try {
     const bytes = await file.bytes(0, MAX_BUNDLE_BYTES + 1, { signal });

@@ -26,7 +26,8 @@ pub enum Trust {
 /// Verifies a signature, and returns what it states.
 ///
 /// # Errors
-/// `SIGNATURE` if it is not valid; `UNSUPPORTED` for other kinds of signatures, such as those of Sigstore's keyless mode.
+/// `SIGNATURE` if it is not valid; `UNSUPPORTED` for other kinds of signatures, such as those of Sigstore's keyless
+/// mode.
 pub fn verify(bundle: &[u8], trust: &Trust) -> Result<Statement> {
     if bundle.len() as u64 > MAX_BUNDLE_BYTES {
         let what = format!("the signature has more than {} MiB", MAX_BUNDLE_BYTES >> 20);

@@ -27,7 +27,8 @@ const open = async (address, { form, ...options }) => {
   return StreamingLoader.open(address, { retry: RETRY, cache: "none", ...options });
 };
 
-// Loads every tensor of a model one by one, its first rows, and all at once. Returns their digests and what was verified.
+// Loads every tensor of a model one by one, its first rows, and all at once. Returns their digests and what was
+// verified.
 globalThis.load = async (address, options) => {
   const loader = await open(address, options);
   const single = {};

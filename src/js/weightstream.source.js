@@ -61,11 +61,12 @@ export async function withSignature(ready, given) {
   try {
     script = await import("./weightstream.signature.js");
   } catch (cause) {
-    const message = `weightstream.signature.js cannot be loaded: ${messageOf(cause)}. Serve all files of the package. ` +
-      "Service workers cannot load it: open signed models in the page.";
+    const message = `weightstream.signature.js cannot be loaded: ${messageOf(cause)}. Serve all files of the ` +
+      "package. Service workers cannot load it: open signed models in the page.";
     throw fail({ code: "UNSUPPORTED", message, cause });
   }
-  return { source, options: { ...options, signature: await script.verifiedSignature(options.signature, source, options) } };
+  const signature = await script.verifiedSignature(options.signature, source, options);
+  return { source, options: { ...options, signature } };
 }
 
 /**

@@ -83,7 +83,7 @@ impl SignedFile {
     }
 
     /// Compares the file while it is read from its start.
-    pub fn check(&self) -> FileCheck {
+    pub(crate) fn check(&self) -> FileCheck {
         let pieces = self.pieces.clone();
         let hasher = pieces.first().map(|(_, digest)| Hasher::new(*digest));
         FileCheck { pieces, at: 0, position: 0, hasher }
@@ -92,7 +92,7 @@ impl SignedFile {
 
 /// Compares the bytes of a file with its signed digests.
 #[derive(Debug)]
-pub struct FileCheck {
+pub(crate) struct FileCheck {
     pieces: Vec<(Option<u64>, Digest)>,
     /// The number of the current piece.
     at: usize,
@@ -102,7 +102,7 @@ pub struct FileCheck {
 
 impl FileCheck {
     /// The offset of the next byte.
-    pub fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
@@ -110,7 +110,7 @@ impl FileCheck {
     ///
     /// # Errors
     /// `SIGNATURE` if a piece has another digest, or if the file is longer than its pieces.
-    pub fn update(&mut self, mut bytes: &[u8]) -> Result<()> {
+    pub(crate) fn update(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let (Some((end, _)), Some(hasher)) = (self.pieces.get(self.at), &mut self.hasher) else {
                 return Err(self.other_digest("is longer than what was signed"));
@@ -131,7 +131,7 @@ impl FileCheck {
     ///
     /// # Errors
     /// `SIGNATURE` if it differs, or if the file is shorter than its pieces.
-    pub fn finish(&mut self) -> Result<()> {
+    pub(crate) fn finish(&mut self) -> Result<()> {
         if let Some((None, _)) = self.pieces.get(self.at) {
             self.end_piece()?;
         }

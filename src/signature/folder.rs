@@ -40,8 +40,8 @@ pub fn sign_folder(place: &Path, key: &PrivateKey, ignored: &[String], progress:
 }
 
 /// Verifies that a folder, or a single file, is what was signed: every file that the statement lists has its digest,
-/// and there is no other file. `unsigned` are paths in the folder that need not be listed, such as the signature itself.
-/// Returns the number of files.
+/// and there is no other file. `unsigned` are paths in the folder that need not be listed, such as the signature
+/// itself. Returns the number of files.
 ///
 /// # Errors
 /// `SIGNATURE` for the first file that is missing, different or not listed; `IO` if a file cannot be read.

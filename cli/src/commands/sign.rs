@@ -15,8 +15,8 @@ const MAX_KEY_BYTES: u64 = 1 << 20;
 
 /// Signs a model with a key, as OpenSSF Model Signing specifies it: a folder with all its files, or a single file.
 ///
-/// Files of git and the signature itself are left out. Symbolic links and special files are errors. The signature can be
-/// verified with `weightstream verify --signature`, with the option `signature` in a web app, and with
+/// Files of git and the signature itself are left out. Symbolic links and special files are errors. The signature can
+/// be verified with `weightstream verify --signature`, with the option `signature` in a web app, and with
 /// `model_signing verify key`.
 #[derive(clap::Args)]
 #[command(after_help = "Exit codes: 0 for success, 1 for an error, 2 for wrong usage.")]

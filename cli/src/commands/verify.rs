@@ -7,8 +7,8 @@ use weightstream::error::{Error, ErrorKind};
 
 /// Verifies a whole model: every bound, every compressed block, every checksum, and a signature.
 ///
-/// With `--signature`, the model must be what was signed: a folder with all its files, or a single file. Of a model at a
-/// URL, the files that are read must be.
+/// With `--signature`, the model must be what was signed: a folder with all its files, or a single file. Of a model at
+/// a URL, the files that are read must be.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit codes: 0 if all checks pass, 1 if one fails or the model cannot be read, 2 for wrong usage."

@@ -58,6 +58,9 @@ impl<S: Source> RemoteFile<S> {
             Err(Error { kind: ErrorKind::Truncated, place, .. })
                 if place.status == Some(416) && place.range == Some(0..0) =>
             {
+                if let Some(signed) = &file.signed {
+                    signed.check_empty().map_err(|e| file.blame(e))?;
+                }
                 file.set_length(0);
             }
             outcome => outcome?,

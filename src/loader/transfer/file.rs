@@ -136,7 +136,7 @@ impl<S: Source> ModelFile<S> {
 
     /// Tells the source which ranges will be read as a whole into single buffers.
     pub(crate) fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
-        if self.packed.borrow().is_none() {
+        if self.packed.borrow().is_none() && self.signed.is_none() {
             self.source.expect_buffers(ranges);
         }
     }
@@ -170,6 +170,14 @@ impl<S: Source> ModelFile<S> {
     /// Sets the length of a file that has no readable bytes to learn it from.
     pub(crate) fn set_length(&self, length: u64) {
         self.window.borrow_mut().set_file_length(length);
+    }
+
+    /// Sets the length of a file that was compared with its signature, if the server does not state it.
+    pub(crate) fn learn_signed_length(&self) {
+        let blocks = self.signed.as_ref().and_then(SignedContent::blocks);
+        if let Some(blocks) = blocks.filter(|_| self.length().is_none() && self.packed.borrow().is_none()) {
+            self.set_length(blocks.file_length());
+        }
     }
 
     /// The file's length in bytes, if it is known.

@@ -265,6 +265,7 @@ impl<S: Source> RangeReader<S> {
         if let Some(signed) = self.file.signed.as_ref().filter(|_| !self.is_check) {
             // Boxed, because the check uses such a reader itself.
             signed.check(|| RangeReader::for_check(Rc::clone(&self.file))).boxed_local().await?;
+            self.file.learn_signed_length();
         }
         let (end, known) = (self.end.get(), self.tail.range());
         // The overlap is halved after each failure, so that a connection that breaks within it still makes progress.

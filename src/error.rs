@@ -55,6 +55,8 @@ error_kinds! {
     Truncated = "TRUNCATED", "The file was probably not copied or uploaded completely: replace it.";
     /// The bytes do not match the checksum or digest that was expected.
     Checksum = "CHECKSUM", "The bytes were damaged in transit or in storage: download or upload the file again.";
+    /// The signature of the model is invalid, or does not cover the bytes.
+    Signature = "SIGNATURE", "Do not use the model: get it again, and the key, from where its publisher offers them.";
     /// The bytes violate the rules of their format.
     Format = "FORMAT", "The file is damaged or was written by a faulty tool: create it again.";
     /// A size or count exceeds what the loader allows or can allocate.

@@ -115,6 +115,7 @@
 //! | parts | `window`, [`index`], `index::split` | known bytes; tensors and components; split models |
 //! | | `codec`, `output` | decoders and digests; encoders and the files that are written |
 //! | | [`source`], `cache` | byte sources; the persistent cache of the npm package |
+//! | | [`signature`] | signatures of models, and what they state |
 //! | | `identity`, [`retry`] | the version of a file; when to retry |
 //! | platform | `browser`, `regular_file` | bindings to Web APIs: timers, locks, workers; files on disk |
 //! | base | [`dtype`], [`error`], [`progress`] | |
@@ -161,6 +162,7 @@ pub mod publish;
 mod regular_file;
 pub mod retry;
 mod setters;
+pub mod signature;
 mod similar_names;
 mod sorting;
 pub mod source;
@@ -184,6 +186,9 @@ mod guides {
     mod readme {}
     #[doc = include_str!("../docs/rust.md")]
     mod rust {}
+    #[cfg(feature = "signatures")]
+    #[doc = include_str!("../docs/signatures.md")]
+    mod signatures {}
 }
 
 /// Parsers, decoders and the interface of worker threads, for this repository's own tests, fuzz targets and benchmarks,

@@ -39,6 +39,7 @@ pub mod race_test;
 pub mod runtime_examples;
 pub mod runtime_test;
 pub mod screenshot;
+pub mod signature_test;
 pub mod similarity_test;
 pub mod targets;
 pub mod trap_test;

@@ -8,8 +8,8 @@ use anyhow::Result;
 use clap::Parser;
 use e2e::{
     cache_test, chaos, crash_test, docs_test, examples_test, file_test, formats, headless, hub_test, interop,
-    nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test, screenshot, trap_test,
-    worker_test,
+    nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test, screenshot, signature_test,
+    trap_test, worker_test,
 };
 use xtask::environment;
 use xtask::project::Project;
@@ -81,6 +81,8 @@ enum Task {
         /// The PNG file.
         out: PathBuf,
     },
+    /// Sign and verify models with the reference implementation, and load them in three browsers.
+    Signatures,
     /// Test network traps in three browsers.
     Traps,
     /// Test workers, and pages without workers.
@@ -120,6 +122,7 @@ fn run(task: Task, project: &Project) -> Result<()> {
             let window = if phone { page::PHONE } else { screenshot::DESKTOP };
             screenshot::take(project, window, dark, whole, &out)
         }
+        Task::Signatures => signature_test::run(project),
         Task::Traps => trap_test::run(project),
         Task::Workers => worker_test::run(project),
     }

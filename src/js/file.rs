@@ -57,7 +57,7 @@ impl JsFile {
                 if let Some(choice) = settings.cache {
                     source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
                 }
-                RemoteFile::open(source, settings.retry, settings.digest).await
+                RemoteFile::open_signed(source, settings.retry, settings.digest, settings.signature.as_ref()).await
             };
             let file = Rc::new(cancel::run_until_stopped(settings.signal, &close_signal, opening).await?);
             let (stats, on_progress) = (Rc::clone(file.stats()), settings.on_progress);

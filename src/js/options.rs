@@ -6,14 +6,16 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::Hub;
 use crate::index::Digest;
-use crate::loader::{self, Digests, Order, TensorRequest, TensorsRequest};
+use crate::loader::{self, Digests, Order, Signature, TensorRequest, TensorsRequest};
 use crate::retry::Policy;
+use crate::signature::SignedFiles;
 use crate::source::cached::KeyFunction;
 use crate::source::fetch::Client;
 use crate::source::js_buffer::JsBuffer;
 use crate::workers;
 use js_sys::{Array, Reflect};
 use std::collections::HashMap;
+use std::sync::Arc;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{AbortSignal, RequestCredentials};
 
@@ -50,6 +52,7 @@ pub(super) struct FileSettings {
     pub(super) retry: Policy,
     /// The digest of the whole file.
     pub(super) digest: Option<Digest>,
+    pub(super) signature: Option<Signature>,
     pub(super) signal: Option<AbortSignal>,
     pub(super) on_progress: Option<js_sys::Function>,
     pub(super) cache: Option<CacheOption>,
@@ -65,6 +68,7 @@ pub(super) fn read_file(source: &JsValue, options: &JsValue) -> Result<FileSetti
     Ok(FileSettings {
         client: client(source, options),
         retry: retry(&field(options, "retry").unwrap_or_default()),
+        signature: signature(options).map_err(failure)?,
         digest: field(options, "digest").map(parse).transpose().map_err(failure)?,
         signal: signal(options),
         on_progress: object(options, "onProgress"),
@@ -139,6 +143,7 @@ fn loader_options(options: &JsValue) -> Result<loader::Options> {
         max_memory_bytes: number(options, "maxMemory").unwrap_or(defaults.max_memory_bytes),
         verify: field(options, "verify").and_then(|verify| verify.as_bool()).unwrap_or(defaults.verify),
         digests: Digests { tensors: digests_of(&digests, "tensors")?, files: digests_of(&digests, "files")? },
+        signature: signature(options)?,
         retry: retry(&field(options, "retry").unwrap_or_default()),
     })
 }
@@ -164,6 +169,20 @@ fn digests_of(digests: &JsValue, name: &str) -> Result<HashMap<String, Digest>> 
         }
     };
     pairs(digests, name).map(parse).collect()
+}
+
+/// What a signature states, which `weightstream.signature.js` has verified.
+fn signature(options: &JsValue) -> Result<Option<Signature>> {
+    let Some(signature) = field(options, "signature") else { return Ok(None) };
+    let mut files = SignedFiles::default();
+    let listed: Array = object(&signature, "files").unwrap_or_default();
+    for file in listed {
+        let file: Array = file.unchecked_into();
+        let (path, digest) = (file.get(0).as_string().unwrap_or_default(), file.get(1).as_string().unwrap_or_default());
+        let [start, end] = [2, 3].map(|at| file.get(at).as_f64().map(|number| number as u64));
+        files.add_piece(&path, start.unwrap_or(0), end, digest.parse()?)?;
+    }
+    Ok(Some(Signature::default().with_files(Arc::new(files)).with_path(text(&signature, "path"))))
 }
 
 fn cache(options: &JsValue, is_url: bool) -> Result<Option<CacheOption>> {

@@ -187,6 +187,12 @@ export interface OpenOptions {
   inWorker?: boolean | undefined;
   /** The digests that the model must have. They are checked even if `verify` is `false`. Default: none. */
   digests?: PinnedDigests | undefined;
+  /**
+   * The signature of the model (OpenSSF Model Signing). Every file must then be what was signed: it is read as a whole
+   * and compared before anything of it is returned. A file that is not signed, or is another one, is `SIGNATURE`.
+   * Default: none.
+   */
+  signature?: SignatureOptions | undefined;
   /** How to retry after a broken connection, a stall, or a temporary error response such as 503. */
   retry?: RetryOptions | undefined;
   /**
@@ -194,6 +200,23 @@ export interface OpenOptions {
    * hub is not asked for commits and digests. Default: the Hugging Face Hub, without a token.
    */
   hub?: HubOptions | null | undefined;
+}
+
+/** Where the signature of a model is, and whom to trust. */
+export interface SignatureOptions {
+  /** The URL of the signature, a Sigstore bundle such as `model.sig`. It may be an address on a hub. */
+  url: string | URL;
+  /**
+   * The public key of the signer, for ECDSA with P-256, P-384 or P-521: in PEM (`-----BEGIN PUBLIC KEY-----`), as a
+   * JWK, as the bytes of a SubjectPublicKeyInfo, or as a `CryptoKey` with the usage `verify`. Put it into the code of
+   * your app: a key that comes from the server of the model proves nothing.
+   */
+  publicKey: string | JsonWebKey | BufferSource | CryptoKey;
+  /**
+   * The path of the file that is opened, in the signed folder. Default: the part of its URL below the folder of `url`,
+   * or else the name of the file. The other files of the model are found relative to it.
+   */
+  path?: string | undefined;
 }
 
 /**
@@ -785,6 +808,12 @@ export interface OpenFileOptions extends
    */
   digest?: Digest | undefined;
   /**
+   * The signature of the model that the file belongs to. The file must be what was signed: it is read as a whole and
+   * compared before anything of it is returned. A file that is not signed, or is another one, is `SIGNATURE`.
+   * Default: none.
+   */
+  signature?: SignatureOptions | undefined;
+  /**
    * The maximum number of bytes that `blob()` keeps in memory for reads that overlap. Default: 32 MiB.
    */
   maxMemory?: number | undefined;
@@ -954,6 +983,8 @@ export type LoadErrorCode =
   | "TRUNCATED"
   /** The bytes do not match the checksum or digest that was expected. */
   | "CHECKSUM"
+  /** The signature of the model is invalid, or does not cover the bytes. */
+  | "SIGNATURE"
   /** The bytes violate the rules of their format. */
   | "FORMAT"
   /** A size or count exceeds what the loader allows or can allocate. */

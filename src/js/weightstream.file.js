@@ -9,7 +9,7 @@ import { isResponse } from "./weightstream.once.js";
 import * as options from "./weightstream.options.js";
 import { joined, responseOf } from "./weightstream.response.js";
 import { numbered } from "./weightstream.progress.js";
-import { prepared } from "./weightstream.source.js";
+import { prepared, withSignature } from "./weightstream.source.js";
 import { cachePersisted } from "./weightstream.storage.js";
 import { storedFile } from "./weightstream.stored.js";
 import { byteStream } from "./weightstream.stream.js";
@@ -34,8 +34,9 @@ const TYPES = /** @type {Record<string, string>} */ ({
 export async function openFile(source, given) {
   const { maxMemory, type, onProgress, ...others } = options.fileOptions(given);
   const checked = { ...others, ...(onProgress && { onProgress: numbered(onProgress) }) };
-  const [ready] = await Promise.all([prepared(source, checked), init()]);
-  if (Array.isArray(ready.source)) throw invalid("`source` is a list or a folder, but openFile() opens one file");
+  const [unsigned] = await Promise.all([prepared(source, checked), init()]);
+  if (Array.isArray(unsigned.source)) throw invalid("`source` is a list or a folder, but openFile() opens one file");
+  const ready = await withSignature(unsigned, source);
   const file = await settle(() => ModuleFile.open(ready.source, ready.options)).catch((error) => {
     throw explained(error, ready.source);
   });

@@ -14,7 +14,7 @@ import { callModule, crash, dispose, init, instance, settle } from "./weightstre
 import { isResponse } from "./weightstream.once.js";
 import * as options from "./weightstream.options.js";
 import { numbered } from "./weightstream.progress.js";
-import { prepared } from "./weightstream.source.js";
+import { prepared, withSignature } from "./weightstream.source.js";
 import { cachePersisted, fitOf } from "./weightstream.storage.js";
 import { deleteStoredFiles } from "./weightstream.stored.js";
 import { absolute, explained, textOf, urlOf } from "./weightstream.url.js";
@@ -76,9 +76,12 @@ export class StreamingLoader {
     if (inWorker) checkForWorker(source, checked);
     const head = new EarlyHead();
     try {
-      const preparing = prepared(source, checked).then((ready) => (inWorker ? ready : head.request(source, ready)));
-      const [ready] = await Promise.all([preparing, init()]);
-      return await StreamingLoader.#openReady(ready, inWorker ? checked : undefined);
+      const isWhole = inWorker || checked.signature !== undefined; // of a signed model, whole files are requested first
+      const preparing = prepared(source, checked).then((ready) => (isWhole ? ready : head.request(source, ready)));
+      const [unsigned] = await Promise.all([preparing, init()]);
+      const ready = await withSignature(unsigned, source);
+      const { signature } = ready.options;
+      return await StreamingLoader.#openReady(ready, inWorker ? { ...checked, signature } : undefined);
     } finally {
       head.end();
     }

@@ -225,6 +225,8 @@ const HUB_OPTIONS = options({
 });
 /** @type {Check<{ endpoint?: string, token?: string }>} Without an endpoint, no URL is that of a hub. */
 const hub = (value, name) => (value === null ? { endpoint: "" } : HUB_OPTIONS(value, name));
+/** @type {Check<object>} Its fields are checked by weightstream.signature.js. */
+const signature = check(isObject, "an object with `url` and `publicKey`");
 const INIT = options({
   module: (value) => value,
   worker: callable,
@@ -248,6 +250,7 @@ const OPEN = options({
   digests: options({ tensors: strings, files: strings }),
   retry: RETRY,
   hub,
+  signature,
 }, "open");
 const DIGEST = /^(sha256|blake3|crc32|crc32c):[0-9a-f]+$/i;
 /** @type {Check<import("./weightstream.js").Digest>} */
@@ -269,6 +272,7 @@ const OPEN_FILE = options({
   onProgress: callable,
   maxMemory: integer(0),
   digest,
+  signature,
   type: check((value) => typeof value === "string", "a media type"),
 }, "openFile");
 const PREFILLED = { ...FILES, onProgress: callable, digests: digestsByUrl };

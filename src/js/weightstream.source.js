@@ -46,6 +46,30 @@ export async function prepared(source, options) {
 }
 
 /**
+ * Verifies the signature that the options name, if they name one.
+ *
+ * @template {{ signature?: any }} Options
+ * @param {{ source: CheckedSource, options: Options }} ready
+ * @param {unknown} given The source as the caller passed it.
+ * @returns {Promise<{ source: CheckedSource, options: Options }>}
+ */
+export async function withSignature(ready, given) {
+  const { source, options } = ready;
+  if (!options.signature) return ready;
+  if (isResponse(given)) throw invalid("`signature` cannot be combined with a Response, which can be read only once");
+  let script;
+  try {
+    script = await import("./weightstream.signature.js");
+  } catch (cause) {
+    const message = `weightstream.signature.js cannot be loaded: ${messageOf(cause)}. Serve all files of the ` +
+      "package. Service workers cannot load it: open signed models in the page.";
+    throw fail({ code: "UNSUPPORTED", message, cause });
+  }
+  const signature = await script.verifiedSignature(options.signature, source, options);
+  return { source, options: { ...options, signature } };
+}
+
+/**
  * @param {any} source
  * @param {boolean} isFetchedByCaller
  * @returns {Promise<CheckedSource>}

@@ -86,6 +86,14 @@ export interface CheckedOpenOptions {
   digests?: { tensors?: [name: string, digest: string][]; files?: [path: string, digest: string][] } | undefined;
   retry?: { attempts?: number; baseDelay?: number; maxDelay?: number; stallTimeout?: number } | undefined;
   hub?: { endpoint?: string; token?: string } | undefined;
+  /** As the caller passes it, until it is verified. */
+  signature?: CheckedSignature | undefined;
+}
+
+/** What a verified signature states: the path of the file that is opened, and the digests of all files or pieces. */
+export interface CheckedSignature {
+  path: string | undefined;
+  files: [path: string, digest: string, start?: number, end?: number][];
 }
 
 /** A checked source: an absolute URL as text, files with their paths, or anything else unchanged. */
@@ -197,6 +205,8 @@ export interface CheckedFileOptions {
   digest?: string | undefined;
   retry?: { attempts?: number; baseDelay?: number; maxDelay?: number; stallTimeout?: number } | undefined;
   hub?: { endpoint?: string; token?: string } | undefined;
+  /** As the caller passes it, until it is verified. */
+  signature?: CheckedSignature | undefined;
 }
 
 /** An open file of any format. */

@@ -317,7 +317,7 @@ impl<S: Source> ComponentReader<S> {
             let what = format!("its data decodes to {} bytes, but {} are needed", self.decoded_end, self.wanted.end);
             return Err(Error::new(ErrorKind::Format, what));
         }
-        self.verified = by_digest.or(self.pages.as_ref().map(|_| "blake3"));
+        self.verified = by_digest.or(self.pages.as_ref().map(|_| "blake3")).or(self.file.signed_by());
         self.file.confirm_contents(&self.component, &self.digests);
         Ok(())
     }

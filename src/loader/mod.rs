@@ -34,7 +34,7 @@ pub(crate) use dense::Expansion;
 pub use digests::Digests;
 pub(crate) use loaded::check_indices;
 pub use loaded::{Loaded, LoadedComponent, TensorRequest, TensorsRequest, Verified};
-pub use options::Options;
+pub use options::{Options, Signature};
 pub use pieces::PieceReader;
 pub use remote_file::{FileReader, RemoteFile};
 #[cfg(feature = "safetensors")]
@@ -143,9 +143,10 @@ impl<S: Source> Loader<S> {
     pub async fn open(source: S, options: Options) -> Result<Self> {
         let source = source.located().await?;
         let stats = Rc::new(Stats::default());
-        let file = Rc::new(ModelFile::new(source, Rc::clone(&stats), options.retry));
+        let file = ModelFile::new(source, Rc::clone(&stats), options.retry);
+        let file = Rc::new(file.with_signature(options.signature.as_ref())?);
         let digests = &options.digests;
-        file.expect_whole(digests.of_whole_file(&file.source, None));
+        file.expect_whole(file.signed_digest().or_else(|| digests.of_whole_file(&file.source, None)));
         let parsed = file.parse().await?;
         if !matches!(parsed, Parsed::Manifest(_)) {
             check_footer(&file)?;

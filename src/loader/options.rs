@@ -4,6 +4,8 @@ use crate::loader::digests::Digests;
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
 use crate::retry::Policy;
 use crate::setters::setters;
+use crate::signature::SignedFiles;
+use std::sync::Arc;
 
 /// Options of a [`Loader`](crate::loader::Loader).
 #[derive(Debug, Clone)]
@@ -22,6 +24,9 @@ pub struct Options {
     pub max_memory_bytes: u64,
     /// Digests that the caller pins. They are checked in addition to those that the model's files state.
     pub digests: Digests,
+    /// The verified signature of the model. The bytes of every file are then those that were signed: each file is read
+    /// and compared as a whole before anything of it is returned.
+    pub signature: Option<Signature>,
     /// When to retry after a failure.
     pub retry: Policy,
 }
@@ -33,7 +38,26 @@ impl Options {
         with_verify verify: bool;
         with_max_memory_bytes max_memory_bytes: u64;
         with_digests digests: Digests;
+        with_signature signature: Option<Signature>;
         with_retry retry: Policy;
+    }
+}
+
+/// What a verified signature states about the model that is opened.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Signature {
+    /// The signed files.
+    pub files: Arc<SignedFiles>,
+    /// The path of the file that is opened, relative to the signed folder. `None` for its name. The paths of the other
+    /// files of the model are relative to it.
+    pub path: Option<String>,
+}
+
+impl Signature {
+    setters! {
+        with_files files: Arc<SignedFiles>;
+        with_path path: Option<String>;
     }
 }
 
@@ -49,6 +73,7 @@ impl Default for Options {
             verify: true,
             max_memory_bytes: DEFAULT_MAX_MEMORY_BYTES,
             digests: Digests::default(),
+            signature: None,
             retry: Policy::default(),
         }
     }

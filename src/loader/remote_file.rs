@@ -4,11 +4,11 @@
 use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
-use crate::loader::BufferOf;
 use crate::loader::digests::HOST;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES};
 use crate::loader::transfer::stats::Stats;
+use crate::loader::{BufferOf, Signature};
 use crate::retry::Policy;
 use crate::source::{Buffer, Source};
 use crate::window::Window;
@@ -31,9 +31,23 @@ impl<S: Source> RemoteFile<S> {
     /// # Errors
     /// Those of the source.
     pub async fn open(source: S, retry: Policy, digest: Option<Digest>) -> Result<Self> {
+        RemoteFile::open_signed(source, retry, digest, None).await
+    }
+
+    /// Like [`RemoteFile::open`]. The file must be the one that was signed, if there is a `signature`: it is read and
+    /// compared as a whole before anything of it is returned.
+    ///
+    /// # Errors
+    /// Those of [`RemoteFile::open`]; `SIGNATURE` if it is another file, or was not signed.
+    pub async fn open_signed(
+        source: S,
+        retry: Policy,
+        digest: Option<Digest>,
+        signature: Option<&Signature>,
+    ) -> Result<Self> {
         let source = source.located().await?;
-        let digest = digest.or_else(|| source.stated_digest());
-        let file = Rc::new(ModelFile::new(source, Rc::default(), retry));
+        let file = Rc::new(ModelFile::new(source, Rc::default(), retry).with_signature(signature)?);
+        let digest = digest.or_else(|| file.signed_digest()).or_else(|| file.source.stated_digest());
         file.expect_whole(digest);
         let first_byte = |window: &Window| match window.file_length() {
             Some(0) => Ok(()),
@@ -44,6 +58,9 @@ impl<S: Source> RemoteFile<S> {
             Err(Error { kind: ErrorKind::Truncated, place, .. })
                 if place.status == Some(416) && place.range == Some(0..0) =>
             {
+                if let Some(signed) = &file.signed {
+                    signed.check_empty().map_err(|e| file.blame(e))?;
+                }
                 file.set_length(0);
             }
             outcome => outcome?,

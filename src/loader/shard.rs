@@ -136,7 +136,7 @@ impl<S: Source> Shard<S> {
     ) -> Result<Self> {
         let part = data.part.clone();
         let file = Rc::new(file.raw_part(&part)?);
-        file.expect_whole(digests.of_whole_file(&file.source, Some(&part)));
+        file.expect_whole(file.signed_digest().or_else(|| digests.of_whole_file(&file.source, Some(&part))));
         let index = data.into_index(listed_in, None).map_err(|e| e.in_file(file.source.name()))?;
         Ok(Shard { part: Some(part), ..Shard::opened(file, index, shard, digests) })
     }
@@ -145,7 +145,7 @@ impl<S: Source> Shard<S> {
     pub(super) fn parts(file: &ModelFile<S>, manifest: &Manifest, digests: &Digests) -> Result<Vec<Self>> {
         let part = |part: &Part| {
             let file = Rc::new(file.part(part)?);
-            file.expect_whole(digests.of_whole_file(&file.source, Some(part)));
+            file.expect_whole(file.signed_digest().or_else(|| digests.of_whole_file(&file.source, Some(part))));
             Ok(Shard { file, part: Some(part.clone()), opened: Mutex::new(None) })
         };
         manifest.parts.iter().map(part).collect()

@@ -112,6 +112,7 @@ impl<S: Source> Loader<S> {
         let Options { verify, coalesce_gap_bytes, .. } = self.options;
         let pinned = Rc::clone(&self.pinned);
         Call {
+            signed_by: self.options.signature.as_ref().and_then(|signature| signature.files.algorithm()),
             keeps: true,
             whole: None,
             verify,

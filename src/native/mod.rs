@@ -23,7 +23,7 @@ pub use crate::loader::Verified;
 #[cfg(not(target_arch = "wasm32"))]
 pub use disk::read_file;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
-pub use remote::RemoteReader;
+pub use remote::{RemoteReader, read_url};
 pub use streaming::{LoadedTensor, StreamingLoader};
 
 use crate::codec::ComponentDecoder;

@@ -5,8 +5,9 @@ use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "write")]
 use crate::identity::Identity;
 use crate::index::Tensor;
-use crate::loader::{Loader, ModelMetadata, Options, PieceReader};
+use crate::loader::{Loader, ModelMetadata, Options, PieceReader, RemoteFile};
 use crate::progress::{Arrived, Progress};
+use crate::retry::Policy;
 use crate::source::Source;
 use crate::source::http::HttpSource;
 #[cfg(feature = "write")]
@@ -170,6 +171,28 @@ impl<S: Source> RemoteReader<S> {
             .await
         })
     }
+}
+
+/// Reads a whole file of any format at a URL, which must not be longer than `limit`.
+///
+/// # Errors
+/// `LIMIT` for a longer file; those of the source.
+pub fn read_url(source: HttpSource, limit: u64) -> Result<Vec<u8>> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let file = RemoteFile::open(source, Policy::default(), None).await?;
+        let mut reader = file.read(0..limit.saturating_add(1));
+        let mut bytes = Vec::new();
+        let mut take = |buffer: &Vec<u8>, length: u64| {
+            bytes.extend_from_slice(buffer.get(..length as usize).unwrap_or_default());
+        };
+        while reader.chunk(&mut take).await?.is_some() {}
+        if bytes.len() as u64 > limit {
+            let error = Error::new(ErrorKind::Limit, format!("the file has more than {limit} bytes"));
+            return Err(error.in_file(file.source().name()));
+        }
+        Ok(bytes)
+    })
 }
 
 /// Collects progress while an operation runs: the caller's `Progress` is borrowed only during a call.

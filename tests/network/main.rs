@@ -17,6 +17,7 @@ mod remote_files;
 mod responses;
 mod retries;
 mod rows;
+mod signatures;
 mod trap_runner;
 mod whole_responses;
 

@@ -97,7 +97,7 @@ const PARALLEL_STEPS: [Step; 14] = [
 ];
 
 /// Steps that take more than a minute each, or need rare tools. They run with `--all`, before the other parallel steps.
-const LONG_STEPS: [Step; 10] = [
+const LONG_STEPS: [Step; 11] = [
     Step {
         name: "cache",
         description: "the persistent cache works and never breaks a load",
@@ -122,6 +122,11 @@ const LONG_STEPS: [Step; 10] = [
         name: "hub",
         description: "models load from a hub in three browsers",
         run: |project| end_to_end(project, &["hub"]),
+    },
+    Step {
+        name: "signatures",
+        description: "signed models, with the reference implementation and in three browsers",
+        run: |project| end_to_end(project, &["signatures"]),
     },
     Step {
         name: "runtimes",

@@ -13,6 +13,8 @@ mod numbers;
 mod progress;
 mod publish;
 mod serve;
+mod sign;
+mod signature;
 mod size;
 mod table;
 mod terminal;
@@ -27,7 +29,7 @@ use std::process::ExitCode;
 use terminal::{BAD, CHANGED, TerminalArguments, styled};
 use weightstream::error::Error;
 
-/// Inspects, verifies, compares, converts, extracts, publishes and serves files of model weights.
+/// Inspects, verifies, signs, compares, converts, extracts, publishes and serves files of model weights.
 #[derive(Parser)]
 #[command(name = "weightstream", version, max_term_width = 100)]
 #[command(
@@ -50,6 +52,7 @@ enum Command {
     Extract(extract::Arguments),
     Publish(publish::Arguments),
     Upgrade(upgrade::Arguments),
+    Sign(sign::Arguments),
     Serve(serve::Arguments),
     Completions(manual::CompletionsArguments),
     Man(manual::ManArguments),
@@ -95,6 +98,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Extract(arguments) => extract::run(arguments),
         Command::Publish(arguments) => publish::run(arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
+        Command::Sign(arguments) => sign::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
         Command::Man(arguments) => manual::man(&arguments, Arguments::command()),

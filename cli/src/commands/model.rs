@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::hub::Hub;
-use weightstream::native::RemoteReader;
-use weightstream::native::{Reader, Verified};
+use weightstream::loader::{Options, Signature};
+use weightstream::native::{Reader, RemoteReader, Verified, read_url};
 use weightstream::progress::Progress;
 use weightstream::source::http::HttpSource;
 use weightstream::source::object::ObjectSource;
@@ -61,10 +61,34 @@ impl ModelArguments {
         path.is_dir().then_some(path)
     }
 
+    /// The URL or address, if the model is not on a disk.
+    pub(super) fn url(&self) -> Option<&str> {
+        url(&self.place)
+    }
+
+    /// The path as given.
+    pub(super) fn path(&self) -> &Path {
+        Path::new(&self.place)
+    }
+
     /// Opens the model, and prints its warnings.
     pub(super) fn open(&self) -> Result<Model, Failure> {
+        self.open_signed(None)
+    }
+
+    /// Like [`ModelArguments::open`]. The files of a model at a URL must be those that were signed.
+    pub(super) fn open_signed(&self, signature: Option<Signature>) -> Result<Model, Failure> {
         let headers = self.http.headers_for(&[&self.place])?;
-        self.http.open(&self.place, &headers)
+        self.http.open(&self.place, &headers, signature)
+    }
+
+    /// Reads a whole small file at a URL, with the headers if it has the origin of the model.
+    pub(super) fn fetch(&self, address: &str, limit: u64) -> Result<Vec<u8>, Failure> {
+        let is_same = self.url().is_some_and(|own| origin(own) == origin(address));
+        let headers = if is_same { self.http.headers_for(&[&self.place])? } else { Vec::new() };
+        let source = HttpSource::with_hub(address, &headers, hub())?;
+        let source = if self.http.same_origin { source.same_origin_only() } else { source };
+        Ok(read_url(source, limit)?)
     }
 }
 
@@ -74,20 +98,24 @@ impl HttpArguments {
         let headers = self.headers_for(&places)?;
         let mut models = Vec::new();
         for place in places {
-            models.push(self.open(place, &headers)?);
+            models.push(self.open(place, &headers, None)?);
         }
         let lost = |_| Error::new(ErrorKind::Internal, "a model was not opened");
         Ok(models.try_into().map_err(lost)?)
     }
 
-    fn open(&self, place: &OsString, headers: &[(String, String)]) -> Result<Model, Failure> {
+    fn open(
+        &self,
+        place: &OsString,
+        headers: &[(String, String)],
+        signature: Option<Signature>,
+    ) -> Result<Model, Failure> {
         let model = match url(place) {
             Some(url) if is_object(url) => {
-                let reader =
-                    RemoteReader::open_source(ObjectSource::new(url)?, weightstream::loader::Options::default())?;
-                Model::Object(Box::new(reader))
+                let options = Options::default().with_signature(signature);
+                Model::Object(Box::new(RemoteReader::open_source(ObjectSource::new(url)?, options)?))
             }
-            Some(url) => open_url(url, headers, self.same_origin)?,
+            Some(url) => open_url(url, headers, self.same_origin, signature)?,
             None => Model::Local(Box::new(Reader::open(place)?)),
         };
         for (file, warning) in model.warnings() {
@@ -162,10 +190,10 @@ impl Model {
     }
 }
 
-fn open_url(url: &str, headers: &[(String, String)], same_origin: bool) -> Result<Model> {
+fn open_url(url: &str, headers: &[(String, String)], same_origin: bool, signature: Option<Signature>) -> Result<Model> {
     let source = HttpSource::with_hub(url, headers, hub())?;
     let source = if same_origin { source.same_origin_only() } else { source };
-    let reader = RemoteReader::open_source(source, weightstream::loader::Options::default())?;
+    let reader = RemoteReader::open_source(source, Options::default().with_signature(signature))?;
     Ok(Model::Remote(Box::new(reader)))
 }
 
@@ -178,7 +206,7 @@ fn hub() -> Hub {
 }
 
 /// The place, if it is a URL or an address on a hub.
-fn url(place: &OsString) -> Option<&str> {
+pub(super) fn url(place: &OsString) -> Option<&str> {
     place.to_str().filter(|place| has_scheme(place, &["http://", "https://", "hf:"]) || is_object(place))
 }
 

@@ -1,10 +1,14 @@
 //! `weightstream verify`: verifies a whole model.
 
+use super::signature::SignatureArguments;
 use super::terminal::{GOOD, inform, styled};
 use super::{Failure, count, model::ModelArguments, progress::Bar, warn};
 use weightstream::error::{Error, ErrorKind};
 
-/// Verifies a whole model: every bound, every compressed block, every checksum.
+/// Verifies a whole model: every bound, every compressed block, every checksum, and a signature.
+///
+/// With `--signature`, the model must be what was signed: a folder with all its files, or a single file. Of a model at
+/// a URL, the files that are read must be.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit codes: 0 if all checks pass, 1 if one fails or the model cannot be read, 2 for wrong usage."
@@ -12,13 +16,16 @@ use weightstream::error::{Error, ErrorKind};
 pub(super) struct Arguments {
     #[command(flatten)]
     place: ModelArguments,
+    #[command(flatten)]
+    signature: SignatureArguments,
     /// Fail if there is any warning, such as padding or a reserved field that is not zero.
     #[arg(long)]
     strict: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let model = arguments.place.open()?;
+    let signature = arguments.signature.verify(&arguments.place)?;
+    let model = arguments.place.open_signed(signature)?;
     let verified = model.verify(&Bar::new("verifying"))?;
     for (file, warning) in &verified.warnings {
         warn(&format!("{file}: {warning}"));

@@ -19,7 +19,7 @@ fn every_command_has_the_documented_exit_codes() {
     let folder = folder();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let cases: [(&str, i32); 36] = [
+    let cases: [(&str, i32); 40] = [
         ("inspect m.safetensors", 0),
         ("inspect damaged.safetensors", 1),
         ("inspect m.safetensors --tensor none", 1),
@@ -49,6 +49,10 @@ fn every_command_has_the_documented_exit_codes() {
         ("upgrade m.apr n.apr", 0),
         ("upgrade m.safetensors o.apr", 1),
         ("upgrade m.apr", 2),
+        ("verify m.safetensors --signature none", 1),
+        ("verify m.safetensors --public-key none", 2),
+        ("sign m.safetensors --key none", 1),
+        ("sign m.safetensors", 2),
         ("serve none", 1),
         ("serve . --port 70000", 2),
         ("completions bash", 0),

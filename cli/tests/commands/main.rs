@@ -31,6 +31,7 @@ mod remote;
 #[allow(dead_code, reason = "shared with the tests of the library")]
 #[path = "../../../tests/traps/server.rs"]
 mod server;
+mod signatures;
 mod terminal;
 
 use folder::{Folder, content_of};

@@ -7,6 +7,7 @@ use anyhow::Result;
 use serde_json::{Map, json};
 use weightstream::dtype::Dtype;
 use weightstream::native::Reader;
+use weightstream::signature::{self, PrivateKey};
 use weightstream::write::{self, ConvertOptions};
 
 /// The paths of the model, in the format of their extension. Those of other hosts are below `sites/`.
@@ -32,6 +33,9 @@ const FILES: [(&str, &str); 3] = [
     ("model/weights.bin", "0123456789abcdef"),
     ("sites/example.org/tokenizer.json", "{ \"vocab\": {} }"),
 ];
+
+/// A key that signs only the model of the documentation.
+const SIGNING_KEY: &str = include_str!("../../../tests/docs/signing.key");
 
 /// The names, dtypes and shapes of the tensors.
 const TENSORS: [(&str, &str, &[usize]); 5] = [
@@ -64,8 +68,17 @@ pub(super) fn write(folder: &Path, fixtures: &Path) -> Result<()> {
     for path in HUB {
         fs::write(ready(folder, &format!("{path}/tokenizer.json"))?, "{ \"vocab\": {} }")?;
     }
+    sign(folder, &source)?;
     fs::copy(fixtures.join("dense/sparse.zt"), ready(folder, "sites/example.org/sparse.zt")?)?;
     Ok(())
+}
+
+/// A signed folder. The documentation has the public key.
+fn sign(folder: &Path, model: &Path) -> Result<()> {
+    fs::copy(model, ready(folder, "sites/example.org/signed/model.safetensors")?)?;
+    let key = PrivateKey::from_pem(SIGNING_KEY)?;
+    let bundle = signature::sign_folder(&folder.join("sites/example.org/signed"), &key, &[], &())?;
+    Ok(fs::write(folder.join("sites/example.org/signed/model.sig"), bundle)?)
 }
 
 /// The model has no metadata, which GGUF should have.

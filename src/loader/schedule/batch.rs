@@ -81,6 +81,8 @@ pub(crate) struct Call {
     pub(crate) observer: Rc<dyn Progress>,
     /// The digests of tensors that the caller pinned.
     pub(crate) pinned: Rc<HashMap<String, Digest>>,
+    /// The algorithm of the signed digests that all bytes are compared with before they are returned.
+    pub(crate) signed_by: Option<&'static str>,
     /// The state of prefetching, if the call loads tensors ahead of time.
     pub(crate) prefetching: Option<Rc<Prefetching>>,
     /// The order in which tensors are read.
@@ -397,7 +399,7 @@ impl<S: Source> Batch<S> {
         let Gathered { received, verified, .. } = *assembly.gathered.take().ok_or_else(unplanned)?;
         let components: Vec<_> = received.into_iter().flatten().collect();
         let tensor = Rc::clone(&assembly.planned.tensor);
-        let mut verified = common(&verified);
+        let mut verified = common(&verified).or(self.call.signed_by);
         if let Some((digest, _)) = pinned {
             let checked = digests::check(components.iter().map(|component| &component.buffer), digest);
             verified = Some(checked.map_err(|e| digests::as_pinned_mismatch(e).in_tensor(&tensor.name))?);

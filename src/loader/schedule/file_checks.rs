@@ -52,7 +52,7 @@ impl WholeChecks {
     pub(crate) fn begin<S: Source>(&self, shards: &[Shard<S>], pinned: &Digests) -> Result<()> {
         let begin = |shard: &Shard<S>| {
             let digest = pinned.of_file(&shard.file.source, shard.part.as_ref()).map(|(_, digest)| digest);
-            begin_file(&shard.file, shard.part.as_ref(), digest)
+            begin_file(&shard.file, shard.part.as_ref(), shard.file.signed_digest().or(digest))
         };
         *self.sums.borrow_mut() = shards.iter().map(begin).collect::<Result<_>>()?;
         *self.padding.borrow_mut() = shards.iter().map(begin_padding).collect::<Result<_>>()?;
@@ -102,7 +102,11 @@ impl WholeChecks {
     pub(crate) async fn finish<S: Source>(&self, shards: &[Shard<S>]) -> Result<()> {
         let mut checked_by = Vec::new();
         for (shard, sums) in shards.iter().zip(self.sums.take()) {
-            checked_by.push(finish_file(&shard.file, sums).await?);
+            let mut of_file = finish_file(&shard.file, sums).await?;
+            if of_file.is_empty() {
+                of_file.extend(shard.file.signed_by()); // piece by piece
+            }
+            checked_by.push(of_file);
         }
         let warning = |(shard, padding): (usize, PaddingCheck)| Some((shard, padding.warning()?));
         *self.warnings.borrow_mut() = self.padding.take().into_iter().enumerate().filter_map(warning).collect();

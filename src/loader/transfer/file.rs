@@ -5,8 +5,10 @@ use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::identity::Identity;
 use crate::index::{Component, ComponentDigest, Digest, PageTable, Parsed, Part};
+use crate::loader::Signature;
 use crate::loader::transfer::known_blocks::KnownBlocks;
 use crate::loader::transfer::range_reader::{Proof, RangeReader, Remote, cut};
+use crate::loader::transfer::signed::{SignedContent, StoredBody};
 use crate::loader::transfer::stats::Stats;
 use crate::loader::transfer::unpack::{FileBody, Unpacked};
 use crate::plan::DEFAULT_COALESCE_GAP_BYTES;
@@ -31,6 +33,8 @@ const HEADER_READ_AHEAD_BYTES: u64 = 128 << 20;
 /// A file of a model.
 pub(crate) struct ModelFile<S: Source> {
     pub(crate) source: S,
+    /// What the signature of the model states about the file.
+    pub(crate) signed: Option<SignedContent>,
     window: RefCell<Window<'static>>,
     identity: RefCell<Option<Identity>>,
     /// The component of the stored file that decodes to the model file, if the file is compressed as a whole.
@@ -59,6 +63,7 @@ impl<S: Source> ModelFile<S> {
     pub(crate) fn new(source: S, stats: Rc<Stats>, retry: Policy) -> Self {
         ModelFile {
             source,
+            signed: None,
             window: RefCell::new(Window::new(None)),
             identity: RefCell::default(),
             packed: RefCell::default(),
@@ -83,7 +88,29 @@ impl<S: Source> ModelFile<S> {
             None => self.source.part(&part.path),
         };
         let source = source.map_err(|e| e.in_file(self.source.name()))?;
-        Ok(ModelFile::new(source, Rc::clone(&self.stats), self.retry))
+        let signed = self.signed.as_ref().map(|signed| signed.part(&part.path)).transpose();
+        let signed = signed.map_err(|e| e.in_file(source.name()))?;
+        Ok(ModelFile { signed, ..ModelFile::new(source, Rc::clone(&self.stats), self.retry) })
+    }
+
+    /// The file that the caller opens, whose bytes must be those that were signed.
+    ///
+    /// # Errors
+    /// `SIGNATURE` if the signature does not list it.
+    pub(crate) fn with_signature(self, signature: Option<&Signature>) -> Result<Self> {
+        let opened = signature.map(|signature| SignedContent::opened(signature, self.source.file_name())).transpose();
+        let signed = opened.map_err(|e| e.in_file(self.source.name()))?;
+        Ok(ModelFile { signed, ..self })
+    }
+
+    /// The signed digest of the whole file.
+    pub(crate) fn signed_digest(&self) -> Option<Digest> {
+        self.signed.as_ref().and_then(SignedContent::digest)
+    }
+
+    /// The algorithm of the signed digests, with which all bytes are compared before they are returned.
+    pub(crate) fn signed_by(&self) -> Option<&'static str> {
+        self.signed.as_ref()?.algorithm()
     }
 
     /// Like [`ModelFile::part`], for a file of raw bytes.
@@ -109,7 +136,7 @@ impl<S: Source> ModelFile<S> {
 
     /// Tells the source which ranges will be read as a whole into single buffers.
     pub(crate) fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
-        if self.packed.borrow().is_none() {
+        if self.packed.borrow().is_none() && self.signed.is_none() {
             self.source.expect_buffers(ranges);
         }
     }
@@ -143,6 +170,14 @@ impl<S: Source> ModelFile<S> {
     /// Sets the length of a file that has no readable bytes to learn it from.
     pub(crate) fn set_length(&self, length: u64) {
         self.window.borrow_mut().set_file_length(length);
+    }
+
+    /// Sets the length of a file that was compared with its signature, if the server does not state it.
+    pub(crate) fn learn_signed_length(&self) {
+        let blocks = self.signed.as_ref().and_then(SignedContent::blocks);
+        if let Some(blocks) = blocks.filter(|_| self.length().is_none() && self.packed.borrow().is_none()) {
+            self.set_length(blocks.file_length());
+        }
     }
 
     /// The file's length in bytes, if it is known.
@@ -215,7 +250,7 @@ impl<S: Source> ModelFile<S> {
 
     /// Adds the file's name to the error. If the content of the file is wrong, tells the source to reject it.
     pub(crate) fn blame(&self, error: Error) -> Error {
-        if matches!(error.kind, ErrorKind::Checksum | ErrorKind::Format) {
+        if matches!(error.kind, ErrorKind::Checksum | ErrorKind::Format | ErrorKind::Signature) {
             self.source.reject();
         }
         error.in_file(self.source.name())
@@ -273,10 +308,14 @@ impl<S: Source> ModelFile<S> {
         self.stats.count_request();
         let packed = self.packed.borrow().clone();
         let stored = packed.as_ref().map_or(range.clone(), |component| component.range.clone());
+        // `None` only for the reader that compares the file with its signature: others wait for it.
+        let blocks = self.signed.as_ref().and_then(SignedContent::blocks);
+        let stored = blocks.as_ref().map_or(stored.clone(), |blocks| blocks.around(&stored));
         let answer = self.source.read(stored).await?;
         let proof = self.check_identity(&answer.identity)?;
         let Answer { start, end, file_length, is_whole_file, body, .. } = answer;
         self.comes_from_start.set(is_whole_file || packed.is_some());
+        let body = StoredBody::new(body, start, blocks)?;
         if let Some(component) = packed {
             let end = component.decoded_length;
             let body = FileBody::Unpacked(Box::new(Unpacked::new(body, start, component, Rc::clone(&self.stats))?));

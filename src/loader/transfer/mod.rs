@@ -6,5 +6,6 @@ pub(crate) mod overlap;
 pub(crate) mod priority;
 pub(crate) mod range_reader;
 mod seek_table;
+pub(crate) mod signed;
 pub(crate) mod stats;
 pub(crate) mod unpack;

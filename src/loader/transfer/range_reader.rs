@@ -4,6 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::overlap::{OVERLAP_BYTES, OVERLAP_WITH_ETAG_BYTES, Tail};
 use crate::loader::transfer::priority::PrefetchPriority;
+use crate::loader::transfer::signed::StoredBody;
 use crate::loader::transfer::stats::Stats;
 use crate::loader::transfer::unpack::FileBody;
 use crate::source::{Body, Buffer, Source};
@@ -44,11 +45,13 @@ pub(crate) struct RangeReader<S: Source> {
     tail: Tail,
     /// Pauses the reader while other loads have priority; set for prefetching only.
     pub(crate) prefetch_priority: Option<Rc<PrefetchPriority>>,
+    /// Whether the reader compares the file with its signature, for which others wait.
+    is_check: bool,
 }
 
 /// The body of one response.
 pub(crate) struct Remote<B: Body> {
-    pub(crate) body: FileBody<B>,
+    pub(crate) body: FileBody<StoredBody<B>>,
     /// The offset of the body's next byte in the file.
     pub(crate) position: u64,
     /// The offset of the body's end in the file, if it is known.
@@ -112,7 +115,13 @@ impl<S: Source> RangeReader<S> {
             watchdog,
             tail,
             prefetch_priority,
+            is_check: false,
         }
+    }
+
+    /// A reader of the whole file as it is stored, which compares it with its signature.
+    fn for_check(file: Rc<ModelFile<S>>) -> Self {
+        RangeReader { is_check: true, ..RangeReader::new(file, 0, Rc::new(Cell::new(u64::MAX)), Vec::new()) }
     }
 
     /// The end of the range.
@@ -253,6 +262,11 @@ impl<S: Source> RangeReader<S> {
     /// Requests the next bytes. If bytes were read before and nothing proves that the file is unchanged, the request
     /// overlaps the last of those bytes.
     async fn connect(&mut self) -> Result<Remote<S::Body>> {
+        if let Some(signed) = self.file.signed.as_ref().filter(|_| !self.is_check) {
+            // Boxed, because the check uses such a reader itself.
+            signed.check(|| RangeReader::for_check(Rc::clone(&self.file))).boxed_local().await?;
+            self.file.learn_signed_length();
+        }
         let (end, known) = (self.end.get(), self.tail.range());
         // The overlap is halved after each failure, so that a connection that breaks within it still makes progress.
         let overlap_bytes = OVERLAP_BYTES >> self.failures.saturating_sub(1).min(MAX_OVERLAP_HALVINGS);

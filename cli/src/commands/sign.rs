@@ -1,0 +1,67 @@
+//! `weightstream sign`: signs a model.
+
+use super::progress::Bar;
+use super::signature::path_in;
+use super::terminal::{GOOD, inform, styled};
+use super::{Failure, model};
+use std::fs;
+use std::path::PathBuf;
+use weightstream::error::{Error, ErrorKind};
+use weightstream::native::read_file;
+use weightstream::signature::{PrivateKey, sign_folder};
+
+/// A private key has some hundred bytes.
+const MAX_KEY_BYTES: u64 = 1 << 20;
+
+/// Signs a model with a key, as OpenSSF Model Signing specifies it: a folder with all its files, or a single file.
+///
+/// Files of git and the signature itself are left out. Symbolic links and special files are errors. The signature can
+/// be verified with `weightstream verify --signature`, with the option `signature` in a web app, and with
+/// `model_signing verify key`.
+#[derive(clap::Args)]
+#[command(after_help = "Exit codes: 0 for success, 1 for an error, 2 for wrong usage.")]
+pub(super) struct Arguments {
+    /// What to sign.
+    #[arg(value_name = "FOLDER|FILE")]
+    place: PathBuf,
+    /// The private key, in PEM: ECDSA with P-256, P-384 or P-521, as PKCS #8 or SEC 1, not encrypted.
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// The file to write. It is replaced if it exists.
+    #[arg(long, value_name = "FILE", default_value = "model.sig")]
+    signature: PathBuf,
+    /// A path in FOLDER to leave out, with everything below it. Can be repeated.
+    #[arg(long = "ignore", value_name = "PATH")]
+    ignored: Vec<String>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let Arguments { place, key, signature, ignored } = arguments;
+    if model::url(&place.clone().into_os_string()).is_some() {
+        let error = Error::new(ErrorKind::InvalidArgument, "only files on a disk can be signed, but this is a URL");
+        return Err(error.in_file(&place.to_string_lossy()).into());
+    }
+    let in_key = |error: Error| error.in_file(&key.to_string_lossy());
+    let not_text = |_| in_key(Error::new(ErrorKind::InvalidArgument, "this is not a text file in PEM"));
+    let text = String::from_utf8(read_file(key, MAX_KEY_BYTES)?).map_err(not_text)?;
+    let private = PrivateKey::from_pem(&text).map_err(in_key)?;
+    let mut ignored: Vec<String> = ignored.iter().map(|path| path.trim_end_matches('/').to_owned()).collect();
+    if place.is_dir() {
+        for path in &ignored {
+            if fs::symlink_metadata(place.join(path)).is_err() {
+                let error = Error::new(ErrorKind::NotFound, format!("`--ignore {path}` is not in the folder"));
+                return Err(error.in_file(&place.to_string_lossy()).into());
+            }
+        }
+        ignored.extend(path_in(place, signature));
+    }
+    // A private key in a folder that is published would be a leak.
+    if let Some(path) = path_in(place, key).filter(|path| !ignored.contains(path)) {
+        let error = in_key(Error::new(ErrorKind::InvalidArgument, "the private key is in the folder to sign"));
+        return Err(error.advise(format!("Move it, or leave it out with `--ignore {path}`.")).into());
+    }
+    let bundle = sign_folder(place, &private, &ignored, &Bar::new("signing"))?;
+    fs::write(signature, bundle).map_err(|error| Error::from(error).in_file(&signature.to_string_lossy()))?;
+    inform(&format!("{}: {}", styled(GOOD, "signed"), signature.display()))?;
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! Signed models: [OpenSSF Model Signing](https://github.com/ossf/model-signing-spec) version 1.0, as the package
+//! `model-signing` on PyPI writes and verifies it.
+//!
+//! A signature is a Sigstore bundle: JSON with a DSSE envelope, whose payload is an in-toto statement that lists the
+//! digest of every file of the model. The key or the certificate signs the payload (ECDSA with P-256, P-384 or P-521).
+//! Once the signature is verified, the digests are what the files must have.
+//!
+//! [`SignedFiles`] is what a verified signature states; [`Options::signature`](crate::loader::Options::signature) makes
+//! a loader return only bytes that match it. The other items need the feature `signatures` and are native only: in
+//! browsers, WebCrypto verifies signatures.
+
+#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+mod bundle;
+#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+mod certificate;
+mod files;
+#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+mod folder;
+#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+mod key;
+#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+mod pem;
+#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+mod statement;
+#[cfg(all(test, feature = "signatures", not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+mod tests;
+
+#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+pub use bundle::{MAX_BUNDLE_BYTES, Trust, verify};
+#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+pub use certificate::Roots;
+pub use files::{SignedFile, SignedFiles};
+#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+pub use folder::{sign_folder, verify_folder};
+#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+pub use key::{PrivateKey, PublicKey};
+#[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
+pub use statement::Statement;
+
+use crate::error::{Error, ErrorKind};
+
+/// An error of kind [`ErrorKind::Signature`].
+pub(crate) fn invalid(what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Signature, what)
+}

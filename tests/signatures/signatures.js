@@ -1,0 +1,102 @@
+// Loads signed models, as a web app does.
+import { StreamingLoader, clearCache, openFile } from "/pkg/weightstream.js";
+
+const RETRY = { attempts: 3, baseDelay: 1, stallTimeout: 5000 };
+
+const hex = async ({ data }) =>
+  Array.from(new Uint8Array(await crypto.subtle.digest("SHA-256", data)), (byte) => byte.toString(16).padStart(2, "0"))
+    .join("");
+
+const pemBytes = (pem) => Uint8Array.from(atob(pem.replace(/-----[^-]*-----/g, "")), (char) => char.charCodeAt(0));
+
+const cryptoKey = (pem) =>
+  crypto.subtle.importKey("spki", pemBytes(pem), { name: "ECDSA", namedCurve: "P-256" }, true, ["verify"]);
+
+// The forms of a public key that the option `publicKey` accepts.
+const FORMS = {
+  pem: async (pem) => pem,
+  bytes: async (pem) => pemBytes(pem),
+  buffer: async (pem) => pemBytes(pem).buffer,
+  cryptoKey,
+  jwk: async (pem) => crypto.subtle.exportKey("jwk", await cryptoKey(pem)),
+};
+
+const open = async (address, { form, ...options }) => {
+  const { signature } = options;
+  if (form) signature.publicKey = await FORMS[form](signature.publicKey);
+  return StreamingLoader.open(address, { retry: RETRY, cache: "none", ...options });
+};
+
+// Loads every tensor of a model one by one, its first rows, and all at once. Returns their digests and what was
+// verified.
+globalThis.load = async (address, options) => {
+  const loader = await open(address, options);
+  const single = {};
+  const verified = new Set();
+  for (const { name } of await loader.loadIndex()) {
+    const tensor = await loader.loadTensor(name);
+    single[name] = await hex(tensor);
+    verified.add(tensor.verified);
+    verified.add((await loader.loadTensor(name, { rows: [0, 1] })).verified);
+  }
+  const streamed = {};
+  for await (const tensor of loader.tensors()) {
+    streamed[tensor.name] = await hex(tensor);
+    verified.add(tensor.verified);
+  }
+  verified.add(await loader.verify());
+  const { bytesReceived, bytesFromCache, workersError = null } = loader.stats;
+  loader.close();
+  return { single, streamed, verified: [...verified], bytesReceived, bytesFromCache, workersError };
+};
+
+// The code and message of the error with which a model does not open.
+globalThis.failure = async (address, options) => {
+  try {
+    (await open(address, options)).close();
+    return "no error";
+  } catch ({ code, message }) {
+    return `${code}: ${message}`;
+  }
+};
+
+// The server sends what was signed until the model is open, and other bytes afterwards.
+globalThis.changedLater = async (address, options) => {
+  let isOpen = false;
+  const fetch = async (input, init) => {
+    const response = await globalThis.fetch(input, init);
+    if (!isOpen || String(input) !== address) return response;
+    const bytes = new Uint8Array(await response.arrayBuffer());
+    bytes[bytes.length >> 1] ^= 1;
+    return new Response(bytes, response);
+  };
+  const loader = await open(address, { ...options, fetch });
+  isOpen = true;
+  try {
+    await loader.loadTensor("second");
+    return "no error";
+  } catch ({ code, message }) {
+    return `${code}: ${message}`;
+  } finally {
+    loader.close();
+  }
+};
+
+globalThis.text = async (address, options) => {
+  try {
+    const file = await openFile(address, { retry: RETRY, cache: "none", ...options });
+    const text = await file.text();
+    file.close();
+    return text;
+  } catch ({ code }) {
+    return code;
+  }
+};
+
+// A Blob has a name only if it is a File.
+globalThis.loadFile = async (address, options) => {
+  const file = new File([await (await fetch(address)).blob()], "model.safetensors");
+  return globalThis.load(file, options);
+};
+
+globalThis.clearCache = clearCache;

@@ -47,7 +47,7 @@ fn the_entry_opens_and_has_the_digest_of_every_tensor() {
         reader.verify(&()).unwrap();
         let stated = stated(Path::new(&entry));
         for tensor in input.tensors() {
-            let sha256 = hex(&input.tensor_slice(&tensor.name).unwrap());
+            let sha256 = hex(input.tensor_slice(&tensor.name).unwrap());
             assert_eq!(stated["tensors"][&tensor.name], format!("sha256:{sha256}"), "{}", tensor.name);
         }
     }

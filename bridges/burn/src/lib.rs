@@ -35,3 +35,8 @@ mod convert;
 mod store;
 
 pub use store::WeightStore;
+
+/// The snippets of `docs/burn.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/burn.md")]
+mod documentation {}

@@ -43,3 +43,8 @@ mod tensors;
 pub use quantized::{qtensors, read_qtensors};
 pub use request::Request;
 pub use tensors::{read_tensors, read_var_builder, tensors, var_builder};
+
+/// The snippets of `docs/candle.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/candle.md")]
+mod documentation {}

@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    api, bridges, browser, cargo_tools, command, msrv, package, parallel, reference, release, setup, types, wasm_target,
-    workspace,
+    api, bridges, browser, cargo_tools, command, msrv, package, parallel, reference, release, setup, types,
+    wasm_target, workspace,
 };
 
 /// Ten seconds, enough to detect frequent failures.

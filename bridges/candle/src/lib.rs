@@ -4,10 +4,10 @@
 //! Memory holds at most the model and one more tensor for each connection of the loader
 //! ([`Options::concurrency`](weightstream::loader::Options::concurrency)).
 //!
-//! | weights from | candle tensors | quantized tensors |
-//! | --- | --- | --- |
-//! | [`Loader`](weightstream::loader::Loader), async: wasm32, HTTP, memory | [`var_builder`], [`tensors`] | [`qtensors`] |
-//! | [`Reader`](weightstream::native::Reader), blocking: files, mmap | [`read_var_builder`], [`read_tensors`] | [`read_qtensors`] |
+//! - From a [`Loader`](weightstream::loader::Loader), async, on wasm32, over HTTP or from memory: [`var_builder`],
+//!   [`tensors`], [`qtensors`].
+//! - From a [`Reader`](weightstream::native::Reader), blocking, over files or mmap: [`read_var_builder`],
+//!   [`read_tensors`], [`read_qtensors`].
 //!
 //! In the browser, `weightstream::web::open(url, options)` gives the loader. Errors are those of weightstream; an error
 //! of candle is their cause.

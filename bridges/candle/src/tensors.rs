@@ -33,8 +33,9 @@ pub async fn var_builder<S: Source>(
 }
 
 /// Loads tensors by their names in candle. Floats and quantized tensors are converted to `dtype`, if it is given.
-/// Sparse tensors become dense ones. The bytes of each tensor are copied twice: out of the loader's buffer, which in the
-/// browser is memory of JavaScript, and into the tensor. The loader's buffer is freed before the second copy is made.
+/// Sparse tensors become dense ones. The bytes of each tensor are copied twice: out of the loader's buffer, which in
+/// the browser is memory of JavaScript, and into the tensor. The loader's buffer is freed before the second copy is
+/// made.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for a `dtype` other than F32, F16 and BF16, and for two tensors of one name; `UNSUPPORTED` for a
@@ -117,7 +118,7 @@ pub(crate) fn read<T>(
     for tensor in reader.tensors() {
         let Some(name) = names.remove(&tensor.name) else { continue };
         let to = dtype.as_ref().filter(|_| is_real(&tensor.dtype)).unwrap_or(&tensor.dtype);
-        let mut read = || {
+        let read = || {
             let mut bytes = AlignedBytes::allocate(to, &tensor.shape)?;
             let mut push = |piece: &[u8]| if progress.is_cancelled() { Err(cancelled()) } else { bytes.push(piece) };
             match to == &tensor.dtype {

@@ -1,5 +1,7 @@
 //! A linear layer with weights from Burnpack, and from SafeTensors as PyTorch lays them out.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
 use burn_core::tensor::Device;
 use burn_nn::{Linear, LinearConfig};
 use burn_store::{BurnpackStore, KeyRemapper, ModuleSnapshot, PathFilter, PyTorchToBurnAdapter};
@@ -28,7 +30,7 @@ fn layer() -> Linear {
 /// The weight, then the bias.
 fn values(layer: &Linear) -> (Vec<f32>, Vec<f32>) {
     let bias = layer.bias.as_ref().unwrap().val();
-    (layer.weight.val().to_data().to_vec().unwrap(), bias.to_data().to_vec().unwrap())
+    (layer.weight.val().to_data().try_to_vec().unwrap(), bias.to_data().try_to_vec().unwrap())
 }
 
 /// What the store of burn itself applies.

@@ -6,6 +6,8 @@ use std::fmt;
 use weightstream::index::Tensor;
 use weightstream::{Error, ErrorKind, Result};
 
+type Names<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
+
 /// Which tensors to load, their names in candle, and the device that holds them. By default all, with their own names.
 ///
 /// ```
@@ -17,7 +19,7 @@ use weightstream::{Error, ErrorKind, Result};
 /// ```
 pub struct Request<'a> {
     pub(crate) device: Device,
-    names: Box<dyn Fn(&str) -> Option<String> + 'a>,
+    names: Names<'a>,
 }
 
 impl<'a> Request<'a> {

@@ -1,5 +1,7 @@
 //! Weights from the fixtures of weightstream: the same tensors through the async loader and from files.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
 use candle_core::{DType, Device, Tensor};
 use futures::executor::block_on;
 use std::collections::HashMap;

@@ -1,5 +1,7 @@
 //! Peak memory while weights are loaded. A test binary of its own, because the counter is that of the process.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
 use candle_core::{DType, Device};
 use futures::executor::block_on;
 use peak_alloc::PeakAlloc;

@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod apt;
+pub mod bridges;
 pub mod browser;
 pub mod bundle;
 pub mod call_graph;

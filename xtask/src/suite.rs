@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use crate::project::Project;
 use crate::wasm_target::TARGET;
 use crate::{
-    api, browser, cargo_tools, command, msrv, package, parallel, reference, release, setup, types, wasm_target,
-    workspace,
+    api, bridges, browser, cargo_tools, command, msrv, package, parallel, reference, release, setup, types,
+    wasm_target, workspace,
 };
 
 /// Ten seconds, enough to detect frequent failures.
@@ -97,7 +97,8 @@ const PARALLEL_STEPS: [Step; 14] = [
 ];
 
 /// Steps that take more than a minute each, or need rare tools. They run with `--all`, before the other parallel steps.
-const LONG_STEPS: [Step; 11] = [
+const LONG_STEPS: [Step; 12] = [
+    Step { name: "bridges", description: "the crates for candle and burn pass their tests", run: bridges::test },
     Step {
         name: "cache",
         description: "the persistent cache works and never breaks a load",

@@ -1,0 +1,21 @@
+//! The crates that connect weightstream with candle and burn: a workspace of its own, in `bridges/`.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::command;
+use crate::project::Project;
+use crate::wasm_target::{self, TARGET};
+
+/// Checks formatting, lints and tests natively, and that the crates compile for the browser.
+pub fn test(project: &Project) -> Result<()> {
+    let folder = project.root.join("bridges");
+    let cargo = |arguments: &[&str]| command::run(Command::new("cargo").args(arguments).current_dir(&folder));
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    cargo(&["test", "--locked", "--workspace", "--no-fail-fast"])?;
+    let mut wasm = wasm_target::ready(project)?.cargo()?;
+    wasm.args(["clippy", "--locked", "--workspace", "--lib", "--target", TARGET, "--", "-D", "warnings"]);
+    command::run(wasm.current_dir(&folder))
+}

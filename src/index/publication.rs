@@ -1,5 +1,4 @@
-//! What `weightstream publish` adds to a manifest, under a key of its own: the digests of files and tensors, and the
-//! chunks of this and earlier revisions.
+//! What `weightstream publish` adds to a manifest, under a key of its own: the digests of files and tensors.
 
 use super::{ComponentDigest, Digest, DigestedBytes, Index, Part, part_path};
 use crate::codec::digest::from_hex;

@@ -54,11 +54,6 @@ impl Destination {
         Ok(Destination { store: Arc::new(store), folder, entry, extension, runtime })
     }
 
-    /// The URL or path of the folder.
-    pub(super) fn folder_url(&self) -> String {
-        self.store.url_of(&self.folder)
-    }
-
     /// Replaces the name of the entry by that of the manifest: `model.safetensors.index.json` for `model.safetensors`.
     pub(super) fn name_entry(&mut self, target: &dyn Target) {
         let manifest = target.sharded().and_then(|format| format.manifest());

@@ -4,15 +4,12 @@
 //! "weightstream": {
 //!   "version": 1,
 //!   "files": { "model-7d0f3c2a91b84e65.apr": { "size": 16777216, "sha256": "…" } },
-//!   "tensors": { "encoder.weight": "sha256:…" },
-//!   "chunks": { "file": "model-77ab31f09c5d2e80.chunks", "size": 50000, "sha256": "…" },
-//!   "previous": [{ "chunks": { … }, "files": ["model-0aa9b1…apr"] }]
+//!   "tensors": { "encoder.weight": "sha256:…" }
 //! }
 //! ```
 //!
 //! Digests of tensors are of their stored bytes; a tensor with several components has an object with their roles.
 
-use super::previous::Previous;
 use super::record::FileRecord;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::publication::KEY;
@@ -20,7 +17,7 @@ use crate::output::file::FinishedFile;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// A file beside the files of tensors: an index file, or the list of chunks.
+/// A file beside the files of tensors: the index file of AEROSET.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Document {
     pub(super) name: String,
@@ -32,13 +29,7 @@ pub(super) struct Document {
 ///
 /// # Errors
 /// `IO`; `INTERNAL` if the manifest is not a JSON object.
-pub(super) fn complete(
-    manifest: &FinishedFile,
-    records: &[FileRecord],
-    documents: &[Document],
-    chunks: &Document,
-    previous: Option<&Previous>,
-) -> Result<Vec<u8>> {
+pub(super) fn complete(manifest: &FinishedFile, records: &[FileRecord], documents: &[Document]) -> Result<Vec<u8>> {
     let internal = |error: serde_json::Error| Error::new(ErrorKind::Internal, format!("the manifest: {error}"));
     let text = std::fs::read(manifest.temporary_path())?;
     let mut document: Map<String, Value> = serde_json::from_slice(&text).map_err(internal)?;
@@ -54,17 +45,7 @@ pub(super) fn complete(
         .flat_map(|record| &record.tensors)
         .map(|(name, components)| (name.clone(), digests(components)))
         .collect();
-    let names = records.iter().map(|record| &*record.name).collect();
-    let mut stated = json!({
-        "version": 1,
-        "files": files,
-        "tensors": tensors,
-        "chunks": { "file": chunks.name, "size": chunks.byte_length, "sha256": chunks.sha256 },
-    });
-    let revisions = previous.map(|previous| previous.revisions(&names)).unwrap_or_default();
-    if let (Some(stated), false) = (stated.as_object_mut(), revisions.is_empty()) {
-        stated.insert("previous".to_owned(), Value::Array(revisions));
-    }
+    let stated = json!({ "version": 1, "files": files, "tensors": tensors });
     document.insert(KEY.to_owned(), stated);
     let mut text = serde_json::to_vec_pretty(&document).map_err(internal)?;
     text.push(b'\n');

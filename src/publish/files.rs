@@ -187,7 +187,6 @@ impl<'a> FileWriter<'a> {
             crc32: file.crc32(),
             sha256: content.sha256.to_string(),
             tensors: content.tensors,
-            chunks: content.chunks,
         };
         Ok((file, record))
     }

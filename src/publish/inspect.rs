@@ -18,7 +18,6 @@ pub(super) struct Content {
     pub(super) sha256: Digest,
     /// The digests of the components of each tensor, by role.
     pub(super) tensors: BTreeMap<String, BTreeMap<String, String>>,
-    pub(super) chunks: Vec<(u32, String)>,
 }
 
 /// Reads a finished file.
@@ -46,11 +45,7 @@ pub(super) fn content(file: &FinishedFile) -> Result<Content> {
         });
         (tensor.name.clone(), of_component.collect())
     };
-    Ok(Content {
-        sha256: whole.finish(),
-        tensors: reader.tensors().iter().map(of_tensor).collect(),
-        chunks: Vec::new(),
-    })
+    Ok(Content { sha256: whole.finish(), tensors: reader.tensors().iter().map(of_tensor).collect() })
 }
 
 /// The digests of ranges of a file that is read from its start. Ranges are equal, for tied tensors, or do not overlap.

@@ -2,7 +2,7 @@
 //! small manifest, the entry, which is the only file that changes when a new revision is published.
 //!
 //! ```text
-//! input ──▶ file of tensors (temporary) ──▶ digests, chunks ──▶ upload ──▶ record
+//! input ──▶ file of tensors (temporary) ──▶ digests ──▶ upload ──▶ record
 //!                                                                           │
 //!                            every file of the plan has a record ──▶ entry ─┴─▶ read back
 //! ```
@@ -12,7 +12,6 @@
 //! at the destination, states its name and digests, and a file that exists is neither converted nor sent again.
 
 pub mod check;
-mod chunks;
 mod destination;
 mod division;
 mod entry;
@@ -82,9 +81,7 @@ pub fn publish(
     destination.name_entry(&*conversion.target);
     let out = Path::new(&destination.entry);
     let mut warnings = std::mem::take(&mut conversion.warnings);
-    let previous =
-        options.previous.as_deref().map(|place| Previous::read(place, &destination, &options)).transpose()?;
-    warnings.extend(previous.iter().filter_map(|previous| previous.warning.clone()));
+    let previous = options.previous.as_deref().map(|place| Previous::read(place, &options)).transpose()?;
     let files = division::divide(&mut conversion, options.convert.max_shard_bytes, previous.as_ref(), &mut warnings)?;
     for range in &files {
         conversion.target.arrange(conversion.tensors.get_mut(range.clone()).unwrap_or_default());
@@ -118,8 +115,7 @@ pub fn publish(
     let manifest = documents.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no manifest was written"))?;
     let send = |file: &FinishedFile| writer.send_document(&file.name(), std::fs::read(file.temporary_path())?);
     let documents = documents.iter().map(send).collect::<Result<Vec<_>>>()?;
-    let chunks = chunks::send(&writer, &records)?;
-    let entry = entry::complete(&manifest, &records, &documents, &chunks, previous.as_ref())?;
+    let entry = entry::complete(&manifest, &records, &documents)?;
     writer.send_entry(&entry)?;
     read_back::verify(&writer, &records, &entry)?;
     writer.remove_records(&mut published.warnings);

@@ -15,8 +15,8 @@ pub struct PublishOptions {
     pub convert: ConvertOptions,
     /// Which of the files to publish.
     pub share: Share,
-    /// The entry of the previous revision: a path or a URL. Its division into files is kept, so that the files of
-    /// unchanged tensors are used again, and clients that hold the previous revision fetch only what has changed.
+    /// The entry of the previous revision: a path or a URL. Its division into files is kept if tensors are added or
+    /// removed, so that the files of unchanged tensors are used again.
     pub previous: Option<String>,
     /// Headers (name and value) of requests to an http(s) destination.
     pub headers: Vec<(String, String)>,

@@ -24,8 +24,6 @@ pub(super) struct FileRecord {
     pub(super) sha256: String,
     /// The SHA-256 of the stored bytes of the components of each tensor, by role.
     pub(super) tensors: BTreeMap<String, BTreeMap<String, String>>,
-    /// The lengths and digests of the chunks of the file.
-    pub(super) chunks: Vec<(u32, String)>,
 }
 
 /// Identifies a conversion: two runs with the same fingerprint write the same files.

@@ -54,8 +54,8 @@ pub(super) struct Arguments {
     /// Write the entry of files that were published with `--part`. Requires the same input and options.
     #[arg(long)]
     merge: bool,
-    /// The entry of the previous revision. Files of unchanged tensors are used again, and clients that hold the
-    /// previous revision fetch only what has changed.
+    /// The entry of the previous revision. If tensors are added or removed, the other files stay the same, so that
+    /// they are not sent again, and clients find them in their caches.
     #[arg(long, value_name = "ENTRY")]
     from: Option<String>,
     /// A header to send with every request to an http(s) DEST. Can be repeated.

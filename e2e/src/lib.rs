@@ -41,6 +41,7 @@ pub mod runtime_test;
 pub mod screenshot;
 pub mod signature_test;
 pub mod similarity_test;
+pub mod store_test;
 pub mod targets;
 pub mod trap_test;
 pub mod visitor_test;

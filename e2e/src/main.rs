@@ -9,7 +9,7 @@ use clap::Parser;
 use e2e::{
     cache_test, chaos, crash_test, docs_test, examples_test, file_test, formats, headless, hub_test, interop,
     nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test, screenshot, signature_test,
-    trap_test, worker_test,
+    store_test, trap_test, worker_test,
 };
 use xtask::environment;
 use xtask::project::Project;
@@ -83,6 +83,8 @@ enum Task {
     },
     /// Sign and verify models with the reference implementation, and load them in three browsers.
     Signatures,
+    /// Publish a model in emulators of S3, Google Cloud Storage and Azure, and on a web server.
+    Stores,
     /// Test network traps in three browsers.
     Traps,
     /// Test workers, and pages without workers.
@@ -123,6 +125,7 @@ fn run(task: Task, project: &Project) -> Result<()> {
             screenshot::take(project, window, dark, whole, &out)
         }
         Task::Signatures => signature_test::run(project),
+        Task::Stores => store_test::run(project),
         Task::Traps => trap_test::run(project),
         Task::Workers => worker_test::run(project),
     }

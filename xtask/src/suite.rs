@@ -97,7 +97,7 @@ const PARALLEL_STEPS: [Step; 14] = [
 ];
 
 /// Steps that take more than a minute each, or need rare tools. They run with `--all`, before the other parallel steps.
-const LONG_STEPS: [Step; 12] = [
+const LONG_STEPS: [Step; 13] = [
     Step { name: "bridges", description: "the crates for candle and burn pass their tests", run: bridges::test },
     Step {
         name: "cache",
@@ -148,6 +148,11 @@ const LONG_STEPS: [Step; 12] = [
         name: "scale",
         description: "many clients load through caches, and return at different times after an outage",
         run: |project| workspace::run(project, "scale-simulation", &["--check".to_owned()]),
+    },
+    Step {
+        name: "stores",
+        description: "models are published in emulators of S3, Google Cloud Storage and Azure, and on nginx",
+        run: |project| end_to_end(project, &["stores"]),
     },
     Step {
         name: "publish-check",

@@ -151,7 +151,7 @@ const LONG_STEPS: [Step; 13] = [
     },
     Step {
         name: "stores",
-        description: "models are published in emulators of S3, Google Cloud Storage and Azure, and on nginx",
+        description: "models are published in emulators of stores, and in parts with Ray, Slurm and Kubernetes",
         run: |project| end_to_end(project, &["stores"]),
     },
     Step {

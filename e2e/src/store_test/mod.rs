@@ -1,6 +1,7 @@
 //! Publishes a model in emulators of S3, Google Cloud Storage and Azure, and on a web server, and reads it from there.
 
 mod emulators;
+mod engines;
 mod proxy;
 
 use std::fs;
@@ -86,7 +87,7 @@ pub fn run(project: &Project) -> Result<()> {
     publishes_from_a_store(&publisher, store)?;
     names_what_is_wrong(&publisher, store)?;
     continues_an_interrupted_upload(&publisher, &emulators)?;
-    Ok(())
+    is_the_same_from_several_machines(project, &publisher)
 }
 
 fn publishes_only_what_changed(publisher: &Publisher, store: &Store) -> Result<()> {
@@ -174,6 +175,14 @@ fn continues_an_interrupted_upload(publisher: &Publisher, emulators: &Emulators)
     ensure!(count == 4, "three files and the entry, without records: {objects}");
     println!("S3: killed in the middle of a file; the second run sent {sent} of {} bytes", 45 * MB);
     Ok(())
+}
+
+fn is_the_same_from_several_machines(project: &Project, publisher: &Publisher) -> Result<()> {
+    let model = publisher.model("parts", &[20, 15, 25], 0)?;
+    let one = publisher.folder.join("one");
+    let local = Store { name: "a folder", url: text(&one)?.to_owned(), variables: Vec::new(), sizes: SIZES };
+    publisher.run(&local, &["publish", text(&model)?, &local.url])?;
+    engines::publish_in_parts(project, &publisher.program, &model, &one)
 }
 
 impl Publisher {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use weightstream::format::aero;
 use weightstream::native::Reader;
+use weightstream::publish::{self, PublishOptions};
 use weightstream::write::{ConvertOptions, convert};
 
 use super::cases::{PROBE_BYTES, flip_a_bit};
@@ -77,6 +78,37 @@ pub(super) fn finds_files_of_a_manifest(browser: &mut Chromium, site: &Site) -> 
     site.compare(&report.tensors, &site.expected)?;
     let (requests, sent) = models.sent();
     ensure!(requests == 1 && sent <= manifest_bytes, "{sent} bytes were sent in {requests} requests");
+    Ok(())
+}
+
+/// A file in which one tensor has changed has another name. Its other tensors are those of the previous revision.
+pub(super) fn finds_unchanged_tensors_of_a_revision(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let folder = models.folder.path().join("published");
+    let (input, destination) = (models.folder.path().join("input.safetensors"), folder.to_str().context("UTF-8")?);
+    let entry = url(&models, "published/model.apr");
+    let [a, mut b] = large(site)?;
+    let publish = |b: &[u8]| -> Result<()> {
+        write_safetensors(&input, &[("a", &a), ("b", b)])?;
+        publish::publish(&Reader::open(&input)?, destination, &PublishOptions::default(), &())?;
+        Ok(())
+    };
+    publish(&b)?;
+    let first = load(&mut site.page(browser)?, &entry)?;
+    if let Some(byte) = b.last_mut() {
+        *byte ^= 1;
+    }
+    publish(&b)?;
+    models.sent();
+    let second = load(&mut site.page(browser)?, &entry)?;
+    ensure!(second.tensors.get("a") == first.tensors.get("a"), "the unchanged tensor has other bytes");
+    ensure!(
+        second.tensors.get("b") != first.tensors.get("b"),
+        "the changed tensor has the bytes of the first revision"
+    );
+    let (requests, sent) = models.sent();
+    let changed = b.len() as u64;
+    ensure!((changed..changed + SMALL_BYTES).contains(&sent), "{sent} bytes were sent in {requests} requests");
     Ok(())
 }
 

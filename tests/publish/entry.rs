@@ -116,6 +116,17 @@ fn refuses_a_url_of_no_store() {
     assert!(error.to_string().contains("s3://"), "{error}");
 }
 
+#[test]
+fn refuses_a_url_with_a_query_or_a_password() {
+    let folder = Folder::new();
+    let input = seven_layers(&folder);
+    for url in ["https://host/models/?signature=abc", "https://user:secret@host/models/", "s3://bucket/models/#x"] {
+        let error = weightstream::publish::publish(&input, url, &options(), &()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}
+
 fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

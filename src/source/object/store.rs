@@ -57,10 +57,20 @@ impl Store {
     ///   sent with every request.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for another URL, for headers of another store, and if the store's settings are incomplete.
+    /// `INVALID_ARGUMENT` for another URL or one with a query or a password, for headers of another store, and if the
+    /// store's settings are incomplete.
     pub fn open(url: &str, headers: &[(String, String)]) -> Result<(Store, ObjectPath)> {
         let refuse = |what: &str| Error::new(ErrorKind::InvalidArgument, what).in_file(url);
         let parsed = Url::parse(url).map_err(|_| refuse("this is not a URL"))?;
+        if parsed.query().is_some() || parsed.fragment().is_some() {
+            let error = refuse("the URL has a query or a fragment, and each file of a model needs a URL of its own");
+            return Err(error.advise("Remove it; credentials can be sent as a header."));
+        }
+        if parsed.password().is_some() {
+            // Error messages contain the URL, so it must not contain secrets.
+            let error = Error::new(ErrorKind::InvalidArgument, "the URL contains a password");
+            return Err(error.advise("Remove it from the URL and send it as a header."));
+        }
         let known = "It must begin with s3://, gs://, az://, https:// or http://.";
         let (scheme, path) =
             ObjectStoreScheme::parse(&parsed).map_err(|_| refuse("this URL is not of a store").advise(known))?;

@@ -50,8 +50,7 @@ impl Listing {
             return Ok(model);
         }
         let paths = self.files.iter().map(|file| file.path.as_str());
-        let mut models: Vec<_> = paths.filter(|path| is_model(path)).collect();
-        models.sort_unstable();
+        let models: Vec<_> = paths.filter(|path| is_model(path)).collect();
         match models.as_slice() {
             [model] => Ok(model),
             [] => {

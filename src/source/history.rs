@@ -4,7 +4,6 @@ use super::Answer;
 use crate::error::Result;
 use crate::identity::Identity;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Requests `range` with `request`. If the ETag of the response is doubtful, sends a few more requests to find out
@@ -59,8 +58,11 @@ impl History {
     fn settle(&self, doubtful: &Identity, later: &[Identity]) {
         let first = self.etag.borrow().as_ref().map(|(etag, _)| etag.clone());
         let etags = [first.as_ref(), doubtful.etag.as_ref()].into_iter().chain(later.iter().map(|it| it.etag.as_ref()));
-        let known: Option<BTreeSet<_>> = etags.collect();
-        self.etags_are_random.set(known.is_some_and(|known| known.len() == 2 + later.len()));
+        let etags: Option<Vec<_>> = etags.collect();
+        let are_distinct = |etags: Vec<_>| {
+            etags.iter().enumerate().all(|(at, etag)| !etags.iter().take(at).any(|earlier| earlier == etag))
+        };
+        self.etags_are_random.set(etags.is_some_and(are_distinct));
     }
 
     /// Removes the ETag if ETags are random.

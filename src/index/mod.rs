@@ -11,6 +11,7 @@ use std::ops::Range;
 
 mod blocks;
 mod checks;
+pub(crate) mod copies;
 mod digest;
 mod manifest;
 pub(crate) mod padding;

@@ -1,5 +1,6 @@
 //! What `weightstream publish` adds to a manifest, under a key of its own: the digests of files and tensors.
 
+use super::copies::{self, Copies};
 use super::{ComponentDigest, Digest, DigestedBytes, Index, Part, part_path};
 use crate::codec::digest::from_hex;
 use crate::error::{Result, malformed};
@@ -22,6 +23,8 @@ pub struct Publication {
     /// The digests of the stored bytes of each tensor's components, with their roles. A tensor of one component has no
     /// role.
     tensors: HashMap<String, Vec<(Option<String>, Digest)>>,
+    /// What the files share with those of the previous revision, by name.
+    copies: HashMap<String, Vec<Copies>>,
     /// Why the content is not used.
     warning: Option<String>,
 }
@@ -50,8 +53,20 @@ impl Publication {
         let tensors = entries("tensors").map(|(name, digests)| {
             Ok((name.clone(), parse_digests(digests).ok_or_else(|| invalid_digest(digests).in_tensor(name))?))
         });
+        let copies = entries("copies").map(|(name, stated)| Ok((name.clone(), copies::parse(name, stated)?)));
         let (files, tensors) = (files.collect::<Result<_>>()?, tensors.collect::<Result<_>>()?);
-        Ok(Some(Publication { files, tensors, warning: None }))
+        Ok(Some(Publication { files, tensors, copies: copies.collect::<Result<_>>()?, warning: None }))
+    }
+
+    /// What a file shares with files of the previous revision.
+    pub(crate) fn copies_of(&self, path: &str) -> &[Copies] {
+        self.copies.get(path).map_or(&[], Vec::as_slice)
+    }
+
+    /// The path, the length in bytes and the SHA-256 of each file.
+    #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
+    pub(crate) fn files(&self) -> impl ExactSizeIterator<Item = (&str, u64, Digest)> {
+        self.files.iter().map(|(path, file)| (path.as_str(), file.byte_length, file.digest))
     }
 
     /// Adds the lengths and digests of files to those that the format's own manifest states.
@@ -159,6 +174,10 @@ mod tests {
             json!({ "version": 1, "files": { "../a.apr": { "size": 3, "sha256": DIGEST } } }),
             json!({ "version": 1, "tensors": { "t": "sha256:00" } }),
             json!({ "version": 1, "tensors": { "t": 5 } }),
+            json!({ "version": 1, "copies": { "new": [] } }),
+            json!({ "version": 1, "copies": { "new": { "old": [[0, 1]] } } }),
+            json!({ "version": 1, "copies": { "new": { "old": [[u64::MAX, 0, 1]] } } }),
+            json!({ "version": 1, "copies": { "new": { "../old": [] } } }),
         ] {
             assert_eq!(taken(wrong.clone()).unwrap_err().code(), "FORMAT", "{wrong}");
         }

@@ -4,11 +4,14 @@
 //! "weightstream": {
 //!   "version": 1,
 //!   "files": { "model-7d0f3c2a91b84e65.apr": { "size": 16777216, "sha256": "…" } },
-//!   "tensors": { "encoder.weight": "sha256:…" }
+//!   "tensors": { "encoder.weight": "sha256:…" },
+//!   "copies": { "model-7d0f3c2a91b84e65.apr": { "model-41c29e06d3f7ab18.apr": [[4096, 4096, 16000000]] } }
 //! }
 //! ```
 //!
 //! Digests of tensors are of their stored bytes; a tensor with several components has an object with their roles.
+//! `copies` states ranges of new files that a file of the previous revision contains, too: the offset, the offset in the
+//! previous file, and the length in bytes.
 
 use super::record::FileRecord;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,7 +32,12 @@ pub(super) struct Document {
 ///
 /// # Errors
 /// `IO`; `INTERNAL` if the manifest is not a JSON object.
-pub(super) fn complete(manifest: &FinishedFile, records: &[FileRecord], documents: &[Document]) -> Result<Vec<u8>> {
+pub(super) fn complete(
+    manifest: &FinishedFile,
+    records: &[FileRecord],
+    documents: &[Document],
+    copies: Value,
+) -> Result<Vec<u8>> {
     let internal = |error: serde_json::Error| Error::new(ErrorKind::Internal, format!("the manifest: {error}"));
     let text = std::fs::read(manifest.temporary_path())?;
     let mut document: Map<String, Value> = serde_json::from_slice(&text).map_err(internal)?;
@@ -45,8 +53,12 @@ pub(super) fn complete(manifest: &FinishedFile, records: &[FileRecord], document
         .flat_map(|record| &record.tensors)
         .map(|(name, components)| (name.clone(), digests(components)))
         .collect();
-    let stated = json!({ "version": 1, "files": files, "tensors": tensors });
-    document.insert(KEY.to_owned(), stated);
+    let mut stated = Map::from_iter([("version".to_owned(), json!(1)), ("files".to_owned(), files.into())]);
+    stated.insert("tensors".to_owned(), tensors.into());
+    if copies.as_object().is_some_and(|copies| !copies.is_empty()) {
+        stated.insert("copies".to_owned(), copies);
+    }
+    document.insert(KEY.to_owned(), stated.into());
     let mut text = serde_json::to_vec_pretty(&document).map_err(internal)?;
     text.push(b'\n');
     Ok(text)

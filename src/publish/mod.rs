@@ -12,8 +12,10 @@
 //! at the destination, states its name and digests, and a file that exists is neither converted nor sent again.
 
 pub mod check;
+mod copies;
 mod destination;
 mod division;
+mod download;
 mod entry;
 mod files;
 mod inspect;
@@ -23,6 +25,7 @@ mod read_back;
 mod record;
 mod upload;
 
+pub use download::{Downloaded, download};
 pub use options::{PublishOptions, Share};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -36,6 +39,7 @@ use destination::Destination;
 use files::FileWriter;
 use previous::Previous;
 use record::FileRecord;
+use serde_json::json;
 use std::path::Path;
 
 /// The result of [`publish`].
@@ -115,7 +119,17 @@ pub fn publish(
     let manifest = documents.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no manifest was written"))?;
     let send = |file: &FinishedFile| writer.send_document(&file.name(), std::fs::read(file.temporary_path())?);
     let documents = documents.iter().map(send).collect::<Result<Vec<_>>>()?;
-    let entry = entry::complete(&manifest, &records, &documents)?;
+    let copies = match &previous {
+        Some(previous) if previous.is_in(&destination.url_of("")) => copies::find(&destination, &records, previous)?,
+        Some(_) => {
+            let warning = "the previous revision is in another folder, so that clients cannot take parts of changed \
+                           files from it";
+            published.warnings.push(warning.to_owned());
+            json!({})
+        }
+        None => json!({}),
+    };
+    let entry = entry::complete(&manifest, &records, &documents, copies)?;
     writer.send_entry(&entry)?;
     read_back::verify(&writer, &records, &entry)?;
     writer.remove_records(&mut published.warnings);

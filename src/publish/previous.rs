@@ -7,12 +7,21 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 use crate::loader::Options;
 use crate::native::{Reader, RemoteReader};
+use crate::source::Source;
 use crate::source::object::{ObjectSource, Store};
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 
-/// A revision that was published earlier: the file, dtype and shape of each tensor.
-pub(super) struct Previous(HashMap<String, (usize, Dtype, Vec<u64>)>);
+/// A revision that was published earlier.
+pub(super) struct Previous {
+    /// The file, dtype and shape of each tensor.
+    tensors: HashMap<String, (usize, Dtype, Vec<u64>)>,
+    /// The URL or path of the entry.
+    entry: String,
+    /// The URLs or paths of its files.
+    paths: Vec<String>,
+}
 
 impl Previous {
     /// Reads the entry and the heads of the files.
@@ -20,32 +29,44 @@ impl Previous {
     /// # Errors
     /// Those of reading the model; `INVALID_ARGUMENT` if it is a single file.
     pub(super) fn read(place: &str, options: &PublishOptions) -> Result<Self> {
-        let (previous, name) = match is_url(place) {
+        let previous = match is_url(place) {
             true => {
                 let headers = if place.starts_with("http") { &*options.headers } else { &[] };
                 let (store, path) = Store::open(place, headers)?;
                 let source = ObjectSource::in_store(Arc::new(store), path);
+                let entry = source.name().to_owned();
                 let reader = RemoteReader::open_source(source, Options::default())?;
-                let name = reader.files().next().map(|(name, _)| name.to_owned());
-                (Previous::of(reader.tensors()), name)
+                let paths = reader.files().map(|(name, _)| name.to_owned()).collect();
+                Previous::new(entry, reader.tensors(), paths)
             }
             false => {
                 let reader = Reader::open(place)?;
-                let name = reader.files().next().map(|(name, _)| name.to_owned());
-                (Previous::of(reader.tensors()), name)
+                let entry = Path::new(place).canonicalize()?.display().to_string();
+                let paths = reader.files().map(|(name, _)| name.to_owned()).collect();
+                Previous::new(entry, reader.tensors(), paths)
             }
         };
-        if name.is_some_and(|name| name == place) {
+        if previous.paths.first().is_some_and(|path| path == place) {
             let error = Error::new(ErrorKind::InvalidArgument, "the previous revision is not an entry, but a file");
             return Err(error.advise("`--from` takes the entry that `publish` has written.").in_file(place));
         }
         Ok(previous)
     }
 
-    fn of(tensors: &[Tensor]) -> Self {
+    fn new(entry: String, tensors: &[Tensor], paths: Vec<String>) -> Self {
         let place =
             |tensor: &Tensor| (tensor.name.clone(), (tensor.shard, tensor.dtype.clone(), tensor.shape.to_vec()));
-        Previous(tensors.iter().map(place).collect())
+        Previous { tensors: tensors.iter().map(place).collect(), entry, paths }
+    }
+
+    /// Whether its files are in the folder with this URL or path, which ends with a separator.
+    pub(super) fn is_in(&self, folder: &str) -> bool {
+        self.entry.strip_prefix(folder).is_some_and(|name| !name.contains(['/', std::path::MAIN_SEPARATOR]))
+    }
+
+    /// The names of its files.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.paths.iter().map(|path| path.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(path))
     }
 
     /// Divides tensors into those of each earlier file that still have the same dtype and shape, and the others.
@@ -53,7 +74,7 @@ impl Previous {
         let mut kept: BTreeMap<usize, Vec<Tensor>> = BTreeMap::new();
         let mut rest = Vec::new();
         for tensor in tensors {
-            match self.0.get(&tensor.name) {
+            match self.tensors.get(&tensor.name) {
                 Some((file, dtype, shape)) if (dtype, shape) == (&tensor.dtype, &tensor.shape) => {
                     kept.entry(*file).or_default().push(tensor);
                 }

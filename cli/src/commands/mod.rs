@@ -5,6 +5,7 @@ mod convert;
 mod describe;
 mod diff;
 mod digests;
+mod download;
 mod extract;
 mod inspect;
 mod manual;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 use terminal::{BAD, CHANGED, TerminalArguments, styled};
 use weightstream::error::Error;
 
-/// Inspects, verifies, signs, compares, converts, extracts, publishes and serves files of model weights.
+/// Inspects, verifies, signs, compares, converts, extracts, publishes, downloads and serves files of model weights.
 #[derive(Parser)]
 #[command(name = "weightstream", version, max_term_width = 100)]
 #[command(
@@ -51,6 +52,7 @@ enum Command {
     Convert(convert::Arguments),
     Extract(extract::Arguments),
     Publish(publish::Arguments),
+    Download(download::Arguments),
     Upgrade(upgrade::Arguments),
     Sign(sign::Arguments),
     Serve(serve::Arguments),
@@ -97,6 +99,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Convert(arguments) => convert::run(arguments),
         Command::Extract(arguments) => extract::run(arguments),
         Command::Publish(arguments) => publish::run(arguments),
+        Command::Download(arguments) => download::run(&arguments),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Sign(arguments) => sign::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),

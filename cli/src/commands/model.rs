@@ -8,6 +8,7 @@ use weightstream::hub::Hub;
 use weightstream::loader::{Options, Signature};
 use weightstream::native::{Reader, RemoteReader, Verified, read_url};
 use weightstream::progress::Progress;
+use weightstream::publish::{Downloaded, download};
 use weightstream::source::http::HttpSource;
 use weightstream::source::object::ObjectSource;
 use weightstream::write::Input;
@@ -86,9 +87,7 @@ impl ModelArguments {
     pub(super) fn fetch(&self, address: &str, limit: u64) -> Result<Vec<u8>, Failure> {
         let is_same = self.url().is_some_and(|own| origin(own) == origin(address));
         let headers = if is_same { self.http.headers_for(&[&self.place])? } else { Vec::new() };
-        let source = HttpSource::with_hub(address, &headers, hub())?;
-        let source = if self.http.same_origin { source.same_origin_only() } else { source };
-        Ok(read_url(source, limit)?)
+        Ok(read_url(self.http.source(address, &headers)?, limit)?)
     }
 }
 
@@ -104,6 +103,30 @@ impl HttpArguments {
         Ok(models.try_into().map_err(lost)?)
     }
 
+    /// Downloads a published model.
+    pub(super) fn download(
+        &self,
+        entry: &OsString,
+        folder: &Path,
+        progress: &dyn Progress,
+    ) -> Result<Downloaded, Failure> {
+        let headers = self.headers_for(&[entry])?;
+        let downloaded = match url(entry) {
+            Some(url) if is_object(url) => download(ObjectSource::new(url)?, folder, progress),
+            Some(url) => download(self.source(url, &headers)?, folder, progress),
+            None => {
+                let error = Error::new(ErrorKind::InvalidArgument, "this is not a URL");
+                Err(error.advise("`download` takes the URL of an entry.").in_file(&entry.to_string_lossy()))
+            }
+        };
+        Ok(downloaded?)
+    }
+
+    fn source(&self, url: &str, headers: &[(String, String)]) -> Result<HttpSource> {
+        let source = HttpSource::with_hub(url, headers, hub())?;
+        Ok(if self.same_origin { source.same_origin_only() } else { source })
+    }
+
     fn open(
         &self,
         place: &OsString,
@@ -115,7 +138,10 @@ impl HttpArguments {
                 let options = Options::default().with_signature(signature);
                 Model::Object(Box::new(RemoteReader::open_source(ObjectSource::new(url)?, options)?))
             }
-            Some(url) => open_url(url, headers, self.same_origin, signature)?,
+            Some(url) => {
+                let options = Options::default().with_signature(signature);
+                Model::Remote(Box::new(RemoteReader::open_source(self.source(url, headers)?, options)?))
+            }
             None => Model::Local(Box::new(Reader::open(place)?)),
         };
         for (file, warning) in model.warnings() {
@@ -188,13 +214,6 @@ impl Model {
             Model::Object(reader) => reader.verify(progress),
         }
     }
-}
-
-fn open_url(url: &str, headers: &[(String, String)], same_origin: bool, signature: Option<Signature>) -> Result<Model> {
-    let source = HttpSource::with_hub(url, headers, hub())?;
-    let source = if same_origin { source.same_origin_only() } else { source };
-    let reader = RemoteReader::open_source(source, Options::default().with_signature(signature))?;
-    Ok(Model::Remote(Box::new(reader)))
 }
 
 /// The hub of addresses, as the tools of Hugging Face find it.

@@ -33,6 +33,7 @@ mod remote;
 mod server;
 mod signatures;
 mod terminal;
+mod updates;
 
 use folder::{Folder, content_of};
 use model::{FILE, range_of};

@@ -30,8 +30,20 @@ fn manual_pages_are_printed_for_every_command() {
 }
 
 /// The commands that are listed by `--help`.
-const COMMANDS: [&str; 11] =
-    ["inspect", "verify", "diff", "convert", "extract", "publish", "upgrade", "sign", "serve", "completions", "man"];
+const COMMANDS: [&str; 12] = [
+    "inspect",
+    "verify",
+    "diff",
+    "convert",
+    "extract",
+    "publish",
+    "download",
+    "upgrade",
+    "sign",
+    "serve",
+    "completions",
+    "man",
+];
 
 /// The long options that the help of a command lists.
 fn options(command: &str) -> Vec<String> {

@@ -1,52 +1,78 @@
-//! Ranges of a published file that a file of the previous revision contains, too.
+//! Ranges of a published file whose bytes files of the previous revision have, too.
 
 use super::part_path;
 use crate::error::{Error, Result, malformed};
 use crate::format::values::json::shown;
+use crate::sorting::sort;
 use serde_json::Value;
 use std::ops::Range;
 
+/// What a new file has in common with files of the previous revision.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Copies {
+    /// The paths of these files.
+    pub(crate) files: Vec<String>,
+    /// In the order of the new file. They do not overlap.
+    pub(crate) ranges: Vec<CopiedRange>,
+}
+
 /// A range whose bytes can be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SharedRange {
+pub(crate) struct CopiedRange {
     /// The range in the new file.
     pub(crate) range: Range<u64>,
-    /// The offset of the same bytes in the file of the previous revision.
-    pub(crate) previous_start: u64,
+    /// The index of the file of the previous revision.
+    pub(crate) file: usize,
+    /// The offset of the same bytes in that file.
+    pub(crate) start_in_file: u64,
 }
 
-/// What a new file shares with one file of the previous revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Copies {
-    /// The path of the file of the previous revision.
-    pub(crate) previous: String,
-    /// In the order of the manifest.
-    pub(crate) ranges: Vec<SharedRange>,
-}
-
-/// Parses `{ "previous": [[start, previous start, byte length], …] }` for the file `path`.
+/// Parses `{ "previous": [[start, start in previous, byte length], …] }` for the file `path`.
 ///
 /// # Errors
 /// `FORMAT` if it is malformed.
-pub(super) fn parse(path: &str, stated: &Value) -> Result<Vec<Copies>> {
-    let invalid = || invalid(path, stated);
-    let previous_files = stated.as_object().ok_or_else(invalid)?.iter();
-    let parse_one = |(previous, ranges): (&String, &Value)| {
-        let ranges = ranges.as_array().ok_or_else(invalid)?.iter();
-        let ranges = ranges.map(|range| parse_range(range).ok_or_else(invalid)).collect::<Result<_>>()?;
-        Ok(Copies { previous: part_path(previous)?, ranges })
+pub(super) fn parse(path: &str, stated: &Value) -> Result<Copies> {
+    let mut copies = Copies::default();
+    for (file, (previous, ranges)) in stated.as_object().ok_or_else(|| invalid(path, stated))?.iter().enumerate() {
+        copies.files.push(part_path(previous)?);
+        for range in ranges.as_array().ok_or_else(|| invalid(path, stated))? {
+            copies.ranges.push(parse_range(file, range).ok_or_else(|| invalid(path, stated))?);
+        }
+    }
+    sort(&mut copies.ranges, |copied| (copied.range.start, 0, 0));
+    let mut end = 0;
+    let is_apart = |copied: &CopiedRange| {
+        let is_apart = end <= copied.range.start;
+        end = end.max(copied.range.end);
+        is_apart
     };
-    previous_files.map(parse_one).collect()
+    copies.ranges.retain(is_apart);
+    Ok(copies)
 }
 
-fn parse_range(stated: &Value) -> Option<SharedRange> {
-    let [start, previous_start, byte_length] = stated.as_array()?.as_slice() else { return None };
-    let (start, previous_start, byte_length) = (start.as_u64()?, previous_start.as_u64()?, byte_length.as_u64()?);
-    previous_start.checked_add(byte_length)?;
-    Some(SharedRange { range: start..start.checked_add(byte_length)?, previous_start })
+fn parse_range(file: usize, stated: &Value) -> Option<CopiedRange> {
+    let [start, start_in_file, byte_length] = stated.as_array()?.as_slice() else { return None };
+    let (start, start_in_file, byte_length) = (start.as_u64()?, start_in_file.as_u64()?, byte_length.as_u64()?);
+    start_in_file.checked_add(byte_length)?;
+    Some(CopiedRange { range: start..start.checked_add(byte_length)?, file, start_in_file })
 }
 
 fn invalid(path: &str, stated: &Value) -> Error {
     let what = format!("the manifest states what \"{path}\" shares with the previous revision as {}", shown(stated));
-    malformed(what).advise("It must be lists of [start, previous start, byte length], by file.")
+    malformed(what).advise("It must be lists of [start, start in the previous file, byte length], by file.")
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn ranges_are_sorted_and_do_not_overlap() {
+        let copies = parse("new", &json!({ "a": [[50, 0, 10], [0, 5, 20]], "b": [[55, 0, 10], [20, 0, 30]] })).unwrap();
+        assert_eq!(copies.files, ["a", "b"]);
+        let ranges: Vec<_> = copies.ranges.into_iter().map(|c| (c.range, c.file, c.start_in_file)).collect();
+        assert_eq!(ranges, [(0..20, 0, 5), (20..50, 1, 0), (50..60, 0, 0)]);
+    }
 }

@@ -24,7 +24,7 @@ pub struct Publication {
     /// role.
     tensors: HashMap<String, Vec<(Option<String>, Digest)>>,
     /// What the files share with those of the previous revision, by name.
-    copies: HashMap<String, Vec<Copies>>,
+    copies: HashMap<String, Copies>,
     /// Why the content is not used.
     warning: Option<String>,
 }
@@ -58,9 +58,9 @@ impl Publication {
         Ok(Some(Publication { files, tensors, copies: copies.collect::<Result<_>>()?, warning: None }))
     }
 
-    /// What a file shares with files of the previous revision.
-    pub(crate) fn copies_of(&self, path: &str) -> &[Copies] {
-        self.copies.get(path).map_or(&[], Vec::as_slice)
+    /// What a file has in common with files of the previous revision.
+    pub(crate) fn copies_of(&self, path: &str) -> Option<&Copies> {
+        self.copies.get(path)
     }
 
     /// The path, the length in bytes and the SHA-256 of each file.

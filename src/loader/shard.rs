@@ -146,6 +146,9 @@ impl<S: Source> Shard<S> {
         let part = |part: &Part| {
             let file = Rc::new(file.part(part)?);
             file.expect_whole(file.signed_digest().or_else(|| digests.of_whole_file(&file.source, Some(part))));
+            if let Some(copies) = manifest.publication.as_ref().and_then(|all| all.copies_of(&part.path)) {
+                file.expect_copies(copies)?;
+            }
             Ok(Shard { file, part: Some(part.clone()), opened: Mutex::new(None) })
         };
         manifest.parts.iter().map(part).collect()

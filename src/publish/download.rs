@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::values::budget::Budget;
 use crate::format::values::json;
 use crate::index::Digest;
-use crate::index::copies::SharedRange;
+use crate::index::copies::{CopiedRange, Copies};
 use crate::index::part_path;
 use crate::index::publication::Publication;
 use crate::loader::RemoteFile;
@@ -202,27 +202,25 @@ impl Download<'_> {
 
     /// Divides a file into what the folder contains and what must be received.
     fn segments(&self, path: &str, length: u64) -> Vec<Segment> {
-        let mut shared: Vec<(&SharedRange, PathBuf)> = Vec::new();
-        for copies in self.publication.copies_of(path) {
-            let previous = self.folder.join(&copies.previous);
-            let available = std::fs::metadata(&previous).map_or(0, |metadata| metadata.len());
-            let is_available = |shared: &&SharedRange| {
-                let SharedRange { range, previous_start } = shared;
-                previous_start.saturating_add(range.end - range.start) <= available && range.end <= length
-            };
-            shared.extend(copies.ranges.iter().filter(is_available).map(|shared| (shared, previous.clone())));
-        }
-        shared.sort_by_key(|(shared, _)| shared.range.start);
+        let Copies { files, ranges } = self.publication.copies_of(path).cloned().unwrap_or_default();
+        let previous = |path: &String| {
+            let path = self.folder.join(path);
+            let available = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+            (path, available)
+        };
+        let files: Vec<_> = files.iter().map(previous).collect();
         let mut segments = Vec::new();
         let mut position = 0;
-        for (SharedRange { range, previous_start }, previous) in shared {
-            if range.start < position {
-                continue; // it overlaps with the last one
+        for CopiedRange { range, file, start_in_file } in ranges {
+            let byte_length = range.end - range.start;
+            let Some((previous, available)) = files.get(file) else { continue };
+            if start_in_file.saturating_add(byte_length) > *available || range.end > length {
+                continue;
             }
             if position < range.start {
                 segments.push(Segment::Source(position..range.start));
             }
-            segments.push(Segment::Previous(previous, *previous_start, range.end - range.start));
+            segments.push(Segment::Previous(previous.clone(), start_in_file, byte_length));
             position = range.end;
         }
         if position < length {

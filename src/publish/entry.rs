@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Digests of tensors are of their stored bytes; a tensor with several components has an object with their roles.
-//! `copies` states ranges of new files that a file of the previous revision contains, too: the offset, the offset in the
-//! previous file, and the length in bytes.
+//! `copies` states ranges of new files that a file of the previous revision contains, too: the offset, the offset in
+//! the previous file, and the length in bytes.
 
 use super::record::FileRecord;
 use crate::error::{Error, ErrorKind, Result};

@@ -16,7 +16,8 @@ pub struct PublishOptions {
     /// Which of the files to publish.
     pub share: Share,
     /// The entry of the previous revision: a path or a URL. Its division into files is kept if tensors are added or
-    /// removed, so that the files of unchanged tensors are used again.
+    /// removed, so that the files of unchanged tensors are used again. The entry lists what changed files have in
+    /// common with the previous ones, if it is in the same folder.
     pub previous: Option<String>,
     /// Headers (name and value) of requests to an http(s) destination.
     pub headers: Vec<(String, String)>,

@@ -101,6 +101,12 @@ pub trait Source: Sized + 'static {
         let _ = (range, digest);
     }
 
+    /// States that `previous`, a file of an earlier revision of the model, has the bytes of `range` at the offset
+    /// `start_in_previous`. A cache may use them. Ranges are stated in their order, before the first read.
+    fn expect_copy(&self, range: Range<u64>, previous: &Self, start_in_previous: u64) {
+        let _ = (range, previous, start_in_previous);
+    }
+
     /// Announces ranges that will be read, each completely into its own buffer of at most 4 MiB. A cache may read them
     /// directly into such buffers, which saves a copy.
     fn expect_buffers(&self, ranges: Vec<Range<u64>>) {

@@ -203,6 +203,13 @@ impl Source for WebSource {
     }
 
     #[cfg(feature = "js")]
+    fn expect_copy(&self, range: Range<u64>, previous: &Self, start_in_previous: u64) {
+        if let (Origin::Cached(source), Origin::Cached(previous)) = (&self.0, &previous.0) {
+            source.expect_copy(range, previous, start_in_previous);
+        }
+    }
+
+    #[cfg(feature = "js")]
     fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
         if let Origin::Cached(source) = &self.0 {
             source.expect_buffers(ranges);

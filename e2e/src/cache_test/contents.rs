@@ -112,6 +112,45 @@ pub(super) fn finds_unchanged_tensors_of_a_revision(browser: &mut Chromium, site
     Ok(())
 }
 
+/// Of a tensor in which some bytes have changed, only the chunks around them are downloaded.
+pub(super) fn copies_unchanged_parts_of_a_tensor(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let folder = models.folder.path().join("published");
+    let (input, destination) = (models.folder.path().join("input.safetensors"), folder.to_str().context("UTF-8")?);
+    let (entry, from) = (url(&models, "published/model.apr"), format!("{destination}/model.apr"));
+    let [a, mut b] = large(site)?;
+    let publish = |b: &[u8], options: &PublishOptions| -> Result<()> {
+        write_safetensors(&input, &[("a", &a), ("b", b)])?;
+        publish::publish(&Reader::open(&input)?, destination, options, &())?;
+        Ok(())
+    };
+    publish(&b, &PublishOptions::default())?;
+    load(&mut site.page(browser)?, &entry)?;
+    for is_damaged in [false, true] {
+        // Inserted bytes shift all that follow.
+        b.splice(1 << 20..1 << 20, [1, 2, 3]);
+        b.get_mut((4 << 20)..(4 << 20) + 1000).context("the tensor is small")?.fill(7);
+        publish(&b, &PublishOptions::default().with_previous(Some(from.clone())))?;
+        if is_damaged {
+            flip_a_bit(&mut site.page(browser)?)?;
+        }
+        models.sent();
+        for is_warm in [false, true] {
+            let report = load(&mut site.page(browser)?, &entry)?;
+            ensure!(report.tensors.get("b").map(String::as_str) == Some(&*hex(&b)), "the tensor has other bytes");
+            ensure!(report.tensors.get("a").map(String::as_str) == Some(&*hex(&a)), "the other tensor has other bytes");
+            let (requests, sent) = models.sent();
+            let limit = match (is_damaged, is_warm) {
+                (true, _) => (a.len() + b.len()) as u64, // what was in the damaged file
+                (false, true) => SMALL_BYTES,
+                (false, false) => 1 << 20,
+            };
+            ensure!(sent < limit, "{sent} bytes were sent in {requests} requests (warm: {is_warm})");
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn finds_pinned_files(browser: &mut Chromium, site: &Site) -> Result<()> {
     let (models, other) = (site.models()?, site.models()?);
     let pinned = json!({ "digests": { "files": { "model.safetensors": sha256(&fs::read(&site.weights)?) } } });
@@ -177,7 +216,11 @@ fn load_with(browser: &mut Chromium, site: &Site, url: &str, options: Value) -> 
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    format!("sha256:{}", HEXLOWER.encode(&Sha256::digest(bytes)))
+    format!("sha256:{}", hex(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
 /// Writes a SafeTensors file with tensors of dtype U8.

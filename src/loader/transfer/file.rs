@@ -4,6 +4,7 @@ use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::identity::Identity;
+use crate::index::copies::{CopiedRange, Copies};
 use crate::index::{Component, ComponentDigest, Digest, PageTable, Parsed, Part};
 use crate::loader::Signature;
 use crate::loader::transfer::known_blocks::KnownBlocks;
@@ -123,6 +124,18 @@ impl<S: Source> ModelFile<S> {
         if let Some(digest) = digest.filter(Digest::is_strong) {
             self.source.expect_whole(&digest);
         }
+    }
+
+    /// Tells the source what the file has in common with files of the previous revision.
+    pub(crate) fn expect_copies(&self, Copies { files, ranges }: &Copies) -> Result<()> {
+        let files = files.iter().map(|path| self.source.part(path)).collect::<Result<Vec<_>>>();
+        let files = files.map_err(|e| e.in_file(self.source.name()))?;
+        for CopiedRange { range, file, start_in_file } in ranges {
+            if let Some(previous) = files.get(*file) {
+                self.source.expect_copy(range.clone(), previous, *start_in_file);
+            }
+        }
+        Ok(())
     }
 
     /// Passes the expected digests of a component to the source.

@@ -40,6 +40,8 @@ pub(crate) struct CachedBody {
 enum Segment {
     None,
     Cached(Chunk),
+    /// Bytes of a file of the previous revision, which are cached for this file, too.
+    Copied(Chunk),
     Network(Transfer),
 }
 
@@ -119,13 +121,17 @@ impl CachedBody {
                     self.is_cached = true;
                     return Ok(count);
                 }
+                Segment::Copied(chunk) if !chunk.left.is_empty() => {
+                    let count = chunk.take(into, &at)?;
+                    self.keep(into, at.start, count).await;
+                    self.is_cached = true;
+                    return Ok(count);
+                }
                 Segment::Network(transfer) if self.position < transfer.until => {
                     let limit = at.end.min(at.start.saturating_add(transfer.until - self.position));
                     let count = transfer.body.read(into, at.start..limit).await?;
                     if count > 0 {
-                        let bytes = into.bytes.subarray(at.start as u32, (at.start + count) as u32);
-                        self.writer.push(self.position, &bytes).await;
-                        self.position += count;
+                        self.keep(into, at.start, count).await;
                         self.is_cached = false;
                     }
                     return Ok(count);
@@ -136,9 +142,16 @@ impl CachedBody {
         }
     }
 
+    /// Caches the next bytes, which are in `into`, and advances the position.
+    async fn keep(&mut self, into: &JsBuffer, start: u64, count: u64) {
+        let bytes = into.bytes.subarray(start as u32, (start + count) as u32);
+        self.writer.push(self.position, &bytes).await;
+        self.position += count;
+    }
+
     /// Selects the source of the next bytes, and sends a request if they are not cached.
     async fn advance(&mut self) -> Result<()> {
-        if let Segment::Cached(chunk) = std::mem::replace(&mut self.segment, Segment::None) {
+        if let Segment::Cached(chunk) | Segment::Copied(chunk) = std::mem::replace(&mut self.segment, Segment::None) {
             self.file.cache.recycle(chunk.buffer);
         }
         let Some(requested) = self.next_request(false).await? else { return Ok(()) };
@@ -205,20 +218,37 @@ impl CachedBody {
     async fn read_cache(&mut self) -> Result<Option<Range<u64>>> {
         let Some(missing) = self.read_own_file().await? else { return Ok(None) };
         self.file.contents.locate(&self.file).await?;
-        if let Some(Location { key, version, range }) = self.file.contents.find(self.position) {
+        let same = self.file.contents.find(self.position);
+        let is_copy = same.is_none();
+        // Copied bytes are cached under the version of this file, which the server has stated.
+        let version = self.version.as_ref().filter(|version| is_copy && version.other_key.is_none()).cloned();
+        let previous = version.as_ref().and_then(|_| self.file.previous.find(self.position));
+        if let Some(Location { key, version: other, range }) = same.or(previous) {
             let end = range.end.min(range.start.saturating_add(self.end - self.position));
             let cache = &self.file.cache;
             let first = range.start..end.min(end_of_read(range.start));
-            let (count, _, buffer) = cache.read(&key, &version, first, end, cache.read_buffer()).bytes().await?;
-            if count > 0 {
-                self.file.contents.mark_used(self.position);
-                self.segment = Segment::Cached(Chunk { buffer, left: 0..count as u32 });
-                return Ok(None);
+            let (count, next, buffer) = cache.read(&key, &other, first, end, cache.read_buffer()).bytes().await?;
+            let chunk = Chunk { buffer, left: 0..count as u32 };
+            match (count, is_copy) {
+                (0, _) => cache.recycle(chunk.buffer),
+                (_, true) => {
+                    self.writer.version = version;
+                    self.segment = Segment::Copied(chunk);
+                    return Ok(None);
+                }
+                (_, false) => {
+                    self.file.contents.mark_used(self.position);
+                    self.segment = Segment::Cached(chunk);
+                    return Ok(None);
+                }
             }
-            self.file.cache.recycle(buffer);
-            self.file.contents.remove_location(self.position);
+            match is_copy {
+                true => self.file.previous.skip(self.position, next.saturating_sub(range.start)),
+                false => self.file.contents.remove_location(self.position),
+            }
         }
-        Ok(Some(missing.start..self.file.contents.request_end(missing)))
+        let missing = missing.start..self.file.contents.request_end(missing);
+        Ok(Some(missing.start..self.file.previous.request_end(missing)))
     }
 
     async fn read_own_file(&mut self) -> Result<Option<Range<u64>>> {

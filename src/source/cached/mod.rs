@@ -12,6 +12,7 @@
 mod body;
 mod comparison;
 mod content;
+mod copies;
 mod key_function;
 mod overlap;
 mod reachability;
@@ -30,6 +31,7 @@ use crate::identity::Identity;
 use crate::index::Digest;
 pub(crate) use body::CachedBody;
 use content::ExpectedContents;
+use copies::PreviousRevision;
 use futures::lock::Mutex;
 pub(crate) use key_function::KeyFunction;
 use std::cell::{Cell, RefCell};
@@ -74,6 +76,7 @@ struct CachedFile {
     /// Number of cached bytes that are requested again and compared when a download continues after them.
     overlap_bytes: Cell<u64>,
     contents: ExpectedContents,
+    previous: PreviousRevision,
     /// Start and end of the ranges that are read into buffers of their own.
     buffers: RefCell<BTreeMap<u64, u64>>,
 }
@@ -102,7 +105,7 @@ impl CachedSource {
         let (name, partition) = (key_function.name(&url)?, source.partition());
         let is_private = partition.is_some() || name != url;
         let key = key::join(partition.as_deref(), &name);
-        let (is_open, version, lease, writes_disabled, contents, buffers) = Default::default();
+        let (is_open, version, lease, writes_disabled, contents, previous, buffers) = Default::default();
         let file = CachedFile {
             source,
             cache,
@@ -117,6 +120,7 @@ impl CachedSource {
             writes_disabled,
             overlap_bytes: Cell::new(overlap::OVERLAP_BYTES),
             contents,
+            previous,
             buffers,
         };
         Ok(CachedSource { file: Rc::new(file) })
@@ -144,6 +148,11 @@ impl CachedSource {
     /// Implements [`Source::expect`](super::Source::expect).
     pub(crate) fn expect(&self, range: Range<u64>, digest: &Digest) {
         self.file.contents.expect(&self.file, range, digest);
+    }
+
+    /// Implements [`Source::expect_copy`](super::Source::expect_copy).
+    pub(crate) fn expect_copy(&self, range: Range<u64>, previous: &CachedSource, start_in_file: u64) {
+        self.file.previous.expect(range, &previous.file.key, start_in_file);
     }
 
     /// Implements [`Source::reject`](super::Source::reject).
@@ -206,6 +215,9 @@ impl CachedFile {
                 }
                 Ok(None) => self.look_up().await?,
                 Err(error) => self.disable_writes(&error),
+            }
+            if let Err(error) = self.previous.look_up(self).await {
+                self.disable_writes(&error);
             }
             *is_open = true;
         }
@@ -299,6 +311,7 @@ impl CachedFile {
     fn reject(&self) {
         self.writes_disabled.set(true);
         self.contents.forget_unconfirmed(self);
+        self.previous.clear();
         let Some(version) = self.version() else { return };
         if version.other_key.is_some() {
             return self.contents.forget_whole(self, &version);

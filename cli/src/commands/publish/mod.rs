@@ -55,7 +55,8 @@ pub(super) struct Arguments {
     #[arg(long)]
     merge: bool,
     /// The entry of the previous revision. If tensors are added or removed, the other files stay the same, so that
-    /// they are not sent again, and clients find them in their caches.
+    /// they are not sent again, and clients find them in their caches. Of changed files, the entry lists what they have
+    /// in common with the previous ones in the same folder, so that clients fetch only the other parts.
     #[arg(long, value_name = "ENTRY")]
     from: Option<String>,
     /// A header to send with every request to an http(s) DEST. Can be repeated.

@@ -3,6 +3,7 @@
 #![allow(missing_debug_implementations, clippy::missing_errors_doc, reason = "used only by programs of this workspace")]
 
 pub mod accessibility_test;
+pub mod bridge_test;
 pub mod browser_traps;
 pub mod cache_test;
 pub mod chaos;

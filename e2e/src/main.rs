@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 use e2e::{
-    cache_test, chaos, crash_test, docs_test, examples_test, file_test, formats, headless, hub_test, interop,
-    nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test, screenshot, signature_test,
-    store_test, trap_test, worker_test,
+    bridge_test, cache_test, chaos, crash_test, docs_test, examples_test, file_test, formats, headless, hub_test,
+    interop, nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test, screenshot,
+    signature_test, store_test, trap_test, worker_test,
 };
 use xtask::environment;
 use xtask::project::Project;
@@ -18,6 +18,8 @@ use xtask::project::Project;
 #[derive(Parser)]
 #[command(name = "e2e")]
 enum Task {
+    /// Run the examples of candle and burn in headless Chromium.
+    Bridges,
     /// Test the persistent cache.
     Cache,
     /// Load random models from a faulty server. Every tensor must be bit-exact or an error. Half of the time is spent
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
 
 fn run(task: Task, project: &Project) -> Result<()> {
     match task {
+        Task::Bridges => bridge_test::run(project),
         Task::Cache => cache_test::run(project),
         Task::Chaos { minutes, seed, only } => {
             let time = Duration::try_from_secs_f64(minutes * 60.0)?;

@@ -7,8 +7,9 @@ use anyhow::Result;
 use crate::command;
 use crate::project::Project;
 use crate::wasm_target::{self, TARGET};
+use crate::workspace;
 
-/// Checks formatting, lints and tests natively, and that the crates compile for the browser.
+/// Checks formatting, lints and tests natively and for the browser, and runs the examples in a browser.
 pub fn test(project: &Project) -> Result<()> {
     let folder = project.root.join("bridges");
     let cargo = |arguments: &[&str]| command::run(Command::new("cargo").args(arguments).current_dir(&folder));
@@ -17,5 +18,6 @@ pub fn test(project: &Project) -> Result<()> {
     cargo(&["test", "--locked", "--workspace", "--no-fail-fast"])?;
     let mut wasm = wasm_target::ready(project)?.cargo()?;
     wasm.args(["clippy", "--locked", "--workspace", "--lib", "--target", TARGET, "--", "-D", "warnings"]);
-    command::run(wasm.current_dir(&folder))
+    command::run(wasm.current_dir(&folder))?;
+    workspace::run(project, "e2e", &["bridges".to_owned()])
 }

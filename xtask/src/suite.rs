@@ -255,8 +255,13 @@ fn features(project: &Project) -> Result<()> {
 
 /// Advisories are not checked, see deny.toml.
 fn dependencies(project: &Project) -> Result<()> {
-    let mut deny = Command::new(cargo_tools::cargo_deny(project)?.join("cargo-deny"));
-    command::run(deny.args(["--locked", "check", "bans", "licenses", "sources"]).current_dir(&project.root))
+    let program = cargo_tools::cargo_deny(project)?.join("cargo-deny");
+    for workspace in [project.root.clone(), project.root.join("bridges")] {
+        let mut deny = Command::new(&program);
+        deny.arg("--locked").arg("--config").arg(project.root.join("deny.toml"));
+        command::run(deny.args(["check", "bans", "licenses", "sources"]).current_dir(workspace))?;
+    }
+    Ok(())
 }
 
 /// All native tests but those of `tests/hostile`, whose name is the only one that begins with an h.

@@ -53,7 +53,7 @@ pub(super) fn write(input: &dyn Input, output: &Path, options: &ConvertOptions) 
     let converted = write::convert(input, output, options, &bar);
     drop(bar);
     let converted = match converted {
-        Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted),
+        Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted("nothing was written")),
         converted => converted?,
     };
     for warning in &converted.warnings {

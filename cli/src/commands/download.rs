@@ -41,7 +41,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     drop(bar);
     let Downloaded { entry, file_count, existing_files, byte_length, received_bytes, copied_bytes, .. } =
         match downloaded {
-            Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted),
+            Err(_) if interrupted.load(Ordering::Relaxed) => {
+                return Err(Failure::Interrupted("complete files remain; run it again to continue"));
+            }
             downloaded => downloaded?,
         };
     let existing = match existing_files {

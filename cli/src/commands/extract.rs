@@ -52,7 +52,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let extracted = extract_npy(model.input(), &tensor, &output, &options, &bar);
     drop(bar);
     let extracted = match extracted {
-        Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted),
+        Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted("nothing was written")),
         extracted => extracted?,
     };
     let output = one_line(&output.display().to_string());

@@ -66,8 +66,8 @@ enum Failure {
     Model(Error),
     /// Standard output cannot be written.
     Output(io::Error),
-    /// The process received a signal.
-    Interrupted,
+    /// The process received a signal. The text says what it leaves behind.
+    Interrupted(&'static str),
     /// Two models are different. This is a result, without a message.
     Different,
     /// A check printed findings that are errors. This is a result, without a message.
@@ -118,8 +118,8 @@ pub(crate) fn run() -> ExitCode {
             report(BAD, &format!("error[{}]", error.code()), &error.to_string());
             failed
         }
-        Err(Failure::Interrupted) => {
-            report(BAD, "interrupted", "nothing was written");
+        Err(Failure::Interrupted(outcome)) => {
+            report(BAD, "interrupted", outcome);
             ExitCode::from(130)
         }
         Err(Failure::Different | Failure::Findings) => ExitCode::from(1),

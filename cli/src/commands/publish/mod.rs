@@ -96,7 +96,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     let published = publish::publish(model.input(), &destination, &options, &bar);
     drop(bar);
     let published = match published {
-        Err(_) if interrupted.load(Ordering::Relaxed) => return Err(Failure::Interrupted),
+        Err(_) if interrupted.load(Ordering::Relaxed) => {
+            return Err(Failure::Interrupted("the files that were sent remain; run it again to continue"));
+        }
         published => published?,
     };
     for warning in &published.warnings {

@@ -1,6 +1,6 @@
 //! Ranges of a published file whose bytes files of the previous revision have, too.
 
-use super::part_path;
+use super::{check_part_count, part_path};
 use crate::error::{Error, Result, malformed};
 use crate::format::values::json::shown;
 use crate::sorting::sort;
@@ -8,32 +8,35 @@ use serde_json::Value;
 use std::ops::Range;
 
 /// What a new file has in common with files of the previous revision.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Copies {
-    /// The paths of these files.
+    /// The paths of these files, relative to the manifest.
     pub(crate) files: Vec<String>,
     /// In the order of the new file. They do not overlap.
     pub(crate) ranges: Vec<CopiedRange>,
 }
 
-/// A range whose bytes can be copied.
+/// A range of a new file whose bytes a file of the previous revision has, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CopiedRange {
-    /// The range in the new file.
-    pub(crate) range: Range<u64>,
+#[non_exhaustive]
+pub struct CopiedRange {
+    /// The range in the new file. It is not empty.
+    pub range: Range<u64>,
     /// The index of the file of the previous revision.
-    pub(crate) file: usize,
+    pub file: usize,
     /// The offset of the same bytes in that file.
-    pub(crate) start_in_file: u64,
+    pub start_in_file: u64,
 }
 
 /// Parses `{ "previous": [[start, start in previous, byte length], …] }` for the file `path`.
 ///
 /// # Errors
-/// `FORMAT` if it is malformed.
+/// `FORMAT` if it is malformed; `LIMIT` for more files than a model has.
 pub(super) fn parse(path: &str, stated: &Value) -> Result<Copies> {
     let mut copies = Copies::default();
-    for (file, (previous, ranges)) in stated.as_object().ok_or_else(|| invalid(path, stated))?.iter().enumerate() {
+    let files = stated.as_object().ok_or_else(|| invalid(path, stated))?;
+    check_part_count(files.len() as u64)?;
+    for (file, (previous, ranges)) in files.iter().enumerate() {
         copies.files.push(part_path(previous)?);
         for range in ranges.as_array().ok_or_else(|| invalid(path, stated))? {
             copies.ranges.push(parse_range(file, range).ok_or_else(|| invalid(path, stated))?);
@@ -54,7 +57,8 @@ fn parse_range(file: usize, stated: &Value) -> Option<CopiedRange> {
     let [start, start_in_file, byte_length] = stated.as_array()?.as_slice() else { return None };
     let (start, start_in_file, byte_length) = (start.as_u64()?, start_in_file.as_u64()?, byte_length.as_u64()?);
     start_in_file.checked_add(byte_length)?;
-    Some(CopiedRange { range: start..start.checked_add(byte_length)?, file, start_in_file })
+    let range = start..start.checked_add(byte_length)?;
+    (!range.is_empty()).then_some(CopiedRange { range, file, start_in_file })
 }
 
 fn invalid(path: &str, stated: &Value) -> Error {

@@ -23,6 +23,7 @@ pub(crate) use blocks::Cut;
 #[doc(hidden)]
 pub use blocks::{BlockEnd, Blocks};
 pub(crate) use checks::{check_tensors, check_tied_tensors, next_start};
+pub use copies::CopiedRange;
 pub use digest::{ComponentDigest, Digest, DigestedBytes};
 pub(crate) use manifest::MAX_PARTS;
 #[doc(hidden)]

@@ -176,6 +176,7 @@ mod tests {
             json!({ "version": 1, "tensors": { "t": 5 } }),
             json!({ "version": 1, "copies": { "new": [] } }),
             json!({ "version": 1, "copies": { "new": { "old": [[0, 1]] } } }),
+            json!({ "version": 1, "copies": { "new": { "old": [[0, 1, 0]] } } }),
             json!({ "version": 1, "copies": { "new": { "old": [[u64::MAX, 0, 1]] } } }),
             json!({ "version": 1, "copies": { "new": { "../old": [] } } }),
         ] {

@@ -144,12 +144,14 @@ impl<S: Source> Shard<S> {
     /// The files that a manifest names, resolved relative to `file`. None of them is read yet.
     pub(super) fn parts(file: &ModelFile<S>, manifest: &Manifest, digests: &Digests) -> Result<Vec<Self>> {
         let part = |part: &Part| {
-            let file = Rc::new(file.part(part)?);
-            file.expect_whole(file.signed_digest().or_else(|| digests.of_whole_file(&file.source, Some(part))));
-            if let Some(copies) = manifest.publication.as_ref().and_then(|all| all.copies_of(&part.path)) {
-                file.expect_copies(copies)?;
+            let opened = Rc::new(file.part(part)?);
+            opened.expect_whole(opened.signed_digest().or_else(|| digests.of_whole_file(&opened.source, Some(part))));
+            // A file on another host is not part of the folder with the previous revision.
+            let publication = manifest.publication.as_ref().filter(|_| part.url.is_none());
+            if let Some(copies) = publication.and_then(|publication| publication.copies_of(&part.path)) {
+                opened.expect_copies(file, copies)?;
             }
-            Ok(Shard { file, part: Some(part.clone()), opened: Mutex::new(None) })
+            Ok(Shard { file: opened, part: Some(part.clone()), opened: Mutex::new(None) })
         };
         manifest.parts.iter().map(part).collect()
     }

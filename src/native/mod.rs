@@ -22,6 +22,8 @@ mod verify;
 pub use crate::loader::Verified;
 #[cfg(not(target_arch = "wasm32"))]
 pub use disk::read_file;
+#[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
+pub(crate) use remote::block_on;
 #[cfg(all(feature = "http", not(target_arch = "wasm32")))]
 pub use remote::{RemoteReader, read_url};
 pub use streaming::{LoadedTensor, StreamingLoader};

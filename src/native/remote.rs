@@ -153,24 +153,32 @@ impl<S: Source> RemoteReader<S> {
         verified
     }
 
-    /// Runs `work` to completion, or until `check` fails. Calls `check` when bytes have arrived, and several times a
-    /// second while none arrive.
-    fn block_on<T>(&self, work: impl Future<Output = Result<T>>, mut check: impl FnMut() -> Result<()>) -> Result<T> {
-        let mut work = pin!(work);
-        self.runtime.block_on(async {
-            let mut ticks = tokio::time::interval(CANCEL_CHECK_INTERVAL);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            poll_fn(|context| {
-                let outcome = work.as_mut().poll(context);
-                if outcome.is_ready() {
-                    return outcome;
-                }
-                while ticks.poll_tick(context).is_ready() {}
-                check().map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending)
-            })
-            .await
-        })
+    fn block_on<T>(&self, work: impl Future<Output = Result<T>>, check: impl FnMut() -> Result<()>) -> Result<T> {
+        block_on(&self.runtime, work, check)
     }
+}
+
+/// Runs `work` to completion, or until `check` fails. Calls `check` when bytes have arrived, and several times a second
+/// while none arrive.
+pub(crate) fn block_on<T>(
+    runtime: &Runtime,
+    work: impl Future<Output = Result<T>>,
+    mut check: impl FnMut() -> Result<()>,
+) -> Result<T> {
+    let mut work = pin!(work);
+    runtime.block_on(async {
+        let mut ticks = tokio::time::interval(CANCEL_CHECK_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        poll_fn(|context| {
+            let outcome = work.as_mut().poll(context);
+            if outcome.is_ready() {
+                return outcome;
+            }
+            while ticks.poll_tick(context).is_ready() {}
+            check().map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending)
+        })
+        .await
+    })
 }
 
 /// Reads a whole file of any format at a URL, which must not be longer than `limit`.

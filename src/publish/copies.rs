@@ -7,14 +7,18 @@
 use super::destination::Destination;
 use super::previous::Previous;
 use super::record::FileRecord;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::index::CopiedRange;
+use crate::progress::Progress;
 use crate::source::object::object_error;
+use crate::write::check_cancelled;
 use bytes::{Buf, Bytes};
 use fastcdc::v2020::StreamCDC;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::ObjectStoreExt;
 use serde_json::{Map, Value, json};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Read};
 use tokio::runtime::Runtime;
@@ -25,46 +29,51 @@ const CHUNK_BYTES: [usize; 3] = [16 << 10, 64 << 10, 256 << 10];
 /// The length of a range that is worth a request that skips it.
 const MIN_BYTES: u64 = 64 << 10;
 
-/// A range of a new file whose bytes are in a file of the previous revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Copy {
-    start: u64,
-    byte_length: u64,
-    /// The number of the file of the previous revision, and the offset in it.
-    file: usize,
-    previous_start: u64,
-}
+/// The number of ranges that an entry states at most: each page reads the entry, and these take 400 KB of it.
+const MAX_RANGES: usize = 4096;
 
 /// Returns the ranges of each new file, by file name, file name of the previous revision and offset:
-/// `{ "new": { "previous": [[start, previous start, byte length], …] } }`.
+/// `{ "new": { "previous": [[start, start in previous, byte length], …] } }`.
 ///
 /// # Errors
-/// Those of the store.
-pub(super) fn find(destination: &Destination, records: &[FileRecord], previous: &Previous) -> Result<Value> {
-    let unchanged: HashSet<&str> = records.iter().map(|record| record.name.as_str()).collect();
-    let replaced: Vec<&str> = previous.names().filter(|name| !unchanged.contains(name)).collect();
-    let existing: HashSet<&str> = previous.names().collect();
-    let mut found = Map::new();
-    let mut chunks = Chunks::default();
-    for record in records.iter().filter(|record| !existing.contains(record.name.as_str())) {
-        if chunks.known.is_empty() {
-            for (number, name) in replaced.iter().enumerate() {
-                each_chunk(destination, name, |start, bytes| chunks.add(number, start, bytes))?;
-            }
-        }
-        let mut copies = Vec::new();
-        each_chunk(destination, &record.name, |start, bytes| chunks.find(start, bytes, &mut copies))?;
-        copies.retain(|copy| copy.byte_length >= MIN_BYTES);
-        let mut by_file: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
-        for Copy { start, byte_length, file, previous_start } in copies {
-            let name = replaced.get(file).copied().unwrap_or_default();
-            by_file.entry(name).or_default().push(json!([start, previous_start, byte_length]));
-        }
-        if !by_file.is_empty() {
-            found.insert(record.name.clone(), json!(by_file));
-        }
+/// Those of the store; `IO` if `progress` cancels.
+pub(super) fn find(
+    destination: &Destination,
+    records: &[FileRecord],
+    previous: &Previous,
+    progress: &(dyn Progress + Sync),
+) -> Result<Map<String, Value>> {
+    let current: HashSet<&str> = records.iter().map(|record| record.name.as_str()).collect();
+    let earlier: HashSet<&str> = previous.names().collect();
+    let replaced: Vec<&str> = previous.names().filter(|name| !current.contains(name)).collect();
+    let new: Vec<&str> = current.difference(&earlier).copied().collect();
+    if replaced.is_empty() || new.is_empty() {
+        return Ok(Map::new());
     }
-    Ok(Value::Object(found))
+    let mut chunks = Chunks::default();
+    for (file, name) in replaced.iter().enumerate() {
+        each_chunk(destination, name, progress, |start, bytes| chunks.add(file, start, bytes))?;
+    }
+    let mut found = Vec::new();
+    for name in new {
+        let mut ranges = Vec::new();
+        each_chunk(destination, name, progress, |start, bytes| chunks.find(start, bytes, &mut ranges))?;
+        found.extend(ranges.into_iter().filter(|copied| length(copied) >= MIN_BYTES).map(|copied| (name, copied)));
+    }
+    found.sort_by_key(|(_, copied)| Reverse(length(copied)));
+    found.truncate(MAX_RANGES);
+    found.sort_by_key(|(name, copied)| (*name, copied.range.start));
+    let mut by_file: BTreeMap<&str, BTreeMap<&str, Vec<Value>>> = BTreeMap::new();
+    for (name, copied) in &found {
+        let previous = replaced.get(copied.file).copied().unwrap_or_default();
+        let stated = json!([copied.range.start, copied.start_in_file, length(copied)]);
+        by_file.entry(name).or_default().entry(previous).or_default().push(stated);
+    }
+    Ok(by_file.into_iter().map(|(name, ranges)| (name.to_owned(), json!(ranges))).collect())
+}
+
+fn length(copied: &CopiedRange) -> u64 {
+    copied.range.end - copied.range.start
 }
 
 /// The chunks of the previous revision, in order.
@@ -88,36 +97,43 @@ impl Chunks {
         self.all.push(Chunk { file, start, digest });
     }
 
-    /// Adds a chunk of a new file to the copies, if it is known. Prefers the continuation of the last copy, because
+    /// Adds a chunk of a new file to its ranges, if it is known. Prefers the continuation of the last range, because
     /// equal chunks may occur several times.
-    fn find(&self, start: u64, bytes: &[u8], copies: &mut Vec<Copy>) {
-        let byte_length = bytes.len() as u64;
+    fn find(&self, start: u64, bytes: &[u8], ranges: &mut Vec<CopiedRange>) {
+        let range = start..start + bytes.len() as u64;
         let digest = blake3::hash(bytes);
         let Some(&first) = self.known.get(&digest) else { return };
-        if let Some(last) = copies.last_mut().filter(|last| last.start + last.byte_length == start) {
-            let next = (last.file, last.previous_start + last.byte_length);
+        if let Some(last) = ranges.last_mut().filter(|last| last.range.end == start) {
+            let next = (last.file, last.start_in_file + length(last));
             let position = self.all.binary_search_by_key(&next, |chunk| (chunk.file, chunk.start)).ok();
             if position.and_then(|position| self.all.get(position)).is_some_and(|chunk| chunk.digest == digest) {
-                last.byte_length += byte_length;
+                last.range.end = range.end;
                 return;
             }
         }
-        if let Some(&Chunk { file, start: previous_start, .. }) = self.all.get(first) {
-            copies.push(Copy { start, byte_length, file, previous_start });
+        if let Some(&Chunk { file, start: start_in_file, .. }) = self.all.get(first) {
+            ranges.push(CopiedRange { range, file, start_in_file });
         }
     }
 }
 
 /// Calls `take` with the offset and the bytes of each chunk of a published file.
-fn each_chunk(destination: &Destination, name: &str, mut take: impl FnMut(u64, &[u8])) -> Result<()> {
+fn each_chunk(
+    destination: &Destination,
+    name: &str,
+    progress: &(dyn Progress + Sync),
+    mut take: impl FnMut(u64, &[u8]),
+) -> Result<()> {
     let Destination { store, runtime, .. } = destination;
     let path = destination.path_of(name);
-    let place = |error| object_error(error).in_file(&store.url_of(&path));
-    let pieces = runtime.block_on(store.objects().get(&path)).map_err(place)?.into_stream();
+    let place = |error: Error| error.in_file(&store.url_of(&path));
+    let got = runtime.block_on(store.objects().get(&path));
+    let pieces = got.map_err(|error| place(object_error(error)))?.into_stream();
     let reader = PieceReader { runtime, pieces, piece: Bytes::new() };
     let [min, average, max] = CHUNK_BYTES;
     for chunk in StreamCDC::new(reader, min, average, max) {
-        let chunk = chunk.map_err(io::Error::from)?;
+        check_cancelled(progress)?;
+        let chunk = chunk.map_err(|error| place(io::Error::from(error).into()))?;
         take(chunk.offset, &chunk.data);
     }
     Ok(())
@@ -161,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_chunks_are_one_copy() {
+    fn neighbouring_chunks_are_one_range() {
         let chunks = chunks(&[b"a", b"bb", b"a", b"ccc"]);
-        let mut copies = Vec::new();
+        let mut ranges = Vec::new();
         for (start, bytes) in [(10, &b"bb"[..]), (12, b"a"), (13, b"ccc"), (16, b"new"), (19, b"a")] {
-            chunks.find(start, bytes, &mut copies);
+            chunks.find(start, bytes, &mut ranges);
         }
-        let one = Copy { start: 10, byte_length: 6, file: 0, previous_start: 1 };
-        let other = Copy { start: 19, byte_length: 1, file: 0, previous_start: 0 };
-        assert_eq!(copies, [one, other]);
+        let one = CopiedRange { range: 10..16, file: 0, start_in_file: 1 };
+        let other = CopiedRange { range: 19..20, file: 0, start_in_file: 0 };
+        assert_eq!(ranges, [one, other]);
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn complete(
     manifest: &FinishedFile,
     records: &[FileRecord],
     documents: &[Document],
-    copies: Value,
+    copies: Map<String, Value>,
 ) -> Result<Vec<u8>> {
     let internal = |error: serde_json::Error| Error::new(ErrorKind::Internal, format!("the manifest: {error}"));
     let text = std::fs::read(manifest.temporary_path())?;
@@ -55,8 +55,8 @@ pub(super) fn complete(
         .collect();
     let mut stated = Map::from_iter([("version".to_owned(), json!(1)), ("files".to_owned(), files.into())]);
     stated.insert("tensors".to_owned(), tensors.into());
-    if copies.as_object().is_some_and(|copies| !copies.is_empty()) {
-        stated.insert("copies".to_owned(), copies);
+    if !copies.is_empty() {
+        stated.insert("copies".to_owned(), copies.into());
     }
     document.insert(KEY.to_owned(), stated.into());
     let mut text = serde_json::to_vec_pretty(&document).map_err(internal)?;

@@ -39,7 +39,7 @@ use destination::Destination;
 use files::FileWriter;
 use previous::Previous;
 use record::FileRecord;
-use serde_json::json;
+use serde_json::Map;
 use std::path::Path;
 
 /// The result of [`publish`].
@@ -120,14 +120,16 @@ pub fn publish(
     let send = |file: &FinishedFile| writer.send_document(&file.name(), std::fs::read(file.temporary_path())?);
     let documents = documents.iter().map(send).collect::<Result<Vec<_>>>()?;
     let copies = match &previous {
-        Some(previous) if previous.is_in(&destination.url_of("")) => copies::find(&destination, &records, previous)?,
+        Some(previous) if previous.entry == destination.url_of(previous.entry_name()) => {
+            copies::find(&destination, &records, previous, progress)?
+        }
         Some(_) => {
             let warning = "the previous revision is in another folder, so that clients cannot take parts of changed \
                            files from it";
             published.warnings.push(warning.to_owned());
-            json!({})
+            Map::new()
         }
-        None => json!({}),
+        None => Map::new(),
     };
     let entry = entry::complete(&manifest, &records, &documents, copies)?;
     writer.send_entry(&entry)?;

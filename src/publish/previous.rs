@@ -18,7 +18,7 @@ pub(super) struct Previous {
     /// The file, dtype and shape of each tensor.
     tensors: HashMap<String, (usize, Dtype, Vec<u64>)>,
     /// The URL or path of the entry.
-    entry: String,
+    pub(super) entry: String,
     /// The URLs or paths of its files.
     paths: Vec<String>,
 }
@@ -59,14 +59,14 @@ impl Previous {
         Previous { tensors: tensors.iter().map(place).collect(), entry, paths }
     }
 
-    /// Whether its files are in the folder with this URL or path, which ends with a separator.
-    pub(super) fn is_in(&self, folder: &str) -> bool {
-        self.entry.strip_prefix(folder).is_some_and(|name| !name.contains(['/', std::path::MAIN_SEPARATOR]))
+    /// The file name of the entry.
+    pub(super) fn entry_name(&self) -> &str {
+        file_name(&self.entry)
     }
 
     /// The names of its files.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.paths.iter().map(|path| path.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(path))
+        self.paths.iter().map(|path| file_name(path))
     }
 
     /// Divides tensors into those of each earlier file that still have the same dtype and shape, and the others.
@@ -83,4 +83,8 @@ impl Previous {
         }
         (kept.into_values().collect(), rest)
     }
+}
+
+fn file_name(place: &str) -> &str {
+    place.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(place)
 }

@@ -32,7 +32,7 @@ pub mod web;
 use crate::dtype::Dtype;
 use crate::error::Result;
 pub use crate::identity::Identity;
-use crate::index::Digest;
+use crate::index::{CopiedRange, Digest};
 use std::ops::Range;
 
 /// A file that is read by byte ranges: a URL, a Blob, a local file or memory.
@@ -101,10 +101,10 @@ pub trait Source: Sized + 'static {
         let _ = (range, digest);
     }
 
-    /// States that `previous`, a file of an earlier revision of the model, has the bytes of `range` at the offset
-    /// `start_in_previous`. A cache may use them. Ranges are stated in their order, before the first read.
-    fn expect_copy(&self, range: Range<u64>, previous: &Self, start_in_previous: u64) {
-        let _ = (range, previous, start_in_previous);
+    /// States which bytes of this file the `files` of the previous revision of the model have, too. A cache may use
+    /// them. The ranges are sorted and do not overlap. Called at most once, before the first read.
+    fn expect_copies(&self, files: &[Self], ranges: &[CopiedRange]) {
+        let _ = (files, ranges);
     }
 
     /// Announces ranges that will be read, each completely into its own buffer of at most 4 MiB. A cache may read them

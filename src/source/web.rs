@@ -14,6 +14,8 @@ use crate::browser::type_tag::tag;
 #[cfg(feature = "js")]
 use crate::cache::CacheOption;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "js")]
+use crate::index::CopiedRange;
 use crate::index::Digest;
 #[cfg(feature = "js")]
 use futures::FutureExt;
@@ -203,9 +205,14 @@ impl Source for WebSource {
     }
 
     #[cfg(feature = "js")]
-    fn expect_copy(&self, range: Range<u64>, previous: &Self, start_in_previous: u64) {
-        if let (Origin::Cached(source), Origin::Cached(previous)) = (&self.0, &previous.0) {
-            source.expect_copy(range, previous, start_in_previous);
+    fn expect_copies(&self, files: &[Self], ranges: &[CopiedRange]) {
+        let Origin::Cached(source) = &self.0 else { return };
+        let cached = |file: &Self| match &file.0 {
+            Origin::Cached(file) => Some(file.clone()),
+            _ => None,
+        };
+        if let Some(files) = files.iter().map(cached).collect::<Option<Vec<_>>>() {
+            source.expect_copies(&files, ranges);
         }
     }
 

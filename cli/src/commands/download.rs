@@ -1,7 +1,7 @@
 //! `weightstream download`: downloads a published model, or updates a folder to another revision.
 
 use super::convert::watch_signals;
-use super::model::HttpArguments;
+use super::model::{self, HttpArguments};
 use super::progress::Bar;
 use super::terminal::inform;
 use super::{Failure, count};
@@ -10,8 +10,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weightstream::error::Error;
-use weightstream::publish::Downloaded;
+use weightstream::error::{Error, ErrorKind};
+use weightstream::publish::{Downloaded, download};
+use weightstream::source::object::ObjectSource;
 
 /// Downloads a model that `publish` has published, or updates a folder to another revision of it.
 ///
@@ -34,10 +35,18 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { entry, folder, http } = arguments;
+    let Some(url) = model::url(entry) else {
+        let error = Error::new(ErrorKind::InvalidArgument, "this is not a URL").in_file(&entry.to_string_lossy());
+        return Err(error.advise("`download` takes the URL of an entry.").into());
+    };
+    let headers = http.headers_for(&[entry])?;
     let interrupted = Arc::new(AtomicBool::new(false));
     watch_signals(&interrupted).map_err(Error::from)?;
     let bar = Bar::cancelled_by("downloading", Arc::clone(&interrupted));
-    let downloaded = http.download(entry, folder, &bar);
+    let downloaded = match model::is_object(url) {
+        true => ObjectSource::new(url).and_then(|source| download(source, folder, &bar)),
+        false => http.source(url, &headers).and_then(|source| download(source, folder, &bar)),
+    };
     drop(bar);
     let Downloaded { entry, file_count, existing_files, byte_length, received_bytes, copied_bytes, .. } =
         match downloaded {

@@ -8,7 +8,6 @@ use weightstream::hub::Hub;
 use weightstream::loader::{Options, Signature};
 use weightstream::native::{Reader, RemoteReader, Verified, read_url};
 use weightstream::progress::Progress;
-use weightstream::publish::{Downloaded, download};
 use weightstream::source::http::HttpSource;
 use weightstream::source::object::ObjectSource;
 use weightstream::write::Input;
@@ -103,26 +102,8 @@ impl HttpArguments {
         Ok(models.try_into().map_err(lost)?)
     }
 
-    /// Downloads a published model.
-    pub(super) fn download(
-        &self,
-        entry: &OsString,
-        folder: &Path,
-        progress: &dyn Progress,
-    ) -> Result<Downloaded, Failure> {
-        let headers = self.headers_for(&[entry])?;
-        let downloaded = match url(entry) {
-            Some(url) if is_object(url) => download(ObjectSource::new(url)?, folder, progress),
-            Some(url) => download(self.source(url, &headers)?, folder, progress),
-            None => {
-                let error = Error::new(ErrorKind::InvalidArgument, "this is not a URL");
-                Err(error.advise("`download` takes the URL of an entry.").in_file(&entry.to_string_lossy()))
-            }
-        };
-        Ok(downloaded?)
-    }
-
-    fn source(&self, url: &str, headers: &[(String, String)]) -> Result<HttpSource> {
+    /// The file at an http(s) URL or an address on a hub.
+    pub(super) fn source(&self, url: &str, headers: &[(String, String)]) -> Result<HttpSource> {
         let source = HttpSource::with_hub(url, headers, hub())?;
         Ok(if self.same_origin { source.same_origin_only() } else { source })
     }
@@ -230,7 +211,7 @@ pub(super) fn url(place: &OsString) -> Option<&str> {
 }
 
 /// Whether a URL is of an object store.
-fn is_object(url: &str) -> bool {
+pub(super) fn is_object(url: &str) -> bool {
     has_scheme(url, &["s3://", "gs://", "az://"])
 }
 

@@ -5,7 +5,10 @@ use super::bytes::{noise, safetensors};
 use super::command::{fail, succeed};
 use serde_json::json;
 use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
 use weightstream::native::Reader;
+use weightstream::progress::Progress;
 use weightstream::publish::{Downloaded, download};
 use weightstream::source::http::HttpSource;
 use weightstream_cli::serve::{Running, Server};
@@ -137,7 +140,43 @@ fn a_damaged_previous_file_is_not_copied_from() {
             fs::write(&file, bytes).unwrap();
         }
     }
-    assert!(update(&folder, &server).received_bytes > MODEL_BYTES);
+    let Downloaded { copied_bytes, received_bytes, .. } = update(&folder, &server);
+    assert_eq!(copied_bytes, 0);
+    assert!(received_bytes > MODEL_BYTES, "{received_bytes}");
+}
+
+#[test]
+fn a_previous_file_that_cannot_be_read_is_not_needed() {
+    let folder = Folder::new();
+    let server = published(&folder);
+    publish_next(&folder, |Model(tensors)| tensors[2].2[0] ^= 1);
+    let current = Reader::open(folder.path("site/model.apr")).unwrap();
+    let is_current = |path: &Path| current.files().any(|(name, _)| Path::new(name).file_name() == path.file_name());
+    let copied = fs::read_dir(folder.path("copy")).unwrap().map(|file| file.unwrap().path());
+    let replaced: Vec<_> = copied.filter(|path| !path.ends_with("model.apr") && !is_current(path)).collect();
+    assert!(!replaced.is_empty());
+    for file in replaced {
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(file).unwrap();
+    }
+    let Downloaded { copied_bytes, received_bytes, .. } = update(&folder, &server);
+    assert_eq!(copied_bytes, 0);
+    assert!(received_bytes > LAYER_BYTES as u64, "{received_bytes}");
+}
+
+#[test]
+fn a_download_can_be_interrupted_while_no_bytes_arrive() {
+    struct Cancelled;
+    impl Progress for Cancelled {
+        fn is_cancelled(&self) -> bool {
+            true
+        }
+    }
+    let folder = Folder::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap(); // connections are accepted, and nothing is sent
+    let url = format!("http://{}/model.apr", silent.local_addr().unwrap());
+    let error = download(HttpSource::new(&url, &[]).unwrap(), &folder.path("copy"), &Cancelled).unwrap_err();
+    assert!(error.to_string().contains("the download was interrupted"), "{error}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::codec::pages::Pages;
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format;
 use crate::identity::Identity;
-use crate::index::copies::{CopiedRange, Copies};
+use crate::index::copies::Copies;
 use crate::index::{Component, ComponentDigest, Digest, PageTable, Parsed, Part};
 use crate::loader::Signature;
 use crate::loader::transfer::known_blocks::KnownBlocks;
@@ -126,15 +126,11 @@ impl<S: Source> ModelFile<S> {
         }
     }
 
-    /// Tells the source what the file has in common with files of the previous revision.
-    pub(crate) fn expect_copies(&self, Copies { files, ranges }: &Copies) -> Result<()> {
-        let files = files.iter().map(|path| self.source.part(path)).collect::<Result<Vec<_>>>();
-        let files = files.map_err(|e| e.in_file(self.source.name()))?;
-        for CopiedRange { range, file, start_in_file } in ranges {
-            if let Some(previous) = files.get(*file) {
-                self.source.expect_copy(range.clone(), previous, *start_in_file);
-            }
-        }
+    /// Tells the source what the file has in common with files of the previous revision, whose paths are relative to
+    /// `manifest`.
+    pub(crate) fn expect_copies(&self, manifest: &Self, Copies { files, ranges }: &Copies) -> Result<()> {
+        let files = files.iter().map(|path| manifest.source.part(path)).collect::<Result<Vec<_>>>();
+        self.source.expect_copies(&files.map_err(|e| e.in_file(manifest.source.name()))?, ranges);
         Ok(())
     }
 

@@ -221,7 +221,10 @@ impl CachedBody {
         let same = self.file.contents.find(self.position);
         let is_copy = same.is_none();
         // Copied bytes are cached under the version of this file, which the server has stated.
-        let version = self.version.as_ref().filter(|version| is_copy && version.other_key.is_none()).cloned();
+        let version = self.version.clone().filter(|version| version.other_key.is_none());
+        if is_copy && version.is_some() {
+            self.file.previous.locate(&self.file).await?;
+        }
         let previous = version.as_ref().and_then(|_| self.file.previous.find(self.position));
         if let Some(Location { key, version: other, range }) = same.or(previous) {
             let end = range.end.min(range.start.saturating_add(self.end - self.position));
@@ -230,8 +233,10 @@ impl CachedBody {
             let (count, next, buffer) = cache.read(&key, &other, first, end, cache.read_buffer()).bytes().await?;
             let chunk = Chunk { buffer, left: 0..count as u32 };
             match (count, is_copy) {
-                (0, _) => cache.recycle(chunk.buffer),
+                (0, true) => self.file.previous.skip(self.position, next.saturating_sub(range.start)),
+                (0, false) => self.file.contents.remove_location(self.position),
                 (_, true) => {
+                    self.file.previous.mark_used(self.position);
                     self.writer.version = version;
                     self.segment = Segment::Copied(chunk);
                     return Ok(None);
@@ -242,13 +247,13 @@ impl CachedBody {
                     return Ok(None);
                 }
             }
-            match is_copy {
-                true => self.file.previous.skip(self.position, next.saturating_sub(range.start)),
-                false => self.file.contents.remove_location(self.position),
-            }
+            cache.recycle(chunk.buffer);
         }
-        let missing = missing.start..self.file.contents.request_end(missing);
-        Ok(Some(missing.start..self.file.previous.request_end(missing)))
+        let mut missing = missing.start..self.file.contents.request_end(missing);
+        if version.is_some() {
+            missing.end = self.file.previous.request_end(missing.clone());
+        }
+        Ok(Some(missing))
     }
 
     async fn read_own_file(&mut self) -> Result<Option<Range<u64>>> {

@@ -12,9 +12,9 @@
 mod body;
 mod comparison;
 mod content;
-mod copies;
 mod key_function;
 mod overlap;
+mod previous_revision;
 mod reachability;
 mod read_ahead;
 mod revalidate;
@@ -28,12 +28,12 @@ use crate::cache::client::{Client, version_of};
 use crate::cache::{PIECE_BYTES, key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Identity;
-use crate::index::Digest;
+use crate::index::{CopiedRange, Digest};
 pub(crate) use body::CachedBody;
 use content::ExpectedContents;
-use copies::PreviousRevision;
 use futures::lock::Mutex;
 pub(crate) use key_function::KeyFunction;
+use previous_revision::PreviousRevision;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -150,9 +150,9 @@ impl CachedSource {
         self.file.contents.expect(&self.file, range, digest);
     }
 
-    /// Implements [`Source::expect_copy`](super::Source::expect_copy).
-    pub(crate) fn expect_copy(&self, range: Range<u64>, previous: &CachedSource, start_in_file: u64) {
-        self.file.previous.expect(range, &previous.file.key, start_in_file);
+    /// Implements [`Source::expect_copies`](super::Source::expect_copies).
+    pub(crate) fn expect_copies(&self, files: &[CachedSource], ranges: &[CopiedRange]) {
+        self.file.previous.expect(files, ranges);
     }
 
     /// Implements [`Source::reject`](super::Source::reject).
@@ -215,9 +215,6 @@ impl CachedFile {
                 }
                 Ok(None) => self.look_up().await?,
                 Err(error) => self.disable_writes(&error),
-            }
-            if let Err(error) = self.previous.look_up(self).await {
-                self.disable_writes(&error);
             }
             *is_open = true;
         }
@@ -311,7 +308,7 @@ impl CachedFile {
     fn reject(&self) {
         self.writes_disabled.set(true);
         self.contents.forget_unconfirmed(self);
-        self.previous.clear();
+        self.previous.reject(&self.cache);
         let Some(version) = self.version() else { return };
         if version.other_key.is_some() {
             return self.contents.forget_whole(self, &version);

@@ -151,6 +151,39 @@ pub(super) fn copies_unchanged_parts_of_a_tensor(browser: &mut Chromium, site: &
     Ok(())
 }
 
+/// The first load finds wrong bytes, and deletes what they were copied from.
+pub(super) fn recovers_from_wrong_copies(browser: &mut Chromium, site: &Site) -> Result<()> {
+    let models = site.models()?;
+    let folder = models.folder.path().join("published");
+    let (input, destination) = (models.folder.path().join("input.safetensors"), folder.to_str().context("UTF-8")?);
+    let entry = format!("{destination}/model.apr");
+    let [a, mut b] = large(site)?;
+    let publish = |b: &[u8], options: &PublishOptions| -> Result<()> {
+        write_safetensors(&input, &[("a", &a), ("b", b)])?;
+        publish::publish(&Reader::open(&input)?, destination, options, &())?;
+        Ok(())
+    };
+    publish(&b, &PublishOptions::default())?;
+    load(&mut site.page(browser)?, &url(&models, "published/model.apr"))?;
+    b.get_mut(1 << 20..(1 << 20) + 1000).context("the tensor is small")?.fill(7);
+    publish(&b, &PublishOptions::default().with_previous(Some(entry.clone())))?;
+    let mut document: Value = serde_json::from_str(&fs::read_to_string(&entry)?)?;
+    let files = document.pointer_mut("/weightstream/copies").and_then(Value::as_object_mut).context("no copies")?;
+    let starts = files.values_mut().filter_map(Value::as_object_mut).flat_map(|file| file.values_mut());
+    for start in starts.filter_map(Value::as_array_mut).flatten().filter_map(|range| range.get_mut(1)) {
+        *start = json!(start.as_u64().context("an offset is not a number")? + 1);
+    }
+    fs::write(&entry, document.to_string())?;
+    let (mut page, address) = (site.page(browser)?, url(&models, "published/model.apr"));
+    let code = page.evaluate(&format!("load({}).catch((error) => error.code)", json!(address)))?;
+    ensure!(code == "CHECKSUM", "the load of wrong bytes fails with {code}");
+    let files = page.evaluate("listCached().then((files) => files.map(({ url }) => url))")?;
+    ensure!(files == json!([address]), "the cache lists {files}");
+    let report = load(&mut page, &address)?;
+    ensure!(report.tensors.get("b").map(String::as_str) == Some(&*hex(&b)), "the tensor has other bytes");
+    Ok(())
+}
+
 pub(super) fn finds_pinned_files(browser: &mut Chromium, site: &Site) -> Result<()> {
     let (models, other) = (site.models()?, site.models()?);
     let pinned = json!({ "digests": { "files": { "model.safetensors": sha256(&fs::read(&site.weights)?) } } });

@@ -42,7 +42,7 @@ const LARGE_MODEL_CASES: [(&str, TestCase); 4] = [
     ("two concurrent tabs download the file once", cases::shares_between_tabs),
 ];
 
-const SMALL_MODEL_CASES: [(&str, TestCase); 16] = [
+const SMALL_MODEL_CASES: [(&str, TestCase); 17] = [
     ("cached files load without a server", cases::loads_without_a_server),
     ("cached files load as rows, into the caller's memory, and concurrently", cases::loads_in_every_way),
     ("a file that changed on the server is downloaded again", cases::notices_a_change),
@@ -53,6 +53,7 @@ const SMALL_MODEL_CASES: [(&str, TestCase); 16] = [
     ("files are found by the digests of a manifest", contents::finds_files_of_a_manifest),
     ("a new revision costs only its changed tensors", contents::finds_unchanged_tensors_of_a_revision),
     ("a new revision costs only the changed parts of a tensor", contents::copies_unchanged_parts_of_a_tensor),
+    ("a load after one with wrong copies succeeds", contents::recovers_from_wrong_copies),
     ("files are found by digests that the caller passes", contents::finds_pinned_files),
     ("a damaged cached file is completed from the server", contents::falls_back_to_the_server),
     ("a small quota does not fail a load", cases::handles_small_quota),

@@ -303,19 +303,28 @@ impl CachedFile {
         Ok((answer, version))
     }
 
-    /// Removes wrong bytes from the cache. All bytes of this file are deleted. For bytes of another cached file, only
+    /// Removes wrong bytes from the cache. All bytes of this file are deleted, and those of files of the previous revision
+    /// that bytes were copied from. For bytes of another cached file, only
     /// the content records are removed: that file belongs to another model and may be correct.
     fn reject(&self) {
         self.writes_disabled.set(true);
         self.contents.forget_unconfirmed(self);
-        self.previous.reject(&self.cache);
-        let Some(version) = self.version() else { return };
-        if version.other_key.is_some() {
-            return self.contents.forget_whole(self, &version);
+        match self.version() {
+            Some(version) if version.other_key.is_some() => self.contents.forget_whole(self, &version),
+            Some(version) => self.delete(self.key.clone(), version.name.to_string()),
+            None => {}
         }
-        let (cache, key) = (Rc::clone(&self.cache), self.key.clone());
+        // Otherwise every later load would copy the wrong bytes again.
+        for (key, version) in self.previous.take_used() {
+            self.delete(key, version);
+        }
+    }
+
+    /// Deletes a version of a file in the background.
+    fn delete(&self, key: String, version: String) {
+        let cache = Rc::clone(&self.cache);
         // If it fails, nothing can be done.
-        spawn_local(async move { drop(cache.delete(&key, Some(version.name.to_string())).await) });
+        spawn_local(async move { drop(cache.delete(&key, Some(version)).await) });
     }
 
     fn lease_name(&self) -> String {

@@ -3,14 +3,12 @@
 
 use super::content::Location;
 use super::{CachedFile, CachedSource};
-use crate::cache::client::{Client, version_of};
+use crate::cache::client::version_of;
 use crate::error::Result;
 use crate::index::CopiedRange;
 use futures::lock::Mutex;
 use std::cell::RefCell;
 use std::ops::Range;
-use std::rc::Rc;
-use wasm_bindgen_futures::spawn_local;
 
 /// What a file has in common with earlier files.
 #[derive(Debug, Default)]
@@ -100,17 +98,14 @@ impl PreviousRevision {
         }
     }
 
-    /// Copies nothing more, because bytes were wrong. Deletes the earlier files that bytes were copied from: otherwise
-    /// every later load would copy the wrong bytes again.
-    pub(super) fn reject(&self, cache: &Rc<Client>) {
+    /// Stops copying, because bytes were wrong. Returns the keys and versions of the files that bytes were copied from.
+    pub(super) fn take_used(&self) -> Vec<(String, String)> {
         self.ranges.take();
-        for PreviousFile { key, version, is_used } in self.files.take() {
-            if is_used {
-                let cache = Rc::clone(cache);
-                // If it fails, nothing can be done.
-                spawn_local(async move { drop(cache.delete(&key, version).await) });
-            }
-        }
+        let files = self.files.take().into_iter();
+        files
+            .filter(|previous| previous.is_used)
+            .filter_map(|previous| Some((previous.key, previous.version?)))
+            .collect()
     }
 
     /// The index of the range that contains `position`.

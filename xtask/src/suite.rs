@@ -98,7 +98,11 @@ const PARALLEL_STEPS: [Step; 14] = [
 
 /// Steps that take more than a minute each, or need rare tools. They run with `--all`, before the other parallel steps.
 const LONG_STEPS: [Step; 13] = [
-    Step { name: "bridges", description: "the crates for candle and burn pass their tests", run: bridges::test },
+    Step {
+        name: "bridges",
+        description: "the crates for candle and burn pass their tests, and their examples run in a browser",
+        run: bridges::test,
+    },
     Step {
         name: "cache",
         description: "the persistent cache works and never breaks a load",

@@ -15,7 +15,6 @@ const model = new URL(query.get("model") ?? "model/", location.href);
 const status = /** @type {HTMLElement} */ (document.querySelector("#status"));
 
 try {
-  const fetchText = async (/** @type {string} */ name) => (await fetch(new URL(name, model))).text();
   const [, config, tokenizer] = await Promise.all([init(), fetchText("config.json"), fetchText("tokenizer.json")]);
   const start = performance.now();
   const embedder = await Embedder.open(new URL(query.get("weights") ?? "model.apr", model).href, config);
@@ -26,9 +25,17 @@ try {
   status.textContent = `Loaded in ${Math.round(loadedMs)} ms. Computed ${SENTENCES.length} embeddings in ` +
     `${Math.round(performance.now() - start - loadedMs)} ms.`;
   SENTENCES.forEach((text, at) => addRow(text, similarity(embeddings[0], embeddings[at])));
+  // For the console.
   Object.assign(globalThis, { embed: (/** @type {string} */ text) => [...embedder.embed(encode(text))] });
 } catch (error) {
   status.textContent = `Error: ${error instanceof Error ? error.message : error}`;
+}
+
+/** @param {string} name */
+async function fetchText(name) {
+  const response = await fetch(new URL(name, model));
+  if (!response.ok) throw new Error(`${response.url} has the status ${response.status}`);
+  return response.text();
 }
 
 /**

@@ -80,7 +80,8 @@ pub fn run(project: &Project) -> Result<()> {
     for store in &stores {
         let place = || format!("{} failed", store.name);
         publishes_only_what_changed(&publisher, store).with_context(place)?;
-        println!("{}: published, read back, and published again with one changed tensor", store.name);
+        updates_a_downloaded_folder(&publisher, store).with_context(place)?;
+        println!("{}: published, read back, published again with one changed tensor, and downloaded", store.name);
     }
     let [store, ..] = &stores;
     keeps_headers(&emulators, &s3)?;
@@ -106,6 +107,22 @@ fn publishes_only_what_changed(publisher: &Publisher, store: &Store) -> Result<(
     publisher.run(store, &["diff", "--no-metadata", text(&second)?, &entry]).map(drop)
 }
 
+/// The entry lists what the changed file has in common with the one of the previous revision.
+fn updates_a_downloaded_folder(publisher: &Publisher, store: &Store) -> Result<()> {
+    let Store { url, sizes, name, .. } = store;
+    let (second, third) = (publisher.model("second", sizes, 1)?, publisher.folder.join("third.safetensors"));
+    let mut bytes = fs::read(&second)?;
+    let middle = bytes.len() / 2;
+    *bytes.get_mut(middle).context("the model is empty")? ^= 1;
+    fs::write(&third, bytes)?;
+    let (entry, copy) = (format!("{url}model.apr"), publisher.folder.join(format!("copy of {name}")));
+    publisher.run(store, &["download", &entry, text(&copy)?])?;
+    publisher.run(store, &["publish", text(&third)?, url, "--shard-size", "4MB", "--from", &entry])?;
+    let report = publisher.run(store, &["download", &entry, text(&copy)?])?;
+    ensure!(report.contains("copied from the previous revision"), "a changed byte costs a whole file: {report}");
+    publisher.run(store, &["diff", "--no-metadata", text(&third)?, text(&copy.join("model.apr"))?]).map(drop)
+}
+
 fn keeps_headers(emulators: &Emulators, s3: &Emulator) -> Result<()> {
     let objects = emulators.s3_objects(s3, "models")?;
     let objects = objects.as_object().context("there are no objects")?;
@@ -118,8 +135,8 @@ fn keeps_headers(emulators: &Emulators, s3: &Emulator) -> Result<()> {
         let found = headers.as_array().and_then(|headers| headers.get(..2)).map(<[Value]>::to_vec);
         ensure!(found == expected.as_array().cloned(), "{name} has the headers {headers}");
     }
-    // Four files, of which one belongs only to the first revision, and the entry; no record is left.
-    ensure!(objects.len() == 5, "the bucket contains {:?}", objects.keys());
+    // Five files, of which two belong only to earlier revisions, and the entry; no record is left.
+    ensure!(objects.len() == 6, "the bucket contains {:?}", objects.keys());
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use burn_core as burn;
 
 use burn::module::Module;
 use burn::tensor::activation::relu;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{DataError, Device, Tensor, TensorData};
 use burn_nn::{Linear, LinearConfig};
 
 /// The number of inputs, of hidden values and of outputs.
@@ -31,9 +31,12 @@ impl Mlp {
     }
 
     /// Computes the outputs for one input.
-    pub fn compute(&self, input: &[f32], device: &Device) -> Vec<f32> {
+    ///
+    /// # Errors
+    /// That of burn if the outputs are not F32.
+    pub fn compute(&self, input: &[f32], device: &Device) -> Result<Vec<f32>, DataError> {
         let input = TensorData::new(input.to_vec(), [1, input.len()]);
         let hidden = relu(self.hidden.forward(Tensor::<2>::from_data(input, device)));
-        self.output.forward(hidden).into_data().try_to_vec().unwrap_or_default()
+        self.output.forward(hidden).into_data().try_to_vec()
     }
 }

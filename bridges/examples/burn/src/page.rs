@@ -32,7 +32,10 @@ impl Model {
     }
 
     /// Computes the outputs for one input.
-    pub fn compute(&self, input: &[f32]) -> Vec<f32> {
-        self.model.compute(input, &self.device)
+    ///
+    /// # Errors
+    /// That of burn if the outputs are not F32.
+    pub fn compute(&self, input: &[f32]) -> Result<Vec<f32>, JsError> {
+        Ok(self.model.compute(input, &self.device)?)
     }
 }

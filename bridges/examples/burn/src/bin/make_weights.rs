@@ -14,6 +14,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     model.save_into(&mut BurnpackStore::from_file(folder.join("mlp.bpk")))?;
     model.save_into(&mut SafetensorsStore::from_file(folder.join("mlp.safetensors")))?;
     let input: Vec<f32> = (0..SIZES[0]).map(|at| at as f32 / 10.0).collect();
-    println!("{:?}", model.compute(&input, &device));
+    println!("{:?}", model.compute(&input, &device)?);
     Ok(())
 }

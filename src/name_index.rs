@@ -3,9 +3,9 @@
 use crate::sorting::{SortKey, sort};
 use std::cmp::Ordering;
 
-/// The indices of a list of names, sorted by the hash of each name, and by a BLAKE3 digest where hashes are equal. Sorting
-/// by hash takes a fifth of the time of sorting by name. Names with equal hashes can be forged; those with equal digests
-/// cannot.
+/// The indices of a list of names, sorted by the hash of each name, and by a BLAKE3 digest where hashes are equal.
+/// Sorting by hash takes a fifth of the time of sorting by name. Names with equal hashes can be forged; those with
+/// equal digests cannot.
 #[derive(Debug)]
 pub(crate) struct NameIndex {
     /// The hash in the upper 32 bits, the index in the lower 32 bits.

@@ -303,9 +303,9 @@ impl CachedFile {
         Ok((answer, version))
     }
 
-    /// Removes wrong bytes from the cache. All bytes of this file are deleted, and those of files of the previous revision
-    /// that bytes were copied from. For bytes of another cached file, only
-    /// the content records are removed: that file belongs to another model and may be correct.
+    /// Removes wrong bytes from the cache. All bytes of this file are deleted, and those of files of the previous
+    /// revision that bytes were copied from. For bytes of another cached file, only the content records are removed:
+    /// that file belongs to another model and may be correct.
     fn reject(&self) {
         self.writes_disabled.set(true);
         self.contents.forget_unconfirmed(self);

@@ -4,12 +4,12 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::command;
 use crate::project::Project;
 use crate::wasm_target::{self, TARGET};
-use crate::workspace;
+use crate::{command, packaged, workspace};
 
-/// Checks formatting, lints and tests natively and for the browser, and runs the examples in a browser.
+/// Checks formatting, lints and tests natively and for the browser, builds a project that depends on the packages, and
+/// runs the examples in a browser.
 pub fn test(project: &Project) -> Result<()> {
     let folder = project.root.join("bridges");
     let cargo = |arguments: &[&str]| command::run(Command::new("cargo").args(arguments).current_dir(&folder));
@@ -19,5 +19,6 @@ pub fn test(project: &Project) -> Result<()> {
     let mut wasm = wasm_target::ready(project)?.cargo()?;
     wasm.args(["clippy", "--locked", "--workspace", "--lib", "--target", TARGET, "--", "-D", "warnings"]);
     command::run(wasm.current_dir(&folder))?;
+    packaged::test(project)?;
     workspace::run(project, "e2e", &["bridges".to_owned()])
 }

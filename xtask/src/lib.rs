@@ -24,6 +24,7 @@ pub mod msrv;
 pub mod npm;
 pub mod package;
 pub mod package_contents;
+pub mod packaged;
 pub mod parallel;
 pub mod project;
 #[cfg(test)]

@@ -1,9 +1,12 @@
-//! Checks that the library compiles with the `rust-version` of Cargo.toml, natively and for wasm32.
+//! Checks that the crates compile with the `rust-version` of their Cargo.toml: the library natively and for wasm32, and
+//! those in `bridges/`.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use serde_json::Value;
 
 use crate::project::Project;
 use crate::wasm_target::TARGET;
@@ -11,8 +14,14 @@ use crate::{command, release, setup};
 
 const INSTALL_LIMIT: Duration = Duration::from_secs(300);
 
-/// Checks with the oldest supported toolchain. If rustup cannot install it, only a lint of clippy checks the version.
+/// Checks with the oldest supported toolchains.
 pub fn run(project: &Project) -> Result<()> {
+    library(project)?;
+    bridges(project)
+}
+
+/// If rustup cannot install the toolchain, only a lint of clippy checks the version.
+fn library(project: &Project) -> Result<()> {
     let toolchain = toolchain(&project.rust_version);
     if let Err(error) = ready(&toolchain) {
         println!("msrv: {error:#}");
@@ -20,8 +29,30 @@ pub fn run(project: &Project) -> Result<()> {
         return lint(project);
     }
     let published = release::published(project)?;
-    check(project, &toolchain, &published.iter().flat_map(|name| ["--package", name]).collect::<Vec<_>>())?;
-    check(project, &toolchain, &["--package", "weightstream", "--lib", "--features", "js", "--target", TARGET])
+    let (root, target) = (&project.root, project.target.join("msrv"));
+    check(&toolchain, root, &target, &published.iter().flat_map(|name| ["--package", name]).collect::<Vec<_>>())?;
+    check(&toolchain, root, &target, &["--package", "weightstream", "--lib", "--features", "js", "--target", TARGET])
+}
+
+/// candle and burn need a newer compiler than the library.
+fn bridges(project: &Project) -> Result<()> {
+    let folder = project.root.join("bridges");
+    let mut cargo = Command::new("cargo");
+    cargo.args(["metadata", "--no-deps", "--format-version=1"]).current_dir(&folder);
+    let metadata: Value = serde_json::from_str(&command::output(&mut cargo)?)?;
+    let version = metadata.pointer("/packages/0/rust_version").and_then(Value::as_str);
+    let toolchain = toolchain(version.context("bridges/Cargo.toml has no `rust-version`")?);
+    let current = command::output(Command::new("rustc").arg("--version"))?;
+    if current.starts_with(&format!("rustc {toolchain} ")) {
+        println!("msrv: the tests of `bridges/` run with its oldest supported compiler, {toolchain}");
+        return Ok(());
+    }
+    if let Err(error) = ready(&toolchain) {
+        println!("msrv: {error:#}");
+        println!("msrv: WARNING: the `rust-version` of `bridges/` is not checked");
+        return Ok(());
+    }
+    check(&toolchain, &folder, &project.target.join("msrv-bridges"), &["--workspace", "--lib"])
 }
 
 /// The toolchain for a `rust-version`, which may lack the patch level.
@@ -47,9 +78,9 @@ fn ready(toolchain: &str) -> Result<String> {
     setup::ready(&format!("Rust {toolchain}"), find, install)
 }
 
-fn check(project: &Project, toolchain: &str, what: &[&str]) -> Result<()> {
+fn check(toolchain: &str, folder: &Path, target: &Path, what: &[&str]) -> Result<()> {
     let mut cargo = in_toolchain(toolchain, "cargo", &["check", "--locked", "--target-dir"]);
-    cargo.arg(project.target.join("msrv")).args(what).current_dir(&project.root);
+    cargo.arg(target).args(what).current_dir(folder);
     // The older compiler may not support the flags of the current one.
     cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     command::run(&mut cargo)

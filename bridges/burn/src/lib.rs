@@ -40,3 +40,8 @@ pub use store::WeightStore;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/burn.md")]
 mod documentation {}
+
+/// The snippet of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

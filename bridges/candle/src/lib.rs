@@ -48,3 +48,8 @@ pub use tensors::{read_tensors, read_var_builder, tensors, var_builder};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/candle.md")]
 mod documentation {}
+
+/// The snippet of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

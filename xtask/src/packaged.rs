@@ -1,0 +1,92 @@
+//! The packages of all crates, and a project of a user that depends on them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::project::Project;
+use crate::wasm_target::{self, TARGET};
+use crate::{command, release};
+
+/// The crates of the workspace in `bridges/`.
+const BRIDGES: [&str; 2] = ["weightstream-burn", "weightstream-candle"];
+
+/// A layer whose values the project reads in three ways.
+const FIXTURE: &str = "tests/fixtures/burnpack/bs021_module_linear.bpk";
+
+/// The libraries that print its values.
+const LIBRARIES: [&str; 3] = ["weightstream", "candle", "burn"];
+
+/// Packages all crates, builds the project in `tests/packages` with them, for this machine and for browsers, and checks
+/// that weightstream, candle and burn read the same values.
+pub fn test(project: &Project) -> Result<()> {
+    let packages = unpacked(project)?;
+    let folder = project.target.join("packages").join("app");
+    copy_project(project, &folder, &packages)?;
+
+    let build_folder = project.root.join("bridges/target"); // candle and burn are compiled there already
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--quiet", "--target-dir"]).arg(&build_folder).arg("--").arg(project.root.join(FIXTURE));
+    let printed = command::output(cargo.current_dir(&folder))?;
+    let lines: Vec<_> = printed.lines().filter_map(|line| line.split_once(": ")).collect();
+    let libraries: Vec<_> = lines.iter().map(|(library, _)| *library).collect();
+    ensure!(libraries == LIBRARIES, "the project printed:\n{printed}");
+    let values: BTreeSet<_> = lines.iter().map(|(_, values)| *values).collect();
+    ensure!(values.len() == 1 && !values.contains(""), "the libraries read different values:\n{printed}");
+
+    let mut wasm = wasm_target::ready(project)?.cargo()?;
+    wasm.args(["check", "--quiet", "--lib", "--target", TARGET, "--target-dir"]).arg(&build_folder);
+    command::run(wasm.current_dir(&folder))?;
+    println!("packages: a project that depends on {} packages reads a layer and compiles for browsers", packages.len());
+    Ok(())
+}
+
+/// A package as users get it.
+struct Unpacked {
+    name: String,
+    folder: PathBuf,
+}
+
+/// Packages the crates of both workspaces, and unpacks them.
+fn unpacked(project: &Project) -> Result<Vec<Unpacked>> {
+    let target = project.target.join("packages");
+    let bridges = BRIDGES.map(str::to_owned).to_vec();
+    let mut unpacked = Vec::new();
+    for (root, names) in [(project.root.clone(), release::published(project)?), (project.root.join("bridges"), bridges)]
+    {
+        let mut cargo = Command::new("cargo");
+        // The lock file of a package would name the other packages in the registry, where they are not yet.
+        cargo.args(["package", "--quiet", "--no-verify", "--allow-dirty", "--exclude-lockfile", "--target-dir"]);
+        cargo.arg(&target).args(names.iter().flat_map(|name| ["--package", name]));
+        command::output(cargo.current_dir(root))?;
+        for name in names {
+            let stem = format!("{name}-{}", project.version);
+            let mut tar = Command::new("tar");
+            tar.arg("-xzf").arg(target.join("package").join(format!("{stem}.crate"))).arg("-C").arg(&target);
+            command::output(&mut tar)?;
+            unpacked.push(Unpacked { name, folder: target.join(stem) });
+        }
+    }
+    Ok(unpacked)
+}
+
+/// Copies the project out of the repository. The packages replace those of the registry.
+fn copy_project(project: &Project, folder: &Path, packages: &[Unpacked]) -> Result<()> {
+    let source = project.root.join("tests/packages");
+    fs::create_dir_all(folder.join("src"))?;
+    for name in ["src/lib.rs", "src/main.rs"] {
+        fs::copy(source.join(name), folder.join(name)).with_context(|| format!("cannot copy {name}"))?;
+    }
+    // The same versions of other crates as in `bridges/`.
+    fs::copy(project.root.join("bridges/Cargo.lock"), folder.join("Cargo.lock"))?;
+    let mut manifest = fs::read_to_string(source.join("Cargo.toml"))?;
+    manifest.push_str("\n[workspace]\n\n[patch.crates-io]\n");
+    for Unpacked { name, folder } in packages {
+        manifest.push_str(&format!("{name} = {{ path = {:?} }}\n", folder.display().to_string()));
+    }
+    fs::write(folder.join("Cargo.toml"), manifest)?;
+    Ok(())
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 /// Starts a server for the rest of the process, and returns its URL without a path. Every path is the file.
-pub fn start(file: Vec<u8>) -> String {
+pub(crate) fn start(file: Vec<u8>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let file = Arc::new(file);

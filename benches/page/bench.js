@@ -19,6 +19,14 @@ const ways = {
     return { kept, pieces: () => [kept], skip };
   },
 
+  // The header of a SafeTensors file, with JSON.parse.
+  async parsed({ url, range: [start, end] }) {
+    const headers = { Range: `bytes=${start}-${end - 1}` };
+    const bytes = await (await fetch(url, { cache: "no-store", headers })).arrayBuffer();
+    const kept = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 8)));
+    return { kept, count: Object.keys(kept).filter((name) => name !== "__metadata__").length };
+  },
+
   // The lower bound: only reads into buffers of this length.
   async byob({ url, byteLength }) {
     const { body } = await fetch(url, { cache: "no-store" });
@@ -44,10 +52,10 @@ const ways = {
   },
 
   // With `isWritten`, also waits until the last byte is on the disk. `as` converts the tensors.
-  async tensors({ url, options, isWritten, as }) {
+  async tensors({ url, options, isWritten, as, names }) {
     const loader = await StreamingLoader.open(url, { cache: "none", ...options });
     const kept = [];
-    for await (const tensor of loader.tensors({ as })) kept.push(tensor);
+    for await (const tensor of loader.tensors({ as, names })) kept.push(tensor);
     const settle = options?.cache === "auto" ? listCached : undefined; // resolves after all earlier writes
     if (isWritten) await settle();
     const loaded = end(loader, kept, kept.reduce((sum, { data }) => sum + data.byteLength, 0));

@@ -13,8 +13,8 @@ use crate::models::{self, RAW};
 use crate::nginx::Nginx;
 use crate::report::{self, Report};
 use crate::scaling::{self, Scaled};
-use crate::throttle::{SLOW, ThrottledProxy};
-use crate::{plot, profile, scaling_plot};
+use crate::throttle::{PHONE, SLOW, ThrottledProxy};
+use crate::{phone, plot, profile, scaling_plot};
 use e2e::chromium::Chromium;
 use xtask::package;
 use xtask::project::Project;
@@ -36,9 +36,11 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
     let server = Server::new().mount("/bench", project.root.join("benches/page")).mount("/pkg", package);
     let server = server.mount("/models", &models).isolated(true).bind("127.0.0.1:0")?.spawn();
     let line = ThrottledProxy::to(&server.url(), SLOW)?;
+    let phone_line = ThrottledProxy::to(&server.url(), PHONE)?;
     let nginx = Nginx::start(&models).inspect_err(|error| eprintln!("bench: no comparison with nginx: {error:#}")).ok();
 
     let mut cases = cases::all(&models, &line.url)?;
+    cases.extend(phone::cases(&models, &phone_line.url)?);
     let raw_bytes = fs::metadata(models.join(RAW))?.len();
     cases.extend(nginx.as_ref().map(|nginx| serve_against(nginx, raw_bytes)));
     let names = cases.iter().chain(scaled.iter().map(|scaled| &scaled.case)).map(|case| case.name.as_str());
@@ -58,6 +60,7 @@ pub(crate) fn run(project: &Project, rounds: usize, only: &[String], profiles: b
         // Each case has its own page and module, because WebAssembly memory never shrinks.
         page.open("about:blank")?;
         page.open(&format!("{}/bench/index.html?{}", server.url(), case.name))?;
+        page.call("Emulation.setCPUThrottlingRate", json!({ "rate": case.cpu_slowdown }))?;
         if profiles {
             profile::print(&mut page, case, &project.target.join(format!("{}.cpuprofile", case.name)))?;
             continue;

@@ -9,6 +9,7 @@ mod measure;
 mod models;
 mod nginx;
 mod peers;
+mod phone;
 mod plot;
 mod profile;
 mod quantized;

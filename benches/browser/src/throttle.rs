@@ -22,6 +22,9 @@ pub(super) struct Line {
 /// 100 Mb/s.
 pub(super) const SLOW: Line = Line { bytes_per_second: Some(12.5e6), round_trip: Duration::from_millis(40) };
 
+/// 50 Mb/s, as on a phone with a good connection.
+pub(super) const PHONE: Line = Line { bytes_per_second: Some(6.25e6), round_trip: Duration::from_millis(40) };
+
 /// 20 Mb/s, as on a phone.
 pub(super) const MOBILE: Line = Line { bytes_per_second: Some(2.5e6), round_trip: Duration::from_millis(40) };
 

@@ -1,0 +1,65 @@
+//! Loads on a stand-in for a phone: a slow thread of the page, and a connection of 50 Mb/s. Checks and decoders must add
+//! almost nothing to the time of the connection, and must not block the page.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use weightstream::native::Reader;
+
+use crate::cases::{Case, Goals, TIME_VS_COMPRESSED, ratio, tensors};
+use crate::content::TENSOR_BYTES;
+
+/// How much slower the page's thread is than this machine.
+const CPU_SLOWDOWNS: [u32; 2] = [4, 6];
+
+/// Each load takes two to three seconds.
+const TENSORS: usize = 4;
+
+/// The connection limits the time, so that it varies little.
+const ROUNDS: usize = 3;
+
+const FILES: [(&str, &str, &str); 6] = [
+    ("raw", "raw, unverified", "raw.safetensors"),
+    ("crc32", "raw, CRC-32", "raw.apr"),
+    ("blake3", "raw, BLAKE3", "blake3.aero"),
+    ("sha256", "raw, SHA-256", "sha256.zt"),
+    ("lz4", "LZ4 + CRC-32, 8-bit quanta", "q8.apr"),
+    ("zstd", "Zstandard, 8-bit quanta", "q8.zt"),
+];
+
+/// All cases. `line` is the origin of the server behind the connection.
+pub(super) fn cases(models: &Path, line: &str) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for cpu_slowdown in CPU_SLOWDOWNS {
+        for (name, title, file) in FILES {
+            cases.push(case(&models.join(file), &format!("{line}/models/{file}"), name, title, cpu_slowdown)?);
+        }
+    }
+    Ok(cases)
+}
+
+/// A load of the first tensors in the file, against a request for their stored bytes.
+fn case(path: &Path, url: &str, name: &str, title: &str, cpu_slowdown: u32) -> Result<Case> {
+    let reader = Reader::open(path)?;
+    let mut stored: Vec<_> = reader.tensors().iter().collect();
+    stored.sort_by_key(|tensor| tensor.components.first().map(|component| component.range.start));
+    stored.truncate(TENSORS);
+    let names: Vec<_> = stored.iter().map(|tensor| &tensor.name).collect();
+    let ranges = || stored.iter().flat_map(|tensor| &tensor.components).map(|component| &component.range);
+    let start = ranges().map(|range| range.start).min().context("the model has no tensors")?;
+    let end = ranges().map(|range| range.end).max().context("the model has no tensors")?;
+    Ok(Case {
+        against: ("plain", json!({ "url": url, "range": [start, end] })),
+        quantity: TIME_VS_COMPRESSED,
+        count: (TENSORS * TENSOR_BYTES) as u64,
+        max_rounds: ROUNDS,
+        cpu_slowdown,
+        ..tensors(
+            &format!("phone-{name}-{cpu_slowdown}"),
+            &format!("{title}, CPU {cpu_slowdown} times slower, 50 Mb/s and 40 ms"),
+            json!({ "url": url, "names": names, "options": { "workers": 0 } }),
+            Goals { longest_wait_ms: Some(50.0), ..ratio(1.05) },
+        )
+    })
+}

@@ -1,5 +1,5 @@
-//! Loads on a stand-in for a phone: a slow thread of the page, and a connection of 50 Mb/s. Checks and decoders must add
-//! almost nothing to the time of the connection, and must not block the page.
+//! Loads on a stand-in for a phone: a slow thread of the page, and a connection of 50 Mb/s. Checks and decoders must
+//! add almost nothing to the time of the connection, and must not block the page.
 
 use std::path::Path;
 

@@ -64,10 +64,14 @@ fn unpacked(project: &Project) -> Result<Vec<Unpacked>> {
         command::output(cargo.current_dir(root))?;
         for name in names {
             let stem = format!("{name}-{}", project.version);
+            let folder = target.join(&stem);
+            if folder.exists() {
+                fs::remove_dir_all(&folder)?; // an older package may have files that this one lacks
+            }
             let mut tar = Command::new("tar");
             tar.arg("-xzf").arg(target.join("package").join(format!("{stem}.crate"))).arg("-C").arg(&target);
             command::output(&mut tar)?;
-            unpacked.push(Unpacked { name, folder: target.join(stem) });
+            unpacked.push(Unpacked { name, folder });
         }
     }
     Ok(unpacked)

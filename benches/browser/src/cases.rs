@@ -48,7 +48,7 @@ pub(super) const TIME: &str = "time against fetch().arrayBuffer()";
 pub(super) const TIME_VS_FETCH: &str = "time against plain fetch()";
 pub(super) const TIME_VS_FLOOR: &str = "time against bare BYOB reads";
 const TIME_VS_PARSE: &str = "time against fetch() and JSON.parse() of its header";
-pub(super) const TIME_VS_COMPRESSED: &str = "time against fetch() of the compressed bytes";
+pub(super) const TIME_VS_STORED: &str = "time against fetch() of the stored bytes";
 const TIME_VS_RAW: &str = "time against a raw load of as many bytes";
 const TIME_VS_OPFS: &str = "time against a bare read of the same bytes";
 
@@ -182,7 +182,7 @@ fn throttled(line: &str) -> Vec<Case> {
         let url = format!("{line}/models/{file}");
         let case = tensors(name, title, json!({ "url": url }), ratio(1.03));
         // A run takes 1.4 to 16 s, limited by the connection and not by the machine.
-        Case { against: ("plain", json!({ "url": url })), quantity: TIME_VS_COMPRESSED, max_rounds: 3, ..case }
+        Case { against: ("plain", json!({ "url": url })), quantity: TIME_VS_STORED, max_rounds: 3, ..case }
     };
     vec![
         case("line-q8", "LZ4, 8-bit quanta, 100 Mb/s and 40 ms", "q8.apr"),

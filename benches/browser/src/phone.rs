@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use weightstream::native::Reader;
 
-use crate::cases::{Case, Goals, TIME_VS_COMPRESSED, ratio, tensors};
+use crate::cases::{Case, Goals, TIME_VS_STORED, ratio, tensors};
 use crate::content::TENSOR_BYTES;
 
 /// How much slower the page's thread is than this machine.
@@ -51,7 +51,7 @@ fn case(path: &Path, url: &str, name: &str, title: &str, cpu_slowdown: u32) -> R
     let end = ranges().map(|range| range.end).max().context("the model has no tensors")?;
     Ok(Case {
         against: ("plain", json!({ "url": url, "range": [start, end] })),
-        quantity: TIME_VS_COMPRESSED,
+        quantity: TIME_VS_STORED,
         count: (TENSORS * TENSOR_BYTES) as u64,
         max_rounds: ROUNDS,
         cpu_slowdown,

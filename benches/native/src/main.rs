@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 use clap::Parser;
+use xtask::command;
 
 use cases::Case;
 
@@ -36,6 +37,7 @@ fn main() -> Result<()> {
     let Arguments { gigabytes, rounds, only, folder } = Arguments::parse();
     let program = PathBuf::from("target/release/weightstream");
     ensure!(program.exists(), "the command line is missing: run `cargo build --release -p weightstream-cli` first");
+    ensure!(command::in_path("b3sum").is_some(), "b3sum is missing: run `cargo install b3sum` first");
     let folder = tempfile::Builder::new().prefix("native-benchmark-").tempdir_in(folder)?;
     let model = folder.path().join("model.safetensors");
     model::write(&model, gigabytes * 1_000_000_000)?;

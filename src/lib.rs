@@ -134,7 +134,7 @@ extern crate self as weightstream; // code shared with the tests in `tests/` use
 
 #[cfg(target_arch = "wasm32")]
 mod browser;
-#[cfg(any(all(feature = "js", target_arch = "wasm32"), all(test, not(target_arch = "wasm32"))))]
+#[cfg(any(all(feature = "web-workers", target_arch = "wasm32"), all(test, not(target_arch = "wasm32"))))]
 mod cache;
 mod codec;
 mod cursor;
@@ -172,7 +172,7 @@ mod testing;
 #[cfg(target_arch = "wasm32")]
 pub mod web;
 mod window;
-#[cfg(all(feature = "js", target_arch = "wasm32"))]
+#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
 mod workers;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 pub mod write;

@@ -39,6 +39,7 @@ pub mod python;
 pub mod race_test;
 pub mod runtime_examples;
 pub mod runtime_test;
+pub mod rust_app_test;
 pub mod screenshot;
 pub mod signature_test;
 pub mod similarity_test;

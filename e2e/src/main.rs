@@ -8,8 +8,8 @@ use anyhow::Result;
 use clap::Parser;
 use e2e::{
     bridge_test, cache_test, chaos, crash_test, docs_test, examples_test, file_test, formats, headless, hub_test,
-    interop, nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test, screenshot,
-    signature_test, store_test, trap_test, worker_test,
+    interop, nginx_test, package_test, page, page_test, parity, publish_check_test, runtime_test, rust_app_test,
+    screenshot, signature_test, store_test, trap_test, worker_test,
 };
 use xtask::environment;
 use xtask::project::Project;
@@ -70,6 +70,8 @@ enum Task {
     Parity,
     /// Test runtimes with weights from the package in two browsers.
     Runtimes,
+    /// Run an app in Rust with a cache and workers in three browsers.
+    RustApp,
     /// Write a screenshot of the demo page after a race.
     Screenshot {
         #[arg(long)]
@@ -122,6 +124,7 @@ fn run(task: Task, project: &Project) -> Result<()> {
         Task::Package { only } => package_test::run(project, only),
         Task::Page => page_test::run(project),
         Task::Parity => parity::run(project),
+        Task::RustApp => rust_app_test::run(project),
         Task::Runtimes => runtime_test::run(project),
         Task::Screenshot { dark, phone, whole, out } => {
             let window = if phone { page::PHONE } else { screenshot::DESKTOP };

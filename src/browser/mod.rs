@@ -2,15 +2,15 @@
 
 #[cfg(feature = "js")]
 pub(crate) mod deferred;
-#[cfg(feature = "js")]
+#[cfg(feature = "web-workers")]
 pub(crate) mod lock;
-#[cfg(feature = "js")]
+#[cfg(feature = "web-workers")]
 pub(crate) mod message;
-#[cfg(feature = "js")]
+#[cfg(feature = "web-workers")]
 pub(crate) mod navigator;
 #[cfg(feature = "js")]
 pub(crate) mod policy;
 pub(crate) mod timer;
 pub(crate) mod type_tag;
-#[cfg(feature = "js")]
+#[cfg(feature = "web-workers")]
 pub(crate) mod worker;

@@ -55,7 +55,7 @@ pub(crate) async fn pause(delay_ms: u64) {
 }
 
 /// Like [`pause`], but does not keep a program running: Node.js, Deno and Bun end when only such timers are left.
-#[cfg(feature = "js")]
+#[cfg(feature = "web-workers")]
 pub(crate) async fn pause_in_background(delay_ms: u64) {
     let (timer, elapsed) = Timer::start(delay_ms);
     let release = Reflect::get(&timer.0, &"unref".into()).and_then(|release| release.dyn_into::<Function>());

@@ -10,10 +10,20 @@ thread_local! {
     static END: RefCell<Option<Function>> = const { RefCell::new(None) };
 }
 
-/// Sets the functions that start and terminate a worker.
-pub(crate) fn set(start: Function, end: Function) {
+/// The script of the workers, for messages.
+pub(crate) const SCRIPT: &str =
+    if cfg!(feature = "js") { "weightstream.worker.js" } else { "the script of the workers" };
+
+/// Sets the functions that start and terminate a worker. Without `end`, its method `terminate` is called.
+pub(crate) fn set(start: Function, end: Option<Function>) {
     START.set(Some(start));
-    END.set(Some(end));
+    END.set(end);
+}
+
+/// Whether there is a function that starts a worker.
+#[cfg(not(feature = "js"))]
+pub(crate) fn is_set() -> bool {
+    START.with_borrow(Option::is_some)
 }
 
 /// Starts a worker with this role. A failure to load its script is reported later.
@@ -27,8 +37,9 @@ pub(crate) fn start(role: &str) -> Result<Worker, JsValue> {
 
 /// Terminates a worker immediately.
 pub(crate) fn end(worker: &Worker) {
-    if let Some(end) = END.with_borrow(Option::clone) {
-        end.call1(&JsValue::UNDEFINED, worker).ok(); // `terminate` does not throw
+    match END.with_borrow(Option::clone) {
+        Some(end) => drop(end.call1(&JsValue::UNDEFINED, worker)), // `terminate` does not throw
+        None => worker.terminate(),
     }
 }
 
@@ -45,10 +56,11 @@ pub(crate) fn failed(event: &JsValue, has_started: bool) -> String {
     match (has_started, reason) {
         (true, Some(reason)) => format!("a worker failed: {reason}"),
         (true, None) => "a worker failed, and the browser reports no reason".to_owned(),
-        (false, Some(reason)) => format!("weightstream.worker.js does not run: {reason}"),
-        (false, None) => "weightstream.worker.js cannot be loaded: it is not served or not bundled, or the page's \
-                          Content-Security-Policy (`worker-src`) forbids it"
-            .to_owned(),
+        (false, Some(reason)) => format!("{SCRIPT} does not run: {reason}"),
+        (false, None) => format!(
+            "{SCRIPT} cannot be loaded: it is not served or not bundled, or the page's Content-Security-Policy \
+             (`worker-src`) forbids it"
+        ),
     }
 }
 
@@ -63,6 +75,8 @@ extern "C" {
     pub(crate) type Worker;
     #[wasm_bindgen(method, catch, js_name = postMessage)]
     pub(crate) fn post_message(this: &Worker, message: &JsValue, transferred: &Array) -> Result<(), JsValue>;
+    #[wasm_bindgen(method)]
+    fn terminate(this: &Worker);
     #[wasm_bindgen(method, setter, js_name = onmessage)]
     pub(crate) fn set_onmessage(this: &Worker, listener: &JsValue);
     #[wasm_bindgen(method, setter, js_name = onerror)]

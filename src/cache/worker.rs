@@ -29,7 +29,7 @@ pub(super) enum Event {
 }
 
 /// Starts to process the messages to this worker.
-#[wasm_bindgen(js_name = serveCache)]
+#[cfg_attr(feature = "js", wasm_bindgen(js_name = serveCache))]
 #[allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 pub fn serve_cache() {
     let (sender, events) = mpsc::unbounded();

@@ -126,7 +126,7 @@ pub(crate) struct Located {
 pub(crate) struct Repository {
     base: String,
     /// The same at the revision as it was addressed.
-    #[cfg(all(feature = "js", target_arch = "wasm32"))]
+    #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
     unpinned_base: String,
     digests: HashMap<String, Digest>,
 }
@@ -158,7 +158,7 @@ impl Repository {
     }
 
     /// The URL of a file at the revision as it was addressed. It stays the same when the revision moves.
-    #[cfg(all(feature = "js", target_arch = "wasm32"))]
+    #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
     pub(crate) fn unpinned(&self, url: &str) -> Option<String> {
         url.strip_prefix(&self.base).map(|path| format!("{}{path}", self.unpinned_base))
     }
@@ -202,7 +202,7 @@ pub(crate) async fn locate(address: &Address, transport: &impl Transport) -> Res
         Some(commit) => {
             let repository = Repository {
                 base: address.base(&commit),
-                #[cfg(all(feature = "js", target_arch = "wasm32"))]
+                #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
                 unpinned_base: address.base(&address.revision),
                 digests,
             };

@@ -5,10 +5,9 @@
 use super::failure::failure;
 use super::{options, value};
 use crate::cache::client::Client;
-use crate::cache::{UserCache, key};
-use crate::error::Result;
+use crate::cache::{UserCache, files, key};
 use crate::source::fetch::FetchSource;
-use futures::future::{FutureExt, LocalBoxFuture};
+use futures::future::FutureExt;
 use js_sys::{Array, Promise};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
@@ -28,15 +27,13 @@ pub fn set(object: JsValue) {
 pub fn list() -> Promise {
     future_to_promise(async {
         let all = Array::new();
-        for cache in caches().await {
-            for file in cache.list().await.map_err(failure)? {
-                all.push(&value::object([
-                    ("url", key::name_in(&file.key).into()),
-                    ("cachedBytes", value::from_u64(file.cached_bytes)),
-                    ("byteLength", file.byte_length.map_or(JsValue::UNDEFINED, value::from_u64)),
-                    ("lastUsed", js_sys::Date::new(&(file.last_used_ms as f64).into()).into()),
-                ]));
-            }
+        for file in files::list().await.map_err(failure)? {
+            all.push(&value::object([
+                ("url", key::name_in(&file.key).into()),
+                ("cachedBytes", value::from_u64(file.cached_bytes)),
+                ("byteLength", file.byte_length.map_or(JsValue::UNDEFINED, value::from_u64)),
+                ("lastUsed", js_sys::Date::new(&(file.last_used_ms as f64).into()).into()),
+            ]));
         }
         Ok(all.into())
     })
@@ -46,9 +43,7 @@ pub fn list() -> Promise {
 #[wasm_bindgen(js_name = cacheDelete)]
 pub fn delete(url: String, name: String) -> Promise {
     future_to_promise(async move {
-        for cache in caches().await {
-            delete_from(&cache, &[key::name_of_url(&url), url.clone(), name.clone()]).await.map_err(failure)?;
-        }
+        files::delete(&[key::name_of_url(&url), url, name]).await.map_err(failure)?;
         Ok(JsValue::UNDEFINED)
     })
 }
@@ -57,9 +52,7 @@ pub fn delete(url: String, name: String) -> Promise {
 #[wasm_bindgen(js_name = cacheClear)]
 pub fn clear() -> Promise {
     future_to_promise(async {
-        for cache in caches().await {
-            cache.clear().await.map_err(failure)?;
-        }
+        files::clear().await.map_err(failure)?;
         Ok(JsValue::UNDEFINED)
     })
 }
@@ -96,27 +89,4 @@ pub fn find(urls: Array, options: JsValue, forgets: bool) -> Promise {
         };
         Ok(keys.iter().map(|key| JsValue::from(is_complete(key))).collect::<Array>().into())
     })
-}
-
-/// All caches that may contain files of this origin.
-fn caches() -> LocalBoxFuture<'static, Vec<Rc<Client>>> {
-    if let Some(client) = Client::of_platform() {
-        return std::future::ready(vec![client]).boxed_local();
-    }
-    let caches = async {
-        let others = Client::indexed_db_of_others().await; // runs first: it determines where this page caches
-        std::iter::once(Client::get()).chain(others).collect()
-    };
-    caches.boxed_local()
-}
-
-async fn delete_from(cache: &Rc<Client>, names: &[String]) -> Result<()> {
-    let listed = cache.list().await?;
-    let keys = listed.into_iter().map(|file| file.key);
-    let mut deleted: Vec<_> = keys.filter(|key| names.iter().any(|name| name == key::name_in(key))).collect();
-    deleted.extend_from_slice(names); // also deletes entries that cannot be listed
-    for key in deleted {
-        cache.delete(&key, None).await?;
-    }
-    Ok(())
 }

@@ -21,11 +21,10 @@ mod workers;
 use crate::error::Error;
 #[cfg(feature = "safetensors")]
 use crate::loader::SafeTensorsView;
-use crate::loader::{Loader, Pool, Stats};
+use crate::loader::{Loader, Stats};
 use crate::source::cached::Report;
-use crate::source::js_buffer::JsBuffer;
 use crate::source::web::WebSource;
-use crate::workers::{PoolHandle, WebCrypto};
+use crate::workers::{PoolHandle, pool};
 use cancel::CloseSignal;
 use failure::failure;
 use futures::future::{self, Either};
@@ -80,10 +79,7 @@ impl JsLoader {
             let requests = source.is_string().then(|| Rc::clone(&settings.client.requests));
             let cache = Rc::new(Report::default());
             let workers = (settings.workers > 0).then(|| Rc::new(PoolHandle::new(settings.workers)));
-            let pool: Option<Rc<dyn Pool<JsBuffer>>> = match &workers {
-                Some(workers) => Some(Rc::clone(workers) as Rc<_>),
-                None => WebCrypto::detect().map(|crypto| Rc::new(crypto) as Rc<_>),
-            };
+            let pool = pool(workers.as_ref());
             let opening = async {
                 let mut source = WebSource::new(&source, settings.client)?.into_root().await?;
                 if let Some(choice) = settings.cache {

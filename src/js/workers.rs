@@ -10,7 +10,7 @@ use wasm_bindgen::prelude::*;
 /// Sets the functions that start and end a worker.
 #[wasm_bindgen(js_name = setWorkers)]
 pub fn set_workers(start: Function, end: Function) {
-    worker::set(start, end);
+    worker::set(start, Some(end));
 }
 
 /// Sets the function that loads the deferred part of the module, for a module without it. The promise that it returns

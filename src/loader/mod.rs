@@ -42,7 +42,7 @@ pub use safetensors_view::{SafeTensorsView, ViewReader};
 pub(crate) use shard::check_length;
 pub use tensor_reader::{BegunTensor, TensorReader};
 pub use transfer::file::FIRST_READ_BYTES;
-#[cfg(all(feature = "js", target_arch = "wasm32"))]
+#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
 pub(crate) use transfer::range_reader::SCRATCH_BYTES;
 pub use transfer::stats::Stats;
 

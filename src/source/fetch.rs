@@ -8,7 +8,7 @@ use super::{Answer, answer};
 #[cfg(feature = "js")]
 use crate::browser::policy;
 use crate::browser::type_tag::tag;
-#[cfg(feature = "js")]
+#[cfg(feature = "web-workers")]
 use crate::cache::key::partition;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::{Hub, HubFile};
@@ -161,7 +161,7 @@ impl FetchSource {
 
     /// A hash of the headers and credentials of requests for this file, if any: see
     /// [`partition`](crate::cache::key::partition).
-    #[cfg(feature = "js")]
+    #[cfg(feature = "web-workers")]
     pub(crate) fn partition(&self) -> Option<String> {
         let Client { headers, credentials, .. } = &*self.client;
         let includes_cookies = matches!(credentials, Some(RequestCredentials::Include));

@@ -56,7 +56,7 @@ impl JsBuffer {
     }
 
     /// Whether this library owns the memory and may detach it.
-    #[cfg(feature = "js")]
+    #[cfg(feature = "web-workers")]
     pub(crate) fn is_ours(&self) -> bool {
         !self.is_borrowed
     }

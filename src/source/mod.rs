@@ -9,7 +9,7 @@ pub(crate) mod answer;
 mod blob;
 #[cfg(target_arch = "wasm32")]
 pub(crate) mod bytes;
-#[cfg(all(feature = "js", target_arch = "wasm32"))]
+#[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
 pub(crate) mod cached;
 #[cfg(target_arch = "wasm32")]
 pub mod fetch;

@@ -2,7 +2,7 @@
 
 use super::blob::BlobSource;
 use super::bytes::{self, ByteSource, BytesBody};
-#[cfg(feature = "js")]
+#[cfg(feature = "web-workers")]
 use super::cached::{CachedBody, CachedSource, KeyFunction, Report};
 use super::fetch::{Client, FetchSource};
 use super::files::SelectedFile;
@@ -11,13 +11,13 @@ use super::stream::StreamBody;
 use super::{Answer, Body, Source};
 use crate::browser::timer;
 use crate::browser::type_tag::tag;
-#[cfg(feature = "js")]
+#[cfg(feature = "web-workers")]
 use crate::cache::CacheOption;
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(feature = "js")]
+#[cfg(feature = "web-workers")]
 use crate::index::CopiedRange;
 use crate::index::Digest;
-#[cfg(feature = "js")]
+#[cfg(feature = "web-workers")]
 use futures::FutureExt;
 use js_sys::Reflect;
 use std::ops::Range;
@@ -33,7 +33,7 @@ enum Origin {
     /// A URL.
     Fetch(FetchSource),
     /// A URL with a cache.
-    #[cfg(feature = "js")]
+    #[cfg(feature = "web-workers")]
     Cached(CachedSource),
     /// A Blob or File.
     Blob(BlobSource),
@@ -99,7 +99,7 @@ impl WebSource {
     ///
     /// # Errors
     /// Those of [`KeyFunction::name`].
-    #[cfg(feature = "js")]
+    #[cfg(feature = "web-workers")]
     pub(crate) async fn with_cache(
         self,
         option: CacheOption,
@@ -126,7 +126,7 @@ impl Source for WebSource {
     fn name(&self) -> &str {
         match &self.0 {
             Origin::Fetch(source) => source.name(),
-            #[cfg(feature = "js")]
+            #[cfg(feature = "web-workers")]
             Origin::Cached(source) => source.source().name(),
             Origin::Blob(source) => source.name(),
             Origin::Bytes(_) => "the byte source",
@@ -136,7 +136,7 @@ impl Source for WebSource {
     fn file_name(&self) -> Option<String> {
         match &self.0 {
             Origin::Fetch(source) => source.file_name(),
-            #[cfg(feature = "js")]
+            #[cfg(feature = "web-workers")]
             Origin::Cached(source) => source.source().file_name(),
             Origin::Blob(source) => source.file_name(),
             Origin::Bytes(_) => None,
@@ -146,7 +146,7 @@ impl Source for WebSource {
     async fn read(&self, range: Range<u64>) -> Result<Answer<WebBody>> {
         match &self.0 {
             Origin::Fetch(source) => Ok(source.read(range).await?.map(|body| WebBody(BodyOrigin::Stream(body)))),
-            #[cfg(feature = "js")]
+            #[cfg(feature = "web-workers")]
             Origin::Cached(source) => {
                 // Boxed to avoid a copy of its code at every call site.
                 let answer = source.read(range).boxed_local().await?;
@@ -160,7 +160,7 @@ impl Source for WebSource {
     fn part(&self, path: &str) -> Result<Self> {
         match &self.0 {
             Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.part(path)?))),
-            #[cfg(feature = "js")]
+            #[cfg(feature = "web-workers")]
             Origin::Cached(source) => Ok(WebSource(Origin::Cached(source.with(source.source().part(path)?)?))),
             Origin::Blob(source) => Ok(WebSource(Origin::Blob(source.part(path)?))),
             Origin::Bytes(_) => {
@@ -174,7 +174,7 @@ impl Source for WebSource {
     fn part_at_url(&self, url: &str, path: &str) -> Result<Self> {
         match &self.0 {
             Origin::Fetch(source) => Ok(WebSource(Origin::Fetch(source.part_at_url(url)))),
-            #[cfg(feature = "js")]
+            #[cfg(feature = "web-workers")]
             Origin::Cached(source) => Ok(WebSource(Origin::Cached(source.with(source.source().part_at_url(url))?))),
             Origin::Blob(source) => Ok(WebSource(Origin::Blob(source.part_at_url(url, path)?))),
             Origin::Bytes(_) => self.part(path),
@@ -184,27 +184,27 @@ impl Source for WebSource {
     fn stated_digest(&self) -> Option<Digest> {
         match &self.0 {
             Origin::Fetch(source) => source.stated_digest(),
-            #[cfg(feature = "js")]
+            #[cfg(feature = "web-workers")]
             Origin::Cached(source) => source.source().stated_digest(),
             _ => None,
         }
     }
 
-    #[cfg(feature = "js")]
+    #[cfg(feature = "web-workers")]
     fn expect_whole(&self, digest: &Digest) {
         if let Origin::Cached(source) = &self.0 {
             source.expect_whole(digest);
         }
     }
 
-    #[cfg(feature = "js")]
+    #[cfg(feature = "web-workers")]
     fn expect(&self, range: Range<u64>, digest: &Digest) {
         if let Origin::Cached(source) = &self.0 {
             source.expect(range, digest);
         }
     }
 
-    #[cfg(feature = "js")]
+    #[cfg(feature = "web-workers")]
     fn expect_copies(&self, files: &[Self], ranges: &[CopiedRange]) {
         let Origin::Cached(source) = &self.0 else { return };
         let cached = |file: &Self| match &file.0 {
@@ -216,14 +216,14 @@ impl Source for WebSource {
         }
     }
 
-    #[cfg(feature = "js")]
+    #[cfg(feature = "web-workers")]
     fn expect_buffers(&self, ranges: Vec<Range<u64>>) {
         if let Origin::Cached(source) = &self.0 {
             source.expect_buffers(ranges);
         }
     }
 
-    #[cfg(feature = "js")]
+    #[cfg(feature = "web-workers")]
     fn confirm(&self, range: Range<u64>, digest: &Digest) {
         if let Origin::Cached(source) = &self.0 {
             source.confirm(range, digest);
@@ -234,7 +234,7 @@ impl Source for WebSource {
         matches!(self.0, Origin::Blob(_) | Origin::Bytes(_))
     }
 
-    #[cfg(feature = "js")]
+    #[cfg(feature = "web-workers")]
     fn reject(&self) {
         if let Origin::Cached(source) = &self.0 {
             source.reject();
@@ -268,7 +268,7 @@ enum BodyOrigin {
     /// The body of a URL or Blob.
     Stream(StreamBody),
     /// The body of a URL with a cache.
-    #[cfg(feature = "js")]
+    #[cfg(feature = "web-workers")]
     Cached(Box<CachedBody>),
     /// The body of a byte source.
     Bytes(BytesBody),
@@ -280,13 +280,13 @@ impl Body for WebBody {
     async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
         match &mut self.0 {
             BodyOrigin::Stream(body) => body.read(into, at).await,
-            #[cfg(feature = "js")]
+            #[cfg(feature = "web-workers")]
             BodyOrigin::Cached(body) => body.read(into, at).boxed_local().await,
             BodyOrigin::Bytes(body) => body.read(into, at).await,
         }
     }
 
-    #[cfg(feature = "js")]
+    #[cfg(feature = "web-workers")]
     fn is_cached(&self) -> bool {
         matches!(&self.0, BodyOrigin::Cached(body) if body.is_cached())
     }

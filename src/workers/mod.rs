@@ -15,4 +15,18 @@ mod webcrypto;
 mod worker;
 
 pub(crate) use handle::{PoolHandle, default_count};
-pub(crate) use webcrypto::WebCrypto;
+#[cfg(not(feature = "js"))]
+pub(crate) use serve::serve_jobs;
+
+use crate::loader::Pool;
+use crate::source::js_buffer::JsBuffer;
+use std::rc::Rc;
+use webcrypto::WebCrypto;
+
+/// What a loader computes with off the page's thread: workers, or else the Web Crypto API.
+pub(crate) fn pool(workers: Option<&Rc<PoolHandle>>) -> Option<Rc<dyn Pool<JsBuffer>>> {
+    match workers {
+        Some(workers) => Some(Rc::clone(workers) as Rc<_>),
+        None => WebCrypto::detect().map(|crypto| Rc::new(crypto) as Rc<_>),
+    }
+}

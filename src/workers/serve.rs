@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use wasm_bindgen::prelude::*;
 
 /// Starts to handle the messages that the page sends to this worker.
-#[wasm_bindgen(js_name = serveJobs)]
+#[cfg_attr(feature = "js", wasm_bindgen(js_name = serveJobs))]
 #[allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 pub fn serve_jobs() {
     let mut jobs = HashMap::new();

@@ -97,7 +97,7 @@ const PARALLEL_STEPS: [Step; 14] = [
 ];
 
 /// Steps that take more than a minute each, or need rare tools. They run with `--all`, before the other parallel steps.
-const LONG_STEPS: [Step; 13] = [
+const LONG_STEPS: [Step; 14] = [
     Step {
         name: "bridges",
         description: "the crates for candle and burn pass their tests, and their examples run in a browser",
@@ -127,6 +127,11 @@ const LONG_STEPS: [Step; 13] = [
         name: "hub",
         description: "models load from a hub in three browsers",
         run: |project| end_to_end(project, &["hub"]),
+    },
+    Step {
+        name: "rust-app",
+        description: "an app in Rust loads with a cache and workers in three browsers",
+        run: |project| end_to_end(project, &["rust-app"]),
     },
     Step {
         name: "signatures",

@@ -203,7 +203,7 @@ fn classic_worker(project: &Project, package: &Path) -> Result<()> {
     Ok(fs::write(package.join("broken.classic.js"), "importScripts('nowhere.js');")?)
 }
 
-fn model(tensors: usize) -> Vec<u8> {
+pub(crate) fn model(tensors: usize) -> Vec<u8> {
     // Each byte is repeated, so that the data is compressible.
     let tensor = |seed: usize| -> Vec<u8> {
         noise(seed as u64, TENSOR_BYTES / 4).into_iter().flat_map(|byte| [byte; 4]).collect()

@@ -66,6 +66,7 @@ impl Client {
     }
 
     /// Sets the object that the platform provides, once for each instance of the module.
+    #[cfg(feature = "js")]
     pub(crate) fn set_platform(user_cache: UserCache) {
         OF_PLATFORM.with_borrow_mut(|client| _ = client.get_or_insert_with(|| Client::with_user_cache(user_cache)));
     }
@@ -185,8 +186,9 @@ impl Client {
 }
 
 fn worker_error(reason: &str) -> Error {
-    let unknown = "check that weightstream.worker.js is served, is bundled as a module and is allowed by the page";
-    let reason = if reason.is_empty() { unknown } else { reason.trim_end_matches('.') };
+    let unknown =
+        || format!("check that {} is served, is bundled as a module and is allowed by the page", page_worker::SCRIPT);
+    let reason = if reason.is_empty() { unknown() } else { reason.trim_end_matches('.').to_owned() };
     Error::new(ErrorKind::Io, format!("the cache worker failed: {reason}"))
 }
 

@@ -50,7 +50,7 @@ impl FetchSource {
 
     /// The URL that names the file in a cache: that of a pinned file does not contain the commit, so that it is found
     /// without a connection to the hub, too.
-    #[cfg(feature = "js")]
+    #[cfg(feature = "web-workers")]
     pub(crate) fn cache_url(&self) -> String {
         let unpinned = self.hub_file.as_ref().and_then(|file| file.repository.unpinned(&self.url));
         unpinned.unwrap_or_else(|| self.url.clone())

@@ -75,7 +75,8 @@
 //!
 //! # Use in WebAssembly
 //!
-//! On wasm32, `web::open` loads models with the `fetch` of the browser. No function is exported from your module.
+//! On wasm32, `web::open` loads models with the `fetch` of the browser. No function is exported from your module. With
+//! the feature `web-workers`, it uses a cache and workers.
 //!
 //! ```no_run
 //! # #[cfg(target_arch = "wasm32")]
@@ -104,7 +105,7 @@
 //!
 //! | layer | modules | responsibility |
 //! | --- | --- | --- |
-//! | interfaces | `js` and `workers` (feature `js`), `web`; the crate `weightstream-cli` | what apps and shells see |
+//! | interfaces | `js` (feature `js`), `web`, `workers`; the crate `weightstream-cli` | what apps and shells see |
 //! | engine | [`loader`] | opens and lists a model, and loads its tensors from any source |
 //! | | `loader::schedule` | batches, connections, memory budget |
 //! | | `loader::transfer` | reads ranges, retries and resumes |
@@ -114,7 +115,7 @@
 //! | | `plan` | which ranges to request |
 //! | parts | `window`, [`index`], `index::split` | known bytes; tensors and components; split models |
 //! | | `codec`, `output` | decoders and digests; encoders and the files that are written |
-//! | | [`source`], `cache` | byte sources; the persistent cache of the npm package |
+//! | | [`source`], `cache` | byte sources; the persistent cache of browsers |
 //! | | [`signature`] | signatures of models, and what they state |
 //! | | `identity`, [`retry`] | the version of a file; when to retry |
 //! | platform | `browser`, `regular_file` | bindings to Web APIs: timers, locks, workers; files on disk |

@@ -67,6 +67,11 @@ fn embeds_sentences_with_candle(project: &Project, browser: &mut Chromium, built
     let rows = page.evaluate("document.querySelectorAll('tbody tr').length")?;
     ensure!(rows == 3, "the page shows {rows} sentences");
     println!("candle: {} embeddings equal the reference. {}", reference.sentences.len(), status(&mut page)?);
+    page.open(&format!("{}/?weights={}&again", server.url(), model::MANIFEST))?;
+    finished(&mut page)?;
+    let status = status(&mut page)?;
+    ensure!(status.contains("MB from the cache"), "the second visit shows {status:?}");
+    println!("candle, the second visit: {status}");
     Ok(())
 }
 

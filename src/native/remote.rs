@@ -153,6 +153,23 @@ impl<S: Source> RemoteReader<S> {
         verified
     }
 
+    /// Runs calls of the loader to completion: those of the crates for candle and burn, for example.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    ///
+    /// ```no_run
+    /// # use weightstream::{Result, loader::Options, native::RemoteReader};
+    /// # fn main() -> Result<()> {
+    /// let reader = RemoteReader::open("https://example.org/model.gguf", &[], Options::default())?;
+    /// let metadata = reader.run(async |loader| loader.load_metadata().await)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run<T>(&self, work: impl AsyncFnOnce(Rc<Loader<S>>) -> Result<T>) -> Result<T> {
+        self.runtime.block_on(work(Rc::clone(&self.loader)))
+    }
+
     fn block_on<T>(&self, work: impl Future<Output = Result<T>>, check: impl FnMut() -> Result<()>) -> Result<T> {
         block_on(&self.runtime, work, check)
     }

@@ -54,7 +54,7 @@
 //! # }
 //! ```
 //!
-//! With a bundler, or with `wasm-bindgen --target bundler`, set the worker with [`set_worker`].
+//! With a bundler, or with `wasm-bindgen --target bundler`, set the worker with `set_worker`.
 
 #[cfg(feature = "web-workers")]
 mod cache;

@@ -16,7 +16,7 @@ use crate::{command, wasm_target};
 /// The native API with the default features.
 const NATIVE_SNAPSHOT: &str = "tests/api/weightstream.txt";
 
-/// The API on wasm32 with the default features.
+/// The API on wasm32 with the default features and `web-workers`.
 const WASM_SNAPSHOT: &str = "tests/api/weightstream-wasm32.txt";
 
 /// The first run also compiles the dependencies.
@@ -28,7 +28,7 @@ pub fn run(project: &Project) -> Result<()> {
     native.args(["rustdoc"]);
     compare(project, native, "doc", NATIVE_SNAPSHOT)?;
     let mut wasm = wasm_target::ready(project)?.cargo()?;
-    wasm.args(["rustdoc", "--target", TARGET]);
+    wasm.args(["rustdoc", "--target", TARGET, "--features", "web-workers"]);
     compare(project, wasm, &format!("{TARGET}/doc"), WASM_SNAPSHOT)
 }
 

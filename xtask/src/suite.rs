@@ -242,9 +242,9 @@ fn clippy(project: &Project) -> Result<()> {
     command::run(cargo(project).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// Checks the library as the npm package builds it, and as a wasm32 application uses it.
+/// Checks the library as the npm package builds it, and as wasm32 applications use it.
 fn clippy_for_wasm(project: &Project) -> Result<()> {
-    for features in ["js", ""] {
+    for features in ["js", "web-workers", ""] {
         let mut cargo = wasm_target::ready(project)?.cargo()?;
         cargo.args(["clippy", "--target", TARGET, "--features", features, "--lib", "--tests", "--", "-D", "warnings"]);
         command::run(cargo.current_dir(&project.root))?;

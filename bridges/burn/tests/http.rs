@@ -10,17 +10,16 @@ use burn_nn::{Linear, LinearConfig};
 use burn_store::{BurnpackStore, ModuleSnapshot};
 use std::path::PathBuf;
 use std::rc::Rc;
-use weightstream::loader::{Loader, Options};
-use weightstream::source::http::HttpSource;
+use weightstream::loader::Options;
+use weightstream::native::RemoteReader;
 use weightstream_burn::WeightStore;
 
-#[tokio::test]
-async fn applies_weights_over_http_as_burn_applies_the_file() {
+#[test]
+fn applies_weights_over_http_as_burn_applies_the_file() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/burnpack/bs021_module_linear.bpk");
     let url = http_server::start(std::fs::read(&path).unwrap());
-    let source = HttpSource::new(&format!("{url}/linear.bpk"), &[]).unwrap();
-    let loader = Rc::new(Loader::open(source, Options::default()).await.unwrap());
-    let mut store = WeightStore::load(&loader, None, Rc::new(())).await.unwrap();
+    let reader = RemoteReader::open(&format!("{url}/linear.bpk"), &[], Options::default()).unwrap();
+    let mut store = reader.run(async |loader| WeightStore::load(&loader, None, Rc::new(())).await).unwrap();
 
     let [mut loaded, mut expected] = [(); 2].map(|()| LinearConfig::new(5, 7).init(&Device::default()));
     loaded.load_from(&mut store).unwrap();

@@ -22,7 +22,9 @@ try {
   const encoder = new Tokenizer(JSON.parse(tokenizer), {});
   const encode = (/** @type {string} */ text) => Uint32Array.from(encoder.encode(text).ids);
   const embeddings = SENTENCES.map((text) => embedder.embed(encode(text)));
-  status.textContent = `Loaded in ${Math.round(loadedMs)} ms. Computed ${SENTENCES.length} embeddings in ` +
+  const cached = embedder.cachedBytes > 0 ? `, ${(embedder.cachedBytes / 1e6).toFixed(1)} MB from the cache` : "";
+  for (const message of embedder.missing) console.warn(message);
+  status.textContent = `Loaded in ${Math.round(loadedMs)} ms${cached}. Computed ${SENTENCES.length} embeddings in ` +
     `${Math.round(performance.now() - start - loadedMs)} ms.`;
   SENTENCES.forEach((text, at) => addRow(text, similarity(embeddings[0], embeddings[at])));
   // For the console.

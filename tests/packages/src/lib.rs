@@ -10,7 +10,9 @@ use weightstream_burn::WeightStore;
 use weightstream_candle::{Request, var_builder};
 
 pub async fn contains_tensor(url: &str, name: &str) -> Result<bool> {
-    let loader = web::open(url, web::Options::default()).await?;
+    let mut options = web::Options::default();
+    options.cache = Some(web::Cache::Auto);
+    let loader = web::open(url, options).await?;
     let weights = var_builder(&loader, DType::F32, &Request::new(&Device::Cpu), Rc::new(())).await?;
     Ok(weights.contains_tensor(name))
 }

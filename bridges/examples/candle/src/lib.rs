@@ -14,6 +14,8 @@ use weightstream_candle::{Request, var_builder};
 #[wasm_bindgen]
 pub struct Embedder {
     model: BertModel,
+    cached_bytes: f64,
+    missing: Vec<String>,
 }
 
 #[wasm_bindgen]
@@ -24,9 +26,27 @@ impl Embedder {
     /// Those of loading, and of candle for weights of another model.
     pub async fn open(url: String, config: String) -> Result<Embedder, JsError> {
         let config: Config = serde_json::from_str(&config)?;
-        let loader = web::open(&url, web::Options::default()).await?;
+        let mut options = web::Options::default();
+        options.cache = Some(web::Cache::Auto);
+        options.workers = web::default_workers();
+        let report = options.report.clone();
+        let loader = web::open(&url, options).await?;
         let weights = var_builder(&loader, DType::F32, &Request::new(&Device::Cpu), Rc::new(())).await?;
-        Ok(Embedder { model: BertModel::load(weights, &config)? })
+        let missing = report.cache_error().into_iter().chain(report.workers_error()).collect();
+        let cached_bytes = loader.stats().bytes_from_cache() as f64;
+        Ok(Embedder { model: BertModel::load(weights, &config)?, cached_bytes, missing })
+    }
+
+    /// The number of bytes that came from the cache.
+    #[wasm_bindgen(getter, js_name = cachedBytes)]
+    pub fn cached_bytes(&self) -> f64 {
+        self.cached_bytes
+    }
+
+    /// Why the cache or the workers were not used.
+    #[wasm_bindgen(getter)]
+    pub fn missing(&self) -> Vec<String> {
+        self.missing.clone()
     }
 
     /// Computes the embedding of a sentence from the IDs of its tokens: the mean of its tokens, with length 1.

@@ -1,5 +1,6 @@
 //! Decoders and checksums: bytes in, bytes out, no I/O.
 
+pub(crate) mod blake3_tree;
 pub mod byte_order;
 pub mod cast;
 mod component;

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use weightstream::ErrorKind;
+use weightstream::format::aero;
 use weightstream::native::{Reader, StreamingLoader, Verified};
-use weightstream::write::ConvertOptions;
+use weightstream::write::{ConvertOptions, convert};
 
 #[test]
 fn reads_every_dtype_raw_and_compressed() {
@@ -157,6 +158,27 @@ fn verify_reports_the_number_of_tensors_without_a_checksum() {
     let verified = Reader::open(&file).unwrap().verify(&()).unwrap();
     assert_eq!(counts(&verified), (1, 5, 2));
     assert_eq!(verified.checksums, BTreeSet::from(["crc32c", "sha256"]));
+}
+
+/// BLAKE3 of more than 16 MiB is computed in parts on all processors.
+#[test]
+fn verify_finds_a_changed_byte_anywhere_in_a_long_range_with_one_digest() {
+    let folder = Folder::new();
+    const LENGTH: usize = (33 << 20) + 5;
+    folder.write("m.safetensors", &safetensors(None, &[("a", "U8", &[LENGTH as u64], ramp(LENGTH))]));
+    let options = ConvertOptions::default().with_format(Some(&aero::FORMAT));
+    convert(&folder.open("m.safetensors"), &folder.path("m.aero"), &options, &()).unwrap();
+    let verified = folder.open("m.aero").verify(&()).unwrap();
+    assert_eq!(verified.checksums, BTreeSet::from(["blake3"]));
+
+    let bytes = std::fs::read(folder.path("m.aero")).unwrap();
+    let start = folder.open("m.aero").tensor("a").unwrap().components[0].range.start as usize;
+    for at in [0, (16 << 20) - 1, 16 << 20, (32 << 20) + 1, LENGTH - 1] {
+        let mut changed = bytes.clone();
+        changed[start + at] ^= 1;
+        let reader = Reader::from_bytes(vec![("m.aero".to_owned(), changed)]).unwrap();
+        assert_eq!(reader.verify(&()).unwrap_err().kind, ErrorKind::Checksum, "byte {at}");
+    }
 }
 
 /// The numbers of files, of tensors, and of tensors without a checksum.

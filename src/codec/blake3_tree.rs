@@ -1,7 +1,7 @@
 //! BLAKE3 of a long range whose parts are digested in any order, and on several threads.
 //!
-//! BLAKE3 is a binary tree over chunks of 1 KiB (the BLAKE3 paper, section 2.1). Its left subtrees are complete, so that
-//! a range is divided into subtrees of a power of two bytes, of which only the last may be shorter.
+//! BLAKE3 is a binary tree over chunks of 1 KiB (the BLAKE3 paper, section 2.1). Its left subtrees are complete, so
+//! that a range is divided into subtrees of a power of two bytes, of which only the last may be shorter.
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 

@@ -85,7 +85,8 @@ impl TensorFile {
             };
             algorithms.push(self.compare(&checksum.over, stated, computed, &checksum.by)?);
         }
-        // APR's specification does not define whether the manifest's CRC covers the file or the bytes before its footer.
+        // APR's specification does not define whether the manifest's CRC covers the file or the bytes before its
+        // footer.
         if let Some(stated) = self.stated_digest.filter(|stated| !footers.contains(stated)) {
             algorithms.push(self.compare(&(0..self.bytes.byte_length()), stated, computed, "the manifest")?);
         }

@@ -4,6 +4,7 @@ import { File as ModuleFile } from "./weightstream_glue.js";
 import { BlockCache } from "./weightstream.blocks.js";
 import { lazyBlob } from "./weightstream.blob.js";
 import { MAKE, fail, invalid } from "./weightstream.error.js";
+import { withEarlyCache } from "./weightstream.head.js";
 import { callModule, dispose, init, settle } from "./weightstream.module.js";
 import { isResponse } from "./weightstream.once.js";
 import * as options from "./weightstream.options.js";
@@ -34,7 +35,7 @@ const TYPES = /** @type {Record<string, string>} */ ({
 export async function openFile(source, given) {
   const { maxMemory, type, onProgress, ...others } = options.fileOptions(given);
   const checked = { ...others, ...(onProgress && { onProgress: numbered(onProgress) }) };
-  const [unsigned] = await Promise.all([prepared(source, checked), init()]);
+  const [unsigned] = await Promise.all([prepared(source, checked).then(withEarlyCache), init()]);
   if (Array.isArray(unsigned.source)) throw invalid("`source` is a list or a folder, but openFile() opens one file");
   const ready = await withSignature(unsigned, source);
   const file = await settle(() => ModuleFile.open(ready.source, ready.options)).catch((error) => {

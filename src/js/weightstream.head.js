@@ -1,8 +1,8 @@
 // @ts-check
-// The first bytes of a model, which are requested while the module that reads them is still loaded: the first use of a
-// page then waits for one round trip less.
+// What is requested while the module is still loaded: the first bytes of a model, and the script of the cache's worker.
+// The first use of a page then waits for fewer round trips.
 import { ownCache } from "./weightstream.location.js";
-import { isReady } from "./weightstream.module.js";
+import { isReady, startEarly } from "./weightstream.module.js";
 import { textOf } from "./weightstream.url.js";
 
 /** @import { CheckedOpenOptions, CheckedSource } from "./weightstream_glue.js" */
@@ -67,6 +67,19 @@ export class EarlyHead {
     if (this.#response) this.#controller.abort();
     this.#response = undefined;
   }
+}
+
+/**
+ * Starts the worker of the cache while the module is loaded, if the module will start it.
+ *
+ * @template {{ source: CheckedSource, options: Pick<CheckedOpenOptions, "cache"> }} T
+ * @param {T} ready
+ */
+export function withEarlyCache(ready) {
+  const { source, options: { cache = "auto" } } = ready;
+  const isInWorker = (cache === "auto" && !ownCache()) || cache === "opfs";
+  if (typeof source === "string" && isInWorker && "Worker" in globalThis) startEarly();
+  return ready;
 }
 
 /** @type {(fetch: typeof globalThis.fetch, url: string, init: RequestInit) => Promise<Response>} */

@@ -5,7 +5,7 @@ import { Loader, cacheClear, cacheDelete, cacheList, thisModule } from "./weight
 import { LoadError, MAKE, fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
 import { moveToGpu } from "./weightstream.gpu.js";
-import { EarlyHead } from "./weightstream.head.js";
+import { EarlyHead, withEarlyCache } from "./weightstream.head.js";
 import { TensorIterator } from "./weightstream.iterator.js";
 import { addItems, addTensors } from "./weightstream.list.js";
 import { followDeferred } from "./weightstream.deferred.js";
@@ -77,7 +77,9 @@ export class StreamingLoader {
     const head = new EarlyHead();
     try {
       const isWhole = inWorker || checked.signature !== undefined; // of a signed model, whole files are requested first
-      const preparing = prepared(source, checked).then((ready) => (isWhole ? ready : head.request(source, ready)));
+      const preparing = prepared(source, checked)
+        .then((ready) => (inWorker ? ready : withEarlyCache(ready)))
+        .then((ready) => (isWhole ? ready : head.request(source, ready)));
       const [unsigned] = await Promise.all([preparing, init()]);
       const ready = await withSignature(unsigned, source);
       const { signature } = ready.options;

@@ -37,6 +37,9 @@ export let crash;
 const pendingCalls = new Set();
 /** @type {Set<PackageWorker>} */
 const workers = new Set();
+/** @typedef {{ worker: PackageWorker, error?: ErrorEvent }} EarlyWorker */
+/** @type {EarlyWorker | undefined} Loads its script while the module is loaded. */
+let early;
 
 // A module with the type of a function that returns a v128.
 const SIMD_MODULE = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7b]);
@@ -179,9 +182,26 @@ function loadErrorOf(failure) {
   }
 }
 
+/** Starts the next worker already now, if the module is not ready yet. */
+export function startEarly() {
+  if (isStarted || early) return;
+  try {
+    /** @type {EarlyWorker} */
+    const started = (early = { worker: newWorker() });
+    started.worker.onerror = (event) => {
+      event.preventDefault();
+      started.error = event;
+    };
+  } catch {
+    // The module then starts a worker itself, and reports the error.
+  }
+}
+
 function startWorker() {
-  const worker = followDeferred(newWorker());
-  workers.add(worker);
+  const { worker, error } = early ?? { worker: newWorker() };
+  early = undefined;
+  if (error) setTimeout(() => worker.onerror?.(error)); // to the module, which handles errors from then on
+  workers.add(followDeferred(worker));
   return worker;
 }
 

@@ -1,6 +1,6 @@
 // The first use of the package in a page: the head of the model is requested while the module is loaded. Each test has
 // a frame of its own, and therefore a module of its own.
-import { Failures } from "./common.js";
+import { Failures, clearCache } from "./common.js";
 import { safetensors } from "./safetensors.js";
 
 const MODEL = safetensors({ a: 100_000, b: 200_000 });
@@ -124,6 +124,55 @@ export async function nothingIsRequestedEarlyIfTheModelMayBeCached() {
     failures.same(what, requests.length, 0);
     release();
     (await opening).close();
+    remove();
+  }
+  return failures;
+}
+
+// Counts the workers of a page, and replaces the URLs of their scripts.
+function countWorkers(page, urlOf) {
+  const counted = { count: 0 };
+  page.Worker = class extends page.Worker {
+    constructor(url, options) {
+      super(urlOf(url), options);
+      counted.count++;
+    }
+  };
+  return counted;
+}
+
+export async function theWorkerOfTheCacheStartsWhileTheModuleIsLoaded() {
+  const failures = new Failures();
+  for (const [what, isMissing] of [["a worker", false], ["a worker whose script is missing", true]]) {
+    const { page, StreamingLoader, release, remove } = await frame(answer);
+    const workers = countWorkers(page, (url) => (isMissing ? "/missing.js" : url));
+    const opening = StreamingLoader.open(URL_OF_MODEL, { workers: 0 });
+    while (workers.count === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await new Promise((resolve) => setTimeout(resolve, 200)); // until the missing script is answered
+    release();
+    const loader = await opening;
+    failures.same(what, workers.count, 1);
+    failures.same(`${what}: the error`, /the cache worker failed/.test(loader.stats.cacheError ?? ""), isMissing);
+    failures.same(`${what}: the tensor`, (await loader.loadTensor("b")).data.byteLength, 200_000);
+    loader.close();
+    remove();
+  }
+  await clearCache();
+  return failures;
+}
+
+export async function noWorkerStartsWithoutACache() {
+  const failures = new Failures();
+  for (const [what, source, options] of [
+    ["no cache", URL_OF_MODEL, { cache: "none" }],
+    ["a file", new Blob([MODEL]), {}],
+  ]) {
+    const { page, StreamingLoader, release, remove } = await frame(answer);
+    const workers = countWorkers(page, (url) => url);
+    const opening = StreamingLoader.open(source, { ...options, workers: 0 });
+    release();
+    (await opening).close();
+    failures.same(what, workers.count, 0);
     remove();
   }
   return failures;

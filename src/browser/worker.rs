@@ -10,9 +10,20 @@ thread_local! {
     static END: RefCell<Option<Function>> = const { RefCell::new(None) };
 }
 
-/// The script of the workers, for messages.
-pub(crate) const SCRIPT: &str =
-    if cfg!(feature = "js") { "weightstream.worker.js" } else { "the script of the workers" };
+/// The script of the workers, for messages. A macro, because messages without `format!` make the module smaller.
+#[cfg(feature = "js")]
+macro_rules! script {
+    () => {
+        "weightstream.worker.js"
+    };
+}
+#[cfg(not(feature = "js"))]
+macro_rules! script {
+    () => {
+        "the script of the workers"
+    };
+}
+pub(crate) use script;
 
 /// Sets the functions that start and terminate a worker. Without `end`, its method `terminate` is called.
 pub(crate) fn set(start: Function, end: Option<Function>) {
@@ -56,11 +67,13 @@ pub(crate) fn failed(event: &JsValue, has_started: bool) -> String {
     match (has_started, reason) {
         (true, Some(reason)) => format!("a worker failed: {reason}"),
         (true, None) => "a worker failed, and the browser reports no reason".to_owned(),
-        (false, Some(reason)) => format!("{SCRIPT} does not run: {reason}"),
-        (false, None) => format!(
-            "{SCRIPT} cannot be loaded: it is not served or not bundled, or the page's Content-Security-Policy \
-             (`worker-src`) forbids it"
-        ),
+        (false, Some(reason)) => format!(concat!(script!(), " does not run: {}"), reason),
+        (false, None) => concat!(
+            script!(),
+            " cannot be loaded: it is not served or not bundled, or the page's Content-Security-Policy (`worker-src`) ",
+            "forbids it"
+        )
+        .to_owned(),
     }
 }
 

@@ -37,9 +37,10 @@ export let crash;
 const pendingCalls = new Set();
 /** @type {Set<PackageWorker>} */
 const workers = new Set();
-/** @typedef {{ worker: PackageWorker, error?: ErrorEvent }} EarlyWorker */
-/** @type {EarlyWorker | undefined} Loads its script while the module is loaded. */
+/** @type {PackageWorker | undefined} Loads its script while the module is loaded. */
 let early;
+/** @type {unknown} The event of its failure. */
+let earlyError;
 
 // A module with the type of a function that returns a v128.
 const SIMD_MODULE = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7b]);
@@ -186,11 +187,10 @@ function loadErrorOf(failure) {
 export function startEarly() {
   if (isStarted || early) return;
   try {
-    /** @type {EarlyWorker} */
-    const started = (early = { worker: newWorker() });
-    started.worker.onerror = (event) => {
+    early = newWorker();
+    early.onerror = (event) => {
       event.preventDefault();
-      started.error = event;
+      earlyError = event;
     };
   } catch {
     // The module then starts a worker itself, and reports the error.
@@ -198,10 +198,10 @@ export function startEarly() {
 }
 
 function startWorker() {
-  const { worker, error } = early ?? { worker: newWorker() };
+  const worker = followDeferred(early ?? newWorker());
+  if (early && earlyError) setTimeout(() => worker.onerror?.(earlyError)); // the module then handles errors
   early = undefined;
-  if (error) setTimeout(() => worker.onerror?.(error)); // to the module, which handles errors from then on
-  workers.add(followDeferred(worker));
+  workers.add(worker);
   return worker;
 }
 

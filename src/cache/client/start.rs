@@ -3,7 +3,7 @@
 use super::{Client, Port};
 use crate::browser::message::Message;
 use crate::browser::timer::pause;
-use crate::browser::worker::{self as page_worker, Worker};
+use crate::browser::worker::{self as page_worker, Worker, script};
 use crate::cache::UserCache;
 use crate::cache::indexed::Database;
 use crate::cache::kv_cache::KvCache;
@@ -186,9 +186,8 @@ impl Client {
 }
 
 fn worker_error(reason: &str) -> Error {
-    let unknown =
-        || format!("check that {} is served, is bundled as a module and is allowed by the page", page_worker::SCRIPT);
-    let reason = if reason.is_empty() { unknown() } else { reason.trim_end_matches('.').to_owned() };
+    let unknown = concat!("check that ", script!(), " is served, is bundled as a module and is allowed by the page");
+    let reason = if reason.is_empty() { unknown } else { reason.trim_end_matches('.') };
     Error::new(ErrorKind::Io, format!("the cache worker failed: {reason}"))
 }
 

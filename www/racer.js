@@ -30,6 +30,8 @@ class Racer {
   /** The number of bytes that have arrived and need not be requested again. */
   held = () => 0;
   #startedAt = performance.now();
+  /** @type {number | undefined} */
+  #endedAt;
   #line;
 
   /** @param {Task} task */
@@ -42,7 +44,7 @@ class Racer {
    * @param {unknown} [error]
    */
   report(event, error) {
-    const ms = performance.now() - this.#startedAt;
+    const ms = (this.#endedAt ?? performance.now()) - this.#startedAt;
     postMessage({ ms, held: this.held(), received: this.#line.received, event, error: error && String(error) });
   }
 
@@ -54,6 +56,7 @@ class Racer {
     for (const [name, { data_offsets: place }] of Object.entries(header)) {
       if (name !== "__metadata__") tensors.push(new Uint8Array(file, 8 + length + place[0], place[1] - place[0]));
     }
+    this.#endedAt = performance.now(); // the first tensor and the last one come at the same time
     this.report("first");
   }
 

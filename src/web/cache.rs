@@ -18,7 +18,7 @@ pub enum Cache {
     /// as in private windows.
     Auto,
     /// OPFS, even if it is in memory.
-    Files,
+    Opfs,
     /// A JavaScript object with the methods `get(key)`, `set(key, bytes)`, `delete(key)` and `keys()`, which may return
     /// promises.
     Object(JsValue),
@@ -78,7 +78,7 @@ pub(super) async fn add_to(source: WebSource, cache: Option<Cache>, report: &Rep
     let option = match cache {
         None => return Ok(source),
         Some(Cache::Auto) => CacheOption::Auto,
-        Some(Cache::Files) => CacheOption::Files,
+        Some(Cache::Opfs) => CacheOption::Files,
         Some(Cache::Object(object)) => CacheOption::UserCache(UserCache::new(object).ok_or_else(no_cache)?),
     };
     workers::set_script();

@@ -27,6 +27,9 @@ if ("importScripts" in globalThis && globalThis.name === NAME) {
     if (waiting.length === 2) start(waiting[0].data, waiting[1].data).then(serveWaiting, throwLater);
   };
 
+  // For example of a module that this worker may not have.
+  scope.onmessageerror = () => throwLater(new Error("a message cannot be read here"));
+
   // The module has set its own handler.
   const serveWaiting = () => waiting.slice(2).forEach((event) => scope.onmessage?.(event));
 }

@@ -56,10 +56,14 @@ impl TensorFile {
             Stated::Digest(digest) => Some((checksum.over.clone(), digest)),
             Stated::Crc32At(_) => None,
         });
-        let ranges = ranges.chain(self.stated_digest.map(|digest| (0..self.bytes.byte_length(), digest)));
+        let byte_length = self.bytes.byte_length();
+        let ranges = ranges.chain(self.stated_digest.map(|digest| (0..byte_length, digest)));
+        // A range beyond the end of the file is one task, which fails.
+        let is_long =
+            |over: &Range<u64>| over.end <= byte_length && over.end.saturating_sub(over.start) > SUBTREE_BYTES;
         let tasks = ranges.flat_map(|(over, stated)| match stated {
             Digest::Crc32(_) => Vec::new(),
-            Digest::Blake3(_) if over.end.saturating_sub(over.start) > SUBTREE_BYTES => {
+            Digest::Blake3(_) if is_long(&over) => {
                 let starts = (over.start..over.end).step_by(SUBTREE_BYTES as usize);
                 let cut = |start: u64| (start..over.end.min(start + SUBTREE_BYTES), Work::Subtree(over.clone()));
                 starts.map(cut).collect()

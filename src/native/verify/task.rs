@@ -75,26 +75,17 @@ impl Task<'_> {
             Work::Component(_, component) => self.decode(component, progress),
             Work::Crc32 => {
                 let mut crc32 = crc32fast::Hasher::new();
-                self.read(progress, |piece| {
-                    crc32.update(piece);
-                    Ok(())
-                })?;
+                self.read_all(progress, |piece| crc32.update(piece))?;
                 Ok(Output::Crc32(crc32.finalize()))
             }
             Work::Digest(stated) => {
                 let mut hasher = Hasher::new(*stated);
-                self.read(progress, |piece| {
-                    hasher.update(piece);
-                    Ok(())
-                })?;
+                self.read_all(progress, |piece| hasher.update(piece))?;
                 Ok(Output::Digest(hasher.finish()))
             }
             Work::Subtree(over) => {
                 let mut subtree = Subtree::at(self.range.start - over.start);
-                self.read(progress, |piece| {
-                    subtree.update(piece);
-                    Ok(())
-                })?;
+                self.read_all(progress, |piece| subtree.update(piece))?;
                 Ok(Output::Subtree(subtree.finish()))
             }
         }
@@ -123,6 +114,13 @@ impl Task<'_> {
         })?;
         decoder.finish(true).map_err(|e| self.place(e))?;
         Ok(crc32.map_or(Output::None, |crc32| Output::Crc32(crc32.finalize())))
+    }
+
+    fn read_all(&self, progress: &(dyn Progress + Sync), mut take: impl FnMut(&[u8])) -> Result<()> {
+        self.read(progress, |piece| {
+            take(piece);
+            Ok(())
+        })
     }
 
     fn read(&self, progress: &(dyn Progress + Sync), mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {

@@ -32,8 +32,10 @@ export interface RemoteMethods {
   readTensors: (
     reader: number, names: string[] | undefined, rows: [first: number, end: number] | undefined, isInOrder: boolean,
   ) => undefined;
-  /** Calls a method of a reader. */
-  callReader: (reader: number, method: "next" | "fill" | "verified" | "cancel", length?: number) => any;
+  /** Calls a method of a reader. `fill` may use the memory of `piece`, an earlier result. */
+  callReader: (
+    reader: number, method: "next" | "fill" | "verified" | "cancel", length?: number, piece?: ArrayBuffer,
+  ) => any;
 }
 
 /** Options of `open` without those that cannot be cloned. `onProgress` says whether the page wants progress events. */

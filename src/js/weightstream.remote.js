@@ -256,7 +256,7 @@ class RemoteLoader {
       read: (start, end, signal) => {
         const reader = ++lastNumber;
         this.#call("readView", [reader, [start, end]]).catch(() => {}); // `fill` rejects, too
-        return this.#reader(reader, signal);
+        return this.#reader(reader, signal, false);
       },
     };
   }
@@ -271,15 +271,26 @@ class RemoteLoader {
   async readTensors(names, rows, isInOrder, signal) {
     const reader = ++lastNumber;
     await this.#call("readTensors", [reader, names, rows, isInOrder], { signal });
-    return this.#reader(reader, signal);
+    return this.#reader(reader, signal, true);
   }
 
   /**
    * @param {number} number
    * @param {AbortSignal | undefined} signal
+   * @param {boolean} overwrites Whether a piece is valid only until the next `fill`. Its memory then goes back to the
+   *   worker: new memory for each piece would be freed only by a garbage collection.
    * @returns {TensorReader}
    */
-  #reader(number, signal) {
+  #reader(number, signal, overwrites) {
+    /** @type {ArrayBuffer | undefined} */
+    let piece;
+    const fill = async (/** @type {number} */ length) => {
+      const [used, transferred] = [piece, piece ? [piece] : []];
+      piece = undefined;
+      const bytes = await this.#call("callReader", [number, "fill", length, used], { signal }, transferred);
+      if (overwrites) piece = bytes.buffer;
+      return bytes;
+    };
     const cancel = () => {
       signal?.removeEventListener("abort", cancel);
       this.#call("callReader", [number, "cancel"]).catch(() => {}); // the loader is closed
@@ -287,7 +298,7 @@ class RemoteLoader {
     signal?.addEventListener("abort", cancel); // stops the request, even if no call is pending
     return {
       next: () => this.#call("callReader", [number, "next"], { signal }),
-      fill: (length) => this.#call("callReader", [number, "fill", length], { signal }),
+      fill,
       verified: () => this.#call("callReader", [number, "verified"]),
       cancel,
     };

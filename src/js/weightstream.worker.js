@@ -216,7 +216,7 @@ function serveLoader() {
       readers.set(number, await opened().readTensors(names, rows, isInOrder, controller.signal));
     },
 
-    async callReader({ controller }, number, method, length = 0) {
+    async callReader({ controller }, number, method, length = 0, piece) {
       const reader = readers.get(number);
       if (method === "cancel") {
         reader?.cancel();
@@ -227,7 +227,7 @@ function serveLoader() {
       controller.signal.addEventListener("abort", () => reader.cancel());
       if (method !== "fill") return [{ value: await /** @type {any} */ (reader)[method]() }];
       const bytes = await reader.fill(length);
-      const value = "next" in reader ? bytes.slice() : bytes; // a TensorReader overwrites its buffer
+      const value = "next" in reader ? copyOf(bytes, piece) : bytes; // a TensorReader overwrites its buffer
       return [{ value }, [value.buffer]];
     },
   };
@@ -315,4 +315,17 @@ function cloneable(cause) {
 function buffersOf({ components }) {
   const buffers = Array.from(components.values(), ({ data }) => data.buffer);
   return Array.from(new Set(buffers)).filter((buffer) => buffer instanceof ArrayBuffer);
+}
+
+/**
+ * A copy, in the given memory if it is large enough.
+ *
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ * @param {ArrayBuffer | undefined} memory
+ */
+function copyOf(bytes, memory) {
+  if (!memory || memory.byteLength < bytes.length) return bytes.slice();
+  const copy = new Uint8Array(memory, 0, bytes.length);
+  copy.set(bytes);
+  return copy;
 }

@@ -89,19 +89,28 @@ pub(crate) fn run_end<'a>(first: &Tensor, following: impl Iterator<Item = &'a Te
     end
 }
 
-/// The rest of the last response body: the number of its file, and the reader. The next component may follow in it.
-pub(crate) struct Rest<S: Source>(Option<(usize, RangeReader<S>)>);
+/// The rest of the last response body. The next component may follow in it.
+pub(crate) struct Rest<S: Source> {
+    /// The number of its file, and the reader.
+    reading: Option<(usize, RangeReader<S>)>,
+    has_limited_requests: bool,
+}
 
 impl<S: Source> Default for Rest<S> {
     fn default() -> Self {
-        Rest(None)
+        Rest { reading: None, has_limited_requests: false }
     }
 }
 
 impl<S: Source> Rest<S> {
+    /// For a caller that may be slower than the network.
+    pub(crate) fn with_limited_requests() -> Self {
+        Rest { reading: None, has_limited_requests: true }
+    }
+
     /// Keeps the reader for the component that follows.
     pub(crate) fn keep(&mut self, shard: usize, reading: RangeReader<S>) {
-        self.0 = Some((shard, reading));
+        self.reading = Some((shard, reading));
     }
 
     /// Returns a reader of `range`: the kept one if it is at most a short distance before the start and does not end
@@ -115,12 +124,14 @@ impl<S: Source> Rest<S> {
         range: Range<u64>,
         last_end: &dyn Fn() -> u64,
     ) -> Result<RangeReader<S>> {
+        let has_limited_requests = self.has_limited_requests;
         let start_new = || {
             let end = range.end.max(last_end());
-            file.start(range.start..end, Rc::new(Cell::new(end)))
+            let reading = file.start(range.start..end, Rc::new(Cell::new(end)));
+            if has_limited_requests { reading.with_limited_requests() } else { reading }
         };
         let near = range.start.saturating_sub(loader.options.coalesce_gap_bytes)..=range.start;
-        let mut reading = match self.0.take() {
+        let mut reading = match self.reading.take() {
             Some((of, rest)) if of == shard && near.contains(&rest.position) && range.end <= rest.end() => rest,
             rest => {
                 if let Some((of, rest)) = rest

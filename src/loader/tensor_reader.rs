@@ -67,7 +67,7 @@ impl<S: Source> Loader<S> {
             loader: Rc::clone(self),
             waiting: tensors.into(),
             rows,
-            rest: Rest::default(),
+            rest: Rest::with_limited_requests(),
             current: None,
         })
     }

@@ -18,6 +18,7 @@ mod responses;
 mod retries;
 mod rows;
 mod signatures;
+mod streamed;
 mod trap_runner;
 mod whole_responses;
 

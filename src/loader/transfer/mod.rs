@@ -2,6 +2,7 @@
 
 pub(crate) mod file;
 pub(crate) mod known_blocks;
+mod next_request;
 pub(crate) mod overlap;
 pub(crate) mod priority;
 pub(crate) mod range_reader;

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::transfer::file::ModelFile;
+use crate::loader::transfer::next_request::NextRequest;
 use crate::loader::transfer::overlap::{OVERLAP_BYTES, OVERLAP_WITH_ETAG_BYTES, Tail};
 use crate::loader::transfer::priority::PrefetchPriority;
 use crate::loader::transfer::signed::StoredBody;
@@ -47,6 +48,8 @@ pub(crate) struct RangeReader<S: Source> {
     pub(crate) prefetch_priority: Option<Rc<PrefetchPriority>>,
     /// Whether the reader compares the file with its signature, for which others wait.
     is_check: bool,
+    /// Set if the length of requests is limited.
+    next_request: Option<NextRequest<S>>,
 }
 
 /// The body of one response.
@@ -102,7 +105,7 @@ pub(crate) struct Chunk<'a, B> {
 impl<S: Source> RangeReader<S> {
     /// A reader from `position` to `end`, whose first bytes are `known`. Sends no request yet.
     pub(crate) fn new(file: Rc<ModelFile<S>>, position: u64, end: Rc<Cell<u64>>, known: Vec<u8>) -> Self {
-        let (remote, scratch, watchdog, tail, prefetch_priority) = Default::default();
+        let (remote, scratch, watchdog, tail, prefetch_priority, next_request) = Default::default();
         RangeReader {
             file,
             known,
@@ -116,7 +119,13 @@ impl<S: Source> RangeReader<S> {
             tail,
             prefetch_priority,
             is_check: false,
+            next_request,
         }
+    }
+
+    /// Limits the length of requests, and with it the bytes that a browser receives ahead of the reader.
+    pub(crate) fn with_limited_requests(self) -> Self {
+        RangeReader { next_request: Some(NextRequest::default()), ..self }
     }
 
     /// A reader of the whole file as it is stored, which compares it with its signature.
@@ -237,7 +246,8 @@ impl<S: Source> RangeReader<S> {
         if let Some(prefetch_priority) = &self.prefetch_priority {
             prefetch_priority.yield_to_demands().await;
         }
-        if self.remote.as_ref().is_none_or(|remote| remote.position != self.position) {
+        let is_at_limit = |remote: &Remote<_>| self.next_request.is_some() && remote.end == Some(self.position);
+        if self.remote.as_ref().is_none_or(|remote| remote.position != self.position || is_at_limit(remote)) {
             self.remote = None;
             let remote = self.connect().await?;
             self.remote = Some(self.skip(remote).await?);
@@ -253,10 +263,27 @@ impl<S: Source> RangeReader<S> {
                 _ => Ok(0),
             };
         }
-        self.remote = Some(remote);
         self.position += count;
         self.failures = 0;
+        self.request_ahead(&remote).await;
+        self.remote = Some(remote);
         Ok(count)
+    }
+
+    /// Sends the next request before `remote` is read completely, if requests are limited. Without a strong ETag, the
+    /// next request must overlap the bytes before it, which are not known yet.
+    async fn request_ahead(&mut self, remote: &Remote<S::Body>) {
+        let (end, file) = (self.end.get(), &self.file);
+        if let Some(next) = &mut self.next_request
+            && let Some(current_end) = remote.end
+            && remote.proof == Proof::Strong
+        {
+            let send = |range| {
+                let file = Rc::clone(file);
+                async move { file.request(range).await }.boxed_local()
+            };
+            next.advance(self.position, current_end, end, send).await;
+        }
     }
 
     /// Requests the next bytes. If bytes were read before and nothing proves that the file is unchanged, the request
@@ -267,7 +294,14 @@ impl<S: Source> RangeReader<S> {
             signed.check(|| RangeReader::for_check(Rc::clone(&self.file))).boxed_local().await?;
             self.file.learn_signed_length();
         }
+        if let Some(response) = self.next_request.as_mut().and_then(|next| next.take(self.position)) {
+            let remote = self.with_timeout(|_| response).await?;
+            if remote.proof == Proof::Strong {
+                return Ok(remote);
+            }
+        }
         let (end, known) = (self.end.get(), self.tail.range());
+        let end = self.next_request.as_ref().map_or(end, |_| NextRequest::<S>::end(self.position, end));
         // The overlap is halved after each failure, so that a connection that breaks within it still makes progress.
         let overlap_bytes = OVERLAP_BYTES >> self.failures.saturating_sub(1).min(MAX_OVERLAP_HALVINGS);
         let overlapped = known.start.max(known.end.saturating_sub(overlap_bytes)).min(self.position);

@@ -34,7 +34,8 @@ impl Roots {
     pub(super) fn verify(&self, chain: &[Vec<u8>]) -> Result<PublicKey> {
         let key = self.0.verify(chain, weightstream_certificates::algorithms()).map_err(refused)?;
         PublicKey::from_der(&key).ok_or_else(|| {
-            let what = "the key of the signer's certificate is not for ECDSA on one of the curves P-256, P-384 and P-521";
+            let what =
+                "the key of the signer's certificate is not for ECDSA on one of the curves P-256, P-384 and P-521";
             Error::new(ErrorKind::Unsupported, what).advise("Sign the model with a certificate for such a key.")
         })
     }

@@ -176,10 +176,14 @@ fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     encoded
 }
 
-/// The identifiers of all algorithms.
+/// All algorithms, each with the identifiers of its keys and signatures.
 #[cfg(test)]
-pub(crate) fn ids() -> Vec<(Vec<u8>, Vec<u8>)> {
-    ALGORITHMS.iter().map(|(_, _, _, key, signature)| (key.as_ref().to_vec(), signature.as_ref().to_vec())).collect()
+pub(crate) fn identified() -> Vec<(Algorithm, [Vec<u8>; 2])> {
+    let of = |(name, curve, hash, key, signature): &Identified| {
+        let algorithm = Algorithm { name, curve, hash };
+        (algorithm, [key.as_ref().to_vec(), signature.as_ref().to_vec()])
+    };
+    ALGORITHMS.iter().map(of).collect()
 }
 
 fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,9 +4,10 @@ use super::*;
 use p256::ecdsa::{DerSignature, SigningKey};
 use p256::elliptic_curve::Generate;
 use p256::pkcs8::EncodePublicKey;
+use proptest::prelude::*;
 use rustls_pki_types::SignatureVerificationAlgorithm;
 use std::str::FromStr;
-use webpki::ring;
+use std::sync::LazyLock;
 use x509_cert::builder::profile::BuilderProfile;
 use x509_cert::builder::{Builder, CertificateBuilder, Result as Built};
 use x509_cert::der::asn1::UtcTime;
@@ -129,13 +130,17 @@ impl Keys {
     }
 }
 
+/// The identifiers of the keys and of the signatures of an algorithm.
+fn ids(algorithm: &dyn SignatureVerificationAlgorithm) -> [Vec<u8>; 2] {
+    [algorithm.public_key_alg_id().as_ref().to_vec(), algorithm.signature_alg_id().as_ref().to_vec()]
+}
+
 /// What ring says about a recorded signature.
 fn is_valid(check: &SignatureCheck) -> bool {
-    let Algorithm { name, curve, hash } = check.algorithm;
-    let algorithm: &dyn SignatureVerificationAlgorithm = match (name, curve, hash) {
-        ("ECDSA", "P-256", "SHA-256") => ring::ECDSA_P256_SHA256,
-        other => panic!("{other:?} in a chain of P-256"),
-    };
+    let found = recorded::identified().into_iter().find(|(algorithm, _)| *algorithm == check.algorithm);
+    let (_, expected) = found.unwrap();
+    let mut all = webpki::ALL_VERIFICATION_ALGS.iter();
+    let algorithm = all.find(|algorithm| ids(**algorithm) == expected).unwrap();
     let info = SubjectPublicKeyInfoOwned::from_der(&check.key).unwrap();
     let key = info.subject_public_key.as_bytes().unwrap();
     algorithm.verify_signature(key, &check.message, &check.signature).is_ok()
@@ -298,11 +303,8 @@ fn nothing_is_decided_while_a_signature_is_unverified() {
 
 #[test]
 fn has_the_algorithms_of_ring() {
-    let ids = |algorithm: &dyn SignatureVerificationAlgorithm| {
-        (algorithm.public_key_alg_id().as_ref().to_vec(), algorithm.signature_alg_id().as_ref().to_vec())
-    };
     let mut expected: Vec<_> = webpki::ALL_VERIFICATION_ALGS.iter().map(|algorithm| ids(*algorithm)).collect();
-    let mut found = recorded::ids();
+    let mut found: Vec<_> = recorded::identified().into_iter().map(|(_, ids)| ids).collect();
     for list in [&mut expected, &mut found] {
         list.sort_unstable();
         list.dedup();
@@ -319,4 +321,23 @@ fn refuses_roots_that_are_no_certificates() {
     longer.push(0);
     assert!(Roots::from_der(vec![longer]).is_err());
     assert!(Certificate::from_der(&Keys::new().root()).is_ok());
+}
+
+proptest! {
+    /// Certificates come from the network: neither way panics, and both agree.
+    #[test]
+    fn changed_chains_have_the_same_result_both_ways(
+        certificate in 0usize..2,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        static CHAIN: LazyLock<(Vec<u8>, [Vec<u8>; 2])> = LazyLock::new(|| {
+            let keys = Keys::new();
+            (keys.root(), [keys.signer(&SIGNER), keys.middle(&MIDDLE)])
+        });
+        let (root, mut chain) = CHAIN.clone();
+        for (at, byte) in changes {
+            *at.get_mut(&mut chain[certificate]) = byte;
+        }
+        let _ = verify(root, &chain);
+    }
 }

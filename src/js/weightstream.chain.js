@@ -3,7 +3,7 @@
 // only for models that are opened with `signature.certificateChain`.
 import { Chain, Refusal, moduleGzip, start } from "./weightstream.certificates_module.js";
 import { CURVES, rawSignature } from "./weightstream.ecdsa.js";
-import { fail } from "./weightstream.error.js";
+import { LoadError, fail } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
 
 /** @import { Unverified } from "./weightstream.certificates_module.js" */
@@ -11,14 +11,18 @@ import { messageOf } from "./weightstream.guard.js";
 /** Each round verifies at least one link of each path, and paths have fewer certificates than this. */
 const MAX_ROUNDS = 16;
 
-/** The sizes of RSA keys, in bits, that are accepted natively. */
-const RSA_BITS = [2048, 8192];
+/** The sizes of RSA keys that are accepted natively. */
+const MIN_RSA_BITS = 2048;
+const MAX_RSA_BITS = 8192;
 
 /** The bytes of a hash, which is how much salt RSA-PSS must have. */
 const HASH_BYTES = /** @type {Record<string, number>} */ ({ "SHA-256": 32, "SHA-384": 48, "SHA-512": 64 });
 
 /** @type {Promise<unknown> | undefined} */
 let starting;
+
+/** @type {unknown} The exception with which the module crashed. It is not entered again. */
+let crash;
 
 /**
  * Verifies a chain of certificates, and returns the key of the signer as a SubjectPublicKeyInfo.
@@ -34,15 +38,22 @@ export async function signerKey(certificates, roots) {
     throw fail({ code: "INTERNAL", message, cause });
   });
   await starting;
-  const chain = new Chain();
+  /** @type {Chain | undefined} */
+  let chain;
   try {
+    if (crash) throw crash;
+    chain = new Chain();
     for (const root of roots) chain.addRoot(root);
     for (const certificate of certificates) chain.add(certificate);
     return await verified(chain);
   } catch (error) {
-    throw error instanceof Refusal ? refused(error) : error;
+    if (error instanceof Refusal) throw refused(error);
+    if (error instanceof LoadError) throw error;
+    crash = error;
+    const what = `The module that verifies certificates crashed: ${messageOf(error)}`;
+    throw fail({ code: "INTERNAL", message: `${what}. Reload the page, and report this.`, cause: error });
   } finally {
-    chain.free();
+    if (!crash) chain?.free();
   }
 }
 
@@ -61,7 +72,8 @@ async function verified(chain) {
       const key = chain.verify();
       if (key) return key;
     } catch (error) {
-      if (missing.size === 0) throw error;
+      if (missing.size === 0 || !(error instanceof Refusal)) throw error;
+      error.free();
       const message = `this browser cannot verify ${[...missing].join(" and ")} signatures, which the certificates ` +
         "have. Sign the model with certificates that have ECDSA signatures.";
       throw fail({ code: "UNSUPPORTED", message });
@@ -88,9 +100,8 @@ async function isSignatureValid({ algorithm: name, curve, hash, key, message, si
   const { subtle } = crypto;
   const parameters = name === "ECDSA" ? { name, namedCurve: curve } : name === "Ed25519" ? { name } : { name, hash };
   const imported = await subtle.importKey("spki", key, parameters, false, ["verify"]);
-  const { modulusLength = RSA_BITS[0] } = /** @type {Partial<RsaKeyAlgorithm>} */ (imported.algorithm);
-  const [min = 0, max = 0] = RSA_BITS;
-  if (!(Number(modulusLength) >= min && Number(modulusLength) <= max)) return false;
+  const { modulusLength = MIN_RSA_BITS } = /** @type {Partial<RsaKeyAlgorithm>} */ (imported.algorithm);
+  if (modulusLength < MIN_RSA_BITS || modulusLength > MAX_RSA_BITS) return false;
   if (name !== "ECDSA") return subtle.verify({ name, saltLength: HASH_BYTES[hash] ?? 0 }, imported, signature, message);
   const raw = rawSignature(signature, CURVES[curve]?.length ?? 0);
   return raw !== undefined && subtle.verify({ name, hash }, imported, raw, message);

@@ -96,8 +96,9 @@ const trustInKey = (key) => async ({ verificationMaterial }) => {
  * @returns {Trust}
  */
 const trustIn = (roots) => async ({ verificationMaterial }) => {
-  const chain = verificationMaterial?.x509CertificateChain?.certificates;
-  if (!Array.isArray(chain)) {
+  const { publicKey, x509CertificateChain } = verificationMaterial ?? {};
+  const chain = x509CertificateChain?.certificates;
+  if (publicKey !== undefined || !Array.isArray(chain)) {
     throw wrongTrust("the model is signed with a key, not with a certificate", "the public key as " +
       "`signature.publicKey` instead of `certificateChain`");
   }

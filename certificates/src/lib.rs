@@ -13,7 +13,7 @@ mod recorded;
 #[cfg(all(test, not(target_arch = "wasm32")))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 mod tests;
-#[cfg(target_arch = "wasm32")]
+#[cfg(all(feature = "module", target_arch = "wasm32"))]
 mod web;
 
 pub use chain::{Error, Roots};

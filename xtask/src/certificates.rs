@@ -2,7 +2,7 @@
 //! platforms need no configuration for another file. Only apps that verify certificates load it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use sha2::{Digest, Sha256};
@@ -21,8 +21,8 @@ const ENTRY: &str = "export { default as start, Chain, Refusal } from \"./weight
 
 /// Writes the script to the build folder.
 pub fn write(project: &Project, built: &Path) -> Result<()> {
-    let compiled = fs::read(compile(project)?)?;
-    let mut fingerprint = Sha256::new_with_prefix(&compiled);
+    let compiled = compile(project)?;
+    let mut fingerprint = Sha256::new_with_prefix(fs::read(&compiled)?);
     for source in [include_str!("certificates.rs"), include_str!("../bindgen/src/main.rs")] {
         fingerprint.update(source);
     }
@@ -34,7 +34,7 @@ pub fn write(project: &Project, built: &Path) -> Result<()> {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&folder)?;
-        let (text, is_optimised) = made(project)?;
+        let (text, is_optimised) = made(project, &compiled)?;
         fs::write(&script, text)?;
         if is_optimised {
             fs::write(stamp, fingerprint)?;
@@ -44,19 +44,18 @@ pub fn write(project: &Project, built: &Path) -> Result<()> {
     Ok(())
 }
 
-fn compile(project: &Project) -> Result<std::path::PathBuf> {
+fn compile(project: &Project) -> Result<PathBuf> {
     let mut cargo = wasm_target::ready(project)?.cargo()?;
-    cargo.args(["rustc", "--package", "weightstream-certificates", "--lib", "--crate-type", "cdylib"]);
-    cargo.args(["--target", TARGET, "--profile", "web"]).env("CARGO_INCREMENTAL", "0");
+    cargo.args(["rustc", "--package", "weightstream-certificates", "--features", "module", "--lib"]);
+    cargo.args(["--crate-type", "cdylib", "--target", TARGET, "--profile", "web"]).env("CARGO_INCREMENTAL", "0");
     command::run(cargo.current_dir(&project.root))?;
     Ok(project.target.join(TARGET).join("web/weightstream_certificates.wasm"))
 }
 
 /// The script, and whether its module is optimised.
-fn made(project: &Project) -> Result<(String, bool)> {
+fn made(project: &Project, compiled: &Path) -> Result<(String, bool)> {
     let folder = tempfile::tempdir()?;
-    let compiled = project.target.join(TARGET).join("web/weightstream_certificates.wasm");
-    package::bindgen(project, &compiled, GLUE, folder.path())?;
+    package::bindgen(project, compiled, GLUE, folder.path())?;
     let module = folder.path().join(format!("{GLUE}_bg.wasm"));
     let is_optimised = package::optimise(project, &module, "-Oz")?;
     let module = CallGraph::read(&fs::read(module)?)?.without_names();

@@ -76,7 +76,7 @@ export async function verifiedSignature(given, source, how) {
     const statement = await statementOf(parsed(await requested(url, source, how)), trust);
     return { path: path ?? pathBelow(url, source), files: await filesOf(statement) };
   } catch (error) {
-    if (!(error instanceof LoadError) || error.url !== undefined) throw error;
+    if (!(error instanceof LoadError) || error.url !== undefined || error.code === "INVALID_ARGUMENT") throw error;
     throw fail({ code: error.code, message: `${url}: ${error.message}`, url, cause: error.cause });
   }
 }

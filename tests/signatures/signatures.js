@@ -1,11 +1,9 @@
 // Loads signed models, as a web app does.
+import { StreamingLoader, clearCache, openFile } from "weightstream";
 import { createFetch } from "/pkg/weightstream.fetch.js";
 import { ioHandler } from "/pkg/weightstream.tfjs.js";
 import { ArtifactCache, prefill } from "/pkg/weightstream.tvmjs.js";
 import { modelBlobs } from "/pkg/weightstream.wllama.js";
-
-const entry = location.search === "?inline" ? "/pkg/weightstream.inline.js" : "/pkg/weightstream.js";
-const { StreamingLoader, clearCache, openFile } = await import(entry);
 
 const RETRY = { attempts: 3, baseDelay: 1, stallTimeout: 5000 };
 

@@ -34,7 +34,7 @@ const VALID: [&str; 14] = [
 ];
 
 /// The chains that are not, and a part of the message.
-const INVALID: [(&str, &str); 11] = [
+const INVALID: [(&str, &str); 13] = [
     ("other-usage", "neither `digitalSignature` nor `codeSigning`"),
     ("other-purpose", "not issued by the given root: RequiredEkuNotFound"),
     ("no-ca", "not issued by the given root: EndEntityUsedAsCa"),
@@ -43,6 +43,8 @@ const INVALID: [(&str, &str); 11] = [
     ("forger", "not issued by the given root: InvalidSignatureForPublicKey"),
     ("forged-beside", "not issued by the given root: InvalidSignatureForPublicKey"),
     ("tampered", "not issued by the given root: InvalidSignatureForPublicKey"),
+    ("other-payload", "was not made by this key"),
+    ("other-signer", "was not made by this key"),
     ("rsa-pss-salt", "not issued by the given root: UnsupportedSignatureAlgorithm"),
     ("rsa-1024", "not issued by the given root: InvalidSignatureForPublicKey"),
     ("p521-chain", "not issued by the given root: UnsupportedSignatureAlgorithm"),
@@ -52,16 +54,30 @@ const INVALID: [(&str, &str); 11] = [
 pub(super) fn sign(reference: &Reference, signed: &Signed) -> Result<()> {
     let (model, keys) = (signed.path("m"), signed.path("keys"));
     reference.run(&["certify".as_ref(), model.as_ref(), signed.folder.path().as_ref(), keys.as_ref()])?;
+    let bundle = |name: &str| anyhow::Ok(serde_json::from_str::<Value>(&signed.text(&format!("{name}.sig"))?)?);
+    let forge = |name: &str, pointer: &str, forged: Value| {
+        let mut bundle = bundle("certified")?;
+        *bundle.pointer_mut(pointer).with_context(|| format!("no {pointer}"))? = forged;
+        fs::write(signed.path(&format!("{name}.sig")), bundle.to_string())?;
+        fs::copy(keys.join("certified-root.crt"), keys.join(format!("{name}-root.crt")))?;
+        anyhow::Ok(())
+    };
+    let decoded = |pointer: &str| {
+        let bundle = bundle("certified")?;
+        let text = bundle.pointer(pointer).and_then(Value::as_str).with_context(|| format!("no {pointer}"))?;
+        anyhow::Ok(BASE64.decode(text.as_bytes())?)
+    };
     // A byte in the signature of the intermediate certificate.
-    let mut bundle: Value = serde_json::from_str(&signed.text("certified.sig")?)?;
-    let bytes = bundle.pointer_mut("/verificationMaterial/x509CertificateChain/certificates/1/rawBytes");
-    let bytes = bytes.context("no intermediate certificate")?;
-    let mut der = BASE64.decode(bytes.as_str().unwrap_or_default().as_bytes())?;
+    let intermediate = "/verificationMaterial/x509CertificateChain/certificates/1/rawBytes";
+    let mut der = decoded(intermediate)?;
     *der.last_mut().context("an empty certificate")? ^= 1;
-    *bytes = json!(BASE64.encode(&der));
-    fs::write(signed.path("tampered.sig"), bundle.to_string())?;
-    fs::copy(keys.join("certified-root.crt"), keys.join("tampered-root.crt"))?;
-    Ok(())
+    forge("tampered", intermediate, json!(BASE64.encode(&der)))?;
+    // Another statement, and the certificates of another signer with the same root.
+    let payload = "/dsseEnvelope/payload";
+    let statement = String::from_utf8(decoded(payload)?)?.replace("config.json", "konfig.json");
+    forge("other-payload", payload, json!(BASE64.encode(statement.as_bytes())))?;
+    let material = bundle("code-signing")?.pointer("/verificationMaterial").cloned().context("no material")?;
+    forge("other-signer", "/verificationMaterial", material)
 }
 
 /// The same chains natively.
@@ -155,7 +171,7 @@ pub(super) fn explains_what_to_trust(page: &Page) -> Result<()> {
 
 /// The package as one script.
 pub(super) fn verifies_chains_inline(page: &Page) -> Result<()> {
-    page.browser.open(&format!("{}/?inline", page.site))?;
+    page.browser.open(&format!("{}/inline.html", page.site))?;
     let options = options(page, "certified", "certified-root")?;
     check(&page.call("load", "m/model.safetensors", &options)?, "sha256")?;
     page.refuses("failure", "m/model.safetensors", &self::options(page, "forger", "forger-root")?, &["SIGNATURE: "])?;

@@ -1,8 +1,8 @@
 //! Signatures whose results are known beforehand, because WebCrypto computes them asynchronously.
 //!
 //! A chain is verified in rounds. An algorithm that is asked for an unknown signature records it and says that it is
-//! invalid. The caller verifies what was recorded, and then the chain is verified again. The chain is decided by a round
-//! that met only known signatures.
+//! invalid. The caller verifies what was recorded, and then the chain is verified again. A round that met only known
+//! signatures decides about the chain.
 
 use crate::chain::{Error, Roots};
 use rustls_pki_types::{AlgorithmIdentifier, InvalidSignature, SignatureVerificationAlgorithm, alg_id};

@@ -13,7 +13,7 @@ export class Chain {
   addRoot(der: Uint8Array): void;
   /** Adds the certificate of the signer in DER, then those that issued it. */
   add(der: Uint8Array): void;
-  /** The signer's key as a SubjectPublicKeyInfo; `undefined` if signatures must be verified first. Throws a `Refusal`. */
+  /** The signer's key in DER; `undefined` if signatures must be verified first. Throws a `Refusal`. */
   verify(): Uint8Array<ArrayBuffer> | undefined;
   /** The next signature to verify. */
   unverified(): Unverified | undefined;

@@ -183,7 +183,10 @@ pub(super) fn entry_points_take_signatures(page: &Page) -> Result<()> {
     let root = page.signed.text("keys/certified-root.crt")?;
     fs::copy(page.signed.path("certified.sig"), page.signed.path("m/certified.sig"))?;
     fs::copy(page.signed.path("certified.sig"), page.signed.path("other/certified.sig"))?;
-    let signature = |folder: &str| json!({ "url": format!("{}/models/{folder}/certified.sig", page.site), "certificateChain": root });
+    let signature = |folder: &str| {
+        let url = format!("{}/models/{folder}/certified.sig", page.site);
+        json!({ "url": url, "certificateChain": root })
+    };
     for (function, folder, expected) in [
         ("fetched", "m", "{}"),
         ("fetched", "other", "SIGNATURE"),

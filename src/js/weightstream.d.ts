@@ -202,21 +202,40 @@ export interface OpenOptions {
   hub?: HubOptions | null | undefined;
 }
 
-/** Where the signature of a model is, and whom to trust. */
-export interface SignatureOptions {
+/** Where the signature of a model is, and whom to trust: the owner of a key, or those whom a certificate names. */
+export type SignatureOptions = SignatureByKey | SignatureByCertificate;
+
+/** Where the signature of a model is. */
+export interface SignatureLocation {
   /** The URL of the signature, a Sigstore bundle such as `model.sig`. It may be an address on a hub. */
   url: string | URL;
+  /**
+   * The path of the file that is opened, in the signed folder. Default: the part of its URL below the folder of `url`,
+   * or else the name of the file. The other files of the model are found relative to it.
+   */
+  path?: string | undefined;
+}
+
+/** A signature by a key. */
+export interface SignatureByKey extends SignatureLocation {
   /**
    * The public key of the signer, for ECDSA with P-256, P-384 or P-521: in PEM (`-----BEGIN PUBLIC KEY-----`), as a
    * JWK, as the bytes of a SubjectPublicKeyInfo, or as a `CryptoKey` with the usage `verify`. Put it into the code of
    * your app: a key that comes from the server of the model proves nothing.
    */
   publicKey: string | JsonWebKey | BufferSource | CryptoKey;
+  certificateChain?: undefined;
+}
+
+/** A signature by a key that a certificate names. */
+export interface SignatureByCertificate extends SignatureLocation {
   /**
-   * The path of the file that is opened, in the signed folder. Default: the part of its URL below the folder of `url`,
-   * or else the name of the file. The other files of the model are found relative to it.
+   * The certificates of the roots that are trusted to name signers: in PEM (`-----BEGIN CERTIFICATE-----`, one or
+   * more), as the bytes of one in DER, or as an array of these. The signature contains the other certificates. Put it
+   * into the code of your app: a root that comes from the server of the model proves nothing.
    */
-  path?: string | undefined;
+  certificateChain: string | BufferSource | readonly (string | BufferSource)[];
+  publicKey?: undefined;
 }
 
 /**

@@ -227,6 +227,16 @@ const HUB_OPTIONS = options({
 const hub = (value, name) => (value === null ? { endpoint: "" } : HUB_OPTIONS(value, name));
 /** @type {Check<object>} Its fields are checked by weightstream.signature.js. */
 const signature = check(isObject, "an object with `url` and `publicKey`");
+/**
+ * The signature of a model of which several files are opened.
+ *
+ * @type {Check<object>}
+ */
+export const commonSignature = (value, name) => {
+  const checked = signature(value, name);
+  if (/** @type {{ path?: unknown }} */ (checked).path === undefined) return checked;
+  throw invalid(`\`${name}.path\` is the path of one file, but these options are for several files`);
+};
 const INIT = options({
   module: (value) => value,
   worker: callable,

@@ -2,9 +2,10 @@
 // The requests behind `weightstream/fetch` and the runtimes that take a `fetch`.
 import { LoadError, openFile } from "./weightstream.js";
 import { invalid } from "./weightstream.error.js";
-import { fileOptions } from "./weightstream.options.js";
+import { commonSignature, fileOptions } from "./weightstream.options.js";
 import { responseOf } from "./weightstream.response.js";
 import { closing } from "./weightstream.stream.js";
+import { urlOf } from "./weightstream.url.js";
 
 /** @import { FetchOptions } from "./weightstream.fetch.js" */
 /** @import { RemoteFile } from "./weightstream.js" */
@@ -21,6 +22,8 @@ export function requester(given = {}, probed) {
   const { headers: commonHeaders } = checkOptions(given);
   const { fetch: base, headers: _, ...options } = given;
   const ordinaryFetch = /** @type {typeof fetch} */ (base ?? ((input, init) => globalThis.fetch(input, init)));
+
+  const signatureUrl = options.signature && urlOf(options.signature.url);
 
   return async (input, init) => {
     const method = init?.method ?? (input instanceof Request ? input.method : "GET");
@@ -39,7 +42,7 @@ export function requester(given = {}, probed) {
     /** @type {typeof fetch} */
     const observed = async (url, given) => {
       const response = await ordinaryFetch(url, { ...requestOptions(request, init), ...given });
-      if (response.ok || response.status === 416) return response;
+      if (response.ok || response.status === 416 || String(url) === signatureUrl) return response;
       // The module only reports the status. The caller gets the response itself.
       const body = await response.arrayBuffer().catch(() => null);
       const copy = { status: response.status, statusText: response.statusText, headers: response.headers };
@@ -82,6 +85,7 @@ function checkOptions(given) {
   for (const [name, value] of Object.entries({ signal, type, digest })) {
     if (value !== undefined) throw invalid(`\`${name}\` is an option of openFile(), and not of a fetch for all files`);
   }
+  if (options.signature) commonSignature(options.signature, "signature");
   return options;
 }
 

@@ -2,6 +2,7 @@
 // Files that a service worker serves. Requests for the same file share it while it is open.
 import { openFile } from "./weightstream.js";
 import { BlockCache } from "./weightstream.blocks.js";
+import { urlOf } from "./weightstream.url.js";
 
 /** @import { OpenFileOptions, RemoteFile } from "./weightstream.js" */
 /** @import { RangeReader } from "./weightstream.blocks.js" */
@@ -139,12 +140,14 @@ export class ServedFiles {
  */
 async function open(url, options, maxMemory) {
   const version = { etag: /** @type {string | null} */ (null), lastModified: /** @type {string | null} */ (null) };
+  const signatureUrl = options.signature && urlOf(options.signature.url);
   const base = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
   /** @type {Refusal | undefined} */
   let refusal;
   /** @type {typeof globalThis.fetch} */
   const fetch = async (input, init) => {
     const response = await base(input, init);
+    if (String(input) === signatureUrl) return response;
     if (response.ok) {
       version.etag = response.headers.get("ETag");
       version.lastModified = response.headers.get("Last-Modified");

@@ -5,7 +5,10 @@
  */
 import type { OpenFileOptions } from "./weightstream.js";
 
-/** Options of {@link serve}: those of `openFile`, for every file, and which URLs are answered. */
+/**
+ * Options of {@link serve}: those of `openFile`, for every file, and which URLs are answered. `signature` is that of a
+ * model with all these files, without `path`; for `certificateChain`, also import `weightstream/certificates`.
+ */
 export interface ServeOptions extends Omit<OpenFileOptions, "signal" | "type" | "digest"> {
   /**
    * Says whether a URL is answered. It is called with each URL of the worker's own origin that is requested with GET or

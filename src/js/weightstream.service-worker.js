@@ -4,11 +4,14 @@ import { init, listCached } from "./weightstream.js";
 import { fail, invalid } from "./weightstream.error.js";
 import * as options from "./weightstream.options.js";
 import { Refusal, ServedFiles } from "./weightstream.served.js";
+import * as signatures from "./weightstream.signature.js";
+import { provideSignatures } from "./weightstream.source.js";
 import { byteStream, closing } from "./weightstream.stream.js";
 import { urlOf } from "./weightstream.url.js";
 
 /** @import * as Api from "./weightstream.service-worker.js" */
 /** @import { Entry, ServedFile } from "./weightstream.served.js" */
+/** @import { SignatureOptions } from "./weightstream.js" */
 
 /**
  * The part of a `FetchEvent` that is used.
@@ -18,8 +21,11 @@ import { urlOf } from "./weightstream.url.js";
  * }} FetchEvent
  */
 
+provideSignatures(signatures); // import() is not allowed in service workers
+
 const checked = options.options({
   ...options.FILES,
+  signature: options.commonSignature,
   match: options.callable,
   source: options.callable,
   onProgress: options.callable,
@@ -38,6 +44,7 @@ export function serve(given) {
     const message = "serve() must be called in a service worker. Call it in the script that you register.";
     throw fail({ code: "UNSUPPORTED", message });
   }
+  if (how.signature) signatures.checkedSignature(how.signature);
   const service = { ...how, files: new ServedFiles(how.maxMemory) };
   addEventListener("fetch", (event) => answerMatching(/** @type {any} */ (event), match, service));
 }
@@ -126,14 +133,16 @@ async function answer(request, url, service, finish) {
  * @param {Request} request
  * @param {RequestCache} mode
  * @param {string} source
- * @param {Service} service
+ * @param {Service} given
  */
-function openOptions(request, mode, source, { fetch, headers, credentials, cache, cacheKey, retry, onProgress }) {
+function openOptions(request, mode, source, given) {
+  const { fetch, headers, credentials, cache, cacheKey, retry, onProgress, signature } = given;
   const authorization = request.headers.get("Authorization");
   const isOwn = new URL(source).origin === location.origin;
   const own = isOwn && authorization !== null ? [...(headers ?? []), ["Authorization", authorization]] : headers;
   return {
     fetch, cacheKey, retry, onProgress,
+    ...(signature && { signature: /** @type {SignatureOptions} */ (signature) }),
     headers: /** @type {[string, string][] | undefined} */ (own),
     credentials: credentials ?? (isOwn && request.credentials === "omit" ? "omit" : undefined),
     cache: mode === "no-store" ? /** @type {const} */ ("none") : cache,

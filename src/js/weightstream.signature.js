@@ -1,16 +1,16 @@
 // @ts-check
 // Verifies the signature of a model (OpenSSF Model Signing) with WebCrypto. The module then compares every file with
 // the digests that the signature states. Loaded only for models that are opened with the option `signature`.
-import { check, invalidValue } from "./weightstream.check.js";
+import { check } from "./weightstream.check.js";
+import { rawSignature } from "./weightstream.ecdsa.js";
 import { LoadError, fail, invalid } from "./weightstream.error.js";
 import { openFile } from "./weightstream.file.js";
 import { messageOf } from "./weightstream.guard.js";
 import { options, string } from "./weightstream.options.js";
+import { curveOf, decoded, importedKey, rootsOf } from "./weightstream.trust.js";
 import { urlOf } from "./weightstream.url.js";
 
 /** @import { CheckedSignature } from "./weightstream_glue.js" */
-
-/** @typedef {string | JsonWebKey | BufferSource | CryptoKey} PublicKey */
 
 /** The maximum length of a bundle, which has about 200 bytes per file. */
 const MAX_BUNDLE_BYTES = 64 << 20;
@@ -20,26 +20,42 @@ const PAYLOAD_TYPE = "application/vnd.in-toto+json";
 const STATEMENT_TYPE = "https://in-toto.io/Statement/v1";
 const PREDICATE_TYPE = "https://model_signing/signature/v1.0";
 
-/** The curves of the specification: the hash of each, and the length of a coordinate in bytes. */
-const CURVES = /** @type {Record<string, { hash: string, length: number }>} */ ({
-  "P-256": { hash: "SHA-256", length: 32 },
-  "P-384": { hash: "SHA-384", length: 48 },
-  "P-521": { hash: "SHA-512", length: 66 },
-});
-
 const SIGNATURE = options({
   url: urlOf,
   publicKey: check((value) => typeof value === "string" || (typeof value === "object" && value !== null),
     "a public key: PEM, JWK, a CryptoKey, or the bytes of a SubjectPublicKeyInfo"),
   path: string,
-  certificateChain: () => {
-    throw fail({
-      code: "UNSUPPORTED",
-      message: "`signature.certificateChain`: certificates cannot be verified in a browser. Sign the model with a " +
-        "key, or verify it with `weightstream verify --certificate-chain`.",
-    });
-  },
+  certificateChain: (value) => value,
 });
+
+/** @typedef {(bundle: any) => Promise<CryptoKey>} Trust Returns the key that must have signed a bundle. */
+
+/** @type {typeof import("./weightstream.chain.js") | undefined} */
+let certificates;
+
+/**
+ * Sets the script that verifies certificates, where it cannot be loaded later.
+ *
+ * @param {typeof import("./weightstream.chain.js")} given
+ */
+export function provideCertificates(given) {
+  certificates = given;
+}
+
+/**
+ * Checks the option `signature`.
+ *
+ * @param {unknown} given
+ */
+export function checkedSignature(given) {
+  const { url, publicKey, certificateChain, path } = SIGNATURE(given, "signature");
+  if (url === undefined) throw invalid("`signature.url` is missing");
+  if ((publicKey === undefined) === (certificateChain === undefined)) {
+    throw invalid("`signature` must have either `publicKey` or `certificateChain`: a signature proves nothing unless " +
+      "the app states whom it trusts");
+  }
+  return { url, publicKey, path, roots: certificateChain === undefined ? undefined : rootsOf(certificateChain) };
+}
 
 /**
  * Verifies a signature, and returns the digests that the files of the model must have.
@@ -50,18 +66,64 @@ const SIGNATURE = options({
  * @returns {Promise<CheckedSignature>}
  */
 export async function verifiedSignature(given, source, how) {
-  const { url, publicKey, path } = SIGNATURE(given, "signature");
-  if (url === undefined) throw invalid("`signature.url` is missing");
-  if (publicKey === undefined) throw invalid("`signature.publicKey` is missing: a signature says nothing without it");
-  const key = await imported(publicKey);
+  const { url, publicKey, path, roots } = checkedSignature(given);
+  if (!globalThis.crypto?.subtle) {
+    const what = "signatures need WebCrypto, which this context does not have";
+    throw unsupported(what, "Serve the page over https or from localhost.");
+  }
+  const trust = roots ? trustIn(roots) : trustInKey(await importedKey(publicKey));
   try {
-    const statement = await statementOf(parsed(await requested(url, source, how)), key);
+    const statement = await statementOf(parsed(await requested(url, source, how)), trust);
     return { path: path ?? pathBelow(url, source), files: await filesOf(statement) };
   } catch (error) {
-    if (!(error instanceof LoadError) || error.url !== undefined) throw error;
+    if (!(error instanceof LoadError) || error.url !== undefined || error.code === "INVALID_ARGUMENT") throw error;
     throw fail({ code: error.code, message: `${url}: ${error.message}`, url, cause: error.cause });
   }
 }
+
+/**
+ * @param {CryptoKey} key
+ * @returns {Trust}
+ */
+const trustInKey = (key) => async ({ verificationMaterial }) => {
+  if (verificationMaterial?.x509CertificateChain === undefined) return key;
+  throw wrongTrust("the model is signed with a certificate, not with a key", "the certificate of the root as " +
+    "`signature.certificateChain` instead of `publicKey`");
+};
+
+/**
+ * @param {Uint8Array[]} roots
+ * @returns {Trust}
+ */
+const trustIn = (roots) => async ({ verificationMaterial }) => {
+  const { publicKey, x509CertificateChain } = verificationMaterial ?? {};
+  const chain = x509CertificateChain?.certificates;
+  if (publicKey !== undefined || !Array.isArray(chain)) {
+    throw wrongTrust("the model is signed with a key, not with a certificate", "the public key as " +
+      "`signature.publicKey` instead of `certificateChain`");
+  }
+  const key = await (await loadCertificates()).signerKey(chain.map((given) => bytesIn(given?.rawBytes)), roots);
+  const imported = await importedKey(key).catch(() => undefined);
+  if (imported) return imported;
+  const what = "the key of the signer's certificate is not for ECDSA with P-256, P-384 or P-521";
+  throw unsupported(what, "Sign the model with a certificate for such a key.");
+};
+
+async function loadCertificates() {
+  try {
+    return (certificates ??= await import("./weightstream.chain.js"));
+  } catch (cause) {
+    const message = `weightstream.chain.js cannot be loaded: ${messageOf(cause)}. Serve all files of the ` +
+      'package. In a service worker, add `import "weightstream/certificates"` to its script.';
+    throw fail({ code: "UNSUPPORTED", message, cause });
+  }
+}
+
+/**
+ * @param {string} what
+ * @param {string} advice
+ */
+const wrongTrust = (what, advice) => fail({ code: "SIGNATURE", message: `${what}. Pass ${advice}.` });
 
 /** @param {string} what */
 const wrong = (what) => fail({
@@ -118,24 +180,22 @@ function parsed(bytes) {
  * The statement of a bundle whose signature is valid.
  *
  * @param {any} bundle
- * @param {CryptoKey} key
+ * @param {Trust} trust
  */
-async function statementOf(bundle, key) {
+async function statementOf(bundle, trust) {
   if (bundle?.mediaType !== MEDIA_TYPE) throw wrong("the file is not a Sigstore bundle of version 0.3");
-  const { tlogEntries, certificate, x509CertificateChain } = bundle.verificationMaterial ?? {};
+  const { tlogEntries, certificate } = bundle.verificationMaterial ?? {};
   if (tlogEntries?.length > 0 || certificate !== undefined) {
     const what = "the model is signed in Sigstore's keyless mode, which is not supported";
-    throw unsupported(what, "Sign the model with a key.");
+    throw unsupported(what, "Sign the model with a key or a certificate.");
   }
-  if (x509CertificateChain !== undefined) {
-    throw unsupported("the model is signed with a certificate, not with a key", "Sign the model with a key.");
-  }
+  const key = await trust(bundle);
   const { payloadType, payload, signatures } = bundle.dsseEnvelope ?? {};
   if (payloadType !== PAYLOAD_TYPE) throw wrong("the signature is not over an in-toto statement");
   if (!Array.isArray(signatures) || signatures.length !== 1) throw wrong("the bundle does not have one signature");
-  const signed = decoded(payload);
+  const signed = bytesIn(payload);
   const { hash, length } = curveOf(key);
-  const signature = rawSignature(decoded(signatures[0]?.sig), length);
+  const signature = rawSignature(bytesIn(signatures[0]?.sig), length);
   // The pre-authentication encoding of DSSE.
   const head = new TextEncoder().encode(`DSSEv1 ${PAYLOAD_TYPE.length} ${PAYLOAD_TYPE} ${signed.length} `);
   const message = new Uint8Array(head.length + signed.length);
@@ -199,86 +259,15 @@ const hexOf = (byte) => byte.toString(16).padStart(2, "0");
 /** @param {string} hex */
 const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (byte) => parseInt(byte, 16));
 
-/** @param {unknown} text */
-function decoded(text) {
-  try {
-    return Uint8Array.from(atob(String(text)), (char) => char.charCodeAt(0));
-  } catch {
-    throw wrong("the signature contains invalid base64");
-  }
-}
-
 /**
- * An ECDSA signature as WebCrypto takes it: two numbers of equal length. DER, in which it is stored, is a sequence
- * of two integers without leading zeros. Undefined for anything else.
+ * The bytes of a field in Base64.
  *
- * @param {Uint8Array} der
- * @param {number} length
+ * @param {unknown} text
  */
-function rawSignature(der, length) {
-  const raw = new Uint8Array(2 * length);
-  let at = (der[1] ?? 0) > 0x80 ? 3 : 2; // a sequence of more than 127 bytes has one more byte of length
-  if (der[0] !== 0x30 || der[at - 1] !== der.length - at) return undefined;
-  for (const end of [length, 2 * length]) {
-    const size = der[at + 1] ?? 0;
-    let integer = der.subarray(at + 2, at + 2 + size);
-    if (der[at] !== 2 || integer.length !== size || size === 0) return undefined;
-    if (integer[0] === 0) integer = integer.subarray(1);
-    if (integer.length > length) return undefined;
-    raw.set(integer, end - integer.length);
-    at += 2 + size;
-  }
-  return at === der.length ? raw : undefined;
-}
-
-/** @param {CryptoKey} key */
-function curveOf({ algorithm }) {
-  const { namedCurve = "" } = /** @type {EcKeyAlgorithm} */ (algorithm);
-  const curve = algorithm.name === "ECDSA" ? CURVES[namedCurve] : undefined;
-  if (curve) return curve;
-  throw invalid("`signature.publicKey` is not a key for ECDSA with P-256, P-384 or P-521");
-}
-
-/**
- * @param {PublicKey} key
- * @returns {Promise<CryptoKey>}
- */
-async function imported(key) {
-  if (!globalThis.crypto?.subtle) {
-    const what = "signatures need WebCrypto, which this context does not have";
-    throw unsupported(what, "Serve the page over https or from localhost.");
-  }
-  if (Object.prototype.toString.call(key) === "[object CryptoKey]") {
-    const given = /** @type {CryptoKey} */ (key);
-    curveOf(given);
-    if (!given.usages.includes("verify")) throw invalid('`signature.publicKey` is a CryptoKey without "verify"');
-    return given;
-  }
-  const bytes = typeof key === "string" ? pemBytes(key) : key;
-  const isBytes = ArrayBuffer.isView(bytes) || Object.prototype.toString.call(bytes) === "[object ArrayBuffer]";
-  // Of a JWK, only what makes a public key: other fields may restrict its use.
-  const { kty, crv, x, y } = /** @type {JsonWebKey} */ (bytes);
-  const curves = isBytes ? Object.keys(CURVES) : Object.keys(CURVES).filter((curve) => curve === crv);
-  for (const namedCurve of curves) {
-    const algorithm = { name: "ECDSA", namedCurve };
-    const importing = isBytes
-      ? crypto.subtle.importKey("spki", /** @type {BufferSource} */ (bytes), algorithm, false, ["verify"])
-      : crypto.subtle.importKey("jwk", /** @type {JsonWebKey} */ ({ kty, crv, x, y }), algorithm, false, ["verify"]);
-    const found = await importing.catch(() => undefined); // a key of another curve
-    if (found) return found;
-  }
-  throw invalidValue("signature.publicKey", isBytes ? "bytes" : "an object",
-    "a public key for ECDSA with P-256, P-384 or P-521");
-}
-
-/** @param {string} text */
-function pemBytes(text) {
-  if (/PRIVATE KEY-----/.test(text)) {
-    throw invalid("`signature.publicKey` is a private key, which must not be in a page: pass its public key");
-  }
-  const [, base64 = ""] = /-----BEGIN PUBLIC KEY-----([^-]*)-----END PUBLIC KEY-----/.exec(text) ?? [];
-  if (base64 === "") throw invalid("`signature.publicKey` has no PEM block \"PUBLIC KEY\"");
-  return decoded(base64);
+function bytesIn(text) {
+  const bytes = decoded(String(text));
+  if (bytes) return bytes;
+  throw wrong("the signature contains invalid base64");
 }
 
 /**

@@ -45,6 +45,18 @@ export async function prepared(source, options) {
   return { source: checked, options: { ...ownOptions(checked), ...options } };
 }
 
+/** @type {typeof import("./weightstream.signature.js") | undefined} */
+let signatures;
+
+/**
+ * Sets the script that verifies signatures, where it cannot be loaded later.
+ *
+ * @param {typeof import("./weightstream.signature.js")} given
+ */
+export function provideSignatures(given) {
+  signatures = given;
+}
+
 /**
  * Verifies the signature that the options name, if they name one.
  *
@@ -57,15 +69,14 @@ export async function withSignature(ready, given) {
   const { source, options } = ready;
   if (!options.signature) return ready;
   if (isResponse(given)) throw invalid("`signature` cannot be combined with a Response, which can be read only once");
-  let script;
   try {
-    script = await import("./weightstream.signature.js");
+    signatures ??= await import("./weightstream.signature.js");
   } catch (cause) {
     const message = `weightstream.signature.js cannot be loaded: ${messageOf(cause)}. Serve all files of the ` +
-      "package. Service workers cannot load it: open signed models in the page.";
+      "package. Service workers must import weightstream/service-worker.";
     throw fail({ code: "UNSUPPORTED", message, cause });
   }
-  const signature = await script.verifiedSignature(options.signature, source, options);
+  const signature = await signatures.verifiedSignature(options.signature, source, options);
   return { source, options: { ...options, signature } };
 }
 

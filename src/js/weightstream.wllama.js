@@ -3,7 +3,7 @@
 import { openFile } from "./weightstream.js";
 import { invalid } from "./weightstream.error.js";
 import { dispose } from "./weightstream.module.js";
-import { fileOptions } from "./weightstream.options.js";
+import { commonSignature, fileOptions } from "./weightstream.options.js";
 import { urlOf } from "./weightstream.url.js";
 
 /** @import * as Api from "./weightstream.wllama.js" */
@@ -16,11 +16,13 @@ const MAX_PARTS = 1024;
 
 /** @type {typeof Api.modelBlobs} */
 export async function modelBlobs(urls, options = {}) {
-  const { type, digest, signal } = fileOptions(options);
+  const { type, digest, signal, signature } = fileOptions(options);
   for (const [name, value] of Object.entries({ type, digest })) {
     if (value !== undefined) throw invalid(`\`${name}\` is an option of openFile() for one file, and not for a model`);
   }
-  const files = await allOpened(partsOf(urls), options, signal);
+  const addresses = partsOf(urls);
+  if (signature && addresses.length > 1) commonSignature(signature, "signature");
+  const files = await allOpened(addresses, options, signal);
   const close = () => files.forEach((file) => file.close());
   try {
     const blobs = files.map((file) => file.blob());

@@ -104,9 +104,9 @@ impl PublicKey {
         Public::parse(block).map(PublicKey).ok_or_else(|| unsupported("public"))
     }
 
-    /// Parses the public key of a certificate.
-    pub(super) fn from_der(der: &[u8]) -> Result<Self> {
-        Public::parse_der(der).map(PublicKey).ok_or_else(|| unsupported("public"))
+    /// Parses the public key of a certificate. `None` for other algorithms and curves.
+    pub(super) fn from_der(der: &[u8]) -> Option<Self> {
+        Public::parse_der(der).map(PublicKey)
     }
 
     /// Verifies an ECDSA signature in DER.

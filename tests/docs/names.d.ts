@@ -5,6 +5,7 @@ import type { OpenOptions, Source } from "weightstream";
 declare global {
   var source: Source;
   var options: OpenOptions;
+  var rootPem: string;
   // Objects of runtimes, in examples that are not run.
   var AutoModel: any;
   var bar: HTMLProgressElement;

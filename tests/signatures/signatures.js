@@ -1,5 +1,9 @@
 // Loads signed models, as a web app does.
-import { StreamingLoader, clearCache, openFile } from "/pkg/weightstream.js";
+import { StreamingLoader, clearCache, openFile } from "weightstream";
+import { createFetch } from "/pkg/weightstream.fetch.js";
+import { ioHandler } from "/pkg/weightstream.tfjs.js";
+import { ArtifactCache, prefill } from "/pkg/weightstream.tvmjs.js";
+import { modelBlobs } from "/pkg/weightstream.wllama.js";
 
 const RETRY = { attempts: 3, baseDelay: 1, stallTimeout: 5000 };
 
@@ -21,9 +25,19 @@ const FORMS = {
   jwk: async (pem) => crypto.subtle.exportKey("jwk", await cryptoKey(pem)),
 };
 
-const open = async (address, { form, ...options }) => {
+// The forms of a certificate that the option `certificateChain` accepts.
+const ROOT_FORMS = {
+  list: (pem) => [pem],
+  der: pemBytes,
+  buffer: (pem) => [pemBytes(pem).buffer],
+  pemBytes: (pem) => new TextEncoder().encode(pem),
+  several: (pem) => `Its text.\n${pem}${pem}`,
+};
+
+const open = async (address, { form, rootForm, ...options }) => {
   const { signature } = options;
   if (form) signature.publicKey = await FORMS[form](signature.publicKey);
+  if (rootForm) signature.certificateChain = ROOT_FORMS[rootForm](signature.certificateChain);
   return StreamingLoader.open(address, { retry: RETRY, cache: "none", ...options });
 };
 
@@ -100,3 +114,56 @@ globalThis.loadFile = async (address, options) => {
 };
 
 globalThis.clearCache = clearCache;
+
+// The result of a call, or the code of its error; with the message if the call is wrong.
+const outcome = async (call) => {
+  try {
+    return await call();
+  } catch ({ code, message }) {
+    return code === "INVALID_ARGUMENT" ? `${code}: ${message}` : code;
+  }
+};
+
+globalThis.fetched = (address, options) =>
+  outcome(async () => (await createFetch({ retry: RETRY, cache: "none", ...options })(address)).text());
+
+globalThis.blobs = (address, options) =>
+  outcome(async () => {
+    const blobs = await modelBlobs(address, { retry: RETRY, cache: "none", ...options });
+    const text = await blobs[0].text();
+    blobs.close();
+    return text;
+  });
+
+globalThis.tensorflow = (address, options) => outcome(() => ioHandler(address, options).load());
+globalThis.artifacts = (_, options) => outcome(() => new ArtifactCache(options));
+globalThis.prefilled = (address, options) => outcome(() => prefill(address, options));
+
+// Starts a service worker that trusts a key and a root, and waits until it controls this page.
+globalThis.startServiceWorker = async (trust) => {
+  const controlled = new Promise((resolve) => (navigator.serviceWorker.oncontrollerchange = resolve));
+  await navigator.serviceWorker.register(`/service_worker.js?${new URLSearchParams(trust)}`, { type: "module" });
+  await controlled;
+};
+
+globalThis.endServiceWorker = async () => {
+  for (const registration of await navigator.serviceWorker.getRegistrations()) await registration.unregister();
+};
+
+const ask = (message) =>
+  new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = ({ data }) => resolve(data);
+    navigator.serviceWorker.controller.postMessage(message, [port2]);
+  });
+
+// What a request gets that the service worker answers, with the code of the error that the worker has.
+globalThis.served = async (path) => {
+  try {
+    return await (await fetch(`/served/${path}`)).text();
+  } catch ({ name }) {
+    return `${name} ${await ask({})}`;
+  }
+};
+
+globalThis.inServiceWorker = (address) => ask({ address });

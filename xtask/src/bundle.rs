@@ -29,12 +29,17 @@ pub fn write(project: &Project, built: &Path, module: &str) -> Result<()> {
     fs::write(built.join(WORKER), &worker)?;
     fs::write(built.join(NODE_WORKER), bundled(project, sources.path(), NODE_WORKER, FOR_NODE)?)?;
 
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    gzip.write_all(&fs::read(built.join(module))?)?;
-    let module = data_encoding::BASE64.encode(&gzip.finish()?);
+    let module = as_text(&fs::read(built.join(module))?)?;
     let script = serde_json::to_string(&worker)?;
     let parts = format!("export const moduleGzip = \"{module}\";\nexport const workerScript = {script};\n");
     Ok(fs::write(built.join(INLINED), parts)?)
+}
+
+/// A module for a string in a script: compressed with gzip, in Base64.
+pub fn as_text(module: &[u8]) -> Result<String> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(module)?;
+    Ok(data_encoding::BASE64.encode(&gzip.finish()?))
 }
 
 /// A folder with the scripts of the package, besides those that are bundled.
@@ -55,7 +60,7 @@ fn sources(project: &Project, built: &Path) -> Result<TempDir> {
 }
 
 /// A script with all scripts that it imports.
-fn bundled(project: &Project, sources: &Path, script: &str, how: [&str; 2]) -> Result<String> {
+pub fn bundled<const N: usize>(project: &Project, sources: &Path, script: &str, how: [&str; N]) -> Result<String> {
     let mut esbuild = npm::tool(&npm::ready(project)?, "esbuild/bin/esbuild");
     esbuild.arg(script).args(["--bundle", "--minify", "--charset=utf8", "--log-level=error"]).args(how);
     esbuild.arg("--outfile=bundled/script.js").current_dir(sources);

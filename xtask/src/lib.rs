@@ -10,6 +10,7 @@ pub mod browser;
 pub mod bundle;
 pub mod call_graph;
 pub mod cargo_tools;
+pub mod certificates;
 pub mod command;
 pub mod demo;
 pub mod environment;

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::call_graph::CallGraph;
 use crate::project::Project;
 use crate::wasm_target::TARGET;
-use crate::{bundle, command, npm, package_contents, split, wasm_target, workspace};
+use crate::{bundle, certificates, command, npm, package_contents, split, wasm_target, workspace};
 
 /// The whole WebAssembly module, for apps that pass it to `init`, and for platforms with a file system.
 pub const MODULE: &str = "weightstream_bg.wasm";
@@ -56,6 +56,7 @@ pub fn build(project: &Project) -> Result<PathBuf> {
     let manifest = manifest(project)?;
     let built = project.target.join("pkg");
     let sizes = finish(project, &compile(project)?, &built)?;
+    certificates::write(project, &built)?;
     bundle::write(project, &built, MODULE)?;
     let package = project.root.join("pkg");
     package_contents::write(&package, &package_contents::collect(project, &manifest, &built)?)?;
@@ -95,7 +96,7 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
         return Ok(sizes);
     }
     bind(project, compiled, built)?;
-    let is_optimised = optimise(project, &built.join(MODULE))?;
+    let is_optimised = optimise(project, &built.join(MODULE), "-O3")?;
     fs::copy(built.join(MODULE), named_module(project))?;
     split_module(built)?;
     let sizes = measure(built)?;
@@ -171,8 +172,7 @@ pub fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
     if built.exists() {
         fs::remove_dir_all(built)?;
     }
-    let mut bindgen = Command::new(workspace::build(project, "xtask-bindgen")?);
-    command::run(bindgen.arg(module).arg("weightstream_glue").arg(built))?;
+    bindgen(project, module, "weightstream_glue", built)?;
 
     fs::rename(built.join(GLUE_MODULE), built.join(MODULE))?;
     let glue = built.join("weightstream_glue.js");
@@ -182,6 +182,12 @@ pub fn bind(project: &Project, module: &Path, built: &Path) -> Result<()> {
         text = text.replace(pattern, replacement);
     }
     Ok(fs::write(glue, format!("import {{ guard, trackRequest }} from \"./weightstream.guard.js\";\n{text}"))?)
+}
+
+/// Writes the glue and the module that it loads, `{name}.js` and `{name}_bg.wasm`, to a folder.
+pub fn bindgen(project: &Project, module: &Path, name: &str, folder: &Path) -> Result<()> {
+    let mut bindgen = Command::new(workspace::build(project, "xtask-bindgen")?);
+    command::run(bindgen.arg(module).arg(name).arg(folder))
 }
 
 /// Replacements in the glue. They set the name of the module, wrap its exports in a guard that detects crashes, track
@@ -194,19 +200,19 @@ const GLUE_REPLACEMENTS: [(&str, &str); 5] = [
     ("throw new Error('Cannot invoke closure from previous WASM instance');", "return undefined;"),
 ];
 
-/// Optimises the module and keeps its name section. Returns `false` if wasm-opt is not available; the package works
-/// without it, but is larger and slower.
-fn optimise(project: &Project, module: &Path) -> Result<bool> {
+/// Optimises a module for a level such as `-O3`, and keeps its name section. Returns `false` if wasm-opt is not
+/// available; the package works without it, but is larger and slower.
+pub fn optimise(project: &Project, module: &Path, level: &str) -> Result<bool> {
     let node_modules = match npm::ready(project) {
         Ok(folder) => folder,
         Err(error) => {
-            eprintln!("build: {MODULE} is not optimised, because wasm-opt is not available: {error:#}");
+            eprintln!("build: {} is not optimised, because wasm-opt is not available: {error:#}", module.display());
             return Ok(false);
         }
     };
     let optimised = module.with_extension("optimised");
     let mut wasm_opt = npm::tool(&node_modules, "binaryen/bin/wasm-opt");
-    wasm_opt.args(["-O3", "--debuginfo"]).args(FEATURES).arg(module).arg("-o").arg(&optimised);
+    wasm_opt.args([level, "--debuginfo"]).args(FEATURES).arg(module).arg("-o").arg(&optimised);
     command::quiet(&mut wasm_opt, WASM_OPT_LIMIT)?;
     fs::rename(optimised, module)?;
     Ok(true)

@@ -242,14 +242,16 @@ fn clippy(project: &Project) -> Result<()> {
     command::run(cargo(project).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// Checks the library as the npm package builds it, and as wasm32 applications use it.
+/// Checks the library as the npm package builds it, and as wasm32 applications use it, and the module for certificates.
 fn clippy_for_wasm(project: &Project) -> Result<()> {
     for features in ["js", "web-workers", ""] {
         let mut cargo = wasm_target::ready(project)?.cargo()?;
         cargo.args(["clippy", "--target", TARGET, "--features", features, "--lib", "--tests", "--", "-D", "warnings"]);
         command::run(cargo.current_dir(&project.root))?;
     }
-    Ok(())
+    let mut cargo = wasm_target::ready(project)?.cargo()?;
+    cargo.args(["clippy", "--target", TARGET, "--package", "weightstream-certificates", "--features", "module"]);
+    command::run(cargo.args(["--lib", "--", "-D", "warnings"]).current_dir(&project.root))
 }
 
 /// Checks the library with each single feature, and without features.

@@ -1,6 +1,8 @@
 //! Signed models (OpenSSF Model Signing): with the reference implementation in both directions, and in three browsers.
 //! The page and the reference are in `tests/signatures`.
 
+mod certificates;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,13 +29,19 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A test of a page.
 type Check = fn(&Page) -> Result<()>;
 
-const CHECKS: [(&str, Check); 6] = [
+const CHECKS: [(&str, Check); 12] = [
     ("signed models", loads_signed_models),
     ("forms of a key", accepts_keys_in_every_form),
     ("models that are not what was signed", refuses_what_was_not_signed),
     ("invalid signatures", refuses_invalid_signatures),
     ("a server that changes the file", refuses_bytes_that_change_after_the_check),
     ("other files", opens_signed_files),
+    ("chains of certificates", certificates::verifies_chains),
+    ("models signed with certificates", certificates::loads_models_signed_with_certificates),
+    ("keys and certificates", certificates::explains_what_to_trust),
+    ("entry points", certificates::entry_points_take_signatures),
+    ("service workers", certificates::works_in_service_workers),
+    ("the package as one script", certificates::verifies_chains_inline),
 ];
 
 /// The tensors of the model, which spans several blocks.
@@ -46,11 +54,13 @@ pub fn run(project: &Project) -> Result<()> {
     let reference = Reference::ready(project)?;
     let signed = Signed::new(&reference)?;
     exchanges_signatures(&reference, &signed)?;
+    certificates::verify_natively(&signed)?;
     let package = package::build(project)?;
     let site = Server::new().mount("/", project.root.join("tests/signatures")).mount("/pkg", package);
     let site = site.mount("/models", signed.folder.path()).bind("127.0.0.1:0")?.spawn();
+    certificates::verify_in_node(project, &site.url(), &signed)?;
     for engine in Engine::ALL {
-        let page = Page { browser: Browser::launch(project, engine)?, site: site.url(), signed: &signed };
+        let page = Page { browser: Browser::launch(project, engine)?, engine, site: site.url(), signed: &signed };
         page.browser.open(&format!("{}/", page.site))?;
         for (name, check) in CHECKS {
             check(&page).with_context(|| format!("{engine}: {name}"))?;
@@ -123,8 +133,7 @@ impl Signed {
         }
         let single = signed.path("single.sig");
         reference.sign(&model.join("model.safetensors"), &single, &key, ["files", "sha256"])?;
-        let certified = signed.path("certified.sig");
-        reference.run(&["certify".as_ref(), model.as_ref(), certified.as_ref(), keys.as_ref()])?;
+        certificates::sign(reference, &signed)?;
         // A file that came later, and a model whose last bytes are others.
         let other = signed.path("other");
         fs::create_dir_all(&other)?;
@@ -180,12 +189,10 @@ fn exchanges_signatures(reference: &Reference, signed: &Signed) -> Result<()> {
         ensure!(files == 5, "{name}: {files} files");
     }
     ensure!(verify(&single, "single.sig", Trust::Key(key("p256")?))? == 1);
-    let roots = |name: &str| Roots::from_pem(&signed.text(name)?).map_err(anyhow::Error::from);
-    verify(&model, "certified.sig", Trust::Certificates(roots("keys/root.crt")?))?;
+    let roots = Roots::from_pem(&signed.text("keys/certified-root.crt")?)?;
     for (name, trust, kind) in [
-        ("certified.sig", Trust::Certificates(roots("keys/stranger.crt")?), ErrorKind::Signature),
         ("certified.sig", Trust::Key(key("p256")?), ErrorKind::Signature),
-        ("p256.sig", Trust::Certificates(roots("keys/root.crt")?), ErrorKind::Signature),
+        ("p256.sig", Trust::Certificates(roots), ErrorKind::Signature),
         ("p384.sig", Trust::Key(key("p256")?), ErrorKind::Signature),
         ("files-blake2.sig", Trust::Key(key("p256")?), ErrorKind::Unsupported),
     ] {
@@ -208,6 +215,7 @@ fn exchanges_signatures(reference: &Reference, signed: &Signed) -> Result<()> {
 
 struct Page<'a> {
     browser: Browser,
+    engine: Engine,
     site: String,
     signed: &'a Signed,
 }
@@ -331,9 +339,8 @@ fn refuses_invalid_signatures(page: &Page) -> Result<()> {
         page.refuses("failure", "m/model.safetensors", &options, &parts).context(name)?;
     }
     for (signature, curve, parts) in [
-        ("p256.sig", "root", ["SIGNATURE: ", "was not made by this key"]),
+        ("p256.sig", "other", ["SIGNATURE: ", "was not made by this key"]),
         ("p256.sig", "p384", ["SIGNATURE: ", "was not made by this key"]),
-        ("certified.sig", "p256", ["UNSUPPORTED: ", "certificate"]),
         ("files-blake2.sig", "p256", ["UNSUPPORTED: ", "blake2b"]),
         ("missing.sig", "p256", ["HTTP: ", "missing.sig"]),
     ] {
@@ -349,7 +356,7 @@ fn refuses_invalid_signatures(page: &Page) -> Result<()> {
         (json!({ "url": url, "publicKey": private }), ["INVALID_ARGUMENT: ", "private key"]),
         (json!({ "url": url, "publicKey": {} }), ["INVALID_ARGUMENT: ", "publicKey"]),
         (json!({ "url": url, "pubicKey": "" }), ["INVALID_ARGUMENT: ", "did you mean"]),
-        (json!({ "url": url, "certificateChain": "" }), ["UNSUPPORTED: ", "certificateChain"]),
+        (json!({ "url": url, "certificateChain": "" }), ["INVALID_ARGUMENT: ", "certificateChain"]),
         (json!("model.sig"), ["INVALID_ARGUMENT: ", "signature"]),
     ] {
         page.refuses("failure", "m/model.safetensors", &json!({ "signature": options }), &parts)?;

@@ -1,0 +1,125 @@
+// @ts-check
+// Whom the option `signature` trusts: the public key of the signer, or the certificates of roots.
+import { invalidValue } from "./weightstream.check.js";
+import { CURVES } from "./weightstream.ecdsa.js";
+import { invalid } from "./weightstream.error.js";
+
+/** @typedef {string | JsonWebKey | BufferSource | CryptoKey} PublicKey */
+
+/** @param {CryptoKey} key */
+export function curveOf({ algorithm }) {
+  const { namedCurve = "" } = /** @type {EcKeyAlgorithm} */ (algorithm);
+  const curve = algorithm.name === "ECDSA" ? CURVES[namedCurve] : undefined;
+  if (curve) return curve;
+  throw invalid("`signature.publicKey` is not a key for ECDSA with P-256, P-384 or P-521");
+}
+
+/**
+ * @param {PublicKey} key
+ * @returns {Promise<CryptoKey>}
+ */
+export async function importedKey(key) {
+  if (Object.prototype.toString.call(key) === "[object CryptoKey]") {
+    const given = /** @type {CryptoKey} */ (key);
+    curveOf(given);
+    if (!given.usages.includes("verify")) throw invalid('`signature.publicKey` is a CryptoKey without "verify"');
+    return given;
+  }
+  const bytes = typeof key === "string" ? pemBytes(key) : key;
+  const isSpki = isBytes(bytes);
+  // Of a JWK, only what makes a public key: other fields may restrict its use.
+  const { kty, crv, x, y } = /** @type {JsonWebKey} */ (bytes);
+  const curves = isSpki ? Object.keys(CURVES) : Object.keys(CURVES).filter((curve) => curve === crv);
+  for (const namedCurve of curves) {
+    const algorithm = { name: "ECDSA", namedCurve };
+    const importing = isSpki
+      ? crypto.subtle.importKey("spki", /** @type {BufferSource} */ (bytes), algorithm, false, ["verify"])
+      : crypto.subtle.importKey("jwk", /** @type {JsonWebKey} */ ({ kty, crv, x, y }), algorithm, false, ["verify"]);
+    const found = await importing.catch(() => undefined); // a key of another curve
+    if (found) return found;
+  }
+  throw invalidValue("signature.publicKey", isSpki ? "bytes" : "an object",
+    "a public key for ECDSA with P-256, P-384 or P-521");
+}
+
+/** @param {string} text */
+function pemBytes(text) {
+  if (/PRIVATE KEY-----/.test(text)) {
+    throw invalid("`signature.publicKey` is a private key, which must not be in a page: pass its public key");
+  }
+  if (/-----BEGIN CERTIFICATE-----/.test(text)) {
+    throw invalid("`signature.publicKey` is a certificate: pass it as `signature.certificateChain`");
+  }
+  const [bytes] = blocks(text, "PUBLIC KEY");
+  if (!bytes) throw invalid("`signature.publicKey` has no PEM block \"PUBLIC KEY\"");
+  return bytes;
+}
+
+/**
+ * The certificates of trusted roots in DER.
+ *
+ * @param {unknown} given
+ * @returns {Uint8Array<ArrayBuffer>[]}
+ */
+export function rootsOf(given) {
+  const roots = (Array.isArray(given) ? given : [given]).flatMap((root) => {
+    if (typeof root === "string") return certificatesIn(root);
+    if (!isBytes(root)) throw invalidValue("signature.certificateChain", root, "certificates: PEM, or bytes in DER");
+    const bytes = copyOf(root);
+    // Programs write certificates in PEM to files.
+    return bytes[0] === SEQUENCE ? [bytes] : certificatesIn(new TextDecoder().decode(bytes));
+  });
+  if (roots.length === 0) throw invalid("`signature.certificateChain` is an empty list");
+  return roots;
+}
+
+/** The first byte of a certificate in DER. */
+const SEQUENCE = 0x30;
+
+/** @param {string} text */
+function certificatesIn(text) {
+  const found = blocks(text, "CERTIFICATE");
+  if (found.length > 0) return found;
+  const isKey = /-----BEGIN PUBLIC KEY-----/.test(text);
+  throw invalid(isKey
+    ? "`signature.certificateChain` is a public key: pass it as `signature.publicKey`"
+    : "`signature.certificateChain` has no PEM block \"CERTIFICATE\"");
+}
+
+/** @param {BufferSource} bytes */
+const copyOf = (bytes) =>
+  ArrayBuffer.isView(bytes)
+    ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength).slice()
+    : new Uint8Array(bytes.slice(0));
+
+/** @param {unknown} value */
+const isBytes = (value) =>
+  ArrayBuffer.isView(value) || Object.prototype.toString.call(value) === "[object ArrayBuffer]";
+
+/**
+ * The bytes of all PEM blocks with this label.
+ *
+ * @param {string} text
+ * @param {string} label
+ */
+function blocks(text, label) {
+  const found = text.matchAll(new RegExp(`-----BEGIN ${label}-----([^-]*)-----END ${label}-----`, "g"));
+  return Array.from(found, ([, base64 = ""]) => {
+    const bytes = decoded(base64);
+    if (bytes && bytes.length > 0) return bytes;
+    throw invalid(`the PEM block "${label}" in \`signature\` contains invalid base64`);
+  });
+}
+
+/**
+ * Bytes from Base64. Undefined for anything else.
+ *
+ * @param {string} text
+ */
+export function decoded(text) {
+  try {
+    return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  } catch {
+    return undefined;
+  }
+}

@@ -265,14 +265,14 @@ impl<S: Source> RangeReader<S> {
         }
         self.position += count;
         self.failures = 0;
-        self.request_ahead(&remote).await;
+        self.request_ahead(&remote);
         self.remote = Some(remote);
         Ok(count)
     }
 
     /// Sends the next request before `remote` is read completely, if requests are limited. Without a strong ETag, the
     /// next request must overlap the bytes before it, which are not known yet.
-    async fn request_ahead(&mut self, remote: &Remote<S::Body>) {
+    fn request_ahead(&mut self, remote: &Remote<S::Body>) {
         let (end, file) = (self.end.get(), &self.file);
         if let Some(next) = &mut self.next_request
             && let Some(current_end) = remote.end
@@ -282,7 +282,7 @@ impl<S: Source> RangeReader<S> {
                 let file = Rc::clone(file);
                 async move { file.request(range).await }.boxed_local()
             };
-            next.advance(self.position, current_end, end, send).await;
+            next.advance(self.position, current_end, end, send);
         }
     }
 

@@ -3,6 +3,7 @@
 mod browser;
 mod cases;
 mod content;
+mod firefox;
 mod first_use;
 mod kernels;
 mod measure;
@@ -46,6 +47,9 @@ struct Arguments {
     /// Measure the time and memory until the first output of runtimes, with their own loaders and with weightstream.
     #[arg(long, conflicts_with_all = ["kernels", "peers"])]
     runtimes: bool,
+    /// Measure a few cases in Firefox instead.
+    #[arg(long, conflicts_with_all = ["only", "kernels", "peers", "runtimes", "profile"])]
+    firefox: bool,
     /// Print the functions that take the most time instead, and write profiles to the target folder.
     #[arg(long, conflicts_with = "kernels")]
     profile: bool,
@@ -60,6 +64,7 @@ fn run(arguments: &Arguments, project: &Project) -> Result<()> {
     match arguments {
         Arguments { kernels: true, .. } => kernels::run(project, rounds),
         Arguments { peers: true, .. } => peers::run(project, rounds),
+        Arguments { firefox: true, .. } => firefox::run(project, rounds),
         Arguments { runtimes: true, only, profile, .. } => runtimes::run(project, rounds, only, *profile),
         Arguments { only, profile, .. } => browser::run(project, rounds, only, *profile),
     }

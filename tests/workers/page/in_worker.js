@@ -154,8 +154,8 @@ globalThis.waits = async (url) => {
   const iterator = loader.tensors();
   await iterator.next();
   const seen = [];
-  // Until nothing has changed for half a second, however slow the machine is.
-  while (seen.length < 400 && (seen.length < 10 || seen.at(-10) !== seen.at(-1))) {
+  // Until nothing has changed for two seconds: on a busy machine, a worker can stand still for half a second.
+  while (seen.length < 400 && (seen.length < 40 || seen.at(-40) !== seen.at(-1))) {
     await new Promise((resolve) => setTimeout(resolve, 50));
     seen.push(loader.stats.bytesDecoded);
   }

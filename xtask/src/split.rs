@@ -18,29 +18,22 @@ use weightstream::format::formats;
 
 use crate::call_graph::CallGraph;
 
-/// The code of deferred formats and of what only they use, such as sparse tensors. The names of functions contain these
-/// paths.
+/// The code of deferred formats and of what only they use, such as the expansion of sparse tensors. The names of
+/// functions contain these paths.
 const DEFERRED: [&str; 9] = [
     "weightstream::format::apr::aprn::",
     "weightstream::format::values::cbor::",
     "weightstream::format::values::msgpack::",
     "weightstream::codec::zstd::",
-    "weightstream::loader::dense::",
+    "weightstream::loader::dense::<impl weightstream::loader::loaded::Loaded",
     "structured_zstd::",
     "minicbor::",
     "twox_hash::",
     "rmp::",
 ];
 
-/// Functions of deferred formats that detection calls, a check of lengths that other formats use, and what is called or
-/// dropped for dense tensors too.
-const NOT_DEFERRED: [&str; 5] = [
-    "::recognises",
-    "::is_manifest",
-    "weightstream::codec::zstd::check_lengths",
-    "weightstream::loader::dense::Expansion::of",
-    "drop_in_place<alloc::boxed::Box<weightstream::loader::dense::",
-];
+/// Functions of deferred formats that detection calls, and a check of lengths that other formats use.
+const NOT_DEFERRED: [&str; 3] = ["::recognises", "::is_manifest", "weightstream::codec::zstd::check_lengths"];
 
 /// The name of the module whose exports the deferred half imports.
 const MAIN: &str = "main";

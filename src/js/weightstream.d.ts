@@ -224,6 +224,7 @@ export interface SignatureByKey extends SignatureLocation {
    * your app: a key that comes from the server of the model proves nothing.
    */
   publicKey: string | JsonWebKey | BufferSource | CryptoKey;
+  /** Not with a public key: a signature is verified in one of the two ways. */
   certificateChain?: undefined;
 }
 
@@ -235,6 +236,7 @@ export interface SignatureByCertificate extends SignatureLocation {
    * into the code of your app: a root that comes from the server of the model proves nothing.
    */
   certificateChain: string | BufferSource | readonly (string | BufferSource)[];
+  /** Not with certificates: a signature is verified in one of the two ways. */
   publicKey?: undefined;
 }
 

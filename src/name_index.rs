@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 /// The indices of a list of names, sorted by the hash of each name, and by a BLAKE3 digest where hashes are equal.
 /// Sorting by hash takes a fifth of the time of sorting by name. Names with equal hashes can be forged; those with
 /// equal digests cannot.
-#[derive(Debug)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct NameIndex {
     /// The hash in the upper 32 bits, the index in the lower 32 bits.
     sorted: Vec<u64>,
@@ -22,6 +22,11 @@ impl NameIndex {
             sort(same, |entry| digest(name_at(index_of(*entry))));
         }
         NameIndex { sorted }
+    }
+
+    /// The number of names.
+    pub(crate) fn len(&self) -> usize {
+        self.sorted.len()
     }
 
     /// A name that occurs more than once, if there is one.

@@ -1,7 +1,13 @@
 //! The bytes of a file that are known so far. Parsers read them as if the whole file were in memory.
 
+mod passing;
+
+pub(crate) use passing::{Content, Pieces};
+
 use crate::error::{Error, ErrorKind};
+use passing::Passing;
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ops::Range;
 
 /// Why a parse ended early.
@@ -33,18 +39,19 @@ pub struct Window<'a> {
     packed_length: Option<u64>,
     /// The known pieces with their offsets: disjoint, never adjacent, by ascending offset.
     pieces: Vec<(u64, Cow<'a, [u8]>)>,
+    passing: RefCell<Option<Passing>>,
 }
 
 impl<'a> Window<'a> {
     /// An empty window. `file_length` is in bytes, if it is known.
     pub fn new(file_length: Option<u64>) -> Self {
-        Window { file_length, packed_length: None, pieces: Vec::new() }
+        Window { file_length, ..Window::default() }
     }
 
     /// A window on a whole file in memory or mapped into memory. Copies nothing.
     pub fn whole(bytes: &'a [u8]) -> Self {
         let pieces = vec![(0, Cow::Borrowed(bytes))];
-        Window { file_length: Some(bytes.len() as u64), packed_length: None, pieces }
+        Window { pieces, ..Window::new(Some(bytes.len() as u64)) }
     }
 
     /// Marks the window as the decoded content of a file of `length` bytes that is compressed as a whole.
@@ -112,6 +119,9 @@ impl<'a> Window<'a> {
     pub fn insert(&mut self, start: u64, bytes: &[u8]) {
         let end = start.saturating_add(bytes.len() as u64);
         let mut at = start;
+        if let Some(passing) = self.passing.get_mut() {
+            at = passing.push(start, bytes);
+        }
         while at < end {
             let next_known = self.pieces.iter().find(|(s, piece)| s + piece.len() as u64 > at);
             let gap_end = match next_known {
@@ -140,6 +150,14 @@ impl<'a> Window<'a> {
 
     /// The first unknown part of `range`; empty if all of it is known.
     pub fn missing(&self, range: &Range<u64>) -> Range<u64> {
+        let passed = self.passing.borrow().as_ref().map_or(0..0, |passing| passing.range.start..passing.position);
+        match passed.contains(&range.start) {
+            true => self.not_kept(&(passed.end.min(range.end)..range.end)),
+            false => self.not_kept(range),
+        }
+    }
+
+    fn not_kept(&self, range: &Range<u64>) -> Range<u64> {
         let mut start = range.start;
         for (s, piece) in &self.pieces {
             let end = s + piece.len() as u64;
@@ -163,7 +181,7 @@ impl<'a> Window<'a> {
 
     /// The contiguous bytes that are known from `start` on, up to `end`.
     pub fn known_from(&self, start: u64, end: u64) -> &[u8] {
-        let missing = self.missing(&(start..end));
+        let missing = self.not_kept(&(start..end));
         self.known(&(start..missing.start)).unwrap_or_default()
     }
 

@@ -149,7 +149,7 @@ fn check(fixture: &Fixture) -> Result<(), String> {
         loader.load_metadata().await.map_err(|e| e.to_string())?;
         let index = loader.load_index().await.map_err(|e| e.to_string())?;
         let expected = expected_tensors(fixture)?;
-        let names: BTreeSet<_> = index.iter().map(|tensor| tensor.name.as_str()).collect();
+        let names: BTreeSet<_> = index.names().collect();
         equal("names", &names, &expected.keys().map(String::as_str).collect())?;
         equal("number of tensors", &index.len(), &expected.len())?;
         let offsets: Vec<_> = index.iter().map(|tensor| (tensor.shard, tensor.first_byte())).collect();
@@ -177,7 +177,7 @@ fn check(fixture: &Fixture) -> Result<(), String> {
             equal("bytes from tensors()", &contents(loaded), &expected[&loaded.tensor.name].components)?;
         }
         for tensor in &index {
-            check_rows(&loader, tensor, &whole[&tensor.name]).await?;
+            check_rows(&loader, &tensor, &whole[&tensor.name]).await?;
         }
         loader.verify(Rc::new(())).await.map_err(|e| e.to_string())?;
         Ok(())

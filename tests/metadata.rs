@@ -7,6 +7,7 @@ mod corpus;
 use corpus::Fixture;
 use futures::executor::block_on;
 use std::rc::Rc;
+use std::sync::Arc;
 use weightstream::index::{Metadata, Tensor};
 use weightstream::loader::{Loader, Options};
 
@@ -93,9 +94,9 @@ fn metadata(fixture: &Fixture) -> Metadata {
     })
 }
 
-fn tensors(fixture: &Fixture) -> Vec<Rc<Tensor>> {
+fn tensors(fixture: &Fixture) -> Vec<Arc<Tensor>> {
     block_on(async {
         let loader = Loader::open(fixture.source(), Options::default()).await.unwrap();
-        loader.load_index().await.unwrap()
+        loader.load_index().await.unwrap().to_vec()
     })
 }

@@ -68,8 +68,8 @@ fn run_parser<T>(file: &[u8], read: impl Fn(&Window) -> Result<T, Stop>) -> Resu
 
 fn check(index: &Index, length: u64) {
     let mut names = HashSet::new();
-    for tensor in &index.tensors {
-        assert!(names.insert(&tensor.name), "{} occurs twice", tensor.name);
+    for tensor in index.tensors.iter() {
+        assert!(names.insert(tensor.name.clone()), "{} occurs twice", tensor.name);
         for component in &tensor.components {
             let range = &component.range;
             assert!(range.start <= range.end && range.end <= length, "{} has the range {range:?}", tensor.name);

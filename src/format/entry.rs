@@ -9,6 +9,7 @@ use crate::index::{Manifest, PageTable, Parsed, Tensor};
 use crate::output::writer::Writer;
 use crate::window::{Stop, Window};
 use serde_json::{Map, Value};
+use std::borrow::Borrow;
 use std::fmt;
 
 /// A format that weightstream reads. [`formats`](super::formats) lists them.
@@ -67,10 +68,10 @@ impl Format {
     ///
     /// # Errors
     /// As for [`Format::parse`].
-    pub(crate) fn padding_check<'t>(
+    pub(crate) fn padding_check(
         &self,
         window: &Window,
-        tensors: impl Iterator<Item = &'t Tensor>,
+        tensors: impl Iterator<Item = impl Borrow<Tensor>>,
     ) -> Result<Option<PaddingCheck>, Stop> {
         self.parser.padding_check(window, tensors)
     }
@@ -153,10 +154,10 @@ pub(crate) struct ZeroPadding {
 
 impl Parser {
     /// The check of the padding of a file with these tensors, if the format requires zeros.
-    pub(crate) fn padding_check<'t>(
+    pub(crate) fn padding_check(
         &self,
         window: &Window,
-        tensors: impl Iterator<Item = &'t Tensor>,
+        tensors: impl Iterator<Item = impl Borrow<Tensor>>,
     ) -> Result<Option<PaddingCheck>, Stop> {
         let zero_padding = (self.zero_padding)(window)?;
         Ok(zero_padding.map(|ZeroPadding { head_bytes, alignment }| PaddingCheck::new(tensors, head_bytes, alignment)))

@@ -62,6 +62,7 @@ use crate::index::publication::Publication;
 use crate::index::{MAX_PARTS, Manifest, PageTable, Parsed, Tensor};
 use crate::window::{Stop, Window};
 use entry::{Detection, Parser};
+use std::borrow::Borrow;
 use values::{budget::Budget, json};
 
 /// Lists the formats: the Cargo feature and the module of each.
@@ -132,7 +133,7 @@ pub fn detect(head: &[u8]) -> Option<&'static Format> {
 ///         other => panic!("{other:?}"),
 ///     }
 /// };
-/// assert_eq!((index.format, index.tensors[0].shape.as_slice()), ("safetensors", &[2][..]));
+/// assert_eq!((index.format, index.tensors.get(0).unwrap().shape.as_slice()), ("safetensors", &[2][..]));
 /// # }
 /// ```
 ///
@@ -166,9 +167,9 @@ pub fn check_tail(window: &Window) -> Result<(), Stop> {
 ///
 /// # Errors
 /// As for [`parse`].
-pub(crate) fn padding_check<'t>(
+pub(crate) fn padding_check(
     window: &Window,
-    tensors: impl Iterator<Item = &'t Tensor>,
+    tensors: impl Iterator<Item = impl Borrow<Tensor>>,
 ) -> Result<Option<PaddingCheck>, Stop> {
     parser_of(window)?.padding_check(window, tensors)
 }

@@ -80,7 +80,7 @@ impl DataFile {
             version: listed_in.version.clone(),
             metadata: Metadata::new(),
             long_arrays: Vec::new(),
-            tensors: self.tensors,
+            tensors: self.tensors.into(),
             warnings: Vec::new(),
             other_shards: HashMap::new(),
             blocks: Vec::new(),

@@ -18,6 +18,7 @@ pub(crate) mod padding;
 pub(crate) mod publication;
 pub(crate) mod sparse;
 pub(crate) mod split;
+mod tensors;
 
 pub(crate) use blocks::Cut;
 #[doc(hidden)]
@@ -29,6 +30,9 @@ pub(crate) use manifest::MAX_PARTS;
 #[doc(hidden)]
 pub use manifest::{Catalog, DataFile, Manifest, Part};
 pub(crate) use manifest::{check_catalog, check_part_count, part_path};
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
+pub(crate) use tensors::Entry;
+pub use tensors::Tensors;
 
 /// The metadata of a model: a JSON object, in file order.
 pub type Metadata = Map<String, Value>;
@@ -46,7 +50,7 @@ pub struct Index {
     /// Long arrays of the metadata, with their keys.
     pub long_arrays: Vec<(String, LongArray)>,
     /// The tensors in file order: by ascending offset of their first byte.
-    pub tensors: Vec<Tensor>,
+    pub tensors: Tensors,
     /// Warnings for the user. They do not prevent the file from being loaded.
     pub warnings: Vec<String>,
     /// Tensors that this file lists although other files contain them, with the shard number of that file. See
@@ -138,7 +142,7 @@ pub(crate) fn saturating_sum(lengths: impl Iterator<Item = u64>) -> u64 {
 }
 
 /// The role of a dense tensor's component.
-const DATA: &str = "data";
+pub(crate) const DATA: &str = "data";
 
 /// A range of a file that contains a tensor, or a part of one.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,7 @@
 //! Padding that a format requires to be zero: other bytes may be remains of unrelated data.
 
 use super::Tensor;
+use std::borrow::Borrow;
 use std::ops::Range;
 
 /// Checks the padding of one file. The bytes may come in any order and split at any position.
@@ -17,8 +18,8 @@ pub(crate) struct PaddingCheck {
 impl PaddingCheck {
     /// The check of a file whose components begin at multiples of `alignment`, after a head of `head_bytes`. A longer
     /// gap is not padding.
-    pub(crate) fn new<'t>(tensors: impl Iterator<Item = &'t Tensor>, head_bytes: u64, alignment: u64) -> Self {
-        let parts = tensors.flat_map(|tensor| &tensor.components);
+    pub(crate) fn new(tensors: impl Iterator<Item = impl Borrow<Tensor>>, head_bytes: u64, alignment: u64) -> Self {
+        let parts = tensors.flat_map(|tensor| tensor.borrow().components.clone());
         let (mut starts, mut ends): (Vec<_>, Vec<_>) = parts.map(|part| (part.range.start, part.range.end)).unzip();
         // Components do not overlap, so that both lists have them in the same order.
         starts.sort_unstable();

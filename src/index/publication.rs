@@ -7,6 +7,7 @@ use crate::error::{Result, malformed};
 use crate::format::values::json::shown;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The key in the manifest.
 pub(crate) const KEY: &str = "weightstream";
@@ -93,8 +94,9 @@ impl Publication {
         if part == 0 {
             index.warnings.extend(self.warning.clone());
         }
-        for tensor in &mut index.tensors {
-            let Some(stated) = self.tensors.get(&tensor.name) else { continue };
+        for at in 0..index.tensors.len() {
+            let Some(stated) = self.tensors.get(index.tensors.name(at)) else { continue };
+            let Some(mut tensor) = index.tensors.get(at).map(Arc::unwrap_or_clone) else { continue };
             let is_only = tensor.components.len() == 1;
             for component in tensor.components.iter_mut().filter(|one| one.digest.is_none() && one.pages.is_none()) {
                 let mut digests = stated.iter();
@@ -105,6 +107,7 @@ impl Publication {
                 component.digest =
                     digest.map(|(_, digest)| ComponentDigest { digest: *digest, over: DigestedBytes::Stored });
             }
+            index.tensors.replace(at, tensor);
         }
     }
 }

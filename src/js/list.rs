@@ -3,10 +3,11 @@
 //! separately takes a microsecond.
 
 use super::value;
+use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, Tensor};
+use crate::index::{Component, DATA, Encoding, Entry, Tensor};
+use crate::loader::TensorList;
 use js_sys::{Array, Float64Array, Function};
-use std::rc::Rc;
 use wasm_bindgen::JsValue;
 
 /// The number of tensors in a batch. Small batches bound the temporary memory.
@@ -18,50 +19,87 @@ const MAX_STRINGS_COMPARED: usize = 32;
 
 /// Calls `add` once for each batch, with the concatenated names, the numbers, the string table that some numbers index,
 /// and the attributes of the tensors that have any.
-pub(super) fn pass_tensors(tensors: &[Rc<Tensor>], add: &Function) -> Result<()> {
-    let mut buffer = Float64Array::new_with_length(0);
-    let mut batch = Batch::default();
-    for tensors in tensors.chunks(BATCH_TENSORS) {
-        batch.clear();
-        tensors.iter().for_each(|tensor| batch.add(tensor));
-        let strings: Array = batch.strings.iter().map(|string| JsValue::from_str(string)).collect();
-        let length = batch.numbers.len() as u32;
-        if buffer.length() < length {
-            buffer = Float64Array::new_with_length(length);
+pub(super) fn pass_tensors(tensors: &TensorList, add: &Function) -> Result<()> {
+    let mut batch = Batch {
+        names: String::new(),
+        numbers: Vec::new(),
+        strings: Vec::new(),
+        attributes: Array::new(),
+        buffer: Float64Array::new_with_length(0),
+    };
+    for (shard, part) in tensors.parts().enumerate() {
+        for at in 0..part.len() {
+            if let Some(entry) = part.entry(at) {
+                batch.add_entry(shard, entry);
+            }
+            if at % BATCH_TENSORS == BATCH_TENSORS - 1 || at + 1 == part.len() {
+                batch.pass(add)?;
+            }
         }
-        let numbers = buffer.subarray(0, length);
-        numbers.copy_from(&batch.numbers);
-        add.call4(&JsValue::NULL, &batch.names.as_str().into(), &numbers, &strings, &batch.attributes)
-            .map_err(|_| Error::new(ErrorKind::Internal, "the tensors of the index cannot be passed to JavaScript"))?;
     }
     Ok(())
 }
 
-#[derive(Default)]
 struct Batch<'a> {
     names: String,
     numbers: Vec<f64>,
     /// The string table. Numbers refer to its elements by index.
     strings: Vec<&'a str>,
     attributes: Array,
+    /// The array that JavaScript reads. It is used again for each batch.
+    buffer: Float64Array,
 }
 
 impl<'a> Batch<'a> {
-    fn clear(&mut self) {
+    /// Passes the tensors to `add` and removes them.
+    fn pass(&mut self, add: &Function) -> Result<()> {
+        let strings: Array = self.strings.iter().map(|string| JsValue::from_str(string)).collect();
+        let length = self.numbers.len() as u32;
+        if self.buffer.length() < length {
+            self.buffer = Float64Array::new_with_length(length);
+        }
+        let numbers = self.buffer.subarray(0, length);
+        numbers.copy_from(&self.numbers);
+        add.call4(&JsValue::NULL, &self.names.as_str().into(), &numbers, &strings, &self.attributes)
+            .map_err(|_| Error::new(ErrorKind::Internal, "the tensors of the index cannot be passed to JavaScript"))?;
         self.names.clear();
         self.numbers.clear();
         self.strings.clear();
         self.attributes = Array::new();
+        Ok(())
     }
 
-    /// Adds a tensor. `addTensors` in `weightstream.js` reads the numbers in the same order.
-    fn add(&mut self, tensor: &'a Tensor) {
-        let Tensor { name, dtype, shape, layout, components, attributes, shard } = tensor;
+    fn add_entry(&mut self, shard: usize, entry: Entry<'a>) {
+        let (name, dtype, shape, range) = match entry {
+            Entry::Raw { name, dtype, shape, range } => (name, dtype, shape, range),
+            Entry::Other(tensor) => return self.add(tensor),
+        };
+        let byte_length = range.end - range.start;
+        self.head(name, dtype, shape);
+        self.string("dense");
+        self.number(byte_length);
+        self.number(shard as u64);
+        self.number(1);
+        self.string(DATA);
+        self.string(dtype.name());
+        self.number(byte_length);
+        self.number(byte_length);
+        self.string(Encoding::Raw.name());
+        self.number(0);
+    }
+
+    fn head(&mut self, name: &str, dtype: &'a Dtype, shape: &[u64]) {
         self.names.push_str(name);
         self.number(value::utf16_length(name) as u64);
         self.string(dtype.name());
         self.number(shape.len() as u64);
         shape.iter().for_each(|dim| self.number(*dim));
+    }
+
+    /// Adds a tensor. `addTensors` in `weightstream.list.js` reads the numbers in the same order.
+    fn add(&mut self, tensor: &'a Tensor) {
+        let Tensor { name, dtype, shape, layout, components, attributes, shard } = tensor;
+        self.head(name, dtype, shape);
         self.string(layout.name());
         self.length(tensor.byte_length());
         self.number(*shard as u64);

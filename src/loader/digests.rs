@@ -3,6 +3,7 @@
 use crate::codec::digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{ComponentDigest, Digest, DigestedBytes, Index, Part, Tensor};
+use crate::loader::TensorList;
 use crate::loader::transfer::file::ModelFile;
 use crate::setters::setters;
 use crate::source::{Buffer, Source};
@@ -53,9 +54,13 @@ impl Digests {
 
     /// Tells a file's source which digests its components should have.
     pub(super) fn expect_contents<S: Source>(&self, file: &ModelFile<S>, index: &Index) {
-        for tensor in &index.tensors {
+        for at in 0..index.tensors.len() {
+            if self.tensors.is_empty() && index.tensors.is_raw(at) {
+                continue; // it has no digest
+            }
+            let Some(tensor) = index.tensors.get(at) else { continue };
             for component in &tensor.components {
-                let pinned = self.of_component(tensor);
+                let pinned = self.of_component(&tensor);
                 file.expect_content(component, component.digest.iter().chain(&pinned));
             }
         }
@@ -93,11 +98,11 @@ impl Digests {
     ///
     /// # Errors
     /// `NOT_FOUND` for a pinned tensor that the model does not have.
-    pub(super) fn check_tensors(&self, tensors: &[Rc<Tensor>]) -> Result<()> {
+    pub(super) fn check_tensors(&self, tensors: &TensorList) -> Result<()> {
         let mut unknown = self.tensors.clone();
-        let tensors: &[_] = if unknown.is_empty() { &[] } else { tensors }; // hashing all names takes time
-        for tensor in tensors {
-            unknown.remove(&tensor.name);
+        let count = if unknown.is_empty() { 0 } else { tensors.len() }; // hashing all names takes time
+        for name in tensors.names().take(count) {
+            unknown.remove(name);
         }
         match unknown.keys().next() {
             Some(name) => {

@@ -11,6 +11,7 @@ use crate::source::Source;
 use futures::future::{FutureExt, LocalBoxFuture, Shared, WeakShared};
 use futures::stream::TryStreamExt;
 use std::rc::Rc;
+use std::sync::Arc;
 
 type SharedLoad<B> = Shared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
 pub(super) type WeakLoad<B> = WeakShared<LocalBoxFuture<'static, Result<Rc<Loaded<B>>>>>;
@@ -71,7 +72,7 @@ impl<S: Source> Loader<S> {
 
     /// Changes a prefetched tensor as it was requested.
     fn in_form(&self, prefetched: Loaded<BufferOf<S>>, form: Form<'_>) -> Result<Loaded<BufferOf<S>>> {
-        let planned = self.plan(Rc::clone(&prefetched.tensor), None, None, form)?;
+        let planned = self.plan(Arc::clone(&prefetched.tensor), None, None, form)?;
         match (planned.expansion, planned.conversion) {
             (Some(expansion), _) => {
                 check_indices(&prefetched.tensor, &prefetched.components)?;
@@ -116,7 +117,7 @@ impl<S: Source> Loader<S> {
     }
 
     /// The rows with only the compressed blocks that they need, if their positions are known.
-    async fn cut(&self, tensor: &Rc<Tensor>, rows: &Rows) -> Result<(Rc<Tensor>, Rows)> {
+    async fn cut(&self, tensor: &Arc<Tensor>, rows: &Rows) -> Result<(Arc<Tensor>, Rows)> {
         if let [component] = tensor.components.as_slice() {
             let file = self.file_of(tensor)?;
             let cut = file.cut(component, &rows.bytes).await;
@@ -124,7 +125,7 @@ impl<S: Source> Loader<S> {
                 return Ok(rows.clone().cut(tensor, cut));
             }
         }
-        Ok((Rc::clone(tensor), rows.clone()))
+        Ok((Arc::clone(tensor), rows.clone()))
     }
 
     fn distrust_blocks(&self, tensor: &Tensor) -> Result<bool> {

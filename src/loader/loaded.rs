@@ -11,14 +11,14 @@ use crate::source::Buffer;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A loaded tensor.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Loaded<B> {
     /// The tensor's entry in the index.
-    pub tensor: Rc<Tensor>,
+    pub tensor: Arc<Tensor>,
     /// The type of the loaded elements: the dtype of the tensor, or the one that they were converted to.
     pub dtype: Dtype,
     /// The layout of the loaded data: that of the tensor, or dense if that was requested.
@@ -150,7 +150,7 @@ impl<B: Buffer> Loaded<B> {
         });
         let components = components.collect::<Result<_>>()?;
         let Loaded { dtype, layout, shape, .. } = self;
-        let (tensor, dtype, layout, shape) = (Rc::clone(&self.tensor), dtype.clone(), layout.clone(), shape.clone());
+        let (tensor, dtype, layout, shape) = (Arc::clone(&self.tensor), dtype.clone(), layout.clone(), shape.clone());
         Ok(Loaded { tensor, dtype, layout, shape, components, verified: self.verified })
     }
 

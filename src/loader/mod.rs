@@ -20,6 +20,7 @@ mod remote_file;
 mod safetensors_view;
 pub(crate) mod schedule;
 mod shard;
+mod tensor_list;
 mod tensor_reader;
 mod tensors;
 pub(crate) mod transfer;
@@ -40,6 +41,7 @@ pub use remote_file::{FileReader, RemoteFile};
 #[cfg(feature = "safetensors")]
 pub use safetensors_view::{SafeTensorsView, ViewReader};
 pub(crate) use shard::check_length;
+pub use tensor_list::{TensorList, TensorListIter};
 pub use tensor_reader::{BegunTensor, TensorReader};
 pub use transfer::file::FIRST_READ_BYTES;
 #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
@@ -66,6 +68,7 @@ use shard::{OpenShard, Shard, check_footer, check_unique};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use transfer::file::ModelFile;
 use transfer::priority::Priority;
 
@@ -303,26 +306,27 @@ impl<S: Source> Loader<S> {
     /// # Errors
     /// Errors of reading the headers; `NOT_FOUND` for a pinned tensor that the model does not have; `FORMAT` if a name
     /// occurs in two files, or if the manifest assigns a tensor to a file that does not contain it.
-    pub async fn load_index(&self) -> Result<Vec<Rc<Tensor>>> {
+    pub async fn load_index(&self) -> Result<TensorList> {
         let opening = stream::iter(0..self.shards.len()).map(|shard| self.open_shard(shard));
         let opened: Vec<_> = opening.buffered(self.options.concurrency).try_collect().await?;
         if opened.len() > 1 {
             check_unique(&opened)?;
         }
-        let tensors: Vec<_> = opened.iter().flat_map(|open| open.tensors.iter().cloned()).collect();
         if let Some(manifest) = &self.manifest {
             let catalog = manifest.catalog.as_ref().and_then(|catalog| opened.get(catalog.part));
             for stated in manifest.stated_parts(catalog.map(|open| &open.index.other_shards)) {
                 let (name, part) = stated?;
-                if opened.get(part).is_none_or(|open| open.find(name).is_none()) {
+                if opened.get(part).is_none_or(|open| open.index.tensors.find(name).is_none()) {
                     let what = "the manifest says that it is in this file, but it is not";
                     return Err(self.place(part, malformed(what).in_tensor(name)));
                 }
             }
-            for tensor in &tensors {
-                manifest.check_stated(&tensor.name).map_err(|e| self.place(tensor.shard, e))?;
+            for (shard, open) in opened.iter().enumerate() {
+                let stated = open.index.tensors.names().try_for_each(|name| manifest.check_stated(name));
+                stated.map_err(|e| self.place(shard, e))?;
             }
         }
+        let tensors = TensorList::new(opened);
         if let Some(split) = &self.split {
             split.check_tensor_count(tensors.len()).map_err(|e| self.place(split.number, e))?;
         }
@@ -372,14 +376,14 @@ impl<S: Source> Loader<S> {
         let is_whole = names.is_none() && (self.options.verify || !self.options.digests.files.is_empty());
         let whole = is_whole.then(Rc::default);
         let tensors = match names {
-            None => self.load_index().await?,
+            None => self.load_index().await?.to_vec(),
             Some(names) => self.find_all(names).await?,
         };
         let form = Form { dtype: dtype.as_ref(), is_dense };
         self.stream(tensors, form, Call { whole, order, ..self.call(observer) }).await
     }
 
-    async fn find_all(&self, names: Vec<String>) -> Result<Vec<Rc<Tensor>>> {
+    async fn find_all(&self, names: Vec<String>) -> Result<Vec<Arc<Tensor>>> {
         let mut tensors = Vec::with_capacity(names.len());
         for name in names {
             tensors.push(self.find(&name).await?);

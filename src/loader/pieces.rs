@@ -61,8 +61,7 @@ impl<S: Source> PieceReader<S> {
             return Ok(prepared.start(file.start(stored.clone(), Rc::new(Cell::new(stored.end)))));
         }
         let open = loader.open_shard(tensor.shard).await?;
-        let components = || open.tensors.iter().flat_map(|tensor| &tensor.components);
-        let last_end = || components().map(|component| component.range.end).max().unwrap_or(0);
+        let last_end = || open.index.tensors.data_end();
         let reading = rest.reader(loader, file, tensor.shard, stored, &last_end).await;
         Ok(prepared.start(reading.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?))
     }

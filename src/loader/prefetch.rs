@@ -14,6 +14,7 @@ use futures::stream::StreamExt;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A prefetched tensor that was not requested yet, and the permit for its memory.
 type Prefetched<B> = (Loaded<B>, Permit);
@@ -44,7 +45,7 @@ impl<S: Source> Loader<S> {
         let loader = Rc::clone(self);
         async move {
             loader.priority.yield_to_demands(None).await;
-            let mut tensors: Vec<Rc<Tensor>> = Vec::new();
+            let mut tensors: Vec<Arc<Tensor>> = Vec::new();
             for name in wanted {
                 match loader.find(&name).await {
                     Ok(tensor) => {

@@ -5,19 +5,20 @@ use crate::progress::{Arrived, Progress};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// How much of a prefetched tensor has arrived, and the call that waits for it.
 #[derive(Default)]
 pub(super) struct Arrival {
     /// Set before its transfer starts.
-    tensor: OnceCell<Rc<Tensor>>,
+    tensor: OnceCell<Arc<Tensor>>,
     bytes: Cell<u64>,
     follower: RefCell<Option<Rc<dyn Progress>>>,
 }
 
 impl Arrival {
-    pub(super) fn set_tensor(&self, tensor: &Rc<Tensor>) {
-        self.tensor.get_or_init(|| Rc::clone(tensor));
+    pub(super) fn set_tensor(&self, tensor: &Arc<Tensor>) {
+        self.tensor.get_or_init(|| Arc::clone(tensor));
     }
 
     pub(super) fn add(&self, arrived: &Arrived<'_>) {

@@ -13,6 +13,7 @@ use futures::stream::TryStreamExt;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The share of [`Options::max_memory_bytes`](super::Options) for decoded tensors that are kept for further reads.
 const KEPT_SHARE: u64 = 4;
@@ -35,7 +36,7 @@ const MAX_TOGETHER: usize = 1024;
 pub struct SafeTensorsView<S: Source> {
     loader: Rc<Loader<S>>,
     head: Vec<u8>,
-    tensors: Vec<Rc<Tensor>>,
+    tensors: Vec<Arc<Tensor>>,
     /// The end of each tensor in the file.
     ends: Vec<u64>,
     /// Decoded tensors that were read in part or with a neighbour.
@@ -51,7 +52,7 @@ impl<S: Source> SafeTensorsView<S> {
     /// `UNSUPPORTED` for a tensor that SafeTensors cannot store, such as a sparse one; errors of
     /// [`Loader::load_index`].
     pub async fn new(loader: Rc<Loader<S>>) -> Result<Self> {
-        let tensors = loader.load_index().await?;
+        let tensors = loader.load_index().await?.to_vec();
         let head = layout::head(tensors.iter().map(|tensor| &**tensor), &Metadata::new(), ALIGNMENT)?;
         let ranges = layout::ranges(head.len() as u64, tensors.iter().map(|tensor| &**tensor))?;
         let ends = ranges.into_iter().map(|range| range.end).collect();
@@ -115,7 +116,7 @@ impl<S: Source> SafeTensorsView<S> {
         while let Some(loaded) = loads.try_next().await? {
             let number = numbers
                 .clone()
-                .find(|&number| self.tensors.get(number).is_some_and(|tensor| Rc::ptr_eq(tensor, &loaded.tensor)));
+                .find(|&number| self.tensors.get(number).is_some_and(|tensor| Arc::ptr_eq(tensor, &loaded.tensor)));
             if let Some(number) = number {
                 self.kept.borrow_mut().keep(number, Rc::new(loaded));
             }

@@ -6,15 +6,12 @@ use crate::index::{DataFile, Index, Manifest, Parsed, Part, Tensor, check_catalo
 use crate::loader::Loader;
 use crate::loader::digests::Digests;
 use crate::loader::transfer::file::ModelFile;
-use crate::name_index::NameIndex;
 use crate::similar_names::no_tensor;
 use crate::source::Source;
 use futures::lock::Mutex;
 use std::collections::HashMap;
 use std::rc::Rc;
-
-/// Memory is released after each batch of this many tensors.
-const RELEASE_BATCH_TENSORS: usize = 4096;
+use std::sync::Arc;
 
 /// A file of the model, and its header once that was read.
 pub(crate) struct Shard<S: Source> {
@@ -26,29 +23,24 @@ pub(crate) struct Shard<S: Source> {
 /// The header and index of a file.
 pub(crate) struct OpenShard {
     pub(crate) index: Index,
-    pub(crate) tensors: Vec<Rc<Tensor>>,
-    /// Finds the index of a name in `tensors`. Building a hash map of the names would take longer than anything but the
-    /// parse, and would double the memory.
-    names: NameIndex,
 }
 
 impl<S: Source> Loader<S> {
     /// The tensor of that name. If the manifest states the tensor's file, only that file is opened.
-    pub(super) async fn find(&self, name: &str) -> Result<Rc<Tensor>> {
+    pub(super) async fn find(&self, name: &str) -> Result<Arc<Tensor>> {
         let candidates = self.stated_part(name).await?.map_or(0..self.shards.len(), |shard| shard..shard + 1);
         let mut searched = Vec::with_capacity(candidates.len());
         for shard in candidates {
             let open = self.open_shard(shard).await?;
-            if let Some(tensor) = open.find(name) {
+            if let Some(tensor) = open.index.tensors.find(name) {
                 if let Some(manifest) = &self.manifest {
                     manifest.check_stated(name).map_err(|e| self.place(shard, e))?;
                 }
-                return Ok(Rc::clone(tensor));
+                return Ok(tensor);
             }
             searched.push(open);
         }
-        let tensors = searched.iter().flat_map(|open| &open.tensors);
-        Err(no_tensor(name, tensors.map(|tensor| &*tensor.name)))
+        Err(no_tensor(name, searched.iter().flat_map(|open| open.index.tensors.names())))
     }
 
     /// The file of the tensor of that name, if the manifest or its catalog states it.
@@ -163,44 +155,23 @@ impl OpenShard {
         for (start, blocks) in std::mem::take(&mut index.blocks) {
             file.blocks.set_table(start, Some(blocks));
         }
-        let tensors = into_shared(std::mem::take(&mut index.tensors), shard);
-        let names = NameIndex::new(tensors.len(), &|at| name_at(&tensors, at));
-        OpenShard { index, tensors, names }
-    }
-
-    pub(super) fn find(&self, name: &str) -> Option<&Rc<Tensor>> {
-        self.tensors.get(self.names.find(name, &|at| name_at(&self.tensors, at))?)
+        index.tensors.set_shard(shard);
+        index.tensors.index_names();
+        OpenShard { index }
     }
 }
 
 /// Checks that no name occurs in two files.
 pub(super) fn check_unique(opened: &[Rc<OpenShard>]) -> Result<()> {
     let mut shard_of_name: HashMap<&str, usize> = HashMap::new();
-    for tensor in opened.iter().flat_map(|open| &open.tensors) {
-        if let Some(other) = shard_of_name.insert(&tensor.name, tensor.shard) {
-            let what = format!("it is in two files of the model, {other} and {}", tensor.shard);
-            return Err(malformed(what).in_tensor(&tensor.name));
+    for (shard, open) in opened.iter().enumerate() {
+        for name in open.index.tensors.names() {
+            if let Some(other) = shard_of_name.insert(name, shard) {
+                return Err(malformed(format!("it is in two files of the model, {other} and {shard}")).in_tensor(name));
+            }
         }
     }
     Ok(())
-}
-
-/// Moves tensors into `Rc`s, from the last to the first. The vector shrinks on the way, so that the memory is not
-/// needed twice.
-fn into_shared(mut tensors: Vec<Tensor>, shard: usize) -> Vec<Rc<Tensor>> {
-    let mut shared = Vec::with_capacity(tensors.len());
-    while let Some(tensor) = tensors.pop() {
-        shared.push(Rc::new(Tensor { shard, ..tensor }));
-        if tensors.len().is_multiple_of(RELEASE_BATCH_TENSORS) {
-            tensors.shrink_to_fit();
-        }
-    }
-    shared.reverse();
-    shared
-}
-
-fn name_at(tensors: &[Rc<Tensor>], at: usize) -> &str {
-    tensors.get(at).map_or("", |tensor| tensor.name.as_str())
 }
 
 /// Checks that a file is complete if its footer was read together with the header, as in small files.

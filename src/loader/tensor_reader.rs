@@ -11,6 +11,7 @@ use crate::source::Source;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Reads tensors of one component in file order, in pieces. Tensors that follow each other in a file take one request.
 ///
@@ -18,10 +19,10 @@ use std::rc::Rc;
 /// compared.
 pub struct TensorReader<S: Source> {
     loader: Rc<Loader<S>>,
-    waiting: VecDeque<Rc<Tensor>>,
+    waiting: VecDeque<Arc<Tensor>>,
     rows: Option<Range<u64>>,
     rest: Rest<S>,
-    current: Option<(Rc<Tensor>, ComponentReader<S>)>,
+    current: Option<(Arc<Tensor>, ComponentReader<S>)>,
 }
 
 /// A tensor that a [`TensorReader`] has begun to read.
@@ -29,7 +30,7 @@ pub struct TensorReader<S: Source> {
 #[non_exhaustive]
 pub struct BegunTensor {
     /// The tensor's entry in the index.
-    pub tensor: Rc<Tensor>,
+    pub tensor: Arc<Tensor>,
     /// The shape of what is read. If only rows were requested, the outermost dimension is their number.
     pub shape: Vec<u64>,
     /// The number of decoded bytes that follow.
@@ -57,7 +58,7 @@ impl<S: Source> Loader<S> {
         order: Order,
     ) -> Result<TensorReader<S>> {
         let mut tensors = match names {
-            None => self.load_index().await?,
+            None => self.load_index().await?.to_vec(),
             Some(names) => self.find_all(names).await?,
         };
         if order == Order::File {
@@ -103,7 +104,7 @@ impl<S: Source> TensorReader<S> {
         let prepared = PreparedComponent::new(loader, &file, wanted).await?;
         let reading = rest.reader(loader, &file, tensor.shard, prepared.stored(), &run_end).await;
         let reader = prepared.start(reading.map_err(|e| file.blame(e.in_tensor(&tensor.name)))?);
-        self.current = Some((Rc::clone(&tensor), reader));
+        self.current = Some((Arc::clone(&tensor), reader));
         let shape = rows.map_or_else(|| tensor.shape.clone(), |rows| rows.shape);
         Ok(Some(BegunTensor { tensor, shape, byte_length }))
     }

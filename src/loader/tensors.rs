@@ -15,11 +15,12 @@ use crate::progress::Progress;
 use crate::source::Source;
 use futures::stream::{self, Stream, StreamExt};
 use std::rc::Rc;
+use std::sync::Arc;
 
 impl<S: Source> Loader<S> {
     pub(super) async fn stream(
         self: &Rc<Self>,
-        tensors: Vec<Rc<Tensor>>,
+        tensors: Vec<Arc<Tensor>>,
         form: Form<'_>,
         call: Call,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
@@ -36,7 +37,7 @@ impl<S: Source> Loader<S> {
     /// Plans to load a tensor, or rows of it, in a form.
     pub(super) fn plan(
         &self,
-        tensor: Rc<Tensor>,
+        tensor: Arc<Tensor>,
         rows: Option<Rows>,
         into: Option<BufferOf<S>>,
         form: Form<'_>,

@@ -10,6 +10,7 @@ use crate::progress::Progress;
 use crate::source::Source;
 use futures::stream::TryStreamExt;
 use std::rc::Rc;
+use std::sync::Arc;
 
 impl<S: Source> Loader<S> {
     /// Reads and verifies the whole model without holding tensors in memory. Returns the algorithm that
@@ -19,7 +20,7 @@ impl<S: Source> Loader<S> {
     /// # Errors
     /// `CHECKSUM`, `FORMAT` or `TRUNCATED` for the first fault; errors of the source.
     pub async fn verify(self: &Rc<Self>, observer: Rc<dyn Progress>) -> Result<Option<&'static str>> {
-        let tensors = self.load_index().await?;
+        let tensors = self.load_index().await?.to_vec();
         Ok(self.check_everything(tensors, observer).await?.verified_by())
     }
 
@@ -28,7 +29,7 @@ impl<S: Source> Loader<S> {
     /// # Errors
     /// The errors of [`Loader::verify`].
     pub async fn verify_in_detail(self: &Rc<Self>, observer: Rc<dyn Progress>) -> Result<Verified> {
-        let tensors = self.load_index().await?;
+        let tensors = self.load_index().await?.to_vec();
         let of_files = self.check_everything(tensors.clone(), observer).await?.checked_by();
         let mut verified = Verified { files: of_files.len(), tensors: tensors.len(), ..Verified::default() };
         for (shard, of_file) in of_files.iter().enumerate() {
@@ -43,7 +44,7 @@ impl<S: Source> Loader<S> {
 
     async fn check_everything(
         self: &Rc<Self>,
-        tensors: Vec<Rc<Tensor>>,
+        tensors: Vec<Arc<Tensor>>,
         observer: Rc<dyn Progress>,
     ) -> Result<Rc<WholeChecks>> {
         let checks = Rc::<WholeChecks>::default();

@@ -294,7 +294,7 @@ impl Reader {
     fn join_tensors(&mut self, manifest: Option<&Manifest>) -> Result<()> {
         for (shard, file) in self.files.iter_mut().enumerate() {
             let tensors = std::mem::take(&mut file.index.tensors);
-            self.tensors.extend(tensors.into_iter().map(|tensor| Tensor { shard, ..tensor }));
+            self.tensors.extend(tensors.into_vec().into_iter().map(|tensor| Tensor { shard, ..tensor }));
         }
         let name_at = &|at: usize| self.tensors.get(at).map_or("", |tensor| tensor.name.as_str());
         self.names = NameIndex::new(self.tensors.len(), name_at);

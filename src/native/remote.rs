@@ -16,6 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -58,7 +59,7 @@ impl<S: Source> RemoteReader<S> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (loader, metadata, tensors, warnings) = runtime.block_on(async {
             let loader = Rc::new(Loader::open(source, options).await?);
-            let tensors = loader.load_index().await?.iter().map(|tensor| Tensor::clone(tensor)).collect();
+            let tensors = loader.load_index().await?.iter().map(Arc::unwrap_or_clone).collect();
             let (metadata, warnings) = (loader.load_metadata().await?, loader.warnings().await?);
             Ok::<_, Error>((loader, metadata, tensors, warnings))
         })?;

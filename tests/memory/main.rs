@@ -7,6 +7,7 @@
 mod bytes;
 mod ceiling;
 mod corruption;
+mod index;
 mod invalid_sizes;
 #[cfg(feature = "http")]
 mod network;

@@ -8,6 +8,7 @@ use futures::stream::StreamExt;
 use std::collections::HashMap;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use weightstream::dtype::Dtype;
 use weightstream::loader::{Loaded, Loader, TensorsRequest};
 use weightstream::native::Reader;
@@ -86,8 +87,8 @@ pub(crate) async fn load<S: Source, T>(
     progress: Rc<dyn Progress>,
     make: impl Fn(AlignedBytes, &Dtype, &[u64]) -> Result<T>,
 ) -> Result<HashMap<String, T>> {
-    let index = loader.load_index().await?;
-    let mut names = request.renamed(index.iter().map(Rc::as_ref))?;
+    let index = loader.load_index().await?.to_vec();
+    let mut names = request.renamed(index.iter().map(Arc::as_ref))?;
     let wanted = index.iter().map(|tensor| &tensor.name).filter(|name| names.contains_key(*name)).cloned().collect();
     // A request for all tensors also verifies the checksums of whole files.
     let wanted = if names.len() == index.len() { None } else { Some(wanted) };

@@ -47,7 +47,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         version,
         metadata,
         long_arrays: Vec::new(),
-        tensors,
+        tensors: tensors.into(),
         warnings,
         other_shards,
         blocks: Vec::new(),

@@ -53,7 +53,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         version: "1".into(),
         metadata,
         long_arrays: Vec::new(),
-        tensors,
+        tensors: tensors.into(),
         warnings: Vec::new(),
         other_shards: HashMap::new(),
         blocks: Vec::new(),

@@ -51,7 +51,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         version: header.version,
         metadata,
         long_arrays: Vec::new(),
-        tensors,
+        tensors: tensors.into(),
         warnings,
         other_shards: HashMap::new(),
         blocks: Vec::new(),

@@ -39,7 +39,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         version: version.to_string(),
         metadata,
         long_arrays: Vec::new(),
-        tensors,
+        tensors: tensors.into(),
         warnings,
         other_shards: HashMap::new(),
         blocks: Vec::new(),

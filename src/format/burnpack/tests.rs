@@ -76,7 +76,7 @@ fn detects_the_unaligned_and_the_aligned_layout() {
             padded(file(description), &data)
         };
         let index = parsed(&bytes).unwrap();
-        assert_eq!(stored(&bytes, &index.tensors[0]), [9, 8, 7]);
+        assert_eq!(stored(&bytes, &index.tensors.to_vec()[0]), [9, 8, 7]);
     }
 }
 
@@ -101,7 +101,7 @@ fn data_is_aligned_if_the_file_length_is_unknown() {
     let mut window = Window::new(None);
     window.insert(0, &bytes);
     let Ok(Parsed::File(index)) = parse(&window) else { panic!() };
-    assert_eq!(stored(&bytes, &index.tensors[0]), [1, 2, 3]);
+    assert_eq!(stored(&bytes, &index.tensors.to_vec()[0]), [1, 2, 3]);
 }
 
 #[test]
@@ -121,9 +121,9 @@ fn dtype_details_are_kept_as_attributes() {
     for (stated, byte_length, dtype, attribute) in dtypes {
         let description = json!({ "tensors": { "a": tensor(stated.clone(), &[], 0, byte_length) } });
         let index = parsed(&padded(file(&cbor(&description)), &[0; 256])).unwrap();
-        assert_eq!(index.tensors[0].dtype, dtype, "{stated}");
-        assert_eq!(index.tensors[0].attributes.get("dtype"), attribute.as_ref(), "{stated}");
-        assert_eq!(index.tensors[0].byte_length(), Some(byte_length), "{stated}");
+        assert_eq!(index.tensors.to_vec()[0].dtype, dtype, "{stated}");
+        assert_eq!(index.tensors.to_vec()[0].attributes.get("dtype"), attribute.as_ref(), "{stated}");
+        assert_eq!(index.tensors.to_vec()[0].byte_length(), Some(byte_length), "{stated}");
     }
 }
 

@@ -80,7 +80,7 @@ pub(super) fn parse(window: &Window) -> Result<Index, Stop> {
         version: "1".into(),
         metadata,
         long_arrays: Vec::new(),
-        tensors,
+        tensors: tensors.into(),
         other_shards: std::collections::HashMap::new(),
         blocks: Vec::new(),
         warnings,

@@ -188,7 +188,7 @@ pub(super) fn parse(window: &Window, header: &Header) -> Result<Index, Stop> {
         version: header.version.clone(),
         metadata,
         long_arrays: Vec::new(),
-        tensors,
+        tensors: tensors.into(),
         other_shards: std::collections::HashMap::new(),
         blocks: Vec::new(),
         warnings,

@@ -42,7 +42,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         version: head.version.to_string(),
         metadata,
         long_arrays,
-        tensors,
+        tensors: tensors.into(),
         warnings: head.warnings,
         other_shards: HashMap::new(),
         blocks: Vec::new(),

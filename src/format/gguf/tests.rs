@@ -10,6 +10,7 @@ use crate::window::{Stop, Window};
 use futures::executor::block_on;
 use serde_json::{Value, json};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Writes the parts of a GGUF file.
 struct Writer {
@@ -145,9 +146,10 @@ fn an_unknown_type_extends_to_the_next_tensor_or_the_end() {
     writer.info("last", &[9, 3], 200, 96).info("first", &[5], 201, 0).info("known", &[32], 8, 32);
     let file = writer.data(32, &[7; 120]);
     let index = parsed(&file).unwrap();
-    let found: Vec<_> = index.tensors.iter().map(|t| (t.name.as_str(), t.dtype.name(), t.stored_length())).collect();
+    let tensors = index.tensors.to_vec();
+    let found: Vec<_> = tensors.iter().map(|t| (t.name.as_str(), t.dtype.name(), t.stored_length())).collect();
     assert_eq!(found, [("first", "GGML_201", 32), ("known", "Q8_0", 34), ("last", "GGML_200", 24)]);
-    assert_eq!(index.tensors[2].shape, [3, 9]);
+    assert_eq!(index.tensors.to_vec()[2].shape, [3, 9]);
     // Without the length of the file, the end of the last tensor is unknown.
     let mut window = Window::new(None);
     window.insert(0, &file);
@@ -159,7 +161,8 @@ fn an_empty_tensor_of_an_unknown_type_does_not_overlap_the_next() {
     let mut writer = Writer::new(3, false, 3, 0);
     writer.info("none", &[0], 200, 0).info("nor here", &[4, 0], 200, 0).info("some", &[9], 200, 0);
     let index = parsed(&writer.data(32, &[7; 24])).unwrap();
-    let found: Vec<_> = index.tensors.iter().map(|t| (t.name.as_str(), t.stored_length())).collect();
+    let tensors = index.tensors.to_vec();
+    let found: Vec<_> = tensors.iter().map(|t| (t.name.as_str(), t.stored_length())).collect();
     assert_eq!(found, [("none", 0), ("nor here", 0), ("some", 24)]);
 }
 
@@ -169,7 +172,8 @@ fn big_endian_blocks_load_as_stored_under_their_own_dtype() {
     writer.info("q", &[32], 8, 0).info("x", &[2], 1, 64);
     let file = writer.data(32, &[&[1; 64][..], &[0x3c, 0, 0xbc, 0]].concat());
     let index = parsed(&file).unwrap();
-    let [q, x] = index.tensors.as_slice() else { panic!("{:?}", index.tensors) };
+    let tensors = index.tensors.to_vec();
+    let [q, x] = tensors.as_slice() else { panic!("{tensors:?}") };
     assert_eq!((q.dtype.name(), q.stored_length(), q.components[0].encoding), ("Q8_0_BE", 34, Encoding::Raw));
     assert_eq!((x.dtype.name(), x.components[0].encoding), ("F16", Encoding::BigEndian));
 }
@@ -180,7 +184,7 @@ fn tensors_begin_at_the_stated_alignment() {
     writer.pair("general.alignment", 4).u32(8);
     writer.info("a", &[2], 24, 8);
     let file = writer.data(8, &[0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
-    let range = parsed(&file).unwrap().tensors[0].components[0].range.clone();
+    let range = parsed(&file).unwrap().tensors.to_vec()[0].components[0].range.clone();
     assert_eq!(&file[range.start as usize..range.end as usize], [1, 2]);
 
     let mut writer = Writer::new(2, false, 0, 1);
@@ -310,7 +314,7 @@ fn open(files: Vec<(&str, Rc<[u8]>)>) -> Result<Vec<(String, usize)>> {
     let files = files.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
     let streamed = block_on(async {
         let loader = Loader::open(MemorySource::new(files)?, Options::default()).await?;
-        loader.load_index().await.map(|index| list(index.iter().map(Rc::as_ref)))
+        loader.load_index().await.map(|index| list(index.to_vec().iter().map(Arc::as_ref)))
     });
     match (&native, &streamed) {
         (Err(native), Err(streamed)) => assert_eq!(native.kind, streamed.kind),

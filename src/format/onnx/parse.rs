@@ -31,7 +31,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         version: ir_version.to_string(),
         metadata,
         long_arrays: Vec::new(),
-        tensors,
+        tensors: tensors.into(),
         warnings: warnings.into_texts(ir_version),
         other_shards: HashMap::new(),
         blocks: Vec::new(),

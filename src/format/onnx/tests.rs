@@ -67,7 +67,7 @@ fn index(file: &[u8]) -> Result<Index> {
 }
 
 fn names(index: &Index) -> Vec<&str> {
-    index.tensors.iter().map(|tensor| tensor.name.as_str()).collect()
+    index.tensors.names().collect()
 }
 
 /// An `If` node whose branch is a graph with one initializer.

@@ -6,6 +6,7 @@
 //! load as raw bytes.
 
 mod entry;
+mod header;
 pub(crate) mod layout;
 mod parse;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
@@ -33,3 +34,7 @@ pub const FORMAT: Format = Format {
 #[cfg(all(test, not(any(target_arch = "wasm32", miri))))]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 mod tests;
+
+#[cfg(all(test, not(any(target_arch = "wasm32", miri))))]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+mod pieces_tests;

@@ -82,8 +82,8 @@ fn every_dtype_has_the_correct_size() {
         let bytes = 8 * bits / 8;
         let header = |end| format!(r#"{{"t":{{"dtype":"{dtype}","shape":[2,4],"data_offsets":[0,{end}]}}}}"#);
         let index = parse(&file(&header(bytes), bytes)).unwrap();
-        assert_eq!(index.tensors[0].dtype.name(), dtype);
-        assert!(index.tensors[0].dtype.block().is_some(), "{dtype}");
+        assert_eq!(index.tensors.to_vec()[0].dtype.name(), dtype);
+        assert!(index.tensors.to_vec()[0].dtype.block().is_some(), "{dtype}");
         assert_eq!(refused(&file(&header(bytes + 1), bytes + 1)).kind, ErrorKind::Format, "{dtype}");
     }
 }
@@ -97,7 +97,7 @@ fn rejects_elements_that_do_not_fill_whole_bytes() {
 #[test]
 fn an_unknown_dtype_loads_as_raw_bytes() {
     let header = r#"{"t":{"dtype":"F3_X","shape":[7],"data_offsets":[0,5]}}"#;
-    assert_eq!(parse(&file(header, 5)).unwrap().tensors[0].dtype, Dtype::Other("F3_X".into()));
+    assert_eq!(parse(&file(header, 5)).unwrap().tensors.to_vec()[0].dtype, Dtype::Other("F3_X".into()));
     let loader = open(vec![("m", file(header, 5))]).unwrap();
     assert_eq!(load(&loader, "t").unwrap(), [0, 1, 2, 3, 4]);
 }
@@ -132,7 +132,7 @@ fn metadata_are_strings_in_the_order_of_the_file() {
 #[test]
 fn unknown_keys_of_a_tensor_are_ignored() {
     let header = r#"{"t":{"dtype":"U8","note":[{"x":null}],"shape":[1],"data_offsets":[0,1]}}"#;
-    assert_eq!(parse(&file(header, 1)).unwrap().tensors[0].shape, [1]);
+    assert_eq!(parse(&file(header, 1)).unwrap().tensors.to_vec()[0].shape, [1]);
 }
 
 #[test]

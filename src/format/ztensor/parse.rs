@@ -24,7 +24,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
         version,
         metadata,
         long_arrays: Vec::new(),
-        tensors,
+        tensors: tensors.into(),
         warnings,
         other_shards: HashMap::new(),
         blocks: Vec::new(),

@@ -83,13 +83,13 @@ fn unknown_layouts_types_encodings_and_fields_are_listed() {
         "zeros": { "dtype": "f6", "offset": 128, "length": 3 },
     });
     let index = object("tiled", json!([3, 3]), components).unwrap();
-    let tensor = &index.tensors[0];
+    let tensor = index.tensors.to_vec().remove(0);
     assert_eq!(tensor.layout, Layout::Other("tiled".into()));
     let dtypes: Vec<_> = tensor.components.iter().map(|component| component.dtype.name()).collect();
     assert_eq!(dtypes, ["int3", "f6"]);
 
     let index = dense(json!({ "dtype": "f32", "offset": 64, "length": 7, "encoding": "snappy" })).unwrap();
-    let data = &index.tensors[0].components[0];
+    let data = index.tensors.to_vec()[0].components.remove(0);
     assert_eq!((data.encoding, data.decoded_length), (Encoding::Raw, Some(7)));
     assert_eq!(data.dtype.name(), "F32 in snappy");
     assert!(index.warnings[0].contains("snappy"));
@@ -103,7 +103,11 @@ fn ggml_blocks_have_their_dtype_if_the_layout_matches_the_registry() {
         let data = json!({ "dtype": dtype, "offset": 64, "length": 288 });
         let object =
             json!({ "format": format, "shape": [2, 256], "attributes": attributes, "components": { "data": data } });
-        parse_file(&file(&json!({ "version": "1.2.0", "objects": { "t": object } }))).unwrap().tensors.remove(0)
+        parse_file(&file(&json!({ "version": "1.2.0", "objects": { "t": object } })))
+            .unwrap()
+            .tensors
+            .to_vec()
+            .remove(0)
     };
     let tensor = read("gguf.q4_k/1", 256, "u8");
     assert_eq!((tensor.dtype, tensor.layout), (Dtype::Q4_K, Layout::Dense));
@@ -137,7 +141,7 @@ fn warns_once_about_misaligned_blobs_and_unknown_digests() {
 fn accepts_digests_in_either_case_and_rejects_incomplete_ones() {
     for digest in ["crc32c:0x0A0b0C0d", "CRC32C:0a0b0c0d"] {
         let index = dense(json!({ "dtype": "u8", "offset": 64, "length": 4, "digest": digest })).unwrap();
-        let stated = index.tensors[0].components[0].digest.unwrap();
+        let stated = index.tensors.to_vec()[0].components[0].digest.unwrap();
         assert_eq!(stated.digest.to_string(), "0a0b0c0d");
     }
     for digest in ["crc32c:0x0A0b0C", "sha256:00", "crc32c", "crc32c:0x-A0b0C0d"] {
@@ -173,14 +177,14 @@ fn rejects_sparse_tensors_with_inconsistent_components() {
         let components = json!({ "values": values, "indices": indices, "indptr": component("u64", 192, indptr) });
         object("sparse_csr", json!([3, 4]), components)
     };
-    assert_eq!(csr(24, 32).unwrap().tensors[0].layout, Layout::SparseCsr);
+    assert_eq!(csr(24, 32).unwrap().tensors.to_vec()[0].layout, Layout::SparseCsr);
     assert!(csr(16, 32).unwrap_err().what.contains("3 values but 2 indices"));
     assert!(csr(24, 24).is_err());
     let coords = |length| {
         let components = json!({ "values": component("f32", 64, 12), "coords": component("u32", 128, length) });
         object("sparse_coo", json!([3, 4]), components)
     };
-    assert_eq!(coords(24).unwrap().tensors[0].components[1].dtype, Dtype::U32);
+    assert_eq!(coords(24).unwrap().tensors.to_vec()[0].components[1].dtype, Dtype::U32);
     assert!(coords(12).is_err());
     assert!(object("sparse_coo", json!([3, 4]), json!({ "values": component("f32", 64, 12) })).is_err());
 }

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 /// A tensor to load.
 pub(crate) struct PlannedTensor<B> {
-    pub(crate) tensor: Rc<Tensor>,
+    pub(crate) tensor: Arc<Tensor>,
     /// The rows to load, with their decoded bytes; `None` for all rows. Boxed, because a model may have 100,000
     /// tensors.
     pub(crate) rows: Option<Box<Rows>>,
@@ -56,7 +56,7 @@ pub(crate) struct Form<'a> {
 
 impl<B> PlannedTensor<B> {
     /// Plans to load a tensor, or rows of it, in a form.
-    pub(crate) fn new(tensor: Rc<Tensor>, rows: Option<Rows>, into: Option<B>, form: Form<'_>) -> Result<Self> {
+    pub(crate) fn new(tensor: Arc<Tensor>, rows: Option<Rows>, into: Option<B>, form: Form<'_>) -> Result<Self> {
         let expansion = if form.is_dense { Expansion::of(&tensor, form.dtype)?.map(Box::new) } else { None };
         let shape = rows.as_ref().map_or(&tensor.shape, |rows| &rows.shape);
         let conversion = form.dtype.filter(|_| expansion.is_none()).map(|to| Conversion::of(&tensor, shape, to));
@@ -221,9 +221,9 @@ impl<S: Source> Batch<S> {
         self.pages(tensor.components.get(component)?, rows.is_none()).cloned()
     }
 
-    pub(crate) fn tensor(&self, planned: usize) -> Result<Rc<Tensor>> {
+    pub(crate) fn tensor(&self, planned: usize) -> Result<Arc<Tensor>> {
         let planned_tensors = self.planned_tensors.borrow();
-        planned_tensors.get(planned).map(|assembly| Rc::clone(&assembly.planned.tensor)).ok_or_else(unplanned)
+        planned_tensors.get(planned).map(|assembly| Arc::clone(&assembly.planned.tensor)).ok_or_else(unplanned)
     }
 
     /// The task for a component of a planned tensor whose bytes `stored` are read.
@@ -346,7 +346,7 @@ impl<S: Source> Batch<S> {
                 // One copy at a time.
                 let is_tied = self.call.tied.followers(planned).len() > 0;
                 let bytes = if is_tied { bytes.saturating_mul(2) } else { bytes };
-                (Rc::clone(tensor), bytes)
+                (Arc::clone(tensor), bytes)
             }
         };
         if self.call.budget.wait(bytes, || is_needed || self.has_started_tensor() || self.is_cancelled(planned)).await {
@@ -398,7 +398,7 @@ impl<S: Source> Batch<S> {
         }
         let Gathered { received, verified, .. } = *assembly.gathered.take().ok_or_else(unplanned)?;
         let components: Vec<_> = received.into_iter().flatten().collect();
-        let tensor = Rc::clone(&assembly.planned.tensor);
+        let tensor = Arc::clone(&assembly.planned.tensor);
         let mut verified = common(&verified).or(self.call.signed_by);
         if let Some((digest, _)) = pinned {
             let checked = digests::check(components.iter().map(|component| &component.buffer), digest);

@@ -231,7 +231,7 @@ fn begin_file<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Optio
 fn begin_padding<S: Source>(shard: &Shard<S>) -> Result<PaddingCheck> {
     let open = shard.opened.try_lock().and_then(|open| open.clone());
     let Some(open) = open.filter(|_| !shard.file.is_raw) else { return Ok(PaddingCheck::default()) };
-    let tensors = || open.tensors.iter().map(|tensor| &**tensor);
+    let tensors = || open.index.tensors.iter();
     let check = shard.file.try_parse(|window| format::padding_check(window, tensors()))?;
     Ok(check.flatten().unwrap_or_default())
 }

@@ -7,7 +7,7 @@ use crate::dtype::{APR_Q4, APR_Q8, Dtype, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{BlockEnd, Component, Cut, Encoding, Layout, Tensor};
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Rows of a dense tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,11 +31,11 @@ pub(crate) struct CutStart {
 
 impl Rows {
     /// The same rows of the tensor that has only the blocks of `cut`, and that tensor.
-    pub(crate) fn cut(self, tensor: &Tensor, cut: Cut) -> (Rc<Tensor>, Self) {
+    pub(crate) fn cut(self, tensor: &Tensor, cut: Cut) -> (Arc<Tensor>, Self) {
         let Cut { component, start, has_end } = cut;
         let tensor = Tensor { components: vec![component], ..tensor.clone() };
         let bytes = self.bytes.start - start.decoded..self.bytes.end - start.decoded;
-        (Rc::new(tensor), Rows { bytes, cut: Some(CutStart { at: start, has_end }), ..self })
+        (Arc::new(tensor), Rows { bytes, cut: Some(CutStart { at: start, has_end }), ..self })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::loader::schedule::batch::PlannedTensor;
 use crate::loader::{Loaded, LoadedComponent};
 use crate::source::Buffer;
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Which tensors of a plan get copies of others. Tensors are identified by their number in the plan.
 #[derive(Debug, Default)]
@@ -51,11 +51,11 @@ pub(crate) struct TiedLoad<B> {
     /// Labelled with the tensor that is taken next.
     loaded: Loaded<B>,
     /// The tensors after it.
-    followers: VecDeque<Rc<Tensor>>,
+    followers: VecDeque<Arc<Tensor>>,
 }
 
 impl<B: Buffer> TiedLoad<B> {
-    pub(crate) fn new(loaded: Loaded<B>, followers: VecDeque<Rc<Tensor>>) -> Self {
+    pub(crate) fn new(loaded: Loaded<B>, followers: VecDeque<Arc<Tensor>>) -> Self {
         TiedLoad { loaded, followers }
     }
 

@@ -207,7 +207,7 @@ fn accepts_unknown_dtypes_fields_and_chunks() {
     other["vendor"] = json!({ "x": [1] });
     let extra = (b"XTRA", "extra", b"anything".to_vec());
     let file = file(&[extra, index(json!([other])), (b"WTSH", "weights.shard0", vec![0; 100])]);
-    let tensor = parse_file(&file).unwrap().tensors.remove(0);
+    let tensor = parse_file(&file).unwrap().tensors.to_vec().remove(0);
     assert_eq!((tensor.dtype.name(), tensor.byte_length()), ("AERO_99", Some(100)));
 }
 

@@ -47,7 +47,7 @@ fn reads_the_types_of_ggml_from_the_metadata() {
     let metadata = |types: &str| format!(r#"{{"model_type":"test","weightstream.ggml_types":{types}}}"#);
     let entry = [Entry::new("k", 0xf0, &[2, 256], vec![1; 288])];
     let index = parse(&draft_with(&metadata(r#"{"k":12,"other":1}"#), 0, &entry)).unwrap();
-    assert_eq!((&index.tensors[0].dtype, index.metadata.len()), (&Dtype::Q4_K, 1));
+    assert_eq!((&index.tensors.to_vec()[0].dtype, index.metadata.len()), (&Dtype::Q4_K, 1));
     for (types, kind, message) in [
         ("{}", ErrorKind::Format, "`weightstream.ggml_types` in the metadata does not state its type"),
         ("3", ErrorKind::Format, "does not state its type"),

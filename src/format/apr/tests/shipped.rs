@@ -15,11 +15,11 @@ const SIGNED: u16 = 8;
 #[test]
 fn reads_the_dtype_codes_of_both_tables() {
     let bf16 = [2, 30].map(|code| parse(&shipped(MAGIC, 0, &[Entry::new("t", code, &[3], vec![0; 6])])).unwrap());
-    assert!(bf16.iter().all(|index| index.tensors[0].dtype == Dtype::BF16));
+    assert!(bf16.iter().all(|index| index.tensors.to_vec()[0].dtype == Dtype::BF16));
     for (codes, name, length) in [([8, 128], "APR_Q4", 36), ([9, 129], "APR_Q8", 44)] {
         for code in codes {
             let index = parse(&shipped(MAGIC, 0, &[Entry::new("t", code, &[5, 8], vec![0; length])])).unwrap();
-            assert_eq!(index.tensors[0].dtype.name(), name);
+            assert_eq!(index.tensors.to_vec()[0].dtype.name(), name);
         }
     }
 }

@@ -167,7 +167,7 @@ fn every_dtype_has_the_correct_size() {
     let names = ["F32", "F16", "BF16", "I32", "I16", "I8", "U32", "U16", "U8"];
     let tensor = |code: usize| (names[code], fnv(names[code]), code as u8, vec![3], vec![7; 3 * sizes[code]]);
     file.tensors = (0..9).map(tensor).collect();
-    for tensor in parsed(&file.bytes()).unwrap().tensors {
+    for tensor in parsed(&file.bytes()).unwrap().tensors.to_vec() {
         assert_eq!(tensor.dtype.name(), tensor.name);
         assert_eq!(tensor.byte_length(), tensor.dtype.byte_length(3).unwrap());
     }

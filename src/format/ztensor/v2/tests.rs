@@ -151,7 +151,7 @@ fn blobs_must_be_aligned_inside_the_file_and_disjoint_or_identical() {
         parse_file(&file(&json!({ "objects": { "a": object(first), "b": object(second) } })))
     };
     let tied = pair([4096, 100], [4096, 100]).unwrap();
-    assert_eq!(tied.tensors[0].components[0].range, tied.tensors[1].components[0].range);
+    assert_eq!(tied.tensors.to_vec()[0].components[0].range, tied.tensors.to_vec()[1].components[0].range);
     assert!(pair([4096, 100], [8192, 4096]).is_ok());
     assert!(pair([4096, 0], [4096, 100]).is_ok());
     for (first, second, expected) in [
@@ -183,7 +183,7 @@ fn types_are_in_the_registry_or_listed_by_name() {
     let read = |dtype: &str, logical: &str, bytes: u64| {
         dense(json!({ "dtype": dtype, "type": logical, "blob": [4096, bytes] }))
     };
-    let dtype = |index: Result<Index>| index.unwrap().tensors[0].dtype.clone();
+    let dtype = |index: Result<Index>| index.unwrap().tensors.to_vec()[0].dtype.clone();
     assert_eq!(dtype(read("u8", "bool", 4)), Dtype::Bool);
     assert_eq!(dtype(read("u8", "f4_e2m1", 2)), Dtype::F4);
     assert_eq!(dtype(read("f32", "complex64", 32)), Dtype::C64);
@@ -204,7 +204,7 @@ fn unknown_layouts_encodings_and_digests_are_listed() {
         json!({ "dtype": "f32", "blob": [8192, 3], "encoding": "acme.lz/1", "decoded_length": 8, "digest": digest });
     let parts = json!({ "a": { "dtype": "u8", "blob": [4096, 5], "digest": "blake3:00" }, "b": encoded });
     let index = object("acme.tiled/3", json!([3]), parts).unwrap();
-    let tensor = &index.tensors[0];
+    let tensor = index.tensors.to_vec().remove(0);
     assert_eq!(tensor.layout, Layout::Other("acme.tiled/3".into()));
     let listed: Vec<_> = tensor.components.iter().map(|c| (c.dtype.name(), c.encoding, c.decoded_length)).collect();
     assert_eq!(listed, [("U8", Encoding::Raw, Some(5)), ("F32 in acme.lz/1", Encoding::Raw, Some(3))]);
@@ -247,7 +247,7 @@ fn rejects_inconsistent_parts() {
         let parts = json!({ "values": part("f32", 1, 12), "indices": indices, "indptr": indptr });
         object("zt.sparse_csr/1", json!([3, 4]), parts)
     };
-    assert_eq!(csr(part("u64", 2, 24), part("u64", 3, 32)).unwrap().tensors[0].layout, Layout::SparseCsr);
+    assert_eq!(csr(part("u64", 2, 24), part("u64", 3, 32)).unwrap().tensors.to_vec()[0].layout, Layout::SparseCsr);
     assert!(csr(part("u32", 2, 12), part("u32", 3, 16)).is_ok());
     assert!(csr(part("u64", 2, 16), part("u64", 3, 32)).is_err());
     assert!(csr(part("u64", 2, 25), part("u64", 3, 32)).is_err());
@@ -258,7 +258,7 @@ fn rejects_inconsistent_parts() {
     let coo = |shape: Value, length: u64| {
         object("zt.sparse_coo/1", shape, json!({ "values": part("f32", 1, 12), "coords": part("u32", 2, length) }))
     };
-    assert_eq!(coo(json!([3, 4]), 24).unwrap().tensors[0].layout, Layout::SparseCoo);
+    assert_eq!(coo(json!([3, 4]), 24).unwrap().tensors.to_vec()[0].layout, Layout::SparseCoo);
     assert!(coo(json!([3, 4]), 28).is_err());
     assert!(coo(json!([3]), 24).is_err());
     assert!(coo(json!([]), 24).is_err());

@@ -16,6 +16,7 @@ mod digest;
 mod manifest;
 pub(crate) mod padding;
 pub(crate) mod publication;
+mod raw_tensors;
 pub(crate) mod sparse;
 pub(crate) mod split;
 mod tensors;
@@ -30,6 +31,8 @@ pub(crate) use manifest::MAX_PARTS;
 #[doc(hidden)]
 pub use manifest::{Catalog, DataFile, Manifest, Part};
 pub(crate) use manifest::{check_catalog, check_part_count, part_path};
+#[cfg(all(feature = "js", target_arch = "wasm32"))]
+pub(crate) use raw_tensors::RawTensor;
 #[cfg(all(feature = "js", target_arch = "wasm32"))]
 pub(crate) use tensors::Entry;
 pub use tensors::Tensors;

@@ -1,54 +1,39 @@
 //! The tensors of a file in little memory: models may have 100,000 of them.
 
-use super::{Component, DATA, Encoding, Layout, Tensor};
+use super::raw_tensors::{RawTensor, RawTensors, Row, raw_component, reserve};
+use super::{Component, Tensor};
 use crate::dtype::Dtype;
 use crate::name_index::NameIndex;
-use crate::sorting::sort;
+use crate::sorting::{SortKey, sort};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Memory is released after each batch of this many tensors.
 const RELEASE_BATCH_TENSORS: usize = 4096;
 
-/// The maximum number of bytes that are reserved for what a file may still contain.
-const MAX_RESERVED_BYTES: u64 = 8 << 20;
+/// Set in the order of a list for the tensors in `others`. No file within the limits has 2^31 tensors.
+const IS_OTHER: u32 = 1 << 31;
 
 /// A list of tensors. A [`Tensor`] takes several allocations and about 400 bytes. In this list, a dense tensor of raw
 /// bytes without digest and attributes takes its name and 40 bytes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tensors {
-    rows: Vec<Row>,
-    /// The names of the tensors that fit into a row, one after another.
-    names: String,
-    /// The shapes of these tensors. Equal shapes in sequence are stored once.
-    dims: Vec<u64>,
-    /// The tensors that do not fit into a row.
+    raw: RawTensors,
+    /// The tensors that do not fit into `raw`.
     others: Vec<Arc<Tensor>>,
+    /// The position of each tensor in `raw`, or in `others` if [`IS_OTHER`] is set. Empty if one of the lists contains
+    /// all tensors, in order.
+    order: Vec<u32>,
     /// Built by [`Tensors::index_names`].
     by_name: NameIndex,
     /// The number of the file. `others` have it too.
     shard: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Row {
-    /// The range of the stored bytes. For a tensor in `others`, a range that sorts like it.
-    start: u64,
-    end: u64,
-    /// The position and length of the name in `names`.
-    name: u32,
-    name_length: u32,
-    /// The position of the shape in `dims`, or of the tensor in `others`.
-    at: u32,
-    rank: u8,
-    /// The position in [`Dtype::ALL`]. `None` for a tensor in `others`.
-    dtype: Option<u8>,
-}
-
 /// A tensor of the list, as it is stored.
 pub(crate) enum Entry<'a> {
     /// A dense tensor of one raw component, without digest and attributes.
-    Raw { name: &'a str, dtype: &'static Dtype, shape: &'a [u64], range: Range<u64> },
+    Raw(RawTensor<'a>),
     /// Any other tensor.
     Other(&'a Arc<Tensor>),
 }
@@ -56,19 +41,19 @@ pub(crate) enum Entry<'a> {
 impl Tensors {
     /// The number of tensors.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        if self.order.is_empty() { self.raw.len() + self.others.len() } else { self.order.len() }
     }
 
     /// Whether there are no tensors.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.len() == 0
     }
 
     /// The tensor at an index.
     pub fn get(&self, index: usize) -> Option<Arc<Tensor>> {
         Some(match self.entry(index)? {
             Entry::Other(tensor) => Arc::clone(tensor),
-            Entry::Raw { name, dtype, shape, range } => {
+            Entry::Raw(RawTensor { name, dtype, shape, range }) => {
                 let data = Component::raw(dtype.clone(), range);
                 let tensor = Tensor::dense(name.to_owned(), dtype.clone(), shape.to_vec(), data);
                 Arc::new(Tensor { shard: self.shard, ..tensor })
@@ -84,7 +69,7 @@ impl Tensors {
     /// The name of the tensor at an index; empty if there is none.
     pub fn name(&self, index: usize) -> &str {
         match self.entry(index) {
-            Some(Entry::Raw { name, .. }) => name,
+            Some(Entry::Raw(tensor)) => tensor.name,
             Some(Entry::Other(tensor)) => &tensor.name,
             None => "",
         }
@@ -98,24 +83,25 @@ impl Tensors {
     /// The range of the first component of the tensor at an index; empty if there is none.
     pub(crate) fn range(&self, index: usize) -> Range<u64> {
         match self.entry(index) {
-            Some(Entry::Raw { range, .. }) => range,
+            Some(Entry::Raw(tensor)) => tensor.range,
             Some(Entry::Other(tensor)) => tensor.components.first().map_or(0..0, |data| data.range.clone()),
             None => 0..0,
         }
     }
 
     pub(crate) fn entry(&self, index: usize) -> Option<Entry<'_>> {
-        let row = self.rows.get(index)?;
-        let (name, at) = (row.name as usize, row.at as usize);
-        Some(match row.dtype.and_then(|dtype| Dtype::ALL.get(usize::from(dtype))) {
-            Some(dtype) => Entry::Raw {
-                name: self.names.get(name..name + row.name_length as usize)?,
-                dtype,
-                shape: self.dims.get(at..at + usize::from(row.rank))?,
-                range: row.start..row.end,
-            },
-            None => Entry::Other(self.others.get(at)?),
-        })
+        match self.other_at(index) {
+            Some(other) => self.others.get(other).map(Entry::Other),
+            None => self.raw.get(self.order.get(index).map_or(index, |at| *at as usize)).map(Entry::Raw),
+        }
+    }
+
+    /// The position in `others` of the tensor at an index; `None` for one in `raw`.
+    fn other_at(&self, index: usize) -> Option<usize> {
+        match self.order.get(index) {
+            Some(at) => (at & IS_OTHER != 0).then_some((at & !IS_OTHER) as usize),
+            None => self.raw.is_empty().then_some(index),
+        }
     }
 
     /// A copy of the tensors, each in its own allocations.
@@ -125,103 +111,97 @@ impl Tensors {
 
     /// The list as a vector, with each tensor in its own allocations.
     pub(crate) fn into_vec(mut self) -> Vec<Tensor> {
-        let mut others: Vec<_> = std::mem::take(&mut self.others).into_iter().map(Some).collect();
         let mut tensors = Vec::with_capacity(self.len());
-        for (index, row) in self.rows.iter().enumerate() {
-            let other = others.get_mut(row.at as usize).filter(|_| row.dtype.is_none()).and_then(Option::take);
-            tensors.extend(other.or_else(|| self.get(index)).map(Arc::unwrap_or_clone));
+        let mut others: Vec<_> = std::mem::take(&mut self.others).into_iter().map(Some).collect();
+        for index in 0..tensors.capacity() {
+            let tensor = match self.other_at(index) {
+                Some(other) => others.get_mut(other).and_then(Option::take),
+                None => self.get(index),
+            };
+            tensors.extend(tensor.map(Arc::unwrap_or_clone));
         }
         tensors
     }
 
     /// Whether the tensor at an index is a dense tensor of one raw component, without digest and attributes.
     pub(crate) fn is_raw(&self, index: usize) -> bool {
-        self.rows.get(index).is_some_and(|row| row.dtype.is_some())
+        matches!(self.entry(index), Some(Entry::Raw(_)))
     }
 
     /// Appends a tensor.
     pub(crate) fn push(&mut self, tensor: Tensor) {
-        let is_plain = tensor.layout == Layout::Dense && tensor.attributes.is_empty();
-        match tensor.components.as_slice() {
-            [data] if is_plain && is_raw(data, &tensor.dtype) => {
-                self.push_raw(&tensor.name, tensor.dtype, &tensor.shape, data.range.clone());
-            }
-            _ => self.push_other(tensor),
+        match raw_component(&tensor).map(|data| data.range.clone()) {
+            Some(range) => self.push_raw(&tensor.name, tensor.dtype, &tensor.shape, range),
+            None => self.push_other(tensor),
         }
     }
 
     /// Appends a dense tensor of one raw component.
     pub(crate) fn push_raw(&mut self, name: &str, dtype: Dtype, shape: &[u64], range: Range<u64>) {
-        let Some(row) = self.row(name, &dtype, shape, &range) else {
+        let at = self.raw.len() as u32;
+        if self.raw.push(name, &dtype, shape, &range) {
+            self.append(at, 0, self.others.len());
+        } else {
             let data = Component::raw(dtype.clone(), range);
-            return self.push_other(Tensor::dense(name.to_owned(), dtype, shape.to_vec(), data));
-        };
-        if self.names.capacity() - self.names.len() < name.len() {
-            self.names.reserve_exact(name.len().max(self.names.len() / 4));
+            self.push_other(Tensor::dense(name.to_owned(), dtype, shape.to_vec(), data));
         }
-        self.names.push_str(name);
-        if row.at as usize == self.dims.len() {
-            reserve(&mut self.dims, shape.len());
-            self.dims.extend_from_slice(shape);
-        }
-        self.push_row(row);
-    }
-
-    /// The row of a tensor that is appended; `None` if it does not fit into one.
-    fn row(&self, name: &str, dtype: &Dtype, shape: &[u64], range: &Range<u64>) -> Option<Row> {
-        let dtype = Dtype::ALL.iter().position(|known| known == dtype)?;
-        let at = if self.dims.ends_with(shape) { self.dims.len() - shape.len() } else { self.dims.len() };
-        Some(Row {
-            start: range.start,
-            end: range.end,
-            name: self.names.len().try_into().ok()?,
-            name_length: name.len().try_into().ok()?,
-            at: at.try_into().ok()?,
-            rank: shape.len().try_into().ok()?,
-            dtype: Some(dtype.try_into().ok()?),
-        })
     }
 
     fn push_other(&mut self, tensor: Tensor) {
-        let start = tensor.first_byte();
-        let end = start.saturating_add(u64::from(tensor.stored_length() > 0));
-        let at = self.others.len() as u32; // each takes more than 2 bytes of memory, so that there are less than 2^32
+        let at = self.others.len() as u32;
+        reserve(&mut self.others, 1);
         self.others.push(Arc::new(tensor));
-        self.push_row(Row { start, end, name: 0, name_length: 0, at, rank: 0, dtype: None });
+        self.append(at, IS_OTHER, self.raw.len());
     }
 
-    fn push_row(&mut self, row: Row) {
+    /// Appends a new tensor of one kind to the order, if there are tensors of the other kind.
+    fn append(&mut self, at: u32, kind: u32, others: usize) {
         self.by_name = NameIndex::default();
-        reserve(&mut self.rows, 1);
-        self.rows.push(row);
+        if others > 0 {
+            if self.order.is_empty() {
+                self.order = (0..others as u32).map(|at| at | kind ^ IS_OTHER).collect();
+            }
+            reserve(&mut self.order, 1);
+            self.order.push(at | kind);
+        }
     }
 
     /// Replaces a tensor by one with the same name and range.
     pub(crate) fn replace(&mut self, index: usize, tensor: Tensor) {
-        let Some(row) = self.rows.get_mut(index) else { return };
-        match self.others.get_mut(row.at as usize).filter(|_| row.dtype.is_none()) {
-            Some(other) => *other = Arc::new(tensor),
-            None => {
-                (row.dtype, row.at) = (None, self.others.len() as u32);
-                self.others.push(Arc::new(tensor));
-            }
+        if index >= self.len() {
+            return;
+        }
+        if let Some(other) = self.other_at(index).and_then(|at| self.others.get_mut(at)) {
+            *other = Arc::new(tensor);
+            return;
+        }
+        if self.order.is_empty() {
+            self.order = (0..self.raw.len() as u32).collect();
+        }
+        if let Some(at) = self.order.get_mut(index) {
+            *at = self.others.len() as u32 | IS_OTHER;
+            self.others.push(Arc::new(tensor));
         }
     }
 
     /// Reserves memory for the rest of a file, if its first `done` of `total` bytes contain the tensors so far.
     pub(crate) fn reserve_for_rest(&mut self, done: u64, total: u64) {
-        let rest = |length: usize, bytes: usize| {
-            let rest = (length as u64).saturating_mul(total.saturating_sub(done)) / done.max(1);
-            rest.saturating_add(rest / 32).min(MAX_RESERVED_BYTES / bytes as u64) as usize
-        };
-        self.rows.reserve_exact(rest(self.rows.len(), size_of::<Row>()));
-        self.names.reserve_exact(rest(self.names.len(), 1));
+        self.raw.reserve_for_rest(done, total);
     }
 
     /// Sorts the tensors into file order. At equal offsets, empty tensors come first.
     pub(crate) fn sort(&mut self) {
         self.by_name = NameIndex::default();
-        sort(&mut self.rows, |row| (row.start, u64::from(row.end > row.start), 0));
+        let Tensors { raw, others, order, .. } = self;
+        if order.is_empty() {
+            sort(raw.rows_mut(), Row::sort_key);
+            sort(others, sort_key);
+        } else {
+            sort(order, |at| match at & IS_OTHER {
+                0 => raw.sort_key(*at as usize),
+                _ => others.get((at & !IS_OTHER) as usize).map_or_else(SortKey::default, sort_key),
+            });
+        }
     }
 
     /// Prepares [`Tensors::find`]. Returns a name that occurs more than once, if there is one.
@@ -245,9 +225,8 @@ impl Tensors {
 
     /// The end of the last component.
     pub(crate) fn data_end(&self) -> u64 {
-        let raw = self.rows.iter().filter(|row| row.dtype.is_some()).map(|row| row.end);
         let others = self.others.iter().flat_map(|tensor| &tensor.components).map(|component| component.range.end);
-        raw.chain(others).max().unwrap_or(0)
+        others.fold(self.raw.data_end(), u64::max)
     }
 }
 
@@ -256,30 +235,67 @@ impl From<Vec<Tensor>> for Tensors {
     /// twice.
     fn from(mut tensors: Vec<Tensor>) -> Self {
         let mut compact = Tensors::default();
-        compact.rows.reserve_exact(tensors.len());
-        compact.others.reserve(tensors.iter().filter(|tensor| !tensor.attributes.is_empty()).count());
+        let raw = tensors.iter().filter(|tensor| raw_component(tensor).is_some()).count();
+        compact.raw.reserve(raw);
+        compact.others.reserve_exact(tensors.len() - raw);
         while let Some(tensor) = tensors.pop() {
             compact.push(tensor);
             if tensors.len().is_multiple_of(RELEASE_BATCH_TENSORS) {
                 tensors.shrink_to_fit();
             }
         }
-        compact.rows.reverse();
+        if compact.order.is_empty() {
+            compact.raw.rows_mut().reverse();
+            compact.others.reverse();
+        } else {
+            compact.order.reverse();
+        }
         compact
     }
 }
 
-fn is_raw(data: &Component, of: &Dtype) -> bool {
-    let Component { role, dtype, range, encoding, decoded_length, max_decoded_length, digest, pages } = data;
-    let has_digest = digest.is_some() || pages.is_some() || max_decoded_length.is_some();
-    let length = range.end.checked_sub(range.start);
-    let is_plain = *encoding == Encoding::Raw && length.is_some() && *decoded_length == length;
-    is_plain && !has_digest && role == DATA && dtype == of
+fn sort_key(tensor: &Arc<Tensor>) -> SortKey {
+    (tensor.first_byte(), u64::from(tensor.stored_length() > 0), 0)
 }
 
-/// Reserves memory for `more` items. Grows by a quarter, since doubling would leave up to half of the memory unused.
-fn reserve<T>(items: &mut Vec<T>, more: usize) {
-    if items.capacity() - items.len() < more {
-        items.reserve_exact(more.max(items.len() / 4));
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tensor(at: usize, start: u64, is_other: bool) -> Tensor {
+        let data = Component::raw(Dtype::U8, start..start + at as u64 % 3);
+        let mut tensor = Tensor::dense(at.to_string(), Dtype::U8, vec![at as u64 % 3], data);
+        if is_other {
+            tensor.attributes.insert("key".to_owned(), at.into());
+        }
+        tensor
+    }
+
+    proptest! {
+        #[test]
+        fn contains_the_same_tensors_in_the_same_order_as_a_vector(
+            items in proptest::collection::vec((0u64..20, any::<bool>()), 0..12), replaced in 0usize..12, all: bool,
+        ) {
+            let make = |(at, (start, is_other)): (usize, &(u64, bool))| tensor(at, *start, *is_other && !all);
+            let mut expected: Vec<_> = items.iter().enumerate().map(make).collect();
+            let mut pushed = Tensors::default();
+            expected.iter().for_each(|tensor| pushed.push(tensor.clone()));
+            for mut list in [pushed, Tensors::from(expected.clone())] {
+                prop_assert_eq!(list.to_vec(), expected.clone());
+                if let Some(old) = expected.get_mut(replaced) {
+                    old.attributes.insert("digest".to_owned(), true.into());
+                    list.replace(replaced, old.clone());
+                }
+                prop_assert_eq!(list.data_end(), expected.iter().map(|t| t.components[0].range.end).max().unwrap_or(0));
+                let mut sorted = expected.clone();
+                sorted.sort_by_key(|tensor| (tensor.first_byte(), tensor.stored_length() > 0));
+                list.sort();
+                prop_assert_eq!(list.names().collect::<Vec<_>>(), sorted.iter().map(|t| &t.name).collect::<Vec<_>>());
+                prop_assert_eq!(list.index_names(), None);
+                prop_assert!(sorted.iter().all(|tensor| list.find(&tensor.name).as_deref() == Some(tensor)));
+                prop_assert_eq!(list.into_vec(), sorted);
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@
 use super::value;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, DATA, Encoding, Entry, Tensor};
+use crate::index::{Component, DATA, Encoding, Entry, RawTensor, Tensor};
 use crate::loader::TensorList;
 use js_sys::{Array, Float64Array, Function};
 use wasm_bindgen::JsValue;
@@ -70,8 +70,8 @@ impl<'a> Batch<'a> {
     }
 
     fn add_entry(&mut self, shard: usize, entry: Entry<'a>) {
-        let (name, dtype, shape, range) = match entry {
-            Entry::Raw { name, dtype, shape, range } => (name, dtype, shape, range),
+        let RawTensor { name, dtype, shape, range } = match entry {
+            Entry::Raw(tensor) => tensor,
             Entry::Other(tensor) => return self.add(tensor),
         };
         let byte_length = range.end - range.start;

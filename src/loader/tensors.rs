@@ -24,8 +24,10 @@ impl<S: Source> Loader<S> {
         form: Form<'_>,
         call: Call,
     ) -> Result<impl Stream<Item = Result<Loaded<BufferOf<S>>>> + use<S>> {
-        let planned = tensors.into_iter().map(|tensor| self.plan(tensor, None, None, form));
-        let planned: Vec<_> = planned.collect::<Result<_>>()?;
+        let mut planned = Vec::with_capacity(tensors.len());
+        for tensor in tensors {
+            planned.push(self.plan(tensor, None, None, form)?);
+        }
         // A copy would be out of order, or lost with a prefetched tensor that is no longer wanted.
         let tied = match (call.order, &call.prefetching) {
             (Order::File, None) => TiedTensors::find(&planned, |tensor| call.pinned.contains_key(&tensor.name)),

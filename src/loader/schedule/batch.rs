@@ -168,8 +168,9 @@ impl<S: Source> Batch<S> {
         &self,
         known_pages: impl Fn(usize, &PageTable) -> Option<Arc<Pages>>,
     ) -> Vec<WantedRange<Target>> {
-        let mut wanted = Vec::new();
-        for (planned, assembly) in self.planned_tensors.borrow().iter().enumerate() {
+        let planned_tensors = self.planned_tensors.borrow();
+        let mut wanted = Vec::with_capacity(planned_tensors.len());
+        for (planned, assembly) in planned_tensors.iter().enumerate() {
             if self.call.tied.is_follower(planned) {
                 continue;
             }

@@ -101,11 +101,6 @@ impl RawTensors {
         })
     }
 
-    /// Reserves memory for `count` tensors.
-    pub(super) fn reserve(&mut self, count: usize) {
-        self.rows.reserve_exact(count);
-    }
-
     /// Reserves memory for the rest of a file, if its first `done` of `total` bytes contain the tensors so far.
     pub(super) fn reserve_for_rest(&mut self, done: u64, total: u64) {
         let rest = |length: usize, bytes: usize| {

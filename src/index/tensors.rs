@@ -231,13 +231,10 @@ impl Tensors {
 }
 
 impl From<Vec<Tensor>> for Tensors {
-    /// Moves the tensors from the last to the first. The vector shrinks on the way, so that the memory is not needed
-    /// twice.
+    /// Moves the tensors from the last to the first. The vector shrinks and the list grows on the way, so that the
+    /// memory is not needed twice.
     fn from(mut tensors: Vec<Tensor>) -> Self {
         let mut compact = Tensors::default();
-        let raw = tensors.iter().filter(|tensor| raw_component(tensor).is_some()).count();
-        compact.raw.reserve(raw);
-        compact.others.reserve_exact(tensors.len() - raw);
         while let Some(tensor) = tensors.pop() {
             compact.push(tensor);
             if tensors.len().is_multiple_of(RELEASE_BATCH_TENSORS) {

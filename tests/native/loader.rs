@@ -232,7 +232,7 @@ fn memory_source_equals_reader() {
         assert_eq!(load_all(&loader), expected);
         assert_eq!(block_on(loader.load_metadata()).as_ref(), Ok(reader.metadata()));
         let index = block_on(loader.load_index()).unwrap();
-        assert!(index.iter().map(|tensor| &**tensor).eq(reader.tensors()));
+        assert!(index.to_vec().iter().map(|tensor| &**tensor).eq(reader.tensors()));
         let verified_by = reader.verify(&()).unwrap().checksums.first().copied();
         assert_eq!(block_on(loader.verify(Rc::new(()))), Ok(verified_by));
     }

@@ -5,24 +5,27 @@
 use super::value;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::{Component, DATA, Encoding, Entry, RawTensor, Tensor};
+use crate::index::{Component, DATA, Encoding, Entry, Layout, RawTensor, Tensor};
 use crate::loader::TensorList;
 use js_sys::{Array, Float64Array, Function};
+use std::ops::Range;
 use wasm_bindgen::JsValue;
 
 /// The number of tensors in a batch. Small batches bound the temporary memory.
 const BATCH_TENSORS: usize = 1024;
 
-/// How many strings of the string table are searched for a duplicate. Files have few dtypes, layouts, roles and
-/// encodings; the limit bounds the time for a malicious file that has many.
-const MAX_STRINGS_COMPARED: usize = 32;
+/// How many strings of the string table, and how many kinds, are searched for a duplicate. Files have few dtypes,
+/// layouts, roles and encodings; the limit bounds the time for a malicious file that has many.
+const MAX_COMPARED: usize = 32;
 
 /// Calls `add` once for each batch, with the concatenated names, the numbers, the string table that some numbers index,
-/// and the attributes of the tensors that have any.
+/// and the attributes of the tensors that have any. Models have many tensors of few kinds: what two of them have in
+/// common is passed once.
 pub(super) fn pass_tensors(tensors: &TensorList, add: &Function) -> Result<()> {
     let mut batch = Batch {
         names: String::new(),
         numbers: Vec::new(),
+        kinds: Vec::new(),
         strings: Vec::new(),
         attributes: Array::new(),
         buffer: Float64Array::new_with_length(0),
@@ -30,7 +33,7 @@ pub(super) fn pass_tensors(tensors: &TensorList, add: &Function) -> Result<()> {
     for (shard, part) in tensors.parts().enumerate() {
         for at in 0..part.len() {
             if let Some(entry) = part.entry(at) {
-                batch.add_entry(shard, entry);
+                batch.add(shard, entry);
             }
             if at % BATCH_TENSORS == BATCH_TENSORS - 1 || at + 1 == part.len() {
                 batch.pass(add)?;
@@ -43,6 +46,9 @@ pub(super) fn pass_tensors(tensors: &TensorList, add: &Function) -> Result<()> {
 struct Batch<'a> {
     names: String,
     numbers: Vec<f64>,
+    /// Where `numbers` has the first kinds of the batch. A kind is what the tensors have in common that are of the same
+    /// dtype, shape, layout and encoding.
+    kinds: Vec<Range<usize>>,
     /// The string table. Numbers refer to its elements by index.
     strings: Vec<&'a str>,
     attributes: Array,
@@ -64,59 +70,91 @@ impl<'a> Batch<'a> {
             .map_err(|_| Error::new(ErrorKind::Internal, "the tensors of the index cannot be passed to JavaScript"))?;
         self.names.clear();
         self.numbers.clear();
+        self.kinds.clear();
         self.strings.clear();
         self.attributes = Array::new();
         Ok(())
     }
 
-    fn add_entry(&mut self, shard: usize, entry: Entry<'a>) {
-        let RawTensor { name, dtype, shape, range } = match entry {
-            Entry::Raw(tensor) => tensor,
-            Entry::Other(tensor) => return self.add(tensor),
-        };
-        let byte_length = range.end - range.start;
-        self.head(name, dtype, shape);
-        self.string("dense");
-        self.number(byte_length);
-        self.number(shard as u64);
-        self.number(1);
-        self.string(DATA);
-        self.string(dtype.name());
-        self.number(byte_length);
-        self.number(byte_length);
-        self.string(Encoding::Raw.name());
-        self.number(0);
-    }
-
-    fn head(&mut self, name: &str, dtype: &'a Dtype, shape: &[u64]) {
-        self.names.push_str(name);
-        self.number(value::utf16_length(name) as u64);
-        self.string(dtype.name());
-        self.number(shape.len() as u64);
-        shape.iter().for_each(|dim| self.number(*dim));
-    }
-
     /// Adds a tensor. `addTensors` in `weightstream.list.js` reads the numbers in the same order.
-    fn add(&mut self, tensor: &'a Tensor) {
-        let Tensor { name, dtype, shape, layout, components, attributes, shard } = tensor;
-        self.head(name, dtype, shape);
-        self.string(layout.name());
-        self.length(tensor.byte_length());
-        self.number(*shard as u64);
-        self.number(components.len() as u64);
-        components.iter().for_each(|component| self.component(component));
-        self.number(u64::from(!attributes.is_empty()));
-        if !attributes.is_empty() {
-            self.attributes.push(&value::from_map(attributes));
+    fn add(&mut self, shard: usize, entry: Entry<'a>) {
+        match entry {
+            Entry::Raw(RawTensor { name, dtype, shape, range }) => {
+                let byte_length = range.end - range.start;
+                self.head(name, shard, false);
+                self.kind(|batch| {
+                    batch.values(dtype, shape, Layout::Dense.name(), Some(byte_length), 1);
+                    batch.component(DATA, dtype, Some(byte_length), byte_length, &Encoding::Raw);
+                });
+            }
+            Entry::Other(tensor) => {
+                let Tensor { name, dtype, shape, layout, components, attributes, .. } = &**tensor;
+                self.head(name, shard, !attributes.is_empty());
+                if !attributes.is_empty() {
+                    self.attributes.push(&value::from_map(attributes));
+                }
+                self.kind(|batch| {
+                    batch.values(dtype, shape, layout.name(), tensor.byte_length(), components.len());
+                    for Component { role, dtype, range, encoding, decoded_length, .. } in components {
+                        batch.component(role, dtype, *decoded_length, range.end - range.start, encoding);
+                    }
+                });
+            }
         }
     }
 
-    fn component(&mut self, component: &'a Component) {
-        let Component { role, dtype, range, encoding, decoded_length, .. } = component;
+    fn head(&mut self, name: &str, shard: usize, has_attributes: bool) {
+        self.names.push_str(name);
+        self.number(value::utf16_length(name) as u64);
+        self.number(shard as u64);
+        self.number(u64::from(has_attributes));
+    }
+
+    /// Adds the number of the kind that `write` adds, and the kind itself only if it is new.
+    fn kind(&mut self, write: impl FnOnce(&mut Self)) {
+        let at = self.numbers.len();
+        self.number(self.kinds.len() as u64);
+        write(self);
+        let (before, kind) = self.numbers.split_at(at + 1);
+        let is_same = |known: &Range<usize>| before.get(known.clone()) == Some(kind);
+        match self.kinds.iter().position(is_same) {
+            Some(known) => {
+                self.numbers.truncate(at);
+                self.number(known as u64);
+            }
+            None if self.kinds.len() < MAX_COMPARED => self.kinds.push(at + 1..self.numbers.len()),
+            None => {}
+        }
+    }
+
+    fn values(
+        &mut self,
+        dtype: &'a Dtype,
+        shape: &[u64],
+        layout: &'a str,
+        byte_length: Option<u64>,
+        components: usize,
+    ) {
+        self.string(dtype.name());
+        self.number(shape.len() as u64);
+        shape.iter().for_each(|dim| self.number(*dim));
+        self.string(layout);
+        self.length(byte_length);
+        self.number(components as u64);
+    }
+
+    fn component(
+        &mut self,
+        role: &'a str,
+        dtype: &'a Dtype,
+        decoded_length: Option<u64>,
+        stored_length: u64,
+        encoding: &'a Encoding,
+    ) {
         self.string(role);
         self.string(dtype.name());
-        self.length(*decoded_length);
-        self.number(range.end - range.start);
+        self.length(decoded_length);
+        self.number(stored_length);
         self.string(encoding.name());
     }
 
@@ -133,7 +171,7 @@ impl<'a> Batch<'a> {
     /// Adds the index of a string in the string table.
     fn string(&mut self, string: &'a str) {
         let is_same = |known: &&str| std::ptr::eq(*known, string) || *known == string;
-        let found = self.strings.iter().take(MAX_STRINGS_COMPARED).position(is_same);
+        let found = self.strings.iter().take(MAX_COMPARED).position(is_same);
         let index = found.unwrap_or_else(|| {
             self.strings.push(string);
             self.strings.len() - 1

@@ -454,7 +454,7 @@ export interface TensorInfo {
   /** The stored parts of the tensor. */
   readonly components: readonly ComponentInfo[];
   /** Further attributes of the tensor that the format defines. Integers beyond 2^53 are bigints. */
-  readonly attributes: Record<string, unknown>;
+  readonly attributes: Readonly<Record<string, unknown>>;
 }
 
 /** The checksum algorithm that verified the bytes; `null` if the format has no checksum for them. */

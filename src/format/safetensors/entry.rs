@@ -1,91 +1,76 @@
-//! Deserializes the header entry of a tensor. Hand-written, because `serde_derive` would add five crates.
+//! Reads the header entry of a tensor.
 
-use crate::dtype::Dtype;
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
-use std::fmt;
+use super::cursor::{Cursor, Stop};
+use crate::dtype::{Dtype, element_count};
+use crate::error::{Error, Result, malformed};
+use std::ops::Range;
 
 /// The three fields that the format requires; others are ignored, as the `safetensors` package does.
 pub(super) struct Entry {
     pub(super) dtype: Dtype,
-    pub(super) shape: Vec<u64>,
-    /// Start and end in bytes, relative to the end of the header.
-    pub(super) data_offsets: (u64, u64),
+    /// The range of the tensor in the file.
+    pub(super) range: Range<u64>,
 }
 
-impl<'de> Deserialize<'de> for Entry {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(EntryVisitor)
-    }
-}
-
-struct EntryVisitor;
-
-impl<'de> Visitor<'de> for EntryVisitor {
-    type Value = Entry;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with dtype, shape and data_offsets")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
-        let (mut dtype, mut shape, mut data_offsets) = (None, None, None);
-        while let Some(field) = map.next_key()? {
-            match field {
-                Field::Dtype => set(&mut dtype, "dtype", map.next_value::<DtypeName>()?.0)?,
-                Field::Shape => set(&mut shape, "shape", map.next_value()?)?,
-                Field::DataOffsets => set(&mut data_offsets, "data_offsets", map.next_value()?)?,
-                Field::Other => _ = map.next_value::<IgnoredAny>()?,
+impl Entry {
+    /// Reads an entry. Replaces `shape`, which is memory of the caller because a header may have 100,000 entries.
+    /// `data_start` is the end of the header.
+    pub(super) fn read(cursor: &mut Cursor<'_>, shape: &mut Vec<u64>, data_start: u64) -> Result<Self, Stop> {
+        let (mut dtype, mut dims, mut offsets) = (None, None, None);
+        cursor.members(*b"{}", |cursor| match &*cursor.key()? {
+            "dtype" => set(&mut dtype, "dtype", Dtype::from_name(&cursor.string()?)),
+            "shape" => {
+                shape.clear();
+                cursor.members(*b"[]", |cursor| {
+                    shape.push(cursor.unsigned()?);
+                    Ok(())
+                })?;
+                set(&mut dims, "shape", ())
             }
-        }
-        Ok(Entry {
-            dtype: dtype.ok_or_else(|| A::Error::missing_field("dtype"))?,
-            shape: shape.ok_or_else(|| A::Error::missing_field("shape"))?,
-            data_offsets: data_offsets.ok_or_else(|| A::Error::missing_field("data_offsets"))?,
-        })
+            "data_offsets" => {
+                cursor.expect(b'[')?;
+                let start = cursor.unsigned()?;
+                cursor.expect(b',')?;
+                let end = cursor.unsigned()?;
+                cursor.expect(b']')?;
+                set(&mut offsets, "data_offsets", start..end)
+            }
+            _ => cursor.skip(),
+        })?;
+        let dtype = dtype.ok_or_else(|| missing("dtype"))?;
+        dims.ok_or_else(|| missing("shape"))?;
+        let range = place(&dtype, shape, offsets.ok_or_else(|| missing("data_offsets"))?, data_start)?;
+        Ok(Entry { dtype, range })
     }
 }
 
-fn set<T, E: Error>(field: &mut Option<T>, name: &'static str, value: T) -> Result<(), E> {
-    if field.replace(value).is_some() { Err(E::duplicate_field(name)) } else { Ok(()) }
-}
-
-enum Field {
-    Dtype,
-    Shape,
-    DataOffsets,
-    Other,
-}
-
-impl<'de> Deserialize<'de> for Field {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_identifier(Text(|name: &str| match name {
-            "dtype" => Field::Dtype,
-            "shape" => Field::Shape,
-            "data_offsets" => Field::DataOffsets,
-            _ => Field::Other,
-        }))
+fn set<T>(field: &mut Option<T>, name: &str, value: T) -> Result<(), Stop> {
+    match field.replace(value) {
+        Some(_) => Err(malformed(format!("its entry in the header has `{name}` twice")).into()),
+        None => Ok(()),
     }
 }
 
-struct DtypeName(Dtype);
-
-impl<'de> Deserialize<'de> for DtypeName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text(|name: &str| DtypeName(Dtype::from_name(name))))
-    }
+fn missing(field: &str) -> Error {
+    malformed(format!("its entry in the header has no `{field}`"))
 }
 
-/// Maps a string without copying it.
-struct Text<F>(F);
-
-impl<T, F: Fn(&str) -> T> Visitor<'_> for Text<F> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
+/// Validates the entry, and converts its range to file offsets.
+fn place(dtype: &Dtype, shape: &[u64], offsets: Range<u64>, data_start: u64) -> Result<Range<u64>> {
+    let Range { start, end } = offsets;
+    let range = file_range(start, end, data_start)
+        .ok_or_else(|| malformed(format!("its `data_offsets` [{start}, {end}] are not a range of the file")))?;
+    let expected = dtype.byte_length(element_count(shape)?)?;
+    if expected.is_some_and(|expected| expected != end - start) {
+        let what = format!("its {} bytes do not match {dtype} {shape:?}", end - start);
+        return Err(malformed(what).at(range));
     }
+    Ok(range)
+}
 
-    fn visit_str<E>(self, text: &str) -> Result<T, E> {
-        Ok((self.0)(text))
+fn file_range(start: u64, end: u64, data_start: u64) -> Option<Range<u64>> {
+    if start > end {
+        return None;
     }
+    Some(data_start.checked_add(start)?..data_start.checked_add(end)?)
 }

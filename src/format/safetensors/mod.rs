@@ -5,6 +5,7 @@
 //! keys of a tensor. It differs in two points: it rejects duplicate names, and lists tensors of an unknown dtype, which
 //! load as raw bytes.
 
+mod cursor;
 mod entry;
 mod header;
 pub(crate) mod layout;

@@ -1,11 +1,17 @@
 //! Tests of long headers, which are parsed while they arrive.
 
+use super::header::Header;
+use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, ErrorKind};
 use crate::format;
-use crate::index::{Index, Parsed};
+use crate::format::values::budget::Budget;
+use crate::index::{Index, Parsed, Tensor};
 use crate::window::{Stop, Window};
 use proptest::prelude::*;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::Range;
 
 /// Entries whose names and keys look like the ends of entries.
 const UNUSUAL: &str = r#" "},\"a\":{\\" : {"dtype":"U8","x":["},",{"y":[1,2]}],"shape":[0],"data_offsets":[0,0]} ,
@@ -52,6 +58,66 @@ fn a_long_header_is_not_kept() {
     assert_eq!(window.known_from(0, needed.end).len(), 1000);
     window.insert(950_000, &file[950_000..1_000_000]); // out of order: ignored
     assert_eq!(format::parse(&window), Err(Stop::Need(900_000..needed.end)));
+}
+
+#[test]
+fn changed_headers_are_accepted_if_serde_json_accepts_them() {
+    let text = r#"{"__metadata__":{"a":"b\n"},"t":{"dtype":"U8","shape":[12,1],"data_offsets":[0,12]}, "é":
+        {"x":[null,1.5e1,"]"],"shape":[],"data_offsets":[12,13],"dtype":"\u0055\u0038"}}"#;
+    let byte = prop_oneof![proptest::sample::select(br#"{}[]",:\ 0123456789.eE-+nutfalsr"#.to_vec()), any::<u8>()];
+    let change = (0..text.len(), byte, 0usize..3);
+    let changes = proptest::collection::vec(change, 0..4);
+    proptest!(ProptestConfig { cases: 20_000, ..ProptestConfig::default() }, |(changes in changes)| {
+        let mut bytes = text.as_bytes().to_vec();
+        for (at, byte, kind) in changes {
+            let removed = at.min(bytes.len())..bytes.len().min(at + usize::from(kind > 0));
+            bytes.splice(removed, (kind < 2).then_some(byte));
+        }
+        let header = |bytes| Header::new(8..8 + bytes, Budget::new(bytes));
+        let ours = header(bytes.len() as u64).read(&bytes);
+        let expected = read_with_serde_json(&bytes);
+        match &ours {
+            Ok(header) => prop_assert_eq!(Some(entries(header)), expected),
+            Err(error) if error.what.contains("twice") => {}
+            Err(error) => prop_assert_eq!(None, expected, "{}", error),
+        }
+        let mut pieces = header(bytes.len() as u64);
+        let pushed = bytes.chunks(5).try_for_each(|piece| crate::window::Pieces::push(&mut pieces, piece));
+        match (pushed.and_then(|()| pieces.finish()), ours) {
+            (Ok(pieces), Ok(ours)) => prop_assert_eq!(entries(&pieces), entries(&ours)),
+            (pieces, ours) => prop_assert_eq!(pieces.err(), ours.err()),
+        }
+    });
+}
+
+type Entries = BTreeMap<String, (String, Vec<u64>, Range<u64>)>;
+
+fn entries(header: &Header) -> Entries {
+    let start = header.place.end;
+    let offsets = |range: &Range<u64>| range.start - start..range.end - start;
+    let entry = |t: &Tensor| (t.dtype.name().to_owned(), t.shape.clone(), offsets(&t.components[0].range));
+    header.tensors.iter().map(|tensor| (tensor.name.clone(), entry(&tensor))).collect()
+}
+
+fn read_with_serde_json(bytes: &[u8]) -> Option<Entries> {
+    let header: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
+    let mut entries = Entries::new();
+    for (name, value) in header {
+        if name == "__metadata__" {
+            serde_json::from_value::<Option<BTreeMap<String, String>>>(value).ok()?;
+            continue;
+        }
+        let field = |key: &str| value.as_object()?.get(key).cloned();
+        let dtype: String = serde_json::from_value(field("dtype")?).ok()?;
+        let shape: Vec<u64> = serde_json::from_value(field("shape")?).ok()?;
+        let (start, end): (u64, u64) = serde_json::from_value(field("data_offsets")?).ok()?;
+        let expected = Dtype::from_name(&dtype).byte_length(element_count(&shape).ok()?).ok()?;
+        if end < start || end > 1 << 60 || expected.is_some_and(|expected| expected != end - start) {
+            return None;
+        }
+        entries.insert(name, (dtype, shape, start..end));
+    }
+    Some(entries)
 }
 
 const COUNT: usize = 30_000;

@@ -6,7 +6,6 @@ mod corpus;
 
 use corpus::Fixture;
 use futures::executor::block_on;
-use std::rc::Rc;
 use std::sync::Arc;
 use weightstream::index::{Metadata, Tensor};
 use weightstream::loader::{Loader, Options};

@@ -26,7 +26,7 @@ fn mapped_and_streamed_fixtures_are_equal() {
             }
         };
         assert_eq!(mapped.metadata(), &block_on(streamed.load_metadata()).unwrap(), "{path}");
-        let index: Vec<_> = block_on(streamed.load_index()).unwrap();
+        let index = block_on(streamed.load_index()).unwrap().to_vec();
         assert!(mapped.tensors().iter().eq(index.iter().map(|tensor| &**tensor)), "{path}");
         for tensor in &index {
             let request = TensorRequest::default();

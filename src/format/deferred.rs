@@ -1,5 +1,5 @@
-//! The deferred part of the npm package's module: the formats whose parsers are `deferred`, APRN, and Zstandard. It is
-//! loaded when a file needs it. `xtask/src/split.rs` splits the module.
+//! The deferred part of the npm package's module: the formats whose parsers are `deferred`, the layouts APR1, APRN and
+//! the wrapper of APR1, and Zstandard. It is loaded when a file needs it. `xtask/src/split.rs` splits the module.
 
 use crate::window::Stop;
 

@@ -255,9 +255,9 @@ fn invalid_safetensors() {
     rejected(
         file(r#"{"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}"#, 1),
         Format,
-        "invalid value: integer `-1`",
+        "expected an integer from 0",
     );
-    rejected(file(r#"{"a":{"#, 0), Format, "the header is not valid JSON: it ends before");
+    rejected(file(r#"{"a":{"#, 0), Format, "the header ends before");
     let mut huge = 100_000_001u64.to_le_bytes().to_vec();
     huge.extend(b"{}");
     rejected(one(huge), Limit, "the header claims 100000001 bytes");

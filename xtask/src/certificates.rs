@@ -57,7 +57,7 @@ fn made(project: &Project, compiled: &Path) -> Result<(String, bool)> {
     let folder = tempfile::tempdir()?;
     package::bindgen(project, compiled, GLUE, folder.path())?;
     let module = folder.path().join(format!("{GLUE}_bg.wasm"));
-    let is_optimised = package::optimise(project, &module, "-Oz")?;
+    let is_optimised = package::optimise(project, &module, &["-Oz"])?;
     let module = CallGraph::read(&fs::read(module)?)?.without_names();
 
     let glue = folder.path().join(format!("{GLUE}.js"));

@@ -96,7 +96,10 @@ fn finish(project: &Project, compiled: &Path, built: &Path) -> Result<Sizes> {
         return Ok(sizes);
     }
     bind(project, compiled, built)?;
-    let is_optimised = optimise(project, &built.join(MODULE), "-O3")?;
+    // Functions that are called once would become a part of their caller, which is not deferred.
+    let deferred = split::DEFERRED_LAYOUTS.map(|path| format!("--no-inline=*{path}*"));
+    let arguments: Vec<_> = deferred.iter().map(String::as_str).chain(["-O3"]).collect();
+    let is_optimised = optimise(project, &built.join(MODULE), &arguments)?;
     fs::copy(built.join(MODULE), named_module(project))?;
     split_module(built)?;
     let sizes = measure(built)?;
@@ -200,9 +203,9 @@ const GLUE_REPLACEMENTS: [(&str, &str); 5] = [
     ("throw new Error('Cannot invoke closure from previous WASM instance');", "return undefined;"),
 ];
 
-/// Optimises a module for a level such as `-O3`, and keeps its name section. Returns `false` if wasm-opt is not
+/// Optimises a module with arguments such as `-O3`, and keeps its name section. Returns `false` if wasm-opt is not
 /// available; the package works without it, but is larger and slower.
-pub fn optimise(project: &Project, module: &Path, level: &str) -> Result<bool> {
+pub fn optimise(project: &Project, module: &Path, arguments: &[&str]) -> Result<bool> {
     let node_modules = match npm::ready(project) {
         Ok(folder) => folder,
         Err(error) => {
@@ -212,7 +215,7 @@ pub fn optimise(project: &Project, module: &Path, level: &str) -> Result<bool> {
     };
     let optimised = module.with_extension("optimised");
     let mut wasm_opt = npm::tool(&node_modules, "binaryen/bin/wasm-opt");
-    wasm_opt.args([level, "--debuginfo"]).args(FEATURES).arg(module).arg("-o").arg(&optimised);
+    wasm_opt.args(arguments).arg("--debuginfo").args(FEATURES).arg(module).arg("-o").arg(&optimised);
     command::quiet(&mut wasm_opt, WASM_OPT_LIMIT)?;
     fs::rename(optimised, module)?;
     Ok(true)

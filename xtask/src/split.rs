@@ -20,8 +20,7 @@ use crate::call_graph::CallGraph;
 
 /// The code of deferred formats and of what only they use, such as the expansion of sparse tensors. The names of
 /// functions contain these paths.
-const DEFERRED: [&str; 9] = [
-    "weightstream::format::apr::aprn::",
+const DEFERRED: [&str; 8] = [
     "weightstream::format::values::cbor::",
     "weightstream::format::values::msgpack::",
     "weightstream::codec::zstd::",
@@ -31,6 +30,10 @@ const DEFERRED: [&str; 9] = [
     "twox_hash::",
     "rmp::",
 ];
+
+/// The deferred layouts of formats that are not deferred.
+pub const DEFERRED_LAYOUTS: [&str; 3] =
+    ["weightstream::format::apr::apr1::", "weightstream::format::apr::aprn::", "weightstream::format::apr::wrapper::"];
 
 /// Functions of deferred formats that detection calls, and a check of lengths that other formats use.
 const NOT_DEFERRED: [&str; 3] = ["::recognises", "::is_manifest", "weightstream::codec::zstd::check_lengths"];
@@ -51,7 +54,8 @@ pub fn split(module: &[u8]) -> Result<Halves> {
     let paths: Vec<_> = paths.iter().map(|name| format!("weightstream::format::{name}::")).collect();
     let is_kept = |name: &str| NOT_DEFERRED.iter().any(|kept| name.contains(kept));
     let is_deferred = |name: &str| {
-        let is_part = paths.iter().any(|path| name.contains(path)) || DEFERRED.iter().any(|path| name.contains(path));
+        let is_part = paths.iter().any(|path| name.contains(path))
+            || DEFERRED.iter().chain(&DEFERRED_LAYOUTS).any(|path| name.contains(path));
         is_part && !is_kept(name)
     };
     let whole = Whole::read(module, graph.deferred(is_deferred, is_kept))?;

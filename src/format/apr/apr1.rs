@@ -16,6 +16,8 @@ use std::collections::HashMap;
 
 const FOOTER_BYTES: u64 = 4;
 
+/// Not inlined, because it is deferred: see `crate::format::deferred`.
+#[inline(never)]
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let metadata_start = 8;
     let metadata_length = Fields::new(window.get(4..8)?, 4, "the header").u32()?;

@@ -26,6 +26,8 @@ const MAX_METADATA_BYTES: u64 = 4 << 20;
 const FLAG_ENCRYPTED: u8 = 1;
 const FLAG_SIGNED: u8 = 1 << 1;
 
+/// Not inlined, because it is deferred: see `crate::format::deferred`.
+#[inline(never)]
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let header = parse_header(window)?;
     let mut metadata = Metadata::new();

@@ -22,12 +22,10 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     match layout(window)? {
         Layout::Draft => draft::parse(window),
         Layout::Shipped => shipped::parse(window),
-        Layout::Wrapper => wrapper::parse(window),
-        Layout::Apr1 => apr1::parse(window),
-        Layout::Aprn => {
-            deferred::check()?; // here, because the parser itself is deferred
-            aprn::parse(window)
-        }
+        // The parsers of the other layouts are deferred.
+        Layout::Wrapper => deferred::check().and_then(|()| wrapper::parse(window)),
+        Layout::Apr1 => deferred::check().and_then(|()| apr1::parse(window)),
+        Layout::Aprn => deferred::check().and_then(|()| aprn::parse(window)),
     }
 }
 

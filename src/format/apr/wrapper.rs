@@ -7,7 +7,6 @@ use super::compressed::{check_unpacked_length, zstd};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fields::Fields;
-use crate::format::deferred;
 use crate::index::{Component, Encoding, Parsed};
 use crate::window::{Stop, Window};
 
@@ -35,12 +34,11 @@ pub(super) fn recognises(head: &[u8]) -> bool {
     }
 }
 
+/// Not inlined, because it is deferred: see `crate::format::deferred`.
+#[inline(never)]
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let mut fields = Fields::new(window.get(4..PAYLOAD_START)?, 4, "the header");
     let encoding = encoding_of(fields.u8()?).map_err(|e| e.at(4..5))?;
-    if encoding != Encoding::Lz4Block {
-        deferred::check()?; // the decoder of Zstandard
-    }
     let decoded_length = u64::from(fields.u32()?);
     let Some(file_length) = window.file_length() else {
         // The payload extends to the end of the file.

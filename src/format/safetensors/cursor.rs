@@ -1,9 +1,7 @@
-//! Reads JSON from bytes that may end before the text does. What tools write is read directly, which takes a third of
-//! the time; other spellings of strings and numbers are left to serde_json.
+//! Reads JSON from bytes that may end before the text does. Reads what entries of tensors consist of directly, which
+//! takes a third of the time; serde_json decodes escaped strings and skips unknown values.
 
 use crate::error::{Error, malformed};
-use crate::format::values::json;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::borrow::Cow;
 
@@ -50,7 +48,10 @@ impl<'a> Cursor<'a> {
 
     /// Skips white space. Returns whether `byte` is next.
     pub(super) fn is_next(&mut self, byte: u8) -> Result<bool, Stop> {
-        Ok(self.peek()? == byte)
+        let text = self.rest();
+        let space = text.iter().position(|byte| !matches!(byte, b' ' | b'\n' | b'\t' | b'\r')).ok_or(Stop::End)?;
+        self.at += space;
+        Ok(text.get(space) == Some(&byte))
     }
 
     /// Skips white space, and `byte` if it is next. Returns whether it was.
@@ -83,7 +84,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads the key of an object, and the colon after it.
+    /// Reads the key of a member, and the colon after it.
     pub(super) fn key(&mut self) -> Result<Cow<'a, str>, Stop> {
         let key = self.string()?;
         self.expect(b':')?;
@@ -91,93 +92,72 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn string(&mut self) -> Result<Cow<'a, str>, Stop> {
-        if self.peek()? == b'"' {
-            let text = self.bytes.get(self.at + 1..).unwrap_or_default();
-            let length = text.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)).ok_or(Stop::End)?;
-            let (text, rest) = text.split_at(length);
-            if rest.first() == Some(&b'"')
-                && let Ok(text) = std::str::from_utf8(text)
-            {
-                self.at += length + 2;
-                return Ok(text.into());
+        self.expect(b'"')?;
+        let (mut length, mut is_escaped) = (0, false);
+        loop {
+            let text = self.rest().get(length..).unwrap_or_default();
+            length += text.iter().position(|byte| matches!(byte, b'"' | b'\\')).ok_or(Stop::End)?;
+            if self.rest().get(length) == Some(&b'"') {
+                break;
             }
+            (length, is_escaped) = (length + 2, true);
         }
-        self.other::<String>().map(Cow::Owned)
+        let text = if is_escaped {
+            let quoted = self.bytes.get(self.at - 1..=self.at + length).unwrap_or_default();
+            serde_json::from_slice(quoted).ok().map(Cow::Owned)
+        } else {
+            let bytes = self.rest().get(..length).unwrap_or_default();
+            let text = std::str::from_utf8(bytes).ok().map(Cow::Borrowed);
+            text.filter(|_| bytes.iter().all(|byte| *byte >= b' '))
+        };
+        let text = text.ok_or_else(|| self.invalid("the string is invalid"))?;
+        self.at += length + 1;
+        Ok(text)
     }
 
     pub(super) fn unsigned(&mut self) -> Result<u64, Stop> {
-        let begins_with_zero = self.peek()? == b'0';
-        let mut digits = self.bytes.get(self.at..).unwrap_or_default().iter().enumerate();
-        let mut number = Some(0u64);
-        let (count, next) = loop {
-            match digits.next() {
-                Some((_, digit @ b'0'..=b'9')) => {
-                    number = number.and_then(|number| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')));
-                }
-                Some((at, byte)) => break (at, *byte),
-                None => return Err(Stop::End),
-            }
-        };
-        match number {
-            Some(number) if count > 0 && !(begins_with_zero && count > 1) && !matches!(next, b'.' | b'e' | b'E') => {
-                self.at += count;
+        let begins_with_zero = self.is_next(b'0')?;
+        let text = self.rest();
+        let (digits, next) = text.split_at(text.iter().position(|byte| !byte.is_ascii_digit()).ok_or(Stop::End)?);
+        let is_float = matches!(next.first(), Some(b'.' | b'e' | b'E'));
+        let is_integer = !is_float && !digits.is_empty() && (digits.len() == 1 || !begins_with_zero);
+        let add = |number: u64, digit: &u8| number.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+        match digits.iter().try_fold(0, add) {
+            Some(number) if is_integer => {
+                self.at += digits.len();
                 Ok(number)
             }
-            _ => self.other(),
+            _ => Err(self.invalid("expected an integer from 0 to 2^64 - 1")),
         }
     }
 
     /// Skips a value of any kind.
     pub(super) fn skip(&mut self) -> Result<(), Stop> {
-        let begin = self.at;
-        self.other::<IgnoredAny>()?;
-        let skipped = self.bytes.get(begin..self.at).unwrap_or_default();
-        std::str::from_utf8(skipped).map(|_| ()).map_err(|_| self.invalid("it is not UTF-8"))
-    }
-
-    /// The error for text behind the last bracket; the end, if there is only white space.
-    pub(super) fn trailing(&mut self) -> Stop {
-        self.peek().map_or_else(|stop| stop, |_| self.invalid("there is text after its object"))
-    }
-
-    fn invalid(&self, what: &str) -> Stop {
-        let at = self.offset();
-        malformed(format!("the header is not valid JSON: {what}")).at(at..at + 1).into()
-    }
-
-    /// Reads a value with serde_json.
-    fn other<T: Deserialize<'a>>(&mut self) -> Result<T, Stop> {
-        let mut values =
-            serde_json::Deserializer::from_slice(self.bytes.get(self.at..).unwrap_or_default()).into_iter();
-        match values.next() {
-            // A value at the end of the bytes may go on behind them.
-            Some(Ok(value)) if self.at + values.byte_offset() < self.bytes.len() => {
-                self.at += values.byte_offset();
-                Ok(value)
+        let mut values = serde_json::Deserializer::from_slice(self.rest()).into_iter::<IgnoredAny>();
+        match (values.next(), values.byte_offset()) {
+            // A number at the end of the bytes may go on behind them.
+            (Some(Ok(_)), length) if length < self.rest().len() => {
+                let is_text = std::str::from_utf8(self.rest().get(..length).unwrap_or_default()).is_ok();
+                self.at += length;
+                if is_text { Ok(()) } else { Err(self.invalid("the value before is not UTF-8")) }
             }
-            Some(Err(error)) if !error.is_eof() => {
-                let at = self.offset();
-                let within = format!(" at line {} column {}", error.line(), error.column()); // of the value
-                let error = json::invalid(error, at..at + 1, "the header");
-                let what = error.what.strip_suffix(&within).unwrap_or(&error.what).to_owned();
-                Err(Error { what, ..error }.into())
-            }
+            (Some(Err(error)), _) if !error.is_eof() => Err(self.invalid("the value is invalid")),
             _ => Err(Stop::End),
         }
     }
 
-    /// Skips white space. Returns the byte after it.
-    fn peek(&mut self) -> Result<u8, Stop> {
-        loop {
-            match self.bytes.get(self.at) {
-                Some(b' ' | b'\n' | b'\t' | b'\r') => self.at += 1,
-                Some(byte) => return Ok(*byte),
-                None => return Err(Stop::End),
-            }
-        }
+    /// The error for text behind the last bracket; the end, if there is only white space.
+    pub(super) fn trailing(&mut self) -> Stop {
+        self.is_next(0).map_or_else(|stop| stop, |_| self.invalid("expected the end"))
     }
 
-    fn offset(&self) -> u64 {
-        self.start + self.at as u64
+    /// An error at the cursor.
+    fn invalid(&self, what: &str) -> Stop {
+        let at = self.start + self.at as u64;
+        malformed(format!("the header is not what the format requires: {what}")).at(at..at + 1).into()
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
     }
 }

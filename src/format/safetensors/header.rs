@@ -27,8 +27,8 @@ pub(super) struct Header {
     position: u64,
     /// The bytes that arrived and are not parsed: the beginning of an entry.
     rest: Vec<u8>,
-    /// The length at which `rest` is parsed again. Without it, a long entry that arrives in small pieces would be parsed
-    /// again and again.
+    /// The length at which `rest` is parsed again. Prevents a long entry that arrives in small pieces from being parsed
+    /// with each of them.
     retry_length: usize,
     /// Whether memory is reserved for all tensors.
     is_reserved: bool,
@@ -75,7 +75,7 @@ impl Header {
 
     fn check_end(self) -> Result<Self> {
         if self.next != Next::WhiteSpace {
-            let what = "the header is not valid JSON: it ends before its object does";
+            let what = "the header ends before its object does";
             return Err(malformed(what).at(self.position..self.place.end.max(self.position)));
         }
         Ok(self)

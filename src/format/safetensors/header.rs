@@ -2,10 +2,12 @@
 
 use super::cursor::{Cursor, Stop};
 use super::entry::Entry;
-use crate::error::{Error, Result, malformed};
+use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format::values::budget::Budget;
+use crate::format::values::json;
 use crate::index::{Metadata, Tensors};
 use crate::window::Pieces;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::ops::Range;
 
@@ -60,10 +62,14 @@ impl Header {
         }
     }
 
-    /// Reads the whole header.
+    /// Reads the whole header. Errors in the syntax are those of serde_json.
     pub(super) fn read(mut self, bytes: &[u8]) -> Result<Self> {
-        self.parse(bytes)?;
-        self.check_end()
+        let place = self.place.clone();
+        let read = self.parse(bytes).and_then(|_| self.check_end());
+        read.map_err(|error| match serde_json::from_slice::<IgnoredAny>(bytes) {
+            Err(syntax) if error.kind == ErrorKind::Format => json::invalid(syntax, place, "the header"),
+            _ => error,
+        })
     }
 
     /// Reads the end of a header that arrived in pieces.

@@ -101,7 +101,8 @@ pub(crate) fn text<'a>(bytes: &'a [u8], warnings: &mut Vec<String>) -> Cow<'a, s
     String::from_utf8_lossy(bytes)
 }
 
-fn invalid(error: serde_json::Error, place: Range<u64>, what: &str) -> Error {
+/// The error for bytes that are not JSON, or not of the type that was expected.
+pub(crate) fn invalid(error: serde_json::Error, place: Range<u64>, what: &str) -> Error {
     let fault = match error.classify() {
         Category::Data => "does not conform to the format",
         Category::Io | Category::Syntax | Category::Eof => "is not valid JSON",

@@ -36,6 +36,12 @@ impl PaddingCheck {
         &self.gaps
     }
 
+    /// Whether there is padding in a range of the file.
+    pub(crate) fn includes(&self, range: &Range<u64>) -> bool {
+        let from = self.gaps.partition_point(|gap| gap.end <= range.start);
+        self.gaps.get(from).is_some_and(|gap| gap.start < range.end)
+    }
+
     /// Checks the bytes of the file at the offset `start`.
     pub(crate) fn update(&mut self, start: u64, bytes: &[u8]) {
         let end = start.saturating_add(bytes.len() as u64);
@@ -85,6 +91,10 @@ mod tests {
     #[test]
     fn bytes_of_tensors_and_holes_are_ignored() {
         let mut check = check(&[64..70, 128..130]);
+        for (range, expected) in [(0..8, false), (0..9, true), (63..64, true), (64..70, false), (127..200, true)] {
+            assert_eq!(check.includes(&range), expected, "{range:?}");
+        }
+        assert!(!PaddingCheck::default().includes(&(0..200)));
         let mut file = vec![0; 200];
         for at in [0, 64, 69, 128, 150] {
             file[at] = 1;

@@ -6,6 +6,7 @@ use crate::loader::schedule::file_checks::WholeChecks;
 use crate::loader::transfer::range_reader::Chunk;
 use crate::source::Buffer;
 use std::cell::RefCell;
+use std::ops::Range;
 
 /// Verifies stored bytes as they arrive, against the digests of their pages and of their file.
 pub(crate) struct Checks<'a> {
@@ -19,8 +20,9 @@ impl<'a> Checks<'a> {
         Checks { whole, pages }
     }
 
-    pub(crate) fn is_needed(&self) -> bool {
-        self.whole.is_some() || !self.pages.borrow().is_empty()
+    /// Whether a range of the file has bytes to check. Others need not be copied into this thread's memory.
+    pub(crate) fn are_needed(&self, range: &Range<u64>) -> bool {
+        self.whole.is_some_and(|(whole, shard)| whole.include(shard, range)) || !self.pages.borrow().is_empty()
     }
 
     pub(crate) fn stored(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
@@ -32,8 +34,8 @@ impl<'a> Checks<'a> {
 
     /// Like [`Checks::stored`], for a chunk that starts at offset `at` of the file.
     pub(crate) fn chunk<B: Buffer>(&mut self, mut at: u64, chunk: &Chunk<'_, B>) -> Result<()> {
-        if !self.is_needed() {
-            return Ok(()); // avoids a copy of the bytes into this thread's memory
+        if !self.are_needed(&(at..at + chunk.length)) {
+            return Ok(());
         }
         chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
             self.stored(at, bytes)?;

@@ -86,13 +86,13 @@ impl<S: Source> RunReader<S> {
             let mut arrived = |range| self.arrived(range, Some(name));
             reading.fill(buffer, into..into + count, &mut arrived).await?;
             let (mut checks, mut at) = (self.checks(), at);
-            let is_needed = checks.is_needed();
+            let are_needed = checks.are_needed(&(at..at + count));
             let mut check = |bytes: &[u8]| {
                 checks.stored(at, bytes)?;
                 at += bytes.len() as u64;
                 Ok(())
             };
-            job.filled(count, is_needed.then_some(&mut check))?;
+            job.filled(count, are_needed.then_some(&mut check))?;
         }
         match (heavy, job.finish()?) {
             (Some(task), Received { buffer: Some(buffer), .. }) => self.digest(task, wanted.range.clone(), buffer),

@@ -71,6 +71,13 @@ impl WholeChecks {
         }
     }
 
+    /// Whether a checksum covers bytes of the range, or padding is among them.
+    pub(crate) fn include(&self, shard: usize, range: &Range<u64>) -> bool {
+        let overlaps = |other: &Range<u64>| other.start < range.end && range.start < other.end;
+        self.sums.borrow().get(shard).is_some_and(|sums| sums.0.iter().any(|sum| overlaps(&sum.checksum.over)))
+            || self.padding.borrow().get(shard).is_some_and(|padding| padding.includes(range))
+    }
+
     /// Adds the algorithm that verified a component of the file.
     pub(crate) fn add_component(&self, shard: usize, verified: Option<&'static str>) {
         if let Some(by_tensors) = self.by_tensors.borrow_mut().get_mut(shard) {

@@ -183,7 +183,7 @@ impl<S: Source> RunReader<S> {
             self.share.claim(at + count);
             let chunk = self.next_chunk(reading, count).await?.ok_or_else(|| cut(start, at, end))?;
             let mut checks = self.checks();
-            if checks.is_needed() {
+            if is_tail || checks.are_needed(&(at..at + chunk.length)) {
                 let mut at = at;
                 chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
                     checks.stored(at, bytes)?;

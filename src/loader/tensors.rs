@@ -61,6 +61,7 @@ impl<S: Source> Loader<S> {
             self.read_pages(&planned_tensors).await?;
         }
         let whole = call.whole.clone();
+        let relies_on_tensors = call.verify && call.keeps;
         let observer = Rc::clone(&call.observer);
         let order = call.order;
         let is_prefetch = call.prefetching.is_some();
@@ -73,7 +74,7 @@ impl<S: Source> Loader<S> {
         let wanted = batch.wanted(|shard, table| self.shards.get(shard)?.file.known_pages(table));
         let mut ends = Vec::new();
         if let Some(checks) = &whole {
-            checks.begin(&self.shards, &self.options.digests)?;
+            checks.begin(&self.shards, &self.options.digests, relies_on_tensors)?;
             let known_end = |(number, shard): (usize, &Shard<S>)| checks.known_end(number, &shard.file);
             ends = self.shards.iter().enumerate().map(known_end).collect();
         }

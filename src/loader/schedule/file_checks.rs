@@ -4,7 +4,7 @@ use crate::codec::digest::{self, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, Stated, StretchChecksum};
 use crate::index::padding::PaddingCheck;
-use crate::index::{Digest, Part};
+use crate::index::{Digest, Part, Tensors};
 use crate::loader::digests::{Digests, HOST, PINNED, unknown_length};
 use crate::loader::shard::Shard;
 use crate::loader::transfer::file::ModelFile;
@@ -45,14 +45,25 @@ enum ByTensors {
 }
 
 impl WholeChecks {
-    /// Prepares the checksums in the files, in the manifest, those that the caller pinned, and those of a hub.
+    /// Prepares the checksums in the files, in the manifest, those that the caller pinned, and those of a hub. With
+    /// `relies_on_tensors`, strong digests that a file states over tensors are not computed if all its tensors have
+    /// strong digests, which the call compares, too: digesting the bytes twice would take twice the time.
     ///
     /// # Errors
     /// `UNSUPPORTED` for a pinned digest of a file of unknown length.
-    pub(crate) fn begin<S: Source>(&self, shards: &[Shard<S>], pinned: &Digests) -> Result<()> {
+    pub(crate) fn begin<S: Source>(
+        &self,
+        shards: &[Shard<S>],
+        pinned: &Digests,
+        relies_on_tensors: bool,
+    ) -> Result<()> {
         let begin = |shard: &Shard<S>| {
             let digest = pinned.of_file(&shard.file.source, shard.part.as_ref()).map(|(_, digest)| digest);
-            begin_file(&shard.file, shard.part.as_ref(), shard.file.signed_digest().or(digest))
+            let mut in_file = checksums_in_file(&shard.file)?;
+            if relies_on_tensors && let Some(open) = shard.opened.try_lock().and_then(|open| open.clone()) {
+                remove_redundant(&mut in_file, &open.index.tensors);
+            }
+            begin_file(&shard.file, in_file, shard.part.as_ref(), shard.file.signed_digest().or(digest))
         };
         *self.sums.borrow_mut() = shards.iter().map(begin).collect::<Result<_>>()?;
         *self.padding.borrow_mut() = shards.iter().map(begin_padding).collect::<Result<_>>()?;
@@ -224,8 +235,15 @@ impl Sum {
     }
 }
 
-fn begin_file<S: Source>(file: &ModelFile<S>, part: Option<&Part>, pinned: Option<Digest>) -> Result<Sums> {
-    let mut checksums = stated_checksums(file, part)?;
+fn begin_file<S: Source>(
+    file: &ModelFile<S>,
+    mut checksums: Vec<StretchChecksum>,
+    part: Option<&Part>,
+    pinned: Option<Digest>,
+) -> Result<Sums> {
+    if let (Some(digest), Some(length)) = (part.and_then(|part| part.digest), file.length()) {
+        checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: MANIFEST.to_owned() });
+    }
     if let Some(digest) = pinned {
         let length = file.stored_length().ok_or_else(|| unknown_length().in_file(file.source.name()))?;
         checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: PINNED.to_owned() });
@@ -281,15 +299,35 @@ async fn finish_file<S: Source>(file: &Rc<ModelFile<S>>, sums: Sums) -> Result<V
 
 const MANIFEST: &str = "the manifest";
 
-fn stated_checksums<S: Source>(file: &ModelFile<S>, part: Option<&Part>) -> Result<Vec<StretchChecksum>> {
-    let mut checksums = match file.is_raw {
-        true => Vec::new(),
-        false => file.try_parse(format::checksums)?.unwrap_or_default(),
-    };
-    if let (Some(digest), Some(length)) = (part.and_then(|part| part.digest), file.length()) {
-        checksums.push(StretchChecksum { over: 0..length, stated: Stated::Digest(digest), by: MANIFEST.to_owned() });
+fn checksums_in_file<S: Source>(file: &ModelFile<S>) -> Result<Vec<StretchChecksum>> {
+    match file.is_raw {
+        true => Ok(Vec::new()),
+        false => Ok(file.try_parse(format::checksums)?.unwrap_or_default()),
     }
-    Ok(checksums)
+}
+
+/// Removes strong digests over tensors, if all tensors have strong digests or are in pages with digests.
+fn remove_redundant(checksums: &mut Vec<StretchChecksum>, tensors: &Tensors) {
+    let is_strong =
+        |checksum: &StretchChecksum| matches!(checksum.stated, Stated::Digest(digest) if digest.is_strong());
+    if !checksums.iter().any(is_strong) {
+        return;
+    }
+    let mut starts = Vec::new();
+    for tensor in tensors.iter() {
+        for component in tensor.components.iter().filter(|component| !component.range.is_empty()) {
+            let has_strong_digest = component.digest.is_some_and(|own| own.digest.is_strong());
+            if !has_strong_digest && component.checking_pages(true).is_none() {
+                return;
+            }
+            starts.push(component.range.start);
+        }
+    }
+    starts.sort_unstable();
+    checksums.retain(|checksum| {
+        let first = starts.partition_point(|start| *start < checksum.over.start);
+        !is_strong(checksum) || starts.get(first).is_none_or(|start| *start >= checksum.over.end)
+    });
 }
 
 async fn footer_crc32s<S: Source>(file: &Rc<ModelFile<S>>, sums: &Sums) -> Result<Vec<Digest>> {

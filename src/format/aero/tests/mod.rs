@@ -179,6 +179,37 @@ fn tensors_with_their_own_digest_and_with_pages_are_verified() {
     });
 }
 
+/// The digest of the chunk is wrong, so that an error shows whether it was computed.
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
+fn loads_compare_the_digest_of_a_chunk_only_if_its_tensors_have_none() {
+    let shard = vec![1u8; 40_000];
+    let tensors = |has_digest: [bool; 2], with_pages: bool| {
+        let tensor = |at: usize| {
+            let mut tensor = entry(["a", "b"][at], json!([5000]), at * 20_000, 20_000);
+            if has_digest[at] {
+                tensor["hash_b3"] = blake3::hash(&shard[..20_000]).to_string().into();
+            }
+            tensor
+        };
+        let chunks = [index(json!([tensor(0), tensor(1)])), (b"WTSH", "weights.shard0", shard.clone())];
+        let pages = page_hashes(&shard);
+        let mut file = if with_pages { file(&[&chunks[..], &[pages]].concat()) } else { file(&chunks) };
+        file[96 + 16 + 80 + 48] ^= 1;
+        block_on(async {
+            let loader = open(file).await.unwrap();
+            let stream = loader.tensors(None, Rc::new(())).await.unwrap();
+            let loaded: Result<Vec<_>> = stream.try_collect().await;
+            assert_eq!(loader.verify(Rc::new(())).await.unwrap_err().kind, ErrorKind::Checksum);
+            loaded.map(|loaded| loaded.iter().map(|loaded| loaded.verified).collect::<Vec<_>>()).map_err(|e| e.kind)
+        })
+    };
+    assert_eq!(tensors([true, true], false), Ok(vec![Some("blake3"); 2]));
+    assert_eq!(tensors([true, false], true), Ok(vec![Some("blake3"); 2]), "with pages");
+    assert_eq!(tensors([true, false], false), Err(ErrorKind::Checksum));
+    assert_eq!(tensors([false, false], false), Err(ErrorKind::Checksum));
+}
+
 fn parse_file(file: &[u8]) -> Result<Index> {
     match parse(&Window::whole(file)) {
         Ok(Parsed::File(index)) => Ok(index),

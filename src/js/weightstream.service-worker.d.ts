@@ -9,7 +9,7 @@ import type { OpenFileOptions } from "./weightstream.js";
  * Options of {@link serve}: those of `openFile`, for every file, and which URLs are answered. `signature` is that of a
  * model with all these files, without `path`; for `certificateChain`, also import `weightstream/certificates`.
  */
-export interface ServeOptions extends Omit<OpenFileOptions, "signal" | "type" | "digest"> {
+export interface ServeOptions extends Omit<OpenFileOptions, "signal" | "type" | "digest" | "hub"> {
   /**
    * Says whether a URL is answered. It is called with each URL of the worker's own origin that is requested with GET or
    * HEAD, and must return `true` or `false` at once. All other requests are left to the browser.

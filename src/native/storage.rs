@@ -12,9 +12,10 @@ use std::ops::Range;
 /// small enough for processor caches.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The size of pieces of a file on disk: the default read-ahead of the system.
+/// The size of pieces of a file on disk, which fit into a processor's cache. A conversion writes pieces of the same
+/// length at any offset of its output: with pieces of 128 KiB, this took a fifth longer.
 #[cfg(not(target_arch = "wasm32"))]
-const COPIED_PIECE_BYTES: usize = 128 << 10;
+const COPIED_PIECE_BYTES: usize = 512 << 10;
 
 /// The bytes of one file.
 #[derive(Debug)]

@@ -9,9 +9,10 @@
     ...options,
   });
   const report = async (loader, tensors) => {
+    await ws.listCached(); // resolves after all earlier writes to the cache, which may report an error in the stats
     const stats = loader.stats;
     loader.close();
-    await ws.listCached(); // resolves after all earlier writes to the cache
+    await ws.listCached();
     return JSON.stringify({ tensors, stats, fromCache: window.fromCache });
   };
   Object.assign(window, ws, {

@@ -769,7 +769,8 @@ export class StreamingLoader {
   /**
    * Loads many tensors with few long requests and yields each tensor as soon as it is complete. Tensors that arrive
    * over the same connection are in file order. A load of the whole model also verifies the checksums of the files, and
-   * throws at the end if one does not match.
+   * throws at the end if one does not match. If all tensors have strong digests of their own, digests of parts of the
+   * file are left to `verify()`.
    *
    * Reading starts when the first tensor is requested. An abort, `close()`, and `return()` of the iterator (which
    * `break` calls) stop the requests immediately, even if no tensor is being awaited.

@@ -255,7 +255,7 @@ fn invalid_safetensors() {
     rejected(
         file(r#"{"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}"#, 1),
         Format,
-        "expected an integer from 0",
+        "tensor \"a\": the header is not what the format requires: expected an integer from 0",
     );
     rejected(file(r#"{"a":{"#, 0), Format, "the header is not valid JSON: EOF");
     let mut huge = 100_000_001u64.to_le_bytes().to_vec();

@@ -5,7 +5,7 @@ use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, Result, malformed};
 use std::ops::Range;
 
-/// The three fields that the format requires; others are ignored, as the `safetensors` package does.
+/// An entry, without its shape. Fields that the format does not define are ignored, as by the `safetensors` package.
 pub(super) struct Entry {
     pub(super) dtype: Dtype,
     /// The range of the tensor in the file.

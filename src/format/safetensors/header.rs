@@ -82,7 +82,7 @@ impl Header {
     fn check_end(self) -> Result<Self> {
         if self.next != Next::WhiteSpace {
             let what = "the header ends before its object does";
-            return Err(malformed(what).at(self.position..self.place.end.max(self.position)));
+            return Err(malformed(what).at(self.position..self.place.end));
         }
         Ok(self)
     }

@@ -1,4 +1,4 @@
-//! SHA-256 of the Web Crypto API, which runs off the page's thread: for loaders without workers.
+//! SHA-256 of the Web Crypto API, which runs off the page's thread: for loaders with few workers or none.
 //!
 //! `crypto.subtle.digest` takes all bytes at once and copies them, so a component is digested after its last byte has
 //! arrived.
@@ -32,7 +32,7 @@ impl WebCrypto {
 }
 
 impl Pool<JsBuffer> for WebCrypto {
-    fn expect(&self, _bytes: u64) {}
+    fn expect(&self, _bytes: u64, _sha256_bytes: u64) {}
 
     fn chunk(&self) -> Option<JsBuffer> {
         None

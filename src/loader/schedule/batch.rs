@@ -203,11 +203,18 @@ impl<S: Source> Batch<S> {
             let PlannedTensor { tensor, conversion, .. } = &assembly.planned;
             tensor.components.iter().map(move |part| (part, conversion.is_some()))
         });
-        let heavy = components.filter(|(part, is_converted)| {
-            let own = part.digest.filter(|_| self.call.verify);
-            *is_converted || is_heavy(part.encoding, own.map(|stated| stated.digest).into_iter())
-        });
-        pool.expect(heavy.fold(0, |sum, (part, _)| sum.saturating_add(part.range.end - part.range.start)));
+        let (mut bytes, mut sha256_bytes) = (0_u64, 0_u64);
+        for (part, is_converted) in components {
+            let digest = part.digest.filter(|_| self.call.verify).map(|stated| stated.digest);
+            let length = part.range.end - part.range.start;
+            if is_converted || is_heavy(part.encoding, digest.into_iter()) {
+                bytes = bytes.saturating_add(length);
+            }
+            if !is_converted && part.encoding == Encoding::Raw && matches!(digest, Some(Digest::Sha256(_))) {
+                sha256_bytes = sha256_bytes.saturating_add(length);
+            }
+        }
+        pool.expect(bytes, sha256_bytes);
     }
 
     /// The page digests that verify a component.

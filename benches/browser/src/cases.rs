@@ -58,6 +58,7 @@ pub(super) const WASM_MEMORY_BYTES: u64 = 8 << 20;
 /// All cases except those of the scaling test. `line` is the origin of the same server behind a throttled connection.
 pub(super) fn all(models: &Path, line: &str) -> Result<Vec<Case>> {
     let mut cases = uncached();
+    cases.extend(by_default());
     cases.extend(against_the_floor());
     cases.extend(converted());
     cases.extend(with_workers());
@@ -99,11 +100,22 @@ fn uncached() -> Vec<Case> {
         tensors("raw", "raw, unverified", "raw.safetensors", Goals::default()),
         tensors("crc32", "raw, CRC-32 of the file (APR)", "raw.apr", Goals::default()),
         tensors("crc32c", "raw, CRC-32C of each tensor (zTensor)", "crc32c.zt", Goals::default()),
-        tensors("blake3", "raw, BLAKE3 of each tensor (AERO), 1 thread", "blake3.aero", ratio(1.05)),
-        tensors("sha256", "raw, SHA-256 of each tensor (zTensor), 1 thread", "sha256.zt", ratio(1.2)),
+        tensors("blake3", "raw, BLAKE3 of each tensor (AERO), 1 thread", "blake3.aero", Goals::default()),
+        tensors("sha256", "raw, SHA-256 of each tensor (zTensor), 1 thread", "sha256.zt", Goals::default()),
         tensors("lz4-bf16", "LZ4 + CRC-32, planes of BF16, 1 thread", "bf16.apr", ratio(1.0)),
-        tensors("lz4-q8", "LZ4 + CRC-32, 8-bit quanta, 1 thread", "q8.apr", ratio(0.85)),
+        tensors("lz4-q8", "LZ4 + CRC-32, 8-bit quanta, 1 thread", "q8.apr", Goals::default()),
         tensors("lz4-sparse", "LZ4 + CRC-32, highly compressible, 1 thread", "sparse.apr", ratio(0.45)),
+    ]
+}
+
+/// Loads with the options that users get by default, but without a cache: on two cores, one worker.
+fn by_default() -> Vec<Case> {
+    let case = |name, title, file, goals| tensors(name, title, json!({ "url": format!("/models/{file}") }), goals);
+    vec![
+        case("blake3-default", "raw, BLAKE3 of each tensor, default workers", "blake3.aero", ratio(1.05)),
+        case("sha256-default", "raw, SHA-256 of each tensor, default workers", "sha256.zt", ratio(1.2)),
+        case("lz4-q8-default", "LZ4 + CRC-32, 8-bit quanta, default workers", "q8.apr", ratio(0.85)),
+        case("zstd-default", "Zstandard, 8-bit quanta, default workers", "q8.zt", Goals::default()),
     ]
 }
 

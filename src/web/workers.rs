@@ -13,7 +13,7 @@ use wasm_bindgen::prelude::*;
 /// The name of the workers. The script has it, too.
 const NAME: &str = "weightstream";
 
-/// The number of workers that loads are fastest with, measured in browsers: at most 4, one on two cores, and none on one.
+/// The number of workers that loads are fastest with, measured in browsers: at most 4, one on two cores, none on one.
 pub fn default_workers() -> usize {
     workers::default_count()
 }

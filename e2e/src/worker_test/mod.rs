@@ -87,7 +87,7 @@ struct Page {
 
 type Check = fn(&Page) -> Result<()>;
 
-const CASES: [(&str, Check); 9] = [
+const CASES: [(&str, Check); 10] = [
     ("a worker that crashes does not fail a load", |page| page.survives("fails")),
     ("a worker that stops responding does not fail a load", |page| page.survives("is silent")),
     ("a page that forbids workers loads without them", |page| {
@@ -99,7 +99,8 @@ const CASES: [(&str, Check); 9] = [
     ("an abort with queued jobs settles promptly, and workers continue with other jobs", Page::aborts),
     ("workers write to shared memory, and the caller's memory is never detached", Page::shares),
     ("workers convert tensors to floats", Page::converts),
-    ("workers digest large tensors, even if one crashes", Page::digests),
+    ("the default is one worker on two cores, and four on six or more", Page::counts_cores),
+    ("workers or the browser digest large tensors, even if a worker crashes", Page::digests),
     ("a loader in a worker starts its own workers, and invalid options are rejected", Page::nests_and_refuses),
 ];
 
@@ -155,6 +156,14 @@ impl Page {
         ensure!(is("right", "sha256 true") && is("lost", "sha256 true"), "{result}");
         ensure!(is("wrong", "CHECKSUM large") && is("lostAndWrong", "CHECKSUM large"), "{result}");
         ensure!(result.get("chunks").and_then(Value::as_u64) > Some(50), "{result}");
+        ensure!(is("rightByBrowser", "sha256 true") && is("wrongByBrowser", "CHECKSUM large"), "{result}");
+        ensure!(result.get("chunksByBrowser").and_then(Value::as_u64) == Some(0), "{result}");
+        Ok(())
+    }
+
+    fn counts_cores(&self) -> Result<()> {
+        let result = self.fresh("index.html", &format!("byDefault({}, [1, 2, 3, 5, 6, 64])", json!(MODEL)))?;
+        ensure!(result == json!([0, 1, 1, 3, 4, 4]), "{result}");
         Ok(())
     }
 

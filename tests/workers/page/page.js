@@ -154,7 +154,7 @@ globalThis.shares = async (url) => {
   };
 };
 
-// A SafeTensors file with one large tensor whose digest is pinned.
+// A SafeTensors file with one large tensor whose digest is pinned. The browser digests it if there are only two workers.
 globalThis.digests = async (url) => {
   await expected(url);
   const bytes = new Uint8Array(9 << 20).map((_, index) => (index * 2654435761) >>> 13);
@@ -166,9 +166,9 @@ globalThis.digests = async (url) => {
   file.set(header, 8);
   file.set(bytes, 8 + header.length);
   const right = hex(await crypto.subtle.digest("SHA-256", bytes)), wrong = "0".repeat(64);
-  const load = async (digest, fate) => {
+  const load = async (digest, fate, workers = 3) => {
     nextFailure = fate;
-    const loader = await open(file, { digests: { tensors: { large: `sha256:${digest}` } } });
+    const loader = await open(file, { workers, digests: { tensors: { large: `sha256:${digest}` } } });
     try {
       const tensor = await loader.loadTensor("large");
       return `${tensor.verified} ${await sha256(tensor) === right}`;
@@ -178,7 +178,21 @@ globalThis.digests = async (url) => {
   };
   const chunks = received.chunk ?? 0;
   const results = { right: await load(right), wrong: await load(wrong), chunks: received.chunk - chunks };
-  return { ...results, lost: await load(right, "fails"), lostAndWrong: await load(wrong) };
+  const lost = { lost: await load(right, "fails"), lostAndWrong: await load(wrong) };
+  const before = received.chunk;
+  const byBrowser = { rightByBrowser: await load(right, undefined, 2), wrongByBrowser: await load(wrong, undefined, 2) };
+  return { ...results, ...lost, ...byBrowser, chunksByBrowser: received.chunk - before };
+};
+
+// How many workers have started after default loads on machines with these numbers of cores, one after another.
+globalThis.byDefault = async (url, cores) => {
+  const started = [];
+  for (const value of cores) {
+    Object.defineProperty(navigator, "hardwareConcurrency", { value, configurable: true });
+    await everything(url, { workers: undefined });
+    started.push(received.jobs ?? 0);
+  }
+  return started;
 };
 
 // A loader inside a worker, which starts workers of its own.

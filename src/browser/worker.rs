@@ -40,8 +40,10 @@ pub(crate) fn is_set() -> bool {
 /// Starts a worker with this role. A failure to load its script is reported later.
 pub(crate) fn start(role: &str) -> Result<Worker, JsValue> {
     let start = START.with_borrow(Option::clone).ok_or(JsValue::UNDEFINED)?;
-    let worker: Worker = start.call0(&JsValue::UNDEFINED)?.unchecked_into();
-    // The worker runs the same module, so the module is not downloaded or compiled again.
+    let worker: Worker = start.call1(&JsValue::UNDEFINED, &role.into())?.unchecked_into();
+    // The worker runs the same module, so the module is not downloaded or compiled again. The functions of the npm
+    // package send it themselves: to one worker before this instance can.
+    #[cfg(not(feature = "js"))]
     worker.post_message(&Array::of2(&wasm_bindgen::module(), &role.into()), &Array::new())?;
     Ok(worker)
 }

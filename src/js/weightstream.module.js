@@ -7,6 +7,7 @@ import start, {
   setCache,
   setPolicy,
   setWorkers,
+  thisModule,
 } from "./weightstream_glue.js";
 import {
   followDeferred, isSplit, offerDeferred, prepareDeferred, unfollowDeferred,
@@ -21,6 +22,7 @@ import { isForbidden, moduleAdvice, requestAdvice, watchPolicy } from "./weights
 
 /** @import * as Api from "./weightstream.js" */
 /** @import { PackageWorker } from "./weightstream_glue.js" */
+/** @import { WorkerRole } from "./weightstream.messages.js" */
 
 /** @type {Promise<void> | undefined} */
 let started;
@@ -37,8 +39,9 @@ export let crash;
 const pendingCalls = new Set();
 /** @type {Set<PackageWorker>} */
 const workers = new Set();
-/** @type {PackageWorker | undefined} Loads its script while the module is loaded. */
+/** @type {PackageWorker | undefined} A worker of the cache, which loads its script while the module is loaded. */
 let early;
+let isEarlySent = false;
 /** @type {unknown} The event of its failure. */
 let earlyError;
 
@@ -73,6 +76,11 @@ export async function init(given) {
 /** @param {Api.InitOptions["module"]} given */
 async function startModule(given) {
   await start({ module_or_path: await (given ?? moduleSource()) });
+  if (early) {
+    // First, because the page then waits for this worker.
+    early.postMessage([thisModule(), "cache"]);
+    isEarlySent = true;
+  }
   onCrash(recordPanic);
   if (isSplit()) offerDeferred(deferredSource());
   prepareDeferred();
@@ -183,7 +191,7 @@ function loadErrorOf(failure) {
   }
 }
 
-/** Starts the next worker already now, if the module is not ready yet. */
+/** Starts the worker of the cache already now, if the module is not ready yet. */
 export function startEarly() {
   if (isStarted || early) return;
   try {
@@ -197,10 +205,15 @@ export function startEarly() {
   }
 }
 
-function startWorker() {
-  const worker = followDeferred(early ?? newWorker());
-  if (early && earlyError) setTimeout(() => worker.onerror?.(earlyError)); // the module then handles errors
-  early = undefined;
+/** @param {WorkerRole} role */
+function startWorker(role) {
+  const taken = role === "cache" ? early : undefined;
+  const worker = followDeferred(taken ?? newWorker());
+  if (!taken || !isEarlySent) worker.postMessage([thisModule(), role]);
+  if (taken) {
+    early = undefined;
+    if (earlyError) setTimeout(() => worker.onerror?.(earlyError)); // the module then handles errors
+  }
   workers.add(worker);
   return worker;
 }

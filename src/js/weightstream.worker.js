@@ -11,6 +11,7 @@ import {
   serveJobs,
   setCache,
   setWorkers,
+  thisModule,
 } from "./weightstream_glue.js";
 import { followDeferred, offerDeferred, prepareDeferred, unfollowDeferred } from "./weightstream.deferred.js";
 import { crashFields, recordPanic, whenCrashed } from "./weightstream.guard.js";
@@ -21,7 +22,7 @@ import { ownCache, ownOptions } from "./weightstream.location.js";
 /** @import { AddItems, ErrorFields, ModelView, TensorReader, ViewReader } from "./weightstream_glue.js" */
 /**
  * @import {
- *   AbortMessage, CallMessage, CreditMessage, RemoteMethods, ReplyMessage, RequestMessage, StartMessage,
+ *   AbortMessage, CallMessage, CreditMessage, RemoteMethods, ReplyMessage, RequestMessage, StartMessage, WorkerRole,
  * } from "./weightstream.messages.js"
  */
 
@@ -263,13 +264,16 @@ function serveLoader() {
 /**
  * Starts this script again, as the same kind of script: a bundler may have changed the kind. Its URL is not written
  * here, because bundlers would report a circular dependency.
+ *
+ * @param {WorkerRole} role
  */
-function startNestedWorker() {
+function startNestedWorker(role) {
   const worker = startWorker(location.href, isClassic() ? undefined : { type: "module" });
   // Its errors are handled by the code that started it. An event that is not canceled would go on to the page, as if
   // this worker had failed.
   worker.addEventListener("error", (event) => event.preventDefault());
-  return followDeferred(worker);
+  followDeferred(worker).postMessage([thisModule(), role]);
+  return worker;
 }
 
 /**

@@ -30,7 +30,10 @@ export function setDeferred(load: () => Promise<void>): void;
 /** Sets what knows whether a request has violated the page's Content-Security-Policy. */
 export function setPolicy(isForbidden: (url: string) => Promise<boolean>): void;
 /** Sets how the module starts workers, which get the module and their role, and how it ends them. */
-export function setWorkers(start: (role: "cache" | "jobs") => PackageWorker, end: (worker: PackageWorker) => void): void;
+export function setWorkers(
+  start: (role: "cache" | "jobs") => PackageWorker,
+  end: (worker: PackageWorker) => void,
+): void;
 /** Sets what is called with the message of a panic, before the module traps. */
 export function onCrash(listener: (message: string) => void): void;
 

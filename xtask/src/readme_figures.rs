@@ -7,13 +7,14 @@ use serde_json::Value;
 use crate::sources;
 
 /// The rows of the README's table, and the cases of `benches/results.json` that each row shows.
-const ROWS: [(&str, &[&str]); 8] = [
+const ROWS: [(&str, &[&str]); 9] = [
     ("raw tensors", &["raw"]),
     ("raw tensors, `inWorker`", &["raw-in-worker"]),
     ("CRC-32 verified", &["crc32"]),
-    ("BLAKE3 verified, one thread; 4 workers", &["blake3", "blake3-workers"]),
-    ("SHA-256 verified, one thread; 4 workers", &["sha256", "sha256-workers"]),
-    ("LZ4, 8-bit quantized; highly compressible", &["lz4-q8", "lz4-sparse"]),
+    ("BLAKE3 verified, by default; one thread", &["blake3-default", "blake3"]),
+    ("SHA-256 verified", &["sha256-default"]),
+    ("LZ4, 8-bit quantized, by default; one thread", &["lz4-q8-default", "lz4-q8"]),
+    ("LZ4, highly compressible, one thread", &["lz4-sparse"]),
     ("first load, which fills the cache", &["cold"]),
     ("from the cache", &["warm"]),
 ];

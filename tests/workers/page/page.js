@@ -154,7 +154,7 @@ globalThis.shares = async (url) => {
   };
 };
 
-// A SafeTensors file with one large tensor whose digest is pinned. The browser digests it if there are only two workers.
+// A SafeTensors file with one large tensor whose digest is pinned. With only two workers, the browser digests it.
 globalThis.digests = async (url) => {
   await expected(url);
   const bytes = new Uint8Array(9 << 20).map((_, index) => (index * 2654435761) >>> 13);
@@ -180,8 +180,8 @@ globalThis.digests = async (url) => {
   const results = { right: await load(right), wrong: await load(wrong), chunks: received.chunk - chunks };
   const lost = { lost: await load(right, "fails"), lostAndWrong: await load(wrong) };
   const before = received.chunk;
-  const byBrowser = { rightByBrowser: await load(right, undefined, 2), wrongByBrowser: await load(wrong, undefined, 2) };
-  return { ...results, ...lost, ...byBrowser, chunksByBrowser: received.chunk - before };
+  const [rightByBrowser, wrongByBrowser] = [await load(right, undefined, 2), await load(wrong, undefined, 2)];
+  return { ...results, ...lost, rightByBrowser, wrongByBrowser, chunksByBrowser: received.chunk - before };
 };
 
 // How many workers have started after default loads on machines with these numbers of cores, one after another.

@@ -5,6 +5,7 @@
 import type {
   CachedFile, Dtype, FileStats, LoadErrorCode, LoadProgress, LoaderStats, Metadata, Tensor, Verified, WeightCache,
 } from "./weightstream.js";
+import type { WorkerRole } from "./weightstream.messages.js";
 
 /** Compiles and starts the module. */
 export default function start(options: { module_or_path: unknown }): Promise<unknown>;
@@ -31,7 +32,7 @@ export function setDeferred(load: () => Promise<void>): void;
 export function setPolicy(isForbidden: (url: string) => Promise<boolean>): void;
 /** Sets how the module starts workers, which get the module and their role, and how it ends them. */
 export function setWorkers(
-  start: (role: "cache" | "jobs") => PackageWorker,
+  start: (role: Exclude<WorkerRole, "loader">) => PackageWorker,
   end: (worker: PackageWorker) => void,
 ): void;
 /** Sets what is called with the message of a panic, before the module traps. */

@@ -49,6 +49,27 @@ fn the_readme_has_the_results_of_the_last_benchmark() {
     assert!(readme.contains(&format!("{cores} cores, {rounds} rounds;")), "{cores} cores, {rounds} rounds");
 }
 
+#[test]
+fn the_readme_has_the_last_comparison_with_other_loaders() {
+    let root = sources::root();
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let words = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+    let peers: Value = serde_json::from_slice(&fs::read(root.join("benches/peers.json")).unwrap()).unwrap();
+    let ratio = |case: &str| {
+        let (title, quantity) = (format!("weightstream, {case}"), "time against the fastest peer");
+        let mut rows = peers["rows"].as_array().unwrap().iter();
+        let row = rows.find(|row| row["title"] == *title && row["quantity"] == quantity).unwrap();
+        format!("{:.2}", row["value"].as_f64().unwrap())
+    };
+    let sentence = format!(
+        "{} of the time of the fastest other library, {} while filling a cache, and {} when loading from the cache.",
+        ratio("no cache"),
+        ratio("cold, fills the cache"),
+        ratio("warm"),
+    );
+    assert!(words.contains(&sentence), "the README should state: {sentence}");
+}
+
 /// The results of these cases, rounded as in the README.
 fn figures(results: &Value, cases: &[&str], quantity: &str) -> String {
     let figure = |case: &&str| {

@@ -1,46 +1,13 @@
-//! Checksums of ranges of a file: what is computed for them on all processors, and the comparison.
+//! The checksums of a file: which digests are computed in parts, and the comparison of all.
 
+use super::sums::Computed;
 use super::task::{Task, Work};
-use crate::codec::blake3_tree::{self, SUBTREE_BYTES};
-use crate::codec::crc32::Crc32Parts;
 use crate::codec::digest::{self, Hasher};
 use crate::error::Result;
 use crate::format::Stated;
-use crate::index::Digest;
+use crate::index::{Component, Digest, Encoding, Tensor};
 use crate::native::file::TensorFile;
-use blake3::hazmat::ChainingValue;
-use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// What was computed of one file.
-#[derive(Default)]
-pub(super) struct Computed {
-    pub(super) crc32s: Crc32Parts,
-    /// Digests of ranges.
-    pub(super) digests: Vec<(Range<u64>, Digest)>,
-    /// The subtrees of ranges with BLAKE3 digests: the range by its bounds, and the subtree by its start.
-    pub(super) subtrees: BTreeMap<(u64, u64), BTreeMap<u64, ChainingValue>>,
-}
-
-impl Computed {
-    /// The digest of a range; `None` if it was not computed.
-    fn of(&self, range: &Range<u64>, stated: Digest) -> Option<Digest> {
-        let is_same = |digest: &Digest| std::mem::discriminant(digest) == std::mem::discriminant(&stated);
-        let tree = || {
-            let subtrees =
-                self.subtrees.get(&(range.start, range.end)).filter(|_| matches!(stated, Digest::Blake3(_)))?;
-            let subtrees: Vec<_> = subtrees.values().copied().collect();
-            blake3_tree::root(&subtrees).map(Digest::Blake3)
-        };
-        match stated {
-            Digest::Crc32(_) => self.crc32s.over(range).map(Digest::Crc32),
-            _ => {
-                let known = self.digests.iter().find(|(known, digest)| known == range && is_same(digest));
-                known.map(|(_, digest)| *digest).or_else(tree)
-            }
-        }
-    }
-}
 
 impl TensorFile {
     /// Whether a CRC-32 of the file, or of a range of it, is stated.
@@ -50,31 +17,61 @@ impl TensorFile {
             || matches!(self.stated_digest, Some(Digest::Crc32(_)))
     }
 
-    /// The tasks for all other checksums. BLAKE3 of a long range is divided into subtrees.
-    pub(super) fn digest_tasks(&self, shard: usize) -> Vec<Task<'_>> {
-        let ranges = self.checksums.iter().filter_map(|checksum| match checksum.stated {
+    /// The ranges with BLAKE3 digests, which can be computed in parts. Their order is that of the file.
+    pub(super) fn blake3_ranges<'a>(&self, components: impl Iterator<Item = &'a Component>) -> Vec<Range<u64>> {
+        let of_file = self.digested_ranges().filter(|(over, stated)| self.is_in_parts(over, *stated));
+        let of_components = components.filter(|component| is_digested_in_parts(component));
+        let mut ranges: Vec<_> =
+            of_file.map(|(over, _)| over).chain(of_components.map(|component| component.range.clone())).collect();
+        ranges.sort_unstable_by_key(|range| (range.start, range.end));
+        ranges.dedup();
+        ranges
+    }
+
+    /// A task for each digest that cannot be computed in parts.
+    pub(super) fn digest_tasks(&self, shard: usize) -> impl Iterator<Item = Task<'_>> {
+        let is_whole =
+            |over: &Range<u64>, stated| !matches!(stated, Digest::Crc32(_)) && !self.is_in_parts(over, stated);
+        let ranges = self.digested_ranges().filter(move |(over, stated)| is_whole(over, *stated));
+        ranges.map(move |(range, stated)| Task::new(shard, self, range, Work::Digest(stated)))
+    }
+
+    fn digested_ranges(&self) -> impl Iterator<Item = (Range<u64>, Digest)> {
+        let of_ranges = self.checksums.iter().filter_map(|checksum| match checksum.stated {
             Stated::Digest(digest) => Some((checksum.over.clone(), digest)),
             Stated::Crc32At(_) => None,
         });
-        let byte_length = self.bytes.byte_length();
-        let ranges = ranges.chain(self.stated_digest.map(|digest| (0..byte_length, digest)));
-        // A range beyond the end of the file is one task, which fails.
-        let is_long =
-            |over: &Range<u64>| over.end <= byte_length && over.end.saturating_sub(over.start) > SUBTREE_BYTES;
-        let tasks = ranges.flat_map(|(over, stated)| match stated {
-            Digest::Crc32(_) => Vec::new(),
-            Digest::Blake3(_) if is_long(&over) => {
-                let starts = (over.start..over.end).step_by(SUBTREE_BYTES as usize);
-                let cut = |start: u64| (start..over.end.min(start + SUBTREE_BYTES), Work::Subtree(over.clone()));
-                starts.map(cut).collect()
-            }
-            _ => vec![(over, Work::Digest(stated))],
-        });
-        tasks.map(|(range, work)| Task { shard, file: self, range, work }).collect()
+        of_ranges.chain(self.stated_digest.map(|digest| (0..self.bytes.byte_length(), digest)))
     }
 
-    /// Compares all checksums, and returns their algorithms.
+    /// Not a range beyond the end of the file: its own task fails.
+    fn is_in_parts(&self, over: &Range<u64>, stated: Digest) -> bool {
+        matches!(stated, Digest::Blake3(_)) && !over.is_empty() && over.end <= self.bytes.byte_length()
+    }
+
+    /// Compares the digests of components that were computed in parts.
+    pub(super) fn compare_components<'a>(
+        &self,
+        components: impl Iterator<Item = (&'a Tensor, &'a Component)>,
+        computed: &Computed,
+    ) -> Result<()> {
+        for (tensor, component) in components {
+            if let Some(stated) = component.digest.filter(|_| is_digested_in_parts(component)) {
+                let compared = self.compare(&component.range, stated.digest, computed);
+                compared.map_err(|error| error.in_tensor(&tensor.name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares all checksums of ranges of the file, and returns their algorithms.
     pub(super) fn compare_checksums(&self, computed: &Computed) -> Result<Vec<&'static str>> {
+        let compare = |over: &Range<u64>, stated, by: &str| {
+            self.compare(over, stated, computed).map_err(|mut error| {
+                error.what = format!("{}, says {by}", error.what);
+                error
+            })
+        };
         let mut algorithms = Vec::new();
         let mut footers = Vec::new();
         for checksum in &self.checksums {
@@ -87,25 +84,22 @@ impl TensorFile {
                     crc32
                 }
             };
-            algorithms.push(self.compare(&checksum.over, stated, computed, &checksum.by)?);
+            algorithms.push(compare(&checksum.over, stated, &checksum.by)?);
         }
         // APR's specification does not define whether the manifest's CRC covers the file or the bytes before its
         // footer.
         if let Some(stated) = self.stated_digest.filter(|stated| !footers.contains(stated)) {
-            algorithms.push(self.compare(&(0..self.bytes.byte_length()), stated, computed, "the manifest")?);
+            algorithms.push(compare(&(0..self.bytes.byte_length()), stated, "the manifest")?);
         }
         Ok(algorithms)
     }
 
-    fn compare(&self, over: &Range<u64>, stated: Digest, computed: &Computed, by: &str) -> Result<&'static str> {
-        let digest = match computed.of(over, stated) {
+    fn compare(&self, over: &Range<u64>, stated: Digest, computed: &Computed) -> Result<&'static str> {
+        let digest = match computed.digest(over, stated) {
             Some(digest) => digest,
             None => self.digest(over, stated)?,
         };
-        digest::compare(digest, stated).map_err(|mut error| {
-            error.what = format!("{}, says {by}", error.what);
-            error.at(over.clone())
-        })
+        digest::compare(digest, stated).map_err(|error| error.at(over.clone()))
     }
 
     /// The digest of a range that no task has computed, such as a checksum over a part of a component.
@@ -117,4 +111,10 @@ impl TensorFile {
         })?;
         Ok(hasher.finish())
     }
+}
+
+/// Whether the component's digest is one of [`TensorFile::blake3_ranges`].
+pub(super) fn is_digested_in_parts(component: &Component) -> bool {
+    let is_blake3 = component.digest.is_some_and(|stated| matches!(stated.digest, Digest::Blake3(_)));
+    is_blake3 && component.encoding == Encoding::Raw && !component.range.is_empty()
 }

@@ -1,6 +1,7 @@
 //! Verifies a whole model on all processors: decodes every block, and compares every digest and checksum.
 
 mod checksums;
+mod sums;
 mod task;
 
 use super::file::TensorFile;
@@ -9,9 +10,9 @@ use crate::error::{Error, Result};
 use crate::format;
 use crate::index::{Tensor, saturating_sum};
 use crate::progress::Progress;
-use checksums::Computed;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use sums::Computed;
 
 impl Reader {
     /// Verifies the whole model: every block is decoded, and every checksum is compared. Buffers at most one block per
@@ -24,7 +25,7 @@ impl Reader {
         progress.expects(saturating_sum(tasks.iter().map(|task| task.range.end - task.range.start)));
         let computed: Vec<_> = self.files.iter().map(|_| Mutex::new(Computed::default())).collect();
         in_parallel(&tasks, |task| {
-            let output = task.run(progress).map_err(|e| e.in_file(&task.file.bytes.name))?;
+            let output = task.run(progress).map_err(|e| task.in_file(e))?;
             if let Some(computed) = computed.get(task.shard) {
                 task.add(output, &mut computed.lock().unwrap_or_else(PoisonError::into_inner));
             }
@@ -39,7 +40,9 @@ impl Reader {
         let mut verified = Verified { files, tensors, ..Verified::default() };
         for ((shard, file), computed) in self.files.iter().enumerate().zip(computed) {
             let computed = computed.into_inner().unwrap_or_else(PoisonError::into_inner);
-            let compared = file.compare_checksums(&computed).map_err(|e| e.in_file(&file.bytes.name))?;
+            let compared = file.compare_components(self.components(shard), &computed);
+            let compared = compared.and_then(|()| file.compare_checksums(&computed));
+            let compared = compared.map_err(|e| e.in_file(&file.bytes.name))?;
             let tensors = || self.tensors.iter().filter(|tensor| tensor.shard == shard);
             verified.add_file(tensors(), &compared);
             let warning = file.check_padding(&tensors).map_err(|e| e.in_file(&file.bytes.name))?;

@@ -1,15 +1,15 @@
 //! The tasks into which the verification of a file is divided.
 
-use super::checksums::Computed;
+use super::checksums::is_digested_in_parts;
+use super::sums::{Computed, Part, PartsHasher};
 use crate::codec::ComponentDecoder;
-use crate::codec::blake3_tree::Subtree;
+use crate::codec::blake3_tree::Subtrees;
 use crate::codec::digest::Hasher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Digest, Encoding, Tensor};
 use crate::native::Reader;
 use crate::native::file::TensorFile;
 use crate::progress::Progress;
-use blake3::hazmat::ChainingValue;
 use std::ops::Range;
 
 /// The size of tasks over raw bytes, so that one large tensor keeps all processors busy.
@@ -18,120 +18,141 @@ const RAW_TASK_BYTES: u64 = 16 << 20;
 /// A byte range to read, and what to do with it.
 pub(super) struct Task<'a> {
     pub(super) shard: usize,
-    pub(super) file: &'a TensorFile,
+    file: &'a TensorFile,
     pub(super) range: Range<u64>,
-    pub(super) work: Work<'a>,
+    work: Work<'a>,
+    /// Whether the CRC-32 of the range is computed.
+    has_crc32: bool,
+    /// What is computed of BLAKE3 digests. The last chunk may end after `range`.
+    parts: Vec<Part>,
 }
 
 pub(super) enum Work<'a> {
-    /// Decode or digest a component; also its CRC-32, if the file has one.
+    /// Decode or digest a component.
     Component(&'a Tensor, &'a Component),
-    /// The CRC-32 of raw bytes.
-    Crc32,
     /// A digest with the algorithm of this one.
     Digest(Digest),
-    /// A part of the BLAKE3 digest of this range.
-    Subtree(Range<u64>),
+    /// Only what is computed in parts.
+    Parts,
 }
 
 /// What a task has computed.
-pub(super) enum Output {
-    Crc32(u32),
-    Digest(Digest),
-    Subtree(ChainingValue),
-    /// Nothing that a checksum of the file needs.
-    None,
+#[derive(Default)]
+pub(super) struct Output {
+    crc32: Option<u32>,
+    digest: Option<Digest>,
+    parts: Vec<(Range<u64>, Subtrees)>,
 }
 
 impl Reader {
     /// Returns the tasks of one file: those of its checksums, and of components with blocks or digests. Other bytes are
-    /// not read.
+    /// not read. What is computed in parts is computed by the tasks that read the bytes anyway.
     pub(super) fn tasks<'a>(&'a self, shard: usize, file: &'a TensorFile) -> Vec<Task<'a>> {
         let mut whole: Vec<_> = self.components(shard).filter(|(_, c)| is_checked_whole(c)).collect();
         whole.sort_by_key(|(_, component)| component.range.start);
-        let mut tasks = file.digest_tasks(shard);
-        let raw = |range| file.crc32_cuts(range).map(|range| Task { shard, file, range, work: Work::Crc32 });
+        let mut tasks: Vec<_> = file.digest_tasks(shard).collect();
+        let mut in_order = Vec::new();
+        let raw = |range| file.cuts(range).map(|range| Task::new(shard, file, range, Work::Parts));
         let mut at = 0;
         for (tensor, component) in whole {
             let range = component.range.clone();
-            tasks.extend(raw(at..range.start));
+            let task = Task::new(shard, file, range.clone(), Work::Component(tensor, component));
+            if range.start < at {
+                tasks.push(task); // its bytes are shared with another component
+                continue;
+            }
+            in_order.extend(raw(at..range.start));
             at = range.end;
-            tasks.push(Task { shard, file, range, work: Work::Component(tensor, component) });
+            in_order.push(task);
         }
-        tasks.extend(raw(at..file.bytes.byte_length()));
+        in_order.extend(raw(at..file.bytes.byte_length()));
+        let blake3_ranges = file.blake3_ranges(self.components(shard).map(|(_, component)| component));
+        distribute(&blake3_ranges, file.has_crc32(), &mut in_order);
+        tasks.extend(in_order.into_iter().filter(|task| !task.is_idle()));
         tasks
     }
 
-    fn components(&self, shard: usize) -> impl Iterator<Item = (&Tensor, &Component)> {
+    pub(super) fn components(&self, shard: usize) -> impl Iterator<Item = (&Tensor, &Component)> {
         let tensors = self.tensors.iter().filter(move |tensor| tensor.shard == shard);
         tensors.flat_map(|tensor| tensor.components.iter().map(move |component| (tensor, component)))
     }
 }
 
-impl Task<'_> {
-    /// Reads the range. Errors of a component are found here, those of checksums when all tasks have ended.
+/// Gives disjoint tasks in the order of the file what they compute of the checksums in parts. `blake3_ranges` are
+/// sorted by their starts.
+fn distribute(blake3_ranges: &[Range<u64>], has_crc32: bool, tasks: &mut [Task]) {
+    let mut next = blake3_ranges.iter().peekable();
+    let mut begun = Vec::new();
+    for task in tasks {
+        task.has_crc32 = has_crc32;
+        begun.extend(std::iter::from_fn(|| next.next_if(|range| range.start < task.range.end)));
+        begun.retain(|range: &&Range<u64>| range.end > task.range.start);
+        task.parts = begun.iter().filter_map(|range| Part::in_read(range, &task.range)).collect();
+        task.parts.sort_unstable_by_key(|part| part.bytes.start);
+    }
+}
+
+impl<'a> Task<'a> {
+    pub(super) fn new(shard: usize, file: &'a TensorFile, range: Range<u64>, work: Work<'a>) -> Self {
+        Task { shard, file, range, work, has_crc32: false, parts: Vec::new() }
+    }
+
+    fn is_idle(&self) -> bool {
+        matches!(self.work, Work::Parts) && !self.has_crc32 && self.parts.is_empty()
+    }
+
+    /// Reads the range. Errors of a component are found here, those of other checksums when all tasks have ended.
     pub(super) fn run(&self, progress: &(dyn Progress + Sync)) -> Result<Output> {
-        match &self.work {
-            Work::Component(_, component) => self.decode(component, progress),
-            Work::Crc32 => {
-                let mut crc32 = crc32fast::Hasher::new();
-                self.read_all(progress, |piece| crc32.update(piece))?;
-                Ok(Output::Crc32(crc32.finalize()))
-            }
-            Work::Digest(stated) => {
-                let mut hasher = Hasher::new(*stated);
-                self.read_all(progress, |piece| hasher.update(piece))?;
-                Ok(Output::Digest(hasher.finish()))
-            }
-            Work::Subtree(over) => {
-                let mut subtree = Subtree::at(self.range.start - over.start);
-                self.read_all(progress, |piece| subtree.update(piece))?;
-                Ok(Output::Subtree(subtree.finish()))
-            }
-        }
-    }
-
-    /// Adds the output to that of the file's other tasks.
-    pub(super) fn add(&self, output: Output, computed: &mut Computed) {
-        match (output, &self.work) {
-            (Output::Crc32(crc32), _) => computed.crc32s.add(self.range.clone(), crc32),
-            (Output::Digest(digest), _) => computed.digests.push((self.range.clone(), digest)),
-            (Output::Subtree(value), Work::Subtree(over)) => {
-                computed.subtrees.entry((over.start, over.end)).or_default().insert(self.range.start, value);
-            }
-            (Output::Subtree(_) | Output::None, _) => {}
-        }
-    }
-
-    fn decode(&self, component: &Component, progress: &(dyn Progress + Sync)) -> Result<Output> {
-        let mut crc32 = self.file.has_crc32().then(crc32fast::Hasher::new);
-        let mut decoder = ComponentDecoder::of(component);
-        self.read(progress, |piece| {
-            if let Some(crc32) = &mut crc32 {
-                crc32.update(piece);
-            }
-            decoder.push(piece, &mut |_| Ok(())).map_err(|e| self.place(e))
-        })?;
-        decoder.finish(true).map_err(|e| self.place(e))?;
-        Ok(crc32.map_or(Output::None, |crc32| Output::Crc32(crc32.finalize())))
-    }
-
-    fn read_all(&self, progress: &(dyn Progress + Sync), mut take: impl FnMut(&[u8])) -> Result<()> {
-        self.read(progress, |piece| {
-            take(piece);
-            Ok(())
-        })
-    }
-
-    fn read(&self, progress: &(dyn Progress + Sync), mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut crc32 = self.has_crc32.then(crc32fast::Hasher::new);
+        let mut parts = PartsHasher::new(&self.parts, self.range.start);
+        let mut decoder = match &self.work {
+            Work::Component(_, component) => Some(ComponentDecoder::of(component)),
+            _ => None,
+        };
+        let mut hasher = match &self.work {
+            Work::Digest(stated) => Some(Hasher::new(*stated)),
+            _ => None,
+        };
         self.file.bytes.storage.read_pieces(&self.range, &mut |piece| {
             if progress.is_cancelled() {
                 return Err(Error::new(ErrorKind::Io, "the check was interrupted").advise("Run it again."));
             }
-            take(piece)?;
+            if let Some(crc32) = &mut crc32 {
+                crc32.update(piece);
+            }
+            if let Some(hasher) = &mut hasher {
+                hasher.update(piece);
+            }
+            parts.update(piece);
+            if let Some(decoder) = &mut decoder {
+                decoder.push(piece, &mut |_| Ok(())).map_err(|e| self.place(e))?;
+            }
             progress.advanced(piece.len() as u64);
             Ok(())
-        })
+        })?;
+        if let Some(decoder) = decoder {
+            decoder.finish(true).map_err(|e| self.place(e))?;
+        }
+        let end = self.parts.iter().map(|part| part.bytes.end).max().unwrap_or(0);
+        if end > self.range.end {
+            parts.update(&self.file.bytes.storage.read(&(self.range.end..end))?);
+        }
+        let crc32 = crc32.map(crc32fast::Hasher::finalize);
+        Ok(Output { crc32, digest: hasher.map(Hasher::finish), parts: parts.finish() })
+    }
+
+    /// Adds the output to that of the file's other tasks.
+    pub(super) fn add(&self, output: Output, computed: &mut Computed) {
+        if let Some(crc32) = output.crc32 {
+            computed.crc32s.add(self.range.clone(), crc32);
+        }
+        computed.digests.extend(output.digest.map(|digest| (self.range.clone(), digest)));
+        computed.add_parts(output.parts);
+    }
+
+    /// The error with the name of the file, for which a task need not be of a component.
+    pub(super) fn in_file(&self, error: Error) -> Error {
+        error.in_file(&self.file.bytes.name)
     }
 
     fn place(&self, error: Error) -> Error {
@@ -143,21 +164,23 @@ impl Task<'_> {
 }
 
 impl TensorFile {
-    /// Splits raw bytes that only contribute to a CRC into tasks, also at the bounds of checksums. Returns no tasks if
-    /// the file has no CRC.
-    fn crc32_cuts(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    /// Splits raw bytes that only contribute to checksums in parts into tasks, also at the bounds of CRCs.
+    fn cuts(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let mut cuts: Vec<_> = (range.start..range.end).step_by(RAW_TASK_BYTES as usize).skip(1).collect();
-        cuts.extend(self.checksums.iter().flat_map(|checksum| [checksum.over.start, checksum.over.end]));
+        if self.has_crc32() {
+            cuts.extend(self.checksums.iter().flat_map(|checksum| [checksum.over.start, checksum.over.end]));
+        }
         cuts.retain(|cut| range.start < *cut && *cut < range.end);
         cuts.extend([range.start, range.end]);
         cuts.sort_unstable();
         cuts.dedup();
-        let has_crc32 = self.has_crc32();
         let ends = cuts.clone().into_iter().skip(1);
-        cuts.into_iter().zip(ends).filter(move |_| has_crc32).map(|(start, end)| start..end)
+        cuts.into_iter().zip(ends).map(|(start, end)| start..end)
     }
 }
 
+/// Whether a component is one task.
 fn is_checked_whole(component: &Component) -> bool {
-    !component.range.is_empty() && (component.encoding != Encoding::Raw || component.digest.is_some())
+    let is_checked = component.encoding != Encoding::Raw || component.digest.is_some();
+    is_checked && !component.range.is_empty() && !is_digested_in_parts(component)
 }

@@ -3,6 +3,8 @@
 mod checksums;
 mod sums;
 mod task;
+#[cfg(all(test, feature = "write", not(target_arch = "wasm32")))]
+mod tests;
 
 use super::file::TensorFile;
 use super::{Reader, Verified};

@@ -58,7 +58,7 @@ impl PoolState {
 }
 
 impl Pool<Vec<u8>> for TestPool {
-    fn expect(&self, _: u64, _: u64) {}
+    fn expect(&self, _: u64) {}
 
     fn chunk(&self) -> Option<Vec<u8>> {
         self.0.spare.borrow_mut().pop()

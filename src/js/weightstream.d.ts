@@ -165,9 +165,8 @@ export interface OpenOptions {
   maxMemory?: number | undefined;
   /**
    * The maximum number of workers that decode and compute digests, from 0 to 16, which keeps the page responsive and
-   * uses several cores. With 0, the thread that called `open` does all work. With less than 3, the browser computes
-   * SHA-256, which is faster. Default: the number of cores minus two, at most 4, and at least 1 unless there is only
-   * one core.
+   * uses several cores. With 0, the thread that called `open` does all work, except that the browser computes SHA-256.
+   * Default: the number of cores minus two, at most 4, and at least 1 unless there is only one core.
    *
    * The workers start when there is much to decode, or to verify by SHA-256 or BLAKE3. All loaders share them, and they
    * end after ten idle seconds. If they cannot start, the thread that called `open` does the work, and

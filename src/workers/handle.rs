@@ -28,9 +28,6 @@ const MAX_DEFAULT_COUNT: usize = 4;
 /// Cores reserved for the page and for the browser's network process.
 const RESERVED_CORES: usize = 2;
 
-/// Fewer workers compute SHA-256 in WebAssembly more slowly than the Web Crypto API does (0.4 against 0.9 GB/s).
-const MIN_WORKERS_FOR_SHA256: usize = 3;
-
 /// The number of workers of a loader whose caller sets no number. On two cores, one worker takes a quarter off the time
 /// of BLAKE3 and a tenth off that of LZ4; a second one makes no difference.
 pub(crate) fn default_count() -> usize {
@@ -48,7 +45,7 @@ pub(crate) struct PoolHandle {
     pool: Rc<WorkerPool>,
     /// The maximum number of workers that the loader uses.
     count: usize,
-    /// Computes SHA-256 in place of the workers.
+    /// Computes SHA-256 if no worker is ready. The workers use it, too.
     crypto: Option<WebCrypto>,
     /// Whether any call had enough work to start a worker.
     is_needed: Cell<bool>,
@@ -67,8 +64,7 @@ struct RunningTask {
 impl PoolHandle {
     /// A handle that uses at most `count` workers. Starts no worker yet.
     pub(crate) fn new(count: usize) -> Self {
-        let crypto = if count < MIN_WORKERS_FOR_SHA256 { WebCrypto::detect() } else { None };
-        PoolHandle { pool: WorkerPool::shared(), count, crypto, is_needed: Cell::new(false) }
+        PoolHandle { pool: WorkerPool::shared(), count, crypto: WebCrypto::detect(), is_needed: Cell::new(false) }
     }
 
     /// Why workers were unavailable, if there was work for them.
@@ -91,8 +87,7 @@ impl PoolHandle {
 }
 
 impl Pool<JsBuffer> for PoolHandle {
-    fn expect(&self, bytes: u64, sha256_bytes: u64) {
-        let bytes = if self.crypto.is_some() { bytes.saturating_sub(sha256_bytes) } else { bytes };
+    fn expect(&self, bytes: u64) {
         let count = usize::try_from(bytes / MIN_BYTES_PER_WORKER).unwrap_or(usize::MAX);
         let count = self.count.min(count);
         self.is_needed.set(self.is_needed.get() || count > 0);
@@ -117,15 +112,17 @@ impl Pool<JsBuffer> for PoolHandle {
     }
 
     fn digest(&self, task: &Task, buffer: JsBuffer) -> Result<Outcome<JsBuffer>, JsBuffer> {
-        if let Some(crypto) = self.crypto_for(task) {
-            return crypto.digest(task, buffer);
-        }
         let (length, bytes) = (buffer.byte_length(), buffer.bytes().clone());
-        if !buffer.is_ours() && buffer.share().is_none() {
-            return Err(buffer);
+        if buffer.is_ours() || buffer.share().is_some() {
+            let running = self.start_task(task, length, |task| Request::Digest { task, bytes });
+            if let Some(running) = running {
+                return Ok(running.outcome());
+            }
         }
-        let running = self.start_task(task, length, |task| Request::Digest { task, bytes }).ok_or(buffer)?;
-        Ok(running.outcome())
+        match self.crypto_for(task) {
+            Some(crypto) => crypto.digest(task, buffer),
+            None => Err(buffer),
+        }
     }
 }
 

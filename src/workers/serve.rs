@@ -1,14 +1,16 @@
 //! The worker's side: runs several tasks concurrently, and handles each message as it arrives.
 
 use super::message::{Answer, Request};
+use super::webcrypto::WebCrypto;
 use crate::browser::message::Message;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::{Job, Received, Task};
+use crate::loader::{Job, Pool, Received, Task, TaskError};
 use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
 use js_sys::{Array, ArrayBuffer, Reflect, Uint8Array};
 use std::collections::HashMap;
 use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::spawn_local;
 
 /// Starts to handle the messages that the page sends to this worker.
 #[cfg_attr(feature = "js", wasm_bindgen(js_name = serveJobs))]
@@ -39,7 +41,7 @@ fn serve(jobs: &mut HashMap<u32, Job<JsBuffer>>, number: u32, request: Request) 
         Request::Finish => {
             jobs.remove(&number).map_or(Ok(()), |job| job.finish().map(|received| post_result(number, received)))
         }
-        Request::Digest { task, bytes } => digest(task, bytes).map(|received| post_result(number, received)),
+        Request::Digest { task, bytes } => digest(number, task, bytes),
         Request::Drop => {
             jobs.remove(&number);
             Ok(())
@@ -60,11 +62,28 @@ fn push_chunk(job: &mut Job<JsBuffer>, chunk: &ArrayBuffer, length: u32) -> Resu
     Ok(job.wants_more())
 }
 
-fn digest(task: Task, bytes: Uint8Array) -> Result<Received<JsBuffer>> {
-    let length = u64::from(bytes.length());
-    let mut job = Job::new(task, Some(JsBuffer::borrowed(bytes)))?;
+/// Runs a task over raw bytes. The Web Crypto API, if it takes the task, completes it later.
+fn digest(number: u32, task: Task, bytes: Uint8Array) -> Result<()> {
+    let mut buffer = JsBuffer::borrowed(bytes);
+    if let Some(crypto) = WebCrypto::detect().filter(|crypto| crypto.takes_whole(&task)) {
+        buffer = match crypto.digest(&task, buffer) {
+            Ok(outcome) => {
+                spawn_local(async move {
+                    match outcome.await {
+                        Ok(received) => post_result(number, received),
+                        Err(TaskError::Failed(error)) => post(number, Answer::Failed(error)),
+                        Err(TaskError::WorkerLost) => {} // not of this thread
+                    }
+                });
+                return Ok(());
+            }
+            Err(buffer) => buffer,
+        };
+    }
+    let length = buffer.byte_length();
+    let mut job = Job::new(task, Some(buffer))?;
     job.filled(length, None)?;
-    job.finish()
+    job.finish().map(|received| post_result(number, received))
 }
 
 fn post_result(number: u32, Received { buffer, verified, blocks }: Received<JsBuffer>) {

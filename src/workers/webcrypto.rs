@@ -1,7 +1,7 @@
-//! SHA-256 of the Web Crypto API, which runs off the page's thread: for loaders with few workers or none.
+//! SHA-256 of the Web Crypto API, which is faster than WebAssembly and uses threads of the browser.
 //!
-//! `crypto.subtle.digest` takes all bytes at once and copies them, so a component is digested after its last byte has
-//! arrived.
+//! `crypto.subtle.digest` takes all bytes at once, and copies them before it returns. A component is therefore digested
+//! after its last byte has arrived, and the copy is made by a worker if there is one.
 
 use crate::codec::digest::{Hasher, compare};
 use crate::error::Result;
@@ -32,7 +32,7 @@ impl WebCrypto {
 }
 
 impl Pool<JsBuffer> for WebCrypto {
-    fn expect(&self, _bytes: u64, _sha256_bytes: u64) {}
+    fn expect(&self, _bytes: u64) {}
 
     fn chunk(&self) -> Option<JsBuffer> {
         None

@@ -100,7 +100,7 @@ const CASES: [(&str, Check); 10] = [
     ("workers write to shared memory, and the caller's memory is never detached", Page::shares),
     ("workers convert tensors to floats", Page::converts),
     ("the default is one worker on two cores, and four on six or more", Page::counts_cores),
-    ("workers or the browser digest large tensors, even if a worker crashes", Page::digests),
+    ("workers and the browser digest large tensors, even if a worker crashes", Page::digests),
     ("a loader in a worker starts its own workers, and invalid options are rejected", Page::nests_and_refuses),
 ];
 
@@ -150,14 +150,21 @@ impl Page {
         Ok(())
     }
 
+    /// Of up to 32 MiB, workers get the buffer and let the browser digest it. More is sent in chunks, as it arrives.
     fn digests(&self) -> Result<()> {
-        let result = self.fresh("index.html", &format!("digests({})", json!(MODEL)))?;
-        let is = |name: &str, value: &str| result.get(name).and_then(Value::as_str) == Some(value);
-        ensure!(is("right", "sha256 true") && is("lost", "sha256 true"), "{result}");
-        ensure!(is("wrong", "CHECKSUM large") && is("lostAndWrong", "CHECKSUM large"), "{result}");
-        ensure!(result.get("chunks").and_then(Value::as_u64) > Some(50), "{result}");
-        ensure!(is("rightByBrowser", "sha256 true") && is("wrongByBrowser", "CHECKSUM large"), "{result}");
-        ensure!(result.get("chunksByBrowser").and_then(Value::as_u64) == Some(0), "{result}");
+        for (mebibytes, in_chunks) in [(9, false), (33, true)] {
+            let call = format!("digests({}, {mebibytes} << 20)", json!(MODEL));
+            let result = self.fresh("index.html", &call)?;
+            let is = |name: &str, value: &str| result.get(name).and_then(Value::as_str) == Some(value);
+            let number = |name: &str| result.get(name).and_then(Value::as_u64);
+            ensure!(is("right", "sha256 true") && is("wrong", "CHECKSUM large"), "{result}");
+            ensure!(is("lost", "sha256 true") && is("lostAndWrong", "CHECKSUM large"), "{result}");
+            ensure!(result.get("isLost") == Some(&json!(true)), "{result}");
+            ensure!(is("rightByBrowser", "sha256 true") && is("wrongByBrowser", "CHECKSUM large"), "{result}");
+            ensure!(number("messagesByBrowser") == Some(0), "{result}");
+            ensure!((number("chunks") > Some(50)) == in_chunks, "{result}");
+            ensure!((number("digests") == Some(2)) != in_chunks, "{result}");
+        }
         Ok(())
     }
 

@@ -7,9 +7,8 @@ use std::rc::Rc;
 
 /// Runs tasks on other threads. A pool may refuse any task; the loader's own thread then runs it.
 pub trait Pool<B> {
-    /// Announces that a call will read this many bytes of heavy tasks ([`Task::is_heavy`]). For `sha256_bytes` of them,
-    /// only a SHA-256 is computed.
-    fn expect(&self, bytes: u64, sha256_bytes: u64);
+    /// Announces that a call will read this many bytes of heavy tasks ([`Task::is_heavy`]).
+    fn expect(&self, bytes: u64);
 
     /// A buffer for the next chunk: one that was passed to [`Work::push`] and is free again, if there is any.
     fn chunk(&self) -> Option<B>;

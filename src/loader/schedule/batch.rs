@@ -203,18 +203,15 @@ impl<S: Source> Batch<S> {
             let PlannedTensor { tensor, conversion, .. } = &assembly.planned;
             tensor.components.iter().map(move |part| (part, conversion.is_some()))
         });
-        let (mut bytes, mut sha256_bytes) = (0_u64, 0_u64);
+        let mut bytes = 0_u64;
         for (part, is_converted) in components {
             let digest = part.digest.filter(|_| self.call.verify).map(|stated| stated.digest);
             let length = part.range.end - part.range.start;
             if is_converted || is_heavy(part.encoding, digest.into_iter()) {
                 bytes = bytes.saturating_add(length);
             }
-            if !is_converted && part.encoding == Encoding::Raw && matches!(digest, Some(Digest::Sha256(_))) {
-                sha256_bytes = sha256_bytes.saturating_add(length);
-            }
         }
-        pool.expect(bytes, sha256_bytes);
+        pool.expect(bytes);
     }
 
     /// The page digests that verify a component.

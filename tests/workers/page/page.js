@@ -5,7 +5,7 @@ const received = {}, sent = {};
 /** The type of a message; of the message that starts a worker, its role. */
 const typeOf = (message) => message.type ?? message[1];
 const count = (table, kind) => (table[kind] = (table[kind] ?? 0) + 1);
-let nextFailure; // how the worker that gets the next chunk fails: "fails" or "is silent"
+let nextFailure; // how the worker that gets the next bytes fails: "fails" or "is silent"
 let delayed; // the delayed messages to workers; messages are delayed while this is an array
 
 globalThis.Worker = globalThis.Worker && class extends Worker {
@@ -21,7 +21,7 @@ globalThis.Worker = globalThis.Worker && class extends Worker {
       () => super.postMessage(message, transferred),
     );
     super.postMessage(message, transferred);
-    if (type !== "chunk" || !nextFailure) return;
+    if ((type !== "chunk" && type !== "digest") || !nextFailure) return;
     super.terminate();
     if (nextFailure === "fails") this.dispatchEvent(new Event("error"));
     nextFailure = undefined;
@@ -154,15 +154,15 @@ globalThis.shares = async (url) => {
   };
 };
 
-// A SafeTensors file with one large tensor whose digest is pinned. With only two workers, the browser digests it.
-globalThis.digests = async (url) => {
+// A SafeTensors file with one large tensor whose SHA-256 is pinned.
+globalThis.digests = async (url, length) => {
   await expected(url);
-  const bytes = new Uint8Array(9 << 20).map((_, index) => (index * 2654435761) >>> 13);
-  const header = new TextEncoder().encode(
-    JSON.stringify({ large: { dtype: "U8", shape: [bytes.length], data_offsets: [0, bytes.length] } }),
-  );
+  const bytes = new Uint8Array(length).map((_, index) => (index * 2654435761) >>> 13);
+  const header = new TextEncoder().encode(JSON.stringify({
+    large: { dtype: "U8", shape: [bytes.length], data_offsets: [0, bytes.length] },
+  }));
   const file = new Uint8Array(8 + header.length + bytes.length);
-  new DataView(file.buffer).setBigUint64(0, BigInt(header.length), true);
+  new DataView(file.buffer).setUint32(0, header.length, true);
   file.set(header, 8);
   file.set(bytes, 8 + header.length);
   const right = hex(await crypto.subtle.digest("SHA-256", bytes)), wrong = "0".repeat(64);
@@ -176,12 +176,17 @@ globalThis.digests = async (url) => {
       return `${code} ${tensor}`;
     }
   };
-  const chunks = received.chunk ?? 0;
-  const results = { right: await load(right), wrong: await load(wrong), chunks: received.chunk - chunks };
-  const lost = { lost: await load(right, "fails"), lostAndWrong: await load(wrong) };
-  const before = received.chunk;
-  const [rightByBrowser, wrongByBrowser] = [await load(right, undefined, 2), await load(wrong, undefined, 2)];
-  return { ...results, ...lost, rightByBrowser, wrongByBrowser, chunksByBrowser: received.chunk - before };
+  const messages = () => ({ chunks: received.chunk ?? 0, digests: received.digest ?? 0 });
+  const before = messages(), loads = { right: await load(right), wrong: await load(wrong) }, after = messages();
+  const lost = { lost: await load(right, "fails"), isLost: !nextFailure, lostAndWrong: await load(wrong) };
+  const onThePage = messages();
+  const byBrowser = { rightByBrowser: await load(right, undefined, 0), wrongByBrowser: await load(wrong, undefined, 0) };
+  return {
+    ...loads, ...lost, ...byBrowser,
+    chunks: after.chunks - before.chunks,
+    digests: after.digests - before.digests,
+    messagesByBrowser: messages().chunks - onThePage.chunks + messages().digests - onThePage.digests,
+  };
 };
 
 // How many workers have started after default loads on machines with these numbers of cores, one after another.

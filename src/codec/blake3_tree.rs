@@ -1,8 +1,8 @@
 //! BLAKE3 of a range whose parts are digested in any order, and on several threads.
 //!
-//! BLAKE3 is a binary tree over chunks of 1 KiB (the BLAKE3 paper, section 2.1), of which every left subtree has a power
-//! of two chunks. A part begins and ends at chunks, and is digested as the largest subtrees that fit into it. [`root`]
-//! joins those of all parts.
+//! BLAKE3 is a binary tree over chunks of 1 KiB (the BLAKE3 paper, section 2.1). Its left subtrees have a power of two
+//! chunks. A part begins and ends at chunks, and is digested as the largest subtrees that fit into it. [`root`] joins
+//! those of all parts.
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode};
 use blake3::hazmat::{left_subtree_len, max_subtree_len, merge_subtrees_non_root, merge_subtrees_root};

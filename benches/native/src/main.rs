@@ -16,7 +16,8 @@ use xtask::command;
 
 use cases::Case;
 
-/// Measures the command line against `b3sum`, `sha256sum`, `cat` and `cp`. Requires Linux, and `b3sum` in PATH.
+/// Measures the command line against `b3sum`, `sha256sum`, `cat` and `cp`. Requires Linux, and `b3sum` in PATH for
+/// BLAKE3.
 #[derive(Parser)]
 struct Arguments {
     /// The size of the model, in GB. Conversions need twice as much space on the disk.
@@ -37,7 +38,6 @@ fn main() -> Result<()> {
     let Arguments { gigabytes, rounds, only, folder } = Arguments::parse();
     let program = PathBuf::from("target/release/weightstream");
     ensure!(program.exists(), "the command line is missing: run `cargo build --release -p weightstream-cli` first");
-    ensure!(command::in_path("b3sum").is_some(), "b3sum is missing: run `cargo install b3sum` first");
     let folder = tempfile::Builder::new().prefix("native-benchmark-").tempdir_in(folder)?;
     let model = folder.path().join("model.safetensors");
     model::write(&model, gigabytes * 1_000_000_000)?;
@@ -46,6 +46,8 @@ fn main() -> Result<()> {
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for case in cases::all(&program, folder.path(), &model).filter(|case| case.name.starts_with(&only)) {
         let Case { name, against, goal, peak_goal_mib, .. } = &case;
+        let tool = against.name;
+        ensure!(command::in_path(tool).is_some(), "{tool} is missing; `cargo install b3sum` installs b3sum");
         let measured = case.measure(rounds.into())?;
         let verdict = |is_met| if is_met { "met" } else { "MISSED" };
         let peak = match peak_goal_mib {

@@ -180,7 +180,8 @@ globalThis.digests = async (url, length) => {
   const before = messages(), loads = { right: await load(right), wrong: await load(wrong) }, after = messages();
   const lost = { lost: await load(right, "fails"), isLost: !nextFailure, lostAndWrong: await load(wrong) };
   const onThePage = messages();
-  const byBrowser = { rightByBrowser: await load(right, undefined, 0), wrongByBrowser: await load(wrong, undefined, 0) };
+  const loadOnThePage = (digest) => load(digest, undefined, 0);
+  const byBrowser = { rightByBrowser: await loadOnThePage(right), wrongByBrowser: await loadOnThePage(wrong) };
   return {
     ...loads, ...lost, ...byBrowser,
     chunks: after.chunks - before.chunks,

@@ -17,6 +17,7 @@ const WASM_PACK_VERSION: &str = "0.15.1";
 const CARGO_FUZZ_VERSION: &str = "0.13.2";
 const CARGO_DENY_VERSION: &str = "0.20.2";
 const GECKODRIVER_VERSION: &str = "0.36.0";
+const B3SUM_VERSION: &str = "1.8.7";
 
 /// Compiles a tool in a third of the time: cargo-deny takes 75 seconds of one core instead of 210.
 const UNOPTIMISED: [(&str, &str); 3] = [
@@ -50,6 +51,11 @@ pub fn cargo_deny(project: &Project) -> Result<PathBuf> {
 /// The folder with `geckodriver`, the WebDriver server of Firefox.
 pub fn geckodriver(project: &Project) -> Result<PathBuf> {
     installed(project, "geckodriver", "geckodriver", GECKODRIVER_VERSION)
+}
+
+/// The folder with `b3sum`, with which `verify` is compared.
+pub fn b3sum(project: &Project) -> Result<PathBuf> {
+    installed(project, "b3sum", "b3sum", B3SUM_VERSION)
 }
 
 fn installed(project: &Project, package: &str, program: &str, version: &str) -> Result<PathBuf> {

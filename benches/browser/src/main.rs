@@ -8,6 +8,7 @@ mod first_use;
 mod kernels;
 mod measure;
 mod models;
+mod native;
 mod nginx;
 mod peers;
 mod phone;
@@ -50,6 +51,9 @@ struct Arguments {
     /// Measure a few cases in Firefox instead.
     #[arg(long, conflicts_with_all = ["only", "kernels", "peers", "runtimes", "profile"])]
     firefox: bool,
+    /// Measure `verify` and `convert` of the command line instead.
+    #[arg(long, conflicts_with_all = ["only", "kernels", "peers", "runtimes", "profile", "firefox"])]
+    native: bool,
     /// Print the functions that take the most time instead, and write profiles to the target folder.
     #[arg(long, conflicts_with = "kernels")]
     profile: bool,
@@ -65,6 +69,7 @@ fn run(arguments: &Arguments, project: &Project) -> Result<()> {
         Arguments { kernels: true, .. } => kernels::run(project, rounds),
         Arguments { peers: true, .. } => peers::run(project, rounds),
         Arguments { firefox: true, .. } => firefox::run(project, rounds),
+        Arguments { native: true, .. } => native::run(project, rounds),
         Arguments { runtimes: true, only, profile, .. } => runtimes::run(project, rounds, only, *profile),
         Arguments { only, profile, .. } => browser::run(project, rounds, only, *profile),
     }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use xtask::project::Project;
 use xtask::{cargo_tools, command};
 
-/// Builds the command line and the benchmark, installs `b3sum`, and prints the table. Writes 20 GB to the target folder.
+/// Builds the command line and the benchmark, installs `b3sum`, and prints the table. Needs 20 GB in the target folder.
 pub(crate) fn run(project: &Project, rounds: usize) -> Result<()> {
     let b3sum = cargo_tools::b3sum(project)?;
     let in_release = ["--quiet", "--release", "--package"];

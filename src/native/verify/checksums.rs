@@ -1,6 +1,6 @@
 //! The checksums of a file: which digests are computed in parts, and the comparison of all.
 
-use super::sums::Computed;
+use super::sums::{self, Computed};
 use super::task::{Task, Work};
 use crate::codec::digest::{self, Hasher};
 use crate::error::Result;
@@ -17,7 +17,7 @@ impl TensorFile {
             || matches!(self.stated_digest, Some(Digest::Crc32(_)))
     }
 
-    /// The ranges with BLAKE3 digests, which can be computed in parts. Their order is that of the file.
+    /// The ranges with BLAKE3 digests that are computed in parts, in the order of the file.
     pub(super) fn blake3_ranges<'a>(&self, components: impl Iterator<Item = &'a Component>) -> Vec<Range<u64>> {
         let of_file = self.digested_ranges().filter(|(over, stated)| self.is_in_parts(over, *stated));
         let of_components = components.filter(|component| is_digested_in_parts(component));
@@ -25,6 +25,7 @@ impl TensorFile {
             of_file.map(|(over, _)| over).chain(of_components.map(|component| component.range.clone())).collect();
         ranges.sort_unstable_by_key(|range| (range.start, range.end));
         ranges.dedup();
+        sums::limit_depth(&mut ranges);
         ranges
     }
 

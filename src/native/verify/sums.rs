@@ -7,6 +7,10 @@ use crate::index::Digest;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// The maximum number of BLAKE3 digests of the same byte that are computed at once. AERO has two; a hostile file may
+/// have thousands, each of which takes memory while it is computed.
+const MAX_DEPTH: usize = 4;
+
 /// What was computed of one file.
 #[derive(Default)]
 pub(super) struct Computed {
@@ -40,6 +44,18 @@ impl Computed {
             self.trees.entry((over.start, over.end)).or_default().extend(subtrees);
         }
     }
+}
+
+/// Removes ranges, which are sorted by their starts, so that no byte is in more than [`MAX_DEPTH`]. The digests of
+/// removed ranges are computed one after another when they are compared.
+pub(super) fn limit_depth(ranges: &mut Vec<Range<u64>>) {
+    let mut open_ends = Vec::new();
+    ranges.retain(|range| {
+        open_ends.retain(|end| *end > range.start);
+        let fits = open_ends.len() < MAX_DEPTH;
+        open_ends.extend(fits.then_some(range.end));
+        fits
+    });
 }
 
 /// A part of a range with a BLAKE3 digest.

@@ -1,6 +1,6 @@
 //! Tests that every byte is read once, which results do not show: a digest that no task has computed is computed later.
 
-use super::sums::{Computed, Part};
+use super::sums::{Computed, Part, limit_depth};
 use super::task::Task;
 use crate::codec::blake3_tree::CHUNK_BYTES;
 use crate::format::{Stated, aero};
@@ -72,6 +72,13 @@ fn blocks_and_the_crc_are_checked_from_bytes_that_are_read_once() {
     assert_eq!(file.checksums.len(), 1);
     let over = &file.checksums[0].over;
     assert!(computed.digest(over, Digest::Crc32(0)).is_some());
+}
+
+#[test]
+fn many_digests_of_the_same_bytes_are_not_computed_at_once() {
+    let mut ranges: Vec<_> = (0..100).map(|at| at..1000).chain([1000..2000, 1500..1600]).collect();
+    limit_depth(&mut ranges);
+    assert_eq!(ranges, [0..1000, 1..1000, 2..1000, 3..1000, 1000..2000, 1500..1600]);
 }
 
 proptest! {

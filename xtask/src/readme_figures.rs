@@ -21,10 +21,7 @@ const ROWS: [(&str, &[&str]); 9] = [
 
 #[test]
 fn the_demo_page_has_the_peaks_of_the_last_benchmark() {
-    let root = sources::root();
-    let page = fs::read_to_string(root.join("www/index.html")).unwrap();
-    let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
-    let results: Value = serde_json::from_slice(&fs::read(root.join("benches/results.json")).unwrap()).unwrap();
+    let (words, results) = (words("www/index.html"), json("benches/results.json"));
     let own = figures(&results, &["raw"], "renderer's peak against the payload");
     let other = figures(&results, &["raw"], "the same of fetch()");
     let sentence = format!("it is {own} times the size of the model, and {other} times with <code>fetch()</code>");
@@ -35,7 +32,7 @@ fn the_demo_page_has_the_peaks_of_the_last_benchmark() {
 fn the_readme_has_the_results_of_the_last_benchmark() {
     let root = sources::root();
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    let results: Value = serde_json::from_slice(&fs::read(root.join("benches/results.json")).unwrap()).unwrap();
+    let results = json("benches/results.json");
     for (title, cases) in ROWS {
         let time = figures(&results, cases, "time against fetch().arrayBuffer()");
         let peak = figures(&results, cases, "renderer's peak against the payload");
@@ -51,10 +48,7 @@ fn the_readme_has_the_results_of_the_last_benchmark() {
 
 #[test]
 fn the_readme_has_the_last_comparison_with_other_loaders() {
-    let root = sources::root();
-    let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    let words = readme.split_whitespace().collect::<Vec<_>>().join(" ");
-    let peers: Value = serde_json::from_slice(&fs::read(root.join("benches/peers.json")).unwrap()).unwrap();
+    let (words, peers) = (words("README.md"), json("benches/peers.json"));
     let ratio = |case: &str| {
         let (title, quantity) = (format!("weightstream, {case}"), "time against the fastest peer");
         let mut rows = peers["rows"].as_array().unwrap().iter();
@@ -68,6 +62,16 @@ fn the_readme_has_the_last_comparison_with_other_loaders() {
         ratio("warm"),
     );
     assert!(words.contains(&sentence), "the README should state: {sentence}");
+}
+
+/// The text of a file, whose words are separated by single spaces.
+fn words(path: &str) -> String {
+    let text = fs::read_to_string(sources::root().join(path)).unwrap();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn json(path: &str) -> Value {
+    serde_json::from_slice(&fs::read(sources::root().join(path)).unwrap()).unwrap()
 }
 
 /// The results of these cases, rounded as in the README.

@@ -47,7 +47,10 @@ fn main() -> Result<()> {
     for case in cases::all(&program, folder.path(), &model).filter(|case| case.name.starts_with(&only)) {
         let Case { name, against, goal, peak_goal_mib, .. } = &case;
         let tool = against.name;
-        ensure!(command::in_path(tool).is_some(), "{tool} is missing; `cargo install b3sum` installs b3sum");
+        ensure!(
+            command::in_path(tool).is_some(),
+            "{tool} is missing in PATH: `cargo xtask bench --native` installs b3sum"
+        );
         let measured = case.measure(rounds.into())?;
         let verdict = |is_met| if is_met { "met" } else { "MISSED" };
         let peak = match peak_goal_mib {

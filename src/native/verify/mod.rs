@@ -28,7 +28,7 @@ impl Reader {
         progress.expects(saturating_sum(tasks.iter().map(|task| task.range.end - task.range.start)));
         let computed: Vec<_> = self.files.iter().map(|_| Mutex::new(Computed::default())).collect();
         in_parallel(&tasks, |task| {
-            let output = task.run(progress).map_err(|e| task.in_file(e))?;
+            let output = task.run(progress).map_err(|e| e.in_file(&task.file.bytes.name))?;
             if let Some(computed) = computed.get(task.shard) {
                 task.add(output, &mut computed.lock().unwrap_or_else(PoisonError::into_inner));
             }

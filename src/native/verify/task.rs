@@ -18,12 +18,12 @@ const RAW_TASK_BYTES: u64 = 16 << 20;
 /// A byte range to read, and what to do with it.
 pub(super) struct Task<'a> {
     pub(super) shard: usize,
-    file: &'a TensorFile,
+    pub(super) file: &'a TensorFile,
     pub(super) range: Range<u64>,
     work: Work<'a>,
-    /// Whether the CRC-32 of the range is computed.
+    /// Whether to compute the CRC-32 of the range.
     has_crc32: bool,
-    /// What is computed of BLAKE3 digests. The last chunk may end after `range`.
+    /// The parts of BLAKE3 digests to compute. The last chunk may end after `range`.
     parts: Vec<Part>,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Work<'a> {
     Component(&'a Tensor, &'a Component),
     /// A digest with the algorithm of this one.
     Digest(Digest),
-    /// Only what is computed in parts.
+    /// Nothing besides the CRC-32 and the parts of BLAKE3 digests.
     Parts,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Output {
 
 impl Reader {
     /// Returns the tasks of one file: those of its checksums, and of components with blocks or digests. Other bytes are
-    /// not read. What is computed in parts is computed by the tasks that read the bytes anyway.
+    /// not read. The tasks that read the bytes anyway also compute CRC-32 and parts of BLAKE3 digests.
     pub(super) fn tasks<'a>(&'a self, shard: usize, file: &'a TensorFile) -> Vec<Task<'a>> {
         let mut whole: Vec<_> = self.components(shard).filter(|(_, c)| is_checked_whole(c)).collect();
         whole.sort_by_key(|(_, component)| component.range.start);
@@ -78,8 +78,8 @@ impl Reader {
     }
 }
 
-/// Gives disjoint tasks in the order of the file what they compute of the checksums in parts. `blake3_ranges` are
-/// sorted by their starts.
+/// Assigns the CRC-32 and the parts of BLAKE3 digests to tasks, which are disjoint and in the order of the file.
+/// `blake3_ranges` are sorted by their starts.
 fn distribute(blake3_ranges: &[Range<u64>], has_crc32: bool, tasks: &mut [Task]) {
     let mut next = blake3_ranges.iter().peekable();
     let mut begun = Vec::new();
@@ -148,11 +148,6 @@ impl<'a> Task<'a> {
         }
         computed.digests.extend(output.digest.map(|digest| (self.range.clone(), digest)));
         computed.add_parts(output.parts);
-    }
-
-    /// The error with the name of the file, for which a task need not be of a component.
-    pub(super) fn in_file(&self, error: Error) -> Error {
-        error.in_file(&self.file.bytes.name)
     }
 
     fn place(&self, error: Error) -> Error {

@@ -158,11 +158,11 @@ globalThis.shares = async (url) => {
 globalThis.digests = async (url, length) => {
   await expected(url);
   const bytes = new Uint8Array(length).map((_, index) => (index * 2654435761) >>> 13);
-  const header = new TextEncoder().encode(JSON.stringify({
-    large: { dtype: "U8", shape: [bytes.length], data_offsets: [0, bytes.length] },
-  }));
+  const header = new TextEncoder().encode(
+    JSON.stringify({ large: { dtype: "U8", shape: [bytes.length], data_offsets: [0, bytes.length] } }),
+  );
   const file = new Uint8Array(8 + header.length + bytes.length);
-  new DataView(file.buffer).setUint32(0, header.length, true);
+  new DataView(file.buffer).setBigUint64(0, BigInt(header.length), true);
   file.set(header, 8);
   file.set(bytes, 8 + header.length);
   const right = hex(await crypto.subtle.digest("SHA-256", bytes)), wrong = "0".repeat(64);

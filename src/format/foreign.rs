@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind};
 use crate::window::{Stop, Window};
 
 /// The number of bytes at the start of a file that show its kind. The magic of tar is the farthest, at byte 257.
-const HEAD_BYTES: u64 = 512;
+pub(crate) const HEAD_BYTES: u64 = 512;
 
 /// Files of fewer bytes are not models: every format begins with at least a magic and a number.
 const MIN_MODEL_BYTES: usize = 8;
@@ -30,9 +30,11 @@ const PAGE: Kind = (
     "Check the URL: the server may have answered with an error page, a log-in page or the start page of an app.",
 );
 
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+
 static KINDS: &[(Magic, Kind)] = &[
     (
-        (0, b"version https://git-lfs.github.com/spec/"),
+        (0, LFS_POINTER),
         (
             "a Git LFS pointer, a text in place of the file",
             "Get the file itself: with `git lfs pull`, or at a model hub with `resolve` in place of `raw` in the URL.",
@@ -61,6 +63,41 @@ pub(super) fn unrecognised(window: &Window) -> Stop {
         Err(stop) => stop,
     }
 }
+
+/// Checks that a file of raw bytes, which has no magic, is not a text that a server sent in its place.
+///
+/// # Errors
+/// `UNSUPPORTED` for a web page, another document in its syntax, and a Git LFS pointer.
+pub(crate) fn check_headerless(window: &Window) -> Result<(), Stop> {
+    let head_end = window.file_length().unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
+    let head = window.get(0..head_end)?;
+    let is_pointer = head.starts_with(LFS_POINTER);
+    if !is_pointer && (head.len() < MIN_PAGE_BYTES || !is_text(head)) {
+        return Ok(());
+    }
+    match kind_of(head).filter(|_| is_pointer || head.trim_ascii_start().starts_with(b"<")) {
+        Some((kind, advice)) => {
+            let what = format!("this file is {kind}, not the data of the model's tensors");
+            Err(Error::new(ErrorKind::Unsupported, what).advise(advice).at(0..head.len() as u64).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether bytes are printable text. The end may be within a character.
+fn is_text(bytes: &[u8]) -> bool {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_none() => {
+            bytes.get(..error.valid_up_to()).and_then(|valid| std::str::from_utf8(valid).ok()).unwrap_or_default()
+        }
+        Err(_) => return false,
+    };
+    !text.is_empty() && text.chars().all(|character| !character.is_control() || character.is_ascii_whitespace())
+}
+
+/// Weights of fewer bytes may look like text by chance. `<!doctype html>` has 15 characters.
+const MIN_PAGE_BYTES: usize = 15;
 
 fn error_for(head: &[u8]) -> Error {
     let shown_bytes = head.get(..SHOWN_BYTES).unwrap_or(head);

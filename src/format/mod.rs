@@ -32,6 +32,7 @@ mod checksum;
 pub(crate) mod deferred;
 mod entry;
 mod foreign;
+pub(crate) use foreign::{HEAD_BYTES, check_headerless};
 mod ggml;
 pub(crate) mod values;
 

@@ -47,6 +47,7 @@ impl<S: Source> RemoteFile<S> {
     ) -> Result<Self> {
         let source = source.located().await?;
         let file = Rc::new(ModelFile::new(source, Rc::default(), retry).with_signature(signature)?);
+        file.keep_one_version();
         let digest = digest.or_else(|| file.signed_digest()).or_else(|| file.source.stated_digest());
         file.expect_whole(digest);
         let first_byte = |window: &Window| match window.file_length() {

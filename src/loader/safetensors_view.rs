@@ -53,6 +53,7 @@ impl<S: Source> SafeTensorsView<S> {
     /// [`Loader::load_index`].
     pub async fn new(loader: Rc<Loader<S>>) -> Result<Self> {
         let tensors = loader.load_index().await?.to_vec();
+        loader.shards.iter().for_each(|shard| shard.file.keep_one_version());
         let head = layout::head(tensors.iter().map(|tensor| &**tensor), &Metadata::new(), ALIGNMENT)?;
         let ranges = layout::ranges(head.len() as u64, tensors.iter().map(|tensor| &**tensor))?;
         let ends = ranges.into_iter().map(|range| range.end).collect();

@@ -178,6 +178,7 @@ impl TensorFile {
 
     /// Opens a file of raw bytes, whose tensors are listed in another file.
     pub(super) fn data(bytes: FileBytes, data: DataFile, listed_in: &Index) -> Result<Self> {
+        bytes.parse(format::check_headerless)?;
         let index = data.into_index(listed_in, Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
         Ok(TensorFile { bytes, index, checksums: Vec::new(), stated_digest: None, split: None })
     }

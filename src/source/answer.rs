@@ -39,7 +39,27 @@ impl Head {
 
     /// Whether the body has a content encoding, so that its bytes differ from those of the file.
     pub(crate) fn is_encoded(&self) -> bool {
-        self.content_encoding.as_deref().is_some_and(|e| !e.is_empty() && !e.eq_ignore_ascii_case("identity"))
+        let mut encodings = self.content_encoding.as_deref().unwrap_or_default().split(',').map(str::trim);
+        let is_known = |encoding: &str| NO_ENCODINGS.iter().any(|name| encoding.eq_ignore_ascii_case(name));
+        encodings.any(|encoding| !encoding.is_empty() && !is_known(encoding))
+    }
+
+    /// The length of the file that a 416 states.
+    pub(crate) fn stated_length(&self) -> Option<u64> {
+        let unit = self.content_range.as_deref().filter(|_| self.status == 416).and_then(after_unit)?;
+        unit.strip_prefix("*/")?.trim().parse().ok()
+    }
+}
+
+/// Values of `Content-Encoding` that do not change the bytes: S3 stores `aws-chunked` with uploads, and the others are
+/// set by mistake, as names of charsets or transfer encodings.
+const NO_ENCODINGS: [&str; 5] = ["identity", "aws-chunked", "none", "utf-8", "binary"];
+
+/// The value of a `Range` header. A range whose end is unknown ends at `u64::MAX`: servers refuse numbers of this size.
+pub(crate) fn range_header(range: &Range<u64>) -> String {
+    match range.end {
+        u64::MAX => format!("bytes={}-", range.start),
+        end => format!("bytes={}-{}", range.start, end.saturating_sub(1)),
     }
 }
 
@@ -56,13 +76,13 @@ pub(crate) fn check<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<A
         206 => check_partial(requested, head, body),
         200 => Ok(check_whole(head, body)),
         416 => {
-            let length = head.content_range.as_deref().and_then(|value| value.strip_prefix("bytes */"));
+            let length = head.stated_length();
             let what = match length {
                 Some(length) => format!("the file has {length} bytes, none of them in the requested range"),
                 None => "the file has no bytes in the requested range".to_owned(),
             };
             // An empty range says that the server states an empty file.
-            let range = if length == Some("0") { 0..0 } else { requested.clone() };
+            let range = if length == Some(0) { 0..0 } else { requested.clone() };
             Err(Error::new(ErrorKind::Truncated, what).at(range).with_status(416))
         }
         status => Err(status_error(status, head.retry_after_ms)),
@@ -85,8 +105,12 @@ fn check_partial<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<Answ
     }
     let (sent, file_length) = match &head.content_range {
         Some(value) => match parse_content_range(value) {
-            Some(parsed) => parsed,
-            None => return reject(format!("the server sent the invalid Content-Range `{value}`")),
+            // Some servers repeat the requested end although the file ends before it.
+            Some((sent, Some(length))) if sent.end == requested.end && sent.start < length && length < sent.end => {
+                (sent.start..length, Some(length))
+            }
+            Some((sent, length)) if length.is_none_or(|length| sent.end <= length) => (sent, length),
+            _ => return reject(format!("the server sent the invalid Content-Range `{value}`")),
         },
         // Not readable cross-origin, unlike Content-Length. A shorter length means that the file ends within the range.
         None => match head.content_length {
@@ -100,7 +124,9 @@ fn check_partial<B>(requested: &Range<u64>, head: &Head, body: B) -> Result<Answ
     let expected_end = file_length.map_or(requested.end, |length| requested.end.min(length));
     // Some servers, such as that of Vite, read `bytes=0-0` as the whole file. Such a request asks only for the version.
     let is_whole_for_first_byte = *requested == (0..1) && file_length.is_some_and(|length| sent == (0..length));
-    if sent != (requested.start..expected_end) && !is_whole_for_first_byte {
+    // A server may send fewer bytes than requested (RFC 9110, section 15.3.7). The reader requests the rest.
+    let is_start = sent.start == requested.start && sent.end <= expected_end;
+    if !is_start && !is_whole_for_first_byte {
         return reject(format!("the server sent bytes {} to {} instead of the requested range", sent.start, sent.end));
     }
     if head.content_length.is_some_and(|length| length != sent.end - sent.start) {
@@ -147,9 +173,19 @@ pub(crate) fn rate_limit_ms(value: &str) -> Option<u64> {
     delays.max()?.checked_mul(1000)
 }
 
-/// Parses `bytes first-last/length`, where the length may be `*`. Returns a half-open range.
+/// What follows the unit in a `Content-Range` in bytes. Units are case-insensitive.
+fn after_unit(value: &str) -> Option<&str> {
+    let (unit, rest) = value.trim().split_at_checked(UNIT.len())?;
+    unit.eq_ignore_ascii_case(UNIT).then(|| rest.trim_start())
+}
+
+/// The unit of ranges of bytes.
+const UNIT: &str = "bytes";
+
+/// Parses `bytes first-last/length`, where the length may be `*`. Returns a half-open range, which may end beyond the
+/// length.
 pub(crate) fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64>)> {
-    let (range, length) = value.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;
+    let (range, length) = after_unit(value)?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
     let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
     let length = match length.trim() {
@@ -157,8 +193,7 @@ pub(crate) fn parse_content_range(value: &str) -> Option<(Range<u64>, Option<u64
         length => Some(length.parse::<u64>().ok()?),
     };
     let end = last.checked_add(1)?;
-    let is_valid = first < end && length.is_none_or(|length| end <= length);
-    is_valid.then_some((first..end, length))
+    (first < end).then_some((first..end, length))
 }
 
 /// The error for an unsuccessful status.
@@ -204,9 +239,42 @@ mod tests {
     }
 
     #[test]
-    fn accepts_a_shorter_range_only_at_the_end_of_the_file() {
+    fn accepts_the_start_of_the_range() {
         assert_eq!(answer(90..120, &head(206, Some("bytes 90-99/100"), Some(10))), Ok((90, Some(100), Some(100))));
-        assert!(answer(10..20, &head(206, Some("bytes 10-18/100"), Some(9))).is_err());
+        assert_eq!(answer(10..20, &head(206, Some("bytes 10-18/100"), Some(9))), Ok((10, Some(19), Some(100))));
+        assert!(answer(10..20, &head(206, Some("bytes 10-18/100"), Some(10))).is_err(), "another length");
+    }
+
+    #[test]
+    fn the_requested_end_may_be_repeated_beyond_the_end_of_the_file() {
+        let head = head(206, Some("bytes 0-65535/1272"), Some(1272));
+        assert_eq!(answer(0..65_536, &head), Ok((0, Some(1272), Some(1272))));
+        assert!(answer(0..65_537, &head).is_err(), "an end that was not requested");
+    }
+
+    #[test]
+    fn units_are_case_insensitive() {
+        assert_eq!(answer(10..20, &head(206, Some("Bytes 10-19/100"), Some(10))), Ok((10, Some(20), Some(100))));
+        assert_eq!(head(416, Some("BYTES */7"), None).stated_length(), Some(7));
+    }
+
+    #[test]
+    fn an_unknown_end_is_left_open() {
+        assert_eq!((range_header(&(5..10)), range_header(&(5..u64::MAX))), ("bytes=5-9".into(), "bytes=5-".into()));
+        assert_eq!(answer(5..u64::MAX, &head(206, Some("bytes 5-9/10"), Some(5))), Ok((5, Some(10), Some(10))));
+    }
+
+    #[test]
+    fn names_that_are_no_content_encodings_are_ignored() {
+        for encoding in ["identity", "Identity", "", " ", "aws-chunked", "none", "utf-8", "UTF-8", "binary"] {
+            let plain =
+                Head { content_encoding: Some(encoding.into()), ..head(206, Some("bytes 10-19/100"), Some(10)) };
+            assert_eq!(answer(10..20, &plain), Ok((10, Some(20), Some(100))), "{encoding}");
+        }
+        for encoding in ["gzip", "br", "aws-chunked,gzip", "zstd, identity"] {
+            let encoded = Head { content_encoding: Some(encoding.into()), ..head(206, Some("bytes 10-19/100"), None) };
+            assert_eq!(answer(10..20, &encoded).unwrap_err().kind, ErrorKind::RangeUnsupported, "{encoding}");
+        }
     }
 
     #[test]
@@ -216,7 +284,7 @@ mod tests {
             "bytes 10-20/100",
             "bytes 0-9/100",
             "items 10-19/100",
-            "bytes 10-19/15",
+            "bytes 10-18/15",
             "bytes 19-10/100",
             "",
         ] {

@@ -2,7 +2,8 @@
 
 mod hub;
 
-use super::history::{History, request_with_checked_etag};
+use super::exchange::exchange;
+use super::history::{History, request_with_known_version};
 use super::stream::{StreamBody, body_used_error, network_error};
 use super::{Answer, answer};
 #[cfg(feature = "js")]
@@ -96,33 +97,20 @@ impl FetchSource {
     /// # Errors
     /// Those of [`Source::read`](super::Source::read).
     pub(crate) async fn read(&self, range: Range<u64>) -> Result<Answer<StreamBody>> {
-        request_with_checked_etag(&self.history, range, async |range| self.read_once(range).await).await
+        request_with_known_version(&self.history, range, async |range| self.read_once(range).await).await
     }
 
     /// Requests a range of the file, or the whole file if its ranges cannot be used.
     async fn read_once(&self, range: &Range<u64>) -> Result<Answer<StreamBody>> {
-        let (response, controller) = self.request_range(range).await?;
-        let head = head_of(&response);
-        if head.has_unspecified_range() {
-            self.history.note_unspecified_range();
-        }
-        // A range of an encoded file cannot be decoded. Without a Range header, the browser decodes the whole file.
-        if head.has_unspecified_range() || (head.status == 206 && head.content_encoding.is_some()) {
-            controller.abort();
-            let (response, controller) = self.request(None).await?;
-            return self.check_response(range, response, controller);
-        }
-        self.check_response(range, response, controller)
-    }
-
-    fn check_response(
-        &self,
-        requested: &Range<u64>,
-        response: Response,
-        controller: AbortController,
-    ) -> Result<Answer<StreamBody>> {
-        let mut head = head_of(&response);
-        let checked = answer::check(requested, &head, ()).inspect_err(|_| controller.abort())?;
+        let (checked, mut head, mut unread) = exchange(&self.history, range, async |range| {
+            let (response, controller) = self.request_range(range).await?;
+            // Without a Range header, the browser decodes an encoded file.
+            Ok((head_of(&response), Unread(Some((response, controller)))))
+        })
+        .await?;
+        let Some((response, controller)) = unread.0.take() else {
+            return Err(Error::new(ErrorKind::Internal, "a response is missing"));
+        };
         if let Some(content_type) = head.content_type.take() {
             self.client.content_type.get_or_init(|| content_type);
         }
@@ -176,18 +164,18 @@ impl FetchSource {
     /// Requests a range, or the whole file if no Range request ever got a response. Chromium rejects encoded responses
     /// to Range requests without a reason, because it sends `Accept-Encoding: identity` with them. It decodes whole
     /// files.
-    async fn request_range(&self, range: &Range<u64>) -> Result<(Response, AbortController)> {
+    async fn request_range(&self, range: Option<&Range<u64>>) -> Result<(Response, AbortController)> {
         let failures = self.failures.get();
-        if self.history.wants_whole_file() || failures.is_some_and(|failures| failures >= FAILURES_BEFORE_WHOLE) {
+        if range.is_none() || failures.is_some_and(|failures| failures >= FAILURES_BEFORE_WHOLE) {
             return self.request(None).await;
         }
-        let result = self.request(Some(range)).await;
+        let result = self.request(range).await;
         self.failures.set(failures.filter(|_| result.is_err()).map(|failures| failures + 1));
         result
     }
 
     async fn request(&self, range: Option<&Range<u64>>) -> Result<(Response, AbortController)> {
-        let header = range.map(|range| ("Range", format!("bytes={}-{}", range.start, range.end - 1)));
+        let header = range.map(|range| ("Range", answer::range_header(range)));
         match self.hub_file.as_deref() {
             Some(file) => self.request_on_hub(file, header).await,
             None => self.send(&self.url, header).await,
@@ -277,6 +265,17 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         if let Some(controller) = &self.0 {
+            controller.abort();
+        }
+    }
+}
+
+/// A response whose body is not read yet. Dropping it aborts the request, and with it a body that may never end.
+struct Unread(Option<(Response, AbortController)>);
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        if let Some((_, controller)) = &self.0 {
             controller.abort();
         }
     }

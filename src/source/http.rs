@@ -2,7 +2,8 @@
 
 mod hub;
 
-use super::history::{History, request_with_checked_etag};
+use super::exchange::exchange;
+use super::history::{History, request_with_known_version};
 use super::{Answer, Body, Buffer, Source, answer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::{Address, Hub, HubFile, SEGMENT};
@@ -105,24 +106,25 @@ impl HttpSource {
 
     /// Requests a range of the file, or the whole file if its ranges cannot be used.
     async fn read_once(&self, range: &Range<u64>) -> Result<Answer<HttpBody>> {
-        let wanted = Some(range).filter(|_| !self.history.wants_whole_file());
-        let response = self.request(wanted).await?;
-        let head = head_of(&response);
-        if head.has_unspecified_range() {
-            self.history.note_unspecified_range();
+        let (checked, head, response) = exchange(&self.history, range, async |range| {
+            let response = self.request(range).await?;
+            Ok((head_of(&response), response))
+        })
+        .await?;
+        if let (true, Some(encoding)) = (head.is_encoded(), &head.content_encoding) {
+            let what =
+                format!("the server sent the file with Content-Encoding {encoding}, although identity was requested");
+            let error = Error::new(ErrorKind::Unsupported, what).with_status(head.status);
+            return Err(error.advise("Disable compression for this file on the server."));
         }
-        // Some hosts encode only ranges, not whole files.
-        if head.has_unspecified_range() || (head.status == 206 && head.content_encoding.is_some()) {
-            drop(response);
-            return into_answer(range, self.request(None).await?);
-        }
-        into_answer(range, response)
+        let left = checked.end.map(|end| end - checked.start);
+        Ok(checked.map(|()| HttpBody { response, left, chunk: Bytes::new() }))
     }
 
     /// Requests a range of the file, or the whole file. Every request follows the redirects again, because signed URLs
     /// expire; only a hub says when.
     async fn request(&self, range: Option<&Range<u64>>) -> Result<Response> {
-        let header = range.map(|range| (header::RANGE, format!("bytes={}-{}", range.start, range.end - 1)));
+        let header = range.map(|range| (header::RANGE, answer::range_header(range)));
         match self.hub_file.as_deref() {
             Some(file) => self.request_on_hub(file, header).await,
             None => self.follow(&self.url, header).await,
@@ -198,7 +200,7 @@ impl Source for HttpSource {
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Answer<HttpBody>> {
-        request_with_checked_etag(&self.history, range, async |range| self.read_once(range).await).await
+        request_with_known_version(&self.history, range, async |range| self.read_once(range).await).await
     }
 
     fn part(&self, path: &str) -> Result<Self> {
@@ -350,19 +352,6 @@ fn head_of(response: &Response) -> answer::Head {
             .and_then(|value| retry_after_ms(&value))
             .or_else(|| text(&RATE_LIMIT).and_then(|value| answer::rate_limit_ms(&value))),
     }
-}
-
-fn into_answer(requested: &Range<u64>, response: Response) -> Result<Answer<HttpBody>> {
-    let head = head_of(&response);
-    let checked = answer::check(requested, &head, ())?;
-    if let (true, Some(encoding)) = (head.is_encoded(), &head.content_encoding) {
-        let what =
-            format!("the server sent the file with Content-Encoding {encoding}, although identity was requested");
-        let error = Error::new(ErrorKind::Unsupported, what).with_status(head.status);
-        return Err(error.advise("Disable compression for this file on the server."));
-    }
-    let left = checked.end.map(|end| end - checked.start);
-    Ok(checked.map(|()| HttpBody { response, left, chunk: Bytes::new() }))
 }
 
 /// Parses a `Retry-After` header: a number of seconds or a date.

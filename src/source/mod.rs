@@ -11,6 +11,8 @@ mod blob;
 pub(crate) mod bytes;
 #[cfg(all(feature = "web-workers", target_arch = "wasm32"))]
 pub(crate) mod cached;
+#[cfg(any(feature = "http", target_arch = "wasm32"))]
+mod exchange;
 #[cfg(target_arch = "wasm32")]
 pub mod fetch;
 #[cfg(target_arch = "wasm32")]

@@ -4,7 +4,7 @@
 //! WebKit's fetch streams, and those of many custom `fetch` functions, are not byte streams. Their chunks are copied.
 
 use super::js_buffer::JsBuffer;
-use super::{Buffer, answer};
+use super::{Body, Buffer, answer};
 use crate::browser::timer;
 use crate::browser::type_tag::view;
 use crate::error::{Error, ErrorKind, Result};
@@ -82,21 +82,6 @@ impl StreamBody {
         Ok(StreamBody { reader, controller, left: length, must_end: false })
     }
 
-    /// Implements [`Body::read`](super::Body::read).
-    pub(crate) async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
-        timer::yield_to_event_loop().await;
-        let count = self.read_some(into, at).await?;
-        match &mut self.left {
-            Some(left) => *left = left.checked_sub(count).ok_or_else(answer::too_long)?,
-            left if count == 0 => *left = Some(0),
-            _ => {}
-        }
-        if count > 0 && self.left == Some(0) && self.has_excess_bytes().await? {
-            return Err(answer::too_long());
-        }
-        Ok(count)
-    }
-
     /// Whether more bytes than requested follow.
     async fn has_excess_bytes(&mut self) -> Result<bool> {
         if let Reader::Default { chunk, .. } = &self.reader
@@ -128,6 +113,24 @@ impl StreamBody {
             }
             Reader::Byob { reader, .. } => read_byob(reader.unchecked_ref(), into, &at).await?,
         };
+        Ok(count)
+    }
+}
+
+impl Body for StreamBody {
+    type Buffer = JsBuffer;
+
+    async fn read(&mut self, into: &mut JsBuffer, at: Range<u64>) -> Result<u64> {
+        timer::yield_to_event_loop().await;
+        let count = self.read_some(into, at).await?;
+        match &mut self.left {
+            Some(left) => *left = left.checked_sub(count).ok_or_else(answer::too_long)?,
+            left if count == 0 => *left = Some(0),
+            _ => {}
+        }
+        if count > 0 && self.left == Some(0) && self.has_excess_bytes().await? {
+            return Err(answer::too_long());
+        }
         Ok(count)
     }
 }

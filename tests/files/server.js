@@ -8,14 +8,18 @@ export function content(length) {
 }
 
 // A server as a `fetch`. It records the requested ranges and the number of bytes that were read of each response.
-// `script` returns how to respond to a request: with a `status`, in chunks of unknown length, cut after some bytes.
-export function serverOf(bytes, script = () => ({})) {
+// `script` returns how to respond to a request: with a `status`, in chunks of unknown length, cut after some bytes, with
+// other `bytes` or `validators`.
+export function serverOf(file, script = () => ({})) {
   const requests = [];
   const fetch = async (url, { headers, signal } = {}) => {
-    const { cutAfter = Infinity, status, isChunked = false, delay = 0, type = "application/test" } =
-      script(requests.length, url);
-    const match = isChunked ? null : /bytes=(\d+)-(\d+)/.exec(new Headers(headers).get("Range"));
-    const [start, end] = match ? [Number(match[1]), Math.min(Number(match[2]) + 1, bytes.length)] : [0, bytes.length];
+    const {
+      bytes = file, validators = { ETag: '"v1"' }, cutAfter = Infinity, status, isChunked = false, delay = 0,
+      type = "application/test",
+    } = script(requests.length, url);
+    const match = isChunked ? null : /bytes=(\d+)-(\d*)/.exec(new Headers(headers).get("Range"));
+    const last = match?.[2] ? Number(match[2]) : Infinity;
+    const [start, end] = match ? [Number(match[1]), Math.min(last + 1, bytes.length)] : [0, bytes.length];
     const request = { start, end, sent: 0, isAborted: false };
     requests.push(request);
     if (status) return new Response(`status ${status}`, { status });
@@ -40,7 +44,7 @@ export function serverOf(bytes, script = () => ({})) {
       status: match ? 206 : 200,
       headers: {
         "Content-Type": type,
-        ETag: '"v1"',
+        ...validators,
         ...(match && { "Content-Range": `bytes ${start}-${end - 1}/${bytes.length}` }),
         ...(!isChunked && { "Content-Length": String(end - start) }),
       },

@@ -20,6 +20,7 @@ mod rows;
 mod signatures;
 mod streamed;
 mod trap_runner;
+mod versions;
 mod whole_responses;
 
 /// Defines a test for each trap.

@@ -1,6 +1,6 @@
 //! Files of any format over HTTP.
 
-use super::server::{Reply, Server, answer, whole};
+use super::server::{Reply, Request, Server, answer, whole};
 use super::{options, run};
 use std::rc::Rc;
 use weightstream::error::{ErrorKind, Result};
@@ -62,6 +62,49 @@ fn resumes_a_broken_download() {
     });
     let bytes = run(async { read(&open(&server, None).await?, 0, u64::MAX).await });
     assert_eq!(bytes.unwrap(), content());
+}
+
+/// Servers that refuse a range whose end is beyond the file, as the first request for a small file has it.
+#[test]
+fn opens_a_small_file_on_servers_that_refuse_ranges_beyond_its_end() {
+    let is_beyond = |request: &Request| request.range.as_ref().is_some_and(|range| range.end > 1272);
+    let refusals: [fn() -> Reply; 4] = [
+        || Reply::new(416, b"").with("Content-Range", "bytes */1272"),
+        || Reply::new(416, b""),
+        || Reply::new(404, b"not found"),
+        || Reply::new(400, b"bad range"),
+    ];
+    for refusal in refusals {
+        let server = Server::new(move |request| match is_beyond(request) {
+            true => refusal(),
+            false => answer(&content()[..1272], request),
+        });
+        run(async {
+            let file = open(&server, None).await.unwrap();
+            assert_eq!(read(&file, 0, u64::MAX).await.unwrap(), content()[..1272]);
+            assert_eq!(read(&file, 1000, 1010).await.unwrap(), content()[1000..1010]);
+        });
+    }
+    let server = Server::new(|request| answer(&content()[..1272], request).with("Content-Range", "bytes 0-65535/1272"));
+    assert_eq!(run(async { read(&open(&server, None).await?, 0, u64::MAX).await }).unwrap(), content()[..1272]);
+}
+
+/// A server that hides or does not know the length of the file.
+#[test]
+fn an_unknown_end_is_requested_without_a_number() {
+    let server = Server::new(|request| {
+        let reply = answer(&content(), request);
+        match request.range.clone() {
+            Some(range) if range.start < content().len() => {
+                let last = range.end.min(content().len()) - 1;
+                reply.with("Content-Range", &format!("bytes {}-{last}/*", range.start))
+            }
+            _ => Reply::new(416, b""),
+        }
+    });
+    assert_eq!(run(async { read(&open(&server, None).await?, 0, u64::MAX).await }).unwrap(), content());
+    let ranges: Vec<_> = server.requests().iter().map(|request| request.header("range").unwrap().to_owned()).collect();
+    assert_eq!(ranges[..2], ["bytes=0-65535", "bytes=65536-"]);
 }
 
 #[test]

@@ -39,6 +39,24 @@ traps! {
         })
         .loads(&[Load::One("second"), Load::One("third"), Load::Many(&["first", "fourth"])]),
 
+    two_servers_with_etags_of_their_own_are_one: servers_take_turns(2, own_etag),
+
+    three_servers_with_etags_of_their_own_are_one: servers_take_turns(3, own_etag),
+
+    two_servers_with_dates_of_their_own_are_one: servers_take_turns(2, own_date),
+
+    three_servers_with_dates_of_their_own_are_one: servers_take_turns(3, own_date),
+
+    servers_with_different_bytes_fail_the_load:
+        Trap::new(move |request| {
+            let mut other = FILE.clone();
+            other[HEADER_BYTES..].iter_mut().for_each(|byte| *byte ^= 0x55);
+            let server = request.number % 2;
+            own_etag(answer(if server == 0 { &FILE } else { &other }, request), server)
+        })
+        .loads(&[Load::One("second")])
+        .fails(&["CHANGED"]),
+
     versions_are_not_mixed_with_random_etags:
         changes_unnoticed(|reply, request| reply.with("ETag", &format!("\"{}\"", request.number))),
 
@@ -120,5 +138,25 @@ fn changes_in_the_middle(version: fn(Reply, bool) -> Reply) -> Trap {
     })
     .loads(&[Load::One("second")])
     .fails(&["CHANGED"])
-    .in_requests(3)
+    .in_requests(3 + REQUESTS_FOR_THE_OLD_VERSION)
+}
+
+/// Requests after which a file whose first validator was not sent again has changed.
+const REQUESTS_FOR_THE_OLD_VERSION: usize = 4;
+
+/// Several servers of one host take turns: each has validators of its own for the same bytes.
+fn servers_take_turns(count: usize, validators: fn(Reply, usize) -> Reply) -> Trap {
+    Trap::new(move |request| validators(answer(&FILE, request).cut_after(400_000), request.number % count)).loads(&[
+        Load::One("second"),
+        Load::One("third"),
+        Load::Many(&["first", "fourth"]),
+    ])
+}
+
+fn own_etag(reply: Reply, server: usize) -> Reply {
+    reply.with("ETag", &format!("\"{server}\""))
+}
+
+fn own_date(reply: Reply, server: usize) -> Reply {
+    reply.without("ETag").with("Last-Modified", &format!("Fri, 13 Nov 2026 00:00:0{server} GMT"))
 }

@@ -13,7 +13,33 @@ traps! {
 
     rejects_a_206_with_an_additional_byte: wrong_range(|range| range.end += 1),
 
-    rejects_a_206_with_a_missing_byte: wrong_range(|range| range.end -= 1),
+    // RFC 9110 (section 15.3.7) allows it.
+    a_206_with_the_start_of_the_range_is_continued:
+        Trap::new(|request| {
+            let mut shorter = request.clone();
+            if let Some(range) = &mut shorter.range {
+                range.end = range.end.min(range.start + 400_000);
+            }
+            answer(&FILE, &shorter)
+        })
+        .loads(&[Load::One("second"), Load::Many(&["first", "fourth"]), Load::One("third")]),
+
+    range_units_are_case_insensitive:
+        Trap::new(|request| {
+            let reply = answer(&FILE, request);
+            let range = request.range.clone().unwrap();
+            let content_range = format!("Bytes {}-{}/{}", range.start, range.end.min(FILE.len()) - 1, FILE.len());
+            reply.with("Content-Range", &content_range)
+        })
+        .loads(&[Load::One("second")]),
+
+    names_that_are_no_content_encodings_are_ignored:
+        Trap::new(|request| {
+            let encodings = ["aws-chunked", "none", "identity", "binary", "utf-8"];
+            answer(&FILE, request).with("Content-Encoding", encodings[request.number % encodings.len()])
+        })
+        .loads(&[Load::One("second"), Load::One("third"), Load::One("first"), Load::One("fourth")])
+        .in_requests(5),
 
     rejects_a_206_for_the_first_bytes_of_the_file: wrong_range(|range| *range = 0..range.end - range.start),
 

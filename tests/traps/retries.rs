@@ -5,10 +5,10 @@ use super::server::{Reply, answer};
 use super::{ATTEMPTS, Load, Trap};
 
 traps! {
-    fails_immediately_on_a_400: rejected(400),
+    fails_after_a_request_without_a_range_on_a_400: rejected(400).in_requests(2),
     fails_immediately_on_a_401: rejected(401),
     fails_immediately_on_a_403: rejected(403),
-    fails_immediately_on_a_404: rejected(404),
+    fails_after_a_request_without_a_range_on_a_404: rejected(404).in_requests(2),
     fails_immediately_on_a_410: rejected(410),
     fails_immediately_on_a_403_during_the_load: rejected_during_the_load(403),
     fails_immediately_on_a_404_during_the_load: rejected_during_the_load(404),

@@ -20,7 +20,7 @@ pub(crate) struct Request {
     pub(crate) number: usize,
     pub(crate) method: String,
     pub(crate) path: String,
-    /// The `Range` header, half-open.
+    /// The `Range` header, half-open. It ends at `usize::MAX` if the header has no end.
     pub(crate) range: Option<Range<usize>>,
     /// The headers, with names in lower case.
     headers: Vec<(String, String)>,
@@ -342,7 +342,8 @@ impl Shared {
         let mut request = Request { number, method, path, range: None, headers, at, sent: 0, is_abandoned: false };
         request.range = request.header("range").map(|value| {
             let (first, last) = value.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
-            first.parse().unwrap()..last.parse::<usize>().unwrap() + 1
+            let end = if last.is_empty() { usize::MAX } else { last.parse::<usize>().unwrap() + 1 };
+            first.parse().unwrap()..end
         });
         requests.push(request.clone());
         Some(request)

@@ -9,6 +9,7 @@ use crate::index::{Component, ComponentDigest, Digest, PageTable, Parsed, Part};
 use crate::loader::Signature;
 use crate::loader::transfer::known_blocks::KnownBlocks;
 use crate::loader::transfer::range_reader::{Proof, RangeReader, Remote, cut};
+use crate::loader::transfer::seen_blocks::{SeenBlocks, SeenBody};
 use crate::loader::transfer::signed::{SignedContent, StoredBody};
 use crate::loader::transfer::stats::Stats;
 use crate::loader::transfer::unpack::{FileBody, Unpacked};
@@ -17,7 +18,7 @@ use crate::retry::Policy;
 use crate::source::{Answer, Buffer, Source};
 use crate::window::{Stop, Window};
 use futures::lock::Mutex;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -54,10 +55,16 @@ pub(crate) struct ModelFile<S: Source> {
     pub(crate) stats: Rc<Stats>,
     /// Whether the file consists of raw bytes: no format's header, checksums or footer are expected.
     pub(crate) is_raw: bool,
+    /// Whether the start of a file of raw bytes was checked. Held while it is checked.
+    head_checked: Mutex<bool>,
     retry: Policy,
     has_failed: Cell<bool>,
     /// Whether two responses had the same strong ETag, so that the ETag can be trusted.
     has_stable_etag: Cell<bool>,
+    /// The blocks that were read, if all reads of the file must be of one version.
+    seen: OnceCell<Rc<SeenBlocks>>,
+    /// Whether a response was not proven to be of the same version as those before it.
+    lacks_proof: Cell<bool>,
 }
 
 impl<S: Source> ModelFile<S> {
@@ -76,9 +83,12 @@ impl<S: Source> ModelFile<S> {
             blocks: KnownBlocks::default(),
             stats,
             is_raw: false,
+            head_checked: Mutex::new(false),
             retry,
             has_failed: Cell::new(false),
             has_stable_etag: Cell::new(false),
+            seen: OnceCell::new(),
+            lacks_proof: Cell::new(false),
         }
     }
 
@@ -117,6 +127,15 @@ impl<S: Source> ModelFile<S> {
     /// Like [`ModelFile::part`], for a file of raw bytes.
     pub(crate) fn raw_part(&self, part: &Part) -> Result<Self> {
         self.part(part).map(|file| ModelFile { is_raw: true, ..file })
+    }
+
+    /// Requires that all later reads are of one version of the file, because the caller joins their bytes. Without a
+    /// strong ETag, each response must overlap what was read before.
+    pub(crate) fn keep_one_version(&self) {
+        // Bytes in memory do not change, and those of a signed file are compared with the signature.
+        if !self.source.is_immutable() && self.signed.is_none() {
+            self.seen.get_or_init(Rc::default);
+        }
     }
 
     /// Passes the expected digest of the whole file to the source. Must be called before the first read.
@@ -320,11 +339,13 @@ impl<S: Source> ModelFile<S> {
         // `None` only for the reader that compares the file with its signature: others wait for it.
         let blocks = self.signed.as_ref().and_then(SignedContent::blocks);
         let stored = blocks.as_ref().map_or(stored.clone(), |blocks| blocks.around(&stored));
-        let answer = self.source.read(stored).await?;
-        let proof = self.check_identity(&answer.identity)?;
+        let (answer, proof, seen) = self.request_one_version(stored).await?;
         let Answer { start, end, file_length, is_whole_file, body, .. } = answer;
         self.comes_from_start.set(is_whole_file || packed.is_some());
-        let body = StoredBody::new(body, start, blocks)?;
+        let body = match seen {
+            Some(seen) => StoredBody::Seen(Box::new(SeenBody::new(body, start, seen, file_length.or(self.length())))),
+            None => StoredBody::new(body, start, blocks)?,
+        };
         if let Some(component) = packed {
             let end = component.decoded_length;
             let body = FileBody::Unpacked(Box::new(Unpacked::new(body, start, component, Rc::clone(&self.stats))?));
@@ -334,6 +355,67 @@ impl<S: Source> ModelFile<S> {
             self.window.borrow_mut().set_file_length(length);
         }
         Ok(Remote { body: FileBody::Stored(body), position: start, end, is_from_start: is_whole_file, proof })
+    }
+
+    /// Requests `range`. If the response must be compared with earlier ones, returns their blocks too; the response
+    /// then starts at one of them, or at the start of the file.
+    async fn request_one_version(&self, range: Range<u64>) -> Result<(Answer<S::Body>, Proof, Option<Rc<SeenBlocks>>)> {
+        let Some(seen) = self.seen.get() else {
+            let answer = self.source.read(range).await?;
+            let proof = self.check_identity(&answer.identity)?;
+            return Ok((answer, proof, None));
+        };
+        let requested = if self.must_overlap() { seen.around(&range) } else { range.clone() };
+        let is_first = self.identity.borrow().is_none();
+        let answer = self.source.read(requested).await?;
+        let proof = self.check_identity(&answer.identity)?;
+        if proof == Proof::Strong || (is_first && answer.identity.etag.is_some()) {
+            return Ok((answer, proof, None));
+        }
+        self.lacks_proof.set(true);
+        let needed = seen.around(&range);
+        if answer.start <= needed.start {
+            return Ok((answer, proof, Some(Rc::clone(seen))));
+        }
+        drop(answer);
+        let answer = self.source.read(needed).await?;
+        let proof = self.check_identity(&answer.identity)?;
+        Ok((answer, proof, Some(Rc::clone(seen))))
+    }
+
+    /// Whether the start of the file must be checked before bytes of it are returned: a file of raw bytes has no magic,
+    /// so a web page in its place would be taken for weights.
+    pub(crate) fn needs_head_check(&self) -> bool {
+        self.is_raw && self.head_checked.try_lock().is_none_or(|checked| !*checked)
+    }
+
+    /// Checks the start of a file of raw bytes, once.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` if the file is a text; those of the source.
+    pub(crate) async fn check_head(self: &Rc<Self>, mut reader: RangeReader<S>) -> Result<()> {
+        let mut checked = self.head_checked.lock().await;
+        while !*checked {
+            let outcome = format::check_headerless(&self.window.borrow());
+            match outcome {
+                Ok(()) => *checked = true,
+                Err(Stop::Failed(error)) => return Err(self.blame(error)),
+                Err(Stop::Need(range)) => match reader.chunk(range.end.saturating_sub(reader.position)).await? {
+                    Some(chunk) => {
+                        let mut at = chunk.start;
+                        chunk.buffer.inspect(0..chunk.length, &mut |bytes| {
+                            self.remember(at, bytes);
+                            at += bytes.len() as u64;
+                            Ok(())
+                        })?;
+                    }
+                    None => *checked = true, // the file is shorter than any page
+                },
+                #[cfg(all(target_arch = "wasm32", feature = "js"))]
+                Err(Stop::Deferred) => crate::browser::deferred::load().await?,
+            }
+        }
+        Ok(())
     }
 
     /// Whether any connection to this file has failed.
@@ -412,6 +494,11 @@ impl<S: Source> ModelFile<S> {
     /// Whether two responses had the same strong ETag.
     pub(crate) fn has_stable_etag(&self) -> bool {
         self.has_stable_etag.get()
+    }
+
+    /// Whether every response must overlap what was read before, so that a second connection is of no use.
+    pub(crate) fn must_overlap(&self) -> bool {
+        self.seen.get().is_some() && (self.lacks_proof.get() || !self.expects_proof())
     }
 
     /// Whether versions of the file can be distinguished, so that parts of one tensor can be read from different

@@ -7,6 +7,7 @@ pub(crate) mod overlap;
 pub(crate) mod priority;
 pub(crate) mod range_reader;
 mod seek_table;
+pub(crate) mod seen_blocks;
 pub(crate) mod signed;
 pub(crate) mod stats;
 pub(crate) mod unpack;

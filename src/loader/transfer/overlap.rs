@@ -58,10 +58,15 @@ impl Tail {
         if part(bytes, start, &both) == part(&self.bytes, known.start, &both) {
             return Ok(());
         }
-        let what = "the file changed while it was loaded: the server sent different bytes than before";
-        let error = Error::new(ErrorKind::Changed, what).at(both);
-        Err(error.advise("Load it again. If the error persists, the server mixes versions of the file."))
+        Err(changed_bytes(both))
     }
+}
+
+/// The error for bytes of `range` that differ from those that the server sent before.
+pub(crate) fn changed_bytes(range: Range<u64>) -> Error {
+    let what = "the file changed while it was loaded: the server sent different bytes than before";
+    let error = Error::new(ErrorKind::Changed, what).at(range);
+    error.advise("Load it again. If the error persists, the server mixes versions of the file.")
 }
 
 /// The bytes of `range`; `bytes` start at offset `start`.

@@ -1,6 +1,7 @@
 //! Reads a range of a file, and resumes after broken and stalled connections.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::HEAD_BYTES;
 use crate::loader::transfer::file::ModelFile;
 use crate::loader::transfer::next_request::NextRequest;
 use crate::loader::transfer::overlap::{OVERLAP_BYTES, OVERLAP_WITH_ETAG_BYTES, Tail};
@@ -46,7 +47,7 @@ pub(crate) struct RangeReader<S: Source> {
     tail: Tail,
     /// Pauses the reader while other loads have priority; set for prefetching only.
     pub(crate) prefetch_priority: Option<Rc<PrefetchPriority>>,
-    /// Whether the reader compares the file with its signature, for which others wait.
+    /// Whether the reader checks the file, for which others wait.
     is_check: bool,
     /// Set if the length of requests is limited.
     next_request: Option<NextRequest<S>>,
@@ -99,6 +100,8 @@ impl<B: Body> Remote<B> {
 /// Bytes in the scratch buffer of a [`RangeReader`]: the first `length` of it.
 pub(crate) struct Chunk<'a, B> {
     pub(crate) buffer: &'a B,
+    /// The offset of the bytes in the file.
+    pub(crate) start: u64,
     pub(crate) length: u64,
 }
 
@@ -128,9 +131,9 @@ impl<S: Source> RangeReader<S> {
         RangeReader { next_request: Some(NextRequest::default()), ..self }
     }
 
-    /// A reader of the whole file as it is stored, which compares it with its signature.
-    fn for_check(file: Rc<ModelFile<S>>) -> Self {
-        RangeReader { is_check: true, ..RangeReader::new(file, 0, Rc::new(Cell::new(u64::MAX)), Vec::new()) }
+    /// A reader of the file as it is stored, from its start to `end`, for a check that other readers wait for.
+    fn for_check(file: Rc<ModelFile<S>>, end: u64) -> Self {
+        RangeReader { is_check: true, ..RangeReader::new(file, 0, Rc::new(Cell::new(end)), Vec::new()) }
     }
 
     /// The end of the range.
@@ -172,8 +175,8 @@ impl<S: Source> RangeReader<S> {
                 scratch = BufferOf::<S>::allocate(SCRATCH_BYTES)?;
             }
         };
-        let buffer = &*self.scratch.insert(scratch);
-        Ok((outcome > 0).then_some(Chunk { buffer, length: outcome }))
+        let (buffer, start) = (&*self.scratch.insert(scratch), self.position - outcome);
+        Ok((outcome > 0).then_some(Chunk { buffer, start, length: outcome }))
     }
 
     /// Fills `at` of `into` with the next bytes. Calls `arrived` with each range of the file that was received, once.
@@ -246,10 +249,20 @@ impl<S: Source> RangeReader<S> {
         if let Some(prefetch_priority) = &self.prefetch_priority {
             prefetch_priority.yield_to_demands().await;
         }
-        let is_at_limit = |remote: &Remote<_>| self.next_request.is_some() && remote.end == Some(self.position);
-        if self.remote.as_ref().is_none_or(|remote| remote.position != self.position || is_at_limit(remote)) {
+        // A server may send fewer bytes than requested.
+        let is_at_end = self.remote.as_ref().is_some_and(|remote| remote.end == Some(self.position));
+        if is_at_end && self.file.length().is_some_and(|length| self.position >= length) {
+            return Ok(0);
+        }
+        if is_at_end || self.remote.as_ref().is_none_or(|remote| remote.position != self.position) {
             self.remote = None;
-            let remote = self.connect().await?;
+            let remote = match self.connect().await {
+                // The file has no more bytes, which the server did not state before.
+                Err(error) if is_at_end && error.place.status == Some(416) && self.file.length().is_none() => {
+                    return Ok(0);
+                }
+                connected => connected?,
+            };
             self.remote = Some(self.skip(remote).await?);
         }
         let Some(mut remote) = self.remote.take() else { return Ok(0) };
@@ -291,9 +304,22 @@ impl<S: Source> RangeReader<S> {
     async fn connect(&mut self) -> Result<Remote<S::Body>> {
         if let Some(signed) = self.file.signed.as_ref().filter(|_| !self.is_check) {
             // Boxed, because the check uses such a reader itself.
-            signed.check(|| RangeReader::for_check(Rc::clone(&self.file))).boxed_local().await?;
+            signed.check(|| RangeReader::for_check(Rc::clone(&self.file), u64::MAX)).boxed_local().await?;
             self.file.learn_signed_length();
         }
+        if !self.is_check && self.file.needs_head_check() {
+            let reader = RangeReader::for_check(Rc::clone(&self.file), HEAD_BYTES);
+            let file = Rc::clone(&self.file);
+            // Boxed, because the check uses such a reader itself. Both requests are sent at once.
+            let checking = async move { file.check_head(reader).await }.boxed_local();
+            let (checked, remote) = future::join(checking, self.connect_checked()).await;
+            return checked.and(remote);
+        }
+        self.connect_checked().await
+    }
+
+    /// Requests the next bytes of a file whose content is checked elsewhere.
+    async fn connect_checked(&mut self) -> Result<Remote<S::Body>> {
         if let Some(response) = self.next_request.as_mut().and_then(|next| next.take(self.position)) {
             let remote = self.with_timeout(|_| response).await?;
             if remote.proof == Proof::Strong {

@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use crate::loader::Signature;
 use crate::loader::transfer::range_reader::{RangeReader, SCRATCH_BYTES, cut};
+use crate::loader::transfer::seen_blocks::SeenBody;
 use crate::signature::{SignedFile, SignedFiles};
 use crate::source::{Body, Buffer, Source};
 use futures::lock::Mutex;
@@ -140,10 +141,11 @@ impl Blocks {
     }
 }
 
-/// The stored bytes of a file: as they are, or compared block by block.
+/// The stored bytes of a file: as they are, or compared block by block with the signature or with earlier reads.
 pub(crate) enum StoredBody<B: Body> {
     Plain(B),
     Checked(Box<CheckedBody<B>>),
+    Seen(Box<SeenBody<B>>),
 }
 
 pub(crate) struct CheckedBody<B: Body> {
@@ -177,6 +179,7 @@ impl<B: Body> Body for StoredBody<B> {
         match self {
             StoredBody::Plain(body) => body.read(into, at).await,
             StoredBody::Checked(checked) => checked.read(into, at).await,
+            StoredBody::Seen(seen) => seen.read(into, at).await,
         }
     }
 
@@ -184,6 +187,7 @@ impl<B: Body> Body for StoredBody<B> {
         match self {
             StoredBody::Plain(body) => body.is_cached(),
             StoredBody::Checked(checked) => checked.body.is_cached(),
+            StoredBody::Seen(seen) => seen.is_cached(),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::cache::end_of_read;
 use crate::error::Result;
 use crate::source::js_buffer::JsBuffer;
 use crate::source::stream::StreamBody;
-use crate::source::{Answer, Buffer};
+use crate::source::{Answer, Body, Buffer};
 use js_sys::{ArrayBuffer, Uint8Array};
 use std::ops::Range;
 use std::rc::Rc;
@@ -88,10 +88,11 @@ impl CachedBody {
         if is_whole_file {
             (body.position, body.end) = (0, end.unwrap_or(u64::MAX));
         }
-        let until = if is_whole_file { body.end } else { requested.end };
+        let until = if is_whole_file { body.end } else { end_of_response(&requested, end, file_length) };
         body.segment = Segment::Network(Transfer { body: stream, until });
-        // If the request was shorter because the rest is cached, the body continues with the rest.
-        let end = if requested.end < body.end && !is_whole_file { Some(body.end) } else { end };
+        // If the response is shorter because the rest is cached or was not sent, the body continues with the rest.
+        let continued = body.end.min(file_length.unwrap_or(u64::MAX));
+        let end = if until < continued && !is_whole_file { Some(continued) } else { end };
         Ok(Answer { start, end, file_length, is_whole_file, identity, body })
     }
 
@@ -158,8 +159,8 @@ impl CachedBody {
         let (answer, version) =
             overlap::request_continuation(&self.file, requested.clone(), self.version.as_ref()).await?;
         self.writer.version = version;
-        let Answer { is_whole_file, body, .. } = answer;
-        let until = if is_whole_file { self.end } else { requested.end };
+        let Answer { is_whole_file, end, file_length, body, .. } = answer;
+        let until = if is_whole_file { self.end } else { end_of_response(&requested, end, file_length) };
         self.segment = Segment::Network(Transfer { body, until });
         Ok(())
     }
@@ -266,6 +267,15 @@ impl CachedBody {
         self.read_ahead.start_reads(version, next..self.end);
         self.segment = Segment::Cached(Chunk { buffer, left: 0..count as u32 });
         Ok(None)
+    }
+}
+
+/// The end of the bytes that a response contains, which a server may choose below the end of the request. After the
+/// end of the file, nothing more is requested.
+fn end_of_response(requested: &Range<u64>, end: Option<u64>, file_length: Option<u64>) -> u64 {
+    match (end, file_length) {
+        (Some(end), Some(length)) if end < length => end.min(requested.end),
+        _ => requested.end,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use crate::source::fetch::FetchSource;
 use crate::source::js_buffer::JsBuffer;
-use crate::source::{Answer, Buffer};
+use crate::source::{Answer, Body, Buffer};
 use std::cell::RefCell;
 use std::rc::Rc;
 use wasm_bindgen_futures::spawn_local;

@@ -6,7 +6,7 @@ use crate::cache::end_of_read;
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::js_buffer::JsBuffer;
 use crate::source::stream::StreamBody;
-use crate::source::{Answer, Buffer};
+use crate::source::{Answer, Body, Buffer};
 use js_sys::Uint8Array;
 use std::ops::Range;
 

@@ -16,8 +16,8 @@ use crate::browser::navigator::is_offline;
 use crate::browser::timer::pause;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
-use crate::source::Buffer;
 use crate::source::js_buffer::JsBuffer;
+use crate::source::{Body, Buffer};
 use futures::future::{self, Either, FutureExt, LocalBoxFuture};
 use std::pin::pin;
 

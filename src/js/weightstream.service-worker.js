@@ -109,13 +109,23 @@ async function answer(request, url, service, finish) {
     const mode = request.headers.has("If-Range") ? "default" : request.cache;
     const isFresh = ["reload", "no-cache", "no-store"].includes(mode);
     const how = openOptions(request, mode, source, service);
-    const joined = (entry = service.files.join(source, how, isFresh));
+    let joined = (entry = service.files.join(source, how, isFresh));
+    const wasOpen = joined.isOpen;
     request.signal.addEventListener("abort", leave);
     request.signal.throwIfAborted();
-    const served = await joined.opening;
+    let served = await joined.opening;
     request.signal.throwIfAborted();
+    if (wasOpen && !isConditionMet(request, served)) {
+      // The client has bytes of another version, which the server may have by now.
+      const next = service.files.join(source, how, true);
+      service.files.leave(joined);
+      joined = entry = next;
+      served = await joined.opening;
+      request.signal.throwIfAborted();
+    }
+    const used = joined;
     const failed = (/** @type {unknown} */ error) => {
-      service.files.forget(joined); // the next request opens the file again
+      service.files.forget(used); // the next request opens the file again
       service.onError?.(error, url.href);
     };
     return responseTo(request, served, leave, failed);
@@ -189,14 +199,23 @@ function responseTo(request, served, leave, failed) {
  * @param {number} byteLength
  * @returns {[start: number, end: number] | undefined}
  */
-function rangeOf({ headers }, { etag, lastModified }, byteLength) {
-  const [text, first, last, suffix] = RANGE.exec(headers.get("Range") ?? "") ?? [];
+function rangeOf(request, served, byteLength) {
+  const [text, first, last, suffix] = RANGE.exec(request.headers.get("Range") ?? "") ?? [];
   if (text === undefined || (last && Number(last) < Number(first))) return undefined;
-  const condition = headers.get("If-Range");
-  // The client has bytes of another version, or of one that cannot be compared.
-  if (condition !== null && condition !== etag && condition !== lastModified) return undefined;
+  if (!isConditionMet(request, served)) return undefined;
   if (first === undefined) return [Math.max(0, byteLength - Number(suffix)), byteLength];
   return [Number(first), last ? Math.min(Number(last) + 1, byteLength) : byteLength];
+}
+
+/**
+ * Whether the client has no bytes of another version. Only a strong ETag proves that: a date counts in whole seconds.
+ *
+ * @param {Request} request
+ * @param {ServedFile} served
+ */
+function isConditionMet({ headers }, { etag }) {
+  const condition = headers.get("If-Range");
+  return condition === null || condition === etag;
 }
 
 /**

@@ -100,6 +100,40 @@ export const ranges = () => withWorker(async (failures, call) => {
     [200, "300000", 0]);
 });
 
+// A file that changes between two requests is answered as the old version, as the new one, or not at all.
+export const oneVersion = () => withWorker(async (failures, call) => {
+  const old = content(300_000);
+  const isNew = (bytes, start) => isSame(bytes, old.slice(start).map((byte) => byte ^ 0x55));
+  const names = ["weak", "dated", "bare"];
+  const get = (name, range, others) =>
+    fetch(`/tests/model/${name}-300000`, { headers: { ...(range && { Range: range }), ...others } });
+  for (const name of names) {
+    const first = await bytesOf(await get(name, "bytes=0-99999"));
+    failures.same(`${name}: the old start`, isSame(first, old.slice(0, 100_000)), true);
+  }
+  await call("change");
+  for (const name of names) {
+    await failures.rejects(`${name}: the rest`, get(name, "bytes=100000-").then(bytesOf), ": ");
+    failures.same(`${name}: reported`, await call("errors"), [`/tests/model/${name}-300000: CHANGED`]);
+    const whole = await get(name, "bytes=100000-", { "If-Range": 'W/"false"' });
+    failures.same(`${name}: If-Range`, [whole.status, isNew(await bytesOf(whole), 0)], [200, true]);
+    failures.same(`${name}: the new rest`, isNew(await bytesOf(await get(name, "bytes=100000-")), 100_000), true);
+  }
+});
+
+// The client has bytes of another version than the file that is still open.
+export const aConditionOfAnotherVersion = () => withWorker(async (failures, call) => {
+  const get = (name, headers) => fetch(`/tests/model/${name}-300000`, { headers });
+  for (const name of ["weak", "dated", "bare"]) await bytesOf(await get(name, { Range: "bytes=0-99999" }));
+  await call("change");
+  for (const [name, condition] of [["weak", 'W/"false"'], ["dated", "Fri, 13 Nov 2026 00:00:00 GMT"], ["bare", '"x"']]) {
+    const whole = await get(name, { Range: "bytes=100000-", "If-Range": condition });
+    const bytes = await bytesOf(whole);
+    const isNew = isSame(bytes, content(300_000).map((byte) => byte ^ 0x55));
+    failures.same(`${name}: the new version`, [whole.status, isNew], [200, true]);
+  }
+});
+
 export const severalClients = () => withWorker(async (failures, call) => {
   const frame = document.createElement("iframe");
   frame.src = "/tests/index.html";

@@ -16,10 +16,20 @@ const SCRIPTS = {
   chunked: () => () => ({ isChunked: true }),
   missing: () => () => ({ status: 404 }),
   denied: () => () => ({ status: 403 }),
+  // A file whose validators do not prove which version it is of.
+  weak: () => () => changing({ ETag: `W/"${isNew}"` }),
+  dated: () => () => changing({ "Last-Modified": "Fri, 13 Nov 2026 00:00:00 GMT" }),
+  bare: () => () => changing({}),
   late: () => (number) => (number > 0 ? { status: 403 } : {}),
 };
 
 const servers = new Map();
+let isNew = false;
+
+// The answers of a file that changes when the page says so.
+const changing = (validators) => ({ validators, ...(isNew && { bytes: changed }) });
+const changed = content(300_000).map((byte) => byte ^ 0x55);
+
 const errors = [];
 let release;
 const held = new Promise((resolve) => (release = resolve)); // requests of these files wait for it
@@ -67,6 +77,7 @@ const COMMANDS = {
   requests: (name) => servers.get(name)?.requests ?? [],
   errors: () => errors.splice(0),
   release: () => release(),
+  change: () => (isNew = true),
   clearCache: () => clearCache(),
   cached: async () => (await listCached()).map(({ url }) => new URL(url).pathname),
   // Whether calls with wrong arguments throw, and what.

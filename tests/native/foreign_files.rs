@@ -44,3 +44,15 @@ fn errors_name_the_kind_of_a_file_and_what_to_do() {
 fn a_file_of_many_zeros_is_no_archive() {
     rejected(vec![("m.apr", vec![0; 4096])], Unsupported, r"no known model format begins with `\x00\x00");
 }
+
+/// A file of raw bytes has no magic: what a server sent in its place must not be taken for weights.
+#[test]
+fn a_page_or_a_pointer_in_place_of_raw_data_is_refused() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/foreign_data");
+    let [graph, pointer] = ["model.onnx", "model.onnx.data"].map(|name| fs::read(folder.join(name)).unwrap());
+    let page = "\n<html><head><title>Sign in – Wi-Fi</title></head></html>".repeat(20).into_bytes();
+    for (data, kind) in [(pointer, "a Git LFS pointer"), (page, "a web page")] {
+        let files = vec![("model.onnx", graph.clone()), ("model.onnx.data", data)];
+        rejected(files, Unsupported, &format!("this file is {kind}, not the data of the model's tensors"));
+    }
+}

@@ -5,11 +5,11 @@ mod hub;
 use super::history::{History, request_with_checked_etag};
 use super::{Answer, Body, Buffer, Source, answer};
 use crate::error::{Error, ErrorKind, Result};
-use crate::hub::{Address, Hub, HubFile, SEGMENT};
+use crate::hub::{Address, Hub, HubFile};
 use crate::index::Digest;
+use crate::names;
 use bytes::Bytes;
 use hub::Header;
-use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Response, Url, redirect};
 use rustls::ClientConfig;
@@ -194,7 +194,7 @@ impl Source for HttpSource {
 
     fn file_name(&self) -> Option<String> {
         let segment = self.url.path_segments()?.next_back()?;
-        Some(percent_decode_str(segment).decode_utf8().map_or_else(|_| segment.to_owned(), String::from))
+        Some(names::decoded(segment).unwrap_or_else(|| segment.to_owned()))
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Answer<HttpBody>> {
@@ -202,9 +202,7 @@ impl Source for HttpSource {
     }
 
     fn part(&self, path: &str) -> Result<Self> {
-        let escaped: Vec<String> =
-            path.split('/').map(|segment| utf8_percent_encode(segment, SEGMENT).to_string()).collect();
-        match self.url.join(&escaped.join("/")) {
+        match self.url.join(&names::encoded(path)) {
             Ok(url) => {
                 let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, url.as_str()));
                 Ok(HttpSource { url, hub_file, history: Rc::default(), ..self.clone() })

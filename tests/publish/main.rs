@@ -8,5 +8,7 @@ mod interrupted;
 #[allow(dead_code, reason = "shared with the tests of conversions")]
 mod model;
 mod parts;
+mod places;
 mod published;
 mod revisions;
+mod server;

@@ -26,7 +26,7 @@ mod read_back;
 mod record;
 mod upload;
 
-pub use download::{Downloaded, download};
+pub use download::{DownloadOptions, Downloaded, download, download_with};
 pub use options::{PublishOptions, Share};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -68,16 +68,16 @@ pub struct Published {
 /// its last segment has the extension of a format, it is the entry; otherwise, the entry is `model.apr` in this folder.
 ///
 /// Files are converted one after the other into the folder for temporary files, and sent while the next ones are
-/// converted; at most four of them exist at a time. Then every file is read back and compared with its digest. The entry
-/// is written last, so that a call that fails leaves the previous revision in place.
+/// converted; at most four of them exist at a time. Then every file is read back and compared with its digest. The
+/// entry is written last, so that a call that fails leaves the previous revision in place.
 ///
 /// Only files that an earlier call has written are replaced, unless [`PublishOptions::replace_foreign`] is set. In a
 /// folder, files are written as by [`convert`](crate::write::convert).
 ///
 /// # Errors
 /// Those of [`convert`](crate::write::convert) and of the store; `INVALID_ARGUMENT` if the format has no manifest, if
-/// records belong to another input, or if a file at the destination belongs to others or to the input; `NOT_FOUND` if some are missing; `CHECKSUM` if a file is read back with other
-/// bytes.
+/// records belong to another input, or if a file at the destination belongs to others or to the input; `NOT_FOUND` if
+/// records are missing; `CHECKSUM` if a file is read back with other bytes.
 pub fn publish(
     input: &dyn Input,
     destination: &str,

@@ -25,7 +25,7 @@ pub(super) struct Previous {
 }
 
 impl Previous {
-    /// Reads the entry and the heads of the files. The headers of requests to `destination` are sent only to its origin.
+    /// Reads the entry and the heads of the files. The headers for `destination` are sent only to its origin.
     ///
     /// # Errors
     /// Those of reading the model; `INVALID_ARGUMENT` if it is a single file.

@@ -93,6 +93,11 @@ impl HttpSource {
         Ok(HttpSource { url, shared, is_from_manifest: false, history, hub_file: None, same_origin_only: false })
     }
 
+    /// The scheme, host and port that the headers are sent to, such as `https://example.org`.
+    pub fn origin(&self) -> String {
+        self.shared.url.origin().ascii_serialization()
+    }
+
     /// Rejects redirects and manifest entries that lead to another origin (scheme, host and port) than that of the
     /// opened URL. No request is sent to other origins. Use this in a server that loads models for its clients, to
     /// prevent server-side request forgery.

@@ -98,11 +98,9 @@ impl Server {
             }
             ("GET", Some(file), Some((start, end))) => {
                 let end = end.min(file.len() - 1);
-                let head = format!(
-                    "HTTP/1.1 206 Partial Content\r\ncontent-length: {}\r\ncontent-range: bytes {start}-{end}/{}\r\n\r\n",
-                    end + 1 - start,
-                    file.len()
-                );
+                let range = format!("content-range: bytes {start}-{end}/{}", file.len());
+                let length = end + 1 - start;
+                let head = format!("HTTP/1.1 206 Partial Content\r\ncontent-length: {length}\r\n{range}\r\n\r\n");
                 [head.as_bytes(), &file[start..=end]].concat()
             }
             _ => b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_vec(),

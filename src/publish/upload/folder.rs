@@ -21,10 +21,3 @@ pub(super) fn copy(path: &Path, from: &Path, may_replace: bool) -> Result<()> {
     }
     publish(vec![file.finish()?], !may_replace)
 }
-
-/// Writes a small file.
-pub(super) fn write(path: &Path, bytes: &[u8], may_replace: bool) -> Result<()> {
-    let mut file = PartialFile::create(path)?;
-    file.write(bytes)?;
-    publish(vec![file.finish()?], !may_replace)
-}

@@ -7,6 +7,7 @@ mod parts;
 use super::owned::is_foreign;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::MAX_MANIFEST_BYTES;
+use crate::output;
 use crate::source::object::{Store, Uploads, object_error};
 use object_store::path::Path as ObjectPath;
 use object_store::{Attribute, Attributes, GetOptions, GetRange, ObjectStoreExt, PutOptions};
@@ -83,7 +84,7 @@ pub(super) async fn send_bytes(
     may_replace: bool,
 ) -> Result<()> {
     if let Some(path) = store.path_of(path) {
-        return folder::write(&path, &bytes, may_replace);
+        return output::file::write(&path, &bytes, !may_replace);
     }
     let options = PutOptions { attributes: attributes(store, kind), ..PutOptions::default() };
     let sent = store.objects().put_opts(path, bytes.into(), options).await;

@@ -45,8 +45,8 @@ impl Address {
     }
 }
 
-/// Divides a URL into that of a folder, with a slash at its end, and the name of a file. The name is `None` if the whole
-/// URL is that of a folder, because the last segment is no name that `is_file` accepts.
+/// Divides a URL into that of a folder, with a slash at its end, and the name of a file. The name is `None` if the
+/// whole URL is that of a folder, because the last segment is no name that `is_file` accepts.
 ///
 /// # Errors
 /// Those of [`Address::parse`]; `INVALID_ARGUMENT` for a file name with an encoded slash.
@@ -102,8 +102,8 @@ fn checked(text: &str) -> Result<Url> {
     Ok(url)
 }
 
-/// Divides an http URL. The key has the segments at the end of the path that the client of the store encodes in the same
-/// way. What precedes them is requested as it was given: an encoded slash, for example, is not a slash.
+/// Divides an http URL. The key has the segments at the end of the path that the client of the store encodes in the
+/// same way. What precedes them is requested as it was given: an encoded slash, for example, is not a slash.
 fn split(url: &Url) -> std::result::Result<(Url, ObjectPath), String> {
     let mut segments = segments(url);
     let name = segments.pop().filter(|name| !name.is_empty());

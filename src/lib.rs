@@ -152,6 +152,8 @@ mod js;
 pub mod loader;
 mod long_array;
 mod name_index;
+#[doc(hidden)] // shared with the command line
+pub mod names;
 pub mod native;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 mod output;

@@ -1,10 +1,7 @@
 //! Addresses of models and files on a hub.
 
 use crate::error::{Error, ErrorKind, Result};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-
-/// Characters of a path segment that need no encoding.
-pub(crate) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+use crate::names::{decoded, encoded, encoded_segment};
 
 const SCHEME: &str = "hf:";
 
@@ -69,7 +66,7 @@ impl Address {
                 let (kind, path) = rest.split_at_checked(end)?;
                 (format!("refs/{kind}"), path.trim_start_matches('/'))
             }
-            Some(revision) => (percent_decode_str(revision).decode_utf8().ok()?.into_owned(), rest),
+            Some(revision) => (decoded(revision)?, rest),
             None => (MAIN.to_owned(), rest),
         };
         let is_valid = is_name(owner) && is_name(name) && !matches!(owner, "datasets" | "spaces" | "models");
@@ -91,7 +88,6 @@ impl Address {
         let (repository, rest) = path.split_once("/resolve/")?;
         let (revision, path) = rest.split_once('/')?;
         let is_valid = repository.split('/').all(is_name) && repository.split('/').count() <= 2 && !path.is_empty();
-        let decoded = |text| Some(percent_decode_str(text).decode_utf8().ok()?.into_owned());
         is_valid.then_some(Address {
             endpoint: endpoint.to_owned(),
             repository: repository.to_owned(),
@@ -104,13 +100,12 @@ impl Address {
     /// The URL of the folder of all files at a revision, with a slash at its end.
     pub(super) fn base(&self, revision: &str) -> String {
         let Address { endpoint, repository, .. } = self;
-        format!("{endpoint}/{repository}/resolve/{}/", encoded(revision))
+        format!("{endpoint}/{repository}/resolve/{}/", encoded_segment(revision))
     }
 
     /// The URL of a file at a revision.
     pub(super) fn file(&self, revision: &str, path: &str) -> String {
-        let segments: Vec<_> = path.split('/').map(encoded).collect();
-        self.base(revision) + &segments.join("/")
+        self.base(revision) + &encoded(path)
     }
 
     /// The URL of the file as it is addressed, at a revision that may move.
@@ -121,14 +116,13 @@ impl Address {
     /// The URL of the list of files.
     pub(super) fn listing(&self) -> String {
         let Address { endpoint, repository, revision, .. } = self;
-        format!("{endpoint}/api/models/{repository}/revision/{}?blobs=true", encoded(revision))
+        format!("{endpoint}/api/models/{repository}/revision/{}?blobs=true", encoded_segment(revision))
     }
 
     /// The URL of a file as Git stores it: of a large file, only a pointer.
     pub(super) fn raw(&self, revision: &str, path: &str) -> String {
         let Address { endpoint, repository, .. } = self;
-        let segments: Vec<_> = path.split('/').map(encoded).collect();
-        format!("{endpoint}/{repository}/raw/{}/{}", encoded(revision), segments.join("/"))
+        format!("{endpoint}/{repository}/raw/{}/{}", encoded_segment(revision), encoded(path))
     }
 
     /// The web page of the repository.
@@ -140,11 +134,7 @@ impl Address {
 /// The path of a file below the URL of a folder.
 pub(super) fn path_below(base: &str, url: &str) -> Option<String> {
     let path = url.strip_prefix(base)?.split(['?', '#']).next()?;
-    Some(percent_decode_str(path).decode_utf8().ok()?.into_owned())
-}
-
-fn encoded(segment: &str) -> String {
-    utf8_percent_encode(segment, SEGMENT).to_string()
+    decoded(path)
 }
 
 fn is_name(name: &str) -> bool {

@@ -4,7 +4,9 @@ use super::copies::{self, Copies};
 use super::{ComponentDigest, Digest, DigestedBytes, Index, Part, part_path};
 use crate::codec::digest::from_hex;
 use crate::error::{Result, malformed};
-use crate::format::values::json::shown;
+#[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
+use crate::format::values::budget::Budget;
+use crate::format::values::json::{self, shown};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,6 +40,16 @@ struct StatedFile {
 }
 
 impl Publication {
+    /// Reads the key of an entry. `None` if it has none.
+    ///
+    /// # Errors
+    /// `FORMAT` if the text is not a JSON object, or if the key is malformed; `LIMIT`.
+    #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
+    pub(crate) fn of_entry(text: &[u8]) -> Result<Option<Self>> {
+        let mut document = json::parse_object(text, 0, "the entry", &mut Budget::new(text.len() as u64))?;
+        Publication::take_from(&mut document)
+    }
+
     /// Removes the key from a manifest, and reads it.
     ///
     /// # Errors

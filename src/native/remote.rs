@@ -37,6 +37,9 @@ pub struct RemoteReader<S: Source = HttpSource> {
     metadata: ModelMetadata,
     tensors: Vec<Tensor>,
     warnings: Vec<(String, String)>,
+    /// The URL of the file that was opened.
+    #[cfg(feature = "write")]
+    url: String,
     runtime: Runtime,
 }
 
@@ -56,6 +59,8 @@ impl<S: Source> RemoteReader<S> {
     /// # Errors
     /// As for [`Loader::open`] and [`Loader::load_index`].
     pub fn open_source(source: S, options: Options) -> Result<Self> {
+        #[cfg(feature = "write")]
+        let url = source.name().to_owned();
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (loader, metadata, tensors, warnings) = runtime.block_on(async {
             let loader = Rc::new(Loader::open(source, options).await?);
@@ -64,7 +69,16 @@ impl<S: Source> RemoteReader<S> {
             Ok::<_, Error>((loader, metadata, tensors, warnings))
         })?;
         let pieces = RefCell::new(PieceReader::new(Rc::clone(&loader)));
-        Ok(RemoteReader { pieces, loader, metadata, tensors, warnings, runtime })
+        Ok(RemoteReader {
+            pieces,
+            loader,
+            metadata,
+            tensors,
+            warnings,
+            #[cfg(feature = "write")]
+            url,
+            runtime,
+        })
     }
 
     /// The model's format, version and metadata.
@@ -81,6 +95,12 @@ impl<S: Source> RemoteReader<S> {
     /// a position in this list.
     pub fn files(&self) -> impl ExactSizeIterator<Item = (&str, Option<u64>)> {
         self.loader.files()
+    }
+
+    /// The URLs of all files: the one that was opened, and the files with tensors.
+    #[cfg(feature = "write")]
+    pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.url.as_str()).chain(self.files().map(|(url, _)| url))
     }
 
     /// The number of files with tensors.

@@ -95,11 +95,16 @@ fn is_same_file(path: &Path, other: &Path) -> bool {
 fn refuse_input(path: &Path, inputs: &[&Path]) -> Result<()> {
     for output in [path.to_owned(), partial_path(path)] {
         if inputs.iter().any(|input| is_same_file(input, &output)) {
-            let error = Error::new(ErrorKind::InvalidArgument, "this file would be overwritten while it is read");
-            return Err(error.advise("Choose another output.").in_file(&output.display().to_string()));
+            return Err(is_input(&output.display().to_string()));
         }
     }
     Ok(())
+}
+
+/// The error for an output that is an input.
+pub(crate) fn is_input(place: &str) -> Error {
+    let error = Error::new(ErrorKind::InvalidArgument, "this file would be overwritten while it is read");
+    error.advise("Choose another output.").in_file(place)
 }
 
 fn exists(path: &Path) -> Error {

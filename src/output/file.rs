@@ -61,6 +61,13 @@ impl PartialFile {
         Ok(PartialFile { is_transient: true, ..PartialFile::create(path)? })
     }
 
+    /// Removes the permission to execute the file, which one that it replaces may have.
+    #[cfg(feature = "publish")]
+    pub(crate) fn not_executable(mut self) -> Self {
+        self.guard.remove_execution();
+        self
+    }
+
     /// Reserves space at the start for [`PartialFile::write_head`].
     pub(crate) fn reserve_head(&mut self, length: u64) -> Result<()> {
         self.seek(length)?;
@@ -208,6 +215,16 @@ impl ShardFile for FinishedFile {
         };
         read().map_err(|e| self.guard.place(e))
     }
+}
+
+/// Writes a small file.
+///
+/// # Errors
+/// Those of [`PartialFile::create`] and [`publish`].
+pub(crate) fn write(path: &Path, bytes: &[u8], keep_existing: bool) -> Result<()> {
+    let mut file = PartialFile::create(path)?;
+    file.write(bytes)?;
+    publish(vec![file.finish()?], keep_existing)
 }
 
 /// Renames all files to their final paths, and flushes the folder to disk. The last file is the manifest, or a shard

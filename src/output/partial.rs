@@ -75,6 +75,16 @@ impl Guard {
         Ok((Guard { path: path.to_owned(), partial, published: false, identity, permissions }, file))
     }
 
+    /// Removes the permission to execute from the permissions that the file will have.
+    #[cfg(feature = "publish")]
+    pub(crate) fn remove_execution(&mut self) {
+        #[cfg(unix)]
+        if let Some(permissions) = &mut self.permissions {
+            use std::os::unix::fs::PermissionsExt;
+            permissions.set_mode(permissions.mode() & !0o111);
+        }
+    }
+
     /// Flushes the file to disk, with the permissions of the file that it replaces.
     pub(crate) fn finish(&self, file: &File) -> Result<()> {
         if let Some(permissions) = &self.permissions {

@@ -44,8 +44,9 @@ pub(super) fn find(
     progress: &(dyn Progress + Sync),
 ) -> Result<Map<String, Value>> {
     let current: HashSet<&str> = records.iter().map(|record| record.name.as_str()).collect();
-    let earlier: HashSet<&str> = previous.names().collect();
-    let replaced: Vec<&str> = previous.names().filter(|name| !current.contains(name)).collect();
+    let earlier: Vec<String> = previous.names().collect();
+    let replaced: Vec<&str> = earlier.iter().map(String::as_str).filter(|name| !current.contains(name)).collect();
+    let earlier: HashSet<&str> = earlier.iter().map(String::as_str).collect();
     let new: Vec<&str> = current.difference(&earlier).copied().collect();
     if replaced.is_empty() || new.is_empty() {
         return Ok(Map::new());
@@ -125,7 +126,7 @@ fn each_chunk(
     mut take: impl FnMut(u64, &[u8]),
 ) -> Result<()> {
     let Destination { store, runtime, .. } = destination;
-    let path = destination.path_of(name);
+    let path = destination.key_of(name)?;
     let place = |error: Error| error.in_file(&store.url_of(&path));
     let got = runtime.block_on(store.objects().get(&path));
     let pieces = got.map_err(|error| place(object_error(error)))?.into_stream();

@@ -3,9 +3,10 @@
 use super::options::PublishOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::apr;
-use crate::output::target::Target;
-use crate::source::object::Store;
-use crate::write::format_of_name;
+use crate::names;
+use crate::output::{self, target::Target};
+use crate::source::object::{Store, key_of, split_name};
+use crate::write::{Input, format_of_name};
 use object_store::path::Path as ObjectPath;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,12 +36,12 @@ pub(super) struct Destination {
 impl Destination {
     /// Opens the store, and chooses the name of the entry and, unless it is given, the format.
     pub(super) fn open(place: &str, options: &mut PublishOptions) -> Result<Self> {
-        let (folder, name) = split(place);
-        let named = name.and_then(|name| format_of_name(Path::new(name)));
-        let (folder, entry) = match (name, named) {
-            (Some(name), Some(_)) => (folder, Some(name.to_owned())),
-            _ => (place, None),
+        let is_entry = |name: &str| format_of_name(Path::new(name)).is_some();
+        let (folder, entry) = match is_url(place) {
+            true => split_name(place, is_entry)?,
+            false => split_path(place, is_entry),
         };
+        let named = entry.as_deref().and_then(|name| format_of_name(Path::new(name)));
         let format = *options.convert.format.get_or_insert(named.unwrap_or(&apr::FORMAT));
         if !FORMATS.contains(&format.name) {
             let what = format!("a model in {} has no manifest, which names the files that never change", format.name);
@@ -49,7 +50,7 @@ impl Destination {
         }
         let extension = format.extensions.first().copied().unwrap_or_default().trim_start_matches('.');
         let entry = entry.unwrap_or_else(|| format!("{ENTRY_STEM}.{extension}"));
-        let (store, folder) = open_folder(folder, &options.headers)?;
+        let (store, folder) = open_folder(&folder, &options.headers)?;
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
         Ok(Destination { store: Arc::new(store), folder, entry, extension, runtime })
     }
@@ -63,13 +64,36 @@ impl Destination {
         }
     }
 
-    pub(super) fn path_of(&self, name: &str) -> ObjectPath {
-        self.folder.clone().join(name)
+    /// The key of a file.
+    ///
+    /// # Errors
+    /// Those of [`key_of`].
+    pub(super) fn key_of(&self, name: &str) -> Result<ObjectPath> {
+        key_of(&self.folder, name)
+    }
+
+    /// Checks that writing a file would neither change the input nor replace anything other than a file.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`.
+    pub(super) fn refuse_input(&self, name: &str, input: &dyn Input) -> Result<()> {
+        let key = self.key_of(name)?;
+        if let Some(path) = self.store.path_of(&key) {
+            return output::destination::check(&path, &input.paths(), false);
+        }
+        let url = self.store.url_of(&key);
+        match input.urls().iter().any(|input| names::decoded(input) == names::decoded(&url)) {
+            true => Err(output::destination::is_input(&url)),
+            false => Ok(()),
+        }
     }
 
     /// The URL or path of a file.
-    pub(super) fn url_of(&self, name: &str) -> String {
-        self.store.url_of(&self.path_of(name))
+    ///
+    /// # Errors
+    /// Those of [`key_of`].
+    pub(super) fn url_of(&self, name: &str) -> Result<String> {
+        Ok(self.store.url_of(&self.key_of(name)?))
     }
 }
 
@@ -80,12 +104,15 @@ pub(super) fn is_url(place: &str) -> bool {
         .is_some_and(|(scheme, _)| scheme.len() > 1 && scheme.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
-/// Splits the last segment from a place; `None` if it ends with a separator.
-fn split(place: &str) -> (&str, Option<&str>) {
-    let is_separator = |c: char| c == '/' || (c == std::path::MAIN_SEPARATOR && !is_url(place));
-    match place.rsplit_once(is_separator) {
-        Some((folder, name)) => (place.get(..folder.len() + 1).unwrap_or(folder), Some(name).filter(|n| !n.is_empty())),
-        None => (".", Some(place).filter(|name| !name.is_empty())),
+/// Divides a path into the folder and the name of the entry, if the last segment is one.
+fn split_path(place: &str, is_entry: impl Fn(&str) -> bool) -> (String, Option<String>) {
+    let (folder, name) = match place.rsplit_once(['/', std::path::MAIN_SEPARATOR]) {
+        Some((folder, name)) => (place.get(..folder.len() + 1).unwrap_or(folder), name),
+        None => (".", place),
+    };
+    match is_entry(name) {
+        true => (folder.to_owned(), Some(name.to_owned())),
+        false => (place.to_owned(), None),
     }
 }
 
@@ -107,10 +134,11 @@ mod tests {
 
     #[test]
     fn the_last_segment_may_be_the_entry() {
-        assert_eq!(split("s3://bucket/models/model.apr"), ("s3://bucket/models/", Some("model.apr")));
-        assert_eq!(split("s3://bucket/models/"), ("s3://bucket/models/", None));
-        assert_eq!(split("out/m.apr"), ("out/", Some("m.apr")));
-        assert_eq!(split("m.apr"), (".", Some("m.apr")));
+        let split = |place: &str| split_path(place, |name| name.ends_with(".apr"));
+        assert_eq!(split("out/m.apr"), ("out/".to_owned(), Some("m.apr".to_owned())));
+        assert_eq!(split("m.apr"), (".".to_owned(), Some("m.apr".to_owned())));
+        assert_eq!(split("out/m"), ("out/m".to_owned(), None));
+        assert_eq!(split("m.apr/"), ("m.apr/".to_owned(), None));
     }
 
     #[test]

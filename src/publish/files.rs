@@ -3,8 +3,9 @@
 use super::destination::Destination;
 use super::entry::Document;
 use super::inspect;
+use super::owned::{Owned, is_foreign};
 use super::record::{FileRecord, Fingerprint, record_name};
-use super::upload::{self, Kind};
+use super::upload::{self, Found, Kind};
 use crate::codec::digest::digest_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Digest, Tensor, saturating_sum};
@@ -31,6 +32,7 @@ pub(super) struct FileWriter<'a> {
     sources: Sources<'a>,
     fingerprint: Fingerprint,
     temporary: TempDir,
+    pub(super) owned: Owned,
     sent_files: usize,
     sent_bytes: u64,
 }
@@ -48,10 +50,11 @@ impl<'a> FileWriter<'a> {
         input: &'a dyn Input,
         plan: &'a Plan<'a>,
         fingerprint: Fingerprint,
+        owned: Owned,
     ) -> Result<Self> {
         let temporary = tempfile::Builder::new().prefix("weightstream-").tempdir()?;
         let sources = Sources::of(input);
-        Ok(FileWriter { destination, plan, sources, fingerprint, temporary, sent_files: 0, sent_bytes: 0 })
+        Ok(FileWriter { destination, plan, sources, fingerprint, temporary, owned, sent_files: 0, sent_bytes: 0 })
     }
 
     /// The path of a temporary file.
@@ -87,7 +90,7 @@ impl<'a> FileWriter<'a> {
                 self.take_next(&mut uploads, &mut records)?;
             }
             let (file, record) = self.convert(number, progress)?;
-            self.start_upload(&mut uploads, number, file, record);
+            self.start_upload(&mut uploads, number, file, record)?;
         }
         while !uploads.is_empty() {
             self.take_next(&mut uploads, &mut records)?;
@@ -99,7 +102,7 @@ impl<'a> FileWriter<'a> {
     ///
     /// # Errors
     /// `NOT_FOUND` if a file has no record; `INVALID_ARGUMENT` if one belongs to another conversion.
-    pub(super) fn recorded(&self) -> Result<Vec<FileRecord>> {
+    pub(super) fn recorded(&mut self) -> Result<Vec<FileRecord>> {
         let mut records = Vec::new();
         let mut missing = Vec::new();
         for number in 0..self.plan.shards.len() {
@@ -113,63 +116,96 @@ impl<'a> FileWriter<'a> {
             }
         }
         let Some(first) = missing.first() else { return Ok(records) };
-        let (count, name) = (self.plan.shards.len(), self.record_url(*first));
+        let (count, name) = (self.plan.shards.len(), self.record_place(*first));
         let what =
             format!("{} of the {count} files were not published; the first is number {}", missing.len(), first + 1);
         let error = Error::new(ErrorKind::NotFound, what).in_file(&name);
         Err(error.advise("Run the missing parts (`--part`) with the same input and options, then merge again."))
     }
 
-    /// Sends a file beside the files of tensors.
-    pub(super) fn send_document(&self, name: &str, bytes: Vec<u8>) -> Result<Document> {
+    /// Sends a file beside the files of tensors, unless it exists.
+    pub(super) fn send_document(&mut self, name: &str, bytes: Vec<u8>) -> Result<Document> {
         let Destination { store, runtime, .. } = self.destination;
+        self.destination.refuse_input(name, self.sources.input)?;
         let sha256 = digest_of(&bytes, Digest::Sha256([0; 32])).to_string();
-        let (byte_length, path) = (bytes.len() as u64, self.destination.path_of(name));
-        runtime.block_on(upload::send_bytes(store, &path, bytes, Kind::Immutable))?;
+        let (byte_length, path) = (bytes.len() as u64, self.destination.key_of(name)?);
+        let may_replace = self.owned.may_replace(name);
+        match runtime.block_on(upload::find(store, &path))? {
+            Found::Bytes(found) if found == bytes => {}
+            Found::Bytes(_) | Found::TooLarge if !may_replace => return Err(is_foreign(&store.url_of(&path))),
+            _ => runtime.block_on(upload::send_bytes(store, &path, bytes, Kind::Immutable, may_replace))?,
+        }
+        self.owned.add(name);
         Ok(Document { name: name.to_owned(), byte_length, sha256 })
     }
 
     /// Sends the entry, which replaces that of the previous revision.
     pub(super) fn send_entry(&self, entry: &[u8]) -> Result<()> {
         let Destination { store, runtime, entry: name, .. } = self.destination;
-        let path = self.destination.path_of(name);
-        runtime.block_on(upload::send_bytes(store, &path, entry.to_vec(), Kind::Mutable))
+        let (path, may_replace) = (self.destination.key_of(name)?, self.owned.may_replace_entry());
+        runtime.block_on(upload::send_bytes(store, &path, entry.to_vec(), Kind::Mutable, may_replace))
+    }
+
+    /// Makes the entry of the previous revision live again, or deletes the new one if there was none.
+    pub(super) fn restore_entry(&self) -> Result<()> {
+        let Destination { store, runtime, entry: name, .. } = self.destination;
+        let path = self.destination.key_of(name)?;
+        match &self.owned.entry {
+            Some(entry) => runtime.block_on(upload::send_bytes(store, &path, entry.clone(), Kind::Mutable, true)),
+            None => runtime.block_on(upload::delete(store, &path)),
+        }
     }
 
     /// Deletes the records, which are not needed once the entry exists.
     pub(super) fn remove_records(&self, warnings: &mut Vec<String>) {
         let Destination { store, runtime, .. } = self.destination;
         for number in 0..self.plan.shards.len() {
-            let path = self.destination.path_of(&self.record_name(number));
-            if let Err(error) = runtime.block_on(upload::delete(store, &path)) {
-                warnings.push(format!("{} cannot be deleted: {}", store.url_of(&path), error.what));
+            let name = self.record_name(number);
+            let deleted = self.destination.key_of(&name).and_then(|key| runtime.block_on(upload::delete(store, &key)));
+            if let Err(error) = deleted {
+                warnings.push(format!("{name} cannot be deleted: {}", error.what));
                 return;
             }
         }
     }
 
     /// The record of a file that an earlier run of the same conversion has published.
-    fn existing(&self, number: usize) -> Result<Option<FileRecord>> {
+    fn existing(&mut self, number: usize) -> Result<Option<FileRecord>> {
+        let record = self.record(number)?.filter(|record| record.fingerprint == self.fingerprint);
         if self.fingerprint.input.is_none() {
             return Ok(None); // the input may have changed
         }
-        let record = self.record(number)?.filter(|record| record.fingerprint == self.fingerprint);
         match record {
             Some(record) if self.is_there(&record)? => Ok(Some(record)),
             _ => Ok(None),
         }
     }
 
-    fn record(&self, number: usize) -> Result<Option<FileRecord>> {
+    /// The record of a file, whose conversion may be another one.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a file of others in its place.
+    fn record(&mut self, number: usize) -> Result<Option<FileRecord>> {
         let Destination { store, runtime, .. } = self.destination;
-        let path = self.destination.path_of(&self.record_name(number));
-        let text = runtime.block_on(upload::read_if_exists(store, &path))?;
-        Ok(text.and_then(|text| serde_json::from_slice(&text).ok())) // an invalid record is as good as none
+        let name = self.record_name(number);
+        self.destination.refuse_input(&name, self.sources.input)?;
+        let path = self.destination.key_of(&name)?;
+        let record: Option<FileRecord> = match runtime.block_on(upload::find(store, &path))? {
+            Found::Nothing => return Ok(None),
+            Found::Bytes(text) => serde_json::from_slice(&text).ok(),
+            Found::TooLarge => None,
+        };
+        match &record {
+            Some(record) => self.owned.add(&record.name),
+            None if self.owned.may_replace_record() => {}
+            None => return Err(is_foreign(&store.url_of(&path))),
+        }
+        Ok(record)
     }
 
     fn is_there(&self, record: &FileRecord) -> Result<bool> {
         let Destination { store, runtime, .. } = self.destination;
-        let path = self.destination.path_of(&record.name);
+        let path = self.destination.key_of(&record.name)?;
         Ok(runtime.block_on(upload::length_of(store, &path))? == Some(record.byte_length))
     }
 
@@ -198,19 +234,22 @@ impl<'a> FileWriter<'a> {
         number: usize,
         file: FinishedFile,
         record: FileRecord,
-    ) {
+    ) -> Result<()> {
         let Destination { store, runtime, .. } = self.destination;
+        self.destination.refuse_input(&record.name, self.sources.input)?;
         let (path, record_path) =
-            (self.destination.path_of(&record.name), self.destination.path_of(&self.record_name(number)));
-        let store = Arc::clone(store);
+            (self.destination.key_of(&record.name)?, self.destination.key_of(&self.record_name(number))?);
+        let (store, may_replace) = (Arc::clone(store), self.owned.may_replace(&record.name));
         let upload = async move {
-            let was_sent = upload::send_file(&store, &path, file.temporary_path(), Kind::Immutable).await?;
+            let was_sent =
+                upload::send_file(&store, &path, file.temporary_path(), Kind::Immutable, may_replace).await?;
             let text =
                 serde_json::to_vec(&record).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
-            upload::send_bytes(&store, &record_path, text, Kind::Mutable).await?;
+            upload::send_bytes(&store, &record_path, text, Kind::Mutable, true).await?;
             Ok(Arrived { number, record, was_sent })
         };
         uploads.spawn_on(upload, runtime.handle());
+        Ok(())
     }
 
     /// Waits until one of the files has arrived.
@@ -223,6 +262,7 @@ impl<'a> FileWriter<'a> {
         let lost = |error| Error::new(ErrorKind::Internal, format!("an upload ended unexpectedly: {error}"));
         let Arrived { number, record, was_sent } = arrived.map_err(lost)??;
         if was_sent {
+            self.owned.add(&record.name);
             self.sent_files += 1;
             self.sent_bytes += record.byte_length;
         }
@@ -241,7 +281,7 @@ impl<'a> FileWriter<'a> {
             true => "this part was made from another version of the input, or from a copy with another date",
             false => "this part was made from another input, or with other options",
         };
-        let error = Error::new(ErrorKind::InvalidArgument, what).in_file(&self.record_url(number));
+        let error = Error::new(ErrorKind::InvalidArgument, what).in_file(&self.record_place(number));
         error.advise("Run all parts and the merge with the same files and options.")
     }
 
@@ -249,7 +289,8 @@ impl<'a> FileWriter<'a> {
         record_name(&self.destination.entry, number, self.plan.shards.len())
     }
 
-    fn record_url(&self, number: usize) -> String {
-        self.destination.url_of(&self.record_name(number))
+    fn record_place(&self, number: usize) -> String {
+        let name = self.record_name(number);
+        self.destination.url_of(&name).unwrap_or(name)
     }
 }

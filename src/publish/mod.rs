@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! input ──▶ file of tensors (temporary) ──▶ digests ──▶ upload ──▶ record
-//!                                                                           │
-//!                            every file of the plan has a record ──▶ entry ─┴─▶ read back
+//!                                                                     │
+//!             every file of the plan has a record ──▶ read back ──▶ entry
 //! ```
 //!
 //! The division into files depends only on the input's index and the options. Therefore several machines can each
@@ -20,12 +20,13 @@ mod entry;
 mod files;
 mod inspect;
 mod options;
+mod owned;
 mod previous;
 mod read_back;
 mod record;
 mod upload;
 
-pub use download::{Downloaded, download};
+pub use download::{DownloadOptions, Downloaded, download, download_with};
 pub use options::{PublishOptions, Share};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -37,6 +38,7 @@ use crate::write::conversion::Conversion;
 use crate::write::plan::Plan;
 use destination::Destination;
 use files::FileWriter;
+use owned::Owned;
 use previous::Previous;
 use record::FileRecord;
 use serde_json::Map;
@@ -66,13 +68,16 @@ pub struct Published {
 /// its last segment has the extension of a format, it is the entry; otherwise, the entry is `model.apr` in this folder.
 ///
 /// Files are converted one after the other into the folder for temporary files, and sent while the next ones are
-/// converted; at most four of them exist at a time. The entry is written last. Then every
-/// file is read back and compared with its digest.
+/// converted; at most four of them exist at a time. Then every file is read back and compared with its digest. The
+/// entry is written last, so that a call that fails leaves the previous revision in place.
+///
+/// Only files that an earlier call has written are replaced, unless [`PublishOptions::replace_foreign`] is set. In a
+/// folder, files are written as by [`convert`](crate::write::convert).
 ///
 /// # Errors
-/// Those of [`convert`](crate::write::convert) and of the store; `INVALID_ARGUMENT` if the format has no manifest, or
-/// if records belong to another input; `NOT_FOUND` if some are missing; `CHECKSUM` if a file is read back with other
-/// bytes.
+/// Those of [`convert`](crate::write::convert) and of the store; `INVALID_ARGUMENT` if the format has no manifest, if
+/// records belong to another input, or if a file at the destination belongs to others or to the input; `NOT_FOUND` if
+/// records are missing; `CHECKSUM` if a file is read back with other bytes.
 pub fn publish(
     input: &dyn Input,
     destination: &str,
@@ -80,12 +85,14 @@ pub fn publish(
     progress: &(dyn Progress + Sync),
 ) -> Result<Published> {
     let mut options = options.clone();
-    let mut destination = Destination::open(destination, &mut options)?;
+    let place = destination;
+    let mut destination = Destination::open(place, &mut options)?;
     let mut conversion = Conversion::prepare(input, Path::new(&destination.entry), &options.convert, None)?;
     destination.name_entry(&*conversion.target);
+    let owned = Owned::read(&destination, input, options.replace_foreign)?;
     let out = Path::new(&destination.entry);
     let mut warnings = std::mem::take(&mut conversion.warnings);
-    let previous = options.previous.as_deref().map(|place| Previous::read(place, &options)).transpose()?;
+    let previous = options.previous.as_deref().map(|previous| Previous::read(previous, place, &options)).transpose()?;
     let files = division::divide(&mut conversion, options.convert.max_shard_bytes, previous.as_ref(), &mut warnings)?;
     for range in &files {
         conversion.target.arrange(conversion.tensors.get_mut(range.clone()).unwrap_or_default());
@@ -93,7 +100,7 @@ pub fn publish(
     let plan = Plan::new(&*conversion.target, out, files, &conversion.tensors)?;
     let fingerprint = record::fingerprint(&options.convert, input, &plan);
 
-    let mut writer = FileWriter::new(&destination, input, &plan, fingerprint)?;
+    let mut writer = FileWriter::new(&destination, input, &plan, fingerprint, owned)?;
     let share = options.share.files(plan.shards.len());
     progress.expects(writer.source_bytes(share.clone()));
     let records = match options.share {
@@ -101,10 +108,10 @@ pub fn publish(
         Share::All | Share::Part { .. } => writer.write(share, progress)?,
     };
     let (sent_files, sent_bytes) = writer.sent();
-    let url = |record: &FileRecord| (destination.url_of(&record.name), record.byte_length);
+    let url = |record: &FileRecord| Ok((destination.url_of(&record.name)?, record.byte_length));
     let mut published = Published {
         entry: None,
-        files: records.iter().map(url).collect(),
+        files: records.iter().map(url).collect::<Result<_>>()?,
         file_count: plan.shards.len(),
         sent_files,
         sent_bytes,
@@ -117,10 +124,10 @@ pub fn publish(
     let files: Vec<_> = records.iter().map(|record| record as &dyn ShardFile).collect();
     let mut documents = plan.write_manifest(manifest, &files, Naming::Content)?;
     let manifest = documents.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no manifest was written"))?;
-    let send = |file: &FinishedFile| writer.send_document(&file.name(), std::fs::read(file.temporary_path())?);
-    let documents = documents.iter().map(send).collect::<Result<Vec<_>>>()?;
+    let mut send = |file: &FinishedFile| writer.send_document(&file.name(), std::fs::read(file.temporary_path())?);
+    let documents = documents.iter().map(&mut send).collect::<Result<Vec<_>>>()?;
     let copies = match &previous {
-        Some(previous) if previous.entry == destination.url_of(previous.entry_name()) => {
+        Some(previous) if previous.entry == destination.url_of(&previous.entry_name())? => {
             copies::find(&destination, &records, previous, progress)?
         }
         Some(_) => {
@@ -131,10 +138,11 @@ pub fn publish(
         }
         None => Map::new(),
     };
+    read_back::verify_files(&writer, &records, &documents)?;
     let entry = entry::complete(&manifest, &records, &documents, copies)?;
     writer.send_entry(&entry)?;
-    read_back::verify(&writer, &records, &entry)?;
+    read_back::verify_entry(&writer, &entry)?;
     writer.remove_records(&mut published.warnings);
-    published.entry = Some(destination.url_of(&destination.entry));
+    published.entry = Some(destination.url_of(&destination.entry)?);
     Ok(published)
 }

@@ -19,8 +19,10 @@ pub struct PublishOptions {
     /// removed, so that the files of unchanged tensors are used again. The entry lists what changed files have in
     /// common with the previous ones, if it is in the same folder.
     pub previous: Option<String>,
-    /// Headers (name and value) of requests to an http(s) destination.
+    /// Headers (name and value) of requests to an http(s) destination. They are sent only to its origin.
     pub headers: Vec<(String, String)>,
+    /// Whether files at the destination that no earlier revision has written are replaced. Otherwise they are errors.
+    pub replace_foreign: bool,
 }
 
 /// The share of the files of a model that a machine publishes.
@@ -44,7 +46,7 @@ pub enum Share {
 impl Default for PublishOptions {
     fn default() -> Self {
         let convert = ConvertOptions::default().with_order(TensorOrder::Layers);
-        PublishOptions { convert, share: Share::default(), previous: None, headers: Vec::new() }
+        PublishOptions { convert, share: Share::default(), previous: None, headers: Vec::new(), replace_foreign: false }
     }
 }
 
@@ -54,6 +56,7 @@ impl PublishOptions {
         with_share share: Share;
         with_previous previous: Option<String>;
         with_headers headers: Vec<(String, String)>;
+        with_replace_foreign replace_foreign: bool;
     }
 }
 

@@ -6,9 +6,10 @@ use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Tensor;
 use crate::loader::Options;
+use crate::names;
 use crate::native::{Reader, RemoteReader};
 use crate::source::Source;
-use crate::source::object::{ObjectSource, Store};
+use crate::source::object::{ObjectSource, Store, is_same_origin};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -24,14 +25,16 @@ pub(super) struct Previous {
 }
 
 impl Previous {
-    /// Reads the entry and the heads of the files.
+    /// Reads the entry and the heads of the files. The headers for `destination` are sent only to its origin.
     ///
     /// # Errors
     /// Those of reading the model; `INVALID_ARGUMENT` if it is a single file.
-    pub(super) fn read(place: &str, options: &PublishOptions) -> Result<Self> {
+    pub(super) fn read(place: &str, destination: &str, options: &PublishOptions) -> Result<Self> {
         let previous = match is_url(place) {
             true => {
-                let headers = if place.starts_with("http") { &*options.headers } else { &[] };
+                // The headers are those of the destination.
+                let is_trusted = is_same_origin(place, destination);
+                let headers = if is_trusted { &*options.headers } else { &[] };
                 let (store, path) = Store::open(place, headers)?;
                 let source = ObjectSource::in_store(Arc::new(store), path);
                 let entry = source.name().to_owned();
@@ -46,7 +49,7 @@ impl Previous {
                 Previous::new(entry, reader.tensors(), paths)
             }
         };
-        if previous.paths.first().is_some_and(|path| path == place) {
+        if previous.paths.first().is_some_and(|path| [place, &previous.entry].contains(&path.as_str())) {
             let error = Error::new(ErrorKind::InvalidArgument, "the previous revision is not an entry, but a file");
             return Err(error.advise("`--from` takes the entry that `publish` has written.").in_file(place));
         }
@@ -60,12 +63,12 @@ impl Previous {
     }
 
     /// The file name of the entry.
-    pub(super) fn entry_name(&self) -> &str {
+    pub(super) fn entry_name(&self) -> String {
         file_name(&self.entry)
     }
 
     /// The names of its files.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn names(&self) -> impl Iterator<Item = String> {
         self.paths.iter().map(|path| file_name(path))
     }
 
@@ -85,6 +88,11 @@ impl Previous {
     }
 }
 
-fn file_name(place: &str) -> &str {
-    place.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(place)
+/// The name of the file at a URL of a store or a path.
+fn file_name(place: &str) -> String {
+    let name = |separators: &[char]| place.rsplit(separators).next().unwrap_or(place).to_owned();
+    match is_url(place) {
+        true => names::decoded(&name(&['/'])).unwrap_or_default(),
+        false => name(&['/', std::path::MAIN_SEPARATOR]),
+    }
 }

@@ -1,11 +1,13 @@
-//! Reads what was published, and compares it with what was sent.
+//! Reads what was published, and compares it with what was sent. The entry is sent after all files have been compared.
 
+use super::entry::Document;
 use super::files::FileWriter;
 use super::record::FileRecord;
 use super::upload;
 use crate::codec::digest::Hasher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
+use crate::index::publication::Publication;
 use crate::source::object::{Store, object_error};
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStoreExt;
@@ -14,33 +16,51 @@ use object_store::path::Path as ObjectPath;
 /// The number of files that are read at the same time.
 const PARALLEL_READS: usize = 4;
 
-/// Reads the entry and every file, and compares them. A file with other bytes is deleted, so that the next run sends it
-/// again.
+/// Reads every file, and compares it. A file of ours with other bytes is deleted, so that the next run sends it again.
 ///
 /// # Errors
 /// `CHECKSUM` for a difference; those of the store.
-pub(super) fn verify(writer: &FileWriter, records: &[FileRecord], entry: &[u8]) -> Result<()> {
+pub(super) fn verify_files(writer: &FileWriter, records: &[FileRecord], documents: &[Document]) -> Result<()> {
     let destination = writer.destination;
     let store = &*destination.store;
-    destination.runtime.block_on(async {
-        let compare = |record: &FileRecord| {
-            let (path, expected) = (destination.path_of(&record.name), record.sha256.clone());
-            async move { compare_file(store, &path, &expected).await }
-        };
-        let comparing = stream::iter(records.iter().map(compare).collect::<Vec<_>>()).buffer_unordered(PARALLEL_READS);
-        comparing.try_collect::<()>().await?;
-        let path = destination.path_of(&destination.entry);
-        if upload::read(store, &path).await? != entry {
+    let files = records.iter().map(|record| (&record.name, &record.sha256));
+    let files = files.chain(documents.iter().map(|document| (&document.name, &document.sha256)));
+    let compare = |(name, sha256): (&String, &String)| {
+        let (key, is_ours) = (destination.key_of(name)?, writer.owned.may_replace(name));
+        let sha256 = sha256.clone();
+        Ok(async move { compare_file(store, &key, &sha256, is_ours).await })
+    };
+    let comparing = files.map(compare).collect::<Result<Vec<_>>>()?;
+    let comparing = stream::iter(comparing).buffer_unordered(PARALLEL_READS);
+    destination.runtime.block_on(comparing.try_collect::<()>())
+}
+
+/// Reads the entry, and compares it. If it is damaged, the entry of the previous revision is sent again.
+///
+/// # Errors
+/// `CHECKSUM` for a difference; those of the store.
+pub(super) fn verify_entry(writer: &FileWriter, entry: &[u8]) -> Result<()> {
+    let destination = writer.destination;
+    let (store, key) = (&*destination.store, destination.key_of(&destination.entry)?);
+    let found = destination.runtime.block_on(upload::read(store, &key));
+    let (error, is_intact) = match found {
+        Ok(found) if found == entry => return Ok(()),
+        Ok(found) => {
             let error = Error::new(ErrorKind::Checksum, "the entry is not the one that was sent");
             let advice = "Another process may be publishing here, or a cache answers with an earlier entry: it must \
                           not be cached (`Cache-Control: no-cache`).";
-            return Err(error.advise(advice).in_file(&store.url_of(&path)));
+            let is_intact = Publication::of_entry(&found).is_ok_and(|publication| publication.is_some());
+            (error.advise(advice).in_file(&store.url_of(&key)), is_intact)
         }
-        Ok(())
-    })
+        Err(error) => (error, false),
+    };
+    if !is_intact {
+        writer.restore_entry().ok(); // the error that is returned says what is wrong
+    }
+    Err(error)
 }
 
-async fn compare_file(store: &Store, path: &ObjectPath, expected: &str) -> Result<()> {
+async fn compare_file(store: &Store, path: &ObjectPath, expected: &str, is_ours: bool) -> Result<()> {
     let place = |error| object_error(error).in_file(&store.url_of(path));
     let mut hasher = Hasher::new(Digest::Sha256([0; 32]));
     let mut pieces = store.objects().get(path).await.map_err(place)?.into_stream();
@@ -51,8 +71,11 @@ async fn compare_file(store: &Store, path: &ObjectPath, expected: &str) -> Resul
     if found == expected {
         return Ok(());
     }
-    upload::delete(store, path).await.ok();
     let what = format!("its SHA-256 is {found}, and that of the file that was sent is {expected}");
     let error = Error::new(ErrorKind::Checksum, what).in_file(&store.url_of(path));
+    if !is_ours {
+        return Err(error.advise("`publish` has not written this file. Remove it, or replace it with `--force`."));
+    }
+    upload::delete(store, path).await.ok();
     Err(error.advise("The file was deleted: publish again to send it again."))
 }

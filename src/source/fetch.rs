@@ -14,8 +14,9 @@ use crate::cache::key::partition;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::{Hub, HubFile};
 use crate::index::Digest;
+use crate::names;
 use hub::Header;
-use js_sys::{Date, Function, Promise, Reflect, decode_uri_component, encode_uri_component};
+use js_sys::{Date, Function, Promise, Reflect};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -88,7 +89,7 @@ impl FetchSource {
     pub(crate) fn file_name(&self) -> Option<String> {
         let path = Url::new(&self.url).ok()?.pathname();
         let segment = path.rsplit('/').next()?;
-        Some(decode_uri_component(segment).map_or_else(|_| segment.to_owned(), String::from))
+        Some(names::decoded(segment).unwrap_or_else(|| segment.to_owned()))
     }
 
     /// Implements [`Source::read`](super::Source::read). Every request follows the redirects again, because signed URLs
@@ -125,8 +126,7 @@ impl FetchSource {
     /// # Errors
     /// `UNSUPPORTED` if the URL cannot be a base URL, such as a `data:` URL.
     pub(crate) fn part(&self, path: &str) -> Result<Self> {
-        let escaped: Vec<String> = path.split('/').map(|segment| encode_uri_component(segment).into()).collect();
-        match Url::new_with_base(&escaped.join("/"), &self.url) {
+        match Url::new_with_base(&names::encoded(path), &self.url) {
             Ok(url) => {
                 let url = url.href();
                 let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, &url));

@@ -6,11 +6,11 @@ use super::exchange::exchange;
 use super::history::{History, request_with_known_version};
 use super::{Answer, Body, Buffer, Source, answer};
 use crate::error::{Error, ErrorKind, Result};
-use crate::hub::{Address, Hub, HubFile, SEGMENT};
+use crate::hub::{Address, Hub, HubFile};
 use crate::index::Digest;
+use crate::names;
 use bytes::Bytes;
 use hub::Header;
-use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, Response, Url, redirect};
 use rustls::ClientConfig;
@@ -92,6 +92,11 @@ impl HttpSource {
         let shared = Shared { client: client()?, url: url.clone(), headers, address, start: Instant::now() };
         let (shared, history) = (Rc::new(shared), Rc::default());
         Ok(HttpSource { url, shared, is_from_manifest: false, history, hub_file: None, same_origin_only: false })
+    }
+
+    /// The scheme, host and port that the headers are sent to, such as `https://example.org`.
+    pub fn origin(&self) -> String {
+        self.shared.url.origin().ascii_serialization()
     }
 
     /// Rejects redirects and manifest entries that lead to another origin (scheme, host and port) than that of the
@@ -196,7 +201,7 @@ impl Source for HttpSource {
 
     fn file_name(&self) -> Option<String> {
         let segment = self.url.path_segments()?.next_back()?;
-        Some(percent_decode_str(segment).decode_utf8().map_or_else(|_| segment.to_owned(), String::from))
+        Some(names::decoded(segment).unwrap_or_else(|| segment.to_owned()))
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Answer<HttpBody>> {
@@ -204,9 +209,7 @@ impl Source for HttpSource {
     }
 
     fn part(&self, path: &str) -> Result<Self> {
-        let escaped: Vec<String> =
-            path.split('/').map(|segment| utf8_percent_encode(segment, SEGMENT).to_string()).collect();
-        match self.url.join(&escaped.join("/")) {
+        match self.url.join(&names::encoded(path)) {
             Ok(url) => {
                 let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, url.as_str()));
                 Ok(HttpSource { url, hub_file, history: Rc::default(), ..self.clone() })

@@ -57,6 +57,11 @@ pub trait Input {
     fn paths(&self) -> Vec<&Path> {
         Vec::new()
     }
+
+    /// The URLs of the files that must not be overwritten while the model is read.
+    fn urls(&self) -> Vec<&str> {
+        Vec::new()
+    }
 }
 
 impl Input for Reader {
@@ -115,6 +120,10 @@ impl<S: crate::source::Source> Input for crate::native::RemoteReader<S> {
 
     fn version(&self) -> Option<String> {
         Self::version(self)
+    }
+
+    fn urls(&self) -> Vec<&str> {
+        Self::urls(self).collect()
     }
 }
 

@@ -13,6 +13,7 @@ mod input;
 mod npy;
 mod options;
 mod order;
+mod output;
 pub(crate) mod plan;
 mod positions;
 mod source;
@@ -23,6 +24,7 @@ pub use input::Input;
 pub use npy::{ExtractOptions, Extracted, extract_npy};
 pub use options::{ConvertOptions, format_named, format_of_name, formats};
 pub use order::TensorOrder;
+pub use output::{check_output, write_output};
 
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};

@@ -131,7 +131,7 @@ impl<'a> Plan<'a> {
 
 /// The tensors of the input by name.
 pub(crate) struct Sources<'a> {
-    input: &'a dyn Input,
+    pub(crate) input: &'a dyn Input,
     tensors: HashMap<&'a str, &'a Tensor>,
 }
 

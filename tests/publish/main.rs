@@ -2,11 +2,15 @@
 #![cfg(all(feature = "publish", not(target_arch = "wasm32")))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+mod downloads;
 mod entry;
 mod interrupted;
 #[path = "../write/model.rs"]
 #[allow(dead_code, reason = "shared with the tests of conversions")]
 mod model;
+mod outputs;
 mod parts;
+mod places;
 mod published;
 mod revisions;
+mod server;

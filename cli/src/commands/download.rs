@@ -11,14 +11,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weightstream::error::{Error, ErrorKind};
-use weightstream::publish::{Downloaded, download};
+use weightstream::publish::{DownloadOptions, Downloaded, download_with};
 use weightstream::source::object::ObjectSource;
 
 /// Downloads a model that `publish` has published, or updates a folder to another revision of it.
 ///
 /// If the folder has an earlier revision, downloads only the files that changed, and of these only the parts that the
 /// entry does not list as parts of earlier files. Every file is compared with its SHA-256. The entry is written last.
-/// Files of earlier revisions are not deleted. A second run downloads only what is missing.
+/// Files of earlier revisions are not deleted. A second run downloads only what is missing. Only files of models are
+/// written, and only in FOLDER; none of them is hidden or can be executed.
 #[derive(clap::Args)]
 #[command(after_help = "Exit codes: 0 for success, 1 for an error, 2 for wrong usage, 130 after Ctrl-C or another \
                         signal.")]
@@ -31,10 +32,14 @@ pub(super) struct Arguments {
     folder: PathBuf,
     #[command(flatten)]
     http: HttpArguments,
+    /// Replace files in FOLDER that no earlier revision lists.
+    #[arg(long)]
+    force: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { entry, folder, http } = arguments;
+    let Arguments { entry, folder, http, force } = arguments;
+    let options = DownloadOptions::default().with_replace_foreign(*force);
     let Some(url) = model::url(entry) else {
         let error = Error::new(ErrorKind::InvalidArgument, "this is not a URL").in_file(&entry.to_string_lossy());
         return Err(error.advise("`download` takes the URL of an entry.").into());
@@ -44,8 +49,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     watch_signals(&interrupted).map_err(Error::from)?;
     let bar = Bar::cancelled_by("downloading", Arc::clone(&interrupted));
     let downloaded = match model::is_object(url) {
-        true => ObjectSource::new(url).and_then(|source| download(source, folder, &bar)),
-        false => http.source(url, &headers).and_then(|source| download(source, folder, &bar)),
+        true => ObjectSource::new(url).and_then(|source| download_with(source, folder, &options, &bar)),
+        false => http.source(url, &headers).and_then(|source| download_with(source, folder, &options, &bar)),
     };
     drop(bar);
     let Downloaded { entry, file_count, existing_files, byte_length, received_bytes, copied_bytes, .. } =

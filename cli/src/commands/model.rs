@@ -84,7 +84,7 @@ impl ModelArguments {
 
     /// Reads a whole small file at a URL, with the headers if it has the origin of the model.
     pub(super) fn fetch(&self, address: &str, limit: u64) -> Result<Vec<u8>, Failure> {
-        let is_same = self.url().is_some_and(|own| origin(own) == origin(address));
+        let is_same = self.url().is_some_and(|own| origin(own).is_some() && origin(own) == origin(address));
         let headers = if is_same { self.http.headers_for(&[&self.place])? } else { Vec::new() };
         Ok(read_url(self.http.source(address, &headers)?, limit)?)
     }
@@ -145,7 +145,7 @@ impl HttpArguments {
             return Err(Error::new(ErrorKind::InvalidArgument, what).in_file(&place.to_string_lossy()));
         }
         // A secret for one host must not be sent to the other.
-        if !headers.is_empty() && urls.any(|url| Some(origin(url)) != first.map(origin)) {
+        if !headers.is_empty() && urls.any(|url| origin(url) != first.and_then(origin)) {
             let error = Error::new(ErrorKind::InvalidArgument, "`--header` is given for URLs of two origins");
             return Err(error.advise("Download one of the models, and compare with the file."));
         }
@@ -220,9 +220,9 @@ fn has_scheme(place: &str, schemes: &[&str]) -> bool {
     schemes.iter().any(is_scheme)
 }
 
-/// The URL up to its path: equal for URLs of one origin that are written in the same way.
-fn origin(url: &str) -> &str {
-    url.match_indices('/').nth(2).and_then(|(at, _)| url.get(..at)).unwrap_or(url)
+/// The scheme, host and port that headers are sent to. `None` for a URL of a store, and for an invalid one.
+fn origin(url: &str) -> Option<String> {
+    HttpSource::with_hub(url, &[], hub()).ok().map(|source| source.origin())
 }
 
 /// Parses a header. clap is not used for it, because its errors show the value, which may be a secret token.

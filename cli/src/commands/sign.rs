@@ -4,11 +4,13 @@ use super::progress::Bar;
 use super::signature::path_in;
 use super::terminal::{GOOD, inform, styled};
 use super::{Failure, model};
+use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weightstream::error::{Error, ErrorKind};
 use weightstream::native::read_file;
-use weightstream::signature::{PrivateKey, sign_folder};
+use weightstream::signature::{MAX_BUNDLE_BYTES, PrivateKey, sign_folder};
+use weightstream::write::{check_output, write_output};
 
 /// A private key has some hundred bytes.
 const MAX_KEY_BYTES: u64 = 1 << 20;
@@ -27,16 +29,19 @@ pub(super) struct Arguments {
     /// The private key, in PEM: ECDSA with P-256, P-384 or P-521, as PKCS #8 or SEC 1, not encrypted.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// The file to write. It is replaced if it exists.
+    /// The file to write. Another signature is replaced; other files only with `--force`.
     #[arg(long, value_name = "FILE", default_value = "model.sig")]
     signature: PathBuf,
     /// A path in FOLDER to leave out, with everything below it. Can be repeated.
     #[arg(long = "ignore", value_name = "PATH")]
     ignored: Vec<String>,
+    /// Replace the file of `--signature` if it is something else than a signature.
+    #[arg(long)]
+    force: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { place, key, signature, ignored } = arguments;
+    let Arguments { place, key, signature, ignored, force } = arguments;
     if model::url(&place.clone().into_os_string()).is_some() {
         let error = Error::new(ErrorKind::InvalidArgument, "only files on a disk can be signed, but this is a URL");
         return Err(error.in_file(&place.to_string_lossy()).into());
@@ -60,8 +65,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let error = in_key(Error::new(ErrorKind::InvalidArgument, "the private key is in the folder to sign"));
         return Err(error.advise(format!("Move it, or leave it out with `--ignore {path}`.")).into());
     }
+    let (inputs, keep_existing) = ([key.as_path(), place.as_path()], !force && !is_signature(signature));
+    check_output(signature, &inputs, keep_existing)?;
     let bundle = sign_folder(place, &private, &ignored, &Bar::new("signing"))?;
-    fs::write(signature, bundle).map_err(|error| Error::from(error).in_file(&signature.to_string_lossy()))?;
+    write_output(signature, bundle.as_bytes(), &inputs, keep_existing)?;
     inform(&format!("{}: {}", styled(GOOD, "signed"), signature.display()))?;
     Ok(())
+}
+
+/// Whether a file is a Sigstore bundle.
+fn is_signature(path: &Path) -> bool {
+    let text = read_file(path, MAX_BUNDLE_BYTES).unwrap_or_default();
+    let bundle: Value = serde_json::from_slice(&text).unwrap_or_default();
+    bundle.get("dsseEnvelope").is_some() || bundle.get("verificationMaterial").is_some()
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weightstream::error::{Error, ErrorKind, Result};
 use weightstream::loader::Signature;
+use weightstream::names;
 use weightstream::native::read_file;
 use weightstream::signature::{self, MAX_BUNDLE_BYTES, PublicKey, Roots, Statement, Trust};
 
@@ -105,6 +106,5 @@ fn path_below(signature: &str, url: &str) -> Option<String> {
     let folder = plain(signature);
     let folder = folder.get(..=folder.rfind('/')?)?;
     let path = plain(url);
-    let path = percent_encoding::percent_decode_str(path.strip_prefix(folder)?).decode_utf8().ok()?;
-    Some(path.into_owned())
+    names::decoded(path.strip_prefix(folder)?)
 }

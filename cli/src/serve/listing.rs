@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::site::{encode, is_visible_name};
+use super::site::is_visible_name;
+use weightstream::names::encoded_segment;
 
 /// Lists the visible files and folders of `folder`.
 pub(super) fn of_folder(folder: &Path) -> io::Result<String> {
@@ -19,9 +20,9 @@ pub(super) fn of_folder(folder: &Path) -> io::Result<String> {
             continue;
         };
         rows.push(if metadata.is_dir() {
-            row(&format!("./{}/", encode(&name)), &format!("{name}/"), "")
+            row(&format!("./{}/", encoded_segment(&name)), &format!("{name}/"), "")
         } else {
-            row(&format!("./{}", encode(&name)), &name, &size(metadata.len()))
+            row(&format!("./{}", encoded_segment(&name)), &name, &size(metadata.len()))
         });
     }
     rows.sort();

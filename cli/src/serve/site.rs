@@ -1,13 +1,9 @@
 //! Maps URL paths to files below mounted folders, and never to files outside.
 
-use std::borrow::Cow;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-
-/// All but the unreserved characters of RFC 3986, section 2.3.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+use weightstream::names::{decoded, encoded_segment};
 
 /// The mounted folders.
 pub(super) struct Site {
@@ -116,11 +112,7 @@ enum Kind {
 /// probably malicious.
 fn segments(path: &str) -> Option<Vec<String>> {
     let named = path.split('/').filter(|segment| !segment.is_empty());
-    named
-        .map(|segment| {
-            percent_decode_str(segment).decode_utf8().ok().filter(|name| is_visible_name(name)).map(Cow::into_owned)
-        })
-        .collect()
+    named.map(|segment| decoded(segment).filter(|name| is_visible_name(name))).collect()
 }
 
 pub(super) fn is_visible_name(name: &str) -> bool {
@@ -132,9 +124,5 @@ pub(super) fn is_visible_name(name: &str) -> bool {
 
 /// Returns the URL path of these names. It begins with exactly one slash, because two slashes would begin a host name.
 fn url_path(segments: &[String]) -> String {
-    format!("/{}", segments.iter().map(|segment| encode(segment)).collect::<Vec<_>>().join("/"))
-}
-
-pub(super) fn encode(name: &str) -> String {
-    utf8_percent_encode(name, RESERVED).to_string()
+    format!("/{}", segments.iter().map(|segment| encoded_segment(segment)).collect::<Vec<_>>().join("/"))
 }

@@ -279,3 +279,40 @@ fn an_output_in_an_invalid_folder_fails() {
     assert!(run(&folder, &["convert", "m.safetensors", "file/out.apr"]).unwrap_err().contains("error[IO]"));
     assert_eq!(folder.names(), ["file", "m.safetensors"]);
 }
+
+#[test]
+fn publish_and_download_replace_files_of_others_only_with_force() {
+    let folder = Folder::new();
+    folder.write("m.safetensors", &safetensors(None, &[("a", "U8", &[3][..], b"abc".to_vec())]));
+    folder.write("out/model.apr", b"mine");
+    let publish = ["publish", "m.safetensors", "out"];
+    let error = super::command::fail(&folder, &publish);
+    assert!(error.contains("model.apr") && error.contains("`--force`"), "{error}");
+    assert_eq!(fs::read(folder.path("out/model.apr")).unwrap(), b"mine");
+    super::command::succeed(&folder, &[&publish[..], &["--force"]].concat());
+    super::command::succeed(&folder, &publish);
+
+    let server = weightstream_cli::serve::Server::new().mount("/", folder.0.path()).bind("127.0.0.1:0").unwrap();
+    let server = server.spawn();
+    let entry = format!("{}/out/model.apr", server.url());
+    folder.write("copy/model.apr", b"mine");
+    let error = super::command::fail(&folder, &["download", &entry, "copy"]);
+    assert!(error.contains("model.apr") && error.contains("`--force`"), "{error}");
+    super::command::succeed(&folder, &["download", &entry, "copy", "--force"]);
+    super::command::succeed(&folder, &["verify", "copy/model.apr"]);
+}
+
+#[test]
+fn odd_names_survive_publish_serve_and_download() {
+    let folder = Folder::new();
+    folder.write("m.safetensors", &safetensors(None, &[("a", "U8", &[3][..], b"abc".to_vec())]));
+    let odd = "~a [1] {2} #3 %41 ? * + & = @ ; ' é";
+    let entry = format!("{odd}/{odd}.apr");
+    super::command::succeed(&folder, &["publish", "m.safetensors", &entry]);
+    super::command::succeed(&folder, &["verify", &entry]);
+    let server = weightstream_cli::serve::Server::new().mount("/", folder.0.path()).bind("127.0.0.1:0").unwrap();
+    let url = format!("{}/{}", server.spawn().url(), weightstream::names::encoded(&entry));
+    super::command::succeed(&folder, &["verify", &url]);
+    super::command::succeed(&folder, &["download", &url, "copy"]);
+    super::command::succeed(&folder, &["verify", &format!("copy/{odd}.apr")]);
+}

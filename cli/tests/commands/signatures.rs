@@ -94,3 +94,25 @@ fn verify_asks_whom_to_trust_and_for_what_was_signed() {
         assert!(error.contains(expected), "{arguments:?}: {error}");
     }
 }
+
+#[test]
+fn sign_replaces_only_signatures() {
+    let folder = signed();
+    let weights = std::fs::read(folder.path("m/a.safetensors")).unwrap();
+    for (output, message) in [
+        ("m/a.safetensors", "already exists"),
+        ("public.pem", "already exists"),
+        ("key.pem", "overwritten while it is read"),
+    ] {
+        let error = fail(&folder, &["sign", "m", "--key", "key.pem", "--signature", output]);
+        assert!(error.contains(output) && error.contains(message), "{error}");
+    }
+    for output in ["key.pem", "m/a.safetensors"] {
+        let forced = ["sign", "m/a.safetensors", "--key", "key.pem", "--signature", output, "--force"];
+        assert!(fail(&folder, &forced).contains("overwritten while it is read"));
+    }
+    assert_eq!(std::fs::read_to_string(folder.path("key.pem")).unwrap(), KEY);
+    assert_eq!(std::fs::read(folder.path("m/a.safetensors")).unwrap(), weights);
+    succeed(&folder, &["sign", "m", "--key", "key.pem", "--signature", "public.pem", "--force"]);
+    succeed(&folder, &["sign", "m", "--key", "key.pem", "--signature", "public.pem"]);
+}

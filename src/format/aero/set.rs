@@ -9,6 +9,7 @@ use crate::codec::digest::from_hex;
 use crate::error::{Result, malformed};
 use crate::format::values::json::shown;
 use crate::index::{Catalog, Digest, Manifest, Metadata, Part, check_part_count, part_path};
+use crate::names;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -96,20 +97,13 @@ fn place(path: &str, base_url: Option<&str>) -> Result<(String, Option<String>)>
         return Ok((part_path(name).unwrap_or_default(), Some(path.to_owned())));
     }
     let path = part_path(path)?;
-    let url = base_url.map(|base_url| format!("{base_url}/{}", percent_encoded(&path)));
+    let url = base_url.map(|base_url| format!("{base_url}/{}", names::encoded(&path)));
     Ok((path, url))
 }
 
 fn is_url(text: &str) -> bool {
     let is_http = |scheme: &str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     (is_http("https://") || is_http("http://")) && !text.contains(|c: char| c.is_whitespace() || c.is_control())
-}
-
-/// Percent-encodes a file's path for use in a URL.
-fn percent_encoded(path: &str) -> String {
-    let is_literal = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(byte);
-    let encode = |byte| if is_literal(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    path.bytes().map(encode).collect()
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]

@@ -1,12 +1,13 @@
 //! Writes the files of a model: from files of the previous revision as far as possible, the rest from the source.
 
+use super::folder::Folder;
 use super::{check_cancelled, receive};
 use crate::codec::digest::Hasher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use crate::index::publication::Publication;
 use crate::loader::RemoteFile;
-use crate::output::file::{PartialFile, publish as move_into_place};
+use crate::output::file::PartialFile;
 use crate::progress::Progress;
 use crate::regular_file::{self, Opened};
 use crate::retry::Policy;
@@ -21,7 +22,7 @@ const PIECE_BYTES: u64 = 256 << 10;
 
 /// Writes files to a folder.
 pub(super) struct Assembly<'a> {
-    folder: &'a Path,
+    folder: &'a Folder<'a>,
     publication: &'a Publication,
     progress: &'a dyn Progress,
     pub(super) received_bytes: u64,
@@ -43,13 +44,13 @@ struct Output {
 }
 
 impl<'a> Assembly<'a> {
-    pub(super) fn new(folder: &'a Path, publication: &'a Publication, progress: &'a dyn Progress) -> Self {
+    pub(super) fn new(folder: &'a Folder<'a>, publication: &'a Publication, progress: &'a dyn Progress) -> Self {
         Assembly { folder, publication, progress, received_bytes: 0, copied_bytes: 0 }
     }
 
     /// Whether the folder has the file.
     pub(super) fn exists(&self, path: &str, length: u64, digest: Digest) -> Result<bool> {
-        let Some(file) = open(&self.folder.join(path)).filter(|(_, found)| *found == length).map(|(file, _)| file)
+        let Some(file) = open(&self.folder.path.join(path)).filter(|(_, found)| *found == length).map(|(file, _)| file)
         else {
             return Ok(false);
         };
@@ -67,16 +68,12 @@ impl<'a> Assembly<'a> {
     /// # Errors
     /// Those of the source; `CHECKSUM` for another digest; `IO`.
     pub(super) async fn write<S: Source>(&mut self, source: S, path: &str, length: u64, digest: Digest) -> Result<()> {
-        let target = self.folder.join(path);
-        if let Some(parent) = target.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        let mut output = Output { file: PartialFile::create(&target)?, reported_bytes: 0 };
+        let mut output = Output { file: self.folder.create(path)?, reported_bytes: 0 };
         let start = output.file.mark();
         let remote = RemoteFile::open(source, Policy::default(), None).await?;
         let copies = self.publication.copies_of(path);
         let previous: Vec<_> =
-            copies.iter().flat_map(|copies| &copies.files).map(|path| open(&self.folder.join(path))).collect();
+            copies.iter().flat_map(|copies| &copies.files).map(|path| open(&self.folder.path.join(path))).collect();
         let segments = self.segments(path, length, &previous);
         let (has_copies, copied_bytes) = (segments.iter().any(|segment| segment.previous.is_some()), self.copied_bytes);
         let mut found = self.write_segments(&mut output, &remote, &segments, &previous, digest).await?;
@@ -93,7 +90,7 @@ impl<'a> Assembly<'a> {
                 let what = format!("its SHA-256 is {found}, and the entry states {digest}");
                 Err(Error::new(ErrorKind::Checksum, what).in_file(remote.source().name()))
             }
-            None => move_into_place(vec![output.file.finish()?], false),
+            None => self.folder.publish(path, output.file.finish()?),
         }
     }
 

@@ -2,23 +2,37 @@
 //! that are there are not downloaded again.
 
 mod assembly;
+mod folder;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::MAX_MANIFEST_BYTES;
-use crate::format::values::budget::Budget;
-use crate::format::values::json;
 use crate::index::part_path;
 use crate::index::publication::Publication;
 use crate::loader::RemoteFile;
 use crate::native::block_on;
-use crate::output::file::{PartialFile, publish as move_into_place};
 use crate::progress::Progress;
 use crate::retry::Policy;
+use crate::setters::setters;
 use crate::source::{Buffer, Source};
 use assembly::Assembly;
+use folder::Folder;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Builder;
+
+/// How to download a model.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct DownloadOptions {
+    /// Whether files in the folder that no earlier revision lists are replaced. Otherwise they are errors.
+    pub replace_foreign: bool,
+}
+
+impl DownloadOptions {
+    setters! {
+        with_replace_foreign replace_foreign: bool;
+    }
+}
 
 /// The result of [`download`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,19 +54,38 @@ pub struct Downloaded {
 
 /// Downloads the model of an entry that [`publish`](super::publish) has written into `folder`, which is created if it
 /// does not exist. Every file is compared with its SHA-256. The entry is written last. Files of earlier revisions are
-/// not deleted.
+/// not deleted. Only files that the entry of an earlier revision lists are replaced. The files are regular files of
+/// models in the folder: no hidden ones, none that can be executed, and none in folders that are symbolic links.
 ///
 /// An interrupted call has kept complete files; the next one downloads the others.
 ///
 /// # Errors
-/// Those of the source; `INVALID_ARGUMENT` if the file is not such an entry; `CHECKSUM` if a file has another digest
-/// than the entry states; `IO`, also if `progress` cancels.
+/// Those of the source; `INVALID_ARGUMENT` if the file is not such an entry, or if it lists files that are not written;
+/// `CHECKSUM` if a file has another digest than the entry states; `IO`, also if `progress` cancels.
 pub fn download<S: Source>(entry: S, folder: &Path, progress: &dyn Progress) -> Result<Downloaded> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    block_on(&runtime, download_files(entry, folder, progress), || check_cancelled(progress))
+    download_with(entry, folder, &DownloadOptions::default(), progress)
 }
 
-async fn download_files<S: Source>(entry: S, folder: &Path, progress: &dyn Progress) -> Result<Downloaded> {
+/// Like [`download`], with options.
+///
+/// # Errors
+/// Those of [`download`].
+pub fn download_with<S: Source>(
+    entry: S,
+    folder: &Path,
+    options: &DownloadOptions,
+    progress: &dyn Progress,
+) -> Result<Downloaded> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    block_on(&runtime, download_files(entry, folder, options, progress), || check_cancelled(progress))
+}
+
+async fn download_files<S: Source>(
+    entry: S,
+    folder: &Path,
+    options: &DownloadOptions,
+    progress: &dyn Progress,
+) -> Result<Downloaded> {
     let file = RemoteFile::open(entry, Policy::default(), None).await?;
     let entry = file.source();
     let mut text = Vec::new();
@@ -64,12 +97,12 @@ async fn download_files<S: Source>(entry: S, folder: &Path, progress: &dyn Progr
     .await?;
     let (name, publication) = parse(entry, &text, limit).map_err(|error| error.in_file(entry.name()))?;
 
-    std::fs::create_dir_all(folder).map_err(|error| Error::from(error).in_file(&folder.display().to_string()))?;
+    let folder = Folder::open(folder, &name, &publication, options.replace_foreign)?;
     let mut files: Vec<_> = publication.files().collect();
     files.sort_unstable_by_key(|(path, ..)| *path);
     let byte_length = files.iter().map(|(_, length, _)| *length).fold(0, u64::saturating_add);
     progress.expects(byte_length);
-    let mut assembly = Assembly::new(folder, &publication, progress);
+    let mut assembly = Assembly::new(&folder, &publication, progress);
     let mut existing_files = 0;
     for &(path, length, digest) in &files {
         if assembly.exists(path, length, digest)? {
@@ -81,10 +114,10 @@ async fn download_files<S: Source>(entry: S, folder: &Path, progress: &dyn Progr
     }
     let received_bytes = assembly.received_bytes + file.stats().bytes_received();
     let copied_bytes = assembly.copied_bytes;
-    let mut written = PartialFile::create(&folder.join(&name))?;
+    let mut written = folder.create(&name)?;
     written.write(&text)?;
-    move_into_place(vec![written.finish()?], false)?;
-    let (entry, file_count) = (folder.join(name), files.len());
+    folder.publish(&name, written.finish()?)?;
+    let (entry, file_count) = (folder.path.join(name), files.len());
     Ok(Downloaded { entry, file_count, existing_files, byte_length, received_bytes, copied_bytes })
 }
 
@@ -101,8 +134,7 @@ fn parse(entry: &impl Source, text: &[u8], limit: u64) -> Result<(String, Public
         return Err(Error::new(ErrorKind::Limit, format!("the entry has more than {limit} bytes")));
     }
     let name = part_path(&entry.file_name().unwrap_or_default()).map_err(|_| not_an_entry())?;
-    let mut document = json::parse_object(text, 0, "the entry", &mut Budget::new(text.len() as u64))?;
-    let publication = Publication::take_from(&mut document)?.filter(|publication| publication.files().len() > 0);
+    let publication = Publication::of_entry(text)?.filter(|publication| publication.files().len() > 0);
     Ok((name, publication.ok_or_else(not_an_entry)?))
 }
 

@@ -1,9 +1,13 @@
 //! Sends files to a store, and reads them back. A large file is sent in parts.
 
+mod folder;
 mod multipart;
 mod parts;
 
+use super::owned::is_foreign;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::MAX_MANIFEST_BYTES;
+use crate::output;
 use crate::source::object::{Store, Uploads, object_error};
 use object_store::path::Path as ObjectPath;
 use object_store::{Attribute, Attributes, GetOptions, GetRange, ObjectStoreExt, PutOptions};
@@ -21,6 +25,14 @@ pub(super) enum Kind {
     Mutable,
 }
 
+/// A small file at a store.
+pub(super) enum Found {
+    Nothing,
+    Bytes(Vec<u8>),
+    /// The file is longer than any that is written here.
+    TooLarge,
+}
+
 impl Kind {
     fn attributes(self) -> Attributes {
         let (cache_control, content_type) = match self {
@@ -32,24 +44,48 @@ impl Kind {
 }
 
 /// Sends a file, unless the store has a file of this name and length. Returns whether it was sent.
-pub(super) async fn send_file(store: &Store, path: &ObjectPath, file: &Path, kind: Kind) -> Result<bool> {
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for a file that must not be replaced; those of the store.
+pub(super) async fn send_file(
+    store: &Store,
+    path: &ObjectPath,
+    file: &Path,
+    kind: Kind,
+    may_replace: bool,
+) -> Result<bool> {
     let byte_length = std::fs::metadata(file)?.len();
-    if length_of(store, path).await? == Some(byte_length) {
-        return Ok(false);
+    match length_of(store, path).await? {
+        Some(length) if length == byte_length => return Ok(false),
+        Some(_) if !may_replace => return Err(is_foreign(&store.url_of(path))),
+        _ => {}
+    }
+    if let Some(path) = store.path_of(path) {
+        return folder::copy(&path, file, may_replace).map(|()| true);
     }
     let attributes = attributes(store, kind);
     let sent = match store.uploads() {
-        Uploads::Whole => send_bytes(store, path, std::fs::read(file)?, kind).await,
-        _ if byte_length <= PART_BYTES => send_bytes(store, path, std::fs::read(file)?, kind).await,
-        Uploads::Parts => parts::send(store.objects(), path, file, attributes).await,
-        Uploads::ContinuedParts(objects) => multipart::send(&**objects, store.objects(), path, file, attributes).await,
+        Uploads::ContinuedParts(objects) if byte_length > PART_BYTES => {
+            multipart::send(&**objects, store.objects(), path, file, attributes).await
+        }
+        Uploads::Parts if byte_length > PART_BYTES => parts::send(store.objects(), path, file, attributes).await,
+        _ => send_bytes(store, path, std::fs::read(file)?, kind, may_replace).await,
     };
     sent.map_err(|error| error.in_file(&store.url_of(path)))?;
     Ok(true)
 }
 
-/// Sends a small file, and replaces an existing one.
-pub(super) async fn send_bytes(store: &Store, path: &ObjectPath, bytes: Vec<u8>, kind: Kind) -> Result<()> {
+/// Sends a small file. Only a folder is checked again whether there is a file that must not be replaced.
+pub(super) async fn send_bytes(
+    store: &Store,
+    path: &ObjectPath,
+    bytes: Vec<u8>,
+    kind: Kind,
+    may_replace: bool,
+) -> Result<()> {
+    if let Some(path) = store.path_of(path) {
+        return output::file::write(&path, &bytes, !may_replace);
+    }
     let options = PutOptions { attributes: attributes(store, kind), ..PutOptions::default() };
     let sent = store.objects().put_opts(path, bytes.into(), options).await;
     sent.map(drop).map_err(|error| object_error(error).in_file(&store.url_of(path)))
@@ -77,13 +113,16 @@ pub(super) async fn read(store: &Store, path: &ObjectPath) -> Result<Vec<u8>> {
     read.await.map(Vec::from).map_err(|error| object_error(error).in_file(&store.url_of(path)))
 }
 
-/// Reads a small file; `None` as for [`length_of`].
-pub(super) async fn read_if_exists(store: &Store, path: &ObjectPath) -> Result<Option<Vec<u8>>> {
-    match read(store, path).await {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if is_absent(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
+/// Looks for a small file. It is absent as for [`length_of`].
+pub(super) async fn find(store: &Store, path: &ObjectPath) -> Result<Found> {
+    let place = |error: Error| error.in_file(&store.url_of(path));
+    let got = match store.objects().get(path).await.map_err(object_error) {
+        Ok(got) if got.meta.size > MAX_MANIFEST_BYTES => return Ok(Found::TooLarge),
+        Ok(got) => got,
+        Err(error) if is_absent(&error) => return Ok(Found::Nothing),
+        Err(error) => return Err(place(error)),
+    };
+    got.bytes().await.map(|bytes| Found::Bytes(bytes.into())).map_err(|error| place(object_error(error)))
 }
 
 /// Deletes a file, if it exists.

@@ -41,7 +41,7 @@ pub(super) async fn send(
 ) -> Result<()> {
     let byte_length = std::fs::metadata(file)?.len();
     let count = byte_length.div_ceil(PART_BYTES);
-    let journal_path = ObjectPath::from(format!("{path}.upload.json"));
+    let journal_path = journal_path(path)?;
     let has_journal = count >= MIN_JOURNAL_PARTS;
     let found = if has_journal { read_journal(store, &journal_path, byte_length).await } else { None };
     let is_continued = found.is_some();
@@ -118,6 +118,11 @@ async fn complete(objects: &dyn MultipartObjects, path: &ObjectPath, journal: &J
         return Err(Error::new(ErrorKind::Internal, "an upload lacks a part"));
     }
     objects.complete_multipart(path, &journal.upload_id, parts).await.map(drop).map_err(object_error)
+}
+
+/// The key of the journal of a file.
+fn journal_path(path: &ObjectPath) -> Result<ObjectPath> {
+    ObjectPath::parse(format!("{path}.upload.json")).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))
 }
 
 /// The journal of an interrupted upload of the same file.

@@ -1,4 +1,4 @@
-//! Uploads in parts to stores whose uploads cannot be continued by a later run: Azure, and folders.
+//! Uploads in parts to stores whose uploads cannot be continued by a later run: Azure.
 
 use super::PART_BYTES;
 use crate::error::Result;

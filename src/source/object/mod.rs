@@ -1,11 +1,13 @@
 //! Objects in S3, Google Cloud Storage and Azure, and files on WebDAV servers, through the crate `object_store`.
 
+mod address;
 mod body;
 mod connector;
 mod credentials;
 mod error;
 mod store;
 
+pub(crate) use address::{is_same_origin, key_of, split_name};
 pub use body::ObjectBody;
 pub(crate) use error::object_error;
 pub use store::Store;
@@ -79,7 +81,7 @@ impl Source for ObjectSource {
 
     fn part(&self, path: &str) -> Result<Self> {
         let folder = self.path.parent().unwrap_or_default();
-        let path = path.split('/').fold(folder, |folder, segment| folder.join(segment));
+        let path = key_of(&folder, path)?;
         Ok(ObjectSource { name: self.store.url_of(&path), path, ..self.clone() })
     }
 

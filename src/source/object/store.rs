@@ -1,9 +1,11 @@
 //! Opens the store of a URL, with the credentials that its users know.
 
+use super::address::Address;
 use super::connector::Connector;
 use super::credentials::aws_profile;
 use super::error::object_error;
 use crate::error::{Error, ErrorKind, Result};
+use crate::names;
 use crate::source::http::checked_headers;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
@@ -13,8 +15,7 @@ use object_store::local::LocalFileSystem;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreScheme};
-use reqwest::Url;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A bucket, a container, a WebDAV server or a folder.
@@ -24,8 +25,16 @@ pub struct Store {
     uploads: Uploads,
     /// Whether the store keeps headers such as `Cache-Control` with an object.
     keeps_headers: bool,
-    /// What precedes the path of an object in its URL, or in its path on disk.
-    base: String,
+    base: Base,
+}
+
+/// What precedes the key of an object.
+#[derive(Debug)]
+enum Base {
+    /// In its URL, without a slash at its end.
+    Url(String),
+    /// In its path on disk.
+    Folder(PathBuf),
 }
 
 /// How large files are sent to a store.
@@ -37,6 +46,8 @@ pub(crate) enum Uploads {
     Parts,
     /// In parts, of which a later run can send those that are missing.
     ContinuedParts(Arc<dyn MultipartObjects>),
+    /// As files of a folder.
+    Files,
 }
 
 /// A store with multipart uploads.
@@ -60,52 +71,41 @@ impl Store {
     /// `INVALID_ARGUMENT` for another URL or one with a query or a password, for headers of another store, and if the
     /// store's settings are incomplete.
     pub fn open(url: &str, headers: &[(String, String)]) -> Result<(Store, ObjectPath)> {
-        let refuse = |what: &str| Error::new(ErrorKind::InvalidArgument, what).in_file(url);
-        let parsed = Url::parse(url).map_err(|_| refuse("this is not a URL"))?;
-        if parsed.query().is_some() || parsed.fragment().is_some() {
-            let error = refuse("the URL has a query or a fragment, and each file of a model needs a URL of its own");
-            return Err(error.advise("Remove it; credentials can be sent as a header."));
-        }
-        if parsed.password().is_some() {
-            // Error messages contain the URL, so it must not contain secrets.
-            let error = Error::new(ErrorKind::InvalidArgument, "the URL contains a password");
-            return Err(error.advise("Remove it from the URL and send it as a header."));
-        }
-        let known = "It must begin with s3://, gs://, az://, https:// or http://.";
-        let (scheme, path) =
-            ObjectStoreScheme::parse(&parsed).map_err(|_| refuse("this URL is not of a store").advise(known))?;
+        let Address { scheme, url, base, key } = Address::parse(url)?;
+        let refuse = |what: &str| Error::new(ErrorKind::InvalidArgument, what).in_file(url.as_str());
         if scheme != ObjectStoreScheme::Http && !headers.is_empty() {
             return Err(refuse("headers can be added only to requests of http and https URLs"));
         }
         let connector = Connector { headers: checked_headers(headers)? };
-        let prefix = url.get(..url.len() - parsed.path().len()).unwrap_or(url);
-        let base = format!("{}/", prefix.trim_end_matches('/'));
-        let incomplete = |error| object_error(error).in_file(url);
+        let base_url = base.to_string();
+        let base = Base::Url(if base.path() == "/" { base_url.trim_end_matches('/') } else { &base_url }.to_owned());
+        let incomplete = |error| object_error(error).in_file(url.as_str());
         let store = match scheme {
             ObjectStoreScheme::AmazonS3 => {
                 let builder = AmazonS3Builder::from_env();
                 let builder = aws_profile().into_iter().fold(builder, |b, (key, value)| b.with_config(key, value));
-                let store = builder.with_url(url).with_http_connector(connector).build().map_err(incomplete)?;
+                let store =
+                    builder.with_url(url.as_str()).with_http_connector(connector).build().map_err(incomplete)?;
                 Store::with_parts(base, Arc::new(store))
             }
             ObjectStoreScheme::GoogleCloudStorage => {
-                let store = GoogleCloudStorageBuilder::from_env().with_url(url).with_http_connector(connector);
+                let store = GoogleCloudStorageBuilder::from_env().with_url(url.as_str()).with_http_connector(connector);
                 Store::with_parts(base, Arc::new(store.build().map_err(incomplete)?))
             }
             ObjectStoreScheme::MicrosoftAzure => {
-                let store = MicrosoftAzureBuilder::from_env().with_url(url).with_http_connector(connector);
+                let store = MicrosoftAzureBuilder::from_env().with_url(url.as_str()).with_http_connector(connector);
                 let objects = Arc::new(store.build().map_err(incomplete)?);
                 // With `MultipartStore`, the objects would have no headers.
                 Store { objects, uploads: Uploads::Parts, keeps_headers: true, base }
             }
             ObjectStoreScheme::Http => {
-                let store = HttpBuilder::new().with_url(base.as_str()).with_http_connector(connector);
+                let store = HttpBuilder::new().with_url(base_url).with_http_connector(connector);
                 let objects = Arc::new(store.build().map_err(incomplete)?);
                 Store { objects, uploads: Uploads::Whole, keeps_headers: true, base }
             }
-            _ => return Err(refuse("this URL is not of a store").advise(known)),
+            _ => return Err(refuse("this URL is not of a store")),
         };
-        Ok((store, path))
+        Ok((store, key))
     }
 
     /// Opens a folder, which must exist.
@@ -116,11 +116,10 @@ impl Store {
         let path = path.canonicalize().map_err(|error| Error::from(error).in_file(&path.display().to_string()))?;
         let place = |error| object_error(error).in_file(&path.display().to_string());
         let objects = Arc::new(LocalFileSystem::new_with_prefix(&path).map_err(place)?);
-        let base = format!("{}/", path.display().to_string().trim_end_matches('/'));
-        Ok(Store { objects, uploads: Uploads::Parts, keeps_headers: false, base })
+        Ok(Store { objects, uploads: Uploads::Files, keeps_headers: false, base: Base::Folder(path) })
     }
 
-    fn with_parts<T: ObjectStore + MultipartStore>(base: String, store: Arc<T>) -> Store {
+    fn with_parts<T: ObjectStore + MultipartStore>(base: Base, store: Arc<T>) -> Store {
         let objects = Arc::clone(&store) as _;
         Store { objects, uploads: Uploads::ContinuedParts(store), keeps_headers: true, base }
     }
@@ -137,8 +136,19 @@ impl Store {
         self.keeps_headers
     }
 
-    /// The URL of an object, or the path of a file.
-    pub(crate) fn url_of(&self, path: &ObjectPath) -> String {
-        format!("{}{path}", self.base)
+    /// The path of an object on disk, if the store is a folder.
+    pub(crate) fn path_of(&self, key: &ObjectPath) -> Option<PathBuf> {
+        match &self.base {
+            Base::Folder(folder) => Some(folder.join(key.as_ref())),
+            Base::Url(_) => None,
+        }
+    }
+
+    /// The URL of an object, with which it can be opened, or the path of a file.
+    pub(crate) fn url_of(&self, key: &ObjectPath) -> String {
+        match &self.base {
+            Base::Url(base) => format!("{base}/{}", names::encoded(key.as_ref())),
+            Base::Folder(folder) => folder.join(key.as_ref()).display().to_string(),
+        }
     }
 }

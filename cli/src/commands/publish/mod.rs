@@ -21,8 +21,9 @@ use weightstream::write::TensorOrder;
 /// Converts a model, and publishes it in a folder, in S3, Google Cloud Storage or Azure, or on a web server.
 ///
 /// The model becomes files that never change, whose names contain a digest of their content, and an entry, the manifest
-/// that names them. Files are sent while the next ones are converted. A second run sends only what is missing. At the
-/// end, everything is read back and compared.
+/// that names them. Files are sent while the next ones are converted. A second run sends only what is missing.
+/// Everything is read back and compared before the entry is sent. Files that no earlier run has written are replaced
+/// only with --force.
 ///
 /// Credentials are those of the stores' own tools: variables such as AWS_ACCESS_KEY_ID, AWS_PROFILE,
 /// GOOGLE_APPLICATION_CREDENTIALS and AZURE_STORAGE_ACCOUNT_KEY, the files of `aws configure`, the login of gcloud, and
@@ -59,11 +60,14 @@ pub(super) struct Arguments {
     /// in common with the previous ones in the same folder, so that clients fetch only the other parts.
     #[arg(long, value_name = "ENTRY")]
     from: Option<String>,
-    /// A header to send with every request to an http(s) DEST. Can be repeated.
+    /// A header to send with every request to an http(s) DEST, and to no other origin. Can be repeated.
     #[arg(long = "put-header", value_name = "NAME: VALUE")]
     put_headers: Vec<String>,
+    /// Replace files at DEST that an earlier run has not written.
+    #[arg(long)]
+    force: bool,
     /// Publish nothing, but check the server of the file of tensors or the manifest at this URL.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["input", "part", "merge", "from", "put_headers"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["input", "part", "merge", "from", "put_headers", "force"])]
     check: Option<String>,
     /// The origin of the page that loads the model; by default https://app.example.
     #[arg(long, value_name = "ORIGIN", requires = "check")]
@@ -81,13 +85,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Failure> {
     if let Some(url) = &arguments.check {
         return check::run(url, &arguments);
     }
-    let Arguments { input, destination, http, conversion, part, merge, from, put_headers, .. } = arguments;
+    let Arguments { input, destination, http, conversion, part, merge, from, put_headers, force, .. } = arguments;
     let (input, destination) = (ModelArguments::new(input.unwrap_or_default(), http), destination.unwrap_or_default());
     let format = conversion.format().unwrap_or(&apr::FORMAT);
     let options = PublishOptions::default()
         .with_convert(conversion.options(&input, Some(format), TensorOrder::Layers)?)
         .with_share(part.unwrap_or(if merge { Share::Merge } else { Share::All }))
         .with_previous(from)
+        .with_replace_foreign(force)
         .with_headers(put_headers.iter().map(|header| super::model::parse_header(header)).collect::<Result<_>>()?);
     let model = input.open()?;
     let interrupted = Arc::new(AtomicBool::new(false));

@@ -1,7 +1,7 @@
 // @ts-check
 // `weightstream/transformers`: transformers.js loads the files of its models through weightstream.
 import { invalid } from "./weightstream.error.js";
-import { fileOptions } from "./weightstream.options.js";
+import { filesOptions } from "./weightstream.options.js";
 import { ProbedFiles } from "./weightstream.probed.js";
 import { requester } from "./weightstream.requester.js";
 
@@ -20,8 +20,8 @@ export function connect(env, given = {}) {
   if (typeof env !== "object" || env === null || typeof env.fetch !== "function") {
     throw invalid("`env` must be the `env` of transformers.js 4, which has a function `fetch`");
   }
-  const { signal, headers } = fileOptions(given);
-  const options = { ...given, headers, signal: undefined };
+  const { signal, headers, origins } = filesOptions(given);
+  const options = { ...given, headers, origins, signal: undefined };
   requester(options); // throws if an option is invalid, before anything is changed
   connections.get(env)?.();
 

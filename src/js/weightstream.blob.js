@@ -128,6 +128,18 @@ class LazyBlob extends Blob {
   }
 }
 
+// Only some browsers have this method, which would read the Blob underneath.
+if ("textStream" in Blob.prototype) {
+  Object.defineProperty(LazyBlob.prototype, "textStream", {
+    /** @this {LazyBlob} */
+    value() {
+      return this.stream().pipeThrough(/** @type {any} */ (new TextDecoderStream()));
+    },
+    writable: true,
+    configurable: true,
+  });
+}
+
 /**
  * @param {Blob} blob
  * @param {AbortSignal} [signal]

@@ -49,7 +49,9 @@ export class Exchange {
     signal?.removeEventListener("abort", abort);
     this.#refusal = response;
     if (this.#isOver) this.#discard();
-    else if (!AbortSignal.any) this.#signal?.addEventListener("abort", () => stop.abort(this.#signal?.reason));
+    else if (!AbortSignal.any) {
+      this.#signal?.addEventListener("abort", () => stop.abort(this.#signal?.reason), { once: true });
+    }
     return copy;
   };
 

@@ -269,7 +269,7 @@ const digest = check((value) => typeof value === "string" && DIGEST.test(value),
 const origins = (value, name) => {
   if (!isObject(value) || typeof value[Symbol.iterator] !== "function") throw invalidValue(name, value, "an array");
   return iterated(value, name).map((given) => {
-    const { href, protocol, host } = tryUrl(textOf(given) ?? "", "") ?? {};
+    const { href, protocol, host } = tryUrl(textOf(given) ?? "") ?? {};
     const origin = `${protocol}//${host}`;
     if (host && (href === origin || href === `${origin}/`)) return origin;
     throw invalid(`\`${name}\` contains ${shown(given)}, but must contain origins such as "https://example.org"`);

@@ -9,7 +9,7 @@ import {
 } from "./weightstream.request.js";
 import { requestPolicy } from "./weightstream.request_policy.js";
 import { answer, firstByteOf, noSuchBytes } from "./weightstream.answer.js";
-import { tryUrl, urlOf } from "./weightstream.url.js";
+import { baseOf, tryUrl, urlOf } from "./weightstream.url.js";
 
 /** @import { FetchOptions } from "./weightstream.fetch.js" */
 /** @import { OpenFileOptions } from "./weightstream.js" */
@@ -36,7 +36,7 @@ export function requester(given = {}, probed) {
     const method = memberOf("method", input, members) ?? "GET";
     const signal = memberOf("signal", input, members);
     if (String(method).toUpperCase() !== "GET") { // a new Request would take its body
-      const url = input instanceof Request ? input.url : tryUrl(String(input))?.href;
+      const url = input instanceof Request ? input.url : tryUrl(String(input), baseOf())?.href;
       return ordinaryFetch(...withCommon(input, init, members, url ? sentTo(url) : {}));
     }
     // The request must not listen to the signal, which may outlive it.

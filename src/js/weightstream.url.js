@@ -54,15 +54,15 @@ export function absolute(url, name, isFetchedByCaller = false) {
 }
 
 /** The base of relative URLs: that of the page, or of the script of the worker. */
-const baseOf = () => globalThis.document?.baseURI ?? globalThis.location?.href;
+export const baseOf = () => globalThis.document?.baseURI ?? globalThis.location?.href;
 
 /**
  * The URL that a text is, if it is one.
  *
  * @param {string} text
- * @param {string | undefined} base
+ * @param {string} [base]
  */
-export function tryUrl(text, base = baseOf()) {
+export function tryUrl(text, base) {
   try {
     return new URL(text, base);
   } catch {
@@ -108,4 +108,4 @@ function checkScheme(url, scheme) {
 }
 
 /** @param {string | undefined} base */
-const isBase = (base) => tryUrl("a", base ?? "") !== undefined;
+const isBase = (base) => tryUrl("a", base) !== undefined;

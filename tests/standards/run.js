@@ -15,7 +15,7 @@ let count = 0;
 async function attempt(test, given) {
   const late = new Promise((resolve) => setTimeout(resolve, 10_000, "still pending").unref());
   const run = async () => test(given);
-  return JSON.stringify(await Promise.race([run().catch((error) => `throws ${error?.stack ?? error}`), late]));
+  return JSON.stringify(await Promise.race([run().catch((error) => `throws ${error?.name}: ${error?.message ?? error}`), late]));
 }
 
 async function check(name, run) {

@@ -6,6 +6,16 @@ import { gzipSync } from "node:zlib";
 
 export const content = Uint8Array.from({ length: 200_000 }, (_, at) => (at * 31) >> 3);
 
+/** A SafeTensors file of two tensors. */
+const model = () => {
+  const header = JSON.stringify({
+    a: { dtype: "U8", shape: [4], data_offsets: [0, 4] }, b: { dtype: "U8", shape: [100_000], data_offsets: [4, 100_004] },
+  });
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(header.length));
+  return Buffer.concat([length, Buffer.from(header), content.subarray(0, 100_004)]);
+};
+
 export const digest = (algorithm, bytes = content) =>
   `${algorithm}-${createHash(algorithm).update(bytes).digest("base64")}`;
 
@@ -39,6 +49,7 @@ export async function startServer() {
 const PATHS = {
   // A file with ranges, as a static server sends it.
   "/file": (request, response, query) => sendFile(request, response, content, query),
+  "/model": (request, response, query) => sendFile(request, response, model(), query),
   "/empty": (request, response, query) => sendFile(request, response, new Uint8Array(0), query),
   "/json": (request, response, query) => sendFile(request, response, Buffer.from('\ufeff{"a":1}'), query),
   "/text": (request, response, query) => sendFile(request, response, Buffer.from(query.get("text") ?? "text"), query),
@@ -70,6 +81,16 @@ const PATHS = {
     if (isRange) headers["Content-Range"] = "bytes 0-999999/1000000";
     response.writeHead(isRange ? 206 : 200, headers);
     response.write("first");
+  },
+  // A model of which everything but the end arrives.
+  "/endless-model": (request, response) => {
+    const bytes = model();
+    const [, first, last] = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range);
+    const end = Math.min(Number(last || bytes.length - 1) + 1, bytes.length);
+    const range = `bytes ${first}-${end - 1}/${bytes.length}`;
+    response.writeHead(206, { "Content-Range": range, "Content-Length": end - Number(first), ETag: ETAG });
+    response.write(bytes.subarray(Number(first), Math.min(end, 80_000)));
+    if (end <= 80_000) response.end();
   },
   // Neither the head nor anything else arrives.
   "/silent": () => {},

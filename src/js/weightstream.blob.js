@@ -173,7 +173,7 @@ function failToConvert() {
  */
 const clamp = (index, size) => (index < 0 ? Math.max(size + index, 0) : Math.min(index, size));
 
-/** @type {boolean | undefined} Whether Blobs round indices, as the standard says. Those of some engines truncate them. */
+/** @type {boolean | undefined} Whether Blobs round indices, as the standard says. Some engines may truncate them. */
 let isRounding;
 
 /**

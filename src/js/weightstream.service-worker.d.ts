@@ -9,8 +9,8 @@ import type { OpenFilesOptions } from "./weightstream.js";
  * Options of {@link serve}: those of `openFile`, for every file, and which URLs are answered. `signature` is that of a
  * model with all these files, without `path`; for `certificateChain`, also import `weightstream/certificates`.
  *
- * `headers` and `credentials` are sent to the origins of `origins`; by default only to the origin of the service worker,
- * also if `source` returns a URL on another one.
+ * `headers` and `credentials` are sent to the origins of `origins`; by default only to the origin of the service
+ * worker, also if `source` returns a URL on another one.
  */
 export interface ServeOptions extends Omit<OpenFilesOptions, "signal" | "type" | "digest" | "hub"> {
   /**

@@ -78,8 +78,8 @@ export interface PrefillOptions extends Omit<ArtifactCacheOptions, "onProgress" 
  * Cache API), from which its engine then loads them. Files that are there already are not downloaded again. `model` is
  * an item of the `model_list` of web-llm.
  *
- * `headers` and `credentials` are only sent to the origin of `model.model`, or instead to `origins`. The call has no effect on web-llm if its
- * `cacheBackend` is not `"cache"`.
+ * `headers` and `credentials` are only sent to the origin of `model.model`, or instead to `origins`. The call has no
+ * effect on web-llm if its `cacheBackend` is not `"cache"`.
  *
  * ```js
  * await prefill(prebuiltAppConfig.model_list.find(({ model_id }) => model_id === id));

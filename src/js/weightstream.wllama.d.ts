@@ -6,8 +6,8 @@
 import type { Disposing, OpenFilesOptions } from "./weightstream.js";
 
 /**
- * Options of {@link modelBlobs}: those of `openFile`, for every file. `headers` and `credentials` are sent to the origin
- * of the first URL, or instead to those of `origins`.
+ * Options of {@link modelBlobs}: those of `openFile`, for every file. `headers` and `credentials` are sent to the
+ * origin of the first URL, or instead to those of `origins`.
  */
 export type ModelBlobsOptions = Omit<OpenFilesOptions, "type" | "digest">;
 

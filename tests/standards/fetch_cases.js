@@ -1,5 +1,5 @@
-// What `fetch` promises, after the topics of the web-platform-tests fetch/api and fetch/range. Each case is run with the
-// platform's own `fetch` and with `createFetch`, and must give the same result. `fetch` may be any of the two.
+// What `fetch` promises, after the topics of the web-platform-tests fetch/api and fetch/range. Each case is run with
+// the platform's own `fetch` and with `createFetch`, and must give the same result. `fetch` may be any of the two.
 
 import { DATE, ETAG, content, digest } from "./server.js";
 
@@ -125,6 +125,11 @@ const named = (prefix, table, make) => {
   return Object.fromEntries(entries.map(([name, value]) => [`${prefix}: ${name}`, make(value)]));
 };
 
+/** No server is asked again after one of these. */
+const STATUSES = [
+  200, 201, 202, 203, 204, 205, 206, 299, 300, 304, 400, 401, 403, 404, 405, 410, 416, 418, 451, 501,
+];
+
 /** A body that never ends: what arrives of it, and the end of the call by an abort. */
 const endless = (path) => async ({ fetch, at }) => {
   const controller = new AbortController();
@@ -154,7 +159,8 @@ export const cases = {
   "a query": get("/file?a=b&c=%20"),
   "a URL object": ({ fetch, at }) => outcome(fetch(new URL(at("/file")))),
   "a Request": ({ fetch, at }) => outcome(fetch(new Request(at("/file")))),
-  "a Request as options": ({ fetch, at }) => outcome(fetch(at("/echo"), new Request(at("/x"), { headers: { a: "1" } }))),
+  "a Request as options": ({ fetch, at }) =>
+    outcome(fetch(at("/echo"), new Request(at("/x"), { headers: { a: "1" } }))),
   "a Request of another one": ({ fetch, at }) => outcome(fetch(new Request(new Request(at("/file"))))),
   "an object with a URL": ({ fetch, at }) => outcome(fetch({ toString: () => at("/file") })),
   "null as options": get("/file", null),
@@ -224,12 +230,12 @@ export const cases = {
   },
   "the class of a response": async ({ fetch, at }) => {
     const response = await fetch(at("/file"));
-    return [response instanceof Response, Object.prototype.toString.call(response), response.body instanceof ReadableStream];
+    const isStream = response.body instanceof ReadableStream;
+    return [response instanceof Response, Object.prototype.toString.call(response), isStream];
   },
 
   // status
-  ...named("a status", [200, 201, 202, 203, 204, 205, 206, 299, 300, 304, 400, 401, 403, 404, 405, 410, 416, 418, 451, 501],
-    (code) => get(`/status?code=${code}`)),
+  ...named("a status", STATUSES, (code) => get(`/status?code=${code}`)),
   "a text of a status": get("/status?code=404&text=Nothing%20here"),
   "a text of a success": get("/status?code=200&text=Fine"),
   "an error with a type": get("/status?code=400&type=application/problem%2Bjson&body={}"),
@@ -258,7 +264,8 @@ export const cases = {
     (await fetch(new Request(at("/echo"), { method: "POST", body: "body" }))).text(),
 
   // headers
-  ...named("headers", headers, (value) => async ({ fetch, at }) => (await fetch(at("/echo"), { headers: value })).json()),
+  ...named("headers", headers, (value) => async ({ fetch, at }) =>
+    (await fetch(at("/echo"), { headers: value })).json()),
   "headers of a Request": async ({ fetch, at }) =>
     (await fetch(new Request(at("/echo"), { headers: { a: "1", b: "2" } }))).json(),
   "headers in place of those of a Request": async ({ fetch, at }) =>
@@ -266,7 +273,8 @@ export const cases = {
   "a referrer": async ({ fetch, at }) => (await fetch(at("/echo"), { referrer: at("/page") })).json(),
   "a referrer of a Request": async ({ fetch, at }) =>
     (await fetch(new Request(at("/echo"), { referrer: at("/page") }))).json(),
-  "no referrer": async ({ fetch, at }) => (await fetch(at("/echo"), { referrer: "", referrerPolicy: "no-referrer" })).json(),
+  "no referrer": async ({ fetch, at }) =>
+    (await fetch(at("/echo"), { referrer: "", referrerPolicy: "no-referrer" })).json(),
 
   // options
   ...named("an invalid call", badInits, (init) => get("/file", init)),
@@ -274,7 +282,8 @@ export const cases = {
   "integrity of a Request": ({ fetch, at }) =>
     outcome(fetch(new Request(at("/file"), { integrity: digest("sha256", content.subarray(1)) }))),
   ...named("credentials", ["omit", "same-origin", "include"], (credentials) => get("/file", { credentials })),
-  ...named("a cache mode", ["default", "no-store", "reload", "no-cache", "force-cache"], (cache) => get("/file", { cache })),
+  ...named("a cache mode", ["default", "no-store", "reload", "no-cache", "force-cache"], (cache) =>
+    get("/file", { cache })),
   "only what is cached": get("/file", { cache: "only-if-cached", mode: "same-origin" }),
   "no-cors": get("/file", { mode: "no-cors" }),
   "keepalive": get("/file", { keepalive: true }),
@@ -297,7 +306,8 @@ export const cases = {
   // ranges
   ...named("Range", ranges, (range) => get("/file", { headers: { Range: range } })),
   ...named("Range and a server that ignores it", ranges, (range) => get("/whole", { headers: { Range: range } })),
-  "a range of a Request": ({ fetch, at }) => outcome(fetch(new Request(at("/file"), { headers: { Range: "bytes=5-9" } }))),
+  "a range of a Request": ({ fetch, at }) =>
+    outcome(fetch(new Request(at("/file"), { headers: { Range: "bytes=5-9" } }))),
   "a range of an empty file": get("/empty", { headers: { Range: "bytes=0-" } }),
   "a range of a missing file": get("/missing", { headers: { Range: "bytes=0-9" } }),
   "a range of a compressed file": get("/gzip", { headers: { Range: "bytes=0-9" } }),

@@ -1,5 +1,5 @@
-// The request policy: headers and credentials of a call reach only the origins that they were given for. Two servers are
-// two origins. The page is at the first one, where a test says so.
+// The request policy: headers and credentials of a call reach only the origins that they were given for. Two servers
+// are two origins. The page is at the first one, where a test says so.
 
 const TOKEN = { Authorization: "Bearer secret", "X-Token": "secret" };
 
@@ -40,8 +40,8 @@ export async function tests({ load, one, other }) {
 
   const refuses = (call) => async () => {
     const error = await (async () => call())().catch((error) => error);
-    const isRefused = error instanceof LoadError && error.code === "INVALID_ARGUMENT" && /`origins`/.test(error.message);
-    return isRefused || `${error}`;
+    return (error instanceof LoadError && error.code === "INVALID_ARGUMENT" && /`origins`/.test(error.message)) ||
+      `${error}`;
   };
 
   const [atOne, atOther] = [one, other].map(({ origin }) => (path) => origin + path);
@@ -89,9 +89,12 @@ export async function tests({ load, one, other }) {
     }
     try {
       const { serve } = await load("weightstream.service-worker.js");
-      serve({ ...options, match: () => true, source: ({ pathname }) => (pathname === "/json" ? atOther : atOne)("/file") });
+      const source = ({ pathname }) => (pathname === "/json" ? atOther : atOne)("/file");
+      serve({ ...options, match: () => true, source });
       for (const path of ["/file", "/json"]) {
-        const event = { request: new Request(atOne(path)), waitUntil: () => {}, respondWith: (answer) => (event.answer = answer) };
+        const event = {
+          request: new Request(atOne(path)), waitUntil: () => {}, respondWith: (answer) => (event.answer = answer),
+        };
         for (const listener of listeners) listener(event);
         await (await event.answer).arrayBuffer();
       }
@@ -108,7 +111,8 @@ export async function tests({ load, one, other }) {
     "createFetch sends them to `origins` in place of the page":
       onPage(sends(["other"], () => fetchBoth(createFetch({ ...options, origins })))),
     "createFetch without a page needs `origins`": refuses(() => createFetch(options)),
-    "createFetch without a page needs `origins` for credentials": refuses(() => createFetch({ credentials: "include" })),
+    "createFetch without a page needs `origins` for credentials":
+      refuses(() => createFetch({ credentials: "include" })),
     "createFetch takes only origins": refuses(() => createFetch({ ...options, origins: ["https://example.org/path"] })),
     "createFetch takes no wildcard": refuses(() => createFetch({ ...options, origins: ["*"] })),
     "openFile takes no `origins`": refuses(() => openFile(atOne("/file"), { ...options, origins })),
@@ -127,7 +131,9 @@ export async function tests({ load, one, other }) {
     "headers of a call take precedence": async () => {
       one.log.length = 0;
       const fetch = createFetch({ ...options, origins: [one.origin] });
-      for (const method of ["GET", "POST"]) await (await fetch(atOne("/echo"), { method, headers: { "X-Token": "own" } })).text();
+      for (const method of ["GET", "POST"]) {
+        await (await fetch(atOne("/echo"), { method, headers: { "X-Token": "own" } })).text();
+      }
       return one.log.every(({ headers }) => headers["x-token"] === "own" && headers.authorization === "Bearer secret");
     },
     "connect of transformers.js sends them to the origin of the page": onPage(sends(["one"], () => connected(options))),
@@ -171,7 +177,8 @@ export async function tests({ load, one, other }) {
       const stored = new Map();
       const match = async (url) => stored.get(String(url))?.clone();
       const put = async (url, response) => void stored.set(String(url), new Response(await response.arrayBuffer()));
-      Object.defineProperty(globalThis, "caches", { value: { open: async () => ({ match, put }) }, configurable: true });
+      const caches = { open: async () => ({ match, put }) };
+      Object.defineProperty(globalThis, "caches", { value: caches, configurable: true });
       try {
         return await sends(["one"], () => prefill({
           model: atOne("/m/resolve/main/"), model_lib: atOther("/file"),

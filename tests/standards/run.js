@@ -1,5 +1,5 @@
-// Runs the cases of this folder in Node.js, with the package in the folder that the argument names. Prints the failures,
-// and exits with 1 if there are any. A second argument selects cases whose name contains it.
+// Runs the cases of this folder in Node.js, with the package in the folder that the argument names. Prints the
+// failures, and exits with 1 if there are any. A second argument selects cases whose name contains it.
 
 import { pathToFileURL } from "node:url";
 import { resolve } from "node:path";
@@ -15,7 +15,8 @@ let count = 0;
 async function attempt(test, given) {
   const late = new Promise((resolve) => setTimeout(resolve, 10_000, "still pending").unref());
   const run = async () => test(given);
-  return JSON.stringify(await Promise.race([run().catch((error) => `throws ${error?.name}: ${error?.message ?? error}`), late]));
+  const outcome = run().catch((error) => `throws ${error?.name}: ${error?.message ?? error}`);
+  return JSON.stringify(await Promise.race([outcome, late]));
 }
 
 async function check(name, run) {

@@ -9,7 +9,8 @@ export const content = Uint8Array.from({ length: 200_000 }, (_, at) => (at * 31)
 /** A SafeTensors file of two tensors. */
 const model = () => {
   const header = JSON.stringify({
-    a: { dtype: "U8", shape: [4], data_offsets: [0, 4] }, b: { dtype: "U8", shape: [100_000], data_offsets: [4, 100_004] },
+    a: { dtype: "U8", shape: [4], data_offsets: [0, 4] },
+    b: { dtype: "U8", shape: [100_000], data_offsets: [4, 100_004] },
   });
   const length = Buffer.alloc(8);
   length.writeBigUInt64LE(BigInt(header.length));
@@ -66,7 +67,8 @@ const PATHS = {
   },
   "/gzip": (request, response) => {
     const body = gzipSync("compressed ".repeat(1000));
-    response.writeHead(200, { "Content-Encoding": "gzip", "Content-Type": "text/plain", "Content-Length": body.length });
+    const headers = { "Content-Encoding": "gzip", "Content-Type": "text/plain", "Content-Length": body.length };
+    response.writeHead(200, headers);
     response.end(body);
   },
 

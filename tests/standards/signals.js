@@ -66,7 +66,8 @@ export async function tests({ load, one }) {
     "file.bytes leaves no listener": withFile((file, signal) => file.bytes(5, 10, { signal })),
     "file.response leaves no listener": withFile((file) => file.response().arrayBuffer()),
     "a lazy Blob leaves no listener": withFile((file) => file.blob().slice(5, 70_000).arrayBuffer()),
-    "createFetch leaves no listener": leavesNone(async (signal) => (await fetch(at("/file"), { signal })).arrayBuffer()),
+    "createFetch leaves no listener": leavesNone(async (signal) =>
+      (await fetch(at("/file"), { signal })).arrayBuffer()),
     "createFetch with a range leaves no listener": leavesNone(async (signal) =>
       (await fetch(at("/file"), { signal, headers: { Range: "bytes=5-9" } })).arrayBuffer()),
     "createFetch that is cancelled leaves no listener": leavesNone(async (signal) =>

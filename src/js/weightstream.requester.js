@@ -1,5 +1,6 @@
 // @ts-check
 // The requests behind `weightstream/fetch` and the runtimes that take a `fetch`.
+import { answer, firstByteOf, noSuchBytes } from "./weightstream.answer.js";
 import { invalid } from "./weightstream.error.js";
 import { Exchange } from "./weightstream.exchange.js";
 import { openFile, openHead } from "./weightstream.file.js";
@@ -8,7 +9,7 @@ import {
   credentialsOf, isSameVersion, manner, memberOf, membersOf, ordinaryOption, rangeOf,
 } from "./weightstream.request.js";
 import { requestPolicy } from "./weightstream.request_policy.js";
-import { answer, firstByteOf, noSuchBytes } from "./weightstream.answer.js";
+import { asSeen } from "./weightstream.response.js";
 import { baseOf, tryUrl, urlOf } from "./weightstream.url.js";
 
 /** @import { FetchOptions } from "./weightstream.fetch.js" */
@@ -54,11 +55,13 @@ export function requester(given = {}, probed) {
     const isProbe = probed !== undefined && range?.start === 0 && range.end === 1;
     const isCached = !["no-store", "reload", "no-cache"].includes(request.cache);
 
-    const exchange = new Exchange((url, given) => {
-      return ordinaryFetch(url, { ...manner(members, request), ...given });
-    }, signal, signatureUrl);
+    const send = (/** @type {any} */ url, /** @type {RequestInit | undefined} */ given) =>
+      ordinaryFetch(url, { ...manner(members, request), ...given });
+    const exchange = new Exchange(send, signal, signatureUrl);
+    const url = request.url.replace(/#.*$/s, "");
     /** @type {OpenFileOptions} */
     const how = {
+      hub: null, // a fetch asks for no list of files first
       ...options,
       // A probe is answered from the cache too, so that a runtime which probes a file works offline.
       ...(!isCached && !(isProbe && request.cache === "no-store") && { cache: "none" }),
@@ -69,7 +72,7 @@ export function requester(given = {}, probed) {
     };
     const open = async () => {
       const file = await (isProbe ? openFile(request.url, how) : openHead(request.url, how, firstOf(range)));
-      return { file, head: exchange.head, url: exchange.head?.url || request.url.replace(/#.*$/s, "") };
+      return { file, head: exchange.head, url: exchange.head?.url || url };
     };
     /** @type {Opened} */
     let opened;
@@ -77,7 +80,7 @@ export function requester(given = {}, probed) {
       opened = (!range && probed?.take(request.url, headers)) || (await open());
     } catch (error) {
       const refusal = exchange.refusalOf(error, range !== undefined);
-      if (refusal) return refusal;
+      if (refusal) return refusal.url ? refusal : asSeen(refusal, { url }); // a `fetch` of the app may state none
       if (isUnanswerable(error) && signatureUrl === undefined) return ordinary();
       throw error;
     }

@@ -61,8 +61,8 @@ export function requester(given = {}, probed) {
     const url = request.url.replace(/#.*$/s, "");
     /** @type {OpenFileOptions} */
     const how = {
-      hub: null, // a fetch asks for no list of files first
       ...options,
+      hub: options.hub ?? null, // a fetch asks for no list of files first
       // A probe is answered from the cache too, so that a runtime which probes a file works offline.
       ...(!isCached && !(isProbe && request.cache === "no-store") && { cache: "none" }),
       credentials: credentialsOf(input, members) ?? sent.credentials,

@@ -3,6 +3,7 @@
 import { invalid } from "./weightstream.error.js";
 import { filesOptions } from "./weightstream.options.js";
 import { ProbedFiles } from "./weightstream.probed.js";
+import { memberOf, membersOf } from "./weightstream.request.js";
 import { requester } from "./weightstream.requester.js";
 
 /** @import * as Api from "./weightstream.transformers.js" */
@@ -29,7 +30,11 @@ export function connect(env, given = {}) {
   const base = /** @type {typeof globalThis.fetch} */ (options.fetch ?? env.fetch);
   const loading = requester({ ...options, fetch: base }, probed);
   /** @type {typeof globalThis.fetch} */
-  const fetch = (input, init) => loading(input, { ...init, signal: init?.signal ?? signal ?? null });
+  const fetch = (input, init) => {
+    const members = membersOf(init);
+    const own = members.signal ?? signal ?? memberOf("signal", input, members);
+    return loading(input, { ...members, signal: own ?? null });
+  };
   const changed = { fetch, ...Object.fromEntries(CACHES.filter((name) => name in env).map((name) => [name, false])) };
   const settings = /** @type {Record<string, unknown>} */ (/** @type {unknown} */ (env));
   const original = Object.fromEntries(Object.keys(changed).map((name) => [name, settings[name]]));

@@ -26,7 +26,7 @@ import { invalid } from "./weightstream.error.js";
  * @returns {(url: string) => Sent}
  */
 export function requestPolicy({ headers, credentials, origins }, url) {
-  const name = headers ? "headers" : credentials && "credentials";
+  const name = headers?.length ? "headers" : credentials === "include" && "credentials";
   const own = url ?? pageOrigin();
   if (name && !origins && own === undefined) {
     throw invalid(`\`${name}\` needs \`origins\`, the origins that get it: there is no page whose origin it would be`);

@@ -236,6 +236,11 @@ export const cases = {
 
   // status
   ...named("a status", STATUSES, (code) => get(`/status?code=${code}`)),
+  ...named("a status that is tried again", [408, 425, 429, 500, 502, 503, 504], (code) => get(`/status?code=${code}`)),
+  "a connection that breaks": async ({ fetch, at }) => {
+    const response = await fetch(at("/cut"));
+    return [response.status, await rejection(response.arrayBuffer())];
+  },
   "a text of a status": get("/status?code=404&text=Nothing%20here"),
   "a text of a success": get("/status?code=200&text=Fine"),
   "an error with a type": get("/status?code=400&type=application/problem%2Bjson&body={}"),

@@ -113,6 +113,8 @@ export async function tests({ load, one, other }) {
     "createFetch without a page needs `origins`": refuses(() => createFetch(options)),
     "createFetch without a page needs `origins` for credentials":
       refuses(() => createFetch({ credentials: "include" })),
+    "createFetch without a page needs no `origins` for nothing": () =>
+      Boolean(createFetch({ headers: {}, credentials: "omit" })),
     "createFetch takes only origins": refuses(() => createFetch({ ...options, origins: ["https://example.org/path"] })),
     "createFetch takes no wildcard": refuses(() => createFetch({ ...options, origins: ["*"] })),
     "openFile takes no `origins`": refuses(() => openFile(atOne("/file"), { ...options, origins })),

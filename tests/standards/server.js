@@ -94,6 +94,11 @@ const PATHS = {
     response.write(bytes.subarray(Number(first), Math.min(end, 80_000)));
     if (end <= 80_000) response.end();
   },
+  // A connection that breaks after a few bytes, each time at the same one.
+  "/cut": (request, response) => {
+    response.writeHead(200, { "Content-Length": 1000 });
+    response.write("first", () => request.socket.destroy());
+  },
   // Neither the head nor anything else arrives.
   "/silent": () => {},
   "/broken": (request) => request.socket.destroy(),

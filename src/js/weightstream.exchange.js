@@ -40,7 +40,8 @@ export class Exchange {
     signal?.addEventListener("abort", abort);
     const response = await this.#send(url, { ...init, signal: either(stop.signal, this.#signal) });
     this.#discard();
-    const { status, statusText, headers } = response;
+    const { status, statusText, headers } = Object(response);
+    if (status === undefined) return response; // a `fetch` of the app returns something else, which the module reports
     if (status === 200 || status === 206) {
       this.head = response;
       return response;

@@ -81,6 +81,7 @@ export function requester(given = {}, probed) {
     } catch (error) {
       const refusal = exchange.refusalOf(error, range !== undefined);
       if (refusal) return refusal.url ? refusal : asSeen(refusal, { url }); // a `fetch` of the app may state none
+      exchange.end();
       if (isUnanswerable(error) && signatureUrl === undefined) return ordinary();
       throw error;
     }

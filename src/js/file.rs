@@ -57,7 +57,11 @@ impl JsFile {
                 if let Some(choice) = settings.cache {
                     source = source.with_cache(choice, settings.key_function, Rc::clone(&cache)).await?;
                 }
-                RemoteFile::open_signed(source, settings.retry, settings.digest, settings.signature.as_ref()).await
+                let (retry, digest, signature) = (settings.retry, settings.digest, settings.signature.as_ref());
+                match settings.first {
+                    Some(first) => RemoteFile::open_head(source, retry, digest, signature, first).await,
+                    None => RemoteFile::open_signed(source, retry, digest, signature).await,
+                }
             };
             let file = Rc::new(cancel::run_until_stopped(settings.signal, &close_signal, opening).await?);
             let (stats, on_progress) = (Rc::clone(file.stats()), settings.on_progress);

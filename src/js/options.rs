@@ -15,6 +15,7 @@ use crate::source::js_buffer::JsBuffer;
 use crate::workers;
 use js_sys::{Array, Reflect};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{AbortSignal, RequestCredentials};
@@ -57,6 +58,8 @@ pub(super) struct FileSettings {
     pub(super) on_progress: Option<js_sys::Function>,
     pub(super) cache: Option<CacheOption>,
     pub(super) key_function: KeyFunction,
+    /// The bytes whose request opens the file, if it is open as soon as the head of the response has arrived.
+    pub(super) first: Option<Range<u64>>,
 }
 
 /// Reads the options of `openFile`. Headers and credentials apply to the origin of `source`.
@@ -74,6 +77,7 @@ pub(super) fn read_file(source: &JsValue, options: &JsValue) -> Result<FileSetti
         on_progress: object(options, "onProgress"),
         cache: cache(options, source.is_string()).map_err(failure)?,
         key_function: KeyFunction(object(options, "cacheKey")),
+        first: object(options, "first").and_then(|first: Array| pair(&first)),
     })
 }
 
@@ -84,10 +88,7 @@ pub(super) fn signal(options: &JsValue) -> Option<AbortSignal> {
 
 /// The options of `loadTensor` that describe what to load.
 pub(super) fn tensor_request(options: &JsValue) -> TensorRequest<JsBuffer> {
-    let rows = object(options, "rows").and_then(|rows: Array| {
-        let row = |at| rows.get(at).as_f64().map(|row| row as u64);
-        Some(row(0)?..row(1)?)
-    });
+    let rows = object(options, "rows").and_then(|rows: Array| pair(&rows));
     TensorRequest::default()
         .with_rows(rows)
         .with_into(object(options, "into").map(|into| JsBuffer::borrowed(into).with_array(text(options, "intoArray"))))
@@ -207,6 +208,12 @@ fn pairs(options: &JsValue, name: &str) -> impl Iterator<Item = (String, String)
         let pair: Array = pair.unchecked_into();
         pair.get(0).as_string().zip(pair.get(1).as_string())
     })
+}
+
+/// A range as a pair of numbers. Infinity is the end of a file of unknown length.
+fn pair(pair: &Array) -> Option<Range<u64>> {
+    let number = |at| pair.get(at).as_f64().map(|number| number as u64);
+    Some(number(0)?..number(1)?)
 }
 
 /// The value of an integer option.

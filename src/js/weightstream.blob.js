@@ -48,7 +48,8 @@ const SIZE_UNKNOWN = "The size of the Blob is unknown until the index of all fil
  * @param {string} type
  * @returns {Blob}
  */
-export const lazyBlob = (source, type) => create({ source, range: (byteLength) => [0, byteLength], type });
+export const lazyBlob = (source, type) =>
+  create({ source, range: (byteLength) => [0, byteLength], type: normalized(type) });
 
 /** @param {Content} content */
 function create(content) {
@@ -76,19 +77,19 @@ class LazyBlob extends Blob {
 
   /**
    * @override
-   * @param {number} [first]
-   * @param {number} [last]
-   * @param {string} [type]
+   * @param {[start?: any, end?: any, type?: any]} given
    */
-  slice(first, last, type = "") {
+  slice(...given) {
     const { source, range } = contentOf(this);
+    const [first = 0, last = Infinity] = given.slice(0, 2).map((index) => index === undefined ? index : integer(index));
+    const type = given[2] === undefined ? "" : normalized(`${given[2]}`);
     const part = (/** @type {number} */ byteLength) => {
       const [start, end] = range(byteLength);
-      const from = clamp(first ?? 0, end - start);
-      const to = Math.max(clamp(last ?? end - start, end - start), from);
+      const from = clamp(first, end - start);
+      const to = Math.max(clamp(last, end - start), from);
       return /** @type {[number, number]} */ ([start + from, start + to]);
     };
-    return create({ source, range: part, type: normalized(type) });
+    return create({ source, range: part, type });
   }
 
   /**
@@ -127,6 +128,18 @@ class LazyBlob extends Blob {
   }
 }
 
+// Only some browsers have this method, which would read the Blob underneath.
+if ("textStream" in Blob.prototype) {
+  Object.defineProperty(LazyBlob.prototype, "textStream", {
+    /** @this {LazyBlob} */
+    value() {
+      return this.stream().pipeThrough(/** @type {any} */ (new TextDecoderStream()));
+    },
+    writable: true,
+    configurable: true,
+  });
+}
+
 /**
  * @param {Blob} blob
  * @param {AbortSignal} [signal]
@@ -158,9 +171,25 @@ function failToConvert() {
  * @param {number} index
  * @param {number} size
  */
-function clamp(index, size) {
-  const whole = Math.trunc(Number(index)) || 0;
-  return whole < 0 ? Math.max(size + whole, 0) : Math.min(whole, size);
+const clamp = (index, size) => (index < 0 ? Math.max(size + index, 0) : Math.min(index, size));
+
+/** @type {boolean | undefined} Whether Blobs round indices, as the standard says. Some engines may truncate them. */
+let isRounding;
+
+/**
+ * The integer that a real Blob makes of an index. Infinity lies beyond the end of any Blob.
+ *
+ * @param {any} index
+ */
+function integer(index) {
+  const number = +index || 0;
+  if (Number.isInteger(number) || !Number.isFinite(number)) return number;
+  const isNode = "process" in globalThis; // such an index ends the process of Node.js 20
+  isRounding ??= isNode || new Blob(["12"]).slice(1.5).size === 0;
+  if (!isRounding) return Math.trunc(number);
+  const low = Math.floor(number);
+  const rest = number - low;
+  return rest > 0.5 || (rest === 0.5 && low % 2 !== 0) ? low + 1 : low; // the even one of two equally near integers
 }
 
 /**

@@ -843,6 +843,15 @@ export interface OpenFileOptions extends
   type?: string | undefined;
 }
 
+/** Options of calls that load several files, which may be at several origins. */
+export interface OpenFilesOptions extends OpenFileOptions {
+  /**
+   * The origins that get `headers` and `credentials`, such as `["https://example.org"]`. Requests to all other origins
+   * are sent without them. The documentation of the call says which origin is the default.
+   */
+  origins?: readonly (string | URL)[] | undefined;
+}
+
 /** Options of {@link RemoteFile.stream}. */
 export interface ReadOptions {
   /** The first byte. Default: 0. */

@@ -34,6 +34,9 @@ export class LoadError extends Error {
 /** @param {ErrorFields} fields */
 export const fail = (fields) => new LoadError(MAKE, explained(fields));
 
+/** The error of calls of a loader that is closed. */
+export const closedLoader = () => fail({ code: "CLOSED", message: "the loader is closed. Open a new loader." });
+
 /**
  * The error of an invalid call.
  *

@@ -32,13 +32,31 @@ const TYPES = /** @type {Record<string, string>} */ ({
 });
 
 /** @type {typeof Api.openFile} */
-export async function openFile(source, given) {
+export const openFile = (source, given) => open(source, given);
+
+/**
+ * Opens a file with a request for the bytes of `first`, and does not wait for them. The first read that begins with
+ * these bytes reads the same response.
+ *
+ * @param {string} url
+ * @param {Api.OpenFileOptions} given
+ * @param {[start: number, end: number]} first
+ */
+export const openHead = (url, given, first) => open(url, given, first);
+
+/**
+ * @param {Api.FileSource} source
+ * @param {Api.OpenFileOptions} [given]
+ * @param {[start: number, end: number]} [first]
+ */
+async function open(source, given, first) {
   const { maxMemory, type, onProgress, ...others } = options.fileOptions(given);
   const checked = { ...others, ...(onProgress && { onProgress: numbered(onProgress) }) };
   const [unsigned] = await Promise.all([prepared(source, checked).then(withEarlyCache), init()]);
   if (Array.isArray(unsigned.source)) throw invalid("`source` is a list or a folder, but openFile() opens one file");
   const ready = await withSignature(unsigned, source);
-  const file = await settle(() => ModuleFile.open(ready.source, ready.options)).catch((error) => {
+  const how = first ? { ...ready.options, first } : ready.options;
+  const file = await settle(() => ModuleFile.open(ready.source, how)).catch((error) => {
     throw explained(error, ready.source);
   });
   const isPersisted = await cachePersisted(ready.source, ready.options.cache);
@@ -52,6 +70,8 @@ export class RemoteFile {
   #name;
   #maxMemory;
   #type;
+  /** The type of its Blobs, which is empty if nothing states one. */
+  #blobType;
   #isClosed = false;
   /** @type {BlockCache | undefined} */
   #blocks;
@@ -71,8 +91,10 @@ export class RemoteFile {
     this.#name = typeof source === "string" ? source : "";
     this.#maxMemory = maxMemory;
     this.#isPersisted = isPersisted;
-    this.#type = type ?? callModule(() => file.contentType) ?? (source instanceof Blob ? source.type : undefined) ??
-      TYPES[this.#name.replace(/[?#].*$/s, "").split(".").pop() ?? ""] ?? "application/octet-stream";
+    const stated = type ?? callModule(() => file.contentType) ?? (source instanceof Blob ? source.type : undefined);
+    this.#blobType = stated ?? "";
+    this.#type =
+      stated ?? TYPES[this.#name.replace(/[?#].*$/s, "").split(".").pop() ?? ""] ?? "application/octet-stream";
   }
 
   get url() {
@@ -112,7 +134,7 @@ export class RemoteFile {
   /** @param {Api.ReadOptions} [given] */
   stream(given) {
     const { start = 0, end, signal } = options.readOptions(given);
-    return byteStream((stop) => this.#pieces(start, end, anySignal(signal, stop)));
+    return byteStream((stop) => this.#pieces(start, end, signal, stop));
   }
 
   /** @param {{ signal?: AbortSignal | null | undefined }} [given] */
@@ -150,7 +172,7 @@ export class RemoteFile {
       // A read of the whole file is verified, and needs no blocks.
       read: (start, end, signal) =>
         isWhole(start, end) ? this.#pieces(start, end, signal) : blocks.read(start, end, signal),
-    }, this.#type);
+    }, this.#blobType);
   }
 
   response() {
@@ -160,7 +182,7 @@ export class RemoteFile {
     return responseOf(this.stream(), { status: 200, headers, url: this.#name });
   }
 
-  file() {
+  async file() {
     this.#knownLength("file");
     return (this.#stored ??= storedFile(this).catch((error) => {
       this.#stored = undefined; // a later call tries again
@@ -208,20 +230,25 @@ export class RemoteFile {
   /**
    * @param {number} start
    * @param {number | undefined} end
-   * @param {AbortSignal | undefined} signal
+   * @param {AbortSignal | undefined} signal The caller's, on which no listener may stay.
+   * @param {AbortSignal} [stop] That of the stream.
    */
-  async *#pieces(start, end, signal) {
+  async *#pieces(start, end, signal, stop) {
     const reader = callModule(() => this.#file.read(start, end, signal));
     const cancel = () => callModule(() => reader.cancel());
+    stop?.addEventListener("abort", cancel);
+    // The module only notices an abort while it reads.
+    signal?.addEventListener("abort", cancel);
     try {
       for (let piece; (piece = await settle(() => reader.chunk()));) {
-        // The module only notices an abort while it reads.
-        signal?.addEventListener("abort", cancel);
         yield piece;
-        signal?.removeEventListener("abort", cancel);
         signal?.throwIfAborted();
       }
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw error;
     } finally {
+      signal?.removeEventListener("abort", cancel);
       cancel();
     }
   }
@@ -237,20 +264,4 @@ export class RemoteFile {
       cancel: () => callModule(() => reader.cancel()),
     };
   }
-}
-
-/**
- * A signal that aborts with either of two.
- *
- * @param {AbortSignal | undefined} one
- * @param {AbortSignal} other
- */
-function anySignal(one, other) {
-  if (!one) return other;
-  const controller = new AbortController();
-  for (const signal of [one, other]) {
-    if (signal.aborted) controller.abort(signal.reason);
-    signal.addEventListener("abort", () => controller.abort(signal.reason), { signal: controller.signal });
-  }
-  return controller.signal;
 }

@@ -42,6 +42,7 @@ export class TensorIterator {
         const value = await this.#next();
         if (value && !this.#isDone) return { value, done: false };
       } catch (error) {
+        if (this.#isDone) return { value: undefined, done: true }; // `return` has stopped the load
         this.#end();
         throw error;
       }

@@ -2,7 +2,7 @@
 // The public API of the package, which weightstream.d.ts documents. It checks options; the WebAssembly module does the
 // work.
 import { Loader, cacheClear, cacheDelete, cacheList, thisModule } from "./weightstream_glue.js";
-import { LoadError, MAKE, fail, invalid } from "./weightstream.error.js";
+import { LoadError, MAKE, closedLoader, fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
 import { moveToGpu } from "./weightstream.gpu.js";
 import { EarlyHead, withEarlyCache } from "./weightstream.head.js";
@@ -38,6 +38,7 @@ export class StreamingLoader {
   /** @type {Settle} */
   #settle;
   #instance = instance;
+  #isClosed = false;
   /** @type {ModelView | undefined} */
   #view;
   /** @type {string | undefined} Why a loader is not in the worker that was requested. */
@@ -202,7 +203,12 @@ export class StreamingLoader {
 
   toBlob() {
     const loader = this.#usableLoader;
-    const opened = modelBlob(() => this.#view ?? callModule(() => loader.openView()), this.#settle);
+    const checkOpen = () => {
+      if (this.#isClosed) throw closedLoader();
+    };
+    const openView = () =>
+      this.#isClosed ? Promise.reject(closedLoader()) : this.#view ?? callModule(() => loader.openView());
+    const opened = modelBlob(openView, this.#settle, checkOpen);
     opened.view.then((view) => (this.#view = view), () => {}); // the Blob reports the error
     return opened.blob;
   }
@@ -222,6 +228,7 @@ export class StreamingLoader {
   }
 
   close() {
+    this.#isClosed = true;
     if (!this.#isLost) callModule(() => this.#loader.close());
   }
 

@@ -4,7 +4,7 @@
 import { check, getter, invalidValue, shown, suggestion, tryGet } from "./weightstream.check.js";
 import { fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
-import { urlOf } from "./weightstream.url.js";
+import { textOf, tryUrl, urlOf } from "./weightstream.url.js";
 
 /**
  * @template T
@@ -265,8 +265,20 @@ const OPEN = options({
 const DIGEST = /^(sha256|blake3|crc32|crc32c):[0-9a-f]+$/i;
 /** @type {Check<import("./weightstream.js").Digest>} */
 const digest = check((value) => typeof value === "string" && DIGEST.test(value), 'a digest such as "sha256:9f86d08…"');
-/** The options of `openFile` that apply to any number of files. */
-export const FILES = { signal, fetch: callable, headers, credentials, cache, cacheKey: callable, retry: RETRY };
+/** @type {Check<string[]>} A path is refused: it would suggest that only URLs below it get something. */
+const origins = (value, name) => {
+  if (!isObject(value) || typeof value[Symbol.iterator] !== "function") throw invalidValue(name, value, "an array");
+  return iterated(value, name).map((given) => {
+    const { href, protocol, host } = tryUrl(textOf(given) ?? "") ?? {};
+    const origin = `${protocol}//${host}`;
+    if (host && (href === origin || href === `${origin}/`)) return origin;
+    throw invalid(`\`${name}\` contains ${shown(given)}, but must contain origins such as "https://example.org"`);
+  });
+};
+
+const REQUESTS = { signal, fetch: callable, headers, credentials, cache, cacheKey: callable, retry: RETRY };
+/** The options of `openFile` that apply to any number of files, and the origins that get headers and credentials. */
+export const FILES = { ...REQUESTS, origins };
 
 /**
  * Digests by the name of a file.
@@ -276,15 +288,17 @@ export const FILES = { signal, fetch: callable, headers, credentials, cache, cac
 export const digests = (value, name) =>
   new Map(strings(value, name).map(([file, text]) => [file, digest(text, `${name}[${shown(file)}]`)]));
 
-const OPEN_FILE = options({
-  ...FILES,
+const FILE = {
+  ...REQUESTS,
   hub,
   onProgress: callable,
   maxMemory: integer(0),
   digest,
   signature,
   type: check((value) => typeof value === "string", "a media type"),
-}, "openFile");
+};
+const OPEN_FILE = options(FILE, "openFile");
+const OPEN_FILES = options({ ...FILE, origins }, "openFile");
 const PREFILLED = { ...FILES, onProgress: callable, digests: digestsByUrl };
 const { signal: _, ...ARTIFACTS } = PREFILLED; // each call of the cache has its own signal
 const ARTIFACT_CACHE = options(ARTIFACTS, "ArtifactCache");
@@ -333,6 +347,8 @@ function converting(checked) {
 
 export const openOptions = optional(OPEN);
 export const fileOptions = optional(OPEN_FILE);
+/** Options of `openFile` for several files. */
+export const filesOptions = optional(OPEN_FILES);
 export const artifactOptions = optional(ARTIFACT_CACHE);
 /**
  * What `init` was given, which may be the module itself.

@@ -4,6 +4,7 @@ import { openFile } from "./weightstream.js";
 import { LoadError, fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
 import { prefillOptions } from "./weightstream.options.js";
+import { requestPolicy } from "./weightstream.request_policy.js";
 import { urlOf } from "./weightstream.url.js";
 
 /** @import * as Api from "./weightstream.tvmjs.js" */
@@ -20,10 +21,10 @@ const CONCURRENCY = 4;
 
 /** @type {typeof Api.prefill} */
 export async function prefill(model, given) {
-  const { digests, signal, onProgress, headers, credentials, ...options } = prefillOptions(given);
+  const { digests, signal, onProgress, headers, credentials, origins, ...options } = prefillOptions(given);
   const { base, library, manifest } = addressesOf(model);
   if (signal?.aborted) throw signal.reason;
-  const isAtOrigin = (/** @type {string} */ url) => new URL(url).origin === new URL(base).origin;
+  const sentTo = requestPolicy({ headers, credentials, origins }, base);
   const stop = new AbortController();
   const abort = () => stop.abort(signal?.reason);
   signal?.addEventListener("abort", abort);
@@ -38,7 +39,7 @@ export async function prefill(model, given) {
       hub: null,
       cache: "none",
       ...options,
-      ...(isAtOrigin(url) && { headers, credentials }), // the library, and shards, may be at another origin
+      ...sentTo(url), // the library, and shards, may be at another origin
       ...(digest && { digest }),
       signal: stop.signal,
       onProgress: ({ loaded }) => add?.(loaded),

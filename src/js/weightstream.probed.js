@@ -2,25 +2,26 @@
 // Files that stay open for a while after a request for their first byte. Runtimes ask for the length of a file in this
 // way before they load it. Opening a file requests its first 64 KiB, which the load then need not request again.
 
-/** @import { RemoteFile } from "./weightstream.js" */
+/** @import { Opened } from "./weightstream.answer.js" */
 
 /** How long a file stays open for the request that follows. Runtimes make it at once. */
 const KEPT_MS = 30_000;
 
 /** Files that were probed, each until it is loaded. */
 export class ProbedFiles {
-  /** @type {Map<string, { file: RemoteFile, timer: ReturnType<typeof setTimeout> }>} */
+  /** @type {Map<string, { opened: Opened, timer: ReturnType<typeof setTimeout> }>} */
   #files = new Map();
 
   /**
    * @param {string} url
    * @param {Headers} headers
-   * @param {RemoteFile} file
+   * @param {Opened} opened
    */
-  keep(url, headers, file) {
-    this.take(url, headers)?.close();
-    const timer = setTimeout(() => this.take(url, headers)?.close(), KEPT_MS);
-    this.#files.set(keyOf(url, headers), { file, timer });
+  keep(url, headers, opened) {
+    this.take(url, headers)?.file.close();
+    const timer = setTimeout(() => this.take(url, headers)?.file.close(), KEPT_MS);
+    /** @type {any} */ (timer).unref?.(); // an open file must not keep Node.js running
+    this.#files.set(keyOf(url, headers), { opened, timer });
   }
 
   /**
@@ -35,14 +36,14 @@ export class ProbedFiles {
     if (!kept) return undefined;
     clearTimeout(kept.timer);
     this.#files.delete(key);
-    return kept.file;
+    return kept.opened;
   }
 
   /** Closes all files. */
   close() {
-    for (const { file, timer } of this.#files.values()) {
+    for (const { opened, timer } of this.#files.values()) {
       clearTimeout(timer);
-      file.close();
+      opened.file.close();
     }
     this.#files.clear();
   }

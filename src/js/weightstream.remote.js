@@ -1,7 +1,7 @@
 // @ts-check
 // The page's end of a loader in a worker: the methods of the loader in WebAssembly, as messages. The worker's end is in
 // weightstream.worker.js.
-import { fail, invalid } from "./weightstream.error.js";
+import { closedLoader, fail, invalid } from "./weightstream.error.js";
 import { messageOf } from "./weightstream.guard.js";
 import { hold } from "./weightstream.location.js";
 
@@ -196,9 +196,13 @@ class RemoteLoader {
    */
   startError(signal) {
     return new Promise((resolve) => {
-      this.#startError.then(resolve);
-      if (signal?.aborted) resolve(undefined);
-      signal?.addEventListener("abort", () => resolve(undefined), { once: true });
+      const abort = () => resolve(undefined);
+      if (signal?.aborted) return abort();
+      signal?.addEventListener("abort", abort);
+      this.#startError.then((reason) => {
+        signal?.removeEventListener("abort", abort);
+        resolve(reason);
+      });
     });
   }
 
@@ -313,6 +317,7 @@ class RemoteLoader {
     const arrived = [];
     let wake = () => {};
     let isOver = false;
+    let isCancelled = false;
     let takenBytes = 0;
     const take = (/** @type {SentTensor} */ sent) => {
       arrived.push(sent);
@@ -330,7 +335,7 @@ class RemoteLoader {
       next: async () => {
         while (arrived.length === 0 && !isOver) await new Promise((resolve) => (wake = () => resolve(undefined)));
         const next = arrived.shift();
-        if (!next) return outcome;
+        if (!next) return isCancelled ? undefined : outcome;
         takenBytes += next.byteLength;
         if (takenBytes >= CREDIT_STEP_BYTES) {
           this.#post({ number, takenBytes });
@@ -339,6 +344,7 @@ class RemoteLoader {
         return next.tensor;
       },
       cancel: () => {
+        isCancelled = true;
         if (!isOver) this.#calls.get(number)?.abort();
         end(true);
       },
@@ -347,7 +353,7 @@ class RemoteLoader {
 
   close() {
     if (this.#lost) return;
-    this.#lose(fail({ code: "CLOSED", message: "the loader is closed. Open a new loader." }));
+    this.#lose(closedLoader());
     // The worker replies when everything is written to the cache.
     this.#release = hold();
     this.#startError.then((reason) => (reason === undefined ? this.#post({ isClosed: true }) : this.#release()));

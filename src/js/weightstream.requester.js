@@ -1,87 +1,110 @@
 // @ts-check
 // The requests behind `weightstream/fetch` and the runtimes that take a `fetch`.
-import { LoadError, openFile } from "./weightstream.js";
+import { answer, firstByteOf, noSuchBytes } from "./weightstream.answer.js";
 import { invalid } from "./weightstream.error.js";
-import { commonSignature, fileOptions } from "./weightstream.options.js";
-import { responseOf } from "./weightstream.response.js";
-import { closing } from "./weightstream.stream.js";
-import { urlOf } from "./weightstream.url.js";
+import { Exchange } from "./weightstream.exchange.js";
+import { openFile, openHead } from "./weightstream.file.js";
+import { commonSignature, filesOptions } from "./weightstream.options.js";
+import {
+  credentialsOf, isSameVersion, manner, memberOf, membersOf, ordinaryOption, rangeOf,
+} from "./weightstream.request.js";
+import { requestPolicy } from "./weightstream.request_policy.js";
+import { asSeen } from "./weightstream.response.js";
+import { baseOf, tryUrl, urlOf } from "./weightstream.url.js";
 
 /** @import { FetchOptions } from "./weightstream.fetch.js" */
-/** @import { RemoteFile } from "./weightstream.js" */
+/** @import { OpenFileOptions } from "./weightstream.js" */
+/** @import { Opened } from "./weightstream.answer.js" */
 /** @import { ProbedFiles } from "./weightstream.probed.js" */
+/** @import { Sent } from "./weightstream.request_policy.js" */
 
 /**
- * A `fetch` whose GET requests are made by `openFile`.
+ * A `fetch` whose GET requests are made by `openFile`. What `openFile` cannot answer as `fetch` does is passed to the
+ * ordinary `fetch`.
  *
  * @param {FetchOptions} [given]
  * @param {ProbedFiles} [probed] Keeps a file open after a request for its first byte, for the request that follows.
  * @returns {typeof globalThis.fetch}
  */
 export function requester(given = {}, probed) {
-  const { headers: commonHeaders } = checkOptions(given);
-  const { fetch: base, headers: _, ...options } = given;
+  const sentTo = requestPolicy(checkOptions(given));
+  const { fetch: base, headers: _, credentials: __, origins: ___, ...options } = given;
   const ordinaryFetch = /** @type {typeof fetch} */ (base ?? ((input, init) => globalThis.fetch(input, init)));
-
   const signatureUrl = options.signature && urlOf(options.signature.url);
 
   return async (input, init) => {
-    const method = init?.method ?? (input instanceof Request ? input.method : "GET");
-    if (method.toUpperCase() !== "GET") return ordinaryFetch(input, init); // a new Request would take its body
-    const request = new Request(input, init);
-    if (!/^https?:$/.test(new URL(request.url).protocol)) return ordinaryFetch(input, init);
-    const signal = init?.signal ?? (input instanceof Request ? input.signal : undefined);
-    const headers = new Headers(commonHeaders);
-    request.headers.forEach((value, name) => headers.set(name, value));
-    const range = headers.get("Range");
-    headers.delete("Range");
-    if (range !== null && !RANGE.test(range)) return ordinaryFetch(input, init);
+    const members = membersOf(init);
+    const method = memberOf("method", input, members) ?? "GET";
+    const signal = memberOf("signal", input, members);
+    if (String(method).toUpperCase() !== "GET") { // a new Request would take its body
+      const url = input instanceof Request ? input.url : tryUrl(String(input), baseOf())?.href;
+      return ordinaryFetch(...withCommon(input, init, members, url ? sentTo(url) : {}));
+    }
+    // The request must not listen to the signal, which may outlive it.
+    const request = new Request(input, Object(init) === init ? { ...members, signal: null } : init);
+    const sent = sentTo(request.url);
+    const ordinary = () => ordinaryFetch(...withCommon(input, init, members, sent));
+    const headers = merged(sent, request.headers);
+    const left = ordinaryOption(request, headers);
+    if (left) {
+      if (signatureUrl === undefined) return ordinary();
+      throw invalid(`${left} of a request cannot be combined with \`signature\`, which fetch() does not verify`);
+    }
+    const range = rangeOf(taken(headers, "Range") ?? "");
+    const condition = taken(headers, "If-Range");
+    const isProbe = probed !== undefined && range?.start === 0 && range.end === 1;
+    const isCached = !["no-store", "reload", "no-cache"].includes(request.cache);
 
-    /** @type {Response | undefined} */
-    let refusal;
-    /** @type {typeof fetch} */
-    const observed = async (url, given) => {
-      const response = await ordinaryFetch(url, { ...requestOptions(request, init), ...given });
-      if (response.ok || response.status === 416 || String(url) === signatureUrl) return response;
-      // The module only reports the status. The caller gets the response itself.
-      const body = await response.arrayBuffer().catch(() => null);
-      const copy = { status: response.status, statusText: response.statusText, headers: response.headers };
-      refusal = new Response(isNull(response.status) ? null : body, copy);
-      return new Response(null, copy);
+    const send = (/** @type {any} */ url, /** @type {RequestInit | undefined} */ given) =>
+      ordinaryFetch(url, { ...manner(members, request), ...given });
+    const exchange = new Exchange(send, signal, signatureUrl);
+    const url = request.url.replace(/#.*$/s, "");
+    /** @type {OpenFileOptions} */
+    const how = {
+      ...options,
+      hub: options.hub ?? null, // a fetch asks for no list of files first
+      // A probe is answered from the cache too, so that a runtime which probes a file works offline.
+      ...(!isCached && !(isProbe && request.cache === "no-store") && { cache: "none" }),
+      credentials: credentialsOf(input, members) ?? sent.credentials,
+      headers,
+      signal: signal ?? null,
+      fetch: exchange.fetch,
     };
-    const open = () =>
-      openFile(request.url, {
-        ...options,
-        // A probe is answered from the cache too, so that a runtime which probes a file works offline.
-        ...(request.cache === "no-store" && !(probed && range === PROBE) && { cache: "none" }),
-        ...(init?.credentials && { credentials: init.credentials }),
-        headers,
-        signal: signal ?? null,
-        fetch: observed,
-      });
-    let file;
+    const open = async () => {
+      const file = await (isProbe ? openFile(request.url, how) : openHead(request.url, how, firstOf(range)));
+      return { file, head: exchange.head, url: exchange.head?.url || url };
+    };
+    /** @type {Opened} */
+    let opened;
     try {
-      file = (range === null && probed?.take(request.url, headers)) || (await open());
-      if (probed && range === PROBE) return await probeResponse(file, probed, headers);
+      opened = (!range && probed?.take(request.url, headers)) || (await open());
     } catch (error) {
-      if (refusal && error instanceof LoadError && error.code === "HTTP") {
-        return Object.defineProperty(refusal, "url", { value: request.url });
-      }
+      const refusal = exchange.refusalOf(error, range !== undefined);
+      if (refusal) return refusal.url ? refusal : asSeen(refusal, { url }); // a `fetch` of the app may state none
+      exchange.end();
+      if (isUnanswerable(error) && signatureUrl === undefined) return ordinary();
       throw error;
     }
-    return range === null ? wholeResponse(file, signal) : rangeResponse(file, range, signal);
+    const isRangeRefused = exchange.isRangeRefused;
+    exchange.end();
+    if (isProbe && opened.file.byteLength) {
+      const response = await firstByteOf(opened);
+      probed.keep(request.url, headers, opened);
+      return response;
+    }
+    const isRange = range && opened.head?.status !== 200 && isSameVersion(condition, opened.head?.headers);
+    const isVerified = signatureUrl !== undefined;
+    // A server that states an empty file, or that there are no such bytes, has refused. Its own answer has all headers.
+    const response = isRangeRefused && !isVerified ? undefined : answer(opened, isRange ? range : undefined, signal);
+    if (response) return response;
+    opened.file.close();
+    return isVerified ? noSuchBytes(opened) : ordinary();
   };
 }
 
-/** A single range of bytes: from a first byte, or the last bytes of the file. */
-const RANGE = /^bytes=(?:(\d+)-(\d*)|-(\d+))$/;
-
-/** The range of a request that only asks for the length of a file. */
-const PROBE = "bytes=0-0";
-
 /** @param {unknown} given */
 function checkOptions(given) {
-  const { signal, type, digest, ...options } = fileOptions(given);
+  const { signal, type, digest, ...options } = filesOptions(given);
   for (const [name, value] of Object.entries({ signal, type, digest })) {
     if (value !== undefined) throw invalid(`\`${name}\` is an option of openFile(), and not of a fetch for all files`);
   }
@@ -89,93 +112,59 @@ function checkOptions(given) {
   return options;
 }
 
-/** @param {number} status */
-const isNull = (status) => [101, 103, 204, 205, 304].includes(status);
-
 /**
- * The options of a request that concern how it is made, and not what is requested.
+ * The arguments of `fetch` with the headers and credentials that all requests to an origin have. Those of the request
+ * itself take precedence.
  *
- * @param {Request} request
+ * @param {RequestInfo | URL} input
  * @param {RequestInit | undefined} init
- * @returns {RequestInit}
+ * @param {RequestInit} members
+ * @param {Sent} sent
+ * @returns {Parameters<typeof globalThis.fetch>}
  */
-function requestOptions({ mode, redirect, referrer, referrerPolicy }, init) {
-  return {
-    ...(mode !== "navigate" && { mode }),
-    redirect,
-    ...(init?.referrer !== undefined && { referrer }),
-    referrerPolicy,
-  };
+function withCommon(input, init, members, sent) {
+  if (!sent.headers && !sent.credentials) return init === undefined ? [input] : [input, init];
+  const credentials = credentialsOf(input, members) ?? sent.credentials;
+  const headers = merged(sent, new Headers(memberOf("headers", input, members)));
+  return [input, { ...members, headers, ...(credentials && { credentials }) }];
 }
 
 /**
- * @param {RemoteFile} file
- * @param {AbortSignal | null | undefined} signal
+ * @param {Sent} sent
+ * @param {Headers} own
  */
-function wholeResponse(file, signal) {
-  const { byteLength } = file;
-  return respond(file, { status: 200, signal, ...(byteLength !== undefined && { length: byteLength }) });
+function merged({ headers: common }, own) {
+  const headers = new Headers(common);
+  own.forEach((value, name) => headers.set(name, value));
+  return headers;
 }
 
 /**
- * @param {RemoteFile} file
- * @param {string} range
- * @param {AbortSignal | null | undefined} signal
- */
-function rangeResponse(file, range, signal) {
-  const { byteLength } = file;
-  if (byteLength === undefined) return wholeResponse(file, signal); // a server may ignore the header
-  const [, first, last, suffix] = RANGE.exec(range) ?? [];
-  const start = first === undefined ? Math.max(0, byteLength - Number(suffix)) : Number(first);
-  const end = last ? Math.min(Number(last) + 1, byteLength) : byteLength;
-  if (start >= end) {
-    file.close();
-    const headers = { "Content-Range": `bytes */${byteLength}` };
-    return Object.defineProperty(new Response(null, { status: 416, headers }), "url", { value: file.url });
-  }
-  const contentRange = `bytes ${start}-${end - 1}/${byteLength}`;
-  return respond(file, { status: 206, signal, length: end - start, start, end, contentRange });
-}
-
-/**
- * The response to a probe. Its body is not a stream of the file, because it may never be read.
+ * Removes a header.
  *
- * @param {RemoteFile} file
- * @param {ProbedFiles} probed
  * @param {Headers} headers
+ * @param {string} name
  */
-async function probeResponse(file, probed, headers) {
-  const { byteLength } = file;
-  if (!byteLength) return rangeResponse(file, PROBE, undefined);
-  const firstByte = await file.bytes(0, 1).catch((error) => {
-    file.close();
-    throw error;
-  });
-  const response = new Response(firstByte, {
-    status: 206,
-    headers: {
-      "Content-Type": file.type,
-      "Accept-Ranges": "bytes",
-      "Content-Length": "1",
-      "Content-Range": `bytes 0-0/${byteLength}`,
-    },
-  });
-  Object.defineProperty(response, "url", { value: file.url });
-  probed.keep(file.url, headers, file);
-  return response;
+function taken(headers, name) {
+  const value = headers.get(name);
+  headers.delete(name);
+  return value;
 }
 
 /**
- * @param {RemoteFile} file
- * @param {{
- *   status: number, signal?: AbortSignal | null | undefined, length?: number, start?: number, end?: number,
- *   contentRange?: string,
- * }} how
+ * The bytes whose request opens a file. For its last bytes, its length must be known.
+ *
+ * @param {ReturnType<typeof rangeOf>} range
+ * @returns {[start: number, end: number]}
  */
-function respond(file, { status, signal, length, start, end, contentRange }) {
-  const headers = new Headers({ "Content-Type": file.type, "Accept-Ranges": "bytes" });
-  if (length !== undefined) headers.set("Content-Length", String(length));
-  if (contentRange !== undefined) headers.set("Content-Range", contentRange);
-  const stream = file.stream({ start, end, signal: signal ?? null });
-  return responseOf(closing(stream, () => file.close()), { status, headers, url: file.url });
+function firstOf(range) {
+  if (!range) return [0, Infinity];
+  return range.start === undefined ? [0, 1] : [range.start, range.end];
 }
+
+/**
+ * Whether the server answers Range requests in a way that no file can be read with. `fetch` sends none.
+ *
+ * @param {any} error
+ */
+const isUnanswerable = (error) => error?.code === "RANGE_UNSUPPORTED" || error?.status === 416;

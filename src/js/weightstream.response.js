@@ -1,23 +1,26 @@
 // @ts-check
 // Responses whose errors are those of their stream.
 
+/** What a `Response` says that its constructor does not take. */
+/** @typedef {Partial<Pick<Response, "url" | "type" | "redirected">>} Seen */
+
 /**
  * A `Response` whose methods reject with the error of its stream. Those of the browser reject with a `TypeError`
  * instead, whatever failed.
  *
  * @param {ReadableStream<Uint8Array<ArrayBuffer>>} stream
- * @param {{ status: number, headers: Headers, url: string }} how
+ * @param {ResponseInit & Seen} how
  * @returns {Response}
  */
-export const responseOf = (stream, { status, headers, url }) =>
-  withErrors(new Response(stream, { status, headers }), url);
+export const responseOf = (stream, { url, type, redirected, ...init }) =>
+  withErrors(new Response(stream, init), { url, type, redirected });
 
 /**
  * @param {Response} response
- * @param {string} url
+ * @param {{ [Name in keyof Seen]: Seen[Name] | undefined }} seen
  * @returns {Response}
  */
-function withErrors(response, url) {
+function withErrors(response, seen) {
   const type = response.headers.get("Content-Type") ?? "";
   const bytes = () => bodyOf(response);
   const text = async () => new TextDecoder().decode(await bytes());
@@ -28,10 +31,29 @@ function withErrors(response, url) {
     blob: async () => new Blob([await bytes()], { type }),
     formData: async () => new Response(await bytes(), { headers: response.headers }).formData(),
     json: async () => JSON.parse(await text()),
-    clone: () => withErrors(Response.prototype.clone.call(response), url),
+    clone: () => withErrors(Response.prototype.clone.call(response), seen),
   };
   for (const [name, value] of Object.entries(methods)) Object.defineProperty(response, name, { value });
-  return Object.defineProperty(response, "url", { value: url });
+  return asSeen(response, seen);
+}
+
+/**
+ * The response, with what its constructor does not take. As in `fetch`, the headers of a response that came from a
+ * server cannot be changed.
+ *
+ * @param {Response} response
+ * @param {{ [Name in keyof Seen]: Seen[Name] | undefined }} seen
+ */
+export function asSeen(response, seen) {
+  for (const [name, value] of Object.entries(seen)) {
+    if (value !== undefined) Object.defineProperty(response, name, { value });
+  }
+  if (seen.type === undefined) return response;
+  const refuse = () => {
+    throw new TypeError("The headers of a response of fetch cannot be changed.");
+  };
+  for (const name of ["append", "delete", "set"]) Object.defineProperty(response.headers, name, { value: refuse });
+  return response;
 }
 
 /** @param {Response} response */

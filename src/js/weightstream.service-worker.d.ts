@@ -3,13 +3,16 @@
  *
  * @module weightstream/service-worker
  */
-import type { OpenFileOptions } from "./weightstream.js";
+import type { OpenFilesOptions } from "./weightstream.js";
 
 /**
  * Options of {@link serve}: those of `openFile`, for every file, and which URLs are answered. `signature` is that of a
  * model with all these files, without `path`; for `certificateChain`, also import `weightstream/certificates`.
+ *
+ * `headers` and `credentials` are sent to the origins of `origins`; by default only to the origin of the service
+ * worker, also if `source` returns a URL on another one.
  */
-export interface ServeOptions extends Omit<OpenFileOptions, "signal" | "type" | "digest" | "hub"> {
+export interface ServeOptions extends Omit<OpenFilesOptions, "signal" | "type" | "digest" | "hub"> {
   /**
    * Says whether a URL is answered. It is called with each URL of the worker's own origin that is requested with GET or
    * HEAD, and must return `true` or `false` at once. All other requests are left to the browser.

@@ -3,6 +3,7 @@
 import { init, listCached } from "./weightstream.js";
 import { fail, invalid } from "./weightstream.error.js";
 import * as options from "./weightstream.options.js";
+import { requestPolicy } from "./weightstream.request_policy.js";
 import { Refusal, ServedFiles } from "./weightstream.served.js";
 import * as signatures from "./weightstream.signature.js";
 import { provideSignatures } from "./weightstream.source.js";
@@ -33,7 +34,7 @@ const checked = options.options({
   maxMemory: options.integer(0),
 }, "serve");
 
-/** @typedef {ReturnType<typeof checked> & { files: ServedFiles }} Service */
+/** @typedef {ReturnType<typeof checked> & { files: ServedFiles, sentTo: ReturnType<typeof requestPolicy> }} Service */
 
 /** @type {typeof Api.serve} */
 export function serve(given) {
@@ -45,7 +46,7 @@ export function serve(given) {
     throw fail({ code: "UNSUPPORTED", message });
   }
   if (how.signature) signatures.checkedSignature(how.signature);
-  const service = { ...how, files: new ServedFiles(how.maxMemory) };
+  const service = { ...how, files: new ServedFiles(how.maxMemory), sentTo: requestPolicy(how) };
   addEventListener("fetch", (event) => answerMatching(/** @type {any} */ (event), match, service));
 }
 
@@ -146,7 +147,8 @@ async function answer(request, url, service, finish) {
  * @param {Service} given
  */
 function openOptions(request, mode, source, given) {
-  const { fetch, headers, credentials, cache, cacheKey, retry, onProgress, signature } = given;
+  const { fetch, cache, cacheKey, retry, onProgress, signature, sentTo } = given;
+  const { headers, credentials } = sentTo(source);
   const authorization = request.headers.get("Authorization");
   const isOwn = new URL(source).origin === location.origin;
   const own = isOwn && authorization !== null ? [...(headers ?? []), ["Authorization", authorization]] : headers;

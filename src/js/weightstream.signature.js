@@ -7,6 +7,7 @@ import { LoadError, fail, invalid } from "./weightstream.error.js";
 import { openFile } from "./weightstream.file.js";
 import { messageOf } from "./weightstream.guard.js";
 import { options, string } from "./weightstream.options.js";
+import { requestPolicy } from "./weightstream.request_policy.js";
 import { curveOf, decoded, importedKey, rootsOf } from "./weightstream.trust.js";
 import { urlOf } from "./weightstream.url.js";
 
@@ -147,9 +148,9 @@ const SIGN_ADVICE = "Sign the model with `weightstream sign` or model-signing.";
  * @param {Record<string, any>} how
  */
 async function requested(url, source, { fetch, headers, credentials, cache, cacheKey, retry, hub, signal }) {
-  const isSameOrigin = typeof source === "string" && originOf(source) === originOf(url);
+  const sent = typeof source === "string" ? requestPolicy({ headers, credentials }, source)(url) : {};
   const file = await openFile(url, {
-    fetch, cache, cacheKey, retry, signal, ...(isSameOrigin && { headers, credentials }),
+    fetch, cache, cacheKey, retry, signal, ...sent,
     hub: hub?.endpoint === "" ? null : hub, // as the caller has passed it
   });
   try {
@@ -159,12 +160,6 @@ async function requested(url, source, { fetch, headers, credentials, cache, cach
   } finally {
     file.close();
   }
-}
-
-/** @param {string} url */
-function originOf(url) {
-  const { protocol, host } = new URL(url);
-  return `${protocol}//${host}`;
 }
 
 /** @param {Uint8Array} bytes */

@@ -46,30 +46,49 @@ export function byteStream(begin) {
 }
 
 /**
- * The same stream, which calls `close` at its end, on an error, and when it is cancelled.
+ * The same stream, which calls `close` at its end, on an error, and when it is cancelled. The signal is one of these
+ * errors, even while nothing is read.
  *
  * @param {ReadableStream<Uint8Array<ArrayBuffer>>} stream
  * @param {() => void} close
+ * @param {AbortSignal | null} [signal]
  * @returns {ReadableStream<Uint8Array<ArrayBuffer>>}
  */
-export function closing(stream, close) {
+export function closing(stream, close, signal) {
   const reader = stream.getReader();
+  /** @type {ReadableStreamController<any>} */
+  let closed;
+  const end = () => {
+    signal?.removeEventListener("abort", abort);
+    close();
+  };
+  const abort = () => {
+    closed.error(signal?.reason);
+    reader.cancel(signal?.reason).catch(() => {}); // it has failed already
+    end();
+  };
   return byteStreamOf({
+    start(controller) {
+      closed = controller;
+      if (signal?.aborted) abort();
+      else signal?.addEventListener("abort", abort);
+    },
     async pull(controller) {
       try {
         const { value, done } = await reader.read();
+        if (signal?.aborted) return;
         if (!done) return controller.enqueue(value);
-        close();
+        end();
         controller.close();
         controller.byobRequest?.respond(0);
       } catch (error) {
-        close();
+        end();
         throw error;
       }
     },
     async cancel(reason) {
       await reader.cancel(reason);
-      close();
+      end();
     },
   });
 }

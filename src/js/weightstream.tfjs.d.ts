@@ -3,11 +3,14 @@
  *
  * @module weightstream/tfjs
  */
-import type { Digest, OpenFileOptions } from "./weightstream.js";
+import type { Digest, OpenFilesOptions } from "./weightstream.js";
 
-/** Options of {@link ioHandler}: those of `openFile`, for every file, and some of `tf.io.http`. */
+/**
+ * Options of {@link ioHandler}: those of `openFile`, for every file, and some of `tf.io.http`. `headers` and
+ * `credentials` are sent to the origin of the model's URL, or instead to those of `origins`.
+ */
 export interface IoHandlerOptions extends
-  Pick<OpenFileOptions, "signal" | "fetch" | "headers" | "credentials" | "cache" | "cacheKey" | "retry"> {
+  Pick<OpenFilesOptions, "signal" | "fetch" | "headers" | "credentials" | "origins" | "cache" | "cacheKey" | "retry"> {
   /**
    * The digests that files must have, by their path in `model.json`, their name or their URL. A file with another
    * digest rejects with `CHECKSUM`, before its last bytes are used. Default: none.

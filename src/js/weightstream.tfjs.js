@@ -4,6 +4,7 @@ import { openFile } from "./weightstream.js";
 import { fail } from "./weightstream.error.js";
 import { checkModel, weightsIn } from "./weightstream.manifest.js";
 import * as options from "./weightstream.options.js";
+import { requestPolicy } from "./weightstream.request_policy.js";
 import { inMemory, weightStream } from "./weightstream.shards.js";
 import { urlOf } from "./weightstream.url.js";
 
@@ -20,12 +21,13 @@ const checked = options.optional(options.options({
   weightUrlConverter: options.callable,
 }, "ioHandler"));
 
-/** @typedef {ReturnType<typeof checked>} Options */
+/** @typedef {ReturnType<typeof checked> & { sentTo: ReturnType<typeof requestPolicy> }} Options */
 
 /** @type {typeof Api.ioHandler} */
 export function ioHandler(url, given) {
   const address = urlOf(url);
-  const how = checked(given);
+  const options = checked(given);
+  const how = { ...options, sentTo: requestPolicy(options, address) };
   return { load: () => load(address, how) };
 }
 
@@ -53,7 +55,7 @@ async function load(url, how) {
  * @param {Options} how
  */
 async function readJson(url, how) {
-  const file = await openFile(url, { ...fileOptions(how), hub: null, digest: digestOf(how, nameOf(url), url) });
+  const file = await openFile(url, { ...fileOptions(url, how), hub: null, digest: digestOf(how, nameOf(url), url) });
   try {
     return await file.json({ signal: how.signal });
   } finally {
@@ -76,7 +78,7 @@ async function groupsOf({ weightsManifest = [] }, url, how) {
       const address = await urlOfShard(path, url, how);
       const names = [path, nameOf(address), address];
       for (const name of names) used.add(name);
-      const given = { ...optionsAt(address, url, how), hub: null, digest: digestOf(how, ...names) };
+      const given = { ...fileOptions(address, how), hub: null, digest: digestOf(how, ...names) };
       return { url: address, open: (/** @type {AbortSignal} */ signal) => openFile(address, { ...given, signal }) };
     }));
     return { weights, files };
@@ -102,21 +104,11 @@ async function urlOfShard(path, url, { weightPathPrefix, weightUrlConverter }) {
 }
 
 /**
- * Other origins do not get the headers and the credentials.
- *
- * @param {string} address
  * @param {string} url
  * @param {Options} how
  */
-function optionsAt(address, url, how) {
-  const given = fileOptions(how);
-  if (new URL(address).origin === new URL(url).origin) return given;
-  return { ...given, headers: undefined, credentials: undefined };
-}
-
-/** @param {Options} how */
-function fileOptions({ signal, fetch, headers, credentials, cache, cacheKey, retry }) {
-  return { signal, fetch, headers, credentials, cache, cacheKey, retry };
+function fileOptions(url, { signal, fetch, cache, cacheKey, retry, sentTo }) {
+  return { signal, fetch, cache, cacheKey, retry, ...sentTo(url) };
 }
 
 /**

@@ -1,8 +1,9 @@
 // @ts-check
 // `weightstream/transformers`: transformers.js loads the files of its models through weightstream.
 import { invalid } from "./weightstream.error.js";
-import { fileOptions } from "./weightstream.options.js";
+import { filesOptions } from "./weightstream.options.js";
 import { ProbedFiles } from "./weightstream.probed.js";
+import { memberOf, membersOf } from "./weightstream.request.js";
 import { requester } from "./weightstream.requester.js";
 
 /** @import * as Api from "./weightstream.transformers.js" */
@@ -20,8 +21,8 @@ export function connect(env, given = {}) {
   if (typeof env !== "object" || env === null || typeof env.fetch !== "function") {
     throw invalid("`env` must be the `env` of transformers.js 4, which has a function `fetch`");
   }
-  const { signal, headers } = fileOptions(given);
-  const options = { ...given, headers, signal: undefined };
+  const { signal, headers, origins } = filesOptions(given);
+  const options = { ...given, headers, origins, signal: undefined };
   requester(options); // throws if an option is invalid, before anything is changed
   connections.get(env)?.();
 
@@ -29,7 +30,11 @@ export function connect(env, given = {}) {
   const base = /** @type {typeof globalThis.fetch} */ (options.fetch ?? env.fetch);
   const loading = requester({ ...options, fetch: base }, probed);
   /** @type {typeof globalThis.fetch} */
-  const fetch = (input, init) => loading(input, { ...init, signal: init?.signal ?? signal ?? null });
+  const fetch = (input, init) => {
+    const members = membersOf(init);
+    const own = members.signal ?? signal ?? memberOf("signal", input, members);
+    return loading(input, { ...members, signal: own ?? null });
+  };
   const changed = { fetch, ...Object.fromEntries(CACHES.filter((name) => name in env).map((name) => [name, false])) };
   const settings = /** @type {Record<string, unknown>} */ (/** @type {unknown} */ (env));
   const original = Object.fromEntries(Object.keys(changed).map((name) => [name, settings[name]]));

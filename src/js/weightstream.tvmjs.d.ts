@@ -3,11 +3,15 @@
  *
  * @module weightstream/tvmjs
  */
-import type { Digest, OpenFileOptions } from "./weightstream.js";
+import type { Digest, OpenFilesOptions } from "./weightstream.js";
 
-/** Options of {@link ArtifactCache}: those of `openFile`, for every file. */
-export interface ArtifactCacheOptions extends
-  Pick<OpenFileOptions, "fetch" | "headers" | "credentials" | "onProgress" | "cache" | "cacheKey" | "retry"> {
+/**
+ * Options of {@link ArtifactCache}: those of `openFile`, for every file. `headers` and `credentials` are sent to the
+ * origins of `origins`; by default only to the origin of the page. Where there is no page, they need `origins`.
+ */
+export interface ArtifactCacheOptions extends Pick<
+  OpenFilesOptions, "fetch" | "headers" | "credentials" | "origins" | "onProgress" | "cache" | "cacheKey" | "retry"
+> {
   /** The digests that files must have, by URL. A file with another digest rejects with `CHECKSUM`. Default: none. */
   digests?: Readonly<Record<string, Digest>> | undefined;
 }
@@ -66,7 +70,7 @@ export interface PrefillOptions extends Omit<ArtifactCacheOptions, "onProgress" 
    * The cache of weightstream, in addition to that of web-llm: with `"auto"`, files are stored twice, and a download of
    * a file that was interrupted continues after a reload of the page. Default: `"none"`.
    */
-  cache?: OpenFileOptions["cache"];
+  cache?: OpenFilesOptions["cache"];
 }
 
 /**
@@ -74,8 +78,8 @@ export interface PrefillOptions extends Omit<ArtifactCacheOptions, "onProgress" 
  * Cache API), from which its engine then loads them. Files that are there already are not downloaded again. `model` is
  * an item of the `model_list` of web-llm.
  *
- * `headers` and `credentials` are only sent to the origin of `model.model`. The call has no effect on web-llm if its
- * `cacheBackend` is not `"cache"`.
+ * `headers` and `credentials` are only sent to the origin of `model.model`, or instead to `origins`. The call has no
+ * effect on web-llm if its `cacheBackend` is not `"cache"`.
  *
  * ```js
  * await prefill(prebuiltAppConfig.model_list.find(({ model_id }) => model_id === id));

@@ -5,6 +5,7 @@ import { openFile } from "./weightstream.js";
 import { invalid } from "./weightstream.error.js";
 import { init, settle } from "./weightstream.module.js";
 import { artifactOptions, names } from "./weightstream.options.js";
+import { requestPolicy } from "./weightstream.request_policy.js";
 import { urlOf } from "./weightstream.url.js";
 
 /** @import * as Api from "./weightstream.tvmjs.js" */
@@ -25,6 +26,7 @@ const READ = new Map([
 /** @implements {Api.ArtifactCache} */
 export class ArtifactCache {
   #options;
+  #sentTo;
   #digests;
   /** Whether files are cached, as far as it is known. Files that are not cached must not be downloaded in advance. */
   #isCaching;
@@ -33,8 +35,9 @@ export class ArtifactCache {
 
   /** @param {Api.ArtifactCacheOptions} [given] */
   constructor(given) {
-    const { digests, ...options } = artifactOptions(given);
+    const { digests, headers, credentials, origins, ...options } = artifactOptions(given);
     this.#options = options;
+    this.#sentTo = requestPolicy({ headers, credentials, origins });
     this.#digests = digests;
     this.#isCaching = options.cache !== "none";
   }
@@ -86,7 +89,7 @@ export class ArtifactCache {
     const address = urlOf(url);
     this.#complete.delete(address);
     await init();
-    await settle(() => cacheFind([address], this.#options, true));
+    await settle(() => cacheFind([address], this.#optionsFor(address), true));
   }
 
   /**
@@ -95,15 +98,26 @@ export class ArtifactCache {
    */
   #open(address, signal) {
     const digest = this.#digests?.get(address);
-    return openFile(address, { ...this.#options, hub: null, ...(digest && { digest }), signal: signal ?? null });
+    const options = this.#optionsFor(address);
+    return openFile(address, { ...options, hub: null, ...(digest && { digest }), signal: signal ?? null });
+  }
+
+  /** @param {string} url */
+  #optionsFor(url) {
+    return { ...this.#options, ...this.#sentTo(url) };
   }
 
   /** @param {string[]} urls */
   async #areCached(urls) {
     await init();
-    const found = await settle(() => cacheFind(urls, this.#options, false));
-    urls.forEach((url, at) => (found[at] ? this.#complete.add(url) : this.#complete.delete(url)));
-    return found;
+    const isPrivate = (/** @type {string} */ url) => Object.keys(this.#sentTo(url)).length > 0;
+    // What was loaded with headers is cached apart from the rest.
+    const groups = [urls.filter(isPrivate), urls.filter((url) => !isPrivate(url))].filter((group) => group.length > 0);
+    for (const group of groups) {
+      const found = await settle(() => cacheFind(group, this.#optionsFor(String(group[0])), false));
+      group.forEach((url, at) => (found[at] ? this.#complete.add(url) : this.#complete.delete(url)));
+    }
+    return urls.map((url) => this.#complete.has(url));
   }
 }
 

@@ -43,13 +43,30 @@ export function absolute(url, name, isFetchedByCaller = false) {
   if (!isFetchedByCaller) checkScheme(url, scheme);
   const own = ownUrlOf(url);
   if (own !== undefined) return own;
-  const base = globalThis.document?.baseURI ?? globalThis.location?.href;
+  const base = baseOf();
   try {
     return new URL(url, base).href;
   } catch (cause) {
     if (scheme || isBase(base)) throw invalid(`"${url}" is not a valid URL`, cause);
     const where = base ? `"${base}", the URL of this page or worker, cannot be a base` : "there is no page with a URL";
     throw invalid(`"${url}" is a relative URL, but ${where}: pass an absolute URL`, cause);
+  }
+}
+
+/** The base of relative URLs: that of the page, or of the script of the worker. */
+export const baseOf = () => globalThis.document?.baseURI ?? globalThis.location?.href;
+
+/**
+ * The URL that a text is, if it is one.
+ *
+ * @param {string} text
+ * @param {string} [base]
+ */
+export function tryUrl(text, base) {
+  try {
+    return new URL(text, base);
+  } catch {
+    return undefined;
   }
 }
 
@@ -91,10 +108,4 @@ function checkScheme(url, scheme) {
 }
 
 /** @param {string | undefined} base */
-function isBase(base) {
-  try {
-    return Boolean(new URL("a", base));
-  } catch {
-    return false;
-  }
-}
+const isBase = (base) => tryUrl("a", base) !== undefined;

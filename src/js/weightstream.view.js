@@ -15,9 +15,10 @@ const PIECE_BYTES = 1024 * 1024;
  *
  * @param {() => ModelView | Promise<ModelView>} openView
  * @param {Settle} settle
+ * @param {() => void} checkOpen Throws once the loader is closed.
  * @returns {{ view: Promise<ModelView>, blob: Blob & PromiseLike<Blob> }}
  */
-export function modelBlob(openView, settle) {
+export function modelBlob(openView, settle, checkOpen) {
   const opening = openView();
   /** @type {ModelView | undefined} */
   let view = opening instanceof Promise ? undefined : opening;
@@ -44,6 +45,12 @@ export function modelBlob(openView, settle) {
   };
   const blob = lazyBlob(source, "");
   /** @type {PromiseLike<Blob>["then"]} */
-  const then = (onFulfilled, onRejected) => opened.then(() => lazyBlob(source, "")).then(onFulfilled, onRejected);
+  const then = (onFulfilled, onRejected) => {
+    const blob = opened.then(() => {
+      checkOpen();
+      return lazyBlob(source, "");
+    });
+    return blob.then(onFulfilled, onRejected);
+  };
   return { view: opened, blob: Object.defineProperty(/** @type {any} */ (blob), "then", { value: then }) };
 }

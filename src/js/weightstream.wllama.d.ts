@@ -3,10 +3,13 @@
  *
  * @module weightstream/wllama
  */
-import type { Disposing, OpenFileOptions } from "./weightstream.js";
+import type { Disposing, OpenFilesOptions } from "./weightstream.js";
 
-/** Options of {@link modelBlobs}: those of `openFile`, for every file. */
-export type ModelBlobsOptions = Omit<OpenFileOptions, "type" | "digest">;
+/**
+ * Options of {@link modelBlobs}: those of `openFile`, for every file. `headers` and `credentials` are sent to the
+ * origin of the first URL, or instead to those of `origins`.
+ */
+export type ModelBlobsOptions = Omit<OpenFilesOptions, "type" | "digest">;
 
 /** The files of a model, for `wllama.loadModel`. */
 export interface ModelBlobs extends Array<Blob>, Disposing {

@@ -3,10 +3,12 @@
 import { openFile } from "./weightstream.js";
 import { invalid } from "./weightstream.error.js";
 import { dispose } from "./weightstream.module.js";
-import { commonSignature, fileOptions } from "./weightstream.options.js";
+import { commonSignature, filesOptions } from "./weightstream.options.js";
+import { requestPolicy } from "./weightstream.request_policy.js";
 import { urlOf } from "./weightstream.url.js";
 
 /** @import * as Api from "./weightstream.wllama.js" */
+/** @import { RemoteFile } from "./weightstream.js" */
 
 /** The end of the URL of one file of a split model, as llama.cpp and wllama name it. */
 const PART = /-(\d{5})-of-(\d{5})(\.gguf(?:[?#].*)?)$/;
@@ -16,13 +18,17 @@ const MAX_PARTS = 1024;
 
 /** @type {typeof Api.modelBlobs} */
 export async function modelBlobs(urls, options = {}) {
-  const { type, digest, signal, signature } = fileOptions(options);
+  const { type, digest, signal, signature, headers, credentials, origins, ...others } = filesOptions(options);
   for (const [name, value] of Object.entries({ type, digest })) {
     if (value !== undefined) throw invalid(`\`${name}\` is an option of openFile() for one file, and not for a model`);
   }
   const addresses = partsOf(urls);
   if (signature && addresses.length > 1) commonSignature(signature, "signature");
-  const files = await allOpened(addresses, options, signal);
+  const sentTo = requestPolicy({ headers, credentials, origins }, addresses[0]);
+  const common = { ...others, hub: options.hub, signature: options.signature };
+  const open = (/** @type {string} */ url, /** @type {AbortSignal} */ stop) =>
+    openFile(url, { ...common, ...sentTo(url), signal: stop });
+  const files = await allOpened(addresses, open, signal);
   const close = () => files.forEach((file) => file.close());
   try {
     const blobs = files.map((file) => file.blob());
@@ -38,15 +44,15 @@ export async function modelBlobs(urls, options = {}) {
  * Opens all files, or none: the first error stops the other requests.
  *
  * @param {string[]} urls
- * @param {Api.ModelBlobsOptions} options
+ * @param {(url: string, stop: AbortSignal) => Promise<RemoteFile>} open
  * @param {AbortSignal | undefined} signal
  */
-async function allOpened(urls, options, signal) {
+async function allOpened(urls, open, signal) {
   const stop = new AbortController();
   const abort = () => stop.abort(signal?.reason);
   if (signal?.aborted) abort();
   signal?.addEventListener("abort", abort);
-  const opening = urls.map((url) => openFile(url, { ...options, signal: stop.signal }));
+  const opening = urls.map((url) => open(url, stop.signal));
   try {
     return await Promise.all(opening);
   } catch (error) {

@@ -45,28 +45,59 @@ impl<S: Source> RemoteFile<S> {
         digest: Option<Digest>,
         signature: Option<&Signature>,
     ) -> Result<Self> {
-        let source = source.located().await?;
-        let file = Rc::new(ModelFile::new(source, Rc::default(), retry).with_signature(signature)?);
-        file.keep_one_version();
-        let digest = digest.or_else(|| file.signed_digest()).or_else(|| file.source.stated_digest());
-        file.expect_whole(digest);
+        let opened = RemoteFile::new(source, retry, digest, signature).await?;
+        opened.file.keep_one_version();
         let first_byte = |window: &Window| match window.file_length() {
             Some(0) => Ok(()),
             _ => window.get(0..1).map(drop),
         };
-        match file.parse_with(first_byte).await {
-            // The server states an empty file. A 416 that does not say so is an error.
-            Err(Error { kind: ErrorKind::Truncated, place, .. })
-                if place.status == Some(416) && place.range == Some(0..0) =>
-            {
-                if let Some(signed) = &file.signed {
-                    signed.check_empty().map_err(|e| file.blame(e))?;
-                }
-                file.set_length(0);
-            }
-            outcome => outcome?,
+        match opened.file.parse_with(first_byte).await {
+            Ok(()) => Ok(opened),
+            Err(error) => opened.check_empty(error).map(|()| opened),
         }
+    }
+
+    /// Like [`RemoteFile::open_signed`], but requests the bytes of `first` and does not wait for them: resolves once the
+    /// head of the response is checked. The first read that begins with these bytes reads the same response. Later reads
+    /// are not compared with it, so this is for files that are read once.
+    ///
+    /// # Errors
+    /// Those of [`RemoteFile::open_signed`].
+    pub async fn open_head(
+        source: S,
+        retry: Policy,
+        digest: Option<Digest>,
+        signature: Option<&Signature>,
+        first: Range<u64>,
+    ) -> Result<Self> {
+        let opened = RemoteFile::new(source, retry, digest, signature).await?;
+        let file = &opened.file;
+        let head = file.start(first.clone(), Rc::new(Cell::new(first.end))).begin().await;
+        match head.map_err(|e| e.in_file(file.source.name())) {
+            Ok(body) => file.park(body),
+            Err(error) => opened.check_empty(error)?,
+        }
+        Ok(opened)
+    }
+
+    async fn new(source: S, retry: Policy, digest: Option<Digest>, signature: Option<&Signature>) -> Result<Self> {
+        let source = source.located().await?;
+        let file = Rc::new(ModelFile::new(source, Rc::default(), retry).with_signature(signature)?);
+        let digest = digest.or_else(|| file.signed_digest()).or_else(|| file.source.stated_digest());
+        file.expect_whole(digest);
         Ok(RemoteFile { file, digest })
+    }
+
+    /// Accepts the error that states an empty file. A 416 that does not say so is an error.
+    fn check_empty(&self, error: Error) -> Result<()> {
+        if error.kind != ErrorKind::Truncated || error.place.status != Some(416) || error.place.range != Some(0..0) {
+            return Err(error);
+        }
+        if let Some(signed) = &self.file.signed {
+            signed.check_empty().map_err(|e| self.file.blame(e))?;
+        }
+        self.file.set_length(0);
+        Ok(())
     }
 
     /// The source that the file is read from.

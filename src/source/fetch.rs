@@ -158,7 +158,7 @@ impl FetchSource {
 
     /// Whether a URL is at the origin that receives the caller's headers.
     fn is_at_origin(&self, url: &str) -> bool {
-        Url::new(url).is_ok_and(|url| url.origin() == self.client.origin)
+        Url::new(url).is_ok_and(|url| origin_of(&url) == self.client.origin)
     }
 
     /// Requests a range, or the whole file if no Range request ever got a response. Chromium rejects encoded responses
@@ -237,6 +237,11 @@ impl FetchSource {
         let promise = fetch.call2(&global, &url.into(), init)?;
         JsFuture::from(Promise::resolve(&promise)).await
     }
+}
+
+/// The origin of a URL. Unlike `origin` of `URL`, it distinguishes those of an app's own schemes.
+fn origin_of(url: &Url) -> String {
+    format!("{}//{}", url.protocol(), url.host())
 }
 
 /// The error for an exception of `fetch`.

@@ -54,7 +54,7 @@ export async function errors() {
   const missing = await fetchOf(serverOf(file, () => ({ status: 404 })))("/model.bin");
   const found = [missing.status, missing.ok, await missing.text(), missing.url];
   failures.same("404", found, [404, false, "status 404", URL_OF_FILE]);
-  const broken = () => fetchOf(serverOf(file, (number) => (number > 0 ? { cutAfter: 0 } : {})))("/model.bin");
+  const broken = () => fetchOf(serverOf(file, (number) => ({ cutAfter: number > 0 ? 0 : 400_000 })))("/model.bin");
   for (const method of ["arrayBuffer", "blob", "bytes", "json", "text"]) {
     await failures.rejects(method, (await broken())[method](), "NETWORK");
   }
@@ -102,7 +102,7 @@ export async function wrongOptions() {
     fetch: (url, init) => (seen.push(new Headers(init.headers).get("X-Test")), server.fetch(url, init)),
   });
   for (let at = 0; at < 2; at++) await (await fetch("/model.bin")).arrayBuffer();
-  failures.same("headers", seen, ["1", "1", "1", "1"]);
+  failures.same("headers", seen, ["1", "1"]);
   return failures;
 }
 

@@ -16,6 +16,10 @@ async fn open(server: &Server, digest: Option<Digest>) -> Result<RemoteFile<Http
     RemoteFile::open(HttpSource::new(&server.url("/file"), &[])?, options().retry, digest).await
 }
 
+async fn open_head(server: &Server, first: std::ops::Range<u64>) -> Result<RemoteFile<HttpSource>> {
+    RemoteFile::open_head(HttpSource::new(&server.url("/file"), &[])?, options().retry, None, None, first).await
+}
+
 /// Reads the range in chunks.
 async fn read(file: &RemoteFile<HttpSource>, start: u64, end: u64) -> Result<Vec<u8>> {
     let (mut reader, mut bytes) = (file.read(start..end), Vec::new());
@@ -41,6 +45,49 @@ fn reads_ranges_and_whole_files() {
             reader.fill(&mut buffer, 0..500_000, &mut |range| arrived += range.end - range.start).await.unwrap();
         assert_eq!((count, arrived), (400_000, 400_000));
         assert_eq!(buffer[..400_000], content()[600_000..]);
+    });
+}
+
+#[test]
+fn the_request_that_opens_a_file_is_its_first_read() {
+    for (first, reads) in [(0..u64::MAX, 0..u64::MAX), (5000..400_000, 5000..400_000), (7..u64::MAX, 7..1_000_000)] {
+        let server = Server::new(|request| answer(&content(), request));
+        let (file, bytes) = run(async {
+            let file = open_head(&server, first.clone()).await.unwrap();
+            let bytes = read(&file, reads.start, reads.end).await.unwrap();
+            (file, bytes)
+        });
+        assert_eq!(file.byte_length(), Some(1_000_000));
+        assert_eq!(bytes, content()[reads.start as usize..reads.end.min(1_000_000) as usize]);
+        assert_eq!(server.requests().len(), 1, "{first:?}");
+    }
+}
+
+#[test]
+fn reads_other_bytes_than_those_that_opened_the_file() {
+    let server = Server::new(|request| answer(&content(), request));
+    run(async {
+        let file = open_head(&server, 0..1).await.unwrap();
+        assert_eq!(read(&file, 999_990, u64::MAX).await.unwrap(), content()[999_990..]);
+        assert_eq!(read(&file, 0, u64::MAX).await.unwrap(), content());
+    });
+}
+
+#[test]
+fn opens_at_the_head_whatever_the_server_answers() {
+    run(async {
+        let chunked = Server::new(|_| whole(&content()).chunked());
+        assert_eq!(read(&open_head(&chunked, 0..u64::MAX).await.unwrap(), 0, u64::MAX).await.unwrap(), content());
+        assert_eq!(read(&open_head(&chunked, 5..9).await.unwrap(), 5, 9).await.unwrap(), content()[5..9]);
+        let empty = Server::new(|_| Reply::new(416, b"").with("Content-Range", "bytes */0"));
+        assert_eq!(open_head(&empty, 0..u64::MAX).await.unwrap().byte_length(), Some(0));
+        let missing = Server::new(|_| Reply::new(404, b""));
+        assert_eq!(open_head(&missing, 0..u64::MAX).await.unwrap_err().place.status, Some(404));
+        let flaky = Server::new(|request| {
+            let reply = answer(&content(), request);
+            if request.number < 3 { reply.cut_after(if request.number == 0 { 0 } else { 200_000 }) } else { reply }
+        });
+        assert_eq!(read(&open_head(&flaky, 0..u64::MAX).await.unwrap(), 0, u64::MAX).await.unwrap(), content());
     });
 }
 

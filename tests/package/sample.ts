@@ -239,7 +239,7 @@ export async function files(signal: AbortSignal): Promise<void> {
   console.log(bytes, stream, text, buffer, json, blob, response, stored, external, file.type, file.url, file.stats);
   file.close();
 
-  const fetchOptions: FetchOptions = { cache: "none", headers: { "X-Test": "1" } };
+  const fetchOptions: FetchOptions = { cache: "none", headers: { "X-Test": "1" }, origins: ["https://example.org"] };
   const fetch: typeof globalThis.fetch = createFetch(fetchOptions);
   await fetch("/weights.bin", { signal });
 }

@@ -164,7 +164,8 @@ export async function namesAndCredentials() {
   await clearCache();
   const model = mlcModel();
   const server = serverOfModel(model);
-  const withToken = (token) => artifactCacheOf(server, { headers: { Authorization: token } });
+  const origins = [new URL(urlOf("")).origin];
+  const withToken = (token) => artifactCacheOf(server, { headers: { Authorization: token }, origins });
   const shard = urlOf("params_shard_0.bin");
   await withToken("one").addToCache(shard, "arraybuffer");
   const found = await Promise.all([withToken("one"), withToken("two"), artifactCacheOf(server)]

@@ -39,7 +39,7 @@ const SEQUENTIAL_STEPS: [Step; 11] = [
 ];
 
 /// Steps that run in parallel, the longest first.
-const PARALLEL_STEPS: [Step; 14] = [
+const PARALLEL_STEPS: [Step; 15] = [
     Step { name: "native", description: "the native tests pass", run: native_tests },
     Step {
         name: "package",
@@ -81,6 +81,11 @@ const PARALLEL_STEPS: [Step; 14] = [
         name: "docs",
         description: "the JavaScript of the documentation runs",
         run: |project| end_to_end(project, &["docs"]),
+    },
+    Step {
+        name: "standards",
+        description: "fetch and Blobs of the package behave like those of the platform",
+        run: standards,
     },
     Step { name: "web", description: "the Rust tests pass in a browser", run: browser_tests },
     Step { name: "doc", description: "the reference of the Rust API builds without warnings", run: documentation },
@@ -290,6 +295,12 @@ fn hostile_tests(project: &Project) -> Result<()> {
 /// Runs an end-to-end test.
 fn end_to_end(project: &Project, arguments: &[&str]) -> Result<()> {
     workspace::run(project, "e2e", &arguments.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>())
+}
+
+/// Compares the package with the platform in Node.js.
+fn standards(project: &Project) -> Result<()> {
+    let package = package::build(project)?;
+    command::run(Command::new("node").arg("tests/standards/run.js").arg(package).current_dir(&project.root))
 }
 
 fn documentation(project: &Project) -> Result<()> {

@@ -303,6 +303,11 @@ impl<S: Source> ModelFile<S> {
         }
     }
 
+    /// Keeps a response body for the next read.
+    pub(crate) fn park(&self, body: Remote<S::Body>) {
+        *self.parked.borrow_mut() = Some(body);
+    }
+
     /// Whether response bodies start at the start of the file, whatever range is requested.
     pub(crate) fn comes_from_start(&self) -> bool {
         self.comes_from_start.get()

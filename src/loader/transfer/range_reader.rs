@@ -136,6 +136,16 @@ impl<S: Source> RangeReader<S> {
         RangeReader { is_check: true, ..RangeReader::new(file, 0, Rc::new(Cell::new(end)), Vec::new()) }
     }
 
+    /// Sends the request for the range. Returns the body once the head of the response is checked.
+    pub(crate) async fn begin(mut self) -> Result<Remote<S::Body>> {
+        loop {
+            match self.connect().await {
+                Ok(remote) => return Ok(remote),
+                Err(error) => self.recover(error).await?,
+            }
+        }
+    }
+
     /// The end of the range.
     pub(crate) fn end(&self) -> u64 {
         self.end.get()

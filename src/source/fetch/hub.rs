@@ -1,6 +1,6 @@
 //! Files on a hub: where they are, and the signed URLs that the hub redirects to.
 
-use super::{Client, FetchSource, head_of, header};
+use super::{Client, FetchSource, head_of, header, origin_of};
 use crate::browser::timer::pause;
 use crate::error::Result;
 use crate::hub::{self, Address, HubFile, Redirect, Reply};
@@ -22,7 +22,7 @@ impl Client {
         let address = url.and_then(|url| Address::parse(url, &self.hub.endpoint).ok().flatten());
         if self.origin.is_empty() {
             let url = if address.is_some() { Some(self.hub.endpoint.as_str()) } else { url };
-            self.origin = url.and_then(|url| Url::new(url).ok()).map(|url| url.origin()).unwrap_or_default();
+            self.origin = url.and_then(|url| Url::new(url).ok()).map(|url| origin_of(&url)).unwrap_or_default();
         }
         let is_signed_in = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
         if let (Some(token), Some(_), false) = (&self.hub.token, &address, is_signed_in) {

@@ -156,7 +156,7 @@ pub fn envelope(payload: &[u8], signature: &[u8], key: &[u8]) -> String {
 fn signer(material: &Fields<'_>) -> Result<Signer, Refusal> {
     let names = ["publicKey", "x509CertificateChain", "certificate", "tlogEntries", "timestampVerificationData"];
     let material = material.clone().only(&names)?;
-    let has_log = material.get("tlogEntries").is_some() && !material.list("tlogEntries")?.is_empty();
+    let has_log = material.has("tlogEntries") && !material.list("tlogEntries")?.is_empty();
     if has_log || material.get("certificate").is_some() {
         // Its certificates live for minutes: they need a log, its keys, and identities.
         let what = "the model is signed in Sigstore's keyless mode, which is not supported";

@@ -32,6 +32,11 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Whether there is a field, even if it is null.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.object.get(name).is_some()
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&'a Value> {
         self.object.get(name).filter(|value| !value.is_null())
     }

@@ -124,6 +124,7 @@ fn refuses_bundles_that_model_signing_refuses() {
         ("/verificationMaterial/extra", json!(1), "SIGNATURE", "unknown field `verificationMaterial.extra`"),
         ("/verificationMaterial/tlogEntries", json!([{}]), "UNSUPPORTED", "keyless"),
         ("/verificationMaterial/tlogEntries", json!({}), "SIGNATURE", "no list"),
+        ("/verificationMaterial/tlogEntries", json!(null), "SIGNATURE", "no list"),
         ("/verificationMaterial/certificate", json!({ "rawBytes": "" }), "UNSUPPORTED", "keyless"),
         ("/verificationMaterial/x509CertificateChain", json!({ "certificates": [] }), "SIGNATURE", "either"),
         ("/verificationMaterial/publicKey/extra", json!(1), "SIGNATURE", "unknown field"),

@@ -30,7 +30,8 @@ export interface Unverified {
   readonly hash: string;
   readonly key: Uint8Array<ArrayBuffer>;
   readonly message: Uint8Array<ArrayBuffer>;
-  readonly signature: Uint8Array<ArrayBuffer>;
+  /** Undefined if the bytes are not a signature of the algorithm. */
+  readonly signature: Uint8Array<ArrayBuffer> | undefined;
   free(): void;
 }
 

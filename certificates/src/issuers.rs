@@ -29,21 +29,26 @@ const KNOWN_EXTENSIONS: [&str; 10] = [
 /// # Errors
 /// What is wrong with one of them.
 pub(crate) fn check<'a>(issuers: impl Iterator<Item = &'a Certificate>, time: Duration) -> Result<(), String> {
+    let mut issuers = issuers.peekable();
     // The number of certificates between the signer and this issuer that are not self-issued, as RFC 5280 counts them.
     let mut below = 0;
-    for issuer in issuers {
-        let blame = |what: &str| format!("the certificate of \"{}\" {what}", issuer.tbs_certificate().subject());
-        check_validity(issuer, time).map_err(|what| blame(what))?;
-        check_extensions(issuer).map_err(|what| blame(what))?;
-        let constraints = constraints(issuer).map_err(|what| blame(what))?;
-        check_authority(issuer, constraints.as_ref()).map_err(|what| blame(what))?;
-        let length = constraints.and_then(|constraints| constraints.path_len_constraint);
-        if length.is_some_and(|length| below > usize::from(length)) {
-            return Err(blame("does not allow a path of this length"));
-        }
+    while let Some(issuer) = issuers.next() {
+        let which = if issuers.peek().is_some() { "an intermediate certificate" } else { "the root certificate" };
+        check_issuer(issuer, below, time).map_err(|what| format!("{which} {what}"))?;
         below += usize::from(!is_self_issued(issuer));
     }
     Ok(())
+}
+
+fn check_issuer(issuer: &Certificate, below: usize, time: Duration) -> Result<(), &'static str> {
+    check_validity(issuer, time)?;
+    check_extensions(issuer)?;
+    let constraints = constraints(issuer)?;
+    check_authority(issuer, constraints.as_ref())?;
+    match constraints.and_then(|constraints| constraints.path_len_constraint) {
+        Some(length) if below > usize::from(length) => Err("does not allow a path of this length"),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that a certificate is valid at a time.
@@ -52,8 +57,7 @@ pub(crate) fn check_validity(certificate: &Certificate, time: Duration) -> Resul
     if time < validity.not_before.to_unix_duration() {
         return Err("was not yet valid when that of the signer became valid");
     }
-    // OpenSSL takes the end as the first moment that is too late.
-    if time >= validity.not_after.to_unix_duration() {
+    if time > validity.not_after.to_unix_duration() {
         return Err("had expired when that of the signer became valid");
     }
     Ok(())

@@ -3,7 +3,6 @@
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
 use crate::{Curve, Kind, MAX_BUNDLE_BYTES};
-use serde_json::{Value, json};
 use wasm_bindgen::prelude::*;
 
 /// A signature that is being verified.
@@ -57,17 +56,44 @@ impl Bundle {
         Curve::named(curve).map(|curve| curve.hash().to_owned())
     }
 
-    /// The signed files in JSON: a list of `[path, digest]`, and of `[path, digest, start, end]` for pieces.
-    pub fn statement(&self, is_valid: bool) -> Result<String, Refusal> {
-        let statement = self.0.statement(is_valid).map_err(Refusal)?;
-        let files = statement.resources.iter().map(|resource| {
-            let digest = format!("{}:{}", resource.algorithm, resource.digest_text());
-            match resource.end {
-                None => json!([resource.path, digest]),
-                Some(end) => json!([resource.path, digest, resource.start, end]),
-            }
-        });
-        Ok(files.collect::<Value>().to_string())
+    /// Returns what the signature states. `is_valid` is the result of verifying the signature of the message.
+    pub fn statement(&self, is_valid: bool) -> Result<Statement, Refusal> {
+        self.0.statement(is_valid).map(Statement).map_err(Refusal)
+    }
+}
+
+/// What a signature states: the digests of files, or of pieces of them, by number.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct Statement(crate::Statement);
+
+#[wasm_bindgen]
+impl Statement {
+    /// The number of digests.
+    #[wasm_bindgen(getter)]
+    pub fn length(&self) -> usize {
+        self.0.resources.len()
+    }
+
+    /// The path of the file.
+    pub fn path(&self, number: usize) -> Option<String> {
+        Some(self.0.resources.get(number)?.path.clone())
+    }
+
+    /// The digest, with its algorithm.
+    pub fn digest(&self, number: usize) -> Option<String> {
+        let resource = self.0.resources.get(number)?;
+        Some([resource.algorithm, ":", &resource.digest_text()].concat())
+    }
+
+    /// The offset of the piece.
+    pub fn start(&self, number: usize) -> Option<f64> {
+        Some(self.0.resources.get(number)?.start as f64)
+    }
+
+    /// The end of the piece. `undefined` for a whole file.
+    pub fn end(&self, number: usize) -> Option<f64> {
+        self.0.resources.get(number)?.end.map(|end| end as f64)
     }
 }
 

@@ -12,6 +12,7 @@ import { Bundle, Refusal, moduleGzip, start } from "./weightstream.signatures_mo
 import { curveOf, exportedKey, importedKey, rootsOf } from "./weightstream.trust.js";
 import { urlOf } from "./weightstream.url.js";
 
+/** @import { Statement } from "./weightstream.signatures_module.js" */
 /** @import { CheckedSignature } from "./weightstream_glue.js" */
 
 const SIGNATURE = options({
@@ -72,7 +73,8 @@ export async function verifiedSignature(given, source, how) {
     const files = await run(async (own) => {
       const bytes = await requested(url, source, how, Bundle.maxBytes());
       try {
-        return await verifiedFiles(own(Bundle.parse(bytes)), trust);
+        const bundle = own(Bundle.parse(bytes));
+        return filesOf(own(bundle.statement(await isSigned(bundle, trust))));
       } catch (error) {
         throw error instanceof Refusal ? refused(own(error), trust) : error;
       }
@@ -85,21 +87,29 @@ export async function verifiedSignature(given, source, how) {
 }
 
 /**
- * The digests that a bundle states, if it is signed by whom the caller trusts.
+ * Whether a bundle is signed by whom the caller trusts.
  *
  * @param {Bundle} bundle
  * @param {Trust} trust
- * @returns {Promise<CheckedSignature["files"]>}
  */
-async function verifiedFiles(bundle, trust) {
+async function isSigned(bundle, trust) {
   const key = "key" in trust ? trust.key : await certifiedKey(bundle, trust.roots);
   if ("key" in trust) bundle.checkKey(await exportedKey(key));
   const curve = curveOf(key);
-  const [hash, signature] = [Bundle.hash(curve), bundle.signature(curve)];
-  const isValid = hash !== undefined && signature !== undefined &&
-    (await crypto.subtle.verify({ name: "ECDSA", hash }, key, signature, bundle.message()));
-  return JSON.parse(bundle.statement(isValid));
+  const hash = Bundle.hash(curve);
+  const signature = bundle.signature(curve);
+  if (hash === undefined || signature === undefined) return false;
+  return crypto.subtle.verify({ name: "ECDSA", hash }, key, signature, bundle.message());
 }
+
+/**
+ * @param {Statement} statement
+ * @returns {CheckedSignature["files"]}
+ */
+const filesOf = (statement) =>
+  Array.from({ length: statement.length }, (_, at) => [
+    statement.path(at) ?? "", statement.digest(at) ?? "", statement.start(at), statement.end(at),
+  ]);
 
 /**
  * The key of the signer's certificate.

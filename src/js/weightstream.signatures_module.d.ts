@@ -23,8 +23,19 @@ export class Bundle {
   message(): Uint8Array<ArrayBuffer>;
   /** The signature as WebCrypto takes it. Undefined if it is none. */
   signature(curve: string): Uint8Array<ArrayBuffer> | undefined;
-  /** The signed files in JSON: lists of `[path, digest]`, and of `[path, digest, start, end]` for pieces. */
-  statement(isValid: boolean): string;
+  /** What the signature states. `isValid` is the result of verifying the signature of the message. */
+  statement(isValid: boolean): Statement;
+  free(): void;
+}
+
+/** What a signature states: the digests of files, or of pieces of them, by number. */
+export interface Statement {
+  readonly length: number;
+  path(number: number): string | undefined;
+  digest(number: number): string | undefined;
+  start(number: number): number | undefined;
+  /** Undefined for a whole file. */
+  end(number: number): number | undefined;
   free(): void;
 }
 

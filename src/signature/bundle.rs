@@ -5,7 +5,8 @@ use super::{PrivateKey, PublicKey, Roots, Statement};
 use crate::error::{Error, ErrorKind, Result};
 use weightstream_signatures::{Bundle, Kind, Refusal};
 
-pub use weightstream_signatures::MAX_BUNDLE_BYTES;
+/// The maximum length of a bundle. A bundle has about 200 bytes per file, and models have at most thousands of files.
+pub const MAX_BUNDLE_BYTES: u64 = weightstream_signatures::MAX_BUNDLE_BYTES;
 
 /// Whom to trust.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ import { createFetch } from "/pkg/weightstream.fetch.js";
 import { ioHandler } from "/pkg/weightstream.tfjs.js";
 import { ArtifactCache, prefill } from "/pkg/weightstream.tvmjs.js";
 import { modelBlobs } from "/pkg/weightstream.wllama.js";
+import { wrongVerdicts } from "./verdicts.js";
 
 const RETRY = { attempts: 3, baseDelay: 1, stallTimeout: 5000 };
 
@@ -167,3 +168,13 @@ globalThis.served = async (path) => {
 };
 
 globalThis.inServiceWorker = (address) => ask({ address });
+
+// The verdicts that differ from those of the reference.
+globalThis.wrongVerdictsOfCases = async () => {
+  const [cases, key, model] = await Promise.all([
+    fetch("/fixtures/cases.json").then((response) => response.json()),
+    fetch("/fixtures/signing.pem").then((response) => response.text()),
+    fetch("/fixtures/m/model.safetensors").then((response) => response.arrayBuffer()),
+  ]);
+  return wrongVerdicts((url, options) => StreamingLoader.open(url, options), cases, model, key);
+};

@@ -116,8 +116,11 @@ const isBytes = (value) =>
  * @param {string} label
  */
 function blocks(text, label) {
-  const found = text.matchAll(new RegExp(`-----BEGIN ${label}-----([^-]*)-----END ${label}-----`, "g"));
-  return Array.from(found, ([, base64 = ""]) => {
+  const found = [...text.matchAll(new RegExp(`-----BEGIN ${label}-----([^-]*)-----END ${label}-----`, "g"))];
+  if (text.split(`-----BEGIN ${label}-----`).length > found.length + 1) {
+    throw invalid(`a PEM block "${label}" in \`signature\` has no end`);
+  }
+  return found.map(([, base64 = ""]) => {
     const bytes = decoded(base64);
     if (bytes && bytes.length > 0) return bytes;
     throw invalid(`the PEM block "${label}" in \`signature\` contains invalid base64`);

@@ -18,13 +18,6 @@ macro_rules! keys {
         }
 
         impl Public {
-            fn parse(pem: &str) -> Option<Self> {
-                $(if let Ok(key) = $package::PublicKey::from_public_key_pem(pem) {
-                    return Some(Public::$curve(Box::new(key.into())));
-                })+
-                None
-            }
-
             fn parse_der(der: &[u8]) -> Option<Self> {
                 $(if let Ok(key) = $package::PublicKey::from_public_key_der(der) {
                     return Some(Public::$curve(Box::new(key.into())));
@@ -101,10 +94,10 @@ impl PublicKey {
     /// `INVALID_ARGUMENT` for anything else, and for other algorithms and curves.
     pub fn from_pem(text: &str) -> Result<Self> {
         let (_, block) = pem::block(text, &["PUBLIC KEY"])?;
-        Public::parse(block).map(PublicKey).ok_or_else(|| unsupported("public"))
+        Self::from_der(&pem::decode(block)?).ok_or_else(|| unsupported("public"))
     }
 
-    /// Parses the public key of a certificate. `None` for other algorithms and curves.
+    /// Parses a SubjectPublicKeyInfo. `None` for other algorithms and curves.
     pub(super) fn from_der(der: &[u8]) -> Option<Self> {
         Public::parse_der(der).map(PublicKey)
     }

@@ -177,9 +177,14 @@ fn explains_keys_that_it_cannot_use() {
         assert_eq!(error.kind, ErrorKind::InvalidArgument);
         assert!(error.to_string().contains(expected), "{error}");
     }
+    let pem = include_str!("../../tests/fixtures/signatures/signing.pem");
+    let one_line = pem.replace('\n', "").replace("KEY-----", "KEY-----\r\n").replacen("-----END", "\r\n-----END", 1);
+    PublicKey::from_pem(&one_line).unwrap();
     let private = p256::SecretKey::generate().to_pkcs8_pem(LineEnding::LF).unwrap();
     assert!(PublicKey::from_pem(&private).unwrap_err().to_string().contains("-pubout"));
     assert!(Roots::from_pem("").is_err());
+    let cut = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nMAA=";
+    assert!(Roots::from_pem(cut).unwrap_err().to_string().contains("has no end"));
 }
 
 proptest! {

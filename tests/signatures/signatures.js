@@ -14,15 +14,16 @@ const hex = async ({ data }) =>
 
 const pemBytes = (pem) => Uint8Array.from(atob(pem.replace(/-----[^-]*-----/g, "")), (char) => char.charCodeAt(0));
 
-const cryptoKey = (pem) =>
-  crypto.subtle.importKey("spki", pemBytes(pem), { name: "ECDSA", namedCurve: "P-256" }, true, ["verify"]);
+const cryptoKey = (pem, extractable = true) =>
+  crypto.subtle.importKey("spki", pemBytes(pem), { name: "ECDSA", namedCurve: "P-256" }, extractable, ["verify"]);
 
 // The forms of a public key that the option `publicKey` accepts.
 const FORMS = {
   pem: async (pem) => pem,
   bytes: async (pem) => pemBytes(pem),
   buffer: async (pem) => pemBytes(pem).buffer,
-  cryptoKey,
+  cryptoKey: (pem) => cryptoKey(pem),
+  notExtractable: (pem) => cryptoKey(pem, false),
   jwk: async (pem) => crypto.subtle.exportKey("jwk", await cryptoKey(pem)),
 };
 

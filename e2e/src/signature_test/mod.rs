@@ -310,7 +310,7 @@ fn has_the_verdicts_in_node(project: &Project) -> Result<()> {
 }
 
 fn accepts_keys_in_every_form(page: &Page) -> Result<()> {
-    for form in ["pem", "bytes", "buffer", "cryptoKey", "jwk"] {
+    for form in ["pem", "bytes", "buffer", "cryptoKey", "notExtractable", "jwk"] {
         let options = with(page.options("p256.sig", "p256", "model.safetensors")?, "form", form.into());
         check(&page.call("load", "m/model.safetensors", &options)?, "sha256").context(form)?;
     }

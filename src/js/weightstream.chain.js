@@ -17,7 +17,7 @@ const MAX_RSA_BITS = 8192;
 /** The bytes of a hash, which is how much salt RSA-PSS must have. */
 const HASH_BYTES = /** @type {Record<string, number>} */ ({ "SHA-256": 32, "SHA-384": 48, "SHA-512": 64 });
 
-const run = onDemand(moduleGzip, start, "verifies certificates");
+const run = onDemand({ gzip: moduleGzip }, start, "verifies certificates");
 
 /**
  * Verifies a chain of certificates, and returns the key of the signer as a SubjectPublicKeyInfo.

@@ -6,14 +6,24 @@ import { messageOf } from "./weightstream.guard.js";
 
 /** @typedef {<T extends { free(): void }>(object: T) => T} Own Frees an object of the module after the call. */
 
+/** @import { ModuleSource } from "./weightstream.js" */
+
+/**
+ * A module: compressed with gzip, in Base64, and as the app has passed it.
+ *
+ * @typedef {{ gzip: string, given?: ModuleSource }} Source
+ */
+
+/** @typedef {(parts: { module_or_path: ModuleSource }) => Promise<unknown>} Start */
+
 /**
  * A function that calls code of a module, which it starts first.
  *
- * @param {string} moduleGzip The module, compressed with gzip, in Base64.
- * @param {(parts: { module_or_path: BufferSource }) => Promise<unknown>} start
+ * @param {Source} source
+ * @param {Start} start
  * @param {string} purpose What the module does, for messages.
  */
-export function onDemand(moduleGzip, start, purpose) {
+export function onDemand(source, start, purpose) {
   /** @type {Promise<unknown> | undefined} */
   let starting;
   /** @type {unknown} The exception with which the module crashed. It is not entered again. */
@@ -25,7 +35,7 @@ export function onDemand(moduleGzip, start, purpose) {
    * @returns {Promise<T>}
    */
   return async (call) => {
-    starting ??= startedModule(moduleGzip, start).catch((cause) => {
+    starting ??= startedModule(source, start).catch((cause) => {
       starting = undefined; // so that a later call can succeed
       const message = `The module that ${purpose} could not be started: ${messageOf(cause)}`;
       throw fail({ code: "INTERNAL", message, cause });
@@ -54,11 +64,12 @@ export function onDemand(moduleGzip, start, purpose) {
 const isCrash = (error) => error instanceof WebAssembly.RuntimeError || error instanceof RangeError;
 
 /**
- * @param {string} moduleGzip
- * @param {(parts: { module_or_path: BufferSource }) => Promise<unknown>} start
+ * @param {Source} source
+ * @param {Start} start
  */
-async function startedModule(moduleGzip, start) {
-  const packed = Uint8Array.from(atob(moduleGzip), (character) => character.charCodeAt(0));
+async function startedModule({ gzip, given }, start) {
+  if (given !== undefined) return start({ module_or_path: given });
+  const packed = Uint8Array.from(atob(gzip), (character) => character.charCodeAt(0));
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return start({ module_or_path: await new Response(unpacked).arrayBuffer() });
 }

@@ -25,7 +25,10 @@ const SIGNATURE = options({
 
 /** @typedef {{ key: CryptoKey } | { roots: Uint8Array[] }} Trust */
 
-const run = onDemand(moduleGzip, start, "verifies signatures");
+/** @type {import("./weightstream.on_demand.js").Source} */
+export const moduleSource = { gzip: moduleGzip };
+
+const run = onDemand(moduleSource, start, "verifies signatures");
 
 /** @type {typeof import("./weightstream.chain.js") | undefined} */
 let certificates;

@@ -1,10 +1,12 @@
 // The build writes weightstream.signatures_module.js from the crate in `signatures/`.
 
+import type { ModuleSource } from "./weightstream.js";
+
 /** The WebAssembly module, compressed with gzip, in Base64. */
 export const moduleGzip: string;
 
 /** Starts the module. */
-export function start(parts: { module_or_path: BufferSource | WebAssembly.Module }): Promise<unknown>;
+export function start(parts: { module_or_path: ModuleSource }): Promise<unknown>;
 
 /** A signature that is being verified. Its functions throw a `Refusal`. */
 export class Bundle {

@@ -39,7 +39,10 @@ impl Roots {
 
 fn refused(error: weightstream_certificates::Error) -> Error {
     match error {
-        weightstream_certificates::Error::Root(what) => Error::new(ErrorKind::InvalidArgument, what),
+        weightstream_certificates::Error::Root(what) => {
+            let error = Error::new(ErrorKind::InvalidArgument, what);
+            error.advise("Trust the certificate of the root, as the organization of the signer publishes it.")
+        }
         error => invalid(error.to_string()),
     }
 }

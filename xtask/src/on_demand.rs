@@ -1,5 +1,5 @@
 //! The modules that verify signatures and certificates, each as a script of the package. The script contains the module,
-//! so that bundlers and platforms need no configuration for another file. Only apps that open signed models load them.
+//! so that bundlers need no configuration for another file. Only apps that open signed models load them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,8 @@ struct OnDemand {
     script: &'static str,
     /// What the script exports besides the function that starts the module.
     exports: &'static str,
+    /// The name of the module as a file of the package, for platforms that compile no WebAssembly while they run.
+    module: Option<&'static str>,
 }
 
 const MODULES: [OnDemand; 2] = [
@@ -25,11 +27,13 @@ const MODULES: [OnDemand; 2] = [
         package: "weightstream-signatures",
         script: "weightstream.signatures_module.js",
         exports: "Bundle, Refusal",
+        module: Some("weightstream_signatures.wasm"),
     },
     OnDemand {
         package: "weightstream-certificates",
         script: "weightstream.certificates_module.js",
         exports: "Chain, Refusal",
+        module: None,
     },
 ];
 
@@ -53,13 +57,19 @@ impl OnDemand {
                 fs::remove_dir_all(&folder)?;
             }
             fs::create_dir_all(&folder)?;
-            let (text, is_optimised) = self.made(project, &compiled)?;
+            let (text, module, is_optimised) = self.made(project, &compiled)?;
             fs::write(&script, text)?;
+            if let Some(name) = self.module {
+                fs::write(folder.join(name), module)?;
+            }
             if is_optimised {
                 fs::write(stamp, fingerprint)?;
             }
         }
         fs::copy(script, built.join(self.script))?;
+        if let Some(name) = self.module {
+            fs::copy(folder.join(name), built.join(name))?;
+        }
         Ok(())
     }
 
@@ -71,8 +81,8 @@ impl OnDemand {
         Ok(project.target.join(TARGET).join("web").join(format!("{}.wasm", self.package.replace('-', "_"))))
     }
 
-    /// The script, and whether its module is optimised.
-    fn made(&self, project: &Project, compiled: &Path) -> Result<(String, bool)> {
+    /// The script, its module, and whether the module is optimised.
+    fn made(&self, project: &Project, compiled: &Path) -> Result<(String, Vec<u8>, bool)> {
         let folder = tempfile::tempdir()?;
         let name = format!("{}_glue", self.package.replace('-', "_"));
         package::bindgen(project, compiled, &name, folder.path())?;
@@ -93,6 +103,6 @@ impl OnDemand {
         let kib = |bytes: usize| bytes as f64 / 1024.0;
         let compressed = package::brotli(script.as_bytes())?.len();
         eprintln!("build: {} {:.1} KiB, brotli {:.1} KiB", self.script, kib(script.len()), kib(compressed));
-        Ok((script, is_optimised))
+        Ok((script, module, is_optimised))
     }
 }

@@ -1,7 +1,7 @@
 //! The issuers of a signer: which certificates may issue others.
 //!
-//! `rustls-webpki` trusts the roots as they are, and ignores the key usage of issuers. OpenSSL, which model-signing uses,
-//! checks roots like all other issuers.
+//! `rustls-webpki` trusts the roots as they are, and ignores the key usage of issuers. OpenSSL, which model-signing
+//! uses, checks roots like all other issuers.
 
 use std::time::Duration;
 use x509_cert::Certificate;
@@ -86,8 +86,8 @@ fn constraints(certificate: &Certificate) -> Result<Option<BasicConstraints>, &'
         .map_err(|_| "has basic constraints that cannot be read")
 }
 
-/// A certificate without basic constraints is that of a CA if its key may sign certificates, or if it is a root of X.509
-/// version 1.
+/// A certificate without basic constraints is that of a CA if its key may sign certificates, or if it is a root of
+/// X.509 version 1.
 fn check_authority(certificate: &Certificate, constraints: Option<&BasicConstraints>) -> Result<(), &'static str> {
     let content = certificate.tbs_certificate();
     let usage = content.get_extension::<KeyUsage>().map_err(|_| "has a key usage that cannot be read")?;

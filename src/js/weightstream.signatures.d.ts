@@ -1,6 +1,6 @@
 /**
- * Lets platforms that compile no WebAssembly while they run, such as Cloudflare Workers, verify signatures. On all others
- * the module is loaded when it is needed.
+ * Lets platforms that compile no WebAssembly while they run, such as Cloudflare Workers, verify signatures. On all
+ * others the module is loaded when it is needed.
  *
  * ```js
  * import { initSignatures } from "weightstream/signatures";

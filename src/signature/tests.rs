@@ -237,7 +237,8 @@ fn refuses_files_that_are_longer_or_shorter_than_their_pieces() {
     assert!(check(b"a").unwrap_err().to_string().contains("shorter"));
 }
 
-/// What model-signing accepts is accepted, and what it refuses is refused. A test of the npm package has the same cases.
+/// What model-signing accepts is accepted, and what it refuses is refused. A test of the npm package has the same
+/// cases.
 #[test]
 fn judges_signatures_as_model_signing_does() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/signatures");

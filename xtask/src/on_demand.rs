@@ -1,5 +1,5 @@
-//! The modules that verify signatures and certificates, each as a script of the package. The script contains the module,
-//! so that bundlers need no configuration for another file. Only apps that open signed models load them.
+//! The modules that verify signatures and certificates, each as a script of the package. The script contains the
+//! module, so that bundlers need no configuration for another file. Only apps that open signed models load them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The path of `--ignore`, as the signature states it: relative to the folder, without `.`, `..` and slashes at its end.
+/// The path of `--ignore` as the signature states it: relative to the folder, without `.`, `..` and slashes at its end.
 fn ignored_path(folder: &Path, path: &str) -> Result<String, Failure> {
     let place = folder.join(path);
     let refused = |kind, what: String| Error::new(kind, what).in_file(&folder.to_string_lossy());

@@ -25,8 +25,8 @@ pub(super) struct SignatureArguments {
     /// A root, and optionally intermediates, of the certificate of the signer, in PEM. All of them are trusted.
     #[arg(long, value_name = "FILE", requires = "signature")]
     certificate_chain: Option<PathBuf>,
-    /// The path of the model's file in the signed folder. By default, it follows from the places of the model and of the
-    /// signature, which is expected in the signed folder, or else it is the name of the file.
+    /// The path of the model's file in the signed folder. By default, it follows from the places of the model and of
+    /// the signature, which is expected in the signed folder, or else it is the name of the file.
     #[arg(long, value_name = "PATH", requires = "signature")]
     signed_path: Option<String>,
 }

@@ -9,6 +9,7 @@
 //! certificates load it.
 
 mod chain;
+mod issuers;
 mod recorded;
 #[cfg(all(test, not(target_arch = "wasm32")))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]

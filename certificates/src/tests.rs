@@ -118,7 +118,11 @@ impl Keys {
     }
 
     fn root(&self) -> Vec<u8> {
-        issue(&CA, &self.0[0], &self.0[0])
+        self.root_with(&CA)
+    }
+
+    fn root_with(&self, profile: &Profile) -> Vec<u8> {
+        issue(profile, &self.0[0], &self.0[0])
     }
 
     fn middle(&self, profile: &Profile) -> Vec<u8> {
@@ -219,6 +223,75 @@ fn refuses_certificates_for_other_purposes() {
     refused(keys.root(), &[keys.signer(&SIGNER), keys.middle(&early)], "CertNotValidYet");
     let late = Profile { years: [2015, 2020], ..MIDDLE };
     refused(keys.root(), &[keys.signer(&SIGNER), keys.middle(&late)], "CertExpired");
+}
+
+/// OpenSSL, which model-signing uses, checks roots like all other issuers.
+#[test]
+fn checks_roots_like_other_issuers() {
+    let keys = Keys::new();
+    let chain = [keys.signer(&SIGNER), keys.middle(&MIDDLE)];
+    for (root, part) in [
+        (Profile { years: [2015, 2020], ..CA }, "the root certificate had expired"),
+        (Profile { years: [2022, 2045], ..CA }, "was not yet valid"),
+        (Profile { is_ca: false, ..CA }, "is not that of a CA"),
+        (Profile { usage: Some(KeyUsages::DigitalSignature), ..CA }, "lacks `keyCertSign`"),
+        (Profile { path_length: Some(0), ..CA }, "does not allow a path of this length"),
+    ] {
+        refused(keys.root_with(&root), &chain, part);
+    }
+    // The last one expires at the moment when the signer's certificate becomes valid.
+    for root in
+        [Profile { path_length: Some(1), ..CA }, Profile { usage: None, ..CA }, Profile { years: [2015, 2021], ..CA }]
+    {
+        verify(keys.root_with(&root), &chain).unwrap();
+    }
+    let direct = issue(&Profile { issuer: "root", ..SIGNER }, &keys.0[2], &keys.0[0]);
+    verify(keys.root_with(&Profile { path_length: Some(0), ..CA }), &[direct]).unwrap();
+}
+
+#[test]
+fn refuses_issuers_that_must_not_sign_certificates() {
+    let keys = Keys::new();
+    let middle = Profile { usage: Some(KeyUsages::DigitalSignature), ..MIDDLE };
+    refused(
+        keys.root(),
+        &[keys.signer(&SIGNER), keys.middle(&middle)],
+        "an intermediate certificate is not for signing certificates",
+    );
+    // The end entity of one chain as the issuer of another.
+    let end_entity = keys.middle(&Profile { name: "middle", issuer: "root", ..SIGNER });
+    refused(keys.root(), &[keys.signer(&SIGNER), end_entity], "EndEntityUsedAsCa");
+}
+
+#[test]
+fn a_path_ends_at_a_root() {
+    let keys = Keys::new();
+    let (signer, middle) = (keys.signer(&SIGNER), keys.middle(&MIDDLE));
+    let only_middle = Roots::from_der(vec![middle.clone()]).unwrap_err();
+    assert!(matches!(&only_middle, Error::Root(what) if what.contains("is that of a root")), "{only_middle}");
+    // Beside the root, an intermediate one completes the chain, and is checked.
+    let verify =
+        |roots: Vec<Vec<u8>>| Roots::from_der(roots).unwrap().verify(&[signer.clone()], webpki::ALL_VERIFICATION_ALGS);
+    verify(vec![middle, keys.root()]).unwrap();
+    let middle = keys.middle(&Profile { usage: Some(KeyUsages::DigitalSignature), ..MIDDLE });
+    assert!(verify(vec![keys.root(), middle]).unwrap_err().to_string().contains("keyCertSign"));
+    // One of two roots with the same name and key.
+    let expired = keys.root_with(&Profile { years: [2015, 2020], ..CA });
+    let middle = keys.middle(&MIDDLE);
+    verify(vec![expired, keys.root(), middle]).unwrap();
+}
+
+#[test]
+fn a_signer_may_be_trusted_itself() {
+    let key = key();
+    for is_ca in [false, true] {
+        let signer = Profile { issuer: "signer", is_ca, ..SIGNER };
+        let certificate = issue(&signer, &key, &key);
+        verify(certificate.clone(), &[certificate]).unwrap();
+    }
+    let signer = Profile { issuer: "signer", usage: None, ..SIGNER };
+    let certificate = issue(&signer, &key, &key);
+    refused(certificate.clone(), &[certificate], "neither `digitalSignature` nor");
 }
 
 #[test]

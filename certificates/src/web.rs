@@ -1,9 +1,10 @@
-//! The interface of the module, which `weightstream.certificates.js` calls.
+//! The interface of the module, which `weightstream.chain.js` calls.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen exports only what is `pub`")]
 
 use crate::{Error, RecordedSignatures, Roots, SignatureCheck};
 use wasm_bindgen::prelude::*;
+use weightstream_signatures::Curve;
 
 /// A chain that is being verified.
 #[wasm_bindgen]
@@ -97,10 +98,13 @@ impl Unverified {
         self.check.message.clone()
     }
 
-    /// The signature.
+    /// The signature as WebCrypto takes it. `undefined` if it is none.
     #[wasm_bindgen(getter)]
-    pub fn signature(&self) -> Vec<u8> {
-        self.check.signature.clone()
+    pub fn signature(&self) -> Option<Vec<u8>> {
+        match Curve::named(self.check.algorithm.curve) {
+            Some(curve) => curve.raw_signature(&self.check.signature),
+            None => Some(self.check.signature.clone()),
+        }
     }
 }
 

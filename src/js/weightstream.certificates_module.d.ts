@@ -1,10 +1,12 @@
 // The build writes weightstream.certificates_module.js from the crate in `certificates/`.
 
+import type { ModuleSource } from "./weightstream.js";
+
 /** The WebAssembly module, compressed with gzip, in Base64. */
 export const moduleGzip: string;
 
 /** Starts the module. */
-export function start(parts: { module_or_path: BufferSource | WebAssembly.Module }): Promise<unknown>;
+export function start(parts: { module_or_path: ModuleSource }): Promise<unknown>;
 
 /** A chain of certificates that is being verified. */
 export class Chain {
@@ -30,7 +32,8 @@ export interface Unverified {
   readonly hash: string;
   readonly key: Uint8Array<ArrayBuffer>;
   readonly message: Uint8Array<ArrayBuffer>;
-  readonly signature: Uint8Array<ArrayBuffer>;
+  /** Undefined if the bytes are not a signature of the algorithm. */
+  readonly signature: Uint8Array<ArrayBuffer> | undefined;
   free(): void;
 }
 

@@ -1,25 +1,20 @@
 // @ts-check
-// Verifies the signature of a model (OpenSSF Model Signing) with WebCrypto. The module then compares every file with
-// the digests that the signature states. Loaded only for models that are opened with the option `signature`.
+// Verifies the signature of a model (OpenSSF Model Signing). A module of its own parses it and decides what is
+// acceptable, with the code that also runs natively; WebCrypto verifies it. The main module then compares every file
+// with the digests that the signature states. Loaded only for models that are opened with the option `signature`.
 import { check } from "./weightstream.check.js";
-import { rawSignature } from "./weightstream.ecdsa.js";
 import { LoadError, fail, invalid } from "./weightstream.error.js";
 import { openFile } from "./weightstream.file.js";
 import { messageOf } from "./weightstream.guard.js";
+import { onDemand } from "./weightstream.on_demand.js";
 import { options, string } from "./weightstream.options.js";
 import { requestPolicy } from "./weightstream.request_policy.js";
-import { curveOf, decoded, importedKey, rootsOf } from "./weightstream.trust.js";
+import { Bundle, Refusal, moduleGzip, start } from "./weightstream.signatures_module.js";
+import { curveOf, exportedKey, importedKey, rootsOf } from "./weightstream.trust.js";
 import { urlOf } from "./weightstream.url.js";
 
+/** @import { Statement } from "./weightstream.signatures_module.js" */
 /** @import { CheckedSignature } from "./weightstream_glue.js" */
-
-/** The maximum length of a bundle, which has about 200 bytes per file. */
-const MAX_BUNDLE_BYTES = 64 << 20;
-
-const MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json";
-const PAYLOAD_TYPE = "application/vnd.in-toto+json";
-const STATEMENT_TYPE = "https://in-toto.io/Statement/v1";
-const PREDICATE_TYPE = "https://model_signing/signature/v1.0";
 
 const SIGNATURE = options({
   url: urlOf,
@@ -29,7 +24,12 @@ const SIGNATURE = options({
   certificateChain: (value) => value,
 });
 
-/** @typedef {(bundle: any) => Promise<CryptoKey>} Trust Returns the key that must have signed a bundle. */
+/** @typedef {{ key: CryptoKey } | { roots: Uint8Array[] }} Trust */
+
+/** @type {import("./weightstream.on_demand.js").Source} */
+export const moduleSource = { gzip: moduleGzip };
+
+const run = onDemand(moduleSource, start, "verifies signatures");
 
 /** @type {typeof import("./weightstream.chain.js") | undefined} */
 let certificates;
@@ -72,10 +72,18 @@ export async function verifiedSignature(given, source, how) {
     const what = "signatures need WebCrypto, which this context does not have";
     throw unsupported(what, "Serve the page over https or from localhost.");
   }
-  const trust = roots ? trustIn(roots) : trustInKey(await importedKey(publicKey));
+  const trust = roots ? { roots } : { key: await importedKey(publicKey) };
   try {
-    const statement = await statementOf(parsed(await requested(url, source, how)), trust);
-    return { path: path ?? pathBelow(url, source), files: await filesOf(statement) };
+    const files = await run(async (own) => {
+      const bytes = await requested(url, source, how, Bundle.maxBytes());
+      try {
+        const bundle = own(Bundle.parse(bytes));
+        return filesOf(own(bundle.statement(await isSigned(bundle, trust))));
+      } catch (error) {
+        throw error instanceof Refusal ? refused(own(error), trust) : error;
+      }
+    });
+    return { path: path ?? pathBelow(url, source), files };
   } catch (error) {
     if (!(error instanceof LoadError) || error.url !== undefined || error.code === "INVALID_ARGUMENT") throw error;
     throw fail({ code: error.code, message: `${url}: ${error.message}`, url, cause: error.cause });
@@ -83,32 +91,56 @@ export async function verifiedSignature(given, source, how) {
 }
 
 /**
- * @param {CryptoKey} key
- * @returns {Trust}
+ * Whether a bundle is signed by whom the caller trusts.
+ *
+ * @param {Bundle} bundle
+ * @param {Trust} trust
  */
-const trustInKey = (key) => async ({ verificationMaterial }) => {
-  if (verificationMaterial?.x509CertificateChain === undefined) return key;
-  throw wrongTrust("the model is signed with a certificate, not with a key", "the certificate of the root as " +
-    "`signature.certificateChain` instead of `publicKey`");
-};
+async function isSigned(bundle, trust) {
+  const key = "key" in trust ? trust.key : await certifiedKey(bundle, trust.roots);
+  if ("key" in trust) bundle.checkKey(await exportedKey(key));
+  const curve = curveOf(key);
+  const hash = Bundle.hash(curve);
+  const signature = bundle.signature(curve);
+  if (hash === undefined || signature === undefined) return false;
+  return crypto.subtle.verify({ name: "ECDSA", hash }, key, signature, bundle.message());
+}
 
 /**
- * @param {Uint8Array[]} roots
- * @returns {Trust}
+ * @param {Statement} statement
+ * @returns {CheckedSignature["files"]}
  */
-const trustIn = (roots) => async ({ verificationMaterial }) => {
-  const { publicKey, x509CertificateChain } = verificationMaterial ?? {};
-  const chain = x509CertificateChain?.certificates;
-  if (publicKey !== undefined || !Array.isArray(chain)) {
-    throw wrongTrust("the model is signed with a key, not with a certificate", "the public key as " +
-      "`signature.publicKey` instead of `certificateChain`");
-  }
-  const key = await (await loadCertificates()).signerKey(chain.map((given) => bytesIn(given?.rawBytes)), roots);
+const filesOf = (statement) =>
+  Array.from({ length: statement.length }, (_, at) => [
+    statement.path(at) ?? "", statement.digest(at) ?? "", statement.start(at), statement.end(at),
+  ]);
+
+/**
+ * The key of the signer's certificate.
+ *
+ * @param {Bundle} bundle
+ * @param {Uint8Array[]} roots
+ */
+async function certifiedKey(bundle, roots) {
+  const certificates = Array.from({ length: bundle.countCertificates() }, (_, at) => bundle.certificate(at));
+  const chain = certificates.filter((certificate) => certificate !== undefined);
+  const key = await (await loadCertificates()).signerKey(chain, roots);
   const imported = await importedKey(key).catch(() => undefined);
   if (imported) return imported;
-  const what = "the key of the signer's certificate is not for ECDSA with P-256, P-384 or P-521";
+  const what = "the key of the signer's certificate is not for ECDSA on one of the curves P-256, P-384 and P-521";
   throw unsupported(what, "Sign the model with a certificate for such a key.");
-};
+}
+
+/**
+ * @param {Refusal} refusal
+ * @param {Trust} trust
+ */
+function refused({ code, what, advice, isOfTrust }, trust) {
+  const other = "key" in trust
+    ? "Pass the certificate of the root as `signature.certificateChain` instead of `publicKey`."
+    : "Pass the public key as `signature.publicKey` instead of `certificateChain`.";
+  return fail({ code, message: `${what}. ${isOfTrust ? other : advice}` });
+}
 
 async function loadCertificates() {
   try {
@@ -124,21 +156,7 @@ async function loadCertificates() {
  * @param {string} what
  * @param {string} advice
  */
-const wrongTrust = (what, advice) => fail({ code: "SIGNATURE", message: `${what}. Pass ${advice}.` });
-
-/** @param {string} what */
-const wrong = (what) => fail({
-  code: "SIGNATURE",
-  message: `${what}. Do not use the model: get it again, and the key, from where its publisher offers them.`,
-});
-
-/**
- * @param {string} what
- * @param {string} advice
- */
 const unsupported = (what, advice) => fail({ code: "UNSUPPORTED", message: `${what}. ${advice}` });
-
-const SIGN_ADVICE = "Sign the model with `weightstream sign` or model-signing.";
 
 /**
  * Headers and credentials are those of the origin of the model.
@@ -146,123 +164,19 @@ const SIGN_ADVICE = "Sign the model with `weightstream sign` or model-signing.";
  * @param {string} url
  * @param {unknown} source
  * @param {Record<string, any>} how
+ * @param {number} maxBytes Of a longer file, one byte more is read.
  */
-async function requested(url, source, { fetch, headers, credentials, cache, cacheKey, retry, hub, signal }) {
+async function requested(url, source, { fetch, headers, credentials, cache, cacheKey, retry, hub, signal }, maxBytes) {
   const sent = typeof source === "string" ? requestPolicy({ headers, credentials }, source)(url) : {};
   const file = await openFile(url, {
     fetch, cache, cacheKey, retry, signal, ...sent,
     hub: hub?.endpoint === "" ? null : hub, // as the caller has passed it
   });
   try {
-    const bytes = await file.bytes(0, MAX_BUNDLE_BYTES + 1, { signal });
-    if (bytes.length <= MAX_BUNDLE_BYTES) return bytes;
-    throw fail({ code: "LIMIT", message: `The signature has more than ${MAX_BUNDLE_BYTES >> 20} MiB.` });
+    return await file.bytes(0, maxBytes + 1, { signal });
   } finally {
     file.close();
   }
-}
-
-/** @param {Uint8Array} bytes */
-function parsed(bytes) {
-  try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  } catch (cause) {
-    throw wrong(`the signature is not JSON (${messageOf(cause)})`);
-  }
-}
-
-/**
- * The statement of a bundle whose signature is valid.
- *
- * @param {any} bundle
- * @param {Trust} trust
- */
-async function statementOf(bundle, trust) {
-  if (bundle?.mediaType !== MEDIA_TYPE) throw wrong("the file is not a Sigstore bundle of version 0.3");
-  const { tlogEntries, certificate } = bundle.verificationMaterial ?? {};
-  if (tlogEntries?.length > 0 || certificate !== undefined) {
-    const what = "the model is signed in Sigstore's keyless mode, which is not supported";
-    throw unsupported(what, "Sign the model with a key or a certificate.");
-  }
-  const key = await trust(bundle);
-  const { payloadType, payload, signatures } = bundle.dsseEnvelope ?? {};
-  if (payloadType !== PAYLOAD_TYPE) throw wrong("the signature is not over an in-toto statement");
-  if (!Array.isArray(signatures) || signatures.length !== 1) throw wrong("the bundle does not have one signature");
-  const signed = bytesIn(payload);
-  const { hash, length } = curveOf(key);
-  const signature = rawSignature(bytesIn(signatures[0]?.sig), length);
-  // The pre-authentication encoding of DSSE.
-  const head = new TextEncoder().encode(`DSSEv1 ${PAYLOAD_TYPE.length} ${PAYLOAD_TYPE} ${signed.length} `);
-  const message = new Uint8Array(head.length + signed.length);
-  message.set(head);
-  message.set(signed, head.length);
-  const isValid = signature && (await crypto.subtle.verify({ name: "ECDSA", hash }, key, signature, message));
-  if (!isValid) throw wrong("the signature was not made by this key, or the signed statement was changed");
-  return parsed(signed);
-}
-
-/**
- * The digests that a statement lists. The module refuses names that leave the folder or are listed twice.
- *
- * @param {any} statement
- * @returns {Promise<CheckedSignature["files"]>}
- */
-async function filesOf({ _type, predicateType, subject, predicate }) {
-  if (_type !== STATEMENT_TYPE || predicateType !== PREDICATE_TYPE) {
-    throw unsupported(`the signed statement is of type "${_type}" with "${predicateType}"`, SIGN_ADVICE);
-  }
-  const { serialization, resources } = predicate ?? {};
-  const isInPieces = serialization?.method === "shards";
-  if (!isInPieces && serialization?.method !== "files") {
-    throw unsupported(`the signature lists "${serialization?.method}" rather than files or shards`, SIGN_ADVICE);
-  }
-  if (!Array.isArray(resources) || !Array.isArray(subject) || subject.length !== 1) {
-    throw wrong("the signed statement is not about exactly one model");
-  }
-  const files = resources.map((resource) => fileOf(resource, isInPieces));
-  const root = new Uint8Array(files.length * 32);
-  files.forEach(({ hex }, at) => root.set(bytesOf(hex), at * 32));
-  const rootHex = Array.from(new Uint8Array(await crypto.subtle.digest("SHA-256", root)), hexOf).join("");
-  if (subject[0]?.digest?.sha256 !== rootHex) {
-    throw wrong("the digest of the model in the signature is not that of its list of files");
-  }
-  return files.map(({ file }) => file);
-}
-
-/**
- * @param {any} resource
- * @param {boolean} isInPieces
- * @returns {{ file: CheckedSignature["files"][0], hex: string }}
- */
-function fileOf({ name, algorithm, digest: hex }, isInPieces) {
-  const [known] = /^(sha256|blake3)(?=$|-sharded-\d+$)/.exec(algorithm) ?? [];
-  if (!known) {
-    const advice = "Sign the model with SHA-256, which is the default, or with BLAKE3.";
-    throw unsupported(`the signature has digests of "${algorithm}"`, advice);
-  }
-  if (typeof name !== "string" || !/^[0-9a-f]{64}$/.test(hex)) throw wrong(`the signature has the digest "${hex}"`);
-  const digest = `${known}:${hex}`;
-  if (!isInPieces) return { file: [name, digest], hex };
-  const [, path, start, end] = /^(.*):(\d+):(\d+)$/s.exec(name) ?? [];
-  if (path === undefined) throw wrong(`the signature lists "${name}", which is no shard`);
-  return { file: [path, digest, Number(start), Number(end)], hex };
-}
-
-/** @param {number} byte */
-const hexOf = (byte) => byte.toString(16).padStart(2, "0");
-
-/** @param {string} hex */
-const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (byte) => parseInt(byte, 16));
-
-/**
- * The bytes of a field in Base64.
- *
- * @param {unknown} text
- */
-function bytesIn(text) {
-  const bytes = decoded(String(text));
-  if (bytes) return bytes;
-  throw wrong("the signature contains invalid base64");
 }
 
 /**

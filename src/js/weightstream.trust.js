@@ -1,16 +1,21 @@
 // @ts-check
 // Whom the option `signature` trusts: the public key of the signer, or the certificates of roots.
 import { invalidValue } from "./weightstream.check.js";
-import { CURVES } from "./weightstream.ecdsa.js";
 import { invalid } from "./weightstream.error.js";
 
 /** @typedef {string | JsonWebKey | BufferSource | CryptoKey} PublicKey */
 
-/** @param {CryptoKey} key */
+/** The curves that WebCrypto has. The module decides which are acceptable. */
+const CURVES = ["P-256", "P-384", "P-521"];
+
+/**
+ * The name of the curve of a key.
+ *
+ * @param {CryptoKey} key
+ */
 export function curveOf({ algorithm }) {
   const { namedCurve = "" } = /** @type {EcKeyAlgorithm} */ (algorithm);
-  const curve = algorithm.name === "ECDSA" ? CURVES[namedCurve] : undefined;
-  if (curve) return curve;
+  if (algorithm.name === "ECDSA" && CURVES.includes(namedCurve)) return namedCurve;
   throw invalid("`signature.publicKey` is not a key for ECDSA with P-256, P-384 or P-521");
 }
 
@@ -29,18 +34,26 @@ export async function importedKey(key) {
   const isSpki = isBytes(bytes);
   // Of a JWK, only what makes a public key: other fields may restrict its use.
   const { kty, crv, x, y } = /** @type {JsonWebKey} */ (bytes);
-  const curves = isSpki ? Object.keys(CURVES) : Object.keys(CURVES).filter((curve) => curve === crv);
+  const curves = isSpki ? CURVES : CURVES.filter((curve) => curve === crv);
   for (const namedCurve of curves) {
     const algorithm = { name: "ECDSA", namedCurve };
     const importing = isSpki
-      ? crypto.subtle.importKey("spki", /** @type {BufferSource} */ (bytes), algorithm, false, ["verify"])
-      : crypto.subtle.importKey("jwk", /** @type {JsonWebKey} */ ({ kty, crv, x, y }), algorithm, false, ["verify"]);
+      ? crypto.subtle.importKey("spki", /** @type {BufferSource} */ (bytes), algorithm, true, ["verify"])
+      : crypto.subtle.importKey("jwk", /** @type {JsonWebKey} */ ({ kty, crv, x, y }), algorithm, true, ["verify"]);
     const found = await importing.catch(() => undefined); // a key of another curve
     if (found) return found;
   }
   throw invalidValue("signature.publicKey", isSpki ? "bytes" : "an object",
     "a public key for ECDSA with P-256, P-384 or P-521");
 }
+
+/**
+ * The SubjectPublicKeyInfo of a key. Undefined if the key may not be exported.
+ *
+ * @param {CryptoKey} key
+ */
+export const exportedKey = async (key) =>
+  key.extractable ? new Uint8Array(await crypto.subtle.exportKey("spki", key)) : undefined;
 
 /** @param {string} text */
 function pemBytes(text) {
@@ -103,8 +116,11 @@ const isBytes = (value) =>
  * @param {string} label
  */
 function blocks(text, label) {
-  const found = text.matchAll(new RegExp(`-----BEGIN ${label}-----([^-]*)-----END ${label}-----`, "g"));
-  return Array.from(found, ([, base64 = ""]) => {
+  const found = [...text.matchAll(new RegExp(`-----BEGIN ${label}-----([^-]*)-----END ${label}-----`, "g"))];
+  if (text.split(`-----BEGIN ${label}-----`).length > found.length + 1) {
+    throw invalid(`a PEM block "${label}" in \`signature\` has no end`);
+  }
+  return found.map(([, base64 = ""]) => {
     const bytes = decoded(base64);
     if (bytes && bytes.length > 0) return bytes;
     throw invalid(`the PEM block "${label}" in \`signature\` contains invalid base64`);
@@ -116,7 +132,7 @@ function blocks(text, label) {
  *
  * @param {string} text
  */
-export function decoded(text) {
+function decoded(text) {
   try {
     return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
   } catch {

@@ -97,7 +97,7 @@ export interface CheckedOpenOptions {
 /** What a verified signature states: the path of the file that is opened, and the digests of all files or pieces. */
 export interface CheckedSignature {
   path: string | undefined;
-  files: [path: string, digest: string, start?: number, end?: number][];
+  files: [path: string, digest: string, start: number | undefined, end: number | undefined][];
 }
 
 /** A checked source: an absolute URL as text, files with their paths, or anything else unchanged. */

@@ -1,17 +1,12 @@
-//! Sigstore bundles: the envelope of a signature, and what it is verified with.
+//! Verifies and signs bundles. The crate `weightstream-signatures` parses them and decides what is acceptable, natively
+//! as in browsers; the cryptography is here.
 
-use super::statement::{list, text};
-use super::{PrivateKey, PublicKey, Roots, Statement, invalid};
+use super::{PrivateKey, PublicKey, Roots, Statement};
 use crate::error::{Error, ErrorKind, Result};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use weightstream_signatures::{Bundle, Kind, Refusal};
 
 /// The maximum length of a bundle. A bundle has about 200 bytes per file, and models have at most thousands of files.
-pub const MAX_BUNDLE_BYTES: u64 = 64 << 20;
-
-const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
-const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
+pub const MAX_BUNDLE_BYTES: u64 = weightstream_signatures::MAX_BUNDLE_BYTES;
 
 /// Whom to trust.
 #[derive(Debug)]
@@ -29,98 +24,30 @@ pub enum Trust {
 /// `SIGNATURE` if it is not valid; `UNSUPPORTED` for other kinds of signatures, such as those of Sigstore's keyless
 /// mode.
 pub fn verify(bundle: &[u8], trust: &Trust) -> Result<Statement> {
-    if bundle.len() as u64 > MAX_BUNDLE_BYTES {
-        let what = format!("the signature has more than {} MiB", MAX_BUNDLE_BYTES >> 20);
-        return Err(Error::new(ErrorKind::Limit, what));
-    }
-    let bundle: Value = serde_json::from_slice(bundle).map_err(|error| {
-        let error = invalid(format!("the signature is not a Sigstore bundle in JSON: {error}"));
-        error.advise("Sign the model with `weightstream sign` or model-signing.")
-    })?;
-    let media_type = text(&bundle, "/mediaType")?;
-    if media_type != MEDIA_TYPE {
-        return Err(Error::new(ErrorKind::Unsupported, format!("the signature is of type \"{media_type}\"")));
-    }
-    refuse_keyless(&bundle)?;
+    let bundle = Bundle::parse(bundle).map_err(refused)?;
     let key = match trust {
         Trust::Key(key) => {
-            check_hint(&bundle, key)?;
+            bundle.check_key(Some(&key.to_der()?)).map_err(refused)?;
             key.clone()
         }
-        Trust::Certificates(roots) => roots.verify(&certificates(&bundle)?)?,
+        Trust::Certificates(roots) => roots.verify(bundle.certificates().map_err(refused)?)?,
     };
-    if text(&bundle, "/dsseEnvelope/payloadType")? != PAYLOAD_TYPE {
-        return Err(invalid("the signature is not over an in-toto statement"));
-    }
-    let payload = decode(text(&bundle, "/dsseEnvelope/payload")?)?;
-    // model-signing reads and writes exactly one.
-    let [signature] = list(&bundle, "/dsseEnvelope/signatures")? else {
-        return Err(invalid("the bundle does not have exactly one signature"));
-    };
-    key.verify(&pre_authentication_encoding(&payload), &decode(text(signature, "/sig")?)?)?;
-    Statement::parse(&payload)
+    let is_valid = key.verifies(&bundle.message(), bundle.signature());
+    Statement::new(bundle.statement(is_valid).map_err(refused)?)
 }
 
 /// Signs a statement. Returns the bundle in JSON.
 pub(super) fn sign(statement: &Statement, key: &PrivateKey) -> Result<String> {
     let payload = statement.payload();
-    let signature = key.sign(&pre_authentication_encoding(payload.as_bytes()))?;
-    let bundle = json!({
-        "mediaType": MEDIA_TYPE,
-        "verificationMaterial": { "publicKey": { "hint": key.public_key().hint() }, "tlogEntries": [] },
-        "dsseEnvelope": {
-            "payload": STANDARD.encode(payload),
-            "payloadType": PAYLOAD_TYPE,
-            "signatures": [{ "sig": STANDARD.encode(signature), "keyid": "" }],
-        },
-    });
-    Ok(bundle.to_string())
+    let signature = key.sign(&weightstream_signatures::message_of(payload.as_bytes()))?;
+    Ok(weightstream_signatures::envelope(payload.as_bytes(), &signature, &key.public_key().to_der()?))
 }
 
-/// The bytes that are signed, as DSSE version 1 defines them.
-fn pre_authentication_encoding(payload: &[u8]) -> Vec<u8> {
-    let head = format!("DSSEv1 {} {PAYLOAD_TYPE} {} ", PAYLOAD_TYPE.len(), payload.len());
-    [head.as_bytes(), payload].concat()
-}
-
-/// Refuses the keyless mode of Sigstore. Its certificates live for minutes: they need a log, its keys, and identities.
-fn refuse_keyless(bundle: &Value) -> Result<()> {
-    let material = bundle.pointer("/verificationMaterial");
-    let has_log =
-        material.and_then(|material| material.get("tlogEntries")?.as_array()).is_some_and(|log| !log.is_empty());
-    if has_log || material.is_some_and(|material| material.get("certificate").is_some()) {
-        let what = "the model is signed in Sigstore's keyless mode, which is not supported";
-        let error = Error::new(ErrorKind::Unsupported, what);
-        return Err(error.advise("Verify it with `model_signing verify sigstore`, or sign the model with a key."));
-    }
-    Ok(())
-}
-
-/// A bundle may name its key. Comparing the names gives a better message than a signature that does not match.
-fn check_hint(bundle: &Value, key: &PublicKey) -> Result<()> {
-    let material = bundle.pointer("/verificationMaterial");
-    if material.is_some_and(|material| material.get("x509CertificateChain").is_some()) {
-        let error = invalid("the model is signed with a certificate, not with a key");
-        return Err(error.advise("Pass the certificate of the root instead of a public key."));
-    }
-    match bundle.pointer("/verificationMaterial/publicKey/hint").and_then(Value::as_str) {
-        Some(hint) if !hint.is_empty() && hint != key.hint() => {
-            Err(invalid(format!("the model is signed with another key, whose SHA-256 is {hint}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The certificates of a bundle in DER: that of the signer, then those that issued it.
-fn certificates(bundle: &Value) -> Result<Vec<Vec<u8>>> {
-    if bundle.pointer("/verificationMaterial/publicKey").is_some() {
-        let error = invalid("the model is signed with a key, not with a certificate");
-        return Err(error.advise("Pass the public key instead of the certificate of a root."));
-    }
-    let chain = list(bundle, "/verificationMaterial/x509CertificateChain/certificates")?;
-    chain.iter().map(|certificate| decode(text(certificate, "/rawBytes")?)).collect()
-}
-
-fn decode(text: &str) -> Result<Vec<u8>> {
-    STANDARD.decode(text).map_err(|error| invalid(format!("the signature contains invalid base64: {error}")))
+fn refused(refusal: Refusal) -> Error {
+    let kind = match refusal.kind {
+        Kind::Unsupported => ErrorKind::Unsupported,
+        Kind::TooLong => ErrorKind::Limit,
+        _ => ErrorKind::Signature,
+    };
+    Error::new(kind, refusal.what).advise(refusal.advice)
 }

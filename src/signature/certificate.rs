@@ -2,11 +2,6 @@
 
 use super::{PublicKey, invalid, pem};
 use crate::error::{Error, ErrorKind, Result};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
-const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
-const END: &str = "-----END CERTIFICATE-----";
 
 /// The certificates of roots that are trusted to name signers.
 #[derive(Debug)]
@@ -19,13 +14,14 @@ impl Roots {
     /// `INVALID_ARGUMENT` if there is none, or if one is not a certificate.
     pub fn from_pem(text: &str) -> Result<Self> {
         pem::block(text, &["CERTIFICATE"])?;
-        let mut roots = Vec::new();
-        for block in text.split(BEGIN).skip(1) {
-            let (base64, _) = block.split_once(END).unwrap_or_default();
-            let base64: String = base64.split_ascii_whitespace().collect();
-            roots.push(STANDARD.decode(base64).map_err(|error| {
-                Error::new(ErrorKind::InvalidArgument, format!("a root certificate contains invalid base64: {error}"))
-            })?);
+        let (mut roots, mut rest) = (Vec::new(), text);
+        while let Ok((_, block)) = pem::block(rest, &["CERTIFICATE"]) {
+            roots.push(pem::decode(block)?);
+            rest = rest.split_once(block).map_or("", |(_, rest)| rest);
+        }
+        if rest.contains("-----BEGIN CERTIFICATE-----") {
+            let error = Error::new(ErrorKind::InvalidArgument, "a root certificate in PEM has no end");
+            return Err(error.advise("Copy the whole file."));
         }
         Ok(Roots(weightstream_certificates::Roots::from_der(roots).map_err(refused)?))
     }
@@ -43,7 +39,10 @@ impl Roots {
 
 fn refused(error: weightstream_certificates::Error) -> Error {
     match error {
-        weightstream_certificates::Error::Root(what) => Error::new(ErrorKind::InvalidArgument, what),
+        weightstream_certificates::Error::Root(what) => {
+            let error = Error::new(ErrorKind::InvalidArgument, what);
+            error.advise("Trust the certificate of the root, as the organization of the signer publishes it.")
+        }
         error => invalid(error.to_string()),
     }
 }

@@ -5,6 +5,7 @@ use crate::codec::digest::Hasher;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
 use crate::progress::Progress;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,11 +19,20 @@ const PIECE_BYTES: usize = 1 << 20;
 /// folder, with everything below them, and those of git. Returns the bundle, in JSON.
 ///
 /// # Errors
-/// `IO` if a file cannot be read; `UNSUPPORTED` for symbolic links, special files and names that are not UTF-8.
+/// `INVALID_ARGUMENT` if an ignored path leaves the folder; `IO` if a file cannot be read; `UNSUPPORTED` for symbolic
+/// links, special files and names that are not UTF-8.
 pub fn sign_folder(place: &Path, key: &PrivateKey, ignored: &[String], progress: &dyn Progress) -> Result<String> {
     let name = fs::canonicalize(place).map_err(|error| unreadable(place, &error))?;
     let name = name.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-    let mut ignored: Vec<String> = ignored.iter().cloned().chain(IGNORED.map(str::to_owned)).collect();
+    let inside = |path: &String| {
+        normalized(path).ok_or_else(|| {
+            let error =
+                Error::new(ErrorKind::InvalidArgument, format!("\"{path}\" is not a path in the folder to sign"));
+            error.advise("Ignore paths that are relative to the folder.")
+        })
+    };
+    let mut ignored = ignored.iter().map(inside).collect::<Result<Vec<_>>>()?;
+    ignored.extend(IGNORED.map(str::to_owned));
     ignored.sort_unstable();
     ignored.dedup();
     let mut statement = Statement { name, ignored, ..Statement::default() };
@@ -60,16 +70,33 @@ pub fn verify_folder(
     }
     progress.expects(files.iter().map(|(_, file)| file.metadata().map_or(0, |metadata| metadata.len())).sum());
     for (path, file) in &files {
-        let blame = |error: Error| error.in_file(&file.to_string_lossy());
         // Shards do not list empty files.
         let is_listed_empty = statement.files.of(path).is_err() && is_in_shards(statement) && is_empty(file);
         if !is_listed_empty {
-            let mut check = statement.files.of(path).map_err(blame)?.check();
-            read(file, progress, &mut |bytes| check.update(bytes).map_err(blame))?;
-            check.finish().map_err(blame)?;
+            verify_file(file, path, statement, progress)?;
         }
     }
     Ok(files.len())
+}
+
+/// Verifies that a file is what was signed. `path` is its path in the signed folder.
+///
+/// # Errors
+/// `SIGNATURE` if the file is different or not listed; `IO` if it cannot be read.
+pub fn verify_file(file: &Path, path: &str, statement: &Statement, progress: &dyn Progress) -> Result<()> {
+    let blame = |error: Error| error.in_file(&file.to_string_lossy());
+    let mut check = statement.files.of(path).map_err(blame)?.check();
+    read(file, progress, &mut |bytes| check.update(bytes).map_err(blame))?;
+    check.finish().map_err(blame)
+}
+
+/// A path without `.` and empty parts, as the paths of files are written. `None` if it leaves its folder or is the
+/// folder itself.
+fn normalized(path: &str) -> Option<String> {
+    let path = if cfg!(windows) { path.replace('\\', "/") } else { path.to_owned() };
+    let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let is_inside = !path.starts_with('/') && !parts.contains(&"..") && !parts.is_empty();
+    is_inside.then(|| parts.join("/"))
 }
 
 fn is_in_shards(statement: &Statement) -> bool {
@@ -83,6 +110,8 @@ fn is_empty(file: &Path) -> bool {
 /// The files of a folder that are not ignored, by their paths relative to it, in alphabetical order. A single file has
 /// the path `"."`.
 fn files_of(place: &Path, statement: &Statement) -> Result<Vec<(String, PathBuf)>> {
+    // A path that leaves the folder ignores nothing.
+    let ignored: HashSet<String> = statement.ignored.iter().filter_map(|path| normalized(path)).collect();
     let mut files = Vec::new();
     let mut folders = vec![(String::new(), place.to_owned())];
     while let Some((path, place)) = folders.pop() {
@@ -99,7 +128,7 @@ fn files_of(place: &Path, statement: &Statement) -> Result<Vec<(String, PathBuf)
                 let name =
                     entry.file_name().into_string().map_err(|_| refused(&entry.path(), "a name outside UTF-8"))?;
                 let path = if path.is_empty() { name } else { format!("{path}/{name}") };
-                if !statement.ignored.contains(&path) {
+                if !ignored.contains(&path) {
                     folders.push((path, entry.path()));
                 }
             }
@@ -133,5 +162,5 @@ fn unreadable(file: &Path, error: &std::io::Error) -> Error {
 
 fn refused(file: &Path, what: &str) -> Error {
     let error = Error::new(ErrorKind::Unsupported, format!("this is {what}, which is not signed"));
-    error.in_file(&file.to_string_lossy()).advise("Replace it with a file, or pass it as `--ignore`.")
+    error.in_file(&file.to_string_lossy()).advise("Replace it with a file, or ignore it.")
 }

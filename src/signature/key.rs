@@ -1,11 +1,9 @@
 //! ECDSA keys on the curves of OpenSSF Model Signing, in PEM.
 
-use super::{invalid, pem};
+use super::pem;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Digest;
 use p256::ecdsa::signature::{Signer, Verifier};
-use p256::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePublicKey, LineEnding};
-use sha2::{Digest as _, Sha256};
+use p256::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePublicKey};
 
 /// Defines the keys of all curves. Each curve has its hash algorithm: SHA-256, SHA-384, SHA-512.
 macro_rules! keys {
@@ -20,13 +18,6 @@ macro_rules! keys {
         }
 
         impl Public {
-            fn parse(pem: &str) -> Option<Self> {
-                $(if let Ok(key) = $package::PublicKey::from_public_key_pem(pem) {
-                    return Some(Public::$curve(Box::new(key.into())));
-                })+
-                None
-            }
-
             fn parse_der(der: &[u8]) -> Option<Self> {
                 $(if let Ok(key) = $package::PublicKey::from_public_key_der(der) {
                     return Some(Public::$curve(Box::new(key.into())));
@@ -34,9 +25,11 @@ macro_rules! keys {
                 None
             }
 
-            fn pem(&self) -> Option<String> {
+            fn der(&self) -> Option<Vec<u8>> {
                 match self {
-                    $(Public::$curve(key) => $package::PublicKey::from(&**key).to_public_key_pem(LineEnding::LF).ok(),)+
+                    $(Public::$curve(key) => {
+                        $package::PublicKey::from(&**key).to_public_key_der().ok().map(|der| der.into_vec())
+                    })+
                 }
             }
 
@@ -101,27 +94,22 @@ impl PublicKey {
     /// `INVALID_ARGUMENT` for anything else, and for other algorithms and curves.
     pub fn from_pem(text: &str) -> Result<Self> {
         let (_, block) = pem::block(text, &["PUBLIC KEY"])?;
-        Public::parse(block).map(PublicKey).ok_or_else(|| unsupported("public"))
+        Self::from_der(&pem::decode(block)?).ok_or_else(|| unsupported("public"))
     }
 
-    /// Parses the public key of a certificate. `None` for other algorithms and curves.
+    /// Parses a SubjectPublicKeyInfo. `None` for other algorithms and curves.
     pub(super) fn from_der(der: &[u8]) -> Option<Self> {
         Public::parse_der(der).map(PublicKey)
     }
 
-    /// Verifies an ECDSA signature in DER.
-    ///
-    /// # Errors
-    /// `SIGNATURE` if it is wrong.
-    pub(super) fn verify(&self, message: &[u8], signature: &[u8]) -> Result<()> {
-        let error = || invalid("the signature was not made by this key, or the signed statement was changed");
-        self.0.verifies(message, signature).then_some(()).ok_or_else(error)
+    /// Whether this is the ECDSA signature of a message, in DER.
+    pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        self.0.verifies(message, signature)
     }
 
-    /// The SHA-256 of the key in PEM, with which a bundle names the key.
-    pub(super) fn hint(&self) -> String {
-        let hash = Sha256::digest(self.0.pem().unwrap_or_default());
-        Digest::Sha256(hash.into()).to_string()
+    /// The key as a SubjectPublicKeyInfo, in the form that bundles name.
+    pub(super) fn to_der(&self) -> Result<Vec<u8>> {
+        self.0.der().ok_or_else(|| Error::new(ErrorKind::Internal, "the key cannot be written"))
     }
 }
 
@@ -158,7 +146,8 @@ impl std::fmt::Debug for PrivateKey {
 
 impl std::fmt::Debug for PublicKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("PublicKey").field(&self.hint()).finish()
+        let hint = self.0.der().map(|der| weightstream_signatures::key_hint(&der)).unwrap_or_default();
+        f.debug_tuple("PublicKey").field(&hint).finish()
     }
 }
 

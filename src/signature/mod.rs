@@ -32,7 +32,7 @@ pub use bundle::{MAX_BUNDLE_BYTES, Trust, verify};
 pub use certificate::Roots;
 pub use files::{SignedFile, SignedFiles};
 #[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
-pub use folder::{sign_folder, verify_folder};
+pub use folder::{sign_folder, verify_file, verify_folder};
 #[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]
 pub use key::{PrivateKey, PublicKey};
 #[cfg(all(feature = "signatures", not(target_arch = "wasm32")))]

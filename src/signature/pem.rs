@@ -1,6 +1,8 @@
 //! Files with keys and certificates in PEM.
 
 use crate::error::{Error, ErrorKind, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 /// Finds the first block with one of these labels, and returns its label and the block. A file may have others before
 /// it: OpenSSL writes the parameters of a curve before the key.
@@ -15,6 +17,15 @@ pub(super) fn block<'a>(text: &'a str, labels: &[&'static str]) -> Result<(&'sta
     found.filter(|(_, block)| !is_encrypted(block)).ok_or_else(|| {
         let what = format!("there is no plain PEM block \"{}\"", labels.join("\" or \""));
         Error::new(ErrorKind::InvalidArgument, what).advise(advice(text))
+    })
+}
+
+/// The bytes of a block, whose lines may have any length, as in pages.
+pub(super) fn decode(block: &str) -> Result<Vec<u8>> {
+    let content = block.split("-----").nth(2).unwrap_or_default();
+    let base64: String = content.split_ascii_whitespace().collect();
+    STANDARD.decode(base64).map_err(|error| {
+        Error::new(ErrorKind::InvalidArgument, format!("a PEM block contains invalid base64: {error}"))
     })
 }
 

@@ -29,22 +29,18 @@ fn signed(key: &PrivateKey) -> (tempfile::TempDir, String) {
 /// Signs any payload.
 fn bundle_of(payload: &Value, key: &PrivateKey) -> Vec<u8> {
     let payload = payload.to_string();
-    let head = format!("DSSEv1 28 application/vnd.in-toto+json {} ", payload.len());
-    let signature = key.sign(&[head.as_bytes(), payload.as_bytes()].concat()).unwrap();
-    let envelope = json!({
-        "payload": STANDARD.encode(payload),
-        "payloadType": "application/vnd.in-toto+json",
-        "signatures": [{ "sig": STANDARD.encode(signature) }],
-    });
-    let media_type = "application/vnd.dev.sigstore.bundle.v0.3+json";
-    json!({ "mediaType": media_type, "verificationMaterial": {}, "dsseEnvelope": envelope }).to_string().into_bytes()
+    let signature = key.sign(&weightstream_signatures::message_of(payload.as_bytes())).unwrap();
+    let public = key.public_key().to_der().unwrap();
+    weightstream_signatures::envelope(payload.as_bytes(), &signature, &public).into_bytes()
 }
 
 /// A statement about files, which all have the digest of no bytes.
-fn statement(method: &str, names: &[&str]) -> Value {
+fn statement(is_in_shards: bool, names: &[&str]) -> Value {
     const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    let (method, algorithm) = if is_in_shards { ("shards", "sha256-sharded-4") } else { ("files", "sha256") };
+    let serialization = json!({ "method": method, "hash_type": "sha256", "shard_size": 4, "allow_symlinks": false });
     let list: Vec<_> =
-        names.iter().map(|name| json!({ "name": name, "algorithm": "sha256", "digest": EMPTY })).collect();
+        names.iter().map(|name| json!({ "name": name, "algorithm": algorithm, "digest": EMPTY })).collect();
     let mut root = crate::codec::digest::Hasher::new(Digest::Sha256([0; 32]));
     let empty: Digest = format!("sha256:{EMPTY}").parse().unwrap();
     let Digest::Sha256(bytes) = empty else { unreachable!() };
@@ -53,7 +49,7 @@ fn statement(method: &str, names: &[&str]) -> Value {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{ "name": "m", "digest": { "sha256": root.finish().to_string() } }],
         "predicateType": "https://model_signing/signature/v1.0",
-        "predicate": { "serialization": { "method": method }, "resources": list },
+        "predicate": { "serialization": serialization, "resources": list },
     })
 }
 
@@ -106,66 +102,53 @@ fn refuses_to_sign_symbolic_links() {
 #[test]
 fn refuses_statements_with_wrong_paths() {
     let key = private_key();
-    for name in ["../a", "/a", "a/../b", "a//b", "", "a\\b", "a/.", "..", "a\0"] {
-        let error = refusal(&bundle_of(&statement("files", &[name]), &key), &key);
+    for name in ["../a", "/a", "a/../b", "a//b", "", "a/.", "..", "a\0"] {
+        let error = refusal(&bundle_of(&statement(false, &[name]), &key), &key);
         assert_eq!(error.kind, ErrorKind::Signature, "{name:?}: {error}");
     }
-    let error = refusal(&bundle_of(&statement("files", &["a", "a"]), &key), &key);
+    let error = refusal(&bundle_of(&statement(false, &["a", "a"]), &key), &key);
     assert!(error.to_string().contains("twice"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn signs_and_verifies_names_with_a_backslash() {
+    let key = private_key();
+    let (folder, _) = signed(&key);
+    fs::write(folder.path().join("a\\b"), "three").unwrap();
+    let bundle = sign_folder(folder.path(), &key, &[], &()).unwrap();
+    let statement = verify(bundle.as_bytes(), &Trust::Key(key.public_key())).unwrap();
+    assert_eq!(verify_folder(folder.path(), &statement, &[], &()), Ok(3));
 }
 
 #[test]
 fn refuses_shards_that_are_not_consecutive() {
     let key = private_key();
-    for names in [
-        &["a:0:4", "a:5:6"][..],
-        &["a:1:4"],
-        &["a:0:4", "a:0:4"],
-        &["a:0:0"],
-        &["a:4:0"],
-        &["a:0:99999999999999999999"],
-        &["a"],
-    ] {
-        let error = refusal(&bundle_of(&statement("shards", names), &key), &key);
+    let trust = Trust::Key(key.public_key());
+    for names in [&["a:0:4", "a:8:9"][..], &["a:4:8"], &["a:0:4", "a:0:4"], &["a:0:3", "a:4:8"], &["a"]] {
+        let error = refusal(&bundle_of(&statement(true, names), &key), &key);
         assert_eq!(error.kind, ErrorKind::Signature, "{names:?}: {error}");
     }
-    verify(&bundle_of(&statement("shards", &["a:0:4", "b:c:0:1", "a:4:6"]), &key), &Trust::Key(key.public_key()))
-        .unwrap();
+    verify(&bundle_of(&statement(true, &["a:0:4", "b:0:1", "a:4:6"]), &key), &trust).unwrap();
 }
 
+/// The kinds of refusals are those of the crate that parses signatures, and so is their advice.
 #[test]
-fn refuses_statements_that_contradict_themselves_or_are_of_other_types() {
-    let key = private_key();
-    for (pointer, value, kind) in [
-        ("/subject/0/digest/sha256", json!("00"), ErrorKind::Signature),
-        ("/subject", json!([]), ErrorKind::Signature),
-        ("/_type", json!("x"), ErrorKind::Unsupported),
-        ("/predicateType", json!("https://model_signing/Digests/v0.1"), ErrorKind::Unsupported),
-        ("/predicate/serialization/method", json!("folders"), ErrorKind::Unsupported),
-        ("/predicate/resources", json!({}), ErrorKind::Signature),
-        ("/predicate/resources/0/algorithm", json!("blake2b"), ErrorKind::Unsupported),
-        ("/predicate/resources/0/algorithm", json!("crc32"), ErrorKind::Unsupported),
-        ("/predicate/resources/0/digest", json!("zz"), ErrorKind::Signature),
-    ] {
-        let mut statement = statement("files", &["a"]);
-        *statement.pointer_mut(pointer).unwrap() = value;
-        let error = refusal(&bundle_of(&statement, &key), &key);
-        assert_eq!(error.kind, kind, "{pointer}: {error}");
-    }
-}
-
-#[test]
-fn refuses_the_keyless_mode_by_name() {
+fn an_unsupported_signature_does_not_advise_to_convert_the_model() {
     let key = private_key();
     let (_, bundle) = signed(&key);
-    for material in [json!({ "tlogEntries": [{}] }), json!({ "certificate": { "rawBytes": "" } })] {
-        let mut bundle: Value = serde_json::from_str(&bundle).unwrap();
-        *bundle.pointer_mut("/verificationMaterial").unwrap() = material;
-        let error = refusal(bundle.to_string().as_bytes(), &key);
+    for (from, to) in [("\"tlogEntries\":[]", "\"tlogEntries\":[{}]"), (".bundle.v0.3+json", ".bundle.v0.4+json")] {
+        let error = refusal(bundle.replace(from, to).as_bytes(), &key);
         assert_eq!(error.kind, ErrorKind::Unsupported);
-        assert!(error.to_string().contains("keyless"), "{error}");
+        assert!(!error.to_string().contains("Convert") && !error.to_string().contains("--"), "{error}");
     }
+    let error = refusal(b"{}", &key);
+    assert_eq!((error.kind, error.to_string().contains("weightstream sign")), (ErrorKind::Signature, false));
+    let general = Error::new(ErrorKind::Signature, "x").to_string();
+    assert!(general.ends_with(weightstream_signatures::Bundle::parse(WITHOUT_MATERIAL).unwrap_err().advice));
 }
+
+const WITHOUT_MATERIAL: &[u8] = br#"{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json"}"#;
 
 #[test]
 fn refuses_another_key_and_a_changed_statement() {
@@ -194,9 +177,14 @@ fn explains_keys_that_it_cannot_use() {
         assert_eq!(error.kind, ErrorKind::InvalidArgument);
         assert!(error.to_string().contains(expected), "{error}");
     }
+    let pem = include_str!("../../tests/fixtures/signatures/signing.pem");
+    let one_line = pem.replace('\n', "").replace("KEY-----", "KEY-----\r\n").replacen("-----END", "\r\n-----END", 1);
+    PublicKey::from_pem(&one_line).unwrap();
     let private = p256::SecretKey::generate().to_pkcs8_pem(LineEnding::LF).unwrap();
     assert!(PublicKey::from_pem(&private).unwrap_err().to_string().contains("-pubout"));
     assert!(Roots::from_pem("").is_err());
+    let cut = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nMAA=";
+    assert!(Roots::from_pem(cut).unwrap_err().to_string().contains("has no end"));
 }
 
 proptest! {
@@ -247,4 +235,29 @@ fn refuses_files_that_are_longer_or_shorter_than_their_pieces() {
     check(b"ab").unwrap();
     assert!(check(b"abc").unwrap_err().to_string().contains("longer"));
     assert!(check(b"a").unwrap_err().to_string().contains("shorter"));
+}
+
+/// What model-signing accepts is accepted, and what it refuses is refused. A test of the npm package has the same
+/// cases.
+#[test]
+fn judges_signatures_as_model_signing_does() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/signatures");
+    let model = folder.join("m");
+    let code = |bundle: &[u8], key: &PublicKey| {
+        let outcome = verify(bundle, &Trust::Key(key.clone()))
+            .and_then(|statement| verify_folder(&model, &statement, &[], &()).map(drop));
+        outcome.map_or_else(|error| error.code(), |()| "ok")
+    };
+    let key = PrivateKey::from_pem(include_str!("../../tests/docs/signing.key")).unwrap().public_key();
+    let cases: Vec<Value> = serde_json::from_slice(&fs::read(folder.join("cases.json")).unwrap()).unwrap();
+    assert!(cases.len() > 70);
+    for case in cases {
+        assert_eq!(code(case["bundle"].to_string().as_bytes(), &key), case["code"], "{}", case["name"]);
+    }
+    let key = PublicKey::from_pem(&fs::read_to_string(folder.join("pub.pem")).unwrap()).unwrap();
+    for (name, expected) in
+        [("good", "ok"), ("hint", "SIGNATURE"), ("sharded_name", "SIGNATURE"), ("media", "UNSUPPORTED")]
+    {
+        assert_eq!(code(&fs::read(folder.join(format!("{name}.sig"))).unwrap(), &key), expected, "{name}");
+    }
 }

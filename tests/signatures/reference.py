@@ -7,6 +7,7 @@ reference.py verify PLACE SIGNATURE PUBLIC_KEY
 """
 
 import datetime
+import json
 import pathlib
 import sys
 
@@ -64,8 +65,8 @@ USAGES = [
 ]
 
 
-def extended(builder, is_ca=True, usage="", path_length=None, purpose=None, days=3650):
-    start = datetime.datetime(2025, 1, 1)
+def extended(builder, is_ca=True, usage="", path_length=None, purpose=None, year=2025, days=3650):
+    start = datetime.datetime(year, 1, 1)
     builder = builder.not_valid_before(start).not_valid_after(start + datetime.timedelta(days=days))
     builder = builder.add_extension(x509.BasicConstraints(ca=is_ca, path_length=path_length), critical=True)
     usage = usage or ("key_cert_sign" if is_ca else "digital_signature")
@@ -86,6 +87,21 @@ def chains():
     short = Authority("middle", root, path_length=0)
     too_low = Authority("lower", short)
     forger = Authority("middle", Authority("root"))
+    no_sign = Authority("middle", root, usage="crl_sign")
+    expired = Authority("middle", root, year=2024, days=100)
+    end_entity = signer(root)
+    itself = Authority("signer", is_ca=False, days=30)
+    roots = {
+        "root-expired": {"year": 2015, "days": 1000},
+        "root-expired-just-then": {"year": 2024, "days": 366},
+        "root-later": {"year": 2026},
+        "root-no-ca": {"is_ca": False},
+        "root-no-ca-but-sign": {"is_ca": False, "usage": "key_cert_sign"},
+        "root-no-sign": {"usage": "crl_sign"},
+        "root-too-short": {"path_length": 0},
+        "root-long-enough": {"path_length": 1},
+    }
+    roots = {name: Authority("root", **content) for name, content in roots.items()}
     chains = {
         "certified": (root, signer(middle), [middle]),
         "direct": (root, signer(root), [root]),
@@ -103,7 +119,16 @@ def chains():
         "too-long": (root, signer(too_low), [too_low, short]),
         "forger": (root, signer(forger), [forger]),
         "forged-beside": (root, signer(forger), [forger, middle]),
+        "no-sign": (root, signer(no_sign), [no_sign]),
+        "expired": (root, signer(expired), [expired]),
+        "end-entity": (root, signer(end_entity), [end_entity]),
+        "no-root": (middle, signer(middle), [middle]),
+        "itself": (itself, itself, [itself]),
     }
+    for name, own_root in roots.items():
+        own_middle = Authority("middle", own_root)
+        chains[name] = (own_root, signer(own_middle), [own_middle])
+    chains["root-direct"] = (roots["root-too-short"], signer(roots["root-too-short"]), [roots["root-too-short"]])
     for name, key, how in [
         ("p384-chain", P384, {"hash": hashes.SHA384()}),
         ("p521-chain", P521, {"hash": hashes.SHA512()}),
@@ -139,8 +164,9 @@ def sign(place, signature, key, method, algorithm):
 
 
 def certify(place, signatures, folder):
-    """Signs a model with each chain. Writes the roots, and one that has issued nothing, to a folder."""
+    """Signs a model with each chain. Writes the roots, one that has issued nothing, and verdicts to a folder."""
     folder, signatures = pathlib.Path(folder), pathlib.Path(signatures)
+    verdicts = {}
     Authority("root").write(folder, "stranger")
     for name, (root, signer, others) in chains().items():
         root.write(folder, f"{name}-root")
@@ -154,8 +180,18 @@ def certify(place, signatures, folder):
             certificate_chain=[folder / f"other{number}.crt" for number in range(len(others))],
         )
         config.set_hashing_config(hashing_of(signature)).sign(place, signature)
-    verifier = verifying.Config().use_certificate_verifier(certificate_chain=[folder / "certified-root.crt"])
-    verifier.verify(place, signatures / "certified.sig")
+        verdicts[name] = is_accepted(place, signature, folder / f"{name}-root.crt")
+    (folder / "verdicts.json").write_text(json.dumps(verdicts))
+
+
+def is_accepted(place, signature, root):
+    """Whether the reference accepts a chain."""
+    verifier = verifying.Config().use_certificate_verifier(certificate_chain=[root])
+    try:
+        verifier.verify(place, signature)
+    except Exception:
+        return False
+    return True
 
 
 def verify(place, signature, public_key):

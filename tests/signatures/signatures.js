@@ -4,6 +4,7 @@ import { createFetch } from "/pkg/weightstream.fetch.js";
 import { ioHandler } from "/pkg/weightstream.tfjs.js";
 import { ArtifactCache, prefill } from "/pkg/weightstream.tvmjs.js";
 import { modelBlobs } from "/pkg/weightstream.wllama.js";
+import { wrongVerdicts } from "./verdicts.js";
 
 const RETRY = { attempts: 3, baseDelay: 1, stallTimeout: 5000 };
 
@@ -13,15 +14,16 @@ const hex = async ({ data }) =>
 
 const pemBytes = (pem) => Uint8Array.from(atob(pem.replace(/-----[^-]*-----/g, "")), (char) => char.charCodeAt(0));
 
-const cryptoKey = (pem) =>
-  crypto.subtle.importKey("spki", pemBytes(pem), { name: "ECDSA", namedCurve: "P-256" }, true, ["verify"]);
+const cryptoKey = (pem, extractable = true) =>
+  crypto.subtle.importKey("spki", pemBytes(pem), { name: "ECDSA", namedCurve: "P-256" }, extractable, ["verify"]);
 
 // The forms of a public key that the option `publicKey` accepts.
 const FORMS = {
   pem: async (pem) => pem,
   bytes: async (pem) => pemBytes(pem),
   buffer: async (pem) => pemBytes(pem).buffer,
-  cryptoKey,
+  cryptoKey: (pem) => cryptoKey(pem),
+  notExtractable: (pem) => cryptoKey(pem, false),
   jwk: async (pem) => crypto.subtle.exportKey("jwk", await cryptoKey(pem)),
 };
 
@@ -167,3 +169,13 @@ globalThis.served = async (path) => {
 };
 
 globalThis.inServiceWorker = (address) => ask({ address });
+
+// The verdicts that differ from those of the reference.
+globalThis.wrongVerdictsOfCases = async () => {
+  const [cases, key, model] = await Promise.all([
+    fetch("/fixtures/cases.json").then((response) => response.json()),
+    fetch("/fixtures/signing.pem").then((response) => response.text()),
+    fetch("/fixtures/m/model.safetensors").then((response) => response.arrayBuffer()),
+  ]);
+  return wrongVerdicts((url, options) => StreamingLoader.open(url, options), cases, model, key);
+};

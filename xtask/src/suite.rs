@@ -247,7 +247,8 @@ fn clippy(project: &Project) -> Result<()> {
     command::run(cargo(project).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
-/// Checks the library as the npm package builds it, and as wasm32 applications use it, and the module for certificates.
+/// Checks the library as the npm package builds it, and as wasm32 applications use it, and the modules for
+/// signatures and certificates.
 fn clippy_for_wasm(project: &Project) -> Result<()> {
     for features in ["js", "web-workers", ""] {
         let mut cargo = wasm_target::ready(project)?.cargo()?;
@@ -255,7 +256,8 @@ fn clippy_for_wasm(project: &Project) -> Result<()> {
         command::run(cargo.current_dir(&project.root))?;
     }
     let mut cargo = wasm_target::ready(project)?.cargo()?;
-    cargo.args(["clippy", "--target", TARGET, "--package", "weightstream-certificates", "--features", "module"]);
+    cargo.args(["clippy", "--target", TARGET, "--features", "module"]);
+    cargo.args(["--package", "weightstream-certificates", "--package", "weightstream-signatures"]);
     command::run(cargo.args(["--lib", "--", "-D", "warnings"]).current_dir(&project.root))
 }
 

@@ -50,18 +50,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let not_text = |_| in_key(Error::new(ErrorKind::InvalidArgument, "this is not a text file in PEM"));
     let text = String::from_utf8(read_file(key, MAX_KEY_BYTES)?).map_err(not_text)?;
     let private = PrivateKey::from_pem(&text).map_err(in_key)?;
-    let mut ignored: Vec<String> = ignored.iter().map(|path| path.trim_end_matches('/').to_owned()).collect();
+    let mut ignored = ignored.iter().map(|path| ignored_path(place, path)).collect::<Result<Vec<_>, _>>()?;
     if place.is_dir() {
-        for path in &ignored {
-            if fs::symlink_metadata(place.join(path)).is_err() {
-                let error = Error::new(ErrorKind::NotFound, format!("`--ignore {path}` is not in the folder"));
-                return Err(error.in_file(&place.to_string_lossy()).into());
-            }
-        }
         ignored.extend(path_in(place, signature));
     }
     // A private key in a folder that is published would be a leak.
-    if let Some(path) = path_in(place, key).filter(|path| !ignored.contains(path)) {
+    let is_ignored = |path: &String| ignored.iter().any(|ignored| Path::new(path).starts_with(ignored));
+    if let Some(path) = path_in(place, key).filter(|path| !is_ignored(path)) {
         let error = in_key(Error::new(ErrorKind::InvalidArgument, "the private key is in the folder to sign"));
         return Err(error.advise(format!("Move it, or leave it out with `--ignore {path}`.")).into());
     }
@@ -78,4 +73,17 @@ fn is_signature(path: &Path) -> bool {
     let text = read_file(path, MAX_BUNDLE_BYTES).unwrap_or_default();
     let bundle: Value = serde_json::from_slice(&text).unwrap_or_default();
     bundle.get("dsseEnvelope").is_some() || bundle.get("verificationMaterial").is_some()
+}
+
+/// The path of `--ignore` as the signature states it: relative to the folder, without `.`, `..` and slashes at its end.
+fn ignored_path(folder: &Path, path: &str) -> Result<String, Failure> {
+    let place = folder.join(path);
+    let refused = |kind, what: String| Error::new(kind, what).in_file(&folder.to_string_lossy());
+    if !folder.is_dir() {
+        let what = "`--ignore` applies only to folders, but this is a file".to_owned();
+        return Err(refused(ErrorKind::InvalidArgument, what).advise("Leave out `--ignore`.").into());
+    }
+    let found = fs::symlink_metadata(&place).ok().and_then(|_| path_in(folder, &place));
+    let not_found = || refused(ErrorKind::NotFound, format!("`--ignore {path}` is not in the folder"));
+    Ok(found.filter(|path| !path.is_empty()).ok_or_else(not_found)?)
 }

@@ -7,8 +7,9 @@ use weightstream::error::{Error, ErrorKind};
 
 /// Verifies a whole model: every bound, every compressed block, every checksum, and a signature.
 ///
-/// With `--signature`, the model must be what was signed: a folder with all its files, or a single file. Of a model at
-/// a URL, the files that are read must be.
+/// With `--signature`, the model must be what was signed. A folder must have all the files that were signed, and no
+/// others besides those that were left out; these must not belong to the model. Of a file or a manifest, and of a model
+/// at a URL, the files that are read must be signed.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit codes: 0 if all checks pass, 1 if one fails or the model cannot be read, 2 for wrong usage."
@@ -25,7 +26,8 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let signature = arguments.signature.verify(&arguments.place)?;
-    let model = arguments.place.open_signed(signature)?;
+    let model = arguments.place.open_signed(signature.remote())?;
+    signature.check(&model)?;
     let verified = model.verify(&Bar::new("verifying"))?;
     for (file, warning) in &verified.warnings {
         warn(&format!("{file}: {warning}"));

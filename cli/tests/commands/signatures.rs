@@ -56,6 +56,73 @@ fn verify_compares_a_model_at_a_url_with_its_signature() {
     assert!(error.contains("does not list the file \"model.safetensors\""), "{error}");
 }
 
+/// As `StreamingLoader.open` does.
+#[test]
+fn verify_compares_the_files_of_one_model_in_a_signed_folder() {
+    let folder = signed();
+    folder.write("m/notes.md", b"not signed, and not of the model");
+    let verify = |model, others: &[&'static str]| {
+        let signature = ["verify", model, "--signature", "m/model.sig", "--public-key", "public.pem"];
+        [&signature[..], others].concat()
+    };
+    let (index, shard) = ("m/model.safetensors.index.json", "m/a.safetensors");
+    assert!(succeed(&folder, &verify(index, &[])).starts_with("ok: 3 files, as signed\n"));
+    assert!(succeed(&folder, &verify(shard, &[])).starts_with("ok: 1 file, as signed\n"));
+    succeed(&folder, &verify(shard, &["--signed-path", "a.safetensors"]));
+    let error = fail(&folder, &verify(shard, &["--signed-path", "b.safetensors"]));
+    assert!(error.contains("error[SIGNATURE]") && error.contains("another digest"), "{error}");
+    // A signature outside of the folder: the path is the name of the file.
+    let moved = ["verify", index, "--signature", "model.sig", "--public-key", "public.pem"];
+    std::fs::copy(folder.0.path().join("m/model.sig"), folder.0.path().join("model.sig")).unwrap();
+    succeed(&folder, &moved);
+    folder.write("m/b.safetensors", &safetensors(None, &[("b", "U8", &[3000][..], noise(3, 3000))]));
+    let error = fail(&folder, &verify(index, &[]));
+    assert!(error.contains("error[SIGNATURE]") && error.contains("b.safetensors: "), "{error}");
+    succeed(&folder, &verify(shard, &[]));
+}
+
+#[test]
+fn verify_refuses_files_of_the_model_that_are_not_signed() {
+    let folder = signed();
+    let sign = ["sign", "m", "--key", "key.pem", "--signature", "m/model.sig", "--ignore", "b.safetensors"];
+    succeed(&folder, &sign);
+    let index = ["verify", "m/model.safetensors.index.json"];
+    for verify in [VERIFY.to_vec(), [&index, &VERIFY[2..]].concat()] {
+        let error = fail(&folder, &verify);
+        assert!(error.contains("error[SIGNATURE]") && error.contains("not list the file \"b.safetensors\""), "{error}");
+    }
+    // A manifest that was signed alone says nothing about its files.
+    succeed(&folder, &["sign", "m/model.safetensors.index.json", "--key", "key.pem", "--signature", "m/model.sig"]);
+    let error = fail(&folder, &[&index, &VERIFY[2..]].concat());
+    assert!(error.contains("error[SIGNATURE]") && error.contains("not list the file \"a.safetensors\""), "{error}");
+}
+
+#[test]
+fn verify_compares_the_entry_of_a_published_folder() {
+    let folder = signed();
+    succeed(&folder, &["publish", "m/a.safetensors", "p/"]);
+    succeed(&folder, &["sign", "p", "--key", "key.pem", "--signature", "p/model.sig"]);
+    let verify = ["verify", "p/model.apr", "--signature", "p/model.sig", "--public-key", "public.pem"];
+    let printed = succeed(&folder, &verify);
+    assert!(printed.contains(" files, as signed\n"), "{printed}");
+}
+
+/// The same verdicts as in a page and in Node.js: `tests/signatures/verdicts.js`.
+#[test]
+fn verify_has_the_verdicts_of_model_signing() {
+    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/signatures");
+    let folder = Folder::new();
+    for name in ["m/model.safetensors", "pub.pem", "good.sig", "hint.sig", "sharded_name.sig", "media.sig"] {
+        folder.write(name, &std::fs::read(fixtures.join(name)).unwrap());
+    }
+    let verify = |signature| ["verify", "m", "--signature", signature, "--public-key", "pub.pem"];
+    succeed(&folder, &verify("good.sig"));
+    for (name, code) in [("hint.sig", "SIGNATURE"), ("sharded_name.sig", "SIGNATURE"), ("media.sig", "UNSUPPORTED")] {
+        let error = fail(&folder, &verify(name));
+        assert!(error.contains(&format!("error[{code}]")) && !error.contains("Convert"), "{name}: {error}");
+    }
+}
+
 #[test]
 fn sign_leaves_out_what_it_is_told_to() {
     let folder = signed();
@@ -64,7 +131,17 @@ fn sign_leaves_out_what_it_is_told_to() {
     let sign = ["sign", "m", "--key", "key.pem", "--signature", "m/model.sig", "--ignore"];
     succeed(&folder, &[&sign[..], &["notes/"]].concat());
     succeed(&folder, &VERIFY);
-    assert!(fail(&folder, &[&sign[..], &["note"]].concat()).contains("`--ignore note` is not in the folder"));
+    for missing in ["note", "..", ".", "../key.pem"] {
+        let error = fail(&folder, &[&sign[..], &[missing]].concat());
+        assert!(error.contains(&format!("`--ignore {missing}` is not in the folder")), "{error}");
+    }
+    let absolute = folder.0.path().join("m/notes").display().to_string();
+    for same in ["./notes", "notes/.", "notes/../notes", ".//notes", &absolute] {
+        succeed(&folder, &[&sign[..], &[same]].concat());
+        succeed(&folder, &VERIFY);
+    }
+    let file = ["sign", "m/a.safetensors", "--key", "key.pem", "--ignore", "notes"];
+    assert!(fail(&folder, &file).contains("`--ignore` applies only to folders"));
 }
 
 #[test]
@@ -73,6 +150,9 @@ fn sign_refuses_to_publish_the_private_key() {
     folder.write("m/key.pem", KEY.as_bytes());
     let error = fail(&folder, &["sign", "m", "--key", "m/key.pem"]);
     assert!(error.contains("the private key is in the folder") && error.contains("--ignore key.pem"), "{error}");
+    folder.write("m/private/key.pem", KEY.as_bytes());
+    let sign = ["sign", "m", "--key", "m/private/key.pem", "--ignore", "./private", "--ignore", "key.pem"];
+    succeed(&folder, &sign);
 }
 
 #[test]
@@ -80,10 +160,7 @@ fn verify_asks_whom_to_trust_and_for_what_was_signed() {
     let folder = signed();
     for (arguments, expected) in [
         (&VERIFY[..4], "`--public-key` or `--certificate-chain`"),
-        (
-            &["verify", "m/a.safetensors", "--signature", "m/model.sig", "--public-key", "public.pem"],
-            "a folder was signed",
-        ),
+        (&[&VERIFY[..], &["--signed-path", "a.safetensors"]].concat(), "`--signed-path` is the path of a file"),
         (&["verify", "m", "--signature", "m/model.sig", "--public-key", "key.pem"], "This is a private key"),
         (&["verify", "m", "--signature", "public.pem", "--public-key", "public.pem"], "not a Sigstore bundle"),
         (&["verify", "m", "--signature", "m/model.sig", "--certificate-chain", "public.pem"], "This is a public key"),

@@ -1,6 +1,7 @@
 //! Certificates of signers: what the reference has signed with them is verified natively and in browsers, and both
 //! refuse the same.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
@@ -16,7 +17,7 @@ use xtask::command;
 use xtask::project::Project;
 
 /// The chains that are valid.
-const VALID: [&str; 14] = [
+const VALID: [&str; 18] = [
     "certified",
     "direct",
     "two",
@@ -31,10 +32,14 @@ const VALID: [&str; 14] = [
     "rsa-sha512",
     "rsa-pss",
     "ed25519",
+    "itself",
+    "root-expired-just-then",
+    "root-long-enough",
+    "root-direct",
 ];
 
 /// The chains that are not, and a part of the message.
-const INVALID: [(&str, &str); 13] = [
+const INVALID: [(&str, &str); 22] = [
     ("other-usage", "neither `digitalSignature` nor `codeSigning`"),
     ("other-purpose", "not issued by the given root: RequiredEkuNotFound"),
     ("no-ca", "not issued by the given root: EndEntityUsedAsCa"),
@@ -48,7 +53,20 @@ const INVALID: [(&str, &str); 13] = [
     ("rsa-pss-salt", "not issued by the given root: UnsupportedSignatureAlgorithm"),
     ("rsa-1024", "not issued by the given root: InvalidSignatureForPublicKey"),
     ("p521-chain", "not issued by the given root: UnsupportedSignatureAlgorithm"),
+    ("no-sign", "an intermediate certificate is not for signing certificates"),
+    ("expired", "not issued by the given root: CertExpired"),
+    ("end-entity", "not issued by the given root: EndEntityUsedAsCa"),
+    ("root-expired", "the root certificate had expired"),
+    ("root-later", "the root certificate was not yet valid"),
+    ("root-no-ca", "the root certificate is not for signing certificates"),
+    ("root-no-ca-but-sign", "the root certificate is not that of a CA"),
+    ("root-no-sign", "the root certificate is not for signing certificates"),
+    ("root-too-short", "the root certificate does not allow a path of this length"),
 ];
+
+/// The chains that the reference accepts although they are weak or for other purposes, and the one that it refuses
+/// because it tries only the first issuer of a name.
+const DIFFERENT: [&str; 5] = ["other-purpose", "rsa-pss-salt", "rsa-1024", "p521-chain", "forged-too"];
 
 /// Signs the model with all chains.
 pub(super) fn sign(reference: &Reference, signed: &Signed) -> Result<()> {
@@ -94,6 +112,16 @@ pub(super) fn verify_natively(signed: &Signed) -> Result<()> {
         let error = verify(name, &format!("{name}-root"))?.err().with_context(|| format!("{name} was accepted"))?;
         ensure!(error.kind == ErrorKind::Signature && error.to_string().contains(part), "{name}: {error}");
     }
+    // The chains that the reference has judged; others were made from them.
+    let verdicts: BTreeMap<String, bool> = serde_json::from_str(&signed.text("keys/verdicts.json")?)?;
+    for (name, is_accepted) in verdicts {
+        let is_known = VALID.contains(&&*name) || INVALID.iter().any(|(invalid, _)| *invalid == name);
+        let is_same = VALID.contains(&&*name) == is_accepted;
+        ensure!(name == "no-root" || (is_known && is_same != DIFFERENT.contains(&&*name)), "{name}: {is_accepted}");
+    }
+    // No path ends at an intermediate certificate.
+    let root = Roots::from_pem(&signed.text("keys/no-root-root.crt")?).err().context("no root was needed")?;
+    ensure!(root.kind == ErrorKind::InvalidArgument, "{root}");
     let error = verify("certified", "stranger")?.err().context("a stranger's root was accepted")?;
     ensure!(error.kind == ErrorKind::Signature, "{error}");
     println!("certificates: {} chains are valid, {} are refused", VALID.len(), INVALID.len() + 1);

@@ -4,9 +4,9 @@
 mod assembly;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::MAX_MANIFEST_BYTES;
 use crate::format::values::budget::Budget;
 use crate::format::values::json;
+use crate::format::{self, MAX_MANIFEST_BYTES};
 use crate::index::part_path;
 use crate::index::publication::Publication;
 use crate::loader::RemoteFile;
@@ -94,14 +94,15 @@ fn parse(entry: &impl Source, text: &[u8], limit: u64) -> Result<(String, Public
         let error = Error::new(ErrorKind::InvalidArgument, "this is not an entry that lists the files of a model");
         error.advise("`weightstream publish` writes such entries. Other models can be converted from their URL.")
     };
-    if !text.trim_ascii_start().starts_with(b"{") {
+    if !format::is_json_object(text) {
         return Err(not_an_entry());
     }
     if text.len() as u64 > limit {
         return Err(Error::new(ErrorKind::Limit, format!("the entry has more than {limit} bytes")));
     }
     let name = part_path(&entry.file_name().unwrap_or_default()).map_err(|_| not_an_entry())?;
-    let mut document = json::parse_object(text, 0, "the entry", &mut Budget::new(text.len() as u64))?;
+    let document = format::without_byte_order_mark(text);
+    let mut document = json::parse_object(document, 0, "the entry", &mut Budget::new(document.len() as u64))?;
     let publication = Publication::take_from(&mut document)?.filter(|publication| publication.files().len() > 0);
     Ok((name, publication.ok_or_else(not_an_entry)?))
 }

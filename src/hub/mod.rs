@@ -10,9 +10,7 @@ mod listing;
 mod redirect;
 mod refusal;
 
-pub(crate) use address::Address;
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) use address::SEGMENT;
+pub(crate) use address::{Address, SEGMENT};
 pub(crate) use redirect::Redirect;
 
 use crate::error::{Error, ErrorKind, Result};

@@ -72,7 +72,7 @@ enum Cached {
 impl Reader {
     /// Opens a file of tensors, with the other parts of a split model in the same folder, or a manifest with the files
     /// that it names. Of a folder, opens the model in it: `model.safetensors.index.json` or `model.safetensors`, as in
-    /// repositories of Hugging Face, or else the only model.
+    /// repositories of Hugging Face, or else the only model in it and in the folders in it.
     ///
     /// Reads the heads of the files now, and tensors on demand, with positioned reads. If another process replaces a
     /// file by renaming, the reader keeps the original file; if it truncates a file, reads return `TRUNCATED`. In a

@@ -3,6 +3,7 @@
 mod hub;
 
 use super::history::{History, request_with_checked_etag};
+use super::part_urls::{self, PartUrls};
 use super::stream::{StreamBody, body_used_error, network_error};
 use super::{Answer, answer};
 #[cfg(feature = "js")]
@@ -14,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hub::{Hub, HubFile};
 use crate::index::Digest;
 use hub::Header;
-use js_sys::{Date, Function, Promise, Reflect, decode_uri_component, encode_uri_component};
+use js_sys::{Date, Function, Promise, Reflect};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -40,6 +41,8 @@ pub struct Client {
     pub origin: String,
     /// The hub that addresses such as `hf:owner/name/path` refer to.
     pub hub: Hub,
+    /// Which URLs the other files of a model have.
+    pub part_urls: PartUrls,
     /// Number of requests that were sent.
     pub requests: Rc<Cell<u64>>,
     /// The `Content-Type` of the first successful response.
@@ -83,11 +86,9 @@ impl FetchSource {
         &self.url
     }
 
-    /// Implements [`Source::file_name`](super::Source::file_name): the last segment of the path, percent-decoded.
+    /// Implements [`Source::file_name`](super::Source::file_name).
     pub(crate) fn file_name(&self) -> Option<String> {
-        let path = Url::new(&self.url).ok()?.pathname();
-        let segment = path.rsplit('/').next()?;
-        Some(decode_uri_component(segment).map_or_else(|_| segment.to_owned(), String::from))
+        part_urls::file_name(&self.url)
     }
 
     /// Implements [`Source::read`](super::Source::read). Every request follows the redirects again, because signed URLs
@@ -132,23 +133,15 @@ impl FetchSource {
         Ok(checked.map(|()| body))
     }
 
-    /// Implements [`Source::part`](super::Source::part). The segments of `path` are percent-encoded.
+    /// Implements [`Source::part`](super::Source::part).
     ///
     /// # Errors
-    /// `UNSUPPORTED` if the URL cannot be a base URL, such as a `data:` URL.
+    /// Those of [`PartUrls::url_of`]; `UNSUPPORTED` if the caller's function returns no URL.
     pub(crate) fn part(&self, path: &str) -> Result<Self> {
-        let escaped: Vec<String> = path.split('/').map(|segment| encode_uri_component(segment).into()).collect();
-        match Url::new_with_base(&escaped.join("/"), &self.url) {
-            Ok(url) => {
-                let url = url.href();
-                let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, &url));
-                Ok(FetchSource { url, hub_file, failures: no_failures(), history: Rc::default(), ..self.clone() })
-            }
-            Err(_) => {
-                let what = format!("the model's file \"{path}\" cannot be resolved relative to this URL");
-                Err(Error::new(ErrorKind::Unsupported, what))
-            }
-        }
+        let part = self.client.part_urls.url_of(&self.url, path)?;
+        let url = Url::new_with_base(&part, &self.url).map_err(|_| part_urls::unresolved(path))?.href();
+        let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, &url));
+        Ok(FetchSource { url, hub_file, failures: no_failures(), history: Rc::default(), ..self.clone() })
     }
 
     /// Implements [`Source::part_at_url`](super::Source::part_at_url). The request carries neither headers nor

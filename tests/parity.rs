@@ -40,6 +40,19 @@ fn mapped_and_streamed_indexes_are_equal() {
 }
 
 #[test]
+fn the_index_decides_which_file_a_tensor_is_read_from() {
+    let reader = open_mapped(root().join("assembled/overlay_shards").join(INDEX)).unwrap();
+    let dtypes: Vec<_> = reader.tensors().iter().map(|tensor| (&*tensor.name, tensor.dtype.to_string())).collect();
+    assert_eq!(dtypes, [("a", "F16".to_owned()), ("b", "F32".to_owned())]);
+    let files = files_of(&root().join("assembled/overlay_shards"));
+    let document = json!({ "weight_map": { "b": "x", "c": "y" } }).to_string();
+    let files = vec![(INDEX, document.as_bytes()), ("x", &*files[0].1), ("y", &*files[1].1)];
+    let files = files.into_iter().map(|(name, bytes)| (name.to_owned(), bytes.to_vec())).collect();
+    let error = Reader::from_bytes(files).unwrap_err();
+    assert!(error.to_string().contains("here and in x"), "{error}");
+}
+
+#[test]
 fn models_with_wrong_parts_give_the_same_error() {
     let shards = files_of(&root().join("assembled/index_with_bom"));
     let [first, second] = [&shards[0].1, &shards[1].1];

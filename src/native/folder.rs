@@ -94,10 +94,15 @@ impl Tree {
     }
 }
 
-/// What a file contains that may be a manifest.
+/// What a file contains that may be a manifest. A damaged manifest still counts as one: opening it says what is wrong.
 fn content(path: &Path) -> Content {
-    match FileBytes::open(path).and_then(|file| file.parse(format::parse)) {
-        Ok(Parsed::Manifest(manifest)) => Content::Manifest(manifest.parts.into_iter().map(|part| part.path).collect()),
+    let Ok(file) = FileBytes::open(path) else { return Content::Other };
+    let head = 0..file.byte_length().min(format::SNIFF_BYTES);
+    match file.parse(|window| Ok(format::is_json_object(window.get(head.clone())?))) {
+        Ok(true) => match file.parse(format::parse) {
+            Ok(Parsed::Manifest(manifest)) => Content::Manifest(manifest.parts.into_iter().map(|p| p.path).collect()),
+            _ => Content::Unknown,
+        },
         _ => Content::Other,
     }
 }

@@ -59,21 +59,21 @@ fn models_with_wrong_parts_give_the_same_error() {
     let packed = &files_of(&root().join("assembled/packed_apr_part"))[1].1;
     let index = |map: Value| json!({ "weight_map": map }).to_string();
     let apr = |part: Value| json!({ "shards": [part] }).to_string();
-    let cases: Vec<(String, &[(&str, &[u8])])> = vec![
+    let cases: Vec<(String, Vec<(&str, &[u8])>)> = vec![
         // No index says which of two files a tensor is read from, or it names the wrong one.
-        (index(json!({ "c": "x", "a": "y" })), &[("x", first), ("y", first)]),
-        (index(json!({ "a": "x", "c": "x", "b": "y" })), &[("x", first), ("y", second)]),
-        (index(json!({ "none": "x" })), &[("x", first)]),
-        (index(json!({ "a": "x", "c": "gone" })), &[("x", first)]),
-        (index(json!({ "a": "x" })), &[("x", b"{\"weight_map\": {}}")]),
-        (index(json!({ "a": "../x" })), &[("x", first)]),
-        (index(json!({ "a": "./." })), &[("x", first)]),
-        (index(json!({ "a": "x" })), &[("x", &first[..first.len() - 1])]),
-        (apr(json!({ "file": "x", "size": 5 })), &[("x", first)]),
-        (apr(json!({ "file": "x", "size": 5 })), &[("x", b"not a model")]),
-        (apr(json!({ "file": "x", "size": packed.len() + 1 })), &[("x", packed)]),
-        (apr(json!({ "file": "x", "crc32": "00000000" })), &[("x", packed)]),
-        (apr(json!({ "file": "x", "crc32": "00000000" })), &[("x", first)]),
+        (index(json!({ "c": "x", "a": "y" })), vec![("x", first), ("y", first)]),
+        (index(json!({ "a": "x", "c": "x", "b": "y" })), vec![("x", first), ("y", second)]),
+        (index(json!({ "none": "x" })), vec![("x", first)]),
+        (index(json!({ "a": "x", "c": "gone" })), vec![("x", first)]),
+        (index(json!({ "a": "x" })), vec![("x", b"{\"weight_map\": {}}")]),
+        (index(json!({ "a": "../x" })), vec![("x", first)]),
+        (index(json!({ "a": "./." })), vec![("x", first)]),
+        (index(json!({ "a": "x" })), vec![("x", &first[..first.len() - 1])]),
+        (apr(json!({ "file": "x", "size": 5 })), vec![("x", first)]),
+        (apr(json!({ "file": "x", "size": 5 })), vec![("x", b"not a model")]),
+        (apr(json!({ "file": "x", "size": packed.len() + 1 })), vec![("x", packed)]),
+        (apr(json!({ "file": "x", "crc32": "00000000" })), vec![("x", packed)]),
+        (apr(json!({ "file": "x", "crc32": "00000000" })), vec![("x", first)]),
     ];
     for (document, parts) in cases {
         let folder = tempfile::tempdir().unwrap();

@@ -22,6 +22,7 @@ const MAX_NAMES: usize = 12;
 const DIGEST_DIGITS: usize = 16;
 
 /// What a file contains, as far as the caller says.
+#[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "a page has only the names of listed files"))]
 pub(crate) enum Content {
     /// The caller has not read it.
     Unknown,

@@ -111,7 +111,8 @@
 //! | | `loader::transfer` | reads ranges, retries and resumes |
 //! | | `loader::decode` | decodes and verifies components |
 //! | | [`native`], `write` | reads local and remote models, blocking; writes models |
-//! | core | [`mod@format`] | one folder per format: parser, writer and tests |
+//! | core | `model` | which file is the model; how its files become one |
+//! | | [`mod@format`] | one folder per format: parser, writer and tests |
 //! | | `plan` | which ranges to request |
 //! | parts | `window`, [`index`], `index::split` | known bytes; tensors and components; split models |
 //! | | `codec`, `output` | decoders and digests; encoders and the files that are written |
@@ -151,6 +152,7 @@ pub mod index;
 mod js;
 pub mod loader;
 mod long_array;
+mod model;
 mod name_index;
 #[doc(hidden)] // shared with the command line
 pub mod names;

@@ -17,7 +17,7 @@ use xtask::package;
 use xtask::project::Project;
 
 /// The modules of `tests/files`. Each exported function is a test, which resolves to a list of failures.
-const MODULES: [&str; 14] = [
+const MODULES: [&str; 15] = [
     "remote",
     "blob",
     "fetch",
@@ -28,6 +28,7 @@ const MODULES: [&str; 14] = [
     "dense",
     "litert",
     "sources",
+    "parts",
     "first_use",
     "messages",
     "progress",

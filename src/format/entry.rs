@@ -109,6 +109,8 @@ pub(crate) struct Parser {
     pub(crate) page_digests: fn(&Window, &PageTable) -> Result<Pages, Stop>,
     /// The parser of the JSON manifest of a model in several files.
     pub(crate) manifest: Option<ManifestParser>,
+    /// Whether a numbered file of a model in several files leads to the others.
+    pub(crate) is_split_by_number: bool,
 }
 
 impl Parser {
@@ -123,6 +125,7 @@ impl Parser {
             zero_padding: |_| Ok(None),
             page_digests: no_page_digests,
             manifest: None,
+            is_split_by_number: false,
         }
     }
 }
@@ -180,6 +183,31 @@ pub(crate) struct ManifestParser {
     /// Whether a JSON document is a manifest of this format. Called in the order of the registry.
     pub(crate) recognises: fn(&Map<String, Value>) -> bool,
     pub(crate) parse: fn(&Map<String, Value>) -> Result<Manifest>,
+    /// The extensions of the format that manifests may have in place of `.json`.
+    pub(crate) extensions: &'static [&'static str],
+}
+
+/// How the files of a format are named.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileNames {
+    pub(crate) extensions: &'static [&'static str],
+    /// Those extensions that manifests may have, too.
+    pub(crate) manifest_extensions: &'static [&'static str],
+    /// Whether manifests may be documents with a name that ends with `.json`.
+    pub(crate) has_manifest: bool,
+    pub(crate) is_split_by_number: bool,
+}
+
+impl FileNames {
+    pub(super) const fn of(format: &Format) -> Self {
+        let Format { extensions, parser, .. } = format;
+        let manifest_extensions = match parser.manifest {
+            Some(manifest) => manifest.extensions,
+            None => &[],
+        };
+        let (has_manifest, is_split_by_number) = (parser.manifest.is_some(), parser.is_split_by_number);
+        FileNames { extensions, manifest_extensions, has_manifest, is_split_by_number }
+    }
 }
 
 fn no_page_digests(_: &Window, table: &PageTable) -> Result<Pages, Stop> {

@@ -54,6 +54,7 @@ pub mod safetensors;
 pub mod ztensor;
 
 pub use checksum::{Stated, StretchChecksum};
+pub(crate) use entry::FileNames;
 pub use entry::Format;
 
 use crate::codec::pages::Pages;
@@ -68,12 +69,13 @@ use values::{budget::Budget, json};
 
 /// Lists the formats: the Cargo feature and the module of each.
 ///
-/// `PARSERS` holds only what reading needs. It is separate from `FORMATS` so that wasm modules for browsers do not
-/// contain the descriptions.
+/// `PARSERS` and `FILE_NAMES` hold only what reading needs. They are separate from `FORMATS` so that wasm modules for
+/// browsers do not contain the descriptions.
 macro_rules! registry {
     ($($feature:tt => $module:ident,)*) => {
         static FORMATS: &[Format] = &[$(#[cfg(feature = $feature)] $module::FORMAT,)*];
         static PARSERS: &[Parser] = &[$(#[cfg(feature = $feature)] $module::FORMAT.parser,)*];
+        static FILE_NAMES: &[FileNames] = &[$(#[cfg(feature = $feature)] FileNames::of(&$module::FORMAT),)*];
     };
 }
 
@@ -109,6 +111,11 @@ pub const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 /// ```
 pub fn formats() -> &'static [Format] {
     FORMATS
+}
+
+/// How the files of the formats are named.
+pub(crate) fn file_names() -> &'static [FileNames] {
+    FILE_NAMES
 }
 
 /// Detects the format of a file from `head`: its first [`SNIFF_BYTES`], or the whole file if it is shorter. Returns
@@ -207,13 +214,20 @@ fn position(head: &[u8]) -> Option<usize> {
 
 /// Whether the file appears to be a JSON object. No binary format begins like one: SafeTensors has NULs in its first
 /// 8 bytes.
-fn is_json_object(head: &[u8]) -> bool {
-    head.trim_ascii_start().starts_with(b"{") && !head.contains(&0)
+pub(crate) fn is_json_object(head: &[u8]) -> bool {
+    without_byte_order_mark(head).trim_ascii_start().starts_with(b"{") && !head.contains(&0)
+}
+
+/// A text without the byte-order mark that some editors and tools write before it.
+pub(crate) fn without_byte_order_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
 fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
-    let bytes = window.get_all(MAX_MANIFEST_BYTES)?;
-    let mut document = json::parse_object(bytes, 0, "the manifest", &mut Budget::of(window, bytes.len() as u64))?;
+    let file = window.get_all(MAX_MANIFEST_BYTES)?;
+    let bytes = without_byte_order_mark(file);
+    let start = (file.len() - bytes.len()) as u64;
+    let mut document = json::parse_object(bytes, start, "the manifest", &mut Budget::of(window, bytes.len() as u64))?;
     let mut manifests = PARSERS.iter().filter_map(|parser| Some((parser, parser.manifest.as_ref()?)));
     match manifests.find(|(_, manifest)| (manifest.recognises)(&document)) {
         Some((parser, manifest)) => {

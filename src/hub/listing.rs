@@ -4,6 +4,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Digest;
+use crate::model::finder::{self, Content, Found};
 use crate::similar_names;
 use serde_json::Value;
 
@@ -21,12 +22,6 @@ pub(super) struct ListedFile {
     /// Whether the hub says how the file is stored. Only files in Git LFS or Xet then have a SHA-256.
     pub(super) is_described: bool,
 }
-
-/// The files that an address without a path stands for, the preferred first.
-const MODELS: [&str; 2] = ["model.safetensors.index.json", "model.safetensors"];
-
-/// The number of files that an error lists.
-const MAX_CHOICES: usize = 12;
 
 impl Listing {
     /// Parses an answer. `None` if it is not one about a repository.
@@ -46,23 +41,23 @@ impl Listing {
     /// # Errors
     /// `NOT_FOUND` with the files to choose from, unless there is exactly one model.
     pub(super) fn model(&self, repository: &str) -> Result<&str> {
-        if let Some(model) = MODELS.into_iter().find(|model| self.find(model).is_some()) {
-            return Ok(model);
-        }
-        let paths = self.files.iter().map(|file| file.path.as_str());
-        let models: Vec<_> = paths.filter(|path| is_model(path)).collect();
-        match models.as_slice() {
-            [model] => Ok(model),
-            [] => {
-                let what = format!("the repository {repository} has no SafeTensors or GGUF file");
-                Err(Error::new(ErrorKind::NotFound, what).advise("Name the file to open: `hf:owner/name/path`."))
+        let paths: Vec<_> = self.files.iter().map(|file| file.path.as_str()).collect();
+        // The names of published files and of shards say which manifest they belong to.
+        let found = finder::find(&paths, &|_| Content::Unknown);
+        let not_found = |what: &str, advice: String| {
+            let what = format!("the repository {repository} has {what}");
+            Err(Error::new(ErrorKind::NotFound, what).advise(advice))
+        };
+        match &found {
+            Found::One(model) => Ok(model),
+            Found::Several(models) => {
+                let advice = format!("Name one of them: `hf:{repository}/PATH` with {}.", finder::list(models));
+                not_found(&format!("{} models", models.len()), advice)
             }
-            models => {
-                let what = format!("the repository {repository} has {} models", models.len());
-                let more = if models.len() > MAX_CHOICES { ", …" } else { "" };
-                let choices: Vec<_> = models.iter().take(MAX_CHOICES).copied().collect();
-                let advice = format!("Name one of them: `hf:{repository}/PATH` with {}{more}.", choices.join(", "));
-                Err(Error::new(ErrorKind::NotFound, what).advise(advice))
+            Found::Part(_) | Found::Nothing => {
+                let usual = || "Name the file to open: `hf:owner/name/path`.".to_owned();
+                let advice = finder::advice(&found, &paths).unwrap_or_else(usual);
+                not_found("no file of a model in a format that weightstream reads", advice)
             }
         }
     }
@@ -84,20 +79,6 @@ impl ListedFile {
         let sha256 = file.pointer("/lfs/sha256").or_else(|| file.pointer("/lfs/oid")).and_then(Value::as_str);
         let is_described = file.get("size").is_some() || file.get("blobId").is_some();
         Some(ListedFile { path, sha256: sha256.and_then(sha256_of), is_described })
-    }
-}
-
-/// Whether the path is that of a model, and not of a later file of one.
-fn is_model(path: &str) -> bool {
-    let stem = path.strip_suffix(".safetensors").or_else(|| path.strip_suffix(".gguf"));
-    let Some((before, count)) = stem.and_then(|stem| stem.rsplit_once("-of-")) else { return stem.is_some() };
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
-    match before.rsplit_once('-') {
-        // The first file of a split GGUF leads to the others.
-        Some((_, number)) if is_number(number) && is_number(count) => {
-            path.ends_with(".gguf") && number.trim_start_matches('0') == "1"
-        }
-        _ => true,
     }
 }
 
@@ -162,7 +143,7 @@ mod tests {
         let message = error.to_string();
         assert!(message.contains("has 2 models") && message.contains("with q4.gguf, q8.gguf."), "{message}");
         let error = listing(&["x.bin"]).model("a/b").unwrap_err().to_string();
-        assert!(error.contains("no SafeTensors or GGUF file"), "{error}");
+        assert!(error.contains("no file of a model") && error.contains("x.bin may be a PyTorch"), "{error}");
     }
 
     #[test]

@@ -117,6 +117,20 @@ impl Manifest {
         mapped.chain(listed.map(|(catalog, (name, shard))| Ok((name.as_str(), catalog.part_of(name, *shard)?))))
     }
 
+    /// Removes from the index of a file the tensors that the manifest has in another file, and returns them: some tools
+    /// replace tensors by adding a file. `part` is the number of the file.
+    pub(crate) fn take_shadowed(&self, part: usize, index: &mut Index) -> Vec<Tensor> {
+        let is_elsewhere = |name: &str| self.tensor_parts.get(name).is_some_and(|stated| *stated != part);
+        if !index.tensors.names().any(is_elsewhere) {
+            return Vec::new();
+        }
+        let tensors = std::mem::take(&mut index.tensors).into_vec();
+        let (shadowed, kept): (Vec<_>, Vec<_>) = tensors.into_iter().partition(|tensor| is_elsewhere(&tensor.name));
+        index.tensors = kept.into();
+        index.tensors.index_names();
+        shadowed
+    }
+
     /// Adds what the manifest states about the content of a file to its index. `part` is the number of the file.
     pub(crate) fn describe(&self, part: usize, index: &mut Index) {
         if let Some(publication) = &self.publication {
@@ -163,7 +177,8 @@ pub(crate) fn check_catalog(index: &Index, manifest: Option<&Manifest>, part: us
     Err(malformed("the file lists tensors that it does not contain, and the manifest does not name it as the index"))
 }
 
-/// Checks the path of a part in a manifest. It must be inside the manifest's folder.
+/// Checks the path of a part in a manifest, which must be inside the manifest's folder, and returns it without
+/// segments that mean nothing: `./a//b` is `a/b`.
 ///
 /// Paths are file names, not URLs. They must be escaped before they are used in a URL.
 ///
@@ -171,12 +186,14 @@ pub(crate) fn check_catalog(index: &Index, manifest: Option<&Manifest>, part: us
 /// `FORMAT` for any other path.
 pub(crate) fn part_path(path: &str) -> Result<String> {
     let leads_out = path.split(['/', '\\']).any(|segment| segment == "..");
-    let absolute = path.starts_with(['/', '\\']) || path.split('/').next().is_some_and(|s| s.contains(':'));
-    if path.is_empty() || leads_out || absolute || path.contains(['\\', '\0']) {
+    let absolute = path.starts_with(['/', '\\']);
+    let segments: Vec<_> = path.split('/').filter(|segment| !matches!(*segment, "" | ".")).collect();
+    let has_scheme = segments.first().is_none_or(|segment| segment.contains(':'));
+    if leads_out || absolute || has_scheme || path.contains(['\\', '\0']) {
         let error = malformed(format!("the manifest names the file \"{path}\", which is not inside its folder"));
         return Err(error.advise("Do not load this model unless you trust it; its manifest must name files beside it."));
     }
-    Ok(path.to_owned())
+    Ok(segments.join("/"))
 }
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
@@ -186,11 +203,31 @@ mod tests {
     #[test]
     fn refuses_paths_outside_the_folder() {
         for good in ["a.apr", "shards/a.apr", "a..b", "%2e%2e/a", "ü 1.apr"] {
-            assert!(part_path(good).is_ok(), "{good}");
+            assert_eq!(part_path(good).as_deref(), Ok(good));
         }
-        for bad in
-            ["", "../a", "a/../../b", "/a", "\\a", "a\\b", "..", "file:///x", "https://h/x", "//h/x", "data:,x", "C:/x"]
+        for (path, same) in
+            [("./a.apr", "a.apr"), ("././s/a.apr", "s/a.apr"), ("s/./a.apr", "s/a.apr"), ("s//a", "s/a")]
         {
+            assert_eq!(part_path(path).as_deref(), Ok(same));
+        }
+        for bad in [
+            "",
+            "../a",
+            "a/../../b",
+            "/a",
+            "\\a",
+            "a\\b",
+            "..",
+            "file:///x",
+            "https://h/x",
+            "//h/x",
+            "data:,x",
+            "C:/x",
+            ".",
+            "./",
+            "./C:/x",
+            "./..",
+        ] {
             assert!(part_path(bad).is_err(), "{bad}");
         }
     }

@@ -9,6 +9,7 @@ use crate::index::Digest;
 use crate::loader::{self, Digests, Order, Signature, TensorRequest, TensorsRequest};
 use crate::retry::Policy;
 use crate::signature::SignedFiles;
+use crate::source::PartUrls;
 use crate::source::cached::KeyFunction;
 use crate::source::fetch::Client;
 use crate::source::js_buffer::JsBuffer;
@@ -16,6 +17,7 @@ use crate::workers;
 use js_sys::{Array, Reflect};
 use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{AbortSignal, RequestCredentials};
@@ -124,9 +126,28 @@ fn client(source: &JsValue, options: &JsValue) -> Client {
         headers: pairs(options, "headers").collect(),
         credentials: field(options, "credentials").and_then(|value| RequestCredentials::from_js_value(&value)),
         hub,
+        part_urls: part_urls(options),
         ..Client::default()
     }
     .for_url(source.as_string().as_deref())
+}
+
+/// The option `partUrl`.
+fn part_urls(options: &JsValue) -> PartUrls {
+    let Some(option) = field(options, "partUrl") else { return PartUrls::KeepQuery };
+    let Ok(function) = option.dyn_into::<js_sys::Function>() else { return PartUrls::DropQuery };
+    PartUrls::Map(Rc::new(move |path, url| {
+        let invalid = |what: &str| Error::new(ErrorKind::InvalidArgument, what).in_file(url);
+        let returned = function.call2(&JsValue::UNDEFINED, &path.into(), &url.into()).map_err(|thrown| {
+            let mut error = invalid("`partUrl` threw an exception for this URL");
+            error.place.cause = Some(thrown);
+            error
+        })?;
+        match returned.as_string() {
+            None if !returned.is_undefined() => Err(invalid("`partUrl` returned neither a string nor undefined")),
+            mapped => Ok(mapped),
+        }
+    }))
 }
 
 fn hub(options: &JsValue) -> Hub {

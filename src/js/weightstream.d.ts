@@ -54,7 +54,8 @@ export type FileSource = string | URL | Blob | ByteSource | FileSystemFileHandle
  * `NOT_FOUND` and names them; if a file does not belong to the model, it rejects with `INVALID_ARGUMENT`.
  *
  * Files of a folder are looked up by the path in the manifest, then by name. Files of a folder that are not in a model
- * format, such as a README, are ignored. A folder is a `FileSystemDirectoryHandle`, a dropped folder, or files with a
+ * format, such as a README, are ignored; all other files are, if the names of the files leave no choice which model is
+ * meant. A folder is a `FileSystemDirectoryHandle`, a dropped folder, or files with a
  * `webkitRelativePath`. The folders in a handle or in a dropped folder are read too, up to 10,000 files, without names
  * that start with a dot.
  */
@@ -159,6 +160,17 @@ export interface OpenOptions {
    */
   cacheKey?: ((url: string) => string) | undefined;
   /**
+   * Returns the URL of a file that the opened one names by a path: a shard, a part of a split GGUF, external data of
+   * ONNX. It is called with the path in the model and with the URL that is requested otherwise: in the folder of the
+   * opened file, with the query of the opened URL. A relative URL is resolved against the opened one; `undefined`
+   * stands for the given URL. `headers` and `credentials` still go only to the origin of the opened URL. With `false`,
+   * these files are requested without the query. If the function throws or returns anything else, the load rejects
+   * with `INVALID_ARGUMENT`. A function cannot be combined with `inWorker`.
+   *
+   * Default: the query is kept, because a signature or token of a folder is needed for all of its files.
+   */
+  partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
+  /**
    * The maximum number of bytes that one call holds of tensors that are not yet delivered to the app. All prefetched
    * tensors together count as one call. At the limit, reading pauses. A single tensor may be larger. Default: 256 MiB.
    */
@@ -179,8 +191,8 @@ export interface OpenOptions {
    * Whether the whole load runs in a dedicated worker, together with its `workers` and its cache. The page then only
    * receives finished tensors, so a load delays neither user input nor animation frames. Default: `false`.
    *
-   * The worker makes all requests. Your own `fetch`, `cache` or `cacheKey` cannot be called from there
-   * (`INVALID_ARGUMENT`), and a replaced `globalThis.fetch` of the page has no effect. Up to 8 MiB of tensors, in
+   * The worker makes all requests. Your own `fetch`, `cache`, `cacheKey` or `partUrl` cannot be called from
+   * there (`INVALID_ARGUMENT`), and a replaced `globalThis.fetch` of the page has no effect. Up to 8 MiB of tensors, in
    * addition to `maxMemory`, may be in transit to the page. An `into` that is not shared is filled by a copy. If the
    * worker cannot start, the thread that called `open` does the work, and `stats.workersError` gives the reason.
    */
@@ -242,7 +254,7 @@ export interface SignatureByCertificate extends SignatureLocation {
 
 /**
  * A hub with the paths of the Hugging Face Hub. A source may be `hf:owner/name@revision/path`, without `@revision` for
- * the branch `main`, and without the path for the only model of a repository; or the URL of a file,
+ * the branch `main`, and without the path for the model of a repository, if it has only one; or the URL of a file,
  * `https://huggingface.co/owner/name/resolve/revision/path`. The revision is pinned to a commit for the life of the
  * loader, and calls that read whole files verify the SHA-256 that the hub states.
  */

@@ -305,10 +305,10 @@ export async function clearCache() {
  * @param {unknown} source
  * @param {CheckedOpenOptions} given
  */
-function checkForWorker(source, { fetch, cache, cacheKey }) {
+function checkForWorker(source, { fetch, cache, cacheKey, partUrl }) {
   if (isResponse(source)) throw invalid("`inWorker` cannot be combined with a Response, which cannot be posted to one");
-  if (fetch || cacheKey || typeof cache === "object") {
-    const what = "`inWorker` cannot be combined with `fetch`, `cacheKey` or a `cache` object";
+  if (fetch || cacheKey || partUrl || typeof cache === "object") {
+    const what = "`inWorker` cannot be combined with `fetch`, `cacheKey`, a `partUrl` function or a `cache` object";
     throw invalid(`${what}, which a worker cannot call`);
   }
 }
@@ -320,7 +320,7 @@ function checkForWorker(source, { fetch, cache, cacheKey }) {
  * @param {CheckedOpenOptions} given
  * @returns {Promise<{ loader?: ModelLoader, workersError?: string }>}
  */
-async function openInWorker(source, { fetch, cache, cacheKey, ...others }) {
+async function openInWorker(source, { fetch, cache, cacheKey, partUrl, ...others }) {
   // Service workers may not import the script either, which would hide this reason.
   if (!hasWorkers()) return { workersError: "workers cannot be started: Worker is not available in this context" };
   let remote;
@@ -329,7 +329,8 @@ async function openInWorker(source, { fetch, cache, cacheKey, ...others }) {
   } catch (cause) {
     return { workersError: `weightstream.remote.js cannot be loaded: ${messageOf(cause)}` };
   }
-  const plain = typeof cache === "string" ? { cache } : {}; // `checkForWorker` has refused an object
+  // `checkForWorker` has refused an object and a function.
+  const plain = { ...(typeof cache === "string" && { cache }), ...(partUrl === false && { partUrl }) };
   const startWorker = () => followDeferred(newWorker());
   return remote.openRemote(startWorker, thisModule(), source, { ...others, ...plain });
 }

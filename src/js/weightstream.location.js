@@ -17,7 +17,7 @@ import { startWorker } from "./weightstream.policy.js";
  * @property {(url?: string | URL) => PackageWorker} [worker]
  * @property {() => WeightCache} [cache]
  * @property {() => Promise<Space>} [space]
- * @property {(text: string) => string | undefined} [urlOf]
+ * @property {(text: string, isPath: boolean | undefined) => string | undefined} [urlOf]
  * @property {(url: string) => typeof fetch | undefined} [fetchOf]
  * @property {(error: ErrorFields) => ErrorFields} [explain]
  * @property {() => () => void} [hold]
@@ -63,11 +63,13 @@ export const ownCache = () => (cache ??= ofEntry.cache?.());
 export const platformSpace = () => ofEntry.space?.();
 
 /**
- * The URL of a text that is not one for the platform, such as a path.
+ * The URL of a text that is not one for the platform, such as a path. `isPath` is undefined for a text that looks like
+ * a mistyped URL, but may be the path of a file.
  *
  * @param {string} text
+ * @param {boolean | undefined} isPath
  */
-export const ownUrlOf = (text) => ofEntry.urlOf?.(text);
+export const ownUrlOf = (text, isPath) => ofEntry.urlOf?.(text, isPath);
 
 /**
  * The options of a source that the platform does not fetch: its own `fetch`, without a cache.

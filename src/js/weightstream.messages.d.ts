@@ -40,7 +40,8 @@ export interface RemoteMethods {
 
 /** Options of `open` without those that cannot be cloned. `onProgress` says whether the page wants progress events. */
 export type RemoteOpenOptions =
-  Omit<CheckedOpenOptions, "signal" | "fetch" | "cacheKey" | "onProgress"> & { onProgress: boolean };
+  & Omit<CheckedOpenOptions, "signal" | "fetch" | "cacheKey" | "partUrl" | "onProgress">
+  & { partUrl?: false; onProgress: boolean };
 
 /** What a page sends to a worker that loads. */
 export type RequestMessage = CallMessage | AbortMessage | CreditMessage | CloseMessage;

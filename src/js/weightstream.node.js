@@ -1,6 +1,7 @@
 // @ts-check
 // The entry point in Node.js, Deno and Bun: the module, files and the cache are in the file system, and workers are
 // threads.
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { pathToFileURL } from "node:url";
 import { explainFile, fetchFile } from "./weightstream.file_fetch.js";
@@ -15,7 +16,7 @@ setParts({
   worker: (url = new URL("weightstream.node_worker.js", import.meta.url)) => new ThreadWorker(url),
   cache: folderCache,
   space: freeSpace,
-  urlOf: (text) => (/^[a-z][a-z\d+.-]+:/i.test(text) ? undefined : pathToFileURL(text).href),
+  urlOf: (text, isPath = existsSync(text)) => (isPath ? pathToFileURL(text).href : undefined),
   fetchOf: (url) => (url.startsWith("file:") ? fetchFile : undefined),
   explain: explainFile,
   hold,

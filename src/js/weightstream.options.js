@@ -30,6 +30,7 @@ export const integer = (min, max = Number.MAX_SAFE_INTEGER) =>
 /** @type {Check<boolean>} */
 export const boolean = check((value) => typeof value === "boolean", "true or false");
 export const callable = check((value) => typeof value === "function", "a function");
+const partUrl = check((value) => value === false || typeof value === "function", "a function or false");
 /** @type {Check<string>} */
 export const string = check((value) => typeof value === "string", "a string");
 
@@ -254,6 +255,7 @@ const OPEN = options({
   coalesceGap: integer(0),
   cache,
   cacheKey: callable,
+  partUrl,
   maxMemory: integer(0),
   workers: integer(0, 16),
   inWorker: boolean,

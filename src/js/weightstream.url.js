@@ -40,9 +40,12 @@ const STORAGE_SCHEMES = ["s3", "gs", "gcs", "az", "abfs", "abfss", "ftp", "sftp"
 export function absolute(url, name, isFetchedByCaller = false) {
   if (url.trim() === "") throw invalid(`\`${name}\` is an empty string, but must be a URL`);
   const scheme = schemeOf(url);
-  if (!isFetchedByCaller) checkScheme(url, scheme);
-  const own = ownUrlOf(url);
+  const fault = isFetchedByCaller ? undefined : schemeFault(url, scheme);
+  const isUrl = isFetchedByCaller || SCHEMES.includes(scheme.toLowerCase()) || /^\s*[^:/]+:\/\//.test(url);
+  // A path may have a colon: `model:v1.safetensors`.
+  const own = ownUrlOf(url, scheme === "" || (fault === undefined ? !isUrl : undefined));
   if (own !== undefined) return own;
+  if (fault !== undefined) throw invalid(fault);
   const base = baseOf();
   try {
     return new URL(url, base).href;
@@ -94,17 +97,20 @@ export function explained(error, source) {
 const schemeOf = (url) => /^\s*([a-z][a-z\d+.-]+):/i.exec(url)?.[1] ?? "";
 
 /**
+ * What is wrong with a URL that cannot be fetched or has a mistyped scheme.
+ *
  * @param {string} url
  * @param {string} scheme
+ * @returns {string | undefined}
  */
-function checkScheme(url, scheme) {
+function schemeFault(url, scheme) {
   const lower = scheme.toLowerCase();
-  if (SCHEMES.includes(lower)) return;
-  if (/^\s*[\w.-]+:\d+(\/|$)/.test(url)) throw invalid(`"${url}" has no scheme: did you mean "http://${url.trim()}"?`);
+  if (SCHEMES.includes(lower)) return undefined;
+  if (/^\s*[\w.-]+:\d+(\/|$)/.test(url)) return `"${url}" has no scheme: did you mean "http://${url.trim()}"?`;
   const has = `"${url}" has the scheme \`${scheme}\``;
-  if (STORAGE_SCHEMES.includes(lower)) throw invalid(`${has}, which cannot be fetched: pass the https URL of the file`);
-  const similar = suggestion(scheme, SCHEMES);
-  if (scheme && similar) throw invalid(has + similar);
+  if (STORAGE_SCHEMES.includes(lower)) return `${has}, which cannot be fetched: pass the https URL of the file`;
+  const similar = scheme && suggestion(scheme, SCHEMES);
+  return similar ? has + similar : undefined;
 }
 
 /** @param {string | undefined} base */

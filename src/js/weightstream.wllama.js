@@ -11,7 +11,7 @@ import { urlOf } from "./weightstream.url.js";
 /** @import { RemoteFile } from "./weightstream.js" */
 
 /** The end of the URL of one file of a split model, as llama.cpp and wllama name it. */
-const PART = /-(\d{5})-of-(\d{5})(\.gguf(?:[?#].*)?)$/;
+const PART = /-(\d{5})-of-(\d{5})(\.gguf(?:[?#].*)?)$/i;
 
 /** The maximum number of files of a model, as for `StreamingLoader`. A wrong name must not cause more requests. */
 const MAX_PARTS = 1024;

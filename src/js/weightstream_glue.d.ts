@@ -85,6 +85,7 @@ export interface CheckedOpenOptions {
   coalesceGap?: number | undefined;
   cache?: "auto" | "opfs" | "none" | WeightCache | undefined;
   cacheKey?: ((url: string) => string) | undefined;
+  partUrl?: ((path: string, url: string) => string | undefined) | false | undefined;
   maxMemory?: number | undefined;
   workers?: number | undefined;
   digests?: { tensors?: [name: string, digest: string][]; files?: [path: string, digest: string][] } | undefined;

@@ -40,7 +40,6 @@ pub use pieces::PieceReader;
 pub use remote_file::{FileReader, RemoteFile};
 #[cfg(feature = "safetensors")]
 pub use safetensors_view::{SafeTensorsView, ViewReader};
-pub(crate) use shard::check_length;
 pub use tensor_list::{TensorList, TensorListIter};
 pub use tensor_reader::{BegunTensor, TensorReader};
 pub use transfer::file::FIRST_READ_BYTES;
@@ -48,11 +47,11 @@ pub use transfer::file::FIRST_READ_BYTES;
 pub(crate) use transfer::range_reader::SCRATCH_BYTES;
 pub use transfer::stats::Stats;
 
-use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::error::Result;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
 use crate::identity::Identity;
-use crate::index::split::Split;
-use crate::index::{Digest, Manifest, Metadata, Parsed, Tensor};
+use crate::index::{Digest, Manifest, Metadata, Tensor};
+use crate::model::assembly::{Assembly, Opened};
 use crate::progress::Progress;
 use crate::source::{Body, Source};
 #[cfg(all(feature = "http", feature = "write", not(target_arch = "wasm32")))]
@@ -64,7 +63,7 @@ use prefetch::PrefetchedReceiver;
 pub use schedule::batch::Order;
 use schedule::batch::{Call, Form};
 use schedule::memory_budget::MemoryBudget;
-use shard::{OpenShard, Shard, check_footer, check_unique};
+use shard::{OpenShard, Shard, check_footer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -116,9 +115,7 @@ type BufferOf<S> = <<S as Source>::Body as Body>::Buffer;
 /// .unwrap();
 /// ```
 pub struct Loader<S: Source> {
-    manifest: Option<Manifest>,
-    /// How the model is split, as stated in the file that was opened first. `None` for a model with a manifest.
-    split: Option<Split>,
+    assembly: Assembly,
     shards: Vec<Shard<S>>,
     options: Options,
     stats: Rc<Stats>,
@@ -151,37 +148,32 @@ impl<S: Source> Loader<S> {
         let digests = &options.digests;
         file.expect_whole(file.signed_digest().or_else(|| digests.of_whole_file(&file.source, None)));
         let parsed = file.parse().await?;
-        if !matches!(parsed, Parsed::Manifest(_)) {
+        let (assembly, opened) =
+            Assembly::of(parsed, file.source.file_name().as_deref()).map_err(|e| e.in_file(file.source.name()))?;
+        let is_manifest = matches!(opened, Opened::Document);
+        if !is_manifest {
             check_footer(&file)?;
         }
-        let is_manifest = matches!(parsed, Parsed::Manifest(_));
-        let (manifest, split, shards) = match parsed {
-            Parsed::File(index) => {
-                (None, None, vec![Shard::opened(Rc::clone(&file), index.without_manifest(), 0, digests)])
+        let mut shards = match &assembly.manifest {
+            Some(manifest) => Shard::parts(&file, manifest, digests)?,
+            None => Vec::new(),
+        };
+        match opened {
+            Opened::Tensors(index, number) => {
+                let own = Shard::opened(Rc::clone(&file), index, number, digests);
+                match shards.get_mut(number) {
+                    Some(shard) => *shard = own,
+                    None => shards.push(own),
+                }
             }
-            Parsed::WithData(index, data) => {
-                let mut shards = Vec::new();
+            Opened::WithData(index, data) => {
                 for (number, data) in data.into_iter().enumerate() {
                     shards.push(Shard::data(&file, data, &index, number + 1, digests)?);
                 }
                 shards.insert(0, Shard::opened(Rc::clone(&file), index, 0, digests));
-                (None, None, shards)
             }
-            Parsed::Manifest(manifest) => {
-                let shards = Shard::parts(&file, &manifest, digests)?;
-                (Some(manifest), None, shards)
-            }
-            Parsed::Part(index, split) => {
-                let manifest = split.manifest(&index, file.source.file_name().as_deref());
-                let manifest = manifest.map_err(|e| e.in_file(file.source.name()))?;
-                let mut shards = Shard::parts(&file, &manifest, digests)?;
-                if let Some(own) = shards.get_mut(split.number) {
-                    *own = Shard::opened(Rc::clone(&file), index, split.number, digests);
-                }
-                (Some(manifest), Some(split), shards)
-            }
-            Parsed::Packed(_) => return Err(Error::new(ErrorKind::Internal, "a packed file was not unpacked")),
-        };
+            Opened::Document => {}
+        }
         let (loading, prefetched, priority, verified_by, late_warnings) = Default::default();
         let parts = shards.iter().map(|shard| (&shard.file.source, shard.part.as_ref()));
         digests.check_files(parts.chain(is_manifest.then_some((&file.source, None))))?;
@@ -191,8 +183,7 @@ impl<S: Source> Loader<S> {
         let pinned = Rc::new(options.digests.tensors.clone());
         let prefetch_budget = MemoryBudget::new(options.max_memory_bytes);
         Ok(Loader {
-            manifest,
-            split,
+            assembly,
             shards,
             options,
             stats,
@@ -289,7 +280,7 @@ impl<S: Source> Loader<S> {
     /// Errors of reading the first file's header.
     pub(crate) async fn heads(&self) -> Result<(Option<&Manifest>, Option<Rc<OpenShard>>)> {
         let first = if self.shards.is_empty() { None } else { Some(self.open_shard(0).await?) };
-        Ok((self.manifest.as_ref(), first))
+        Ok((self.assembly.manifest.as_ref(), first))
     }
 
     /// Runs a parser over the first file.
@@ -309,27 +300,10 @@ impl<S: Source> Loader<S> {
     pub async fn load_index(&self) -> Result<TensorList> {
         let opening = stream::iter(0..self.shards.len()).map(|shard| self.open_shard(shard));
         let opened: Vec<_> = opening.buffered(self.options.concurrency).try_collect().await?;
-        if opened.len() > 1 {
-            check_unique(&opened)?;
-        }
-        if let Some(manifest) = &self.manifest {
-            let catalog = manifest.catalog.as_ref().and_then(|catalog| opened.get(catalog.part));
-            for stated in manifest.stated_parts(catalog.map(|open| &open.index.other_shards)) {
-                let (name, part) = stated?;
-                if opened.get(part).is_none_or(|open| open.index.tensors.find(name).is_none()) {
-                    let what = "the manifest says that it is in this file, but it is not";
-                    return Err(self.place(part, malformed(what).in_tensor(name)));
-                }
-            }
-            for (shard, open) in opened.iter().enumerate() {
-                let stated = open.index.tensors.names().try_for_each(|name| manifest.check_stated(name));
-                stated.map_err(|e| self.place(shard, e))?;
-            }
-        }
+        let names = self.shards.iter().map(|shard| shard.file.source.name());
+        let contents: Vec<_> = names.zip(opened.iter().map(|open| &open.index)).collect();
+        self.assembly.check(&contents)?;
         let tensors = TensorList::new(opened);
-        if let Some(split) = &self.split {
-            split.check_tensor_count(tensors.len()).map_err(|e| self.place(split.number, e))?;
-        }
         self.options.digests.check_tensors(&tensors)?;
         Ok(tensors)
     }

@@ -1,15 +1,15 @@
 //! The files of a model. Each is opened on the first access to one of its tensors.
 
-use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format;
-use crate::index::{DataFile, Index, Manifest, Parsed, Part, Tensor, check_catalog};
+use crate::index::{DataFile, Index, Manifest, Parsed, Part, Tensor};
 use crate::loader::Loader;
 use crate::loader::digests::Digests;
 use crate::loader::transfer::file::ModelFile;
+use crate::model::assembly::{self, PartContent};
 use crate::similar_names::no_tensor;
 use crate::source::Source;
 use futures::lock::Mutex;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ pub(crate) struct Shard<S: Source> {
 /// The header and index of a file.
 pub(crate) struct OpenShard {
     pub(crate) index: Index,
+    /// Tensors in the file that are not those of the model.
+    pub(crate) shadowed: Vec<Tensor>,
 }
 
 impl<S: Source> Loader<S> {
@@ -33,7 +35,7 @@ impl<S: Source> Loader<S> {
         for shard in candidates {
             let open = self.open_shard(shard).await?;
             if let Some(tensor) = open.index.tensors.find(name) {
-                if let Some(manifest) = &self.manifest {
+                if let Some(manifest) = &self.assembly.manifest {
                     manifest.check_stated(name).map_err(|e| self.place(shard, e))?;
                 }
                 return Ok(tensor);
@@ -45,7 +47,7 @@ impl<S: Source> Loader<S> {
 
     /// The file of the tensor of that name, if the manifest or its catalog states it.
     async fn stated_part(&self, name: &str) -> Result<Option<usize>> {
-        let Some(manifest) = &self.manifest else { return Ok(None) };
+        let Some(manifest) = &self.assembly.manifest else { return Ok(None) };
         match (manifest.tensor_parts.get(name), &manifest.catalog) {
             (Some(part), _) => Ok(Some(*part)),
             (None, Some(catalog)) => {
@@ -64,34 +66,16 @@ impl<S: Source> Loader<S> {
         if let Some(open) = &*opened {
             return Ok(Rc::clone(open));
         }
-        let (mut index, split) = match file.parse_with(format::parse).await? {
-            Parsed::File(index) => (index, None),
-            Parsed::WithData(..) => {
-                return Err(
-                    self.place(shard, malformed("a file that names further files is named as a file of a model"))
-                );
-            }
-            Parsed::Part(index, split) => (index, Some(split)),
-            Parsed::Manifest(_) => {
-                return Err(self.place(shard, malformed("a manifest names another manifest as a file of the model")));
-            }
-            // The length and the digest in the manifest would be those of the compressed file.
-            Parsed::Packed(_) => {
-                let what = "a manifest names a file that is compressed as a whole";
-                return Err(self.place(shard, Error::new(ErrorKind::Unsupported, what)));
-            }
-        };
-        if let Some(first) = &self.split {
-            first.check_part(split.as_ref(), shard).map_err(|e| self.place(shard, e))?;
+        let mut parsed = file.parse_with(format::parse).await;
+        assembly::check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
+        if let Ok(Parsed::Packed(_)) = parsed {
+            assembly::check_packed(part.as_ref()).map_err(|e| self.place(shard, e))?;
+            parsed = file.parse().await;
         }
+        let content = self.assembly.part(shard, parsed?).map_err(|e| self.place(shard, e))?;
         check_footer(file)?;
-        check_length(part.as_ref(), file.length()).map_err(|e| self.place(shard, e))?;
-        check_catalog(&index, self.manifest.as_ref(), shard).map_err(|e| self.place(shard, e))?;
-        if let Some(manifest) = &self.manifest {
-            manifest.describe(shard, &mut index);
-        }
-        self.options.digests.expect_contents(file, &index);
-        let open = Rc::new(OpenShard::of(file, index, shard));
+        self.options.digests.expect_contents(file, &content.index);
+        let open = Rc::new(OpenShard::of(file, content, shard));
         *opened = Some(Rc::clone(&open));
         Ok(open)
     }
@@ -114,7 +98,7 @@ impl<S: Source> Shard<S> {
     /// A file whose header was read.
     pub(super) fn opened(file: Rc<ModelFile<S>>, index: Index, shard: usize, digests: &Digests) -> Self {
         digests.expect_contents(&file, &index);
-        let open = OpenShard::of(&file, index, shard);
+        let open = OpenShard::of(&file, PartContent { index, shadowed: Vec::new() }, shard);
         Shard { file, part: None, opened: Mutex::new(Some(Rc::new(open))) }
     }
 
@@ -151,27 +135,15 @@ impl<S: Source> Shard<S> {
 
 impl OpenShard {
     /// The content of a file, which gets what the index states about its blocks.
-    fn of<S: Source>(file: &ModelFile<S>, mut index: Index, shard: usize) -> Self {
+    fn of<S: Source>(file: &ModelFile<S>, content: PartContent, shard: usize) -> Self {
+        let PartContent { mut index, shadowed } = content;
         for (start, blocks) in std::mem::take(&mut index.blocks) {
             file.blocks.set_table(start, Some(blocks));
         }
         index.tensors.set_shard(shard);
         index.tensors.index_names();
-        OpenShard { index }
+        OpenShard { index, shadowed }
     }
-}
-
-/// Checks that no name occurs in two files.
-pub(super) fn check_unique(opened: &[Rc<OpenShard>]) -> Result<()> {
-    let mut shard_of_name: HashMap<&str, usize> = HashMap::new();
-    for (shard, open) in opened.iter().enumerate() {
-        for name in open.index.tensors.names() {
-            if let Some(other) = shard_of_name.insert(name, shard) {
-                return Err(malformed(format!("it is in two files of the model, {other} and {shard}")).in_tensor(name));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Checks that a file is complete if its footer was read together with the header, as in small files.
@@ -180,16 +152,4 @@ pub(super) fn check_footer<S: Source>(file: &ModelFile<S>) -> Result<()> {
         file.try_parse(format::check_tail)?;
     }
     Ok(())
-}
-
-/// Checks that a file has the length that the manifest states.
-pub(crate) fn check_length(part: Option<&Part>, length: Option<u64>) -> Result<()> {
-    match (part.and_then(|part| part.byte_length), length) {
-        (Some(stated), Some(length)) if stated != length => {
-            let kind = if length < stated { ErrorKind::Truncated } else { ErrorKind::Format };
-            let error = Error::new(kind, format!("the manifest says {stated} bytes, but the file has {length}"));
-            Err(error.advise("The manifest and this file do not belong together: upload all files of the model again."))
-        }
-        _ => Ok(()),
-    }
 }

@@ -7,11 +7,10 @@ use super::disk::{self, DiskFile};
 use super::map::Map;
 use super::storage::Storage;
 use crate::codec::pages::PageChecker;
-use crate::error::{Error, ErrorKind, Result, malformed};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{self, StretchChecksum};
-use crate::index::split::Split;
-use crate::index::{Component, DataFile, Digest, Index, Parsed, Part};
-use crate::loader::check_length;
+use crate::index::{Component, DataFile, Digest, Index, Parsed, Part, Tensor};
+use crate::model::assembly::{self, Assembly, PartContent};
 use crate::window::{Stop, Window};
 #[cfg(not(target_arch = "wasm32"))]
 use std::fs::{File, Metadata};
@@ -83,20 +82,20 @@ impl FileBytes {
     }
 
     /// Reads the header and index. A file that is compressed as a whole is decoded into memory first: only old tools
-    /// write such files, for small models.
-    pub(super) fn unpack(self) -> Result<(FileBytes, Parsed)> {
+    /// write such files, for small models. `part` is what a manifest states about the file.
+    pub(super) fn unpack(self, part: Option<&Part>) -> Result<(FileBytes, Parsed)> {
+        assembly::check_length(part, Some(self.byte_length())).map_err(|e| e.in_file(&self.name))?;
         let component = match self.parse(format::parse)? {
             Parsed::Packed(component) => component,
             parsed => return Ok((self, parsed)),
         };
+        assembly::check_packed(part).map_err(|e| e.in_file(&self.name))?;
         let decoded = component::decode(&self.storage, &component);
         let (decoded, _) = decoded.map_err(|e| e.in_file(&self.name))?;
         let packed_length = Some(component.range.end - component.range.start);
         let unpacked = FileBytes { storage: Storage::Memory(decoded), packed_length, ..self };
-        match unpacked.parse(format::parse)? {
-            Parsed::Packed(_) => Err(malformed("a compressed file contains another one").in_file(&unpacked.name)),
-            parsed => Ok((unpacked, parsed)),
-        }
+        let parsed = unpacked.parse(format::parse)?;
+        Ok((unpacked, parsed))
     }
 
     /// Runs a parser over the file. Reads only the bytes that the parser needs from disk.
@@ -150,8 +149,8 @@ pub(super) struct TensorFile {
     pub(super) checksums: Vec<StretchChecksum>,
     /// The digest of the whole file that the manifest states.
     pub(super) stated_digest: Option<Digest>,
-    /// The position of the file in a split model, as stated in the file.
-    pub(super) split: Option<Split>,
+    /// Tensors in the file that are not those of the model.
+    pub(super) shadowed: Vec<Tensor>,
 }
 
 impl TensorFile {
@@ -159,28 +158,22 @@ impl TensorFile {
     pub(super) fn new(bytes: FileBytes, index: Index) -> Result<Self> {
         bytes.parse(format::check_tail)?;
         let checksums = bytes.parse(format::checksums)?;
-        Ok(TensorFile { bytes, index, checksums, stated_digest: None, split: None })
+        Ok(TensorFile { bytes, index, checksums, stated_digest: None, shadowed: Vec::new() })
     }
 
-    /// Opens one of several files of a model.
-    pub(super) fn part(bytes: FileBytes, part: &Part) -> Result<Self> {
-        check_length(Some(part), Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
-        let (bytes, index, split) = match bytes.unpack()? {
-            (bytes, Parsed::File(index)) => (bytes, index, None),
-            (bytes, Parsed::Part(index, split)) => (bytes, index, Some(split)),
-            (bytes, _) => {
-                let what = "a manifest names another manifest as a file of the model";
-                return Err(malformed(what).in_file(&bytes.name));
-            }
-        };
-        Ok(TensorFile { stated_digest: part.digest, split, ..TensorFile::new(bytes, index)? })
+    /// Opens one of several files of a model: the part with this number.
+    pub(super) fn part(bytes: FileBytes, part: &Part, number: usize, assembly: &Assembly) -> Result<Self> {
+        let (bytes, parsed) = bytes.unpack(Some(part))?;
+        let content = assembly.part(number, parsed).map_err(|e| e.in_file(&bytes.name))?;
+        let PartContent { index, shadowed } = content;
+        Ok(TensorFile { stated_digest: part.digest, shadowed, ..TensorFile::new(bytes, index)? })
     }
 
     /// Opens a file of raw bytes, whose tensors are listed in another file.
     pub(super) fn data(bytes: FileBytes, data: DataFile, listed_in: &Index) -> Result<Self> {
         bytes.parse(format::check_headerless)?;
         let index = data.into_index(listed_in, Some(bytes.byte_length())).map_err(|e| e.in_file(&bytes.name))?;
-        Ok(TensorFile { bytes, index, checksums: Vec::new(), stated_digest: None, split: None })
+        Ok(TensorFile { bytes, index, checksums: Vec::new(), stated_digest: None, shadowed: Vec::new() })
     }
 
     /// Verifies the pages that contain a component, if it has no digest of its own. Returns the algorithm of the pages.

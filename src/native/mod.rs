@@ -31,10 +31,10 @@ pub use streaming::{LoadedTensor, StreamingLoader};
 use crate::codec::ComponentDecoder;
 use crate::codec::cast::Conversion;
 use crate::dtype::Dtype;
-use crate::error::{Error, ErrorKind, Result, malformed};
-use crate::index::split::Split;
-use crate::index::{Component, DataFile, Encoding, Manifest, Parsed, Part, Tensor, check_catalog};
+use crate::error::{Error, ErrorKind, Result};
+use crate::index::{Component, DataFile, Encoding, Manifest, Part, Tensor};
 use crate::loader::ModelMetadata;
+use crate::model::assembly::{Assembly, Opened};
 use crate::name_index::NameIndex;
 use crate::similar_names::no_tensor;
 #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
@@ -72,7 +72,7 @@ enum Cached {
 impl Reader {
     /// Opens a file of tensors, with the other parts of a split model in the same folder, or a manifest with the files
     /// that it names. Of a folder, opens the model in it: `model.safetensors.index.json` or `model.safetensors`, as in
-    /// repositories of Hugging Face, or else the only model.
+    /// repositories of Hugging Face, or else the only model in it and in the folders in it.
     ///
     /// Reads the heads of the files now, and tensors on demand, with positioned reads. If another process replaces a
     /// file by renaming, the reader keeps the original file; if it truncates a file, reads return `TRUNCATED`. In a
@@ -243,87 +243,62 @@ impl Reader {
         let name = first.name.clone();
         #[cfg(not(target_arch = "wasm32"))]
         let mut manifest_path = None;
-        let (mut manifest, mut files) = match first.unpack()? {
-            (first, Parsed::File(index)) => (None, vec![TensorFile::new(first, index.without_manifest())?]),
-            (first, Parsed::WithData(index, data)) => {
-                let open = |data: DataFile| {
-                    let bytes = open_part(&data.part)?;
-                    TensorFile::data(bytes, data, &index)
-                };
+        let (first, parsed) = first.unpack(None)?;
+        let (mut assembly, opened) = Assembly::of(parsed, first.file_name()).map_err(|e| e.in_file(&name))?;
+        let mut files = Vec::new();
+        let mut own = None;
+        match opened {
+            Opened::Tensors(index, number) => own = Some((TensorFile::new(first, index)?, number)),
+            Opened::WithData(index, data) => {
+                let open = |data: DataFile| TensorFile::data(open_part(&data.part)?, data, &index);
                 let data = data.into_iter().map(open).collect::<Result<Vec<_>>>()?;
-                let mut files = vec![TensorFile::new(first, index)?];
+                files.push(TensorFile::new(first, index)?);
                 files.extend(data);
-                (None, files)
             }
-            (first, Parsed::Packed(_)) => {
-                return Err(malformed("a compressed file contains another one").in_file(&first.name));
-            }
-            (_manifest_file, Parsed::Manifest(manifest)) => {
+            Opened::Document => {
                 #[cfg(not(target_arch = "wasm32"))]
                 {
-                    manifest_path = _manifest_file.path;
+                    manifest_path = first.path;
                 }
-                let open = |part| open_part(part).and_then(|bytes| TensorFile::part(bytes, part));
-                let mut files = manifest.parts.iter().map(open).collect::<Result<Vec<_>>>()?;
-                for (part, file) in files.iter_mut().enumerate() {
-                    manifest.describe(part, &mut file.index);
+            }
+        }
+        match &assembly.manifest {
+            None => files.extend(own.map(|(file, _)| file)),
+            Some(manifest) => {
+                for (number, part) in manifest.parts.iter().enumerate() {
+                    files.push(match own.take_if(|(_, own)| *own == number) {
+                        Some((file, _)) => file,
+                        None => TensorFile::part(open_part(part)?, part, number, &assembly)?,
+                    });
                 }
-                (Some(manifest), files)
             }
-            (first, Parsed::Part(index, split)) => {
-                let manifest = split.manifest(&index, first.file_name()).map_err(|e| e.in_file(&name))?;
-                let files = open_split(TensorFile::new(first, index)?, &split, &manifest.parts, open_part)?;
-                (Some(manifest), files)
-            }
-        };
+        }
+        let contents: Vec<_> = files.iter().map(|file| (file.bytes.name.as_str(), &file.index)).collect();
+        assembly.check(&contents).map_err(|e| e.in_file(&name))?;
         let mut reader = Reader {
             name,
             #[cfg(not(target_arch = "wasm32"))]
             manifest_path,
-            metadata: join_metadata(manifest.as_mut(), files.first_mut()),
+            metadata: join_metadata(assembly.manifest.as_mut(), files.first_mut()),
             files,
             tensors: Vec::new(),
             names: NameIndex::new(0, &|_| ""),
             cached: Vec::new(),
         };
-        reader.join_tensors(manifest.as_ref())?;
+        reader.join_tensors();
         Ok(reader)
     }
 
-    /// Collects the tensors of all files, and checks that they form one model.
-    fn join_tensors(&mut self, manifest: Option<&Manifest>) -> Result<()> {
+    /// Collects the tensors of all files.
+    fn join_tensors(&mut self) {
         for (shard, file) in self.files.iter_mut().enumerate() {
             let tensors = std::mem::take(&mut file.index.tensors);
             self.tensors.extend(tensors.into_vec().into_iter().map(|tensor| Tensor { shard, ..tensor }));
         }
         let name_at = &|at: usize| self.tensors.get(at).map_or("", |tensor| tensor.name.as_str());
         self.names = NameIndex::new(self.tensors.len(), name_at);
-        if let Some(twice) = self.names.duplicate(name_at) {
-            let mut shards = self.tensors.iter().filter(|tensor| tensor.name == twice).map(|tensor| tensor.shard);
-            let (one, other) = (shards.next().unwrap_or_default(), shards.next().unwrap_or_default());
-            let what = format!("it is in two files of the model, {one} and {other}");
-            return Err(malformed(what).in_tensor(twice).in_file(&self.name));
-        }
         let slots = |tensor: &Tensor| tensor.components.iter().map(|_| OnceLock::new()).collect();
         self.cached = self.tensors.iter().map(slots).collect();
-        let Some(manifest) = manifest else { return Ok(()) };
-        let catalog = manifest.catalog.as_ref().and_then(|catalog| self.files.get(catalog.part));
-        for stated in manifest.stated_parts(catalog.map(|file| &file.index.other_shards)) {
-            let (name, part) = stated?;
-            let file = self.files.get(part).map_or(self.name.as_str(), |file| &file.bytes.name);
-            if self.find(name).ok().map(|(_, tensor)| tensor.shard) != Some(part) {
-                let what = "the manifest says that it is in this file, but it is not";
-                return Err(malformed(what).in_tensor(name).in_file(file));
-            }
-        }
-        for tensor in &self.tensors {
-            let file = self.files.get(tensor.shard).map_or(self.name.as_str(), |file| &file.bytes.name);
-            manifest.check_stated(&tensor.name).map_err(|e| e.in_file(file))?;
-        }
-        for (part, file) in self.files.iter().enumerate() {
-            check_catalog(&file.index, Some(manifest), part).map_err(|e| e.in_file(&file.bytes.name))?;
-        }
-        Ok(())
     }
 
     fn find(&self, name: &str) -> Result<(usize, &Tensor)> {
@@ -382,28 +357,6 @@ fn only_component(tensor: &Tensor) -> Result<usize> {
                 .in_tensor(&tensor.name))
         }
     }
-}
-
-/// The files of a model whose files say themselves which part they are; `own` was opened first.
-fn open_split(
-    own: TensorFile,
-    split: &Split,
-    parts: &[Part],
-    mut open_part: impl FnMut(&Part) -> Result<FileBytes>,
-) -> Result<Vec<TensorFile>> {
-    let mut own = Some(own);
-    let mut files = Vec::new();
-    for (number, part) in parts.iter().enumerate() {
-        if let Some(own) = own.take_if(|_| number == split.number) {
-            files.push(own);
-            continue;
-        }
-        let file = TensorFile::part(open_part(part)?, part)?;
-        split.check_part(file.split.as_ref(), number).map_err(|e| e.in_file(&file.bytes.name))?;
-        files.push(file);
-    }
-    split.check_tensor_count(files.iter().map(|file| file.index.tensors.len()).sum())?;
-    Ok(files)
 }
 
 /// Takes the metadata of the manifest and of the first file, so that a vocabulary is not in memory twice.

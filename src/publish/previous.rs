@@ -44,16 +44,22 @@ impl Previous {
             }
             false => {
                 let reader = Reader::open(place)?;
-                let entry = Path::new(place).canonicalize()?.display().to_string();
+                // A folder stands for the entry in it.
+                let entry = reader.paths().next().unwrap_or(Path::new(place)).canonicalize()?.display().to_string();
                 let paths = reader.files().map(|(name, _)| name.to_owned()).collect();
                 Previous::new(entry, reader.tensors(), paths)
             }
         };
-        if previous.paths.first().is_some_and(|path| [place, &previous.entry].contains(&path.as_str())) {
+        if previous.is_single_file() {
             let error = Error::new(ErrorKind::InvalidArgument, "the previous revision is not an entry, but a file");
             return Err(error.advise("`--from` takes the entry that `publish` has written.").in_file(place));
         }
         Ok(previous)
+    }
+
+    /// Whether the entry is a file of tensors.
+    fn is_single_file(&self) -> bool {
+        self.names().next() == Some(self.entry_name())
     }
 
     fn new(entry: String, tensors: &[Tensor], paths: Vec<String>) -> Self {

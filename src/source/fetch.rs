@@ -4,6 +4,7 @@ mod hub;
 
 use super::exchange::exchange;
 use super::history::{History, request_with_known_version};
+use super::part_urls::{self, PartUrls};
 use super::stream::{StreamBody, body_used_error, network_error};
 use super::{Answer, answer};
 #[cfg(feature = "js")]
@@ -14,7 +15,6 @@ use crate::cache::key::partition;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::{Hub, HubFile};
 use crate::index::Digest;
-use crate::names;
 use hub::Header;
 use js_sys::{Date, Function, Promise, Reflect};
 use std::cell::{Cell, OnceCell};
@@ -42,6 +42,8 @@ pub struct Client {
     pub origin: String,
     /// The hub that addresses such as `hf:owner/name/path` refer to.
     pub hub: Hub,
+    /// Which URLs the other files of a model have.
+    pub part_urls: PartUrls,
     /// Number of requests that were sent.
     pub requests: Rc<Cell<u64>>,
     /// The `Content-Type` of the first successful response.
@@ -85,11 +87,9 @@ impl FetchSource {
         &self.url
     }
 
-    /// Implements [`Source::file_name`](super::Source::file_name): the last segment of the path, percent-decoded.
+    /// Implements [`Source::file_name`](super::Source::file_name).
     pub(crate) fn file_name(&self) -> Option<String> {
-        let path = Url::new(&self.url).ok()?.pathname();
-        let segment = path.rsplit('/').next()?;
-        Some(names::decoded(segment).unwrap_or_else(|| segment.to_owned()))
+        part_urls::file_name(&self.url)
     }
 
     /// Implements [`Source::read`](super::Source::read). Every request follows the redirects again, because signed URLs
@@ -121,22 +121,15 @@ impl FetchSource {
         Ok(checked.map(|()| body))
     }
 
-    /// Implements [`Source::part`](super::Source::part). The segments of `path` are percent-encoded.
+    /// Implements [`Source::part`](super::Source::part).
     ///
     /// # Errors
-    /// `UNSUPPORTED` if the URL cannot be a base URL, such as a `data:` URL.
+    /// Those of [`PartUrls::url_of`]; `UNSUPPORTED` if the caller's function returns no URL.
     pub(crate) fn part(&self, path: &str) -> Result<Self> {
-        match Url::new_with_base(&names::encoded(path), &self.url) {
-            Ok(url) => {
-                let url = url.href();
-                let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, &url));
-                Ok(FetchSource { url, hub_file, failures: no_failures(), history: Rc::default(), ..self.clone() })
-            }
-            Err(_) => {
-                let what = format!("the model's file \"{path}\" cannot be resolved relative to this URL");
-                Err(Error::new(ErrorKind::Unsupported, what))
-            }
-        }
+        let part = self.client.part_urls.url_of(&self.url, path)?;
+        let url = Url::new_with_base(&part, &self.url).map_err(|_| part_urls::unresolved(path))?.href();
+        let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, &url));
+        Ok(FetchSource { url, hub_file, failures: no_failures(), history: Rc::default(), ..self.clone() })
     }
 
     /// Implements [`Source::part_at_url`](super::Source::part_at_url). The request carries neither headers nor

@@ -6,6 +6,7 @@ use crate::browser::type_tag::tag;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format;
 use crate::index::{Parsed, Part};
+use crate::model::finder::{self, Content, Found};
 use crate::sorting::sort;
 use crate::window::{Stop, Window};
 use js_sys::{Array, Reflect, Uint8Array};
@@ -141,8 +142,16 @@ pub(super) fn find(files: &[SelectedFile], from: &SelectedFile, path: &str) -> R
     })
 }
 
-/// Returns the index of the file to open. Checks that exactly the files of one model are selected.
+/// Returns the index of the file to open. In a selected folder, it is the only one whose name is that of a model.
+/// Otherwise, checks that exactly the files of one model are selected.
 pub(super) async fn find_root(files: &[SelectedFile]) -> Result<usize> {
+    if let Some((at, file)) = named_root(files).and_then(|at| Some((at, files.get(at)?))) {
+        match file.head().await {
+            Head::References(paths) if Model::of(files, at, &paths)?.missing.is_empty() => return Ok(at),
+            Head::SingleFile => return Ok(at),
+            _ => {} // the error says what is missing or damaged
+        }
+    }
     let mut smallest_first: Vec<_> = files.iter().enumerate().collect();
     sort(&mut smallest_first, |(_, file)| (file.blob.size() as u64, 0, 0));
     let (mut named, mut alone, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
@@ -199,6 +208,18 @@ pub(super) async fn find_root(files: &[SelectedFile]) -> Result<usize> {
                  model.safetensors.index.json.",
             ))
         }
+    }
+}
+
+/// Returns the index of the file to open in a selected folder, if the names of its files leave no choice.
+fn named_root(files: &[SelectedFile]) -> Option<usize> {
+    let top = files.first()?.path.split_once('/')?.0;
+    let relative = |file: &SelectedFile| file.path.strip_prefix(top)?.strip_prefix('/').map(str::to_owned);
+    let paths = files.iter().map(relative).collect::<Option<Vec<_>>>()?;
+    let names: Vec<_> = paths.iter().map(String::as_str).collect();
+    match finder::find(&names, &|_| Content::Unknown) {
+        Found::One(root) => names.iter().position(|name| *name == root),
+        _ => None,
     }
 }
 

@@ -4,11 +4,11 @@ mod hub;
 
 use super::exchange::exchange;
 use super::history::{History, request_with_known_version};
+use super::part_urls::{self, PartUrls};
 use super::{Answer, Body, Buffer, Source, answer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hub::{Address, Hub, HubFile};
 use crate::index::Digest;
-use crate::names;
 use bytes::Bytes;
 use hub::Header;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -42,6 +42,7 @@ pub struct HttpSource {
     hub_file: Option<Rc<HubFile>>,
     /// Whether requests to other origins than that of the caller's URL are rejected.
     same_origin_only: bool,
+    part_urls: PartUrls,
 }
 
 /// Settings that all files of a model share.
@@ -90,8 +91,15 @@ impl HttpSource {
             headers.extend(checked_headers(&[("authorization".to_owned(), format!("Bearer {token}"))])?);
         }
         let shared = Shared { client: client()?, url: url.clone(), headers, address, start: Instant::now() };
-        let (shared, history) = (Rc::new(shared), Rc::default());
-        Ok(HttpSource { url, shared, is_from_manifest: false, history, hub_file: None, same_origin_only: false })
+        let (shared, history, part_urls) = (Rc::new(shared), Rc::default(), PartUrls::default());
+        let (is_from_manifest, hub_file, same_origin_only) = (false, None, false);
+        Ok(HttpSource { url, shared, is_from_manifest, history, hub_file, same_origin_only, part_urls })
+    }
+
+    /// Sets which URLs the other files of the model have. By default, they keep the query of the opened URL.
+    #[must_use]
+    pub fn with_part_urls(self, part_urls: PartUrls) -> Self {
+        HttpSource { part_urls, ..self }
     }
 
     /// The scheme, host and port that the headers are sent to, such as `https://example.org`.
@@ -200,8 +208,7 @@ impl Source for HttpSource {
     }
 
     fn file_name(&self) -> Option<String> {
-        let segment = self.url.path_segments()?.next_back()?;
-        Some(names::decoded(segment).unwrap_or_else(|| segment.to_owned()))
+        part_urls::file_name(self.url.as_str())
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Answer<HttpBody>> {
@@ -209,16 +216,12 @@ impl Source for HttpSource {
     }
 
     fn part(&self, path: &str) -> Result<Self> {
-        match self.url.join(&names::encoded(path)) {
-            Ok(url) => {
-                let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, url.as_str()));
-                Ok(HttpSource { url, hub_file, history: Rc::default(), ..self.clone() })
-            }
-            Err(_) => {
-                let what = format!("the model's file \"{path}\" cannot be resolved relative to this URL");
-                Err(Error::new(ErrorKind::Unsupported, what))
-            }
-        }
+        let part = self.part_urls.url_of(self.url.as_str(), path)?;
+        let url = self.url.join(&part).map_err(|_| part_urls::unresolved(path))?;
+        let url = parse_url(url.as_str()).map_err(|error| error.in_file(&part))?;
+        self.check_origin(&url)?;
+        let hub_file = self.hub_file.as_ref().and_then(|file| HubFile::new(&file.repository, url.as_str()));
+        Ok(HttpSource { url, hub_file, history: Rc::default(), ..self.clone() })
     }
 
     fn part_at_url(&self, url: &str, _: &str) -> Result<Self> {

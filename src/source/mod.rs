@@ -26,6 +26,8 @@ pub mod js_buffer;
 pub mod memory;
 #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
 pub mod object;
+#[cfg(any(feature = "http", target_arch = "wasm32"))]
+mod part_urls;
 #[cfg(target_arch = "wasm32")]
 mod stream;
 #[cfg(target_arch = "wasm32")]
@@ -35,6 +37,8 @@ use crate::dtype::Dtype;
 use crate::error::Result;
 pub use crate::identity::Identity;
 use crate::index::{CopiedRange, Digest};
+#[cfg(any(feature = "http", target_arch = "wasm32"))]
+pub use part_urls::{MapPartUrl, PartUrls};
 use std::ops::Range;
 
 /// A file that is read by byte ranges: a URL, a Blob, a local file or memory.

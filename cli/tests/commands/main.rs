@@ -23,6 +23,7 @@ mod interrupted;
 mod manual;
 #[path = "../../../tests/traps/model.rs"]
 mod model;
+mod models;
 mod one_tensor;
 mod order;
 mod outputs;

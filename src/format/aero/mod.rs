@@ -29,7 +29,7 @@ pub const FORMAT: Format = Format {
     parser: Parser {
         checksums: parse::checksums,
         page_digests: integrity::page_digests,
-        manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest }),
+        manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest, extensions: &[".aeroset"] }),
         ..Parser::new(Detection::Magic(&[&MAGIC]), parse::parse).deferred()
     },
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]

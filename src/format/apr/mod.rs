@@ -40,7 +40,7 @@ pub const FORMAT: Format = Format {
     parser: Parser {
         checksums: layout::checksums,
         check_tail: layout::check_tail,
-        manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest }),
+        manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest, extensions: &[".apr"] }),
         ..Parser::new(Detection::Magic(&[b"APR2", b"APR\0", b"APR1", b"APRN"]), layout::parse)
     },
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]

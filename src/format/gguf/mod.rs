@@ -26,7 +26,7 @@ pub const FORMAT: Format = Format {
     extensions: &[".gguf"],
     versions: &["1", "2", "3"],
     checksums: &[],
-    parser: Parser::new(Detection::Magic(&[&MAGIC]), parse::parse),
+    parser: Parser { is_split_by_number: true, ..Parser::new(Detection::Magic(&[&MAGIC]), parse::parse) },
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]
     writer: Some(write::WRITER),
 };

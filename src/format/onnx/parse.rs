@@ -6,7 +6,7 @@ use super::protobuf::{Field, Message, Value, name, text};
 use super::tensor::{STRING, TensorProto};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::values::budget::Budget;
-use crate::index::{DataFile, Index, Metadata, Parsed, Part, Tensor, check_part_count, check_tensors};
+use crate::index::{DataFile, Index, Metadata, Parsed, Part, Tensor, check_part_count, check_tensors, part_path};
 use crate::window::{Stop, Window};
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -114,7 +114,7 @@ impl<'w, 'f> Model<'w, 'f> {
         let tensor = proto.place(name.clone()).map_err(|e| e.in_tensor(&name))?;
         match proto.external {
             None => self.tensors.push(tensor),
-            Some(external) => self.data_at(external.location)?.tensors.push(tensor),
+            Some(external) => self.data_at(part_path(&external.location)?)?.tensors.push(tensor),
         }
         Ok(())
     }

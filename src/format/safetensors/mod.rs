@@ -25,7 +25,7 @@ pub const FORMAT: Format = Format {
     versions: &["1"],
     checksums: &[],
     parser: Parser {
-        manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest }),
+        manifest: Some(ManifestParser { recognises: is_manifest, parse: parse_manifest, extensions: &[] }),
         ..Parser::new(Detection::Heuristic(parse::recognises), parse::parse)
     },
     #[cfg(all(feature = "write", not(target_arch = "wasm32")))]

@@ -12,6 +12,7 @@ use crate::source::Source;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The checksums of all files of the model, for one call that reads all bytes.
 ///
@@ -256,7 +257,7 @@ fn begin_file<S: Source>(
 fn begin_padding<S: Source>(shard: &Shard<S>) -> Result<PaddingCheck> {
     let open = shard.opened.try_lock().and_then(|open| open.clone());
     let Some(open) = open.filter(|_| !shard.file.is_raw) else { return Ok(PaddingCheck::default()) };
-    let tensors = || open.index.tensors.iter();
+    let tensors = || open.index.tensors.iter().chain(open.shadowed.iter().cloned().map(Arc::new));
     let check = shard.file.try_parse(|window| format::padding_check(window, tensors()))?;
     Ok(check.flatten().unwrap_or_default())
 }

@@ -57,11 +57,11 @@ impl Reader {
 
 impl TensorFile {
     /// Reads the padding of a file with these tensors. Returns the warning if it is not zero.
-    fn check_padding<'t, T: Iterator<Item = &'t Tensor>>(&self, tensors: &dyn Fn() -> T) -> Result<Option<String>> {
+    fn check_padding<'t, T: Iterator<Item = &'t Tensor>>(&'t self, tensors: &dyn Fn() -> T) -> Result<Option<String>> {
         // A file of raw bytes has the format of the file that lists its tensors, and no head of its own.
         let format = format::formats().iter().find(|format| format.name == self.index.format);
         let Some(format) = format else { return Ok(None) };
-        let check = self.bytes.parse(|window| format.padding_check(window, tensors()))?;
+        let check = self.bytes.parse(|window| format.padding_check(window, tensors().chain(&self.shadowed)))?;
         let Some(mut check) = check else { return Ok(None) };
         for gap in check.gaps().to_vec() {
             check.update(gap.start, &self.bytes.storage.read(&gap)?);

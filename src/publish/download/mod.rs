@@ -127,7 +127,7 @@ fn parse(entry: &impl Source, text: &[u8], limit: u64) -> Result<(String, Public
         let error = Error::new(ErrorKind::InvalidArgument, "this is not an entry that lists the files of a model");
         error.advise("`weightstream publish` writes such entries. Other models can be converted from their URL.")
     };
-    if !text.trim_ascii_start().starts_with(b"{") {
+    if !format::is_json_object(text) {
         return Err(not_an_entry());
     }
     if text.len() as u64 > limit {

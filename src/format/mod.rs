@@ -207,12 +207,14 @@ fn position(head: &[u8]) -> Option<usize> {
 /// Whether the file appears to be a JSON object. No binary format begins like one: SafeTensors has NULs in its first
 /// 8 bytes.
 fn is_json_object(head: &[u8]) -> bool {
-    head.trim_ascii_start().starts_with(b"{") && !head.contains(&0)
+    json::without_byte_order_mark(head).trim_ascii_start().starts_with(b"{") && !head.contains(&0)
 }
 
 fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
-    let bytes = window.get_all(MAX_MANIFEST_BYTES)?;
-    let mut document = json::parse_object(bytes, 0, "the manifest", &mut Budget::of(window, bytes.len() as u64))?;
+    let whole = window.get_all(MAX_MANIFEST_BYTES)?;
+    let bytes = json::without_byte_order_mark(whole);
+    let (start, mut budget) = ((whole.len() - bytes.len()) as u64, Budget::of(window, whole.len() as u64));
+    let mut document = json::parse_object(bytes, start, "the manifest", &mut budget)?;
     let mut manifests = PARSERS.iter().filter_map(|parser| Some((parser, parser.manifest.as_ref()?)));
     match manifests.find(|(_, manifest)| (manifest.recognises)(&document)) {
         Some((parser, manifest)) => {

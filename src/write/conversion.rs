@@ -6,7 +6,7 @@ use super::input::Input;
 use super::options::ConvertOptions;
 use super::positions::are_positions;
 use super::source::Source;
-use crate::dtype::{Dtype, element_count};
+use crate::dtype::{Dtype, UNKNOWN_GGML_TYPE, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
 use crate::output::losses::Losses;
@@ -67,7 +67,7 @@ fn target_tensors(
             Some(dtype) => in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?,
             None => tensor.clone(),
         };
-        match target.check(&tensor, losses) {
+        match check_length(&tensor, losses).and_then(|()| target.check(&tensor, losses)) {
             Ok(()) => wanted.push(tensor),
             Err(_) if are_positions(input, &tensor)? => {
                 losses.warn(format!("left out: tensor \"{}\", positions that readers compute themselves", tensor.name));
@@ -76,6 +76,14 @@ fn target_tensors(
         }
     }
     Ok(wanted)
+}
+
+/// Checks that the length of the tensor is known: that of an unknown type of ggml ends where the next tensor begins.
+fn check_length(tensor: &Tensor, losses: &mut Losses) -> Result<()> {
+    let Some(number) = tensor.dtype.name().strip_prefix(UNKNOWN_GGML_TYPE) else { return Ok(()) };
+    let what = format!("its type {number} is unknown, so that its bytes may include padding");
+    let error = Error::new(ErrorKind::Unsupported, what).in_tensor(&tensor.name);
+    losses.store("with the padding", error.advise("A later version of weightstream may know the type."))
 }
 
 /// Checks that tensors with the same bytes have the same dtype, so that they also have the same bytes after a cast.

@@ -59,6 +59,11 @@ pub(crate) fn parse_object(bytes: &[u8], start: u64, what: &str, budget: &mut Bu
     }
 }
 
+/// The text of a document, without the byte-order mark that some editors write before UTF-8.
+pub(crate) fn without_byte_order_mark(document: &[u8]) -> &[u8] {
+    document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document)
+}
+
 /// Returns the beginning of a value's text for error messages: a whole value may have megabytes.
 pub(crate) fn shown(value: &Value) -> String {
     struct Beginning(String);

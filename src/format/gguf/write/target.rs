@@ -3,6 +3,7 @@
 use super::file::{COUNTS_BYTES, GgufFile, byte_length, number_of};
 use super::metadata::Pairs;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::gguf::parse::MAX_NAME_BYTES;
 use crate::format::gguf::{MAX_DIMS, MAX_HEAD_BYTES};
 use crate::index::{Layout, Tensor};
 use crate::output::file::PartialFile;
@@ -11,9 +12,6 @@ use crate::output::shards::{FileSize, numbered_path};
 use crate::output::target::{ManifestWriter, Place, Sharded, Target, TensorFile};
 use crate::output::writer::Settings;
 use std::path::{Path, PathBuf};
-
-/// The longest name that ggml reads: `GGML_MAX_NAME` includes a terminating zero.
-const MAX_NAME_BYTES: usize = 63;
 
 /// The format with the options of the caller.
 pub(super) struct Gguf {
@@ -48,8 +46,10 @@ impl Target for Gguf {
             return refuse(ErrorKind::Unsupported, what, "Choose a format that supports it, such as ztensor.");
         }
         if tensor.shape.len() > MAX_DIMS as usize {
-            let what = format!("it has {} dimensions, and ggml allows {MAX_DIMS}", tensor.shape.len());
-            return refuse(ErrorKind::Limit, what, "Choose a format that supports it, such as ztensor.");
+            let what = format!("it has {} dimensions, and ggml reads at most {MAX_DIMS}", tensor.shape.len());
+            let error = Error::new(ErrorKind::Limit, what).in_tensor(&tensor.name);
+            let error = error.advise("Choose a format that supports it, such as ztensor. Tools such as Python's `gguf` read it.");
+            losses.store("with all dimensions", error)?;
         }
         if tensor.name.len() > MAX_NAME_BYTES {
             let what = format!("its name has {} bytes, and ggml reads at most {MAX_NAME_BYTES}", tensor.name.len());

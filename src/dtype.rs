@@ -150,6 +150,10 @@ pub(crate) const APR_Q8: &str = "APR_Q8";
 /// begins: they may include padding.
 pub(crate) const UNKNOWN_GGML_TYPE: &str = "GGML_";
 
+/// Other dtypes whose lengths the parsers of their formats check.
+const SIZED_BY_FORMATS: [&str; 9] =
+    [APR_Q4, APR_Q8, "UINT4", "INT4", "UINT2", "INT2", "FLOAT4E2M1", "FLOAT6E2M3", "FLOAT6E3M2"];
+
 /// The smallest unit of a dtype that can be stored: `elements` elements in `bytes` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
@@ -184,6 +188,13 @@ impl Dtype {
             Some(bytes) => Ok(Some(bytes)),
             None => Err(malformed(format!("{elements} elements of {self} are more than 2^64 bytes"))),
         }
+    }
+}
+
+impl Dtype {
+    /// Whether the dtype is known, so that the lengths of its tensors are checked.
+    pub(crate) fn is_known(&self) -> bool {
+        self.block().is_some() || SIZED_BY_FORMATS.contains(&self.name())
     }
 }
 

@@ -32,7 +32,7 @@ mod checksum;
 pub(crate) mod deferred;
 mod entry;
 mod foreign;
-mod ggml;
+pub(crate) mod ggml;
 pub(crate) mod values;
 
 #[cfg(feature = "aero")]

@@ -41,6 +41,9 @@ impl Conversion {
         let mut source = Source::of(input, format)?;
         let mut warnings = std::mem::take(&mut source.warnings);
         let target = (writer.new)(&options.settings(format, writer, input, &source)?, &mut losses)?;
+        if format.name != "gguf" {
+            input.tensors().iter().try_for_each(|tensor| check_length(tensor, &mut losses))?;
+        }
         let mut tensors = target_tensors(input, options.dtype.as_ref(), &*target, &mut losses, companion)?;
         options.order.sort(&mut tensors)?;
         warnings.extend(losses.into_warnings());
@@ -67,7 +70,7 @@ fn target_tensors(
             Some(dtype) => in_dtype(tensor, dtype).map_err(|e| e.in_tensor(&tensor.name))?,
             None => tensor.clone(),
         };
-        match check_length(&tensor, losses).and_then(|()| target.check(&tensor, losses)) {
+        match target.check(&tensor, losses) {
             Ok(()) => wanted.push(tensor),
             Err(_) if are_positions(input, &tensor)? => {
                 losses.warn(format!("left out: tensor \"{}\", positions that readers compute themselves", tensor.name));
@@ -78,7 +81,8 @@ fn target_tensors(
     Ok(wanted)
 }
 
-/// Checks that the length of the tensor is known: that of an unknown type of ggml ends where the next tensor begins.
+/// Checks that the length of the tensor is known. A tensor whose type of ggml is unknown ends where the next one begins:
+/// GGUF has padding between them, which would be data in other formats.
 fn check_length(tensor: &Tensor, losses: &mut Losses) -> Result<()> {
     let Some(number) = tensor.dtype.name().strip_prefix(UNKNOWN_GGML_TYPE) else { return Ok(()) };
     let what = format!("its type {number} is unknown, so that its bytes may include padding");

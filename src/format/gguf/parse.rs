@@ -120,7 +120,12 @@ fn refused_by_ggml(infos: &[Info], alignment: u64) -> Vec<String> {
         next_offset = end.and_then(|end| end.checked_next_multiple_of(alignment));
     }
     let found = REFUSALS.iter().zip(refused).filter(|(_, (count, _))| *count > 0);
-    found.map(|(reason, (count, first))| format!("ggml refuses {count} tensors, the first of them \"{first}\": {reason}")).collect()
+    found
+        .map(|(reason, (count, first))| {
+            let noun = if count == 1 { "tensor" } else { "tensors" };
+            format!("{}{count} {noun}, the first of them \"{first}\": {reason}", ggml::REFUSES)
+        })
+        .collect()
 }
 
 impl Info<'_> {

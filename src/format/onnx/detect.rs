@@ -1,13 +1,14 @@
 //! Detects ONNX files, which have no magic.
 
-use super::fields::{graph, model};
+use super::fields::model;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
 /// Whether the file begins like a ModelProto: with fields of the message, in any order, as far as they are in `head`.
-/// Nearly every tool writes the IR version first. A file that begins with another field must not look like text.
+/// Nearly every tool writes the IR version first.
 pub(super) fn recognises(head: &[u8]) -> bool {
     let (mut rest, mut fields, mut has_version) = (head, 0, false);
-    let is_printable = head.first().is_some_and(|byte| (b' '..0x7f).contains(byte));
+    // The keys of these fields are also characters at the beginning of texts, and their content may be any.
+    let is_text = head.first().is_some_and(|key| matches!(key, b'"' | b'(' | b'2'));
     while let Some(&first) = rest.first() {
         let is_cut = first >= 0x80 && rest.len() < 2;
         if is_cut {
@@ -30,7 +31,7 @@ pub(super) fn recognises(head: &[u8]) -> bool {
             _ => return false,
         }
     }
-    if has_version { fields > 1 } else { fields > usize::from(is_printable) && !is_length_of_json(head) }
+    if has_version { fields > 1 } else { fields > usize::from(is_text) && !is_length_of_json(head) }
 }
 
 /// Whether a field of the model, of which `known` bytes of `length` are known, may have this content.
@@ -41,14 +42,11 @@ fn is_plausible(number: u32, known: &[u8], length: usize, has_version: bool) -> 
             let has_controls = known.iter().any(|&byte| byte < b' ' && !b"\t\n\r".contains(&byte));
             !(has_controls && is_message(known, length))
         }
-        // Only the other fields show that a file is ONNX that does not begin with its version.
-        model::GRAPH if !has_version => known.first().is_none_or(|key| {
-            matches!(key >> 3, number if GRAPH_FIELDS.contains(&u32::from(number))) && key & 7 == 2
-        }),
+        // Without the version, the first field of the message inside is checked, too.
+        model::GRAPH if !has_version => is_message(known, length) && begins_with(known, &GRAPH_FIELDS),
         model::OPSET_IMPORT | model::METADATA_PROPS if !has_version => {
-            known.first().is_none_or(|key| matches!(key, 0x0a | 0x10 | 0x12))
+            is_message(known, length) && begins_with(known, &[1, 2])
         }
-        model::TRAINING_INFO | model::FUNCTIONS if !has_version => known.first().is_none_or(|key| key & 7 == 2),
         model::GRAPH
         | model::OPSET_IMPORT
         | model::METADATA_PROPS
@@ -62,9 +60,13 @@ fn is_plausible(number: u32, known: &[u8], length: usize, has_version: bool) -> 
     }
 }
 
+/// Whether the first field of a message, if it is known, is one of these.
+fn begins_with(message: &[u8], fields: &[u8]) -> bool {
+    message.first().is_none_or(|key| fields.contains(&(key >> 3)))
+}
+
 /// The fields of a graph.
-const GRAPH_FIELDS: [u32; 10] =
-    [graph::NODE, 2, graph::INITIALIZER, 10, 11, 12, 13, 14, graph::SPARSE_INITIALIZER, 16];
+const GRAPH_FIELDS: [u8; 10] = [1, 2, 5, 10, 11, 12, 13, 14, 15, 16];
 
 /// Whether the bytes look like the beginning of a Protobuf message of `length` bytes.
 fn is_message(mut known: &[u8], length: usize) -> bool {

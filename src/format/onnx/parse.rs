@@ -63,13 +63,30 @@ struct Open {
 
 /// The type of a message. The names of its tensors begin with `prefix`.
 enum Of {
-    Model { training_count: usize },
-    Graph { prefix: Rc<str>, depth: usize },
+    Model {
+        training_count: usize,
+    },
+    Graph {
+        prefix: Rc<str>,
+        depth: usize,
+    },
     /// The attributes that were not read are in reverse order.
-    Node { prefix: Rc<str>, attributes: Attributes, depth: usize },
-    Attribute { path: AttributePath, depth: usize, graph_count: usize },
-    Function { prefix: Rc<str> },
-    Training { number: usize },
+    Node {
+        prefix: Rc<str>,
+        attributes: Attributes,
+        depth: usize,
+    },
+    Attribute {
+        path: AttributePath,
+        depth: usize,
+        graph_count: usize,
+    },
+    Function {
+        prefix: Rc<str>,
+    },
+    Training {
+        number: usize,
+    },
 }
 
 /// Tensors that are not listed: the number of each kind, and the name of the first.

@@ -46,10 +46,8 @@ impl Target for Gguf {
             return refuse(ErrorKind::Unsupported, what, "Choose a format that supports it, such as ztensor.");
         }
         if tensor.shape.len() > MAX_DIMS as usize {
-            let what = format!("it has {} dimensions, and ggml reads at most {MAX_DIMS}", tensor.shape.len());
-            let error = Error::new(ErrorKind::Limit, what).in_tensor(&tensor.name);
-            let error = error.advise("Choose a format that supports it, such as ztensor. Tools such as Python's `gguf` read it.");
-            losses.store("with all dimensions", error)?;
+            let what = format!("it has {} dimensions, and ggml allows {MAX_DIMS}", tensor.shape.len());
+            return refuse(ErrorKind::Limit, what, "Choose a format that supports it, such as ztensor.");
         }
         if tensor.name.len() > MAX_NAME_BYTES {
             let what = format!("its name has {} bytes, and ggml reads at most {MAX_NAME_BYTES}", tensor.name.len());

@@ -83,7 +83,8 @@ macro_rules! dtypes {
 }
 
 // name, elements per block, bytes per block, typed array. Block sizes of the quantized types: ggml's
-// `ggml-common.h`, as the GGUF specification lists them. 16-bit floats are U16: JavaScript's `Float16Array` is too
+// `ggml-common.h`, as the GGUF specification lists them; the package `gguf` 0.19 has 40 bytes for Q8_1, which ggml wrote
+// until its scales became F16. 16-bit floats are U16: JavaScript's `Float16Array` is too
 // recent to rely on.
 dtypes! {
     F64 "F64" 1 8 F64;
@@ -110,12 +111,13 @@ dtypes! {
     F6_E2M3 "F6_E2M3" 4 3 U8;
     F6_E3M2 "F6_E3M2" 4 3 U8;
     Q1_0 "Q1_0" 128 18 U8;
+    Q2_0 "Q2_0" 64 18 U8;
     Q4_0 "Q4_0" 32 18 U8;
     Q4_1 "Q4_1" 32 20 U8;
     Q5_0 "Q5_0" 32 22 U8;
     Q5_1 "Q5_1" 32 24 U8;
     Q8_0 "Q8_0" 32 34 U8;
-    Q8_1 "Q8_1" 32 40 U8;
+    Q8_1 "Q8_1" 32 36 U8;
     Q2_K "Q2_K" 256 84 U8;
     Q3_K "Q3_K" 256 110 U8;
     Q4_K "Q4_K" 256 144 U8;
@@ -143,6 +145,14 @@ pub(crate) const APR_Q4: &str = "APR_Q4";
 
 /// A quantized type that only APR has: one F32 scale, then an I8 for each element.
 pub(crate) const APR_Q8: &str = "APR_Q8";
+
+/// The begin of the names of types that ggml may have, but that are not known. Their tensors end where the next one
+/// begins: they may include padding.
+pub(crate) const UNKNOWN_GGML_TYPE: &str = "GGML_";
+
+/// Other dtypes whose lengths the parsers of their formats check.
+const SIZED_BY_FORMATS: [&str; 9] =
+    [APR_Q4, APR_Q8, "UINT4", "INT4", "UINT2", "INT2", "FLOAT4E2M1", "FLOAT6E2M3", "FLOAT6E3M2"];
 
 /// The smallest unit of a dtype that can be stored: `elements` elements in `bytes` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +188,13 @@ impl Dtype {
             Some(bytes) => Ok(Some(bytes)),
             None => Err(malformed(format!("{elements} elements of {self} are more than 2^64 bytes"))),
         }
+    }
+}
+
+impl Dtype {
+    /// Whether the dtype is known, so that the lengths of its tensors are checked.
+    pub(crate) fn is_known(&self) -> bool {
+        self.block().is_some() || SIZED_BY_FORMATS.contains(&self.name())
     }
 }
 

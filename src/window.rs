@@ -1,11 +1,13 @@
 //! The bytes of a file that are known so far. Parsers read them as if the whole file were in memory.
 
 mod passing;
+mod resume;
 
 pub(crate) use passing::{Content, Pieces};
 
 use crate::error::{Error, ErrorKind};
 use passing::Passing;
+use std::any::Any;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -13,7 +15,7 @@ use std::ops::Range;
 /// Why a parse ended early.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stop {
-    /// The parser needs these bytes: fetch them (or more), insert them, and parse again from the start.
+    /// The parser needs these bytes: fetch them (or more), insert them, and parse again.
     Need(Range<u64>),
     /// The file is invalid.
     Failed(Error),
@@ -39,7 +41,14 @@ pub struct Window<'a> {
     packed_length: Option<u64>,
     /// The known pieces with their offsets: disjoint, never adjacent, by ascending offset.
     pieces: Vec<(u64, Cow<'a, [u8]>)>,
+    /// The offsets of pieces that grew, and may have unused capacity.
+    grown: Vec<u64>,
     passing: RefCell<Option<Passing>>,
+    /// What a parser that stopped has read so far.
+    stopped: RefCell<Option<Box<dyn Any>>>,
+    /// The number of calls of [`Window::get`].
+    #[cfg(test)]
+    pub(crate) reads: std::cell::Cell<u64>,
 }
 
 impl<'a> Window<'a> {
@@ -89,6 +98,8 @@ impl<'a> Window<'a> {
     /// # Errors
     /// [`Stop::Need`] if they are not known yet; `TRUNCATED` if the file ends before `range` does.
     pub fn get(&self, range: Range<u64>) -> Result<&[u8], Stop> {
+        #[cfg(test)]
+        self.reads.set(self.reads.get() + 1);
         if let Some(length) = self.file_length
             && range.end > length
         {
@@ -123,8 +134,7 @@ impl<'a> Window<'a> {
             at = passing.push(start, bytes);
         }
         while at < end {
-            let next_known = self.pieces.iter().find(|(s, piece)| s + piece.len() as u64 > at);
-            let gap_end = match next_known {
+            let gap_end = match self.pieces.get(self.first_beyond(at)) {
                 Some((s, piece)) if *s <= at => {
                     at = s + piece.len() as u64;
                     continue;
@@ -141,8 +151,9 @@ impl<'a> Window<'a> {
 
     /// Releases unused capacity.
     pub fn shrink_to_fit(&mut self) {
-        for (_, piece) in &mut self.pieces {
-            if let Cow::Owned(bytes) = piece {
+        for start in std::mem::take(&mut self.grown) {
+            let at = self.pieces.partition_point(|(s, _)| *s < start);
+            if let Some((_, Cow::Owned(bytes))) = self.pieces.get_mut(at) {
                 bytes.shrink_to_fit();
             }
         }
@@ -159,16 +170,22 @@ impl<'a> Window<'a> {
 
     fn not_kept(&self, range: &Range<u64>) -> Range<u64> {
         let mut start = range.start;
-        for (s, piece) in &self.pieces {
-            let end = s + piece.len() as u64;
-            if *s <= start && start < end {
-                start = end;
-            } else if *s > start {
-                let start = start.min(range.end);
-                return start..range.end.min(*s).max(start);
-            }
+        let mut next = self.pieces.get(self.first_beyond(start)..).into_iter().flatten();
+        // Pieces are not adjacent: at most one of them contains the start.
+        let mut after = next.next();
+        if let Some((s, piece)) = after
+            && *s <= start
+        {
+            start = s + piece.len() as u64;
+            after = next.next();
         }
-        start.min(range.end)..range.end
+        let start = start.min(range.end);
+        start..after.map_or(range.end, |(s, _)| range.end.min(*s).max(start))
+    }
+
+    /// The index of the first piece that ends after `offset`.
+    fn first_beyond(&self, offset: u64) -> usize {
+        self.pieces.partition_point(|(start, piece)| start + piece.len() as u64 <= offset)
     }
 
     /// The number of contiguous bytes that are known from the start of the file.
@@ -203,6 +220,9 @@ impl<'a> Window<'a> {
             let file_length = self.file_length;
             if let Some((piece_start, piece)) = self.pieces.get_mut(position - 1) {
                 let piece = piece.to_mut();
+                if self.grown.last() != Some(piece_start) {
+                    self.grown.push(*piece_start);
+                }
                 let needed = piece.len() + bytes.len();
                 if let Some(length) = file_length.filter(|_| needed > piece.capacity()) {
                     // Doubles the capacity, as `Vec` does, but not beyond the end of the file.
@@ -220,7 +240,8 @@ impl<'a> Window<'a> {
         let end = start + bytes.len() as u64;
         if self.pieces.get(joined + 1).is_some_and(|(s, _)| *s == end) {
             let (_, after) = self.pieces.remove(joined + 1);
-            if let Some((_, piece)) = self.pieces.get_mut(joined) {
+            if let Some((piece_start, piece)) = self.pieces.get_mut(joined) {
+                self.grown.push(*piece_start);
                 piece.to_mut().extend_from_slice(&after);
             }
         }

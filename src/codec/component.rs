@@ -3,6 +3,7 @@
 use super::Decoder;
 use super::digest::{self, Hasher};
 use crate::error::Result;
+use crate::index::values::ValueCheck;
 use crate::index::{BlockEnd, Component, ComponentDigest, DigestedBytes};
 
 /// Decodes the stored bytes of a component, in chunks of any length.
@@ -11,13 +12,15 @@ pub(crate) struct ComponentDecoder {
     /// `None` for uncompressed bytes.
     decoder: Option<Decoder>,
     digests: Vec<(ComponentDigest, Hasher)>,
+    values: Option<ValueCheck>,
 }
 
 impl ComponentDecoder {
-    /// Creates a decoder that verifies `digests`, which may differ from the component's own.
+    /// Creates a decoder that verifies the component's values and `digests`, which may differ from its own.
     pub(crate) fn new(component: &Component, digests: impl IntoIterator<Item = ComponentDigest>) -> Self {
         let digests = digests.into_iter().map(|stated| (stated, Hasher::new(stated.digest))).collect();
-        ComponentDecoder { decoder: Decoder::new(component), digests }
+        let values = component.rule.and_then(ValueCheck::new);
+        ComponentDecoder { decoder: Decoder::new(component), digests, values }
     }
 
     /// Creates a decoder that verifies the component's own digest, if it has one.
@@ -30,10 +33,11 @@ impl ComponentDecoder {
     /// # Errors
     /// `FORMAT` if the bytes cannot be decoded; errors of `emit`.
     pub(crate) fn push(&mut self, stored: &[u8], emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let ComponentDecoder { decoder, digests } = self;
+        let ComponentDecoder { decoder, digests, values } = self;
         update(digests, DigestedBytes::Stored, stored);
         let mut emit = |decoded: &[u8]| {
             update(digests, DigestedBytes::Decoded, decoded);
+            values.iter_mut().for_each(|check| check.update(decoded));
             emit(decoded)
         };
         match decoder {
@@ -42,9 +46,9 @@ impl ComponentDecoder {
         }
     }
 
-    /// Whether any digest is verified.
-    pub(crate) fn has_digests(&self) -> bool {
-        !self.digests.is_empty()
+    /// Whether any digest or value is verified.
+    pub(crate) fn has_checks(&self) -> bool {
+        !self.digests.is_empty() || self.values.is_some()
     }
 
     /// See [`Decoder::blocks`].
@@ -52,8 +56,9 @@ impl ComponentDecoder {
         self.decoder.as_ref().map_or(&[], Decoder::blocks)
     }
 
-    /// Digests uncompressed bytes that are already in the output buffer.
-    pub(crate) fn digest_raw(&mut self, bytes: &[u8]) {
+    /// Checks uncompressed bytes that are already in the output buffer.
+    pub(crate) fn check_raw(&mut self, bytes: &[u8]) {
+        self.values.iter_mut().for_each(|check| check.update(bytes));
         update(&mut self.digests, DigestedBytes::Stored, bytes);
         update(&mut self.digests, DigestedBytes::Decoded, bytes);
     }
@@ -62,10 +67,13 @@ impl ComponentDecoder {
     /// whether all bytes of the component were pushed, so that the encoding must be complete.
     ///
     /// # Errors
-    /// `FORMAT` if the encoding is incomplete; `CHECKSUM` if a digest does not match.
+    /// `FORMAT` if the encoding is incomplete or a value is invalid; `CHECKSUM` if a digest does not match.
     pub(crate) fn finish(self, is_complete: bool) -> Result<Option<&'static str>> {
         if let Some(decoder) = self.decoder.filter(|_| is_complete) {
             decoder.finish()?;
+        }
+        if let Some(values) = self.values {
+            values.finish(is_complete)?;
         }
         let mut algorithm = None;
         for (stated, hasher) in self.digests {

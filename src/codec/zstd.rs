@@ -1,5 +1,7 @@
 //! Decodes Zstandard (RFC 8878) incrementally: consecutive frames, with or without a content size, no dictionaries.
 
+mod window;
+
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::index::{BlockEnd, Component};
 use structured_zstd::decoding::{ContentChecksum, FrameDecoder, errors::FrameDecoderError, frame_header_input_needed};
@@ -8,12 +10,13 @@ use structured_zstd::decoding::{ContentChecksum, FrameDecoder, errors::FrameDeco
 /// the output of all levels up to 22 can be read. Prevents a frame from claiming a window of terabytes.
 pub const MAX_WINDOW_BYTES: u64 = 128 << 20;
 
-/// The window size that frames of any length may have: levels up to 19 need 8 MiB. The decoder keeps the window in
-/// memory, so larger windows require more data: see [`WINDOW_RATIO`].
+/// The bytes that are kept of frames of any length: levels up to 19 need 8 MiB. The decoder keeps the window in memory.
+/// Of a frame with a larger window, at least as much is kept as data of its stored length needs: see [`WINDOW_RATIO`].
 pub const SMALL_WINDOW_BYTES: u64 = 16 << 20;
 
-/// The additional window size for each stored byte. Levels 20 to 22 use windows as long as the data, and rarely
-/// compress better than this ratio. Prevents a frame of a few kilobytes from allocating [`MAX_WINDOW_BYTES`].
+/// The additional bytes that are kept for each stored byte. Levels 20 to 22 use windows as long as the data, and rarely
+/// compress better than this ratio. Prevents a frame of a few kilobytes from allocating [`MAX_WINDOW_BYTES`]: it fails
+/// only if it refers to bytes that were not kept.
 pub const WINDOW_RATIO: u64 = 16;
 
 /// The maximum decoded size of data without a stated length. Prevents a file of a few kilobytes from exhausting memory.
@@ -26,6 +29,9 @@ pub const SMALL_UNSTATED_BYTES: u64 = 16 << 20;
 /// compress best, take an eighth of their size. Prevents a file of a few kilobytes from decoding to
 /// [`MAX_UNSTATED_BYTES`].
 pub const UNSTATED_RATIO: u64 = 16;
+
+/// A part of the decoder's message for a block that refers to bytes before the window.
+const BEYOND_WINDOW: &str = "OffsetTooBig";
 
 /// The maximum decoded size of a block (RFC 8878, 3.1.1.2.4).
 const MAX_BLOCK_BYTES: usize = 128 << 10;
@@ -62,6 +68,10 @@ pub struct Zstd {
     /// The input of an incomplete step.
     pending: Vec<u8>,
     frame: Box<FrameDecoder>,
+    /// The largest window that is kept.
+    max_window: u64,
+    /// The window of the current frame, if less is kept.
+    claimed_window: Option<u64>,
     decoded: Vec<u8>,
     /// The end of the input and output of complete steps.
     position: BlockEnd,
@@ -109,8 +119,8 @@ impl Zstd {
     /// Creates a decoder of `stored` bytes.
     pub fn new(stored: u64, length: DecodedLength) -> Self {
         let mut frame = Box::new(FrameDecoder::new());
-        let window = SMALL_WINDOW_BYTES.saturating_add(stored.saturating_mul(WINDOW_RATIO)).min(MAX_WINDOW_BYTES);
-        frame.set_max_window_size(window).ok(); // fails only for invalid sizes
+        let max_window = SMALL_WINDOW_BYTES.saturating_add(stored.saturating_mul(WINDOW_RATIO)).min(MAX_WINDOW_BYTES);
+        frame.set_max_window_size(max_window).ok(); // fails only for invalid sizes
         frame.set_content_checksum(ContentChecksum::Verify);
         let limit = match length {
             DecodedLength::Exactly(decoded) => decoded,
@@ -125,6 +135,8 @@ impl Zstd {
             step: Step::FrameHeader,
             pending: Vec::new(),
             frame,
+            max_window,
+            claimed_window: None,
             decoded: vec![0; MAX_BLOCK_BYTES],
             position: BlockEnd::default(),
             frames: Vec::new(),
@@ -250,7 +262,8 @@ impl Zstd {
                 Ok(())
             }
             Step::Block { header, .. } => {
-                let decoded_length = self.frame.decode_block(header, bytes, &mut self.decoded).map_err(damaged)?;
+                let decoded_length = self.frame.decode_block(header, bytes, &mut self.decoded);
+                let decoded_length = decoded_length.map_err(|error| self.undecoded(error))?;
                 self.decoded_left =
                     self.decoded_left.checked_sub(decoded_length as u64).ok_or_else(|| self.too_long())?;
                 self.position.decoded += decoded_length as u64;
@@ -284,7 +297,9 @@ impl Zstd {
             self.step = Step::Skipped(u64::from(length));
             return Ok(());
         }
-        self.frame.reset(bytes).map_err(damaged)?;
+        let kept = window::limit(bytes, self.max_window, MAX_WINDOW_BYTES);
+        self.claimed_window = kept.as_ref().map(|(_, claimed)| *claimed);
+        self.frame.reset(kept.as_ref().map_or(bytes, |(header, _)| header)).map_err(damaged)?;
         // The decoder allocates the content size that the header states.
         if self.frame.content_size() > self.decoded_left {
             return Err(self.too_long());
@@ -306,6 +321,16 @@ impl Zstd {
         &self.frames
     }
 
+    /// The error for a block that cannot be decoded.
+    fn undecoded(&self, error: FrameDecoderError) -> Error {
+        match self.claimed_window {
+            Some(requested) if error.to_string().contains(BEYOND_WINDOW) => {
+                window_too_large(requested, self.max_window)
+            }
+            _ => damaged(error),
+        }
+    }
+
     fn too_long(&self) -> Error {
         if let DecodedLength::Exactly(_) = self.length {
             return malformed("its zstd frames decode to more bytes than the index states");
@@ -325,12 +350,13 @@ impl std::fmt::Debug for Zstd {
     }
 }
 
+fn window_too_large(requested: u64, limit: u64) -> Error {
+    Error::new(ErrorKind::Limit, format!("a zstd frame has a window of {requested} bytes; the limit is {limit}"))
+}
+
 fn damaged(error: impl Into<FrameDecoderError>) -> Error {
     match error.into() {
-        FrameDecoderError::WindowSizeTooBig { requested, limit, .. } => {
-            let what = format!("a zstd frame has a window of {requested} bytes; the limit is {limit}");
-            Error::new(ErrorKind::Limit, what)
-        }
+        FrameDecoderError::WindowSizeTooBig { requested, limit, .. } => window_too_large(requested, limit),
         FrameDecoderError::DictNotProvided { dict_id } => {
             Error::new(ErrorKind::Unsupported, format!("a zstd frame needs the dictionary {dict_id}"))
         }
@@ -343,7 +369,7 @@ fn damaged(error: impl Into<FrameDecoderError>) -> Error {
 
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
     use super::*;
     use proptest::prelude::*;
@@ -458,8 +484,8 @@ mod tests {
         // Magic, a descriptor that announces a window byte only, a window of 2^28 bytes, an empty last block.
         let stored = b"\x28\xb5\x2f\xfd\x00\x90\x01\0\0";
         assert_eq!(decode_chunks(stored, None, &[]).unwrap_err().kind, ErrorKind::Limit);
-        // A frame of this length may have 16 MiB.
-        let stored = b"\x28\xb5\x2f\xfd\x00\x70\x01\0\0";
+        // 128 MiB.
+        let stored = b"\x28\xb5\x2f\xfd\x00\x88\x01\0\0";
         assert_eq!(decode_chunks(stored, None, &[]), Ok(Vec::new()));
     }
 
@@ -487,13 +513,54 @@ mod tests {
         }
     }
 
+    /// Frames that the reference library writes with a window of 64 MiB, with and without a content size.
+    fn with_large_window(data: &[u8]) -> [Vec<u8>; 2] {
+        [true, false].map(|states_length| {
+            let mut encoder = ::zstd::stream::Encoder::new(Vec::new(), 3).unwrap();
+            encoder.window_log(26).unwrap();
+            encoder.long_distance_matching(true).unwrap();
+            if states_length {
+                encoder.set_pledged_src_size(Some(data.len() as u64)).unwrap();
+            }
+            encoder.write_all(data).unwrap();
+            encoder.finish().unwrap()
+        })
+    }
+
     #[test]
-    fn large_data_may_have_a_large_window() {
-        // A window of 128 MiB, then one block of one byte.
-        let frame = b"\x28\xb5\x2f\xfd\x00\x88\x09\x00\x00a";
-        let decode = |stored: u64| Zstd::new(stored, DecodedLength::Exactly(1)).push(frame, &mut |_| Ok(()));
-        assert_eq!(decode(10).unwrap_err().kind, ErrorKind::Limit);
-        assert_eq!(decode(8 << 20), Ok(()));
+    #[cfg_attr(miri, ignore = "calls the C library")]
+    fn decodes_windows_that_are_larger_than_what_is_kept() {
+        for data in [vec![7; 40 << 20], b"small".to_vec()] {
+            for stored in with_large_window(&data) {
+                let mut decoder = Zstd::new(stored.len() as u64, DecodedLength::Exactly(data.len() as u64));
+                assert!(decoder.max_window < 17 << 20, "less than the window is kept");
+                let mut at = 0;
+                let decoded = decoder.push(&stored, &mut |bytes| {
+                    assert!(data[at..at + bytes.len()] == *bytes);
+                    at += bytes.len();
+                    Ok(())
+                });
+                decoded.unwrap();
+                decoder.finish().unwrap();
+                assert_eq!(at, data.len());
+            }
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "calls the C library")]
+    fn refuses_references_to_bytes_that_are_not_kept() {
+        let far: Vec<u8> = (0..1u32 << 14).flat_map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        let data = [&far[..], &vec![0; 40 << 20], &far].concat();
+        for stored in with_large_window(&data) {
+            let decode = |stored_length: u64| {
+                let mut decoder = Zstd::new(stored_length, DecodedLength::Exactly(data.len() as u64));
+                decoder.push(&stored, &mut |_| Ok(()))
+            };
+            let error = decode(stored.len() as u64).unwrap_err();
+            assert!(error.kind == ErrorKind::Limit && error.what.contains("window"), "{error}");
+            assert_eq!(decode(8 << 20), Ok(()), "larger data may have a larger window");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Files that weightstream does not read: the error names their kind and what to do with them.
 
+use super::values::json;
 use crate::error::{Error, ErrorKind};
 use crate::window::{Stop, Window};
 
@@ -119,7 +120,7 @@ fn error_for(head: &[u8]) -> Error {
 
 fn kind_of(head: &[u8]) -> Option<Kind> {
     let has = |(offset, magic): Magic| head.get(offset..).is_some_and(|rest| rest.starts_with(magic));
-    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    let text = json::without_byte_order_mark(head).trim_ascii_start();
     let found = || KINDS.iter().find(|(magic, _)| has(*magic)).map(|(_, kind)| *kind);
     match head {
         _ if text.starts_with(b"<") => Some(PAGE),

@@ -2,6 +2,9 @@
 
 use crate::dtype::Dtype;
 
+/// The begin of warnings about tensors that ggml does not read, although their files can hold them.
+pub(crate) const REFUSES: &str = "ggml refuses ";
+
 const TYPES: &[(u32, Dtype)] = &[
     (0, Dtype::F32),
     (1, Dtype::F16),
@@ -37,11 +40,25 @@ const TYPES: &[(u32, Dtype)] = &[
     (39, Dtype::MXFP4),
     (40, Dtype::NVFP4),
     (41, Dtype::Q1_0),
+    (42, Dtype::Q2_0),
 ];
+
+/// The numbers and names of types that ggml removed. They are Q4_0 and IQ4_NL with the blocks of 4 or 8 rows
+/// interleaved, so that their elements cannot be read row by row.
+#[cfg(feature = "gguf")]
+const REMOVED: &[(u32, &str)] =
+    &[(31, "Q4_0_4_4"), (32, "Q4_0_4_8"), (33, "Q4_0_8_8"), (36, "IQ4_NL_4_4"), (37, "IQ4_NL_4_8"), (38, "IQ4_NL_8_8")];
 
 /// The dtype of a number, if it is in the table.
 pub(super) fn dtype_of(number: u32) -> Option<&'static Dtype> {
     TYPES.iter().find(|(known, _)| *known == number).map(|(_, dtype)| dtype)
+}
+
+/// The name of a type that ggml removed, and a dtype whose blocks have the same size.
+#[cfg(feature = "gguf")]
+pub(super) fn removed(number: u32) -> Option<(&'static str, &'static Dtype)> {
+    let (_, name) = REMOVED.iter().find(|(removed, _)| *removed == number)?;
+    Some((name, const { &Dtype::Q4_0 }))
 }
 
 /// The number of a dtype, if it is in the table.

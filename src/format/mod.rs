@@ -32,8 +32,8 @@ mod checksum;
 pub(crate) mod deferred;
 mod entry;
 mod foreign;
+pub(crate) mod ggml;
 pub(crate) use foreign::{HEAD_BYTES, check_headerless};
-mod ggml;
 pub(crate) mod values;
 
 #[cfg(feature = "aero")]
@@ -215,19 +215,14 @@ fn position(head: &[u8]) -> Option<usize> {
 /// Whether the file appears to be a JSON object. No binary format begins like one: SafeTensors has NULs in its first
 /// 8 bytes.
 pub(crate) fn is_json_object(head: &[u8]) -> bool {
-    without_byte_order_mark(head).trim_ascii_start().starts_with(b"{") && !head.contains(&0)
-}
-
-/// A text without the byte-order mark that some editors and tools write before it.
-pub(crate) fn without_byte_order_mark(text: &[u8]) -> &[u8] {
-    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
+    json::without_byte_order_mark(head).trim_ascii_start().starts_with(b"{") && !head.contains(&0)
 }
 
 fn parse_manifest(window: &Window) -> Result<Parsed, Stop> {
-    let file = window.get_all(MAX_MANIFEST_BYTES)?;
-    let bytes = without_byte_order_mark(file);
-    let start = (file.len() - bytes.len()) as u64;
-    let mut document = json::parse_object(bytes, start, "the manifest", &mut Budget::of(window, bytes.len() as u64))?;
+    let whole = window.get_all(MAX_MANIFEST_BYTES)?;
+    let bytes = json::without_byte_order_mark(whole);
+    let (start, mut budget) = ((whole.len() - bytes.len()) as u64, Budget::of(window, whole.len() as u64));
+    let mut document = json::parse_object(bytes, start, "the manifest", &mut budget)?;
     let mut manifests = PARSERS.iter().filter_map(|parser| Some((parser, parser.manifest.as_ref()?)));
     match manifests.find(|(_, manifest)| (manifest.recognises)(&document)) {
         Some((parser, manifest)) => {

@@ -8,6 +8,7 @@ use split::Split;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
+use values::ValueRule;
 
 mod blocks;
 mod checks;
@@ -20,6 +21,7 @@ mod raw_tensors;
 pub(crate) mod sparse;
 pub(crate) mod split;
 mod tensors;
+pub(crate) mod values;
 
 pub(crate) use blocks::Cut;
 #[doc(hidden)]
@@ -167,6 +169,8 @@ pub struct Component {
     pub digest: Option<ComponentDigest>,
     /// The digests of the pages that contain the bytes, if the file has them. They verify partial reads.
     pub pages: Option<Box<PageTable>>,
+    /// The rule for the decoded values, if the format has one.
+    pub(crate) rule: Option<ValueRule>,
 }
 
 /// The location of the page digests of a range of the file. The digests are read when they are needed: see
@@ -280,6 +284,7 @@ impl Component {
             max_decoded_length: None,
             digest: None,
             pages: None,
+            rule: None,
         }
     }
 }

@@ -46,7 +46,7 @@ impl Publication {
     /// `FORMAT` if the text is not a JSON object, or if the key is malformed; `LIMIT`.
     #[cfg(all(feature = "publish", not(target_arch = "wasm32")))]
     pub(crate) fn of_entry(text: &[u8]) -> Result<Option<Self>> {
-        let text = crate::format::without_byte_order_mark(text);
+        let text = json::without_byte_order_mark(text);
         let mut document = json::parse_object(text, 0, "the entry", &mut Budget::new(text.len() as u64))?;
         Publication::take_from(&mut document)
     }

@@ -1,8 +1,9 @@
 //! Checks the indices of sparse tensors: their number, bounds and order.
 
+use super::values::ValueRule;
 use super::{Component, Layout, Tensor};
-use crate::dtype::Dtype;
-use crate::error::{Error, Result, malformed};
+use crate::dtype::{Dtype, element_count};
+use crate::error::{Error, ErrorKind, Result, malformed};
 
 /// The width in bytes of the widest index.
 const MAX_INDEX_BYTES: usize = 8;
@@ -18,7 +19,8 @@ impl Tensor {
 /// far as they are known.
 ///
 /// # Errors
-/// `FORMAT` if a count does not match the shape or the others, or if a component does not have whole elements.
+/// `FORMAT` if a count does not match the shape or the others, if there are more values than the shape has elements, or
+/// if a component does not have whole elements.
 pub(crate) fn check_counts(
     layout: &Layout,
     shape: &[u64],
@@ -31,10 +33,11 @@ pub(crate) fn check_counts(
             return Err(malformed(format!("its layout is sparse_csr, which does not allow the shape {shape:?}")));
         }
         (Layout::SparseCoo, _) => ("coords", shape.len() as u64),
-        _ => return Ok(()),
+        _ => return check_claims(shape, components, lengths),
     };
-    let mut values = None;
-    let mut indices = None;
+    // The values are at different places. What a small shape needs is known before anything is decoded.
+    let most = element_count(shape)?;
+    let (mut values, mut indices) = (None, None);
     for (component, length) in components.iter().zip(lengths) {
         let (Some(bytes), Some(length)) = (element_bytes(component)?, *length) else { continue };
         if !length.is_multiple_of(bytes) {
@@ -55,6 +58,9 @@ pub(crate) fn check_counts(
             _ => {}
         }
     }
+    if let Some(count) = values.max(indices.map(|indices| indices / each.max(1))).filter(|count| *count > most) {
+        return Err(malformed(format!("it has {count} values, but its shape {shape:?} has only {most} elements")));
+    }
     match (values, indices) {
         (Some(values), Some(indices)) if values.checked_mul(each) != Some(indices) => {
             Err(malformed(format!("it has {values} values but {indices} {index_role}; each needs {each}")))
@@ -63,8 +69,30 @@ pub(crate) fn check_counts(
     }
 }
 
-/// The checks of the components that have indices, each with the position of its component. `lengths` are the decoded
-/// lengths of all components. Indices in an unknown encoding are not checked.
+/// The decoded bytes that a compressed component of an unknown layout or dtype may have besides those for each element:
+/// tables, such as codebooks.
+const OTHER_BYTES: u64 = 16 << 20;
+
+/// The decoded bytes that such a component may have for each element of the shape. Prevents a few kilobytes that
+/// describe a small tensor from being decoded to gigabytes.
+const OTHER_BYTES_PER_ELEMENT: u64 = 64;
+
+/// Checks the decoded lengths that compressed components claim, if the layout does not determine them.
+fn check_claims(shape: &[u64], components: &[Component], lengths: &[Option<u64>]) -> Result<()> {
+    let most = element_count(shape)?.saturating_mul(OTHER_BYTES_PER_ELEMENT).saturating_add(OTHER_BYTES);
+    for (component, length) in components.iter().zip(lengths) {
+        let Component { role, range, encoding, .. } = component;
+        if let Some(length) = length.filter(|length| *length > most && !encoding.keeps_positions()) {
+            let what =
+                format!("`{role}` claims to decode to {length} bytes; the limit for the shape {shape:?} is {most}");
+            return Err(Error::new(ErrorKind::Limit, what).at(range.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// The checks of the components that have indices, each with the position of its component, the pointers to rows first.
+/// `lengths` are the decoded lengths of all components. Indices in an unknown encoding are not checked.
 ///
 /// # Errors
 /// As for [`check_counts`].
@@ -81,6 +109,7 @@ pub(crate) fn index_checks(tensor: &Tensor, lengths: &[u64]) -> Result<Vec<(usiz
             (Layout::SparseCsr, "indices") => Rule::Below(shape.get(1).copied().into_iter().collect()),
             (Layout::SparseCsr, "indptr") => Rule::Pointers {
                 last: count_of(components, lengths, "indices").or_else(|| count_of(components, lengths, "values")),
+                rows: increases(components).then(Vec::new),
             },
             (Layout::SparseCoo, "coords") => Rule::Below(shape.clone()),
             _ => continue,
@@ -95,10 +124,17 @@ pub(crate) fn index_checks(tensor: &Tensor, lengths: &[u64]) -> Result<Vec<(usiz
             position: 0,
             previous: 0,
             cut: Vec::new(),
+            rows: Vec::new().into_iter(),
+            next_row: None,
         };
         checks.push((at, check));
     }
+    checks.sort_by_key(|(_, check)| !matches!(check.rule, Rule::Pointers { .. }));
     Ok(checks)
+}
+
+fn increases(components: &[Component]) -> bool {
+    components.iter().any(|component| component.rule == Some(ValueRule::IncreasingColumns))
 }
 
 /// Checks the indices of one component, in order.
@@ -116,17 +152,36 @@ pub(crate) struct IndexCheck {
     previous: u64,
     /// The first bytes of an index whose other bytes come with the next call.
     cut: Vec<u8>,
+    /// The positions at which rows begin whose column indices increase, after `next_row`.
+    rows: std::vec::IntoIter<u64>,
+    /// The position at which the next row begins. `None` if the columns may be in any order.
+    next_row: Option<u64>,
 }
 
 #[derive(Debug)]
 enum Rule {
     /// All indices of the first dimension, then those of the next one. Each is below the size of its dimension.
     Below(Vec<u64>),
-    /// Ascending from 0 to the number of values, if that is known.
-    Pointers { last: Option<u64> },
+    /// Ascending from 0 to the number of values, if that is known. Collects the beginnings of rows, if the columns of
+    /// each row must increase.
+    Pointers { last: Option<u64>, rows: Option<Vec<u64>> },
 }
 
 impl IndexCheck {
+    /// The beginnings of the rows, once all pointers were checked.
+    pub(crate) fn take_rows(&mut self) -> Option<Vec<u64>> {
+        match &mut self.rule {
+            Rule::Pointers { rows, .. } => rows.take(),
+            Rule::Below(_) => None,
+        }
+    }
+
+    /// Checks that the column indices of each row increase.
+    pub(crate) fn with_rows(&mut self, rows: Vec<u64>) {
+        self.rows = rows.into_iter();
+        self.next_row = self.rows.next();
+    }
+
     /// Checks the next decoded bytes, which may be split at any position.
     ///
     /// # Errors
@@ -161,15 +216,32 @@ impl IndexCheck {
         if self.is_signed && element.last().is_some_and(|byte| *byte >= 0x80) {
             return Err(malformed(format!("element {at} of `{}` is negative", self.role)));
         }
-        match &self.rule {
+        match &mut self.rule {
             Rule::Below(shape) => {
                 let in_each = (self.count / (shape.len() as u64).max(1)).max(1);
                 let size = usize::try_from(at / in_each).ok().and_then(|dim| shape.get(dim)).copied().unwrap_or(0);
                 if index >= size {
                     return Err(self.wrong(at, index, &format!("must be below {size}, the size of its dimension")));
                 }
+                if let Some(next_row) = &mut self.next_row {
+                    let begins_row = *next_row <= at;
+                    while *next_row <= at {
+                        *next_row = self.rows.next().unwrap_or(u64::MAX); // rows may be empty
+                    }
+                    if !begins_row && index <= self.previous {
+                        let previous = self.previous;
+                        return Err(self.wrong(
+                            at,
+                            index,
+                            &format!("must be above the one before it in its row, {previous}"),
+                        ));
+                    }
+                    self.previous = index;
+                }
             }
-            Rule::Pointers { last } => {
+            Rule::Pointers { last, rows } => {
+                let last = *last;
+                rows.iter_mut().for_each(|rows| rows.push(index));
                 if at == 0 && index != 0 {
                     return Err(self.wrong(at, index, "must be 0"));
                 }
@@ -232,6 +304,7 @@ mod tests {
     fn outcome(layout: Layout, shape: &[u64], parts: &[(&'static str, Dtype, Vec<u8>)], chunk: usize) -> String {
         let component = |(role, dtype, bytes): &(&'static str, Dtype, Vec<u8>)| Component {
             role: (*role).into(),
+            rule: (*dtype == Dtype::U32 && *role == "indices").then_some(ValueRule::IncreasingColumns),
             ..Component::raw(dtype.clone(), 0..bytes.len() as u64)
         };
         let components: Vec<_> = parts.iter().map(component).collect();
@@ -240,8 +313,11 @@ mod tests {
         let tensor = Tensor { layout, components, ..dense };
         let lengths: Vec<_> = parts.iter().map(|(.., bytes)| bytes.len() as u64).collect();
         let check = || {
+            let mut rows = None;
             for (at, mut check) in index_checks(&tensor, &lengths)? {
+                rows.take().into_iter().for_each(|rows| check.with_rows(rows));
                 parts[at].2.chunks(chunk).try_for_each(|bytes| check.push(bytes))?;
+                rows = check.take_rows();
             }
             Ok(())
         };
@@ -295,6 +371,41 @@ mod tests {
         assert_eq!(csr(Dtype::F32, 4), "`indices` are F32, but must be integers");
         assert_eq!(csr(Dtype::U32, 5), "`indices` has 5 bytes, which are not whole elements of U32");
         assert_eq!(csr(Dtype::Other("u64 in lz9".into()), 5), "ok", "what cannot be decoded cannot be checked");
+    }
+
+    #[test]
+    fn columns_of_a_row_increase_if_the_format_requires_it() {
+        let csr = |indices: &[u32], indptr: &[u32]| {
+            let bytes = |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+            let values = vec![0; indices.len()];
+            let parts = [
+                ("indices", Dtype::U32, bytes(indices)),
+                ("indptr", Dtype::U32, bytes(indptr)),
+                ("values", Dtype::U8, values),
+            ];
+            outcome(Layout::SparseCsr, &[4, 9], &parts, 3)
+        };
+        assert_eq!(csr(&[1, 5, 0, 8, 3], &[0, 2, 2, 4, 5]), "ok");
+        assert_eq!(
+            csr(&[1, 5, 0, 8, 3], &[0, 1, 1, 4, 5]),
+            "element 2 of `indices` is 0, but must be above the one before it in its row, 5"
+        );
+        assert_eq!(
+            csr(&[1, 1], &[0, 2, 2, 2, 2]),
+            "element 1 of `indices` is 1, but must be above the one before it in its row, 1"
+        );
+    }
+
+    #[test]
+    fn there_are_at_most_as_many_values_as_elements() {
+        let claimed = |layout: Layout, index_role: &'static str| {
+            let part = |role: &'static str, dtype| Component { role: role.into(), ..Component::raw(dtype, 0..10) };
+            let components = [part("values", Dtype::F32), part(index_role, Dtype::U64)];
+            check_counts(&layout, &[3, 4], &components, &[Some(1 << 30), Some(1 << 31)]).unwrap_err().what
+        };
+        let what = "it has 268435456 values, but its shape [3, 4] has only 12 elements";
+        assert_eq!(claimed(Layout::SparseCsr, "indices"), what);
+        assert_eq!(claimed(Layout::SparseCoo, "coords"), what);
     }
 
     #[test]

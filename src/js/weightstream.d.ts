@@ -432,7 +432,7 @@ export type UnknownName = OtherStrings.Any;
 /** The dtypes of quantized blocks, and of floats of at most 8 bits. */
 export type PackedDtype =
   | "F8_E4M3" | "F8_E5M2" | "F8_E8M0" | "F8_E4M3FNUZ" | "F8_E5M2FNUZ" | "F4" | "F6_E2M3" | "F6_E3M2"
-  | "Q1_0" | "Q4_0" | "Q4_1" | "Q5_0" | "Q5_1" | "Q8_0" | "Q8_1"
+  | "Q1_0" | "Q2_0" | "Q4_0" | "Q4_1" | "Q5_0" | "Q5_1" | "Q8_0" | "Q8_1"
   | "Q2_K" | "Q3_K" | "Q4_K" | "Q5_K" | "Q6_K" | "Q8_K"
   | "IQ1_S" | "IQ1_M" | "IQ2_XXS" | "IQ2_XS" | "IQ2_S" | "IQ3_XXS" | "IQ3_S" | "IQ4_NL" | "IQ4_XS"
   | "TQ1_0" | "TQ2_0" | "MXFP4" | "NVFP4" | "APR_Q4" | "APR_Q8";

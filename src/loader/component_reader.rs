@@ -218,9 +218,9 @@ impl<S: Source> ComponentReader<S> {
 
     /// Digests bytes that were read directly into the caller's buffer.
     fn digest(&mut self, buffer: &BufferOf<S>, range: Range<u64>) -> Result<()> {
-        let Some(decoder) = self.decoder.as_mut().filter(|decoder| decoder.has_digests()) else { return Ok(()) };
+        let Some(decoder) = self.decoder.as_mut().filter(|decoder| decoder.has_checks()) else { return Ok(()) };
         buffer.inspect(range, &mut |bytes| {
-            decoder.digest_raw(bytes);
+            decoder.check_raw(bytes);
             Ok(())
         })
     }

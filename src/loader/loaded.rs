@@ -3,13 +3,14 @@
 use crate::codec::cast::Conversion;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::ggml;
 use crate::index::{Component, Layout, Tensor, sparse};
 use crate::loader::decode::job::{Job, Task};
 use crate::loader::schedule::batch::{Order, PlannedTensor};
 use crate::setters::setters;
 use crate::source::Buffer;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -112,9 +113,37 @@ pub struct Verified {
     pub tensors_without_checksum: usize,
     /// Warnings that only reading the whole model shows, each with the name of the file: padding that is not zero.
     pub warnings: Vec<(String, String)>,
+    /// What could not be checked, each with the name of the file: tensors whose dtype or layout weightstream does not
+    /// know, and those that ggml refuses, so that neither their lengths nor their values are known to be right.
+    pub unchecked: Vec<(String, String)>,
 }
 
 impl Verified {
+    /// Notes which of the tensors of a file could not be checked, also according to the warnings about its head.
+    pub(crate) fn note_unchecked<'a>(
+        &mut self,
+        file: &str,
+        tensors: impl Iterator<Item = &'a Tensor>,
+        warnings: &[String],
+    ) {
+        let mut unknown: BTreeMap<String, (usize, &str)> = BTreeMap::new();
+        for tensor in tensors {
+            let what = match &tensor.layout {
+                Layout::Other(layout) => format!("the layout {layout}"),
+                _ if tensor.components.iter().all(|component| component.dtype.is_known()) => continue,
+                _ => format!("the dtype {}", tensor.dtype),
+            };
+            unknown.entry(what).or_insert((0, &tensor.name)).0 += 1;
+        }
+        let texts = unknown.into_iter().map(|(what, (count, first))| {
+            let noun = if count == 1 { "tensor" } else { "tensors" };
+            (file.to_owned(), format!("{what} of {count} {noun} is unknown; the first is \"{first}\""))
+        });
+        self.unchecked.extend(texts);
+        let refusals = warnings.iter().filter(|warning| warning.starts_with(ggml::REFUSES));
+        self.unchecked.extend(refusals.map(|warning| (file.to_owned(), warning.clone())));
+    }
+
     /// Adds one file: its tensors, and the algorithms of the checksums that cover all of them.
     pub(crate) fn add_file<'a>(&mut self, tensors: impl Iterator<Item = &'a Tensor>, checksums: &[&'static str]) {
         for tensor in tensors {
@@ -133,9 +162,12 @@ impl Verified {
 /// `FORMAT` if their number, bounds or order are wrong.
 pub(crate) fn check_indices<B: Buffer>(tensor: &Tensor, components: &[LoadedComponent<B>]) -> Result<()> {
     let lengths: Vec<_> = components.iter().map(|component| component.buffer.byte_length()).collect();
+    let mut rows = None;
     for (at, mut check) in sparse::index_checks(tensor, &lengths)? {
         if let Some(LoadedComponent { buffer, .. }) = components.get(at) {
+            rows.take().into_iter().for_each(|rows| check.with_rows(rows));
             buffer.inspect(0..buffer.byte_length(), &mut |bytes| check.push(bytes))?;
+            rows = check.take_rows();
         }
     }
     Ok(())

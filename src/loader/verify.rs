@@ -33,7 +33,11 @@ impl<S: Source> Loader<S> {
         let of_files = self.check_everything(tensors.clone(), observer).await?.checked_by();
         let mut verified = Verified { files: of_files.len(), tensors: tensors.len(), ..Verified::default() };
         for (shard, of_file) in of_files.iter().enumerate() {
-            verified.add_file(tensors.iter().map(|tensor| &**tensor).filter(|tensor| tensor.shard == shard), of_file);
+            let in_file = || tensors.iter().map(|tensor| &**tensor).filter(|tensor| tensor.shard == shard);
+            verified.add_file(in_file(), of_file);
+            let name = self.shards.get(shard).map_or("", |shard| shard.file.source.name());
+            let open = self.open_shard(shard).await?;
+            verified.note_unchecked(name, in_file(), &open.index.warnings);
         }
         for (shard, warning) in self.late_warnings.borrow().iter() {
             let name = self.shards.get(*shard).map(|shard| shard.file.source.name().to_owned());

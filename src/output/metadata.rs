@@ -11,6 +11,9 @@ pub(crate) const FOREIGN_KEY: &str = "__metadata__";
 /// The key of the GGUF types of values, which a conversion from GGUF adds, and a conversion to GGUF uses.
 pub(crate) const GGUF_TYPES_KEY: &str = "weightstream.gguf_types";
 
+/// The keys of GGUF that describe a file, not a model.
+pub(crate) const GGUF_FILE_KEYS: [&str; 4] = ["general.alignment", "split.no", "split.count", "split.tensors.count"];
+
 /// Merges the metadata of the caller and of the source.
 pub(crate) fn join(settings: &Settings) -> Metadata {
     let mut joined = settings.given.clone();

@@ -5,6 +5,7 @@ use crate::codec::cast::Conversion;
 use crate::codec::digest::from_hex;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind};
+use crate::index::values::ValueRule;
 use crate::index::{BlockEnd, Component, ComponentDigest, Digest, DigestedBytes, Encoding};
 use crate::loader::Task;
 use js_sys::{Array, ArrayBuffer, Float64Array, Uint8Array};
@@ -59,6 +60,9 @@ const ENCODINGS: &[(Encoding, &str)] = &[
 
 /// The checksum algorithms, as tensors report them.
 const ALGORITHMS: [&str; 5] = ["crc32", "crc32c", "xxh3", "sha256", "blake3"];
+
+/// The rules that are sent, as their positions.
+const VALUE_RULES: [ValueRule; 2] = [ValueRule::Booleans, ValueRule::ZeroLastHalf];
 
 impl Body for Request {
     fn encode(self) -> (Fields, Array) {
@@ -136,12 +140,14 @@ impl Body for Answer {
 fn encode_task(Task { component, keep, keeps, is_complete, digests, conversion }: &Task) -> JsValue {
     let digests: Array = digests.iter().map(encode_digest).collect();
     let encoding = ENCODINGS.iter().find(|(encoding, _)| *encoding == component.encoding).map(|(_, name)| *name);
+    let rule = (0..).zip(VALUE_RULES).find(|(_, rule)| Some(*rule) == component.rule).map(|(at, _)| at);
     Fields::new()
         .with("dtype", component.dtype.name())
         .with("encoding", encoding)
         .with("range", encode_range(&component.range))
         .with_optional("decodedLength", component.decoded_length)
         .with_optional("maxDecodedLength", component.max_decoded_length)
+        .with_optional("valueRule", rule)
         .with("keep", encode_range(keep))
         .with("keeps", *keeps)
         .with("isComplete", *is_complete)
@@ -158,6 +164,7 @@ fn decode_task(fields: &Fields) -> Option<Task> {
         encoding: ENCODINGS.iter().find(|(_, known)| *known == name).map(|(encoding, _)| *encoding)?,
         decoded_length: fields.number("decodedLength"),
         max_decoded_length: fields.number("maxDecodedLength"),
+        rule: fields.number("valueRule").and_then(|at| VALUE_RULES.get(at as usize)).copied(),
         ..Component::raw(Dtype::from_name(&fields.text("dtype")?), decode_range(fields.get("range"))?)
     };
     let elements = fields.number("convertedElements").zip(fields.number("skippedElements"));

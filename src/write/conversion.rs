@@ -6,7 +6,7 @@ use super::input::Input;
 use super::options::ConvertOptions;
 use super::positions::are_positions;
 use super::source::Source;
-use crate::dtype::{Dtype, element_count};
+use crate::dtype::{Dtype, UNKNOWN_GGML_TYPE, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::{Component, Tensor};
 use crate::output::losses::Losses;
@@ -41,6 +41,9 @@ impl Conversion {
         let mut source = Source::of(input, format)?;
         let mut warnings = std::mem::take(&mut source.warnings);
         let target = (writer.new)(&options.settings(format, writer, input, &source)?, &mut losses)?;
+        if format.name != "gguf" {
+            input.tensors().iter().try_for_each(|tensor| check_length(tensor, &mut losses))?;
+        }
         let mut tensors = target_tensors(input, options.dtype.as_ref(), &*target, &mut losses, companion)?;
         options.order.sort(&mut tensors)?;
         warnings.extend(losses.into_warnings());
@@ -76,6 +79,15 @@ fn target_tensors(
         }
     }
     Ok(wanted)
+}
+
+/// Checks that the length of the tensor is known. A tensor whose type of ggml is unknown ends where the next one begins:
+/// GGUF has padding between them, which would be data in other formats.
+fn check_length(tensor: &Tensor, losses: &mut Losses) -> Result<()> {
+    let Some(number) = tensor.dtype.name().strip_prefix(UNKNOWN_GGML_TYPE) else { return Ok(()) };
+    let what = format!("its type {number} is unknown, so that its bytes may include padding");
+    let error = Error::new(ErrorKind::Unsupported, what).in_tensor(&tensor.name);
+    losses.store("with the padding", error.advise("A later version of weightstream may know the type."))
 }
 
 /// Checks that tensors with the same bytes have the same dtype, so that they also have the same bytes after a cast.

@@ -6,7 +6,7 @@ use super::options::formats;
 use crate::error::{ErrorKind, Result};
 use crate::format::Format;
 use crate::index::Metadata;
-use crate::output::metadata::named_model;
+use crate::output::metadata::{GGUF_FILE_KEYS, named_model};
 use crate::output::origin;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -41,12 +41,13 @@ impl<'a> Source<'a> {
     /// Errors of reading the head of the model's first file.
     pub(super) fn of(input: &'a dyn Input, target: &Format) -> Result<Self> {
         let mut source = Source::unchanged(input);
+        source.leave_out_of_files();
         if source.format == target.name {
             source.describe(input)?;
             return Ok(source);
         }
         if source.format == "aero" {
-            leave_out_of_file(source.metadata.to_mut());
+            leave_out_of_aero(source.metadata.to_mut());
         }
         if source.metadata.contains_key(origin::KEY) {
             let metadata = source.metadata.to_mut();
@@ -65,6 +66,22 @@ impl<'a> Source<'a> {
             }
         }
         Ok(source)
+    }
+
+    /// Removes the keys that describe the files of the source: how it is divided, and their sizes. They would be wrong
+    /// in the new files.
+    fn leave_out_of_files(&mut self) {
+        let format = self.format;
+        let is_of_files = |key: &str, value: &Value| match format {
+            "gguf" => GGUF_FILE_KEYS.contains(&key),
+            // The number in the index of several files; the metadata of a file are texts.
+            "safetensors" => key == "total_size" && value.is_number(),
+            "apr" => key == "sharding" && value.get("shard_count").is_some(),
+            _ => false,
+        };
+        if self.metadata.iter().any(|(key, value)| is_of_files(key, value)) {
+            self.metadata.to_mut().retain(|key, value| !is_of_files(key, value));
+        }
     }
 
     /// Adds what JSON does not express.
@@ -94,7 +111,7 @@ impl<'a> Source<'a> {
 
 /// Removes what AERO's reader lists with the metadata, but is not metadata of the model: the file's UUID, descriptors
 /// of quantized tensors that say no more than their dtypes, and a name and an architecture that other keys state, too.
-fn leave_out_of_file(metadata: &mut Metadata) {
+fn leave_out_of_aero(metadata: &mut Metadata) {
     let is_uuid = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if metadata.get("uuid").and_then(Value::as_str).is_some_and(is_uuid) {
         metadata.shift_remove("uuid");

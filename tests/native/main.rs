@@ -12,6 +12,7 @@ mod foreign_files;
 mod loader;
 mod overlapping;
 mod reading;
+mod reports;
 mod round_trips;
 mod rules;
 mod sharded;

@@ -32,19 +32,27 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for (file, warning) in &verified.warnings {
         warn(&format!("{file}: {warning}"));
     }
-    let warnings = model.warnings().len() + verified.warnings.len();
+    for (file, what) in &verified.unchecked {
+        warn(&format!("{file}: not checked: {what}"));
+    }
+    let warnings = model.warnings().len() + verified.warnings.len() + verified.unchecked.len();
     if arguments.strict && warnings > 0 {
         let what = format!("the checks gave {}, and --strict allows none", count(warnings, "warning"));
         let error = Error::new(ErrorKind::Format, what).in_file(&arguments.place.name());
         return Err(error.advise("Create the file again with a tool that follows its specification.").into());
     }
     let mut checked: Vec<_> = verified.checksums.into_iter().map(str::to_owned).collect();
+    // Without a checksum, nothing shows that such a file is what its writer meant.
+    let verdict = match checked.is_empty() && !verified.unchecked.is_empty() {
+        true => "not checked completely".to_owned(),
+        false => styled(GOOD, "ok"),
+    };
     if checked.is_empty() {
         checked.push("structure only: there is no checksum".to_owned());
     } else if verified.tensors_without_checksum > 0 {
         checked.push(format!("structure only of {}", count(verified.tensors_without_checksum, "tensor")));
     }
     let (files, tensors) = (count(verified.files, "file"), count(verified.tensors, "tensor"));
-    inform(&format!("{}: {files}, {tensors}, {}", styled(GOOD, "ok"), checked.join(", ")))?;
+    inform(&format!("{verdict}: {files}, {tensors}, {}", checked.join(", ")))?;
     Ok(())
 }

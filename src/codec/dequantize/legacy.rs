@@ -1,6 +1,33 @@
-//! Blocks of 32 elements with one scale: Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0.
+//! Blocks with one scale: Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0 of 32 elements, Q2_0 of 64, and Q1_0 of 128.
 
-use super::block::{self, BlockFields};
+use super::block::{self, BlockFields, bits};
+
+/// A scale, then the sign of each element, the first in the lowest bit: 1 is the scale, 0 its negative.
+pub(super) fn q1_0(bytes: &[u8], floats: &mut [f32]) {
+    block::decode(bytes, floats, |block: &[u8; 18], decoded: &mut [f32; 128]| {
+        let mut fields = BlockFields::of(block);
+        let (scale, signs) = (fields.half(), fields.bytes::<16>());
+        for (decoded, signs) in decoded.as_chunks_mut::<8>().0.iter_mut().zip(signs) {
+            for (at, x) in decoded.iter_mut().enumerate() {
+                // The negative of a NaN is another NaN, as in ggml.
+                *x = f32::from_bits(scale.to_bits() ^ u32::from(bits(!signs, at, 1)) << 31);
+            }
+        }
+    });
+}
+
+/// A scale, then 2 bits for each element, the first in the lowest bits, where 1 is zero.
+pub(super) fn q2_0(bytes: &[u8], floats: &mut [f32]) {
+    block::decode(bytes, floats, |block: &[u8; 18], decoded: &mut [f32; 64]| {
+        let mut fields = BlockFields::of(block);
+        let (scale, quants) = (fields.half(), fields.bytes::<16>());
+        for (decoded, quants) in decoded.as_chunks_mut::<4>().0.iter_mut().zip(quants) {
+            for (at, x) in decoded.iter_mut().enumerate() {
+                *x = scale * (f32::from(bits(*quants, 2 * at, 3)) - 1.0);
+            }
+        }
+    });
+}
 
 /// A scale, then 4 bits for each element, where 8 is zero. The lower halves of the bytes are the first 16 elements.
 pub(super) fn q4_0(bytes: &[u8], floats: &mut [f32]) {

@@ -1,8 +1,9 @@
 //! Decodes short floats and quantized blocks to F32.
 //!
-//! Sources: the Python package `gguf` 0.19 (`quants.dequantize`) for the types of GGUF; the OCP specification of 8-bit
-//! floats; the crate `apr-format` 0.72 for APR. All products of a scale and a quantized number are exact but the last
-//! operation of a value, so that the order of the operations does not change the result: it has the bits of `gguf`.
+//! Sources: the Python package `gguf` 0.19 (`quants.dequantize`) for the types of GGUF, and ggml's `ggml-quants.c` for
+//! those that the package does not decode (Q1_0, Q2_0 and Q8_K); the OCP specification of 8-bit floats; the crate
+//! `apr-format` 0.72 for APR. All products of a scale and a quantized number are exact but the last operation of a
+//! value, so that the order of the operations does not change the result: it has the bits of `gguf`.
 //!
 //! Loops have a fixed length for each block and no branches, so that compilers can vectorize them.
 
@@ -60,6 +61,8 @@ fn block_decoder(dtype: &Dtype) -> Option<DecodeBlocks> {
         Dtype::BF16 => floats::bf16,
         Dtype::F8_E4M3 => floats::f8_e4m3,
         Dtype::F8_E5M2 => floats::f8_e5m2,
+        Dtype::Q1_0 => legacy::q1_0,
+        Dtype::Q2_0 => legacy::q2_0,
         Dtype::Q4_0 => legacy::q4_0,
         Dtype::Q4_1 => legacy::q4_1,
         Dtype::Q5_0 => legacy::q5_0,

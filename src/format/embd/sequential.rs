@@ -43,6 +43,33 @@ pub(super) fn is_plausible(head: &[u8]) -> bool {
     }
 }
 
+/// The records that were read so far.
+struct Records {
+    tensors: Vec<Tensor>,
+    budget: Budget,
+    /// The offset of the next record.
+    at: u64,
+    tokens: Vec<Value>,
+    warnings: Vec<String>,
+}
+
+impl Records {
+    /// Reads all records. If bytes are missing, the next call goes on with the same record.
+    fn read(&mut self, window: &Window, count: u32) -> Result<(), Stop> {
+        while self.tensors.len() < count as usize {
+            let tensor = parse_record(window, self.at)?;
+            self.budget.tensor(&tensor.name, tensor.shape.len())?;
+            self.at = tensor.components.first().map_or(self.at, |data| data.range.end);
+            self.tensors.push(tensor);
+        }
+        let before = self.budget.mark();
+        self.warnings.clear();
+        let tokens = parse_vocabulary(window, self.at, &mut self.warnings, &mut self.budget);
+        self.tokens = tokens.inspect_err(|_| self.budget.give_back(before))?;
+        Ok(())
+    }
+}
+
 pub(super) fn parse(window: &Window) -> Result<Index, Stop> {
     let mut fields = Fields::new(window.get(8..HEADER_BYTES)?, 8, "the header");
     let tensor_count = fields.u32()?;
@@ -53,20 +80,16 @@ pub(super) fn parse(window: &Window) -> Result<Index, Stop> {
         let what = format!("{tensor_count} tensors need at least {least_end} bytes, but the file has {length}");
         return Err(Error::new(ErrorKind::Truncated, what).at(8..12).into());
     }
-    let mut tensors = Vec::new();
-    let mut at = HEADER_BYTES;
-    let mut budget = Budget::of(window, window.file_length().unwrap_or(least_end));
-    for _ in 0..tensor_count {
-        let tensor = parse_record(window, at)?;
-        budget.tensor(&tensor.name, tensor.shape.len())?;
-        at = tensor.components.first().map_or(at, |data| data.range.end);
-        tensors.push(tensor);
-    }
+    let start = || {
+        let budget = Budget::of(window, window.file_length().unwrap_or(least_end));
+        let (tensors, tokens, warnings) = Default::default();
+        Ok(Records { tensors, budget, at: HEADER_BYTES, tokens, warnings })
+    };
+    let Records { mut tensors, tokens, mut warnings, .. } =
+        window.resume(start, |records: &mut Records| records.read(window, tensor_count))?;
     check_tensors(&mut tensors, window.file_length())?;
 
-    let mut warnings = Vec::new();
     let mut metadata = Metadata::new();
-    let tokens = parse_vocabulary(window, at, &mut warnings, &mut budget)?;
     if !tokens.is_empty() {
         add_vocabulary(&mut metadata, tokens, None);
     }

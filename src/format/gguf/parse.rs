@@ -2,7 +2,7 @@
 
 use super::head::Head;
 use super::metadata;
-use crate::dtype::{Dtype, element_count};
+use crate::dtype::{self, Block, Dtype, UNKNOWN_GGML_TYPE, element_count};
 use crate::error::{Error, ErrorKind, Result, malformed};
 use crate::format::ggml;
 use crate::format::values::budget::Budget;
@@ -18,8 +18,11 @@ pub(super) const NAME: &str = "gguf";
 /// The first four bytes.
 pub const MAGIC: [u8; 4] = *b"GGUF";
 
-/// ggml's `GGML_MAX_DIMS`. Prevents an invalid count from making the reader read the rest of the head as dimensions.
+/// ggml's `GGML_MAX_DIMS`. The container has no limit: models of videos have convolutions of 5 dimensions.
 pub const MAX_DIMS: u32 = 4;
+
+/// The longest name that ggml reads: `GGML_MAX_NAME` includes a terminating zero.
+pub(super) const MAX_NAME_BYTES: usize = 63;
 
 /// The alignment of files that do not state one.
 pub(super) const DEFAULT_ALIGNMENT: u64 = 32;
@@ -34,6 +37,7 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     let alignment = alignment(&metadata)?;
     let data_start = head.cursor.position().checked_next_multiple_of(alignment);
     let data_start = data_start.ok_or_else(|| malformed(format!("general.alignment is {alignment}")))?;
+    head.warnings.extend(refused_by_ggml(&infos, alignment));
     let mut tensors = place(infos, data_start, window.file_length(), head.cursor.big_endian)?;
     check_tensors(&mut tensors, window.file_length())?;
     let split = split(&metadata)?;
@@ -70,22 +74,87 @@ fn parse_infos<'a>(
 ) -> Result<Vec<Info<'a>>, Stop> {
     let least_bytes = head.count_bytes() + 4 + 4 + 8;
     head.cursor.ensure(count.saturating_mul(least_bytes))?;
-    budget.grow(window.stored(count.saturating_mul(least_bytes)));
+    let (infos_start, mut counted) = (head.cursor.position(), 0);
     let mut infos = Vec::new();
     for _ in 0..count {
         let start = head.cursor.position();
         let name = head.name()?;
         let dims = head.cursor.u32()?;
-        if dims > MAX_DIMS {
-            let error = malformed(format!("it has {dims} dimensions; ggml allows {MAX_DIMS}"));
+        if dims as usize > dtype::MAX_DIMS {
+            let error = malformed(format!("it has {dims} dimensions; the limit is {}", dtype::MAX_DIMS));
             return Err(error.at(start..head.cursor.position()).in_tensor(name).into());
         }
         let mut shape = (0..dims).map(|_| head.count()).collect::<Result<Vec<_>, _>>()?;
         shape.reverse();
-        budget.tensor(name, shape.len())?;
-        infos.push(Info { name, shape, type_code: head.cursor.u32()?, offset: head.cursor.u64()? });
+        let info = Info { name, shape, type_code: head.cursor.u32()?, offset: head.cursor.u64()? };
+        let stored = window.stored(head.cursor.position() - infos_start);
+        budget.grow(stored - counted);
+        counted = stored;
+        budget.tensor(name, info.shape.len())?;
+        infos.push(info);
     }
     Ok(infos)
+}
+
+/// The reasons why ggml refuses tensors that the container can hold.
+const REFUSALS: [&str; 6] = [
+    "its type is unknown, and its length may include padding",
+    "ggml has removed its type",
+    "it has more than 4 dimensions",
+    "its rows are not whole blocks",
+    "its name has more than 63 bytes",
+    "its offset is not the end of the tensor before it",
+];
+
+/// The warnings about tensors that ggml refuses: one for each reason.
+fn refused_by_ggml(infos: &[Info], alignment: u64) -> Vec<String> {
+    let mut refused = [(0u64, ""); REFUSALS.len()];
+    let mut next_offset = Some(0);
+    for info in infos {
+        let refusal = info.refusal(next_offset);
+        if let Some((count, first)) = refusal.and_then(|reason| refused.get_mut(reason)) {
+            *first = if *count == 0 { info.name } else { first };
+            *count += 1;
+        }
+        let end = info.byte_length().and_then(|length| info.offset.checked_add(length));
+        next_offset = end.and_then(|end| end.checked_next_multiple_of(alignment));
+    }
+    let found = REFUSALS.iter().zip(refused).filter(|(_, (count, _))| *count > 0);
+    found
+        .map(|(reason, (count, first))| {
+            let noun = if count == 1 { "tensor" } else { "tensors" };
+            format!("{}{count} {noun}, the first of them \"{first}\": {reason}", ggml::REFUSES)
+        })
+        .collect()
+}
+
+impl Info<'_> {
+    /// Why ggml refuses the tensor: an index of [`REFUSALS`]. `next_offset` is the aligned end of the tensor before it,
+    /// if it is known.
+    fn refusal(&self, next_offset: Option<u64>) -> Option<usize> {
+        let sized = sized_like(self.type_code);
+        let row = self.shape.last().copied().unwrap_or(1);
+        let fills_blocks = |block: Block| row.is_multiple_of(block.elements);
+        let is_refused = [
+            sized.is_none(),
+            ggml::removed(self.type_code).is_some(),
+            self.shape.len() > MAX_DIMS as usize,
+            !sized.and_then(Dtype::block).is_none_or(fills_blocks),
+            self.name.len() > MAX_NAME_BYTES,
+            next_offset.is_some_and(|next| next != self.offset),
+        ];
+        is_refused.iter().position(|is_refused| *is_refused)
+    }
+
+    /// The length of the tensor; `None` if its type is unknown, or if it has no such length.
+    fn byte_length(&self) -> Option<u64> {
+        sized_like(self.type_code)?.byte_length(element_count(&self.shape).ok()?).ok()?
+    }
+}
+
+/// A dtype whose blocks have the size of those of this type, if it is known.
+fn sized_like(type_code: u32) -> Option<&'static Dtype> {
+    ggml::dtype_of(type_code).or_else(|| ggml::removed(type_code).map(|(_, dtype)| dtype))
 }
 
 /// Computes the byte ranges of the tensors in the file.
@@ -110,17 +179,18 @@ fn place_one(info: Info, data_start: u64, next_start: Option<u64>, big_endian: b
     let byte_length = match elements {
         // An empty tensor of any type: it has the offset of the next tensor, and must not overlap it.
         0 => Some(0),
-        _ => known.map(|dtype| dtype.byte_length(elements)).transpose()?.flatten(),
+        _ => sized_like(type_code).map(|dtype| dtype.byte_length(elements)).transpose()?.flatten(),
     };
     let end = match byte_length {
         Some(byte_length) => start.checked_add(byte_length).ok_or_else(overflows)?,
         None => next_start.ok_or_else(|| unknown_end(type_code))?.max(start),
     };
     let is_plain = |dtype: &Dtype| dtype.block().is_some_and(|block| block.elements == 1);
+    let removed = || ggml::removed(type_code).map(|(name, _)| Dtype::Other(name.into()));
     let dtype = match known {
         Some(dtype) if big_endian && !is_plain(dtype) => Dtype::Other(format!("{dtype}_BE").into()),
         Some(dtype) => dtype.clone(),
-        None => Dtype::Other(format!("GGML_{type_code}").into()),
+        None => removed().unwrap_or_else(|| Dtype::Other(format!("{UNKNOWN_GGML_TYPE}{type_code}").into())),
     };
     let mut data = Component::raw(dtype.clone(), start..end);
     if big_endian && dtype.array_kind().element_bytes() > 1 {

@@ -157,6 +157,52 @@ fn an_unknown_type_extends_to_the_next_tensor_or_the_end() {
 }
 
 #[test]
+fn removed_types_have_the_length_of_their_blocks() {
+    let removed = [31, 32, 33, 36, 37, 38];
+    let mut writer = Writer::new(3, false, 7, 0);
+    for (at, number) in removed.into_iter().enumerate() {
+        writer.info(&format!("t{number}"), &[64, 4], number, at as u64 * 160);
+    }
+    let file = writer.info("q2", &[64], 42, 960).data(32, &[7; 978]);
+    let index = parsed(&file).unwrap();
+    let found: Vec<_> = index.tensors.iter().map(|t| (t.dtype.to_string(), t.stored_length())).collect();
+    let names = ["Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8"];
+    let expected: Vec<_> = names.iter().map(|name| ((*name).to_owned(), 144)).collect();
+    assert_eq!(found[..6], expected);
+    assert_eq!(found[6], ("Q2_0".to_owned(), 18));
+    assert_eq!(index.warnings, ["ggml refuses 6 tensors, the first of them \"t31\": ggml has removed its type"]);
+}
+
+#[test]
+fn what_ggml_refuses_is_a_warning() {
+    let long = "n".repeat(64);
+    let mut writer = Writer::new(3, false, 6, 0);
+    writer.info("six", &[1; 6], 0, 0).info("rows", &[16, 2], 8, 32).info(&long, &[1], 24, 96);
+    let file =
+        writer.info("gap", &[1], 24, 160).info("next", &[1], 24, 192).info("x", &[1], 200, 224).data(32, &[0; 256]);
+    let index = parsed(&file).unwrap();
+    let warning = |first: &str, why: &str| format!("ggml refuses 1 tensor, the first of them \"{first}\": {why}");
+    let expected = [
+        warning("x", "its type is unknown, and its length may include padding"),
+        warning("six", "it has more than 4 dimensions"),
+        warning("rows", "its rows are not whole blocks"),
+        warning(&long, "its name has more than 63 bytes"),
+        warning("gap", "its offset is not the end of the tensor before it"),
+    ];
+    assert_eq!(index.warnings, expected);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
+fn a_head_may_have_250000_tensors() {
+    const COUNT: u64 = 250_000;
+    let mut writer = Writer::new(3, false, COUNT, 0);
+    (0..COUNT).for_each(|at| _ = writer.info(&format!("t{at}"), &[1], 24, at * 32));
+    let file = writer.data(32, &vec![0; COUNT as usize * 32]);
+    assert_eq!(parsed(&file).unwrap().tensors.len(), COUNT as usize);
+}
+
+#[test]
 fn an_empty_tensor_of_an_unknown_type_does_not_overlap_the_next() {
     let mut writer = Writer::new(3, false, 3, 0);
     writer.info("none", &[0], 200, 0).info("nor here", &[4, 0], 200, 0).info("some", &[9], 200, 0);
@@ -233,7 +279,7 @@ fn rejects_invalid_heads() {
     refused(Writer::new(3, false, 0, 2).pair("a", 0).number(&[1]).pair("a", 0).number(&[1]), "\"a\" twice");
     refused(Writer::new(3, false, 0, 1).pair("a", 13), "type 13");
     refused(Writer::new(3, false, 0, 1).pair("a", 9).u32(13).count(0), "type 13");
-    refused(Writer::new(3, false, 1, 0).info("a", &[1; 5], 0, 0), "5 dimensions");
+    refused(Writer::new(3, false, 1, 0).info("a", &[1; 65], 0, 0), "65 dimensions");
     refused(Writer::new(3, false, 2, 0).info("a", &[4], 0, 0).info("a", &[4], 0, 32), "occurs twice");
     refused(Writer::new(3, false, 2, 0).info("a", &[4], 0, 0).info("b", &[4], 0, 8), "overlap");
     refused(Writer::new(3, false, 1, 0).info("a", &[u64::MAX, 2], 0, 0), "2^64");

@@ -1,7 +1,7 @@
 //! Collects the tensors of a model: those of its graph, of subgraphs, and of functions.
 
 use super::fields::{attribute, function, graph, model};
-use super::paths::{Attributes, check_path, function_prefix, training_prefix};
+use super::paths::{AttributePath, Attributes, check_path, function_prefix, training_prefix};
 use super::protobuf::{Field, Message, Value, name, text};
 use super::tensor::{STRING, TensorProto};
 use crate::error::{Error, ErrorKind, Result};
@@ -11,6 +11,7 @@ use crate::window::{Stop, Window};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// The name of the format in the registry.
 pub(super) const NAME: &str = "onnx";
@@ -22,9 +23,9 @@ const NEWEST_IR_VERSION: u64 = 14;
 const MAX_TEXT_BYTES: u64 = 16 << 20;
 
 pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
-    let mut model = Model::new(window);
-    model.read()?;
-    let Model { mut tensors, data, warnings, metadata, ir_version, .. } = model;
+    // Weights are between the descriptions of tensors: the parser stops at most of them.
+    let Model { mut tensors, data, warnings, metadata, ir_version, .. } =
+        window.resume(|| Model::new(window), |model| model.read(window))?;
     check_tensors(&mut tensors, window.file_length())?;
     let index = Index {
         format: NAME,
@@ -39,9 +40,10 @@ pub(super) fn parse(window: &Window) -> Result<Parsed, Stop> {
     Ok(if data.is_empty() { Parsed::File(index) } else { Parsed::WithData(index, data) })
 }
 
-/// What was read of a model so far.
-struct Model<'w, 'f> {
-    window: &'w Window<'f>,
+/// What was read of a model so far, and what is read next.
+struct Model {
+    /// The messages that are not read to their end, each within the one before.
+    open: Vec<Open>,
     budget: Budget,
     ir_version: u64,
     metadata: Metadata,
@@ -52,6 +54,41 @@ struct Model<'w, 'f> {
     warnings: Warnings,
 }
 
+/// A message that is not read to its end.
+struct Open {
+    /// The fields that were not read.
+    rest: Range<u64>,
+    of: Of,
+}
+
+/// The type of a message. The names of its tensors begin with `prefix`.
+enum Of {
+    Model {
+        training_count: usize,
+    },
+    Graph {
+        prefix: Rc<str>,
+        depth: usize,
+    },
+    /// The attributes that were not read are in reverse order.
+    Node {
+        prefix: Rc<str>,
+        attributes: Attributes,
+        depth: usize,
+    },
+    Attribute {
+        path: AttributePath,
+        depth: usize,
+        graph_count: usize,
+    },
+    Function {
+        prefix: Rc<str>,
+    },
+    Training {
+        number: usize,
+    },
+}
+
 /// Tensors that are not listed: the number of each kind, and the name of the first.
 #[derive(Default)]
 struct Warnings {
@@ -60,50 +97,117 @@ struct Warnings {
     external_attributes: Option<(usize, String)>,
 }
 
-impl<'w, 'f> Model<'w, 'f> {
-    fn new(window: &'w Window<'f>) -> Self {
+impl Model {
+    fn new(window: &Window) -> Result<Self, Stop> {
+        let open = vec![Open { rest: 0..window.whole_length()?, of: Of::Model { training_count: 0 } }];
         let (ir_version, metadata, tensors, data, data_of_location, warnings) = Default::default();
         let budget = Budget::of(window, 0);
-        Model { window, budget, ir_version, metadata, tensors, data, data_of_location, warnings }
+        Ok(Model { open, budget, ir_version, metadata, tensors, data, data_of_location, warnings })
     }
 
-    fn read(&mut self) -> Result<(), Stop> {
-        let mut message = Message::whole_file(self.window)?;
-        let mut training_count = 0;
-        while let Some(field) = message.next()? {
-            match field.number {
-                model::IR_VERSION => self.ir_version = field.number()?,
-                model::GRAPH => self.read_graph(field.bytes()?, "", 0)?,
-                model::FUNCTIONS => self.read_function(field.bytes()?)?,
-                model::TRAINING_INFO => {
-                    self.read_training(field.bytes()?, training_count)?;
-                    training_count += 1;
+    /// Reads all messages. If bytes are missing, the next call goes on with the same field.
+    fn read(&mut self, window: &Window) -> Result<(), Stop> {
+        while let Some(mut message) = self.open.pop() {
+            let before = self.budget.mark();
+            match self.read_field(window, &mut message) {
+                Ok(Next::Field) => self.open.push(message),
+                Ok(Next::Message(inner)) => self.open.extend([message, inner]),
+                Ok(Next::End) => {}
+                Err(stop) => {
+                    self.budget.give_back(before);
+                    self.open.push(message);
+                    return Err(stop);
                 }
-                _ => self.read_metadata(&field)?,
             }
         }
         Ok(())
     }
 
-    fn read_graph(&mut self, range: Range<u64>, prefix: &str, depth: usize) -> Result<(), Stop> {
-        check_path(prefix, depth).map_err(|e| e.at(range.clone()))?;
-        let mut message = Message::new(self.window, range);
-        while let Some(field) = message.next()? {
-            match field.number {
-                graph::NODE => self.read_node(field.bytes()?, prefix, depth)?,
-                graph::INITIALIZER => self.read_initializer(field.bytes()?, prefix)?,
-                graph::SPARSE_INITIALIZER => {
-                    let values = sparse_values(self.window, field.bytes()?)?;
-                    count(&mut self.warnings.sparse, format!("{prefix}{values}"));
-                }
-                _ => {}
-            }
+    /// Reads the next field of a message. Changes nothing if bytes are missing.
+    fn read_field(&mut self, window: &Window, open: &mut Open) -> Result<Next, Stop> {
+        if let Of::Node { prefix, attributes, depth } = &mut open.of {
+            let Some(rest) = attributes.all.pop() else { return Ok(Next::End) };
+            let path = attributes.path_of(prefix, rest.clone());
+            return Ok(Next::Message(Open { rest, of: Of::Attribute { path, depth: *depth, graph_count: 0 } }));
         }
-        Ok(())
+        let mut message = match open.of {
+            Of::Model { .. } => Message::whole_file(window, open.rest.clone()),
+            _ => Message::new(window, open.rest.clone()),
+        };
+        let Some(field) = message.next()? else { return Ok(Next::End) };
+        let next = match &mut open.of {
+            Of::Model { training_count } => self.model_field(window, &field, training_count)?,
+            Of::Graph { prefix, depth } => self.graph_field(window, &field, prefix, *depth)?,
+            Of::Attribute { path, depth, graph_count } => {
+                self.attribute_field(window, &field, (path, *depth), graph_count)?
+            }
+            Of::Function { prefix } if field.number == function::NODE => node(window, &field, prefix, 0)?,
+            Of::Training { number } => match training_prefix(*number, field.number) {
+                Some(prefix) => graph(&field, prefix, 0)?,
+                None => Next::Field,
+            },
+            Of::Function { .. } | Of::Node { .. } => Next::Field,
+        };
+        open.rest.start = field.range.end;
+        Ok(next)
     }
 
-    fn read_initializer(&mut self, range: Range<u64>, prefix: &str) -> Result<(), Stop> {
-        let proto = TensorProto::parse(self.window, range)?;
+    fn model_field(&mut self, window: &Window, field: &Field, training_count: &mut usize) -> Result<Next, Stop> {
+        let of = match field.number {
+            model::IR_VERSION => {
+                self.ir_version = field.number()?;
+                return Ok(Next::Field);
+            }
+            model::GRAPH => return graph(field, String::new(), 0),
+            model::FUNCTIONS => Of::Function { prefix: function_prefix(window, field.bytes()?)?.into() },
+            model::TRAINING_INFO => {
+                *training_count += 1;
+                Of::Training { number: *training_count - 1 }
+            }
+            _ => return self.read_metadata(window, field).map(|()| Next::Field),
+        };
+        Ok(Next::Message(Open { rest: field.bytes()?, of }))
+    }
+
+    fn graph_field(&mut self, window: &Window, field: &Field, prefix: &Rc<str>, depth: usize) -> Result<Next, Stop> {
+        match field.number {
+            graph::NODE => return node(window, field, prefix, depth),
+            graph::INITIALIZER => self.read_initializer(window, field.bytes()?, prefix)?,
+            graph::SPARSE_INITIALIZER => {
+                let values = sparse_values(window, field.bytes()?)?;
+                count(&mut self.warnings.sparse, format!("{prefix}{values}"));
+            }
+            _ => {}
+        }
+        Ok(Next::Field)
+    }
+
+    fn attribute_field(
+        &mut self,
+        window: &Window,
+        field: &Field,
+        (path, depth): (&AttributePath, usize),
+        graph_count: &mut usize,
+    ) -> Result<Next, Stop> {
+        match field.number {
+            attribute::GRAPH => return graph(field, format!("{}/", path.read(window)?), depth + 1),
+            attribute::GRAPHS => {
+                let prefix = format!("{}.{graph_count}/", path.read(window)?);
+                *graph_count += 1;
+                return graph(field, prefix, depth + 1);
+            }
+            attribute::TENSOR | attribute::TENSORS
+                if TensorProto::parse(window, field.bytes()?)?.external.is_some() =>
+            {
+                count(&mut self.warnings.external_attributes, path.read(window)?);
+            }
+            _ => {}
+        }
+        Ok(Next::Field)
+    }
+
+    fn read_initializer(&mut self, window: &Window, range: Range<u64>, prefix: &str) -> Result<(), Stop> {
+        let proto = TensorProto::parse(window, range)?;
         let name = format!("{prefix}{}", proto.name);
         if proto.data_type == STRING {
             count(&mut self.warnings.texts, name);
@@ -130,53 +234,7 @@ impl<'w, 'f> Model<'w, 'f> {
         self.data.get_mut(at).ok_or_else(|| Error::new(ErrorKind::Internal, "a data file is missing"))
     }
 
-    fn read_node(&mut self, range: Range<u64>, prefix: &str, depth: usize) -> Result<(), Stop> {
-        let attributes = Attributes::of_node(self.window, range)?;
-        for attribute in &attributes.all {
-            let mut message = Message::new(self.window, attribute.clone());
-            let path = || attributes.path(self.window, attribute.clone(), prefix);
-            let mut graph_count = 0;
-            while let Some(field) = message.next()? {
-                match field.number {
-                    attribute::GRAPH => self.read_graph(field.bytes()?, &format!("{}/", path()?), depth + 1)?,
-                    attribute::GRAPHS => {
-                        self.read_graph(field.bytes()?, &format!("{}.{graph_count}/", path()?), depth + 1)?;
-                        graph_count += 1;
-                    }
-                    attribute::TENSOR | attribute::TENSORS
-                        if TensorProto::parse(self.window, field.bytes()?)?.external.is_some() =>
-                    {
-                        count(&mut self.warnings.external_attributes, path()?);
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn read_function(&mut self, range: Range<u64>) -> Result<(), Stop> {
-        let prefix = function_prefix(self.window, range.clone())?;
-        let mut message = Message::new(self.window, range);
-        while let Some(field) = message.next()? {
-            if field.number == function::NODE {
-                self.read_node(field.bytes()?, &prefix, 0)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn read_training(&mut self, range: Range<u64>, number: usize) -> Result<(), Stop> {
-        let mut message = Message::new(self.window, range);
-        while let Some(field) = message.next()? {
-            if let Some(prefix) = training_prefix(number, field.number) {
-                self.read_graph(field.bytes()?, &prefix, 0)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn read_metadata(&mut self, field: &Field) -> Result<(), Stop> {
+    fn read_metadata(&mut self, window: &Window, field: &Field) -> Result<(), Stop> {
         let key = match field.number {
             model::PRODUCER_NAME => "producer_name",
             model::PRODUCER_VERSION => "producer_version",
@@ -193,9 +251,9 @@ impl<'w, 'f> Model<'w, 'f> {
         }
         let value = match field.number {
             model::MODEL_VERSION => Json::from(field.number()?.cast_signed()),
-            model::OPSET_IMPORT | model::METADATA_PROPS => return self.read_entry(key, field.bytes()?),
+            model::OPSET_IMPORT | model::METADATA_PROPS => return self.read_entry(window, key, field.bytes()?),
             _ => {
-                let text = text(self.window, field, MAX_TEXT_BYTES)?;
+                let text = text(window, field, MAX_TEXT_BYTES)?;
                 self.budget.text(text.len() as u64)?;
                 Json::from(text)
             }
@@ -205,15 +263,15 @@ impl<'w, 'f> Model<'w, 'f> {
     }
 
     /// Reads a message of a key and a value, which is a text, or a number for `opset_import`.
-    fn read_entry(&mut self, map: &str, entry: Range<u64>) -> Result<(), Stop> {
+    fn read_entry(&mut self, window: &Window, map: &str, entry: Range<u64>) -> Result<(), Stop> {
         let (mut key, mut value) = ("", Json::from(""));
-        let mut message = Message::new(self.window, entry);
+        let mut message = Message::new(window, entry);
         while let Some(field) = message.next()? {
             match (field.number, &field.value) {
-                (1, _) => key = name(self.window, &field)?,
+                (1, _) => key = name(window, &field)?,
                 (2, Value::Varint(number)) => value = Json::from(number.cast_signed()),
                 (2, _) => {
-                    let text = text(self.window, &field, MAX_TEXT_BYTES)?;
+                    let text = text(window, &field, MAX_TEXT_BYTES)?;
                     self.budget.text(text.len() as u64)?;
                     value = Json::from(text);
                 }
@@ -247,6 +305,28 @@ impl Warnings {
         add(self.external_attributes, "tensors in attributes of nodes whose elements are in other files");
         warnings
     }
+}
+
+/// What is read after a field.
+enum Next {
+    Field,
+    /// The message in the field.
+    Message(Open),
+    End,
+}
+
+/// The graph in a field.
+fn graph(field: &Field, prefix: String, depth: usize) -> Result<Next, Stop> {
+    let rest = field.bytes()?;
+    check_path(&prefix, depth).map_err(|e| e.at(rest.clone()))?;
+    Ok(Next::Message(Open { rest, of: Of::Graph { prefix: prefix.into(), depth } }))
+}
+
+/// The node in a field.
+fn node(window: &Window, field: &Field, prefix: &Rc<str>, depth: usize) -> Result<Next, Stop> {
+    let rest = field.bytes()?;
+    let attributes = Attributes::of_node(window, rest.clone())?;
+    Ok(Next::Message(Open { rest, of: Of::Node { prefix: Rc::clone(prefix), attributes, depth } }))
 }
 
 /// The name of a SparseTensorProto, which is that of its values.

@@ -5,40 +5,57 @@ use super::protobuf::{MAX_NAME_BYTES, Message, name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::window::{Stop, Window};
 use std::ops::Range;
+use std::rc::Rc;
 
-/// The maximum depth of subgraphs. Real models nest two or three. Bounds the recursion of the parser.
+/// The maximum depth of subgraphs. Real models nest two or three. Bounds the messages that are open at once.
 pub(super) const MAX_DEPTH: usize = 32;
 
 /// The attributes of a node, and the name of its first output, which is unique in its graph.
 pub(super) struct Attributes {
-    output: String,
+    output: Rc<str>,
+    /// The last one first.
     pub(super) all: Vec<Range<u64>>,
 }
 
 impl Attributes {
     pub(super) fn of_node(window: &Window, range: Range<u64>) -> Result<Self, Stop> {
-        let mut attributes = Attributes { output: String::new(), all: Vec::new() };
+        let (mut output, mut all) = ("", Vec::new());
         let mut message = Message::new(window, range);
         while let Some(field) = message.next()? {
             match field.number {
-                node::OUTPUT if attributes.output.is_empty() => attributes.output = name(window, &field)?.to_owned(),
-                node::ATTRIBUTE => attributes.all.push(field.bytes()?),
+                node::OUTPUT if output.is_empty() => output = name(window, &field)?,
+                node::ATTRIBUTE => all.push(field.bytes()?),
                 _ => {}
             }
         }
-        Ok(attributes)
+        all.reverse();
+        Ok(Attributes { output: output.into(), all })
     }
 
-    /// The path of an attribute, which the names of tensors in its graphs begin with.
-    pub(super) fn path(&self, window: &Window, attribute: Range<u64>, prefix: &str) -> Result<String, Stop> {
-        let mut message = Message::new(window, attribute);
+    /// The path of an attribute of a node whose graph has this prefix.
+    pub(super) fn path_of(&self, prefix: &Rc<str>, attribute: Range<u64>) -> AttributePath {
+        AttributePath { prefix: Rc::clone(prefix), output: Rc::clone(&self.output), attribute }
+    }
+}
+
+/// The path of an attribute, which the names of tensors in its graphs begin with.
+pub(super) struct AttributePath {
+    prefix: Rc<str>,
+    output: Rc<str>,
+    attribute: Range<u64>,
+}
+
+impl AttributePath {
+    /// The path. Few attributes have graphs, so that the name of the attribute is read when it is needed.
+    pub(super) fn read(&self, window: &Window) -> Result<String, Stop> {
+        let mut message = Message::new(window, self.attribute.clone());
         let mut own = "";
         while let Some(field) = message.next()? {
             if field.number == attribute::NAME {
                 own = name(window, &field)?;
             }
         }
-        Ok(format!("{prefix}{}/{own}", self.output))
+        Ok(format!("{}{}/{own}", self.prefix, self.output))
     }
 }
 

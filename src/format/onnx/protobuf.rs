@@ -62,9 +62,9 @@ impl Field {
 }
 
 impl<'w, 'f> Message<'w, 'f> {
-    /// The message that the whole file consists of.
-    pub(super) fn whole_file(window: &'w Window<'f>) -> Result<Self, Stop> {
-        Ok(Message { window, at: 0, end: window.whole_length()?, is_whole_file: true })
+    /// The fields in `range`, which ends with the file.
+    pub(super) fn whole_file(window: &'w Window<'f>, range: Range<u64>) -> Self {
+        Message { is_whole_file: true, ..Message::new(window, range) }
     }
 
     pub(super) fn new(window: &'w Window<'f>, range: Range<u64>) -> Self {

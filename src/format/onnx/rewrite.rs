@@ -35,7 +35,7 @@ pub(crate) fn input_names(window: &Window) -> Result<HashSet<String>, Stop> {
     const INPUT: u32 = 11;
     const NAME: u32 = 1;
     let mut names = HashSet::new();
-    let mut model = Message::whole_file(window)?;
+    let mut model = Message::whole_file(window, 0..window.whole_length()?);
     while let Some(field) = model.next()? {
         if field.number != model::GRAPH {
             continue;
@@ -63,7 +63,7 @@ pub(crate) fn input_names(window: &Window) -> Result<HashSet<String>, Stop> {
 pub(crate) fn rewrite(window: &Window, place_of: &dyn Fn(&str) -> Place) -> Result<Vec<u8>, Stop> {
     let rewriter = Rewriter { window, place_of };
     let (mut out, mut training_count) = (Vec::new(), 0);
-    let mut message = Message::whole_file(window)?;
+    let mut message = Message::whole_file(window, 0..window.whole_length()?);
     while let Some(field) = message.next()? {
         match field.number {
             model::GRAPH => put_bytes(&mut out, field.number, &rewriter.graph(field.bytes()?, "", 0)?),
@@ -185,7 +185,8 @@ impl Rewriter<'_, '_> {
                 continue;
             }
             let attribute = node_field.bytes()?;
-            let path = || attributes.path(self.window, attribute.clone(), prefix);
+            let path_of = attributes.path_of(&prefix.into(), attribute.clone());
+            let path = || path_of.read(self.window);
             let (mut rewritten, mut graph_count) = (Vec::new(), 0);
             let mut fields = Message::new(self.window, attribute.clone());
             while let Some(field) = fields.next()? {

@@ -28,6 +28,7 @@ enum Data {
 pub(super) struct External {
     pub(super) location: String,
     offset: u64,
+    /// `None` and 0 mean as many bytes as type and shape determine.
     length: Option<u64>,
 }
 
@@ -201,7 +202,7 @@ impl External {
 
     fn component(&self, dtype: Dtype, byte_length: Option<u64>) -> Result<Component> {
         part_path(&self.location)?;
-        let length = match (self.length, byte_length) {
+        let length = match (self.length.filter(|stated| *stated > 0), byte_length) {
             (Some(stated), Some(expected)) if stated != expected => {
                 return Err(malformed(format!("its external data has {stated} bytes instead of {expected}")));
             }

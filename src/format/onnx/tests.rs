@@ -223,3 +223,94 @@ proptest! {
         prop_assert!(!recognises(&[&[0], &tail[..]].concat()));
     }
 }
+
+/// A model with many initializers between which weights lie.
+fn with_initializers(count: usize) -> Vec<u8> {
+    let names: Vec<String> = (0..count).map(|at| format!("t{at}")).collect();
+    let add = |graph: Message, name: &String| graph.message(5, tensor(name, 2, &[500]).bytes(9, [7; 500]));
+    model(names.iter().fold(message(), add))
+}
+
+/// Parses the file with no more bytes than the parser needs. Returns the number of reads.
+fn reads(file: &[u8]) -> u64 {
+    let mut window = Window::new(Some(file.len() as u64));
+    loop {
+        match parse(&window) {
+            Ok(_) => return window.reads.get(),
+            Err(Stop::Need(range)) => window.insert(range.start, &file[range.start as usize..range.end as usize]),
+            Err(stop) => panic!("{stop:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_stopped_parse_continues_with_the_next_initializer() {
+    let (few, many) = (reads(&with_initializers(50)), reads(&with_initializers(500)));
+    assert!(many < 11 * few, "{few} reads of 50 tensors, {many} of 500");
+}
+
+#[test]
+fn a_parse_that_stops_everywhere_has_the_same_result() {
+    let sparse = message().message(1, tensor("s", 1, &[1]).bytes(9, [0; 4])).varint(3, 5);
+    let inner = message().message(5, tensor("w", 2, &[1]).bytes(9, [7]));
+    let graphs = message().bytes(1, "graphs").message(11, inner.clone()).message(11, inner.clone());
+    let node = message().message(5, graphs).bytes(2, "y");
+    let graph = message().message(1, branching("x", inner)).message(1, node).message(15, sparse);
+    let mut file = model(graph.message(5, tensor("t", 8, &[1]).bytes(6, "a")));
+    file.extend(message().varint(5, 3).message(14, message().bytes(1, "k").bytes(2, "v")).0);
+    let mut window = Window::new(Some(file.len() as u64));
+    let stopped = loop {
+        match parse(&window) {
+            Ok(parsed) => break parsed,
+            Err(Stop::Need(range)) => {
+                let missing = window.missing(&range);
+                window.insert(missing.start, &file[missing.start as usize..=missing.start as usize]);
+            }
+            Err(stop) => panic!("{stop:?}"),
+        }
+    };
+    assert_eq!(format!("{stopped:?}"), format!("{:?}", parsed(&file).unwrap()));
+}
+
+#[test]
+fn external_data_of_length_0_has_the_length_of_its_tensor() {
+    let file = model(message().message(5, external("a", "d", "8", "0")));
+    let Parsed::WithData(_, data) = parsed(&file).unwrap() else { panic!("external data") };
+    assert_eq!(data[0].tensors[0].components[0].range, 8..12);
+}
+
+#[test]
+fn detects_models_that_do_not_begin_with_the_version() {
+    let graph = message().bytes(2, "g").message(5, tensor("a", 2, &[1]).bytes(9, [7]));
+    let producer = |name: &str| message().bytes(2, name);
+    for file in [
+        message().message(7, graph.clone()).varint(1, 10),
+        message().message(8, message().varint(2, 21)).varint(1, 10).message(7, graph.clone()),
+        producer("pytorch").varint(1, 10).message(7, graph.clone()),
+        producer("a producer with a long name").varint(1, 10).message(7, graph.clone()),
+        message().varint(1, 10).bytes(2, "a\u{1}b\u{1b}[0m").message(7, graph.clone()),
+        message().varint(1, 10).bytes(2, "\u{1}").message(7, graph.clone()),
+        message().varint(1, 10).bytes(2, "a name with \0 and \u{7f}, longer than what is seen").message(7, graph),
+    ] {
+        assert!(recognises(&file.0[..16.min(file.0.len())]), "{:?}", &file.0[..16]);
+    }
+}
+
+#[test]
+fn other_files_are_not_models() {
+    let core_ml = message().varint(1, 4).message(2, message().message(1, message().bytes(1, "input").bytes(3, [8, 1])));
+    let saved_model = message().varint(1, 1).message(2, message().message(1, message().bytes(1, "serve")));
+    for file in [
+        &core_ml.0[..12],
+        &saved_model.0[..],
+        b"BZh91AY&SY\x93\x9b\x01\x02\x03\x04",
+        b"\"a text in JSON\"",
+        b"2026-11-26 07:00",
+        b"rows: 1, columns",
+        b"\x12\x20\0\0\0\0\0\0{\"a\":{\"d",
+        b":begin a record\n",
+        b"(a list of words",
+    ] {
+        assert!(!recognises(file), "{:?}", file.escape_ascii().to_string());
+    }
+}

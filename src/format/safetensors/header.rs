@@ -19,6 +19,7 @@ const ESTIMATE_BYTES: u64 = 256 << 10;
 pub(super) struct Header {
     pub(super) metadata: Metadata,
     pub(super) tensors: Tensors,
+    has_metadata: bool,
     /// The range of the file that contains the JSON.
     pub(super) place: Range<u64>,
     budget: Budget,
@@ -51,6 +52,7 @@ impl Header {
         Header {
             metadata: Metadata::new(),
             tensors: Tensors::default(),
+            has_metadata: false,
             position: place.start,
             place,
             budget,
@@ -127,8 +129,13 @@ impl Header {
 
     /// Reads an object of strings, or null.
     fn metadata(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+        if self.has_metadata {
+            return Err(malformed("the header has \"__metadata__\" twice").at(self.place.clone()).into());
+        }
         if cursor.is_next(b'n')? {
-            return cursor.skip();
+            cursor.skip()?;
+            self.has_metadata = true;
+            return Ok(());
         }
         let before = self.budget.mark();
         let mut strings = Metadata::new();
@@ -143,7 +150,8 @@ impl Header {
             self.budget.give_back(before);
         }
         read.map_err(|stop| stop.about(|error| Error { what: format!("\"__metadata__\": {}", error.what), ..error }))?;
-        self.metadata.extend(strings);
+        self.metadata = strings;
+        self.has_metadata = true;
         Ok(())
     }
 }

@@ -226,3 +226,11 @@ fn load(loader: &Rc<Loader<MemorySource>>, name: &str) -> Result<Vec<u8>> {
     let loaded = block_on(loader.load_tensor(name, TensorRequest::default(), Rc::new(())))?;
     Ok(loaded.components.into_iter().next().unwrap().buffer)
 }
+
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes under Miri")]
+fn a_header_may_have_250000_tensors() {
+    let entry = |at: u64| format!(r#""t{at}":{{"dtype":"U8","shape":[1],"data_offsets":[{at},{}]}}"#, at + 1);
+    let header = format!("{{{}}}", (0..250_000).map(entry).collect::<Vec<_>>().join(","));
+    assert_eq!(parse(&file(&header, 250_000)).unwrap().tensors.len(), 250_000);
+}

@@ -2,11 +2,13 @@
 
 use super::budget::Budget;
 use super::json_value::BudgetedValue;
+use super::numbers::{Numbers, Scanned};
 use crate::error::{Error, Result, malformed};
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -19,31 +21,30 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8], start: u64, what: &str) -
     serde_json::from_slice(bytes).map_err(|e| invalid(e, start..start + bytes.len() as u64, what))
 }
 
-/// Parses JSON like [`parse`] with `read`, which counts memory with a budget.
-pub(crate) fn parse_with<'de, T>(
-    bytes: &'de [u8],
-    start: u64,
-    what: &str,
-    budget: &mut Budget,
-    read: impl FnOnce(&mut SliceDeserializer<'de>, &mut Budget) -> serde_json::Result<T>,
-) -> Result<T> {
-    let place = start..start + bytes.len() as u64;
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let parsed = read(&mut json, budget).and_then(|parsed| json.end().map(|()| parsed));
-    parsed.map_err(|error| budget.refusal().unwrap_or_else(|| invalid(error, place.clone(), what)).at(place.clone()))
-}
-
-type SliceDeserializer<'de> = serde_json::Deserializer<serde_json::de::SliceRead<'de>>;
-
 /// Parses a value of any kind within a budget.
 pub(crate) fn parse_value(bytes: &[u8], start: u64, what: &str, budget: &mut Budget) -> Result<Value> {
-    parse_with(bytes, start, what, budget, |json, budget| BudgetedValue { budget }.deserialize(json))
+    let mut numbers = Numbers::of(bytes);
+    let place = start..start + bytes.len() as u64;
+    let json = serde_json::Deserializer::from_slice(bytes);
+    parse_with(json, &mut || numbers.next(), place, what, budget)
 }
 
 /// Parses a value like [`parse_value`] from a reader. `place` is the file range of the section.
-pub(crate) fn read(bytes: impl io::Read, place: Range<u64>, what: &str, budget: &mut Budget) -> Result<Value> {
-    let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(bytes));
-    let value = BudgetedValue { budget: &mut *budget }.deserialize(&mut json);
+pub(crate) fn read(document: impl io::Read, place: Range<u64>, what: &str, budget: &mut Budget) -> Result<Value> {
+    let numbers = RefCell::default();
+    let scanned = Scanned { document, numbers: &numbers };
+    let json = serde_json::Deserializer::from_reader(io::BufReader::new(scanned));
+    parse_with(json, &mut || numbers.borrow_mut().next(), place, what, budget)
+}
+
+fn parse_with<'de>(
+    mut json: serde_json::Deserializer<impl serde_json::de::Read<'de>>,
+    next_number: &mut dyn FnMut() -> Option<f64>,
+    place: Range<u64>,
+    what: &str,
+    budget: &mut Budget,
+) -> Result<Value> {
+    let value = BudgetedValue { budget: &mut *budget, next_number }.deserialize(&mut json);
     let value = value.and_then(|value| json.end().map(|()| value));
     value.map_err(|error| budget.refusal().unwrap_or_else(|| invalid(error, place.clone(), what)).at(place.clone()))
 }
@@ -57,6 +58,11 @@ pub(crate) fn parse_object(bytes: &[u8], start: u64, what: &str, budget: &mut Bu
             Err(malformed(what).at(start..start + bytes.len() as u64))
         }
     }
+}
+
+/// The text of a document, without the byte-order mark that some editors write before UTF-8.
+pub(crate) fn without_byte_order_mark(document: &[u8]) -> &[u8] {
+    document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document)
 }
 
 /// Returns the beginning of a value's text for error messages: a whole value may have megabytes.

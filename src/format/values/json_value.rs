@@ -8,6 +8,8 @@ use std::fmt;
 /// Reads one value. If the budget is exceeded, [`Budget::refusal`] returns the error.
 pub(crate) struct BudgetedValue<'b> {
     pub(crate) budget: &'b mut Budget,
+    /// Steps to the next number of the document. Returns its exact value, if that of serde_json may differ from it.
+    pub(crate) next_number: &'b mut dyn FnMut() -> Option<f64>,
 }
 
 impl<'de> DeserializeSeed<'de> for BudgetedValue<'_> {
@@ -35,15 +37,17 @@ impl<'de> Visitor<'de> for BudgetedValue<'_> {
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        (self.next_number)();
         Ok(value.into())
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        (self.next_number)();
         Ok(value.into())
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+        Ok(Number::from_f64((self.next_number)().unwrap_or(value)).map_or(Value::Null, Value::Number))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
@@ -52,9 +56,11 @@ impl<'de> Visitor<'de> for BudgetedValue<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let BudgetedValue { budget } = self;
+        let BudgetedValue { budget, next_number } = self;
         let mut items = Vec::new();
-        while let Some(item) = seq.next_element_seed(BudgetedValue { budget: &mut *budget })? {
+        while let Some(item) =
+            seq.next_element_seed(BudgetedValue { budget: &mut *budget, next_number: &mut *next_number })?
+        {
             budget.item(items.len()).map_err(A::Error::custom)?;
             items.push(item);
         }
@@ -63,10 +69,10 @@ impl<'de> Visitor<'de> for BudgetedValue<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let BudgetedValue { budget } = self;
+        let BudgetedValue { budget, next_number } = self;
         let mut entries = Map::new();
         while let Some(key) = map.next_key::<String>()? {
-            let value = map.next_value_seed(BudgetedValue { budget: &mut *budget })?;
+            let value = map.next_value_seed(BudgetedValue { budget: &mut *budget, next_number: &mut *next_number })?;
             budget.entry(entries.len(), key.len()).map_err(A::Error::custom)?;
             entries.insert(key, value);
         }

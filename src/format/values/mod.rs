@@ -12,3 +12,4 @@ pub(crate) mod json;
 mod json_value;
 #[cfg(feature = "msgpack")]
 pub(crate) mod msgpack;
+mod numbers;

@@ -31,6 +31,11 @@ impl Task {
         self.conversion.is_some() || is_heavy(self.component.encoding, self.digests.iter().map(|stated| stated.digest))
     }
 
+    /// Whether the bytes are compared with digests, or their values with a rule.
+    pub(crate) fn has_checks(&self) -> bool {
+        !self.digests.is_empty() || self.component.rule.is_some()
+    }
+
     /// The range of the bytes that the buffer has: decoded, and converted if requested.
     fn output_range(&self) -> Range<u64> {
         self.conversion.as_ref().map_or_else(|| self.keep.clone(), Conversion::output_range)
@@ -129,12 +134,12 @@ impl<B: Buffer> Job<B> {
         let Job { task, output, decoder, decoded_end, .. } = self;
         let start = *decoded_end - task.keep.start;
         *decoded_end += length;
-        let Some(output) = output.as_mut().filter(|_| inspect.is_some() || decoder.has_digests()) else {
+        let Some(output) = output.as_mut().filter(|_| inspect.is_some() || decoder.has_checks()) else {
             return Ok(());
         };
         let mut inspect = inspect;
         output.buffer().inspect(start..start + length, &mut |bytes| {
-            decoder.digest_raw(bytes);
+            decoder.check_raw(bytes);
             inspect.as_mut().map_or(Ok(()), |inspect| inspect(bytes))
         })
     }

@@ -240,7 +240,8 @@ impl<S: Source> Batch<S> {
         let is_complete = *stored == component.range && (keeps_all || has_end);
         let (keeps, digests) = (self.keeps(planned), self.digests(planned, component, is_complete));
         let conversion = self.conversion(planned)?;
-        Ok(Task { component: component.clone(), keep, keeps, is_complete, digests, conversion })
+        let rule = component.rule.filter(|_| self.call.verify);
+        Ok(Task { component: Component { rule, ..component.clone() }, keep, keeps, is_complete, digests, conversion })
     }
 
     /// The conversion of a planned tensor.

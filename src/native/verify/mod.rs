@@ -48,6 +48,7 @@ impl Reader {
             let compared = compared.map_err(|e| e.in_file(&file.bytes.name))?;
             let tensors = || self.tensors.iter().filter(|tensor| tensor.shard == shard);
             verified.add_file(tensors(), &compared);
+            verified.note_unchecked(&file.bytes.name, tensors(), &file.index.warnings);
             let warning = file.check_padding(&tensors).map_err(|e| e.in_file(&file.bytes.name))?;
             verified.warnings.extend(warning.map(|warning| (file.bytes.name.clone(), warning)));
         }

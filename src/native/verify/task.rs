@@ -176,6 +176,6 @@ impl TensorFile {
 
 /// Whether a component is one task.
 fn is_checked_whole(component: &Component) -> bool {
-    let is_checked = component.encoding != Encoding::Raw || component.digest.is_some();
+    let is_checked = component.encoding != Encoding::Raw || component.digest.is_some() || component.rule.is_some();
     is_checked && !component.range.is_empty() && !is_digested_in_parts(component)
 }

@@ -74,3 +74,31 @@ fn reading_the_index_takes_one_request_per_large_tensor() {
         assert!(received < 22 * (64 << 10) + 500_000, "{received} bytes of {}", file.len());
     }
 }
+
+#[test]
+fn a_stopped_parse_continues_with_the_next_tensor() {
+    let reads = |count: usize| {
+        let names: Vec<String> = (0..count).map(|at| format!("t{at}")).collect();
+        let tensors: Vec<(&str, &[u32])> = names.iter().map(|name| (&**name, &[300][..])).collect();
+        let file = sequential_file(&tensors, &["a", "b"]);
+        let mut window = Window::new(Some(file.len() as u64));
+        loop {
+            match parse(&window) {
+                Ok(Parsed::File(index)) => {
+                    assert_eq!(
+                        (index.tensors.len(), &index.metadata["vocabulary"]["tokens"]),
+                        (count, &json!(["a", "b"]))
+                    );
+                    break window.reads.get();
+                }
+                Err(Stop::Need(range)) => {
+                    let end = range.end.min(file.len() as u64);
+                    window.insert(range.start, &file[range.start as usize..end as usize]);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    let (few, many) = (reads(50), reads(500));
+    assert!(many < 11 * few, "{few} reads of 50 tensors, {many} of 500");
+}

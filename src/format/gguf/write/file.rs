@@ -2,7 +2,7 @@
 
 use super::metadata::Pairs;
 use super::values::text;
-use crate::dtype::{Dtype, element_count};
+use crate::dtype::{Dtype, UNKNOWN_GGML_TYPE, element_count};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ggml;
 use crate::format::gguf::parse::MAGIC;
@@ -45,10 +45,10 @@ impl TensorFile for GgufFile {
     }
 }
 
-/// Returns the number of a dtype. The parser names unknown types after their numbers: `GGML_37`.
+/// Returns the number of a dtype. The parser names unknown types after their numbers: `GGML_43`.
 pub(super) fn number_of(dtype: &Dtype) -> Option<u32> {
     ggml::number_of(dtype).or_else(|| match dtype {
-        Dtype::Other(name) => name.strip_prefix("GGML_")?.parse().ok(),
+        Dtype::Other(name) => name.strip_prefix(UNKNOWN_GGML_TYPE)?.parse().ok(),
         _ => None,
     })
 }

@@ -8,7 +8,7 @@ use crate::format::gguf::parse::{DEFAULT_ALIGNMENT, MAGIC, NAME, parse};
 use crate::format::values::json::shown;
 use crate::index::{Metadata, Parsed};
 use crate::output::losses::Losses;
-use crate::output::metadata::{self, as_object};
+use crate::output::metadata::{self, GGUF_FILE_KEYS, as_object};
 use crate::output::origin::Changes;
 use crate::output::target::Place;
 use crate::output::vocabulary::Vocabulary;
@@ -18,14 +18,6 @@ use serde_json::Value;
 
 const ALIGNMENT_KEY: &str = "general.alignment";
 const ARCHITECTURE_KEY: &str = "general.architecture";
-
-/// The keys that describe a file, with the options that set them.
-pub(super) const FILE_KEYS: [(&str, &str); 4] = [
-    (ALIGNMENT_KEY, "--align"),
-    ("split.no", "--shard-size"),
-    ("split.count", "--shard-size"),
-    ("split.tensors.count", "--shard-size"),
-];
 
 /// Pairs of keys and typed values, as in a file.
 #[derive(Debug, Clone, Default)]
@@ -41,7 +33,8 @@ impl Pairs {
     /// `INVALID_ARGUMENT` if the caller gives a key that describes a file; `UNSUPPORTED` if the architecture is missing
     /// and losses are not allowed, or if a value does not have its stated type.
     pub(super) fn of_model(settings: &Settings, losses: &mut Losses) -> Result<Self> {
-        if let Some((key, option)) = FILE_KEYS.iter().find(|(key, _)| settings.given.contains_key(*key)) {
+        if let Some(key) = GGUF_FILE_KEYS.iter().find(|key| settings.given.contains_key(**key)) {
+            let option = if *key == ALIGNMENT_KEY { "--align" } else { "--shard-size" };
             let what = format!("`{key}` describes a file, and is not metadata of the model");
             let advice = format!("Leave it out of `--metadata`; `{option}` sets it.");
             return Err(Error::new(ErrorKind::InvalidArgument, what).advise(advice));
@@ -49,7 +42,7 @@ impl Pairs {
         let mut joined = metadata::join(settings);
         let types = Types::take(&mut joined, settings.given)?;
         let vocabulary_key = Vocabulary::convert_for_gguf(&mut joined);
-        joined.retain(|key, _| !FILE_KEYS.iter().any(|(of_file, _)| key == of_file));
+        joined.retain(|key, _| !GGUF_FILE_KEYS.contains(&&**key));
         if !settings.omits_metadata && !joined.get(ARCHITECTURE_KEY).is_some_and(Value::is_string) {
             let what = format!("the metadata has no `{ARCHITECTURE_KEY}`, which llama.cpp and other readers require");
             let advice =

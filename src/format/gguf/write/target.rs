@@ -3,6 +3,7 @@
 use super::file::{COUNTS_BYTES, GgufFile, byte_length, number_of};
 use super::metadata::Pairs;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::gguf::parse::MAX_NAME_BYTES;
 use crate::format::gguf::{MAX_DIMS, MAX_HEAD_BYTES};
 use crate::index::{Layout, Tensor};
 use crate::output::file::PartialFile;
@@ -11,9 +12,6 @@ use crate::output::shards::{FileSize, numbered_path};
 use crate::output::target::{ManifestWriter, Place, Sharded, Target, TensorFile};
 use crate::output::writer::Settings;
 use std::path::{Path, PathBuf};
-
-/// The longest name that ggml reads: `GGML_MAX_NAME` includes a terminating zero.
-const MAX_NAME_BYTES: usize = 63;
 
 /// The format with the options of the caller.
 pub(super) struct Gguf {

@@ -1,13 +1,12 @@
 //! The GGUF types of metadata values, which JSON does not express. A conversion records them in the metadata, so that
 //! they survive in any format.
 
-use super::metadata::FILE_KEYS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::gguf::head::Head;
 use crate::format::gguf::metadata::{ARRAY, STRING, byte_length_of};
 use crate::format::values::json::shown;
 use crate::index::Metadata;
-use crate::output::metadata::GGUF_TYPES_KEY;
+use crate::output::metadata::{GGUF_FILE_KEYS, GGUF_TYPES_KEY};
 use crate::window::{Stop, Window};
 use serde_json::{Number, Value};
 
@@ -103,7 +102,7 @@ pub(super) fn describe(window: &Window) -> Result<Metadata, Stop> {
         let key = head.name()?;
         let number = head.cursor.u32()?;
         let value_type = skip(&mut head, number)?;
-        if value_type != Type::TEXT && !FILE_KEYS.iter().any(|(of_file, _)| key == *of_file) {
+        if value_type != Type::TEXT && !GGUF_FILE_KEYS.contains(&key) {
             types.insert(key.to_owned(), value_type.to_json());
         }
     }

@@ -107,7 +107,11 @@ fn read_manifest(mut cbor: Cbor, manifest: Range<u64>, data_end: u64) -> Result<
                 })?;
                 objects = Some(tensors);
             }
-            _ => cbor.transient(|cbor| cbor.value().map(drop))?, // also `shards`: parts in shards are rejected
+            "shards" => cbor.entries(|name, cbor| {
+                check_shard_name(name)?;
+                cbor.transient(|cbor| cbor.value().map(drop)) // parts in shards are rejected
+            })?,
+            _ => cbor.transient(|cbor| cbor.value().map(drop))?,
         }
         Ok(())
     })?;
@@ -137,6 +141,17 @@ fn named(cbor: &mut Cbor) -> Result<Metadata> {
 fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
         let what = format!("a name of {} bytes is empty, longer than {MAX_NAME_BYTES} or contains NUL", name.len());
+        return Err(malformed(what));
+    }
+    Ok(())
+}
+
+/// Checks the name of a shard, which is the name of a file in the folder of the model.
+fn check_shard_name(name: &str) -> Result<()> {
+    check_name(name)?;
+    if name.starts_with('.') || name.contains(['/', '\\']) {
+        let what =
+            format!("the shard \"{}\" is not the name of a file in the folder of the model", name.escape_debug());
         return Err(malformed(what));
     }
     Ok(())

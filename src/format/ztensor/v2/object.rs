@@ -8,7 +8,8 @@ use crate::dtype::{Dtype, element_count};
 use crate::error::{Error, Result, malformed};
 use crate::format::values::cbor::Cbor;
 use crate::format::values::described::{integers, text};
-use crate::index::{Layout, Metadata, Tensor};
+use crate::index::values::ValueRule;
+use crate::index::{Component, Layout, Metadata, Tensor, sparse};
 use serde_json::Value;
 
 const MAX_RANK: usize = 64;
@@ -50,12 +51,27 @@ pub(super) fn read(name: &str, cbor: &mut Cbor, findings: &mut Findings) -> Resu
         if let Some(blocks) = &blocks {
             part.dtype = blocks.clone();
         }
-        components.push(part.component(role, findings).map_err(in_part)?);
+        let mut component = part.component(role, findings).map_err(in_part)?;
+        component.rule = value_rule(&layout, role, &component, &shape)?;
+        components.push(component);
         parts.push((role.as_str(), part));
     }
     check_parts(&layout, &shape, &parts)?;
+    let lengths: Vec<_> = parts.iter().map(|(_, part)| Some(part.decoded_length)).collect();
+    sparse::check_counts(&layout, &shape, &components, &lengths)?;
     let dtype = main_component(&components).ok_or_else(|| malformed("it has no parts"))?.dtype.clone();
     Ok(Tensor { name: name.to_owned(), dtype, shape, layout, components, attributes, shard: 0 })
+}
+
+/// The rule of the version for the values of a part (appendix A, and the profile of sparse matrices).
+fn value_rule(layout: &Layout, role: &str, component: &Component, shape: &[u64]) -> Result<Option<ValueRule>> {
+    Ok(match component.dtype {
+        Dtype::Bool => Some(ValueRule::Booleans),
+        Dtype::F4 if *layout == Layout::Dense && !element_count(shape)?.is_multiple_of(2) => {
+            Some(ValueRule::ZeroLastHalf)
+        }
+        _ => (*layout == Layout::SparseCsr && role == "indices").then_some(ValueRule::IncreasingColumns),
+    })
 }
 
 /// Checks that the parts are exactly those of the layout, and checks their decoded lengths. The number of indices of a

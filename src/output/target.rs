@@ -138,13 +138,14 @@ pub(crate) struct Shard<'a> {
 }
 
 /// What a manifest states about a file. The file itself may be on another machine.
-pub(crate) trait ShardFile: std::fmt::Debug {
+pub(crate) trait ShardFile: std::fmt::Debug + Sync {
     /// The file name, without folders.
     fn name(&self) -> String;
 
     fn byte_length(&self) -> u64;
 
-    /// The CRC-32/IEEE of the whole file.
+    /// The CRC-32/IEEE of the bytes before the footer. That of a file with a footer that contains a CRC of these bytes
+    /// would be a constant, which does not distinguish files of the same length.
     fn crc32(&self) -> u32;
 
     /// The SHA-256 of the whole file.

@@ -4,6 +4,7 @@ use super::destination::Destination;
 use super::entry::Document;
 use super::inspect;
 use super::record::{FileRecord, Fingerprint, record_name};
+use super::source_digest::Digesting;
 use super::upload::{self, Kind};
 use crate::codec::digest::digest_of;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,9 +30,12 @@ pub(super) struct FileWriter<'a> {
     pub(super) destination: &'a Destination,
     plan: &'a Plan<'a>,
     sources: Sources<'a>,
+    /// Computes the digests of the input's bytes, if its version is unknown.
+    digesting: Option<&'a Digesting<'a>>,
     fingerprint: Fingerprint,
     temporary: TempDir,
-    sent_files: usize,
+    /// The numbers of the files that were sent, or at least their records, and their names if they were sent.
+    arrived: Vec<(usize, Option<String>)>,
     sent_bytes: u64,
 }
 
@@ -46,12 +50,14 @@ impl<'a> FileWriter<'a> {
     pub(super) fn new(
         destination: &'a Destination,
         input: &'a dyn Input,
+        digesting: Option<&'a Digesting<'a>>,
         plan: &'a Plan<'a>,
         fingerprint: Fingerprint,
     ) -> Result<Self> {
         let temporary = tempfile::Builder::new().prefix("weightstream-").tempdir()?;
-        let sources = Sources::of(input);
-        Ok(FileWriter { destination, plan, sources, fingerprint, temporary, sent_files: 0, sent_bytes: 0 })
+        let sources = Sources::of(digesting.map_or(input, |digesting| digesting));
+        let (arrived, sent_bytes) = (Vec::new(), 0);
+        Ok(FileWriter { destination, plan, sources, digesting, fingerprint, temporary, arrived, sent_bytes })
     }
 
     /// The path of a temporary file.
@@ -61,7 +67,18 @@ impl<'a> FileWriter<'a> {
 
     /// The numbers of files and bytes that were sent.
     pub(super) fn sent(&self) -> (usize, u64) {
-        (self.sent_files, self.sent_bytes)
+        (self.arrived.iter().filter(|(_, name)| name.is_some()).count(), self.sent_bytes)
+    }
+
+    /// Deletes what this run has sent, because the input is damaged. Ignores errors: without an entry, the files are not
+    /// part of a model.
+    pub(super) fn withdraw(&self) {
+        let Destination { store, runtime, .. } = self.destination;
+        for (number, name) in &self.arrived {
+            for name in name.iter().chain([&self.record_name(*number)]) {
+                runtime.block_on(upload::delete(store, &self.destination.path_of(name))).ok();
+            }
+        }
     }
 
     /// The size of these files' tensors in the input, in bytes.
@@ -98,14 +115,18 @@ impl<'a> FileWriter<'a> {
     /// The records of all files, which were published by several machines.
     ///
     /// # Errors
-    /// `NOT_FOUND` if a file has no record; `INVALID_ARGUMENT` if one belongs to another conversion.
-    pub(super) fn recorded(&self) -> Result<Vec<FileRecord>> {
+    /// `NOT_FOUND` if a file has no record; `INVALID_ARGUMENT` if one belongs to another conversion, or to other bytes of
+    /// the input.
+    pub(super) fn recorded(&self, progress: &(dyn Progress + Sync)) -> Result<Vec<FileRecord>> {
         let mut records = Vec::new();
         let mut missing = Vec::new();
         for number in 0..self.plan.shards.len() {
             match self.record(number)? {
                 Some(record) if record.fingerprint == self.fingerprint && self.is_there(&record)? => {
-                    records.push(record)
+                    if record.source != self.read_source(number, progress)? {
+                        return Err(self.of_another_conversion(number, &record));
+                    }
+                    records.push(record);
                 }
                 Some(record) if record.fingerprint == self.fingerprint => missing.push(number),
                 Some(record) => return Err(self.of_another_conversion(number, &record)),
@@ -173,6 +194,14 @@ impl<'a> FileWriter<'a> {
         Ok(runtime.block_on(upload::length_of(store, &path))? == Some(record.byte_length))
     }
 
+    /// Reads the tensors of a file from an input of unknown version, and returns their digest.
+    fn read_source(&self, number: usize, progress: &(dyn Progress + Sync)) -> Result<Option<String>> {
+        let Some(digesting) = self.digesting else { return Ok(None) };
+        let tensors = self.plan.shards.get(number).copied().unwrap_or_default();
+        digesting.read(tensors, &self.sources, progress)?;
+        digesting.digest(tensors, &self.sources).map(Some)
+    }
+
     /// Writes a file of tensors to the temporary folder.
     fn convert(&self, number: usize, progress: &(dyn Progress + Sync)) -> Result<(FinishedFile, FileRecord)> {
         let Destination { entry, extension, .. } = self.destination;
@@ -180,8 +209,11 @@ impl<'a> FileWriter<'a> {
         let file = self.plan.write_shard(number, file, &self.sources, progress, &mut Sizes::default())?.unlocked();
         let content = inspect::content(&file)?;
         let name = content_name(Path::new(entry), extension, &content.sha256, extension)?;
+        let tensors = self.plan.shards.get(number).copied().unwrap_or_default();
+        let source = self.digesting.map(|digesting| digesting.digest(tensors, &self.sources)).transpose()?;
         let record = FileRecord {
             fingerprint: self.fingerprint.clone(),
+            source,
             name,
             byte_length: file.byte_length(),
             crc32: file.crc32(),
@@ -223,9 +255,9 @@ impl<'a> FileWriter<'a> {
         let lost = |error| Error::new(ErrorKind::Internal, format!("an upload ended unexpectedly: {error}"));
         let Arrived { number, record, was_sent } = arrived.map_err(lost)??;
         if was_sent {
-            self.sent_files += 1;
             self.sent_bytes += record.byte_length;
         }
+        self.arrived.push((number, was_sent.then(|| record.name.clone())));
         records.insert(number, record);
         Ok(())
     }
@@ -238,6 +270,7 @@ impl<'a> FileWriter<'a> {
 
     fn of_another_conversion(&self, number: usize, record: &FileRecord) -> Error {
         let what = match record.fingerprint.plan == self.fingerprint.plan {
+            true if self.digesting.is_some() => "this part was made from other bytes than those of the input",
             true => "this part was made from another version of the input, or from a copy with another date",
             false => "this part was made from another input, or with other options",
         };

@@ -5,7 +5,7 @@
 
 use super::conversion::in_dtype;
 use super::source::Source;
-use super::{Companion, ConvertOptions, Converted, Input, cast, convert_to};
+use super::{Companion, ConvertOptions, Converted, Extent, Input, cast, convert_to};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
@@ -155,6 +155,10 @@ impl Input for Weights<'_> {
 
     fn paths(&self) -> Vec<&Path> {
         self.input.paths()
+    }
+
+    fn compare_files(&self, extent: Extent, progress: &(dyn Progress + Sync)) -> Result<Vec<String>> {
+        self.input.compare_files(extent, progress)
     }
 }
 

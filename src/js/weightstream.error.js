@@ -41,4 +41,4 @@ export const fail = (fields) => new LoadError(MAKE, explained(fields));
  * @param {unknown} [cause]
  */
 export const invalid = (what, cause) =>
-  fail({ code: "INVALID_ARGUMENT", message: `${what}${what.endsWith("?") ? "" : "."} Correct the call.`, cause });
+  fail({ code: "INVALID_ARGUMENT", message: `${what}${what.endsWith("?") ? "" : "."}`, cause });

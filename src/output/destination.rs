@@ -104,7 +104,9 @@ fn refuse_input(path: &Path, inputs: &[&Path]) -> Result<()> {
 
 fn exists(path: &Path) -> Error {
     let error = Error::new(ErrorKind::InvalidArgument, "this file already exists");
-    error.advise("Choose another output, or replace the file with `--force`.").in_file(&path.display().to_string())
+    error
+        .advise("Choose another output, or replace the file without `keep_existing`.")
+        .in_file(&path.display().to_string())
 }
 
 /// Renames without replacing, even if another process creates the target concurrently.

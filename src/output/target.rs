@@ -47,6 +47,14 @@ pub(crate) trait TensorFile {
     fn finish(self: Box<Self>) -> Result<FinishedFile>;
 }
 
+/// What the user can do if a format does not have the dtype of a tensor.
+pub(crate) const CAST: &str = "Cast floats and quantized tensors with `ConvertOptions::dtype`, or choose a format that \
+                               supports the dtype, such as ztensor.";
+
+/// What the user can do if metadata and index take too many bytes.
+pub(crate) const SMALLER_HEAD: &str = "Provide less metadata, or write several files of fewer tensors with \
+                                       `ConvertOptions::max_shard_bytes`.";
+
 /// Whether a tensor is written with the same bytes as the tensor before it. Both are in the dtypes of the new file.
 pub(crate) fn shares_bytes(previous: &Tensor, tensor: &Tensor) -> bool {
     tensor.dtype == previous.dtype && tensor.shares_bytes_with(previous)

@@ -70,8 +70,8 @@ impl<'a> FileWriter<'a> {
         (self.arrived.iter().filter(|(_, name)| name.is_some()).count(), self.sent_bytes)
     }
 
-    /// Deletes what this run has sent, because the input is damaged. Ignores errors: without an entry, the files are not
-    /// part of a model.
+    /// Deletes what this run has sent, because the input is damaged. Ignores errors: without an entry, the files are
+    /// not part of a model.
     pub(super) fn withdraw(&self) {
         let Destination { store, runtime, .. } = self.destination;
         for (number, name) in &self.arrived {
@@ -115,8 +115,8 @@ impl<'a> FileWriter<'a> {
     /// The records of all files, which were published by several machines.
     ///
     /// # Errors
-    /// `NOT_FOUND` if a file has no record; `INVALID_ARGUMENT` if one belongs to another conversion, or to other bytes of
-    /// the input.
+    /// `NOT_FOUND` if a file has no record; `INVALID_ARGUMENT` if one belongs to another conversion, or to other bytes
+    /// of the input.
     pub(super) fn recorded(&self, progress: &(dyn Progress + Sync)) -> Result<Vec<FileRecord>> {
         let mut records = Vec::new();
         let mut missing = Vec::new();
@@ -138,7 +138,7 @@ impl<'a> FileWriter<'a> {
         let what =
             format!("{} of the {count} files were not published; the first is number {}", missing.len(), first + 1);
         let error = Error::new(ErrorKind::NotFound, what).in_file(&name);
-        Err(error.advise("Run the missing parts (`--part`) with the same input and options, then merge again."))
+        Err(error.advise("Run the missing parts (`Share::Part`) with the same input and options, then merge again."))
     }
 
     /// Sends a file beside the files of tensors.

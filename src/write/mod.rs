@@ -83,8 +83,8 @@ pub struct Sizes {
 /// `UNSUPPORTED` and `LIMIT` for data that the target format cannot store; `INVALID_ARGUMENT` if an output is an input,
 /// is not a regular file (a folder, a device, a symbolic link), or exists and [`ConvertOptions::keep_existing`] is set,
 /// or if the format does not support an option or cannot be inferred from the name of the output; `CHECKSUM` for damaged
-/// input; `IO`; errors of reading. After an error, existing files at the outputs are unchanged, unless the error occurred while finished files
-/// were renamed.
+/// input; `IO`; errors of reading. After an error, existing files at the outputs are unchanged, unless the error occurred
+/// while finished files were renamed.
 pub fn convert(
     input: &dyn Input,
     out: &Path,
@@ -166,7 +166,7 @@ fn divide(
         (None, Some(_)) => {
             let error = Error::new(ErrorKind::InvalidArgument, "this format does not support models in several files");
             Err(error.advise(format!(
-                "Leave `--shard-size` out, or choose one of {}.",
+                "Leave `ConvertOptions::max_shard_bytes` out, or choose one of {}.",
                 options::names(|writer| writer.shards)
             )))
         }

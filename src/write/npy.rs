@@ -70,8 +70,8 @@ pub struct Extracted {
 }
 
 /// Writes the tensor called `name` as the NumPy array `output`. BF16, which NumPy does not have, is cast to F32, which
-/// represents it exactly. The file is complete and the tensor verified before it gets its name: by its own digest, or by
-/// that of its file.
+/// represents it exactly. The file is complete and the tensor verified before it gets its name: with its own digest, or
+/// with that of its file.
 ///
 /// # Errors
 /// `NOT_FOUND` if there is no such tensor or component; `INVALID_ARGUMENT` for a tensor of several components, or if
@@ -133,7 +133,8 @@ fn component_of<'t>(tensor: &'t Tensor, role: Option<&str>) -> Result<&'t Compon
         (None, [component]) => Ok(component),
         (None, _) => {
             let what = format!("it has several components ({}), but an array is one", roles());
-            Err(Error::new(ErrorKind::InvalidArgument, what).advise("Name one of them with `--component`."))
+            Err(Error::new(ErrorKind::InvalidArgument, what)
+                .advise("Name one of them with `ExtractOptions::component`."))
         }
         (Some(role), components) => components.iter().find(|component| &*component.role == role).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("it has no component \"{role}\", only: {}", roles()))
@@ -151,7 +152,7 @@ fn numpy_dtype(dtype: &Dtype, as_bytes: bool) -> Result<(Dtype, &'static str)> {
     let found = DTYPES.iter().find(|(known, _)| known == stored).map(|(known, descr)| (known.clone(), *descr));
     found.ok_or_else(|| {
         let error = Error::new(ErrorKind::Unsupported, format!("NumPy has no dtype for {dtype}"));
-        error.advise("Write its bytes with `--bytes`, as an array of unsigned 8-bit integers.")
+        error.advise("Write its bytes with `ExtractOptions::as_bytes`, as an array of unsigned 8-bit integers.")
     })
 }
 

@@ -92,7 +92,7 @@ async fn download_files<S: Source>(entry: S, folder: &Path, progress: &dyn Progr
 fn parse(entry: &impl Source, text: &[u8], limit: u64) -> Result<(String, Publication)> {
     let not_an_entry = || {
         let error = Error::new(ErrorKind::InvalidArgument, "this is not an entry that lists the files of a model");
-        error.advise("`weightstream publish` writes such entries. Other models can be converted from their URL.")
+        error.advise("`publish` writes such entries. Other models can be converted from their URL.")
     };
     if !text.trim_ascii_start().starts_with(b"{") {
         return Err(not_an_entry());

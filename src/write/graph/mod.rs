@@ -84,7 +84,10 @@ fn check_options(options: &ConvertOptions, format: &Format, input: &dyn Input) -
     }
     if format.name == "safetensors" && !(options.metadata.is_empty() && options.alignment.is_none_or(|it| it == 8)) {
         let what = "metadata and another alignment would move the tensors that the graph refers to";
-        return refuse(what, "Leave `--metadata` and `--align` out, or choose another format.");
+        return refuse(
+            what,
+            "Leave `ConvertOptions::metadata` and `ConvertOptions::alignment` out, or choose another format.",
+        );
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::index::{Layout, Tensor};
 use crate::output::file::{FinishedFile, PartialFile};
 use crate::output::losses::Losses;
 use crate::output::shards::{FileSize, numbered_path};
-use crate::output::target::{ManifestWriter, Naming, Place, Shard, Sharded, Target, TensorFile};
+use crate::output::target::{CAST, ManifestWriter, Naming, Place, SMALLER_HEAD, Shard, Sharded, Target, TensorFile};
 use crate::output::writer::{Compression, Settings};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
@@ -57,9 +57,7 @@ impl Target for Apr {
         }
         if code_of(tensor).is_none() {
             let what = format!("APR has no dtype {}", tensor.dtype);
-            let advice = "Cast floats and quantized tensors with `--dtype`, or choose a format that supports it, such \
-                          as ztensor.";
-            return refuse(ErrorKind::Unsupported, what, advice);
+            return refuse(ErrorKind::Unsupported, what, CAST);
         }
         if tensor.name.len() > usize::from(u16::MAX) {
             let what = format!("its name has {} bytes, and APR allows 65535", tensor.name.len());
@@ -118,7 +116,7 @@ impl Sharded for Apr {
         }
         let what = format!("metadata and index take {head} bytes; weightstream reads at most {MAX_HEAD_BYTES}");
         let error = Error::new(ErrorKind::Limit, what);
-        Err(error.advise("Provide less metadata, or write several files of fewer tensors with `--shard-size`."))
+        Err(error.advise(SMALLER_HEAD))
     }
 
     fn shard_path(&self, out: &Path, place: Place) -> Result<PathBuf> {

@@ -21,10 +21,10 @@ const ARCHITECTURE_KEY: &str = "general.architecture";
 
 /// The keys that describe a file, with the options that set them.
 pub(super) const FILE_KEYS: [(&str, &str); 4] = [
-    (ALIGNMENT_KEY, "--align"),
-    ("split.no", "--shard-size"),
-    ("split.count", "--shard-size"),
-    ("split.tensors.count", "--shard-size"),
+    (ALIGNMENT_KEY, "ConvertOptions::alignment"),
+    ("split.no", "ConvertOptions::max_shard_bytes"),
+    ("split.count", "ConvertOptions::max_shard_bytes"),
+    ("split.tensors.count", "ConvertOptions::max_shard_bytes"),
 ];
 
 /// Pairs of keys and typed values, as in a file.
@@ -43,7 +43,7 @@ impl Pairs {
     pub(super) fn of_model(settings: &Settings, losses: &mut Losses) -> Result<Self> {
         if let Some((key, option)) = FILE_KEYS.iter().find(|(key, _)| settings.given.contains_key(*key)) {
             let what = format!("`{key}` describes a file, and is not metadata of the model");
-            let advice = format!("Leave it out of `--metadata`; `{option}` sets it.");
+            let advice = format!("Leave it out of `ConvertOptions::metadata`; `{option}` sets it.");
             return Err(Error::new(ErrorKind::InvalidArgument, what).advise(advice));
         }
         let mut joined = metadata::join(settings);
@@ -52,8 +52,9 @@ impl Pairs {
         joined.retain(|key, _| !FILE_KEYS.iter().any(|(of_file, _)| key == of_file));
         if !settings.omits_metadata && !joined.get(ARCHITECTURE_KEY).is_some_and(Value::is_string) {
             let what = format!("the metadata has no `{ARCHITECTURE_KEY}`, which llama.cpp and other readers require");
-            let advice =
-                format!("Provide it with `--metadata`: a JSON file such as {{\"{ARCHITECTURE_KEY}\": \"llama\"}}.");
+            let advice = format!(
+                "Provide it with `ConvertOptions::metadata`: a JSON file such as {{\"{ARCHITECTURE_KEY}\": \"llama\"}}."
+            );
             losses.leave_out(Error::new(ErrorKind::Unsupported, what).advise(advice))?;
         }
         let mut pairs = Pairs::default();
@@ -182,5 +183,5 @@ fn mismatch(key: &str, value: &Value, stated: &Type) -> Error {
 
 fn too_many(key: &str, number: u64) -> Error {
     let error = Error::new(ErrorKind::Limit, format!("`{key}` would be {number}, which GGUF cannot store"));
-    error.advise("Allow larger files with `--shard-size`.")
+    error.advise("Allow larger files with `ConvertOptions::max_shard_bytes`.")
 }

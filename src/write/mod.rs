@@ -82,9 +82,9 @@ pub struct Sizes {
 /// # Errors
 /// `UNSUPPORTED` and `LIMIT` for data that the target format cannot store; `INVALID_ARGUMENT` if an output is an input,
 /// is not a regular file (a folder, a device, a symbolic link), or exists and [`ConvertOptions::keep_existing`] is set,
-/// or if the format does not support an option or cannot be inferred from the name of the output; `CHECKSUM` for damaged
-/// input; `IO`; errors of reading. After an error, existing files at the outputs are unchanged, unless the error occurred
-/// while finished files were renamed.
+/// or if the format does not support an option or cannot be inferred from the name of the output; `CHECKSUM` for a
+/// damaged input; `IO`; errors of reading. After an error, existing files at the outputs are unchanged, unless it
+/// occurred while finished files were renamed.
 pub fn convert(
     input: &dyn Input,
     out: &Path,

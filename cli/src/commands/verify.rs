@@ -1,11 +1,18 @@
 //! `weightstream verify`: verifies a whole model.
 
 use super::signature::SignatureArguments;
-use super::terminal::{GOOD, inform, styled};
+use super::terminal::{CHANGED, GOOD, inform, styled};
 use super::{Failure, count, model::ModelArguments, progress::Bar, warn};
 use weightstream::error::{Error, ErrorKind};
+use weightstream::native::Verified;
+
+/// Formats whose writers may add dtypes. In others, an unknown dtype is probably damage.
+const OPEN_DTYPES: [&str; 2] = ["burnpack", "ztensor"];
 
 /// Verifies a whole model: every bound, every compressed block, every checksum, and a signature.
+///
+/// The report names what was not checked. An unknown dtype without a checksum is an error, except in Burnpack and
+/// zTensor, which may have dtypes of their own.
 ///
 /// With `--signature`, the model must be what was signed: a folder with all its files, or a single file. Of a model at
 /// a URL, the files that are read must be.
@@ -36,6 +43,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let error = Error::new(ErrorKind::Format, what).in_file(&arguments.place.name());
         return Err(error.advise("Create the file again with a tool that follows its specification.").into());
     }
+    let unchecked = unchecked(&verified);
+    let has_open_dtypes = OPEN_DTYPES.contains(&model.input().metadata().format);
+    if let Some(unchecked) = unchecked.as_ref().filter(|_| !has_open_dtypes) {
+        let what = format!("{unchecked}. The other tensors passed all checks");
+        let error = Error::new(ErrorKind::Unsupported, what).in_file(&arguments.place.name());
+        return Err(error.advise("Check it with the tool that wrote the file.").into());
+    }
     let mut checked: Vec<_> = verified.checksums.into_iter().map(str::to_owned).collect();
     if checked.is_empty() {
         checked.push("structure only: there is no checksum".to_owned());
@@ -43,6 +57,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         checked.push(format!("structure only of {}", count(verified.tensors_without_checksum, "tensor")));
     }
     let (files, tensors) = (count(verified.files, "file"), count(verified.tensors, "tensor"));
-    inform(&format!("{}: {files}, {tensors}, {}", styled(GOOD, "ok"), checked.join(", ")))?;
+    let outcome = if unchecked.is_some() { styled(CHANGED, "incomplete") } else { styled(GOOD, "ok") };
+    checked.extend(unchecked);
+    inform(&format!("{outcome}: {files}, {tensors}, {}", checked.join(", ")))?;
     Ok(())
+}
+
+/// Names the tensors of which nothing could be checked.
+fn unchecked(verified: &Verified) -> Option<String> {
+    let tensors = |(dtype, number): (&String, &usize)| format!("{} of {dtype}", count(*number, "tensor"));
+    let unchecked = verified.unchecked_tensors.iter().map(tensors).collect::<Vec<_>>().join(", ");
+    (!unchecked.is_empty()).then(|| format!("not checked: {unchecked}, a dtype of unknown size, without a checksum"))
 }
